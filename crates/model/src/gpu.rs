@@ -1,0 +1,399 @@
+//! GPUs: the devices a node has, and what a task may ask of them.
+//!
+//! `A100:40GB..:2` and the long form with named keys mean the same request. Whether a node can
+//! serve it is the scheduler's question, not this file's; whether one device matches is answered
+//! here, because the answer is only a comparison.
+
+use crate::ids::DeviceId;
+use crate::units::{BadAmount, Bytes, GpuShare};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use std::fmt;
+use std::str::FromStr;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum GpuVendor {
+    Nvidia,
+    Amd,
+    Intel,
+}
+
+/// Where the knowledge of a device comes from; everything that shows a device says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum GpuSource {
+    Nvml,
+    Sysfs,
+    Declared,
+}
+
+/// A dotted version such as a compute capability (`8.0`) or a driver (`550.54.15`).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(Vec<u32>);
+
+/// One device, or one slice of a device, that a task can be given.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct GpuDevice {
+    pub id: DeviceId,
+    pub model: String,
+    pub memory: Bytes,
+    pub vendor: GpuVendor,
+    pub source: GpuSource,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub capability: Option<Version>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub driver: Option<Version>,
+    /// The profile of a hardware slice (`1g.10gb`), when this is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slice: Option<String>,
+}
+
+/// From and to, both inclusive and both optional: `40GB..`, `..80GB`, `8.0..9.0`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span<T> {
+    pub from: Option<T>,
+    pub to: Option<T>,
+}
+
+impl<T> Default for Span<T> {
+    fn default() -> Self {
+        Span { from: None, to: None }
+    }
+}
+
+impl<T: PartialOrd> Span<T> {
+    pub fn holds(&self, value: &T) -> bool {
+        self.from.as_ref().is_none_or(|from| value >= from)
+            && self.to.as_ref().is_none_or(|to| value <= to)
+    }
+    pub fn is_any(&self) -> bool {
+        self.from.is_none() && self.to.is_none()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct GpuRequest {
+    pub count: u32,
+    /// Part of one device; `count` is 1 when this is less than a whole one.
+    #[serde(skip_serializing_if = "is_whole")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub share: GpuShare,
+    #[serde(rename = "model", skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
+    #[serde(skip_serializing_if = "Span::is_any")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub memory: Span<Bytes>,
+    #[serde(skip_serializing_if = "Span::is_any")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub capability: Span<Version>,
+    #[serde(skip_serializing_if = "Span::is_any")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub driver: Span<Version>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vendor: Option<GpuVendor>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slice: Option<String>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_whole(share: &GpuShare) -> bool {
+    *share == GpuShare::WHOLE
+}
+
+impl Default for GpuRequest {
+    fn default() -> Self {
+        GpuRequest {
+            count: 1,
+            share: GpuShare::WHOLE,
+            models: Vec::new(),
+            memory: Span::default(),
+            capability: Span::default(),
+            driver: Span::default(),
+            vendor: None,
+            slice: None,
+        }
+    }
+}
+
+impl GpuRequest {
+    pub fn devices(count: u32) -> Self {
+        GpuRequest { count, ..Self::default() }
+    }
+
+    /// Whether one of the wanted devices may be this one, leaving aside who uses it now.
+    pub fn matches(&self, device: &GpuDevice) -> bool {
+        let model = device.model.to_ascii_lowercase();
+        let named = |wanted: &String| model.contains(&wanted.to_ascii_lowercase());
+        let version_in = |span: &Span<Version>, found: &Option<Version>| {
+            span.is_any() || found.as_ref().is_some_and(|version| span.holds(version))
+        };
+        (self.models.is_empty() || self.models.iter().any(named))
+            && self.memory.holds(&device.memory)
+            && version_in(&self.capability, &device.capability)
+            && version_in(&self.driver, &device.driver)
+            && self.vendor.is_none_or(|vendor| vendor == device.vendor)
+            && self.slice == device.slice
+    }
+}
+
+impl Version {
+    pub fn new(parts: &[u32]) -> Version {
+        Version(parts.to_vec())
+    }
+}
+
+impl FromStr for Version {
+    type Err = BadAmount;
+    fn from_str(text: &str) -> Result<Self, BadAmount> {
+        let bad = || BadAmount { text: text.into(), wanted: "a version (write 8.0 or 550.54)" };
+        let parts = text.trim().split('.').map(|part| part.parse().map_err(|_| bad()));
+        parts.collect::<Result<Vec<u32>, _>>().map(Version)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, part) in self.0.iter().enumerate() {
+            write!(f, "{}{part}", if i == 0 { "" } else { "." })?;
+        }
+        Ok(())
+    }
+}
+
+impl<T: FromStr<Err = BadAmount>> FromStr for Span<T> {
+    type Err = BadAmount;
+    /// A lone value means "at least", as people mean it when they ask for memory.
+    fn from_str(text: &str) -> Result<Self, BadAmount> {
+        let side = |part: &str| (!part.is_empty()).then(|| part.parse()).transpose();
+        match text.split_once("..") {
+            Some((from, to)) => Ok(Span { from: side(from)?, to: side(to)? }),
+            None => Ok(Span { from: Some(text.parse()?), to: None }),
+        }
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Span<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let side = |value: &Option<T>| value.as_ref().map(T::to_string).unwrap_or_default();
+        write!(f, "{}..{}", side(&self.from), side(&self.to))
+    }
+}
+
+macro_rules! as_text {
+    ($([$($generic:tt)*] $kind:ty;)*) => {$(
+        impl<$($generic)*> Serialize for $kind where $kind: fmt::Display {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.collect_str(self)
+            }
+        }
+    )*};
+}
+as_text!([] Version; [T] Span<T>;);
+
+/// Reads a number or a text; `8.0` in YAML is a number.
+fn text_or_number<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Whole(u64),
+        Decimal(f64),
+        Text(String),
+    }
+    Ok(match Written::deserialize(from)? {
+        Written::Whole(number) => number.to_string(),
+        // A capability of 8.0 must not become 8: versions compare part by part.
+        Written::Decimal(number) => format!("{number:?}"),
+        Written::Text(text) => text,
+    })
+}
+
+impl<'de> Deserialize<'de> for Version {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        text_or_number(from)?.parse().map_err(de::Error::custom)
+    }
+}
+
+impl<'de, T: FromStr<Err = BadAmount>> Deserialize<'de> for Span<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        text_or_number(from)?.parse().map_err(de::Error::custom)
+    }
+}
+
+impl FromStr for GpuRequest {
+    type Err = BadAmount;
+    /// `2`, `A100`, `A100,H100:40GB..:2`, `1g.10gb`, `0.25`: parts in any order, told apart by form.
+    fn from_str(text: &str) -> Result<Self, BadAmount> {
+        let bad = || BadAmount {
+            text: text.chars().take(80).collect(),
+            wanted: "a GPU request (write 2, A100:40GB..:2, 1g.10gb or 0.25)",
+        };
+        let mut request = GpuRequest::default();
+        for part in text.trim().split(':').map(str::trim) {
+            read_part(&mut request, part).ok_or_else(bad)?;
+        }
+        if request.count == 0 { Err(bad()) } else { Ok(request) }
+    }
+}
+
+fn read_part(request: &mut GpuRequest, part: &str) -> Option<()> {
+    if let Ok(count) = part.parse::<u32>() {
+        request.count = count;
+    } else if part.contains("..") || part.parse::<Bytes>().is_ok() && !part.contains('.') {
+        request.memory = part.parse().ok()?;
+    } else if part.starts_with("0.") {
+        request.share = part.parse().ok()?;
+    } else if is_slice(part) {
+        request.slice = Some(part.to_ascii_lowercase());
+    } else if part.chars().any(|c| c.is_ascii_alphabetic()) && !part.starts_with('-') {
+        request.models = part.split(',').map(|model| model.trim().to_string()).collect();
+    } else {
+        return None;
+    }
+    Some(())
+}
+
+/// MIG profile names: `1g.10gb`, `2g.20gb+me`, `1c.3g.40gb`.
+fn is_slice(part: &str) -> bool {
+    let lower = part.to_ascii_lowercase();
+    let digits_then = |text: &str, end: char| {
+        text.strip_suffix(end)
+            .is_some_and(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()))
+    };
+    lower.contains("gb") && lower.split('.').any(|piece| digits_then(piece, 'g'))
+}
+
+impl fmt::Display for GpuRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts: Vec<String> = Vec::new();
+        if !self.models.is_empty() {
+            parts.push(self.models.join(","));
+        }
+        if let Some(slice) = &self.slice {
+            parts.push(slice.clone());
+        }
+        if !self.memory.is_any() {
+            parts.push(self.memory.to_string());
+        }
+        if self.share == GpuShare::WHOLE {
+            parts.push(self.count.to_string());
+        } else {
+            parts.push(self.share.to_string());
+        }
+        f.write_str(&parts.join(":"))
+    }
+}
+
+impl<'de> Deserialize<'de> for GpuRequest {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Models {
+            One(String),
+            Many(Vec<String>),
+        }
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Long {
+            count: Option<u32>,
+            share: Option<String>,
+            model: Option<Models>,
+            #[serde(default)]
+            memory: Span<Bytes>,
+            #[serde(default)]
+            capability: Span<Version>,
+            #[serde(default)]
+            driver: Span<Version>,
+            vendor: Option<GpuVendor>,
+            slice: Option<String>,
+        }
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Count(u32),
+            Share(f64),
+            Short(String),
+            Long(Long),
+        }
+        let long = match Written::deserialize(from)? {
+            Written::Count(count) if count > 0 => return Ok(GpuRequest::devices(count)),
+            Written::Count(_) => return Err(de::Error::custom("a GPU request of 0 devices")),
+            Written::Share(share) => return share.to_string().parse().map_err(de::Error::custom),
+            Written::Short(text) => return text.parse().map_err(de::Error::custom),
+            Written::Long(long) => long,
+        };
+        let share = long.share.map_or(Ok(GpuShare::WHOLE), |text| text.parse());
+        Ok(GpuRequest {
+            count: long.count.unwrap_or(1),
+            share: share.map_err(de::Error::custom)?,
+            models: match long.model {
+                None => Vec::new(),
+                Some(Models::One(model)) => vec![model],
+                Some(Models::Many(models)) => models,
+            },
+            memory: long.memory,
+            capability: long.capability,
+            driver: long.driver,
+            vendor: long.vendor,
+            slice: long.slice,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(text: &str) -> GpuRequest {
+        text.parse().expect(text)
+    }
+
+    #[test]
+    fn the_short_form_is_told_apart_by_shape() {
+        assert_eq!(request("2"), GpuRequest::devices(2));
+        let both = request("A100,H100:40GB..:2");
+        assert_eq!(both.models, ["A100", "H100"]);
+        assert_eq!(both.memory.from, Some(Bytes(40_000_000_000)));
+        assert_eq!(both.count, 2);
+        assert_eq!(request("1g.10gb").slice.as_deref(), Some("1g.10gb"));
+        assert_eq!(request("0.25").share, GpuShare(2_500));
+        assert_eq!(request("80GB").memory.from, Some(Bytes(80_000_000_000)));
+        for bad in ["", "0", "A100:", "..:..x", "-1", "1.5"] {
+            assert!(bad.parse::<GpuRequest>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_long_form_says_the_same() {
+        let json = r#"{"count":2,"model":["a100","h100"],"memory":"40GB..","capability":8.0}"#;
+        let long: GpuRequest = serde_json::from_str(json).expect("good");
+        assert_eq!(long.capability.from, Some(Version::new(&[8, 0])));
+        let text = serde_json::to_string(&long).expect("json");
+        assert_eq!(serde_json::from_str::<GpuRequest>(&text).expect("back"), long);
+        assert!(serde_json::from_str::<GpuRequest>(r#"{"cout":2}"#).is_err());
+    }
+
+    #[test]
+    fn a_device_matches_by_model_memory_and_capability() {
+        let device = GpuDevice {
+            id: DeviceId::new("GPU-1").expect("good"),
+            model: "NVIDIA A100-SXM4-40GB".into(),
+            memory: Bytes(42_949_672_960),
+            vendor: GpuVendor::Nvidia,
+            source: GpuSource::Declared,
+            capability: Some(Version::new(&[8, 0])),
+            driver: None,
+            slice: None,
+        };
+        assert!(request("a100:40GB..").matches(&device));
+        assert!(!request("H100").matches(&device));
+        assert!(!request("80GB..").matches(&device));
+        let needs_driver = GpuRequest { driver: "550..".parse().expect("span"), ..request("1") };
+        assert!(!needs_driver.matches(&device), "an unknown driver satisfies no wish");
+    }
+}

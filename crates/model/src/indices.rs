@@ -1,0 +1,231 @@
+//! The indices of an array: what `--array 1-1000`, `0-99:3` or `1,5,9` means.
+//!
+//! Kept as ranges, never as a list: a million tasks are one range. Position (`Ordinal`) and index
+//! are translated in both directions; what state a task is in is not kept here.
+
+use crate::ids::{Ordinal, TaskIndex};
+use crate::limits::{MAX_RANGES, MAX_TASKS};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::fmt;
+use std::str::FromStr;
+
+/// `first`, `first + step`, … up to `last`, which is itself a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Range {
+    first: u64,
+    last: u64,
+    step: u64,
+}
+
+impl Range {
+    /// Wider than an index, because `0-18446744073709551615` is something people can type.
+    fn len(self) -> u128 {
+        u128::from((self.last - self.first) / self.step) + 1
+    }
+    fn position(self, index: u64) -> Option<u64> {
+        let inside = (self.first..=self.last).contains(&index);
+        (inside && (index - self.first).is_multiple_of(self.step))
+            .then(|| (index - self.first) / self.step)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct IndexSet {
+    /// Ascending and disjoint as intervals, so that both translations are a search.
+    ranges: Vec<Range>,
+    /// How many indices lie before each range.
+    before: Vec<u64>,
+    len: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadArray {
+    #[error("`{0}` is not an array of indices (write 1-1000, 0-99:3 or 1,5,9)")]
+    Syntax(String),
+    #[error("the array names index {0} twice")]
+    Twice(u64),
+    #[error("the array has {found} tasks; one job may have {MAX_TASKS}")]
+    TooMany { found: u128 },
+    #[error("the array has {found} ranges; one may have {MAX_RANGES} (use --each for lists)")]
+    TooManyRanges { found: usize },
+}
+
+impl IndexSet {
+    /// The one task of a job that is not an array.
+    pub fn single() -> Self {
+        Self::from_ranges(vec![Range { first: 0, last: 0, step: 1 }]).expect("one index")
+    }
+
+    /// Tasks 0, 1, … for jobs with one task per row.
+    pub fn count(tasks: u32) -> Result<Self, BadArray> {
+        let last = u64::from(tasks).checked_sub(1).ok_or(BadArray::Syntax(String::new()))?;
+        Self::from_ranges(vec![Range { first: 0, last, step: 1 }])
+    }
+
+    fn from_ranges(mut ranges: Vec<Range>) -> Result<Self, BadArray> {
+        if ranges.len() > MAX_RANGES {
+            return Err(BadArray::TooManyRanges { found: ranges.len() });
+        }
+        let found: u128 = ranges.iter().map(|r| r.len()).sum();
+        if found > u128::from(MAX_TASKS) {
+            return Err(BadArray::TooMany { found });
+        }
+        ranges.sort_unstable();
+        if ranges.windows(2).any(|pair| pair[1].first <= pair[0].last) {
+            ranges = untangle(&ranges)?;
+        }
+        let mut before = Vec::with_capacity(ranges.len());
+        let mut len = 0u32;
+        for range in &ranges {
+            before.push(u64::from(len));
+            len += u32::try_from(range.len()).expect("at most MAX_TASKS");
+        }
+        Ok(IndexSet { ranges, before, len })
+    }
+
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn index(&self, ordinal: Ordinal) -> Option<TaskIndex> {
+        let position = u64::from(ordinal.0);
+        if ordinal.0 >= self.len {
+            return None;
+        }
+        let at = self.before.partition_point(|before| *before <= position) - 1;
+        let range = self.ranges[at];
+        Some(TaskIndex(range.first + (position - self.before[at]) * range.step))
+    }
+
+    pub fn ordinal(&self, index: TaskIndex) -> Option<Ordinal> {
+        let at = self.ranges.partition_point(|range| range.first <= index.0).checked_sub(1)?;
+        let position = self.before[at] + self.ranges[at].position(index.0)?;
+        u32::try_from(position).ok().map(Ordinal)
+    }
+}
+
+/// Interleaved ranges (`0-10:2,1-11:2`) become plain ones; an index named twice is refused.
+fn untangle(ranges: &[Range]) -> Result<Vec<Range>, BadArray> {
+    let mut all: Vec<u64> = Vec::new();
+    for range in ranges {
+        all.extend(
+            (range.first..=range.last).step_by(usize::try_from(range.step).unwrap_or(usize::MAX)),
+        );
+    }
+    all.sort_unstable();
+    let mut out: Vec<Range> = Vec::new();
+    for index in all {
+        match out.last_mut() {
+            Some(run) if run.last == index => return Err(BadArray::Twice(index)),
+            Some(run) if run.last.checked_add(1) == Some(index) => run.last = index,
+            _ => out.push(Range { first: index, last: index, step: 1 }),
+        }
+    }
+    if out.len() > MAX_RANGES { Err(BadArray::TooManyRanges { found: out.len() }) } else { Ok(out) }
+}
+
+impl FromStr for IndexSet {
+    type Err = BadArray;
+    fn from_str(text: &str) -> Result<Self, BadArray> {
+        let syntax = || BadArray::Syntax(text.chars().take(80).collect());
+        let ranges = text.split(',').map(|part| parse_range(part.trim()));
+        Self::from_ranges(ranges.collect::<Option<_>>().ok_or_else(syntax)?)
+    }
+}
+
+fn parse_range(part: &str) -> Option<Range> {
+    let (bounds, step) = part.split_once(':').map_or((part, Some(1)), |(b, s)| (b, s.parse().ok()));
+    let step = step.filter(|s| *s > 0)?;
+    let (first, last) = match bounds.split_once('-') {
+        Some((first, last)) => (first.parse().ok()?, last.parse().ok()?),
+        None => (bounds.parse().ok()?, bounds.parse().ok()?),
+    };
+    // The last member and no idle step, so that arrays compare by what they hold.
+    let last: u64 = (first <= last).then(|| first + (last - first) / step * step)?;
+    Some(Range { first, last, step: if first == last { 1 } else { step } })
+}
+
+impl fmt::Display for IndexSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, range) in self.ranges.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            match (range.len(), range.step) {
+                (1, _) => write!(f, "{comma}{}", range.first)?,
+                (_, 1) => write!(f, "{comma}{}-{}", range.first, range.last)?,
+                (_, step) => write!(f, "{comma}{}-{}:{step}", range.first, range.last)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for IndexSet {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for IndexSet {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            One(u64),
+            Text(String),
+        }
+        let text = match Written::deserialize(from)? {
+            Written::One(index) => index.to_string(),
+            Written::Text(text) => text,
+        };
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn list(text: &str) -> Vec<u64> {
+        let set: IndexSet = text.parse().expect(text);
+        (0..set.len()).map(|i| set.index(Ordinal(i)).expect("inside").0).collect()
+    }
+
+    #[test]
+    fn arrays_mean_what_they_say() {
+        assert_eq!(list("1-5"), [1, 2, 3, 4, 5]);
+        assert_eq!(list("0-9:3"), [0, 3, 6, 9]);
+        assert_eq!(list("0-10:3"), [0, 3, 6, 9]);
+        assert_eq!(list("9,1,5"), [1, 5, 9]);
+        assert_eq!(list("0-6:2,1-5:2"), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!("1-1000000".parse::<IndexSet>().expect("one range").ranges.len(), 1);
+    }
+
+    #[test]
+    fn bad_arrays_are_refused_with_a_reason() {
+        for bad in ["", "a", "5-1", "1-", "-3", "1-5:0", "1,,2", "1-9223372036854775808:x"] {
+            assert!(matches!(bad.parse::<IndexSet>(), Err(BadArray::Syntax(_))), "{bad}");
+        }
+        assert_eq!("1-5,3".parse::<IndexSet>(), Err(BadArray::Twice(3)));
+        let huge = "0-18446744073709551615".parse::<IndexSet>();
+        assert!(matches!(huge, Err(BadArray::TooMany { .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn ordinal_and_index_are_inverse(first in 0u64..1000, len in 1u64..500, step in 1u64..7) {
+            let text = format!("{first}-{}:{step}", first + len);
+            let set: IndexSet = text.parse().expect("good");
+            for i in 0..set.len() {
+                let index = set.index(Ordinal(i)).expect("inside");
+                prop_assert_eq!(set.ordinal(index), Some(Ordinal(i)));
+            }
+            prop_assert_eq!(set.index(Ordinal(set.len())), None);
+            let again: IndexSet = set.to_string().parse().expect("printed form");
+            prop_assert_eq!(again, set);
+        }
+    }
+}

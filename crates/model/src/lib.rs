@@ -1,0 +1,36 @@
+//! The nouns of Shipway: typed ids, units, job specifications, states, nodes, reasons and limits.
+//!
+//! Everything here is plain data that can be parsed, checked, compared and printed. Nothing here
+//! decides, waits, reads a clock or touches a file: deciding is `shipway-core`'s work, acting is
+//! the work of the edges (`server`, `pilot`, `cli`).
+
+pub mod expand;
+pub mod gpu;
+pub mod ids;
+pub mod indices;
+pub mod limits;
+pub mod node;
+pub mod outcome;
+pub mod reason;
+pub mod resources;
+pub mod retry;
+pub mod spec;
+pub mod states;
+pub mod time_limit;
+pub mod units;
+pub mod user;
+pub mod validate;
+
+pub use gpu::{GpuDevice, GpuRequest, GpuSource, GpuVendor};
+pub use ids::{Attempt, DeviceId, JobId, NodeName, Ordinal, PilotId, TaskId, TaskIndex, UserName};
+pub use indices::IndexSet;
+pub use node::{Capacity, NodeAd};
+pub use outcome::{Lost, Outcome};
+pub use reason::{Quantity, Reason};
+pub use resources::Resources;
+pub use retry::RetryPolicy;
+pub use spec::{After, Condition, Each, JobSpec};
+pub use states::{JobCounts, JobState, TaskState};
+pub use time_limit::TimeLimit;
+pub use units::{Bytes, Cores, GpuShare, Millis, Timestamp};
+pub use user::{Actor, Role};

@@ -1,0 +1,61 @@
+//! Every limit that is part of the contract, by name and with its reason.
+//!
+//! Limits of one component alone (a queue inside the pilot, say) live beside the code they bound.
+
+use crate::units::{Bytes, Millis};
+
+/// Tasks of one array. Ordinals are 32 bits wide and two bits of state each: 10 million tasks are
+/// 2.5 MB once the first one has started.
+pub const MAX_TASKS: u64 = 10_000_000;
+/// Ranges in one `--array`: a list longer than this is a file (`--each`).
+pub const MAX_RANGES: usize = 10_000;
+/// Rows of one `--each` file; each row travels in the job's specification.
+pub const MAX_EACH_ROWS: usize = 1_000_000;
+/// Bytes of one job specification as JSON, rows of `--each` included.
+pub const MAX_SPEC_BYTES: usize = 64 << 20;
+/// Arguments of one command, and bytes of all arguments and variables together: below Linux's own
+/// limit for one exec, so that the refusal comes at submission and not on the node.
+pub const MAX_ARGS: usize = 65_536;
+pub const MAX_EXEC_BYTES: usize = 1 << 20;
+/// One argument or variable: Linux refuses more than 128 KiB each (MAX_ARG_STRLEN).
+pub const MAX_ARG_BYTES: usize = 128 << 10;
+/// A script travels with each job; larger programs belong in files.
+pub const MAX_SCRIPT_BYTES: usize = 1 << 20;
+pub const MAX_NAME_BYTES: usize = 200;
+pub const MAX_LABELS: usize = 64;
+pub const MAX_LABEL_BYTES: usize = 200;
+pub const MAX_DEPENDENCIES: usize = 1_000;
+pub const MAX_RETRIES: u32 = 1_000;
+pub const MAX_NAMED_RESOURCES: usize = 32;
+/// Priorities outside this range say nothing more.
+pub const PRIORITY_RANGE: std::ops::RangeInclusive<i32> = -1_000_000..=1_000_000;
+pub const MAX_KEY_BYTES: usize = 200;
+
+/// Output kept per stream and task unless the job says otherwise.
+pub const DEFAULT_LOG_LIMIT: Bytes = Bytes(64 << 20);
+pub const MAX_LOG_LIMIT: Bytes = Bytes(64 << 30);
+
+/// A task lost with its pilot is not the task's fault and does not use up its retries; but a task
+/// that takes its node down each time must stop somewhere.
+pub const MAX_LOST_ATTEMPTS: u32 = 10;
+/// First wait before a retry, doubled each time up to the last.
+pub const DEFAULT_RETRY_DELAY: Millis = Millis(1_000);
+pub const MAX_RETRY_DELAY: Millis = Millis(10 * 60 * 1_000);
+/// From the warning signal to the kill.
+pub const DEFAULT_GRACE: Millis = Millis(30_000);
+/// From the request to stop a cancelled task to the kill.
+pub const CANCEL_GRACE: Millis = Millis(10_000);
+
+/// A pilot that has not been heard of for this long is shown as lost.
+pub const PILOT_LOST_AFTER: Millis = Millis(15_000);
+/// A pilot says it is alive this often, so that a silent one is noticed in `PILOT_LOST_AFTER`.
+pub const PILOT_HEARTBEAT: Millis = Millis(5_000);
+/// Work waiting at a pilot beyond what it can run at once, in time: long enough to hide a round
+/// trip and a commit, short enough that nobody waits behind it.
+pub const BACKLOG_TARGET: Millis = Millis(50);
+pub const MAX_BACKLOG: u32 = 256;
+
+/// How long a client's repeat of a submission is recognised.
+pub const IDEMPOTENCY_KEPT: Millis = Millis(24 * 3_600 * 1_000);
+pub const MAX_PAGE: usize = 1_000;
+pub const DEFAULT_PAGE: usize = 50;

@@ -1,0 +1,86 @@
+//! How an attempt ended, told apart: exit code, signal, out of memory, time-out, lost, cancelled.
+
+use crate::units::{Bytes, Millis};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Outcome {
+    Exit {
+        code: i32,
+    },
+    Signal {
+        signal: i32,
+    },
+    /// Ended for its memory: by the pilot over the job's limit, or by the kernel (no limit known).
+    OutOfMemory {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<Bytes>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        used: Option<Bytes>,
+    },
+    TimedOut {
+        #[cfg_attr(feature = "schema", schema(value_type = String))]
+        limit: Millis,
+    },
+    /// The program could not be started at all.
+    NotStarted {
+        message: String,
+    },
+    /// The attempt went down with its pilot; what it did is not known.
+    Lost {
+        why: Lost,
+    },
+    Cancelled,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Lost {
+    /// The pilot is known dead and its processes with it.
+    PilotDied,
+    /// The pilot was out of touch until its lease ran out; it ends its tasks by itself then.
+    LeaseRanOut,
+}
+
+impl Outcome {
+    pub fn is_success(&self) -> bool {
+        *self == Outcome::Exit { code: 0 }
+    }
+
+    /// The code a shell would report, so that `run` and `wait` can exit like the task did.
+    pub fn exit_code(&self) -> i32 {
+        match self {
+            Outcome::Exit { code } => *code,
+            Outcome::Signal { signal } => 128 + signal,
+            Outcome::OutOfMemory { .. } => 137,
+            Outcome::TimedOut { .. } => 124,
+            Outcome::NotStarted { .. } => 127,
+            Outcome::Lost { .. } => 1,
+            Outcome::Cancelled => 130,
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Exit { code } => write!(f, "exit code {code}"),
+            Outcome::Signal { signal } => write!(f, "ended by signal {signal}"),
+            Outcome::OutOfMemory { limit: Some(limit), used: Some(used) } => {
+                write!(f, "out of memory: used {used} of {limit}")
+            }
+            Outcome::OutOfMemory { .. } => write!(f, "out of memory: ended by the kernel"),
+            Outcome::TimedOut { limit } => write!(f, "over its time limit of {limit}"),
+            Outcome::NotStarted { message } => write!(f, "could not start: {message}"),
+            Outcome::Lost { why: Lost::PilotDied } => write!(f, "lost: its pilot died"),
+            Outcome::Lost { why: Lost::LeaseRanOut } => {
+                write!(f, "lost: its pilot was out of touch for too long")
+            }
+            Outcome::Cancelled => write!(f, "cancelled"),
+        }
+    }
+}

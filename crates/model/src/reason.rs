@@ -1,0 +1,123 @@
+//! Why something waits or was refused, as data with wanted and found values.
+//!
+//! The command line, the API and the page render the same reason; the one sentence each of them
+//! shows is written here, so that they cannot drift apart.
+
+use crate::ids::JobId;
+use crate::outcome::Outcome;
+use crate::spec::Condition;
+use crate::states::JobState;
+use crate::units::{Bytes, Cores, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// An amount of something, in that something's unit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(tag = "resource", rename_all = "snake_case")]
+pub enum Quantity {
+    Cpus {
+        #[cfg_attr(feature = "schema", schema(value_type = String))]
+        amount: Cores,
+    },
+    Memory {
+        amount: Bytes,
+    },
+    Disk {
+        amount: Bytes,
+    },
+    /// `request` says which GPUs count.
+    Gpus {
+        amount: u32,
+        request: String,
+    },
+    Named {
+        name: String,
+        amount: u64,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Reason {
+    /// Waits for another job to end in a certain way.
+    AfterJob { job: JobId, condition: Condition, state: JobState },
+    /// A failed attempt is tried again later.
+    BackOff { until: Timestamp, tasks: u32, last: Option<Outcome> },
+    /// As many tasks of this job run as it allows itself.
+    MaxRunning { limit: u32 },
+    /// No node is connected at all.
+    NoNodes,
+    /// Nodes are known but out of touch.
+    NodesAway { nodes: u32 },
+    /// These nodes could never run it: they do not have enough, even when empty.
+    TooSmall { nodes: u32, class: String, wanted: Quantity, found: Quantity },
+    /// These nodes could run it, but what it needs is in use now.
+    Busy { nodes: u32, class: String, wanted: Quantity, found: Quantity },
+    /// Others stand before it.
+    Behind { jobs: u32 },
+    /// Nothing stands against it: it starts with the next plan.
+    Next,
+}
+
+impl Reason {
+    /// Whether waiting alone can never end this wait.
+    pub fn is_hopeless(&self) -> bool {
+        matches!(self, Reason::TooSmall { .. } | Reason::NoNodes)
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Quantity::Cpus { amount } if amount.milli == 1_000 => write!(f, "1 core"),
+            Quantity::Cpus { amount } => write!(f, "{amount} cores"),
+            Quantity::Memory { amount } => write!(f, "{amount} of memory"),
+            Quantity::Disk { amount } => write!(f, "{amount} of disk"),
+            Quantity::Gpus { amount: 1, request } => write!(f, "1 GPU ({request})"),
+            Quantity::Gpus { amount, request } => write!(f, "{amount} GPUs ({request})"),
+            Quantity::Named { name, amount } => write!(f, "{amount} of {name}"),
+        }
+    }
+}
+
+impl Quantity {
+    /// The bare amount, for "found" beside a "wanted" that names the thing.
+    pub fn amount(&self) -> String {
+        match self {
+            Quantity::Cpus { amount } => amount.to_string(),
+            Quantity::Memory { amount } | Quantity::Disk { amount } => amount.to_string(),
+            Quantity::Gpus { amount, .. } => amount.to_string(),
+            Quantity::Named { amount, .. } => amount.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::AfterJob { job, condition, state } => {
+                write!(f, "waits for job {job} to end ({condition}); it is {state}")
+            }
+            Reason::BackOff { tasks, last, .. } => {
+                write!(f, "{tasks} failed task(s) will be tried again")?;
+                last.as_ref().map_or(Ok(()), |outcome| write!(f, " (last: {outcome})"))
+            }
+            Reason::MaxRunning { limit } => {
+                write!(f, "{limit} of its tasks run already, as many as it allows (--max-running)")
+            }
+            Reason::NoNodes => write!(f, "no node is connected"),
+            Reason::NodesAway { nodes } => write!(f, "{nodes} node(s) known, none in touch now"),
+            Reason::TooSmall { nodes, class, wanted, found } => {
+                write!(f, "needs {wanted}; {nodes} node(s) of {class} have {}", found.amount())
+            }
+            Reason::Busy { nodes, class, wanted, found } => {
+                let free = found.amount();
+                write!(f, "needs {wanted}; {nodes} node(s) of {class} have {free} free now")
+            }
+            Reason::Behind { jobs } => write!(f, "{jobs} job(s) stand before it"),
+            Reason::Next => write!(f, "nothing stands against it; it starts with the next plan"),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! What one task needs of a node. Integers in the type's unit; what is left out is not asked for.
+
+use crate::gpu::GpuRequest;
+use crate::units::{Bytes, Cores};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct Resources {
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub cpus: Cores,
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub memory: Bytes,
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub disk: Bytes,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuRequest>,
+    /// Things a site counts itself, such as licences.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub named: BTreeMap<String, u64>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_nothing(bytes: &Bytes) -> bool {
+    bytes.0 == 0
+}
+
+impl Default for Resources {
+    fn default() -> Self {
+        Resources {
+            cpus: Cores::whole(1),
+            memory: Bytes(0),
+            disk: Bytes(0),
+            gpu: None,
+            named: BTreeMap::new(),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! When a failed attempt is tried again, and after which wait.
+
+use crate::limits::{DEFAULT_RETRY_DELAY, MAX_RETRY_DELAY};
+use crate::outcome::Outcome;
+use crate::units::Millis;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::fmt;
+use std::str::FromStr;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct RetryPolicy {
+    /// Tries after the first one.
+    pub limit: u32,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub delay: Millis,
+    #[serde(skip_serializing_if = "RetryOn::is_usual")]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
+    pub on: RetryOn,
+}
+
+/// Which ends count: exit codes (all, or listed ones), `signal`, `oom`, `timeout`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryOn {
+    /// `None`: every code but 0.
+    codes: Option<Vec<(i32, i32)>>,
+    signal: bool,
+    out_of_memory: bool,
+    timeout: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not an end to retry on (write codes such as 75 or 10-20, signal, oom, timeout)")]
+pub struct BadRetryOn(String);
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        RetryPolicy { limit: 0, delay: DEFAULT_RETRY_DELAY, on: RetryOn::default() }
+    }
+}
+
+impl Default for RetryOn {
+    /// A time-out would most likely time out again, so it counts only when asked for.
+    fn default() -> Self {
+        RetryOn { codes: None, signal: true, out_of_memory: true, timeout: false }
+    }
+}
+
+impl RetryPolicy {
+    /// The wait before the next try after `failures` failed ones, or `None` when there is none.
+    pub fn wait_after(&self, failures: u32, outcome: &Outcome) -> Option<Millis> {
+        if failures > self.limit || !self.on.counts(outcome) {
+            return None;
+        }
+        let doubled = self.delay.0.saturating_mul(1u64 << failures.saturating_sub(1).min(32));
+        Some(Millis(doubled.min(MAX_RETRY_DELAY.0.max(self.delay.0))))
+    }
+
+    pub fn is_none(&self) -> bool {
+        self.limit == 0
+    }
+}
+
+impl RetryOn {
+    fn is_usual(&self) -> bool {
+        *self == RetryOn::default()
+    }
+
+    fn counts(&self, outcome: &Outcome) -> bool {
+        match outcome {
+            // A program that is not there will not be there next time either.
+            Outcome::Exit { code: 0 } | Outcome::Cancelled | Outcome::NotStarted { .. } => false,
+            Outcome::Exit { code } => match &self.codes {
+                None => true,
+                Some(listed) => listed.iter().any(|(from, to)| (from..=to).contains(&code)),
+            },
+            Outcome::Signal { .. } => self.signal,
+            Outcome::OutOfMemory { .. } => self.out_of_memory,
+            Outcome::TimedOut { .. } => self.timeout,
+            Outcome::Lost { .. } => true,
+        }
+    }
+
+    /// From a list of words; an empty list is the usual set.
+    pub fn from_words<'a>(words: impl Iterator<Item = &'a str>) -> Result<Self, BadRetryOn> {
+        let mut on = RetryOn {
+            codes: Some(Vec::new()),
+            signal: false,
+            out_of_memory: false,
+            timeout: false,
+        };
+        let mut named = false;
+        for word in words.flat_map(|text| text.split(',')).map(str::trim) {
+            named = true;
+            match word {
+                "any" => on.codes = None,
+                "signal" => on.signal = true,
+                "oom" => on.out_of_memory = true,
+                "timeout" => on.timeout = true,
+                codes => {
+                    let range = code_range(codes).ok_or_else(|| BadRetryOn(codes.into()))?;
+                    on.codes.get_or_insert_default().push(range);
+                }
+            }
+        }
+        Ok(if named { on } else { RetryOn::default() })
+    }
+}
+
+fn code_range(text: &str) -> Option<(i32, i32)> {
+    let code = |part: &str| part.parse().ok().filter(|code| (1..=255).contains(code));
+    match text.split_once('-') {
+        Some((from, to)) => Some((code(from)?, code(to)?)).filter(|(from, to)| from <= to),
+        None => code(text).map(|code| (code, code)),
+    }
+}
+
+impl FromStr for RetryOn {
+    type Err = BadRetryOn;
+    fn from_str(text: &str) -> Result<Self, BadRetryOn> {
+        Self::from_words(std::iter::once(text))
+    }
+}
+
+impl fmt::Display for RetryOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut words: Vec<String> = match &self.codes {
+            None => vec!["any".into()],
+            Some(listed) => listed
+                .iter()
+                .map(
+                    |(from, to)| if from == to { from.to_string() } else { format!("{from}-{to}") },
+                )
+                .collect(),
+        };
+        let flags =
+            [(self.signal, "signal"), (self.out_of_memory, "oom"), (self.timeout, "timeout")];
+        words.extend(flags.iter().filter(|(set, _)| *set).map(|(_, word)| (*word).to_string()));
+        f.write_str(&words.join(","))
+    }
+}
+
+impl Serialize for RetryOn {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for RetryPolicy {
+    /// `retries: 3`, or `{limit: 3, delay: 10s, on: [75, signal]}`.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Word {
+            Code(i32),
+            Text(String),
+        }
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum On {
+            Text(String),
+            List(Vec<Word>),
+        }
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Long {
+            limit: u32,
+            delay: Option<Millis>,
+            on: Option<On>,
+        }
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Limit(u32),
+            Long(Long),
+        }
+        let long = match Written::deserialize(from)? {
+            Written::Limit(limit) => return Ok(RetryPolicy { limit, ..RetryPolicy::default() }),
+            Written::Long(long) => long,
+        };
+        let words: Vec<String> = match long.on {
+            None => Vec::new(),
+            Some(On::Text(text)) => vec![text],
+            Some(On::List(list)) => list
+                .into_iter()
+                .map(|word| match word {
+                    Word::Code(code) => code.to_string(),
+                    Word::Text(text) => text,
+                })
+                .collect(),
+        };
+        let on =
+            RetryOn::from_words(words.iter().map(String::as_str)).map_err(de::Error::custom)?;
+        Ok(RetryPolicy { limit: long.limit, delay: long.delay.unwrap_or(DEFAULT_RETRY_DELAY), on })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_doubles_and_ends() {
+        let policy = RetryPolicy { limit: 3, ..RetryPolicy::default() };
+        let failed = Outcome::Exit { code: 1 };
+        let waits: Vec<_> = (1..=4).map(|n| policy.wait_after(n, &failed).map(|w| w.0)).collect();
+        assert_eq!(waits, [Some(1_000), Some(2_000), Some(4_000), None]);
+    }
+
+    #[test]
+    fn only_the_named_ends_count() {
+        let on: RetryOn = "75,10-12,oom".parse().expect("good");
+        let policy = RetryPolicy { limit: 1, on, ..RetryPolicy::default() };
+        let again = |outcome| policy.wait_after(1, &outcome).is_some();
+        assert!(again(Outcome::Exit { code: 75 }) && again(Outcome::Exit { code: 11 }));
+        assert!(!again(Outcome::Exit { code: 1 }) && !again(Outcome::Signal { signal: 9 }));
+        assert!(again(Outcome::OutOfMemory { limit: None, used: None }));
+        for bad in ["0", "300", "x", "9-2", "1--2"] {
+            assert!(bad.parse::<RetryOn>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn both_written_forms_are_read() {
+        let short: RetryPolicy = serde_json::from_str("3").expect("short");
+        assert_eq!(short.limit, 3);
+        let long = r#"{"limit":2,"delay":"10s","on":[75,"signal"]}"#;
+        let long: RetryPolicy = serde_json::from_str(long).expect("long");
+        assert_eq!(
+            (long.limit, long.delay, long.on.to_string()),
+            (2, Millis(10_000), "75,signal".into())
+        );
+        let text = serde_json::to_string(&long).expect("json");
+        assert_eq!(serde_json::from_str::<RetryPolicy>(&text).expect("back"), long);
+    }
+}

@@ -1,0 +1,272 @@
+//! What a user submits: the job file, as data. Checked by `validate`, expanded by `expand`.
+
+use crate::ids::{BadId, JobId};
+use crate::indices::IndexSet;
+use crate::limits::DEFAULT_LOG_LIMIT;
+use crate::resources::Resources;
+use crate::retry::RetryPolicy;
+use crate::time_limit::TimeLimit;
+use crate::units::Bytes;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct JobSpec {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Program and arguments; with a script, the script's arguments. One text is run by `sh -c`.
+    #[serde(deserialize_with = "words_or_shell", skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// A whole script, run by its `#!` line or by `sh`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Where the task runs; a fresh directory of its own when not named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workdir: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub priority: i32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub array: Option<IndexSet>,
+    /// One task per row; a row's fields are `{name}` in the command and variables of the task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Vec<BTreeMap<String, String>>>))]
+    pub each: Option<Each>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
+    pub after: Vec<After>,
+    #[serde(skip_serializing_if = "RetryPolicy::is_none")]
+    pub retries: RetryPolicy,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_limit: Option<TimeLimit>,
+    /// Tasks of this job that may run at the same time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_running: Option<u32>,
+    pub resources: Resources,
+    /// Bytes kept of each output stream of each task.
+    pub log_limit: Bytes,
+}
+
+impl Default for JobSpec {
+    fn default() -> Self {
+        JobSpec {
+            name: String::new(),
+            command: Vec::new(),
+            script: None,
+            env: BTreeMap::new(),
+            workdir: None,
+            labels: BTreeMap::new(),
+            priority: 0,
+            array: None,
+            each: None,
+            after: Vec::new(),
+            retries: RetryPolicy::default(),
+            time_limit: None,
+            max_running: None,
+            resources: Resources::default(),
+            log_limit: DEFAULT_LOG_LIMIT,
+        }
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_zero(number: &i32) -> bool {
+    *number == 0
+}
+
+impl JobSpec {
+    /// The indices of its tasks; `None` only for a specification that `validate` refuses.
+    pub fn indices(&self) -> Option<IndexSet> {
+        match (&self.array, &self.each) {
+            (None, None) => Some(IndexSet::single()),
+            (Some(array), None) => Some(array.clone()),
+            (None, Some(each)) => IndexSet::count(u32::try_from(each.rows.len()).ok()?).ok(),
+            (Some(_), Some(_)) => None,
+        }
+    }
+
+    pub fn is_array(&self) -> bool {
+        self.array.is_some() || self.each.is_some()
+    }
+}
+
+/// `[program, argument…]`, or one text for the shell.
+fn words_or_shell<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Words(Vec<String>),
+        Shell(String),
+    }
+    Ok(match Written::deserialize(from)? {
+        Written::Words(words) => words,
+        Written::Shell(text) => vec!["/bin/sh".into(), "-c".into(), text],
+    })
+}
+
+/// Rows of named fields, kept column-wise by name so that a million rows share their keys.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Each {
+    pub fields: Vec<String>,
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Each {
+    /// The fields of one row, by name.
+    pub fn row(&self, at: usize) -> Option<BTreeMap<String, String>> {
+        let row = self.rows.get(at)?;
+        Some(self.fields.iter().cloned().zip(row.iter().cloned()).collect())
+    }
+
+    /// From rows of which each names its fields; rows may leave fields out (they are empty then).
+    pub fn from_rows(rows: Vec<BTreeMap<String, String>>) -> Each {
+        let mut fields: Vec<String> = rows.iter().flat_map(|row| row.keys().cloned()).collect();
+        fields.sort_unstable();
+        fields.dedup();
+        let pick = |mut row: BTreeMap<String, String>| {
+            fields.iter().map(|field| row.remove(field).unwrap_or_default()).collect()
+        };
+        let rows = rows.into_iter().map(pick).collect();
+        Each { fields, rows }
+    }
+}
+
+impl Serialize for Each {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq((0..self.rows.len()).filter_map(|at| self.row(at)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Each {
+    /// A list of texts (each is the field `line`) or of objects with plain values.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Value {
+            Flag(bool),
+            Whole(i64),
+            Decimal(f64),
+            Text(String),
+        }
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Row {
+            Line(String),
+            Fields(BTreeMap<String, Value>),
+        }
+        let text = |value| match value {
+            Value::Flag(flag) => flag.to_string(),
+            Value::Whole(number) => number.to_string(),
+            Value::Decimal(number) => number.to_string(),
+            Value::Text(text) => text,
+        };
+        let rows = Vec::<Row>::deserialize(from)?.into_iter().map(|row| match row {
+            Row::Line(line) => BTreeMap::from([("line".to_string(), line)]),
+            Row::Fields(fields) => fields.into_iter().map(|(k, v)| (k, text(v))).collect(),
+        });
+        Ok(Each::from_rows(rows.collect()))
+    }
+}
+
+/// `--after JOB[:ok|:failed|:any]`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct After {
+    pub job: JobId,
+    pub condition: Condition,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Condition {
+    Ok,
+    Failed,
+    Any,
+}
+
+impl FromStr for After {
+    type Err = BadId;
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        let bad =
+            || BadId { text: text.into(), wanted: "dependency (JOB, JOB:ok, JOB:failed, JOB:any)" };
+        let (job, condition) = text.split_once(':').unwrap_or((text, "ok"));
+        let condition = match condition {
+            "ok" => Condition::Ok,
+            "failed" => Condition::Failed,
+            "any" => Condition::Any,
+            _ => return Err(bad()),
+        };
+        Ok(After { job: job.parse().map_err(|_| bad())?, condition })
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Condition::Ok => "ok",
+            Condition::Failed => "failed",
+            Condition::Any => "any",
+        })
+    }
+}
+
+impl Serialize for After {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_args!("{}:{}", self.job, self.condition))
+    }
+}
+
+impl<'de> Deserialize<'de> for After {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Job(u64),
+            Text(String),
+        }
+        let text = match Written::deserialize(from)? {
+            Written::Job(job) => job.to_string(),
+            Written::Text(text) => text,
+        };
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_file_reads_and_prints_the_same() {
+        let json = r#"{"name":"fit","command":["python","fit.py","{seed}"],"each":[{"seed":1},{"seed":2}],
+            "after":[12,"13:any"],"retries":2,"time_limit":"1h","resources":{"cpus":0.5,"memory":"2GB",
+            "gpu":"A100:2"}}"#;
+        let spec: JobSpec = serde_json::from_str(json).expect("good");
+        assert_eq!(spec.indices().expect("set").len(), 2);
+        assert_eq!(spec.after[1].condition, Condition::Any);
+        let text = serde_json::to_string(&spec).expect("json");
+        assert_eq!(serde_json::from_str::<JobSpec>(&text).expect("back"), spec);
+    }
+
+    #[test]
+    fn a_text_is_a_shell_command_and_lines_are_rows() {
+        let json = r#"{"command":"echo $line","each":["a","b c"]}"#;
+        let spec: JobSpec = serde_json::from_str(json).expect("good");
+        assert_eq!(spec.command, ["/bin/sh", "-c", "echo $line"]);
+        assert_eq!(spec.each.expect("rows").row(1).expect("row")["line"], "b c");
+    }
+
+    #[test]
+    fn an_unknown_field_is_an_error() {
+        let error = serde_json::from_str::<JobSpec>(r#"{"comand":["x"]}"#).expect_err("refused");
+        assert!(error.to_string().contains("unknown field `comand`"));
+    }
+}

@@ -1,0 +1,98 @@
+//! How long a task may run: a warning signal at the limit, some grace, then the kill.
+
+use crate::limits::DEFAULT_GRACE;
+use crate::units::Millis;
+use serde::{Deserialize, Deserializer, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TimeLimit {
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub limit: Millis,
+    /// Sent to the whole process group when the limit is reached.
+    pub warn: Signal,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub grace: Millis,
+}
+
+/// The signals a job may ask for as its warning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Signal {
+    Term,
+    Int,
+    Hup,
+    Usr1,
+    Usr2,
+    Quit,
+}
+
+impl Signal {
+    /// Linux numbers, the same on every machine we run on.
+    pub fn number(self) -> i32 {
+        match self {
+            Signal::Hup => 1,
+            Signal::Int => 2,
+            Signal::Quit => 3,
+            Signal::Usr1 => 10,
+            Signal::Usr2 => 12,
+            Signal::Term => 15,
+        }
+    }
+
+    pub const ALL: [Signal; 6] =
+        [Signal::Term, Signal::Int, Signal::Hup, Signal::Usr1, Signal::Usr2, Signal::Quit];
+
+    pub fn from_number(number: i32) -> Option<Signal> {
+        Self::ALL.into_iter().find(|signal| signal.number() == number)
+    }
+}
+
+impl std::str::FromStr for Signal {
+    type Err = crate::units::BadAmount;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let name = text.to_ascii_uppercase();
+        let name = name.strip_prefix("SIG").unwrap_or(&name);
+        Self::ALL
+            .into_iter()
+            .find(|signal| format!("{signal:?}").to_ascii_uppercase() == name)
+            .ok_or(crate::units::BadAmount {
+                text: text.into(),
+                wanted: "a warning signal (TERM, INT, HUP, USR1, USR2 or QUIT)",
+            })
+    }
+}
+
+impl TimeLimit {
+    pub fn new(limit: Millis) -> Self {
+        TimeLimit { limit, warn: Signal::Term, grace: DEFAULT_GRACE }
+    }
+}
+
+impl<'de> Deserialize<'de> for TimeLimit {
+    /// `time_limit: 2h`, or `{limit: 2h, warn: USR1, grace: 5m}`.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Long {
+            limit: Millis,
+            warn: Option<Signal>,
+            grace: Option<Millis>,
+        }
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Limit(Millis),
+            Long(Long),
+        }
+        Ok(match Written::deserialize(from)? {
+            Written::Limit(limit) => TimeLimit::new(limit),
+            Written::Long(long) => TimeLimit {
+                limit: long.limit,
+                warn: long.warn.unwrap_or(Signal::Term),
+                grace: long.grace.unwrap_or(DEFAULT_GRACE),
+            },
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! Is a specification one that can run? Every problem is found at once, each naming its field.
+//!
+//! Checks what a specification says by itself; whether the jobs it waits for exist, or any node
+//! could run it, needs the state and is asked in `core`.
+
+use crate::limits::{
+    MAX_ARG_BYTES, MAX_ARGS, MAX_DEPENDENCIES, MAX_EACH_ROWS, MAX_EXEC_BYTES, MAX_LABEL_BYTES,
+    MAX_LABELS, MAX_LOG_LIMIT, MAX_NAME_BYTES, MAX_NAMED_RESOURCES, MAX_RETRIES, MAX_SCRIPT_BYTES,
+    PRIORITY_RANGE,
+};
+use crate::spec::JobSpec;
+use crate::units::GpuShare;
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// One thing wrong with one field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    pub field: &'static str,
+    pub what: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.what)
+    }
+}
+
+pub fn validate(spec: &JobSpec) -> Result<(), Vec<Problem>> {
+    let mut found = Vec::new();
+    let mut check = |good: bool, field: &'static str, what: String| {
+        if !good {
+            found.push(Problem { field, what });
+        }
+    };
+    check_program(spec, &mut check);
+    check_tasks(spec, &mut check);
+    check_words(spec, &mut check);
+    check_resources(spec, &mut check);
+    if found.is_empty() { Ok(()) } else { Err(found) }
+}
+
+type Check<'a> = dyn FnMut(bool, &'static str, String) + 'a;
+
+fn check_program(spec: &JobSpec, check: &mut Check<'_>) {
+    let something = spec.script.is_some() || !spec.command.is_empty();
+    check(something, "command", "a job needs a command or a script".into());
+    let first_word = spec.script.is_some() || spec.command.first().is_none_or(|w| !w.is_empty());
+    check(first_word, "command", "the program's name is empty".into());
+    let script = spec.script.as_deref().unwrap_or_default();
+    check(!script.contains('\0'), "script", "a script cannot contain a NUL byte".into());
+    let script_fits = script.len() <= MAX_SCRIPT_BYTES;
+    check(script_fits, "script", format!("{} bytes; at most {MAX_SCRIPT_BYTES}", script.len()));
+    let args = spec.command.len();
+    check(args <= MAX_ARGS, "command", format!("{args} arguments; at most {MAX_ARGS}"));
+    let absolute = spec.workdir.as_deref().is_none_or(|dir| dir.starts_with('/'));
+    check(absolute, "workdir", "must be an absolute path".into());
+
+    let pairs = spec.env.iter().map(|(name, value)| name.len() + value.len() + 2);
+    let total: usize = spec.command.iter().map(|arg| arg.len() + 1).chain(pairs).sum();
+    let what = format!("arguments and variables have {total} bytes; at most {MAX_EXEC_BYTES}");
+    check(total <= MAX_EXEC_BYTES, "env", what);
+    let words = spec.command.iter().chain(spec.env.values());
+    let longest = words.map(String::len).max().unwrap_or(0);
+    let what = format!("one argument or variable has {longest} bytes; at most {MAX_ARG_BYTES}");
+    check(longest <= MAX_ARG_BYTES, "command", what);
+    let nul = spec.command.iter().chain(spec.env.values()).any(|text| text.contains('\0'));
+    check(!nul, "command", "arguments and variables cannot contain a NUL byte".into());
+    for name in spec.env.keys() {
+        let good = !name.is_empty() && !name.contains(['=', '\0']);
+        check(good, "env", format!("`{name}` is not a name of a variable"));
+    }
+}
+
+fn check_tasks(spec: &JobSpec, check: &mut Check<'_>) {
+    let both = spec.array.is_some() && spec.each.is_some();
+    check(!both, "array", "a job has an array or rows (each), not both".into());
+    if let Some(each) = &spec.each {
+        let rows = each.rows.len();
+        check(rows > 0, "each", "there are no rows".into());
+        check(rows <= MAX_EACH_ROWS, "each", format!("{rows} rows; at most {MAX_EACH_ROWS}"));
+        for field in &each.fields {
+            let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let good = !field.is_empty() && field.chars().all(plain);
+            check(good, "each", format!("`{field}` cannot name a field (letters, digits, _)"));
+        }
+        let nul = each.rows.iter().flatten().any(|value| value.contains('\0'));
+        check(!nul, "each", "values cannot contain a NUL byte".into());
+    }
+    let waits = spec.after.len();
+    check(waits <= MAX_DEPENDENCIES, "after", format!("{waits} jobs; at most {MAX_DEPENDENCIES}"));
+    let different = spec.after.iter().map(|after| after.job).collect::<BTreeSet<_>>().len();
+    check(different == waits, "after", "the same job is named twice".into());
+    let retries = spec.retries.limit;
+    check(retries <= MAX_RETRIES, "retries", format!("{retries}; at most {MAX_RETRIES}"));
+    check(spec.max_running != Some(0), "max_running", "0 would never run".into());
+    let no_time = spec.time_limit.as_ref().is_some_and(|limit| limit.limit.0 == 0);
+    check(!no_time, "time_limit", "0 would never run".into());
+}
+
+fn check_words(spec: &JobSpec, check: &mut Check<'_>) {
+    let name = spec.name.len();
+    check(name <= MAX_NAME_BYTES, "name", format!("{name} bytes; at most {MAX_NAME_BYTES}"));
+    let printable = !spec.name.chars().any(char::is_control);
+    check(printable, "name", "cannot contain control characters".into());
+    let labels = spec.labels.len();
+    check(labels <= MAX_LABELS, "labels", format!("{labels} labels; at most {MAX_LABELS}"));
+    for (key, value) in spec.labels.iter().take(MAX_LABELS) {
+        let size = key.len() + value.len();
+        let what = format!("`{key}` has {size} bytes; at most {MAX_LABEL_BYTES}");
+        check(size <= MAX_LABEL_BYTES, "labels", what);
+        let good = !key.is_empty() && !key.contains('=') && !key.chars().any(char::is_control);
+        check(good, "labels", format!("`{key}` is not a label"));
+    }
+    let (low, high) = (PRIORITY_RANGE.start(), PRIORITY_RANGE.end());
+    let inside = PRIORITY_RANGE.contains(&spec.priority);
+    check(inside, "priority", format!("{} is not between {low} and {high}", spec.priority));
+}
+
+fn check_resources(spec: &JobSpec, check: &mut Check<'_>) {
+    let named = spec.resources.named.len();
+    let what = format!("{named} named resources; at most {MAX_NAMED_RESOURCES}");
+    check(named <= MAX_NAMED_RESOURCES, "resources", what);
+    if let Some(gpu) = &spec.resources.gpu {
+        check(gpu.count > 0, "resources", "a GPU request of 0 devices".into());
+        let part = gpu.share < GpuShare::WHOLE;
+        let what = "a share is a part of one GPU; its count is 1".to_string();
+        check(!part || gpu.count == 1, "resources", what);
+    }
+    let limit = spec.log_limit;
+    check(limit <= MAX_LOG_LIMIT, "log_limit", format!("{limit}; at most {MAX_LOG_LIMIT}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each bad specification names its field; the good one passes.
+    #[test]
+    fn every_problem_names_its_field() {
+        let cases = [
+            (r#"{"command":["true"]}"#, ""),
+            ("{}", "command"),
+            (r#"{"command":[""]}"#, "command"),
+            (r#"{"command":["a\u0000b"]}"#, "command"),
+            (r#"{"command":["true"],"env":{"A=B":"1"}}"#, "env"),
+            (r#"{"command":["true"],"workdir":"here"}"#, "workdir"),
+            (r#"{"command":["true"],"array":"1-3","each":["a"]}"#, "array"),
+            (r#"{"command":["true"],"each":[]}"#, "each"),
+            (r#"{"command":["true"],"each":[{"a-b":1}]}"#, "each"),
+            (r#"{"command":["true"],"after":[1,"1:any"]}"#, "after"),
+            (r#"{"command":["true"],"max_running":0}"#, "max_running"),
+            (r#"{"command":["true"],"time_limit":0}"#, "time_limit"),
+            (r#"{"command":["true"],"name":"a\nb"}"#, "name"),
+            (r#"{"command":["true"],"labels":{"":"x"}}"#, "labels"),
+            (r#"{"command":["true"],"priority":2000000}"#, "priority"),
+            (r#"{"command":["true"],"retries":5000}"#, "retries"),
+            (r#"{"command":["true"],"log_limit":"100TB"}"#, "log_limit"),
+        ];
+        for (json, field) in cases {
+            let spec: JobSpec = serde_json::from_str(json).expect(json);
+            let found = validate(&spec).err().unwrap_or_default();
+            let fields: Vec<_> = found.iter().map(|problem| problem.field).collect();
+            let expected: Vec<&str> = if field.is_empty() { vec![] } else { vec![field] };
+            assert_eq!(fields, expected, "{json}");
+        }
+    }
+}
