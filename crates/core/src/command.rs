@@ -1,0 +1,146 @@
+//! Everything that may be asked of the core or reported to it.
+//!
+//! A command is a wish: `decide` may refuse it. Ids and secrets' hashes are already chosen here,
+//! because the edge chooses them; the time travels beside the command.
+
+use crate::job::JobRecord;
+use crate::schedule::Plan;
+use serde::{Deserialize, Serialize};
+use shipway_model::{
+    Actor, Attempt, JobId, JobSpec, JobState, Millis, NodeAd, Outcome, PilotId, Role, TaskId,
+    TaskIndex, TaskState, Timestamp, UserName,
+};
+
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// The server came up: nothing is known to be connected.
+    ServerStarted,
+    Submit(Box<Submit>),
+    Cancel(Select),
+    Retry {
+        select: Select,
+        /// Jobs of the selection that had already left memory, as history keeps them.
+        revived: Vec<JobRecord>,
+    },
+    ApplyPlan(Plan),
+    PilotJoined(Box<PilotJoined>),
+    PilotReported(PilotReported),
+    /// The connection to a pilot broke.
+    PilotAway {
+        pilot: PilotId,
+        session: u64,
+    },
+    /// A pilot said goodbye, or its supervisor saw that it and all its processes are gone.
+    PilotEnded {
+        pilot: PilotId,
+    },
+    /// Time has passed: back-offs, leases, keys.
+    Tick,
+    /// These ended jobs are safe in history and may leave memory.
+    Archive {
+        jobs: Vec<JobId>,
+    },
+    AddUser {
+        by: Actor,
+        user: UserName,
+        role: Role,
+    },
+    RemoveUser {
+        by: Actor,
+        user: UserName,
+    },
+    IssueToken {
+        by: Actor,
+        token: Token,
+    },
+    RevokeToken {
+        by: Actor,
+        id: String,
+    },
+    /// A secret good for one pilot only.
+    IssuePilotToken {
+        pilot: PilotId,
+        hash: String,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub struct Submit {
+    pub by: Actor,
+    pub job: JobId,
+    pub spec: JobSpec,
+    pub key: Option<String>,
+    /// A digest of the specification, to tell a repeat from a mistake.
+    pub digest: u64,
+    /// How the jobs in `spec.after` that are no longer in memory ended.
+    pub ended: Vec<(JobId, JobState)>,
+}
+
+/// Which tasks of which jobs.
+#[derive(Debug, Clone)]
+pub struct Select {
+    pub by: Actor,
+    pub jobs: Vec<(JobId, Pick)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pick {
+    All,
+    Tasks(Vec<TaskIndex>),
+    State(TaskState),
+}
+
+/// A pilot's word on one attempt it holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Held {
+    pub task: TaskId,
+    pub attempt: Attempt,
+    pub phase: HeldPhase,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum HeldPhase {
+    Queued,
+    Running { started: Timestamp },
+    Ended(Ended),
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ended {
+    pub outcome: Outcome,
+    pub started: Option<Timestamp>,
+    pub ended: Timestamp,
+    /// How long it ran by the pilot's steady clock.
+    pub ran: Millis,
+}
+
+#[derive(Debug, Clone)]
+pub struct PilotJoined {
+    pub pilot: PilotId,
+    /// Counts the pilot's connections, so that an old one's end is not taken for the new one's.
+    pub session: u64,
+    pub ad: NodeAd,
+    /// Out of touch for this long, it ends its tasks by itself. `None`: it is supervised, and
+    /// only a report of its death counts.
+    pub lease: Option<Millis>,
+    pub held: Vec<Held>,
+    /// Earlier pilots of the same node whose processes this one has seen to be gone.
+    pub succeeds: Vec<PilotId>,
+}
+
+#[derive(Debug, Clone)]
+pub struct PilotReported {
+    pub pilot: PilotId,
+    pub started: Vec<(TaskId, Attempt, Timestamp)>,
+    pub ended: Vec<(TaskId, Attempt, Ended)>,
+}
+
+/// A person's token, by its hash; the secret itself is never kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Token {
+    pub id: String,
+    pub user: UserName,
+    pub hash: String,
+    pub expires: Timestamp,
+    pub note: String,
+}

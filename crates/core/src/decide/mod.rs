@@ -1,0 +1,50 @@
+//! Commands to events: one file per command, each `(&State, …, at) → Result<Vec<Event>, Rejection>`.
+//!
+//! Deciding reads the state and changes nothing. What several commands need is in `verdict` (what
+//! the end of an attempt means) and `select` (which tasks a selection means).
+
+mod apply_plan;
+mod archive;
+mod cancel;
+mod pilot_away;
+mod pilot_ended;
+mod pilot_joined;
+mod pilot_reported;
+mod retry;
+mod select;
+mod submit;
+mod tick;
+mod users;
+mod verdict;
+
+use crate::command::Command;
+use crate::event::Event;
+use crate::rejection::Rejection;
+use crate::state::State;
+use shipway_model::Timestamp;
+
+pub fn decide(state: &State, at: Timestamp, command: &Command) -> Result<Vec<Event>, Rejection> {
+    match command {
+        Command::ServerStarted => Ok(vec![Event::ServerStarted]),
+        Command::Submit(submit) => submit::decide(state, submit),
+        Command::Cancel(select) => cancel::decide(state, select),
+        Command::Retry { select, revived } => retry::decide(state, select, revived),
+        Command::ApplyPlan(plan) => apply_plan::decide(state, plan),
+        Command::PilotJoined(joined) => Ok(pilot_joined::decide(state, at, joined)),
+        Command::PilotReported(report) => Ok(pilot_reported::decide(state, at, report)),
+        Command::PilotAway { pilot, session } => Ok(pilot_away::decide(state, pilot, *session)),
+        Command::PilotEnded { pilot } => pilot_ended::decide(state, at, pilot),
+        Command::Tick => Ok(tick::decide(state, at)),
+        Command::Archive { jobs } => Ok(archive::decide(state, jobs)),
+        Command::AddUser { by, user, role } => users::add(state, by, user, *role),
+        Command::RemoveUser { by, user } => users::remove(state, by, user),
+        Command::IssueToken { by, token } => users::issue_token(state, by, token),
+        Command::RevokeToken { by, id } => users::revoke_token(state, by, id),
+        Command::IssuePilotToken { pilot, hash } => {
+            Ok(vec![Event::PilotTokenIssued { pilot: pilot.clone(), hash: hash.clone() }])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+//! A pilot connects, for the first time or again, and says what it holds. What it holds is
+//! compared with what was placed there: nothing is started twice, nothing is forgotten.
+
+use super::{pilot_ended, verdict};
+use crate::command::{HeldPhase, PilotJoined};
+use crate::event::{Event, Joined};
+use crate::state::State;
+use shipway_model::{Attempt, TaskId, Timestamp};
+use std::collections::BTreeMap;
+
+pub(super) fn decide(state: &State, at: Timestamp, joined: &PilotJoined) -> Vec<Event> {
+    if state.pilots().get(&joined.pilot).is_some_and(|known| known.session > joined.session) {
+        return Vec::new(); // A greeting overtaken by a newer one.
+    }
+    let mut events = Vec::new();
+    for earlier in joined.succeeds.iter().filter(|earlier| **earlier != joined.pilot) {
+        events.extend(pilot_ended::decide(state, at, earlier).unwrap_or_default());
+    }
+    let held: BTreeMap<TaskId, &crate::command::Held> =
+        joined.held.iter().map(|held| (held.task, held)).collect();
+    let placed = state.pilots().get(&joined.pilot).map(|pilot| &pilot.placed);
+    let is_placed = |task: TaskId, attempt: Attempt| {
+        let active = state.active().get(&task).filter(|active| active.pilot == joined.pilot);
+        active.is_some_and(|active| active.attempt == attempt)
+    };
+    let missing = placed.into_iter().flatten().filter(|task| {
+        let attempt = state.active()[task].attempt;
+        held.get(task).is_none_or(|held| held.attempt != attempt)
+    });
+    let stale = joined.held.iter().filter(|held| !is_placed(held.task, held.attempt));
+    let stale = stale.map(|held| (held.task, held.attempt)).collect();
+    let missing = missing.copied().collect();
+    events.push(Event::PilotJoined(Box::new(Joined::new(joined, missing, stale))));
+
+    let mut started = Vec::new();
+    for held in joined.held.iter().filter(|held| is_placed(held.task, held.attempt)) {
+        match &held.phase {
+            HeldPhase::Queued => {}
+            HeldPhase::Running { started: since } => {
+                if state.active()[&held.task].started.is_none() {
+                    started.push((held.task, held.attempt, *since));
+                }
+            }
+            HeldPhase::Ended(ended) => {
+                events.extend(verdict::ended(state, at, (held.task, held.attempt), ended));
+            }
+        }
+    }
+    if !started.is_empty() {
+        events.push(Event::AttemptsStarted { tasks: started });
+    }
+    events
+}

@@ -1,0 +1,1 @@
+//! The life of jobs, told as commands; the whole state is checked after every step.

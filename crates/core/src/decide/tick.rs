@@ -1,0 +1,38 @@
+//! Time has passed: waits that are over end, pilots that stay away are noticed, leases run out.
+
+use super::verdict;
+use crate::event::Event;
+use crate::pilot::{Link, Pilot};
+use crate::state::State;
+use shipway_model::limits::{IDEMPOTENCY_KEPT, PILOT_LOST_AFTER};
+use shipway_model::{Lost, PilotId, Timestamp};
+
+pub(super) fn decide(state: &State, at: Timestamp) -> Vec<Event> {
+    let mut events = Vec::new();
+    let ready = state.back_offs.iter().take_while(|(until, _)| *until <= at);
+    let tasks: Vec<_> = ready.map(|(_, task)| *task).collect();
+    if !tasks.is_empty() {
+        events.push(Event::TasksReady { tasks });
+    }
+    for (id, pilot) in state.pilots() {
+        events.extend(look_at(state, at, id, pilot));
+    }
+    let before = Timestamp(at.0.saturating_sub(IDEMPOTENCY_KEPT.0));
+    if state.keys_by_age.first().is_some_and(|(used, _)| *used < before) {
+        events.push(Event::KeysExpired { before });
+    }
+    events
+}
+
+fn look_at(state: &State, at: Timestamp, id: &PilotId, pilot: &Pilot) -> Vec<Event> {
+    let Link::Away { since, lost } = pilot.link else { return Vec::new() };
+    if pilot.lease.is_some_and(|lease| since.plus(lease) <= at) {
+        let lost = pilot.placed.iter();
+        let lost = lost.filter_map(|task| verdict::lost(state, at, *task, Lost::LeaseRanOut));
+        return lost.chain([Event::PilotEnded { pilot: id.clone() }]).collect();
+    }
+    if !lost && since.plus(PILOT_LOST_AFTER) <= at {
+        return vec![Event::PilotLost { pilot: id.clone() }];
+    }
+    Vec::new()
+}

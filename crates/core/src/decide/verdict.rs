@@ -1,0 +1,53 @@
+//! What the end of an attempt means for its task: done, failed, cancelled, or tried again.
+
+use crate::command::Ended;
+use crate::event::{AttemptEnded, Event, Verdict};
+use crate::state::State;
+use shipway_model::limits::MAX_LOST_ATTEMPTS;
+use shipway_model::{Attempt, Lost, Millis, Outcome, TaskId, Timestamp};
+
+/// The event for an attempt's end, if that attempt is the one that is active. A report of an
+/// attempt that is already settled is a repeat and says nothing new.
+pub(super) fn ended(
+    state: &State,
+    at: Timestamp,
+    (task, attempt): (TaskId, Attempt),
+    ended: &Ended,
+) -> Option<Event> {
+    state.active().get(&task).filter(|active| active.attempt == attempt)?;
+    Some(Event::AttemptEnded(Box::new(AttemptEnded {
+        task,
+        attempt,
+        outcome: ended.outcome.clone(),
+        started: ended.started,
+        ended: ended.ended,
+        ran: ended.ran,
+        verdict: verdict(state, at, task, &ended.outcome)?,
+    })))
+}
+
+/// The event for an attempt that went down with its pilot.
+pub(super) fn lost(state: &State, at: Timestamp, task: TaskId, why: Lost) -> Option<Event> {
+    let active = state.active().get(&task)?;
+    let outcome = Outcome::Lost { why };
+    let ran = active.started.map_or(Millis(0), |started| at.since(started));
+    let report = Ended { outcome, started: active.started, ended: at, ran };
+    ended(state, at, (task, active.attempt), &report)
+}
+
+fn verdict(state: &State, at: Timestamp, task: TaskId, outcome: &Outcome) -> Option<Verdict> {
+    let job = state.job(task.job)?;
+    let tries = job.tasks.tries(job.indices.ordinal(task.index)?);
+    if outcome.is_success() {
+        return Some(Verdict::Succeeded);
+    }
+    if state.active().get(&task)?.stopping || *outcome == Outcome::Cancelled {
+        return Some(Verdict::Cancelled);
+    }
+    if let Outcome::Lost { .. } = outcome {
+        let again = tries.lost + 1 < MAX_LOST_ATTEMPTS;
+        return Some(if again { Verdict::Retry { at, counted: false } } else { Verdict::Failed });
+    }
+    let wait = job.retries.wait_after(tries.failed + 1, outcome);
+    Some(wait.map_or(Verdict::Failed, |wait| Verdict::Retry { at: at.plus(wait), counted: true }))
+}

@@ -1,0 +1,13 @@
+//! Everything the core may ask of the outside. Carried out only after the events that led to it
+//! are on disk; whoever carries it out makes no choices.
+
+use crate::event::Placement;
+use shipway_model::{Attempt, Millis, PilotId, TaskId};
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Give these attempts to a pilot. Giving one twice is harmless.
+    Assign { pilot: PilotId, tasks: Vec<Placement> },
+    /// Stop these attempts: ask, wait for the grace, kill. Unknown ones are ignored by the pilot.
+    Stop { pilot: PilotId, tasks: Vec<(TaskId, Attempt)>, grace: Millis },
+}

@@ -1,0 +1,52 @@
+//! One command, all the way: decide, evolve, follow the consequences, react.
+//!
+//! The events of a step are in the order they happened; the effects are what the outside is to do
+//! once those events are on disk.
+
+use crate::command::Command;
+use crate::consequence::consequences;
+use crate::decide::decide;
+use crate::effect::Effect;
+use crate::event::{EVENT_VERSION, Event, Recorded};
+use crate::evolve::evolve;
+use crate::react::react;
+use crate::rejection::Rejection;
+use crate::state::State;
+use shipway_model::Timestamp;
+use std::collections::VecDeque;
+
+#[derive(Debug, Default)]
+pub struct Step {
+    pub events: Vec<Recorded>,
+    pub effects: Vec<Effect>,
+}
+
+pub fn step(state: &mut State, at: Timestamp, command: &Command) -> Result<Step, Rejection> {
+    let at = at.max(state.at());
+    let mut waiting: VecDeque<Event> = decide(state, at, command)?.into();
+    let mut done = Step::default();
+    while let Some(event) = waiting.pop_front() {
+        evolve(state, at, &event);
+        // Consequences go first: a job must be over before anything later looks at it.
+        for consequence in consequences(state, &event).into_iter().rev() {
+            waiting.push_front(consequence);
+        }
+        done.effects.extend(react(state, &event));
+        done.events.push(Recorded { v: EVENT_VERSION, at, event });
+    }
+    Ok(done)
+}
+
+/// Reads one recorded event, from this version or an older one.
+pub fn upgrade(recorded: Recorded) -> Result<Recorded, UnknownVersion> {
+    match recorded.v {
+        EVENT_VERSION => Ok(recorded),
+        found => Err(UnknownVersion { found }),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an event has version {found}; this binary knows versions up to {EVENT_VERSION}")]
+pub struct UnknownVersion {
+    pub found: u32,
+}

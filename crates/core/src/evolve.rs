@@ -1,0 +1,304 @@
+//! What a fact does to the state. Cannot fail and decides nothing: the same for a fresh event, a
+//! restart and a replay.
+
+use crate::event::{AttemptEnded, Event, Joined, Placement, Submitted, Verdict, Which};
+use crate::job::{Job, JobRecord};
+use crate::load::Load;
+use crate::pilot::{Active, Link, Pilot};
+use crate::shape::Shape;
+use crate::state::{State, UsedKey, key_of};
+use crate::task_table::TaskTable;
+use shipway_model::{IndexSet, JobId, Ordinal, PilotId, TaskId, TaskState, Timestamp};
+
+pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
+    state.at = state.at.max(at);
+    match event {
+        Event::ServerStarted => {
+            for pilot in state.pilots.values_mut() {
+                pilot.link = Link::Away { since: at, lost: false };
+            }
+        }
+        Event::JobSubmitted(submitted) => submit(state, at, submitted),
+        Event::DependencyMet { job, on } => dependency_met(state, *job, *on),
+        Event::TasksPlaced { pilot, tasks } => place(state, at, pilot, tasks),
+        Event::AttemptsStarted { tasks } => {
+            for (task, _, started) in tasks {
+                start(state, *task, *started);
+            }
+        }
+        Event::AttemptEnded(ended) => attempt_ended(state, ended),
+        Event::TasksReady { tasks } => tasks.iter().for_each(|task| ready(state, *task)),
+        Event::TasksCancelled { job, which, .. } => cancel(state, *job, which),
+        Event::StopRequested { tasks } => {
+            for task in tasks {
+                if let Some(active) = state.active.get_mut(task) {
+                    active.stopping = true;
+                }
+            }
+        }
+        Event::TasksRequeued { job, tasks } => requeue(state, *job, tasks),
+        Event::JobEnded { job, .. } => job_ended(state, at, *job),
+        Event::JobRevived { record } => revive(state, record),
+        Event::JobsArchived { jobs } => jobs.iter().for_each(|job| forget(state, *job)),
+        Event::PilotJoined(joined) => join(state, joined),
+        Event::PilotAway { pilot } => set_link(state, pilot, Link::Away { since: at, lost: false }),
+        Event::PilotLost { pilot } => {
+            if let Some(Pilot { link: Link::Away { lost, .. }, .. }) = state.pilots.get_mut(pilot) {
+                *lost = true;
+            }
+        }
+        Event::PilotEnded { pilot } => {
+            state.pilots.remove(pilot);
+            state.pilot_tokens.remove(pilot);
+        }
+        Event::UserAdded { user, role } => {
+            state.users.insert(user.clone(), *role);
+        }
+        Event::UserRemoved { user } => {
+            state.users.remove(user);
+            state.tokens.retain(|_, token| token.user != *user);
+        }
+        Event::TokenIssued { token } => {
+            state.tokens.insert(token.id.clone(), token.clone());
+        }
+        Event::TokenRevoked { id } => {
+            state.tokens.remove(id);
+        }
+        Event::PilotTokenIssued { pilot, hash } => {
+            state.pilot_tokens.insert(pilot.clone(), hash.clone());
+        }
+        Event::KeysExpired { before } => expire_keys(state, *before),
+    }
+}
+
+fn submit(state: &mut State, at: Timestamp, submitted: &Submitted) {
+    let spec = &submitted.spec;
+    let id = submitted.job;
+    let indices = spec.indices().unwrap_or_else(IndexSet::single);
+    let waits = spec.after.iter().filter(|after| !submitted.met.contains(&after.job));
+    let job = Job {
+        owner: submitted.owner.clone(),
+        shape: state.shapes.intern(Shape { resources: spec.resources.clone() }),
+        priority: spec.priority,
+        tasks: TaskTable::new(indices.len()),
+        indices,
+        max_running: spec.max_running,
+        retries: spec.retries.clone(),
+        after: waits.copied().collect(),
+        submitted: at,
+        ended: None,
+        revision: 0,
+        pace: None,
+    };
+    for after in &job.after {
+        state.dependents.entry(after.job).or_default().insert(id);
+    }
+    if let Some(key) = &submitted.key {
+        let key = key_of(&submitted.owner, key);
+        state.keys_by_age.insert((at, key.clone()));
+        state.keys.insert(key, UsedKey { job: id, digest: submitted.digest, at });
+    }
+    state.ready.refresh(id, &job);
+    state.jobs.insert(id, job);
+    state.next_job = state.next_job.max(id.0 + 1);
+}
+
+/// Changes a job and puts it back where it belongs in the queue.
+fn change(state: &mut State, id: JobId, change: impl FnOnce(&mut Job)) {
+    if let Some(job) = state.jobs.get_mut(&id) {
+        change(job);
+        state.ready.refresh(id, job);
+    }
+}
+
+/// The position of a task in its job's table.
+fn ordinal(state: &State, task: TaskId) -> Option<Ordinal> {
+    state.jobs.get(&task.job)?.indices.ordinal(task.index)
+}
+
+fn dependency_met(state: &mut State, id: JobId, on: JobId) {
+    unlink(state, id, on);
+    change(state, id, |job| job.after.retain(|after| after.job != on));
+}
+
+fn unlink(state: &mut State, id: JobId, on: JobId) {
+    if let Some(waiting) = state.dependents.get_mut(&on) {
+        waiting.remove(&id);
+        if waiting.is_empty() {
+            state.dependents.remove(&on);
+        }
+    }
+}
+
+fn place(state: &mut State, at: Timestamp, pilot_id: &PilotId, tasks: &[Placement]) {
+    for placement in tasks {
+        let task = placement.task;
+        let Some(position) = ordinal(state, task) else { continue };
+        change(state, task.job, |job| job.tasks.place(position));
+        let need = need_of(state, task.job);
+        if let (Some(pilot), Some(need)) = (state.pilots.get_mut(pilot_id), need) {
+            pilot.load.add(&need.resources, &placement.devices);
+            pilot.placed.insert(task);
+            pilot.unstarted += 1;
+        }
+        let active = Active {
+            attempt: placement.attempt,
+            pilot: pilot_id.clone(),
+            devices: placement.devices.clone(),
+            placed: at,
+            started: None,
+            stopping: false,
+        };
+        state.active.insert(task, active);
+    }
+}
+
+fn need_of(state: &State, job: JobId) -> Option<Shape> {
+    state.jobs.get(&job).map(|job| state.shapes.get(job.shape).clone())
+}
+
+fn start(state: &mut State, task: TaskId, started: Timestamp) {
+    let Some(active) = state.active.get_mut(&task) else { return };
+    active.started = Some(started);
+    if let Some(pilot) = state.pilots.get_mut(&active.pilot) {
+        pilot.unstarted -= 1;
+    }
+}
+
+fn attempt_ended(state: &mut State, ended: &AttemptEnded) {
+    let task = ended.task;
+    release(state, task);
+    let Some(position) = ordinal(state, task) else { return };
+    change(state, task.job, |job| {
+        match ended.verdict {
+            Verdict::Succeeded => job.tasks.finish(position, TaskState::Succeeded),
+            Verdict::Failed => job.tasks.finish(position, TaskState::Failed),
+            Verdict::Cancelled => job.tasks.finish(position, TaskState::Cancelled),
+            Verdict::Retry { at, counted } => job.tasks.back_off(position, at, counted),
+        }
+        if ended.started.is_some() {
+            job.learn_pace(ended.ran);
+        }
+    });
+    if let Verdict::Retry { at, .. } = ended.verdict {
+        state.back_offs.insert((at, task));
+    }
+}
+
+/// Gives back what an attempt held on its pilot.
+fn release(state: &mut State, task: TaskId) {
+    let Some(active) = state.active.remove(&task) else { return };
+    let need = need_of(state, task.job);
+    if let (Some(pilot), Some(need)) = (state.pilots.get_mut(&active.pilot), need) {
+        pilot.load.remove(&need.resources, &active.devices);
+        pilot.placed.remove(&task);
+        pilot.unstarted -= u32::from(active.started.is_none());
+    }
+}
+
+fn ready(state: &mut State, task: TaskId) {
+    let Some(position) = ordinal(state, task) else { return };
+    clear_back_off(state, task, position);
+    change(state, task.job, |job| job.tasks.ready(position));
+}
+
+fn clear_back_off(state: &mut State, task: TaskId, position: Ordinal) {
+    let at = state.jobs.get(&task.job).and_then(|job| job.tasks.backing_off().get(&position.0));
+    if let Some(at) = at {
+        state.back_offs.remove(&(*at, task));
+    }
+}
+
+fn cancel(state: &mut State, id: JobId, which: &Which) {
+    let Some(job) = state.jobs.get(&id) else { return };
+    let gone: Vec<Ordinal> = match which {
+        Which::AllWaiting => job.tasks.backing_off().keys().map(|at| Ordinal(*at)).collect(),
+        Which::These(tasks) => tasks.clone(),
+    };
+    let indices = job.indices.clone();
+    for position in gone {
+        if let Some(index) = indices.index(position) {
+            clear_back_off(state, id.task(index), position);
+        }
+    }
+    change(state, id, |job| match which {
+        Which::AllWaiting => job.tasks.cancel_waiting(),
+        Which::These(tasks) => tasks.iter().for_each(|task| job.tasks.cancel(*task)),
+    });
+    // A job without waiting tasks waits for nobody.
+    let over = state.jobs.get(&id).is_some_and(|job| job.tasks.counts().is_over());
+    if over {
+        let waits: Vec<JobId> = state.jobs[&id].after.iter().map(|after| after.job).collect();
+        waits.into_iter().for_each(|on| unlink(state, id, on));
+        change(state, id, |job| job.after.clear());
+    }
+}
+
+fn requeue(state: &mut State, id: JobId, tasks: &[Ordinal]) {
+    if let Some(ended) = state.jobs.get(&id).and_then(|job| job.ended) {
+        state.ended.remove(&(ended, id));
+    }
+    change(state, id, |job| {
+        job.ended = None;
+        tasks.iter().for_each(|task| job.tasks.requeue(*task));
+    });
+}
+
+fn job_ended(state: &mut State, at: Timestamp, id: JobId) {
+    change(state, id, |job| {
+        job.ended = Some(at);
+        job.revision += 1;
+    });
+    state.ended.insert((at, id));
+}
+
+fn revive(state: &mut State, record: &JobRecord) {
+    let mut job = record.job.clone();
+    job.shape = state.shapes.intern(Shape { resources: record.resources.clone() });
+    if let Some(ended) = job.ended {
+        state.ended.insert((ended, record.id));
+    }
+    state.jobs.insert(record.id, job);
+}
+
+fn forget(state: &mut State, id: JobId) {
+    if let Some(job) = state.jobs.remove(&id) {
+        state.ready.remove(id, &job);
+        if let Some(ended) = job.ended {
+            state.ended.remove(&(ended, id));
+        }
+    }
+}
+
+fn join(state: &mut State, joined: &Joined) {
+    let fresh = || Pilot {
+        ad: joined.ad.clone(),
+        session: joined.session,
+        lease: joined.lease,
+        link: Link::Connected,
+        load: Load::default(),
+        placed: std::collections::BTreeSet::new(),
+        unstarted: 0,
+    };
+    let pilot = state.pilots.entry(joined.pilot.clone()).or_insert_with(fresh);
+    pilot.ad = joined.ad.clone();
+    pilot.session = joined.session;
+    pilot.lease = joined.lease;
+    pilot.link = Link::Connected;
+}
+
+fn set_link(state: &mut State, pilot: &PilotId, link: Link) {
+    if let Some(pilot) = state.pilots.get_mut(pilot) {
+        pilot.link = link;
+    }
+}
+
+fn expire_keys(state: &mut State, before: Timestamp) {
+    while let Some((at, key)) = state.keys_by_age.first().cloned() {
+        if at >= before {
+            break;
+        }
+        state.keys_by_age.pop_first();
+        state.keys.remove(&key);
+    }
+}

@@ -1,0 +1,120 @@
+//! What must always hold, checked over the whole state after every step of tests and simulation.
+
+use crate::load::Load;
+use crate::state::State;
+use shipway_model::{JobId, PilotId, TaskId};
+use std::collections::BTreeSet;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Violation {
+    /// An index that is derived differs from what it is derived from.
+    StaleIndex(&'static str),
+    ActiveWithoutJob(TaskId),
+    ActiveCountWrong {
+        job: JobId,
+        counted: u32,
+        found: u32,
+    },
+    PlacedTwice(TaskId),
+    PlacedNotActive {
+        pilot: PilotId,
+        task: TaskId,
+    },
+    ActiveOnUnknownPilot(TaskId),
+    LoadWrong(PilotId),
+    /// More of a device is given out than there is.
+    DeviceOverused {
+        pilot: PilotId,
+        device: String,
+    },
+    UnstartedWrong(PilotId),
+    OverMaxRunning(JobId),
+    /// A job is over but not ended, or ended but not over.
+    EndWrong(JobId),
+    HeldJobRuns(JobId),
+}
+
+pub fn check(state: &State) -> Vec<Violation> {
+    let mut found = Vec::new();
+    check_indexes(state, &mut found);
+    check_jobs(state, &mut found);
+    check_active(state, &mut found);
+    for (id, pilot) in state.pilots() {
+        let mut load = Load::default();
+        let mut unstarted = 0;
+        for task in &pilot.placed {
+            let active = state.active().get(task).filter(|active| active.pilot == *id);
+            let (Some(active), Some(job)) = (active, state.job(task.job)) else {
+                found.push(Violation::PlacedNotActive { pilot: id.clone(), task: *task });
+                continue;
+            };
+            load.add(&state.shapes().get(job.shape).resources, &active.devices);
+            unstarted += u32::from(active.started.is_none());
+        }
+        if load != pilot.load {
+            found.push(Violation::LoadWrong(id.clone()));
+        }
+        if unstarted != pilot.unstarted {
+            found.push(Violation::UnstartedWrong(id.clone()));
+        }
+        let over = load.gpus.iter().filter(|(_, share)| share.0 > 10_000);
+        found.extend(over.map(|(device, _)| Violation::DeviceOverused {
+            pilot: id.clone(),
+            device: device.to_string(),
+        }));
+    }
+    found
+}
+
+fn check_indexes(state: &State, found: &mut Vec<Violation>) {
+    let mut rebuilt = state.clone();
+    rebuilt.rebuild();
+    let pairs = [
+        ("ready", rebuilt.ready == state.ready),
+        ("back_offs", rebuilt.back_offs == state.back_offs),
+        ("dependents", rebuilt.dependents == state.dependents),
+        ("ended", rebuilt.ended == state.ended),
+        ("keys_by_age", rebuilt.keys_by_age == state.keys_by_age),
+        ("shapes", rebuilt.shapes == state.shapes),
+    ];
+    found.extend(
+        pairs.iter().filter(|(_, same)| !same).map(|(name, _)| Violation::StaleIndex(name)),
+    );
+}
+
+fn check_jobs(state: &State, found: &mut Vec<Violation>) {
+    for (id, job) in state.jobs() {
+        let counts = job.tasks.counts();
+        let active = u32::try_from(state.active_of(*id).count()).unwrap_or(u32::MAX);
+        if active != counts.active {
+            let counted = counts.active;
+            found.push(Violation::ActiveCountWrong { job: *id, counted, found: active });
+        }
+        if job.max_running.is_some_and(|limit| counts.active > limit) {
+            found.push(Violation::OverMaxRunning(*id));
+        }
+        if counts.is_over() != job.ended.is_some() {
+            found.push(Violation::EndWrong(*id));
+        }
+        if !job.after.is_empty() && counts.active > 0 {
+            found.push(Violation::HeldJobRuns(*id));
+        }
+    }
+}
+
+fn check_active(state: &State, found: &mut Vec<Violation>) {
+    let mut placed = BTreeSet::new();
+    for task in state.pilots().values().flat_map(|pilot| &pilot.placed) {
+        if !placed.insert(*task) {
+            found.push(Violation::PlacedTwice(*task));
+        }
+    }
+    for (task, active) in state.active() {
+        if state.job(task.job).is_none() {
+            found.push(Violation::ActiveWithoutJob(*task));
+        }
+        if !state.pilots().contains_key(&active.pilot) {
+            found.push(Violation::ActiveOnUnknownPilot(*task));
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! One job as the core keeps it: what deciding needs, not what the user wrote.
+//!
+//! The specification itself (command, environment, rows) is in the journal and in history; the
+//! core never looks at it again once the job is accepted.
+
+use crate::shape::ShapeId;
+use crate::task_table::TaskTable;
+use serde::{Deserialize, Serialize};
+use shipway_model::{
+    After, IndexSet, JobId, JobState, Millis, Resources, RetryPolicy, Timestamp, UserName,
+};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    pub owner: UserName,
+    pub shape: ShapeId,
+    pub priority: i32,
+    pub indices: IndexSet,
+    pub tasks: TaskTable,
+    pub max_running: Option<u32>,
+    pub retries: RetryPolicy,
+    /// Jobs it still waits for.
+    pub after: Vec<After>,
+    pub submitted: Timestamp,
+    pub ended: Option<Timestamp>,
+    /// How often it has ended; a retried job ends again.
+    pub revision: u32,
+    /// How long its tasks run, as a moving average; `None` before the first has ended.
+    pub pace: Option<Millis>,
+}
+
+/// A job that has ended, with all that is needed to bring it back for a retry.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobRecord {
+    pub id: JobId,
+    pub resources: Resources,
+    pub job: Job,
+}
+
+impl Job {
+    pub fn state(&self) -> JobState {
+        self.tasks.counts().state(!self.after.is_empty())
+    }
+
+    /// How many more of its tasks may be placed, by its own limit.
+    pub fn room(&self) -> u32 {
+        let limit = self.max_running.unwrap_or(u32::MAX);
+        limit.saturating_sub(self.tasks.counts().active)
+    }
+
+    pub fn wants_placing(&self) -> bool {
+        self.after.is_empty() && self.room() > 0 && self.tasks.has_placeable()
+    }
+
+    /// An average over roughly the last eight tasks: follows a change, forgives an outlier.
+    pub(crate) fn learn_pace(&mut self, ran: Millis) {
+        let average = self.pace.map_or(ran.0, |pace| (pace.0 * 7 + ran.0) / 8);
+        self.pace = Some(Millis(average));
+    }
+}

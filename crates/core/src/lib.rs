@@ -1,0 +1,40 @@
+//! The decisions of Shipway: commands in, events and effects out. Pure.
+//!
+//! ```text
+//! Command ──decide──▶ [Event] ──evolve──▶ State
+//!                        │
+//!                        ├─consequences──▶ more events (a job is over, its dependents may go)
+//!                        └─react──▶ [Effect]    what the outside is asked to do
+//! ```
+//!
+//! The same fold (`evolve` over recorded events) is a restart, a replay and the simulation. There
+//! is no clock, file, process, thread, random source or hash order in this crate: time and new ids
+//! travel in the command, and `clippy.toml` beside this crate refuses the rest.
+#![warn(clippy::wildcard_enum_match_arm)]
+
+pub mod clock;
+pub mod command;
+pub mod consequence;
+pub mod decide;
+pub mod effect;
+pub mod engine;
+pub mod event;
+pub mod evolve;
+pub mod explain;
+pub mod invariants;
+pub mod job;
+pub mod load;
+pub mod pilot;
+pub mod react;
+pub mod ready;
+pub mod rejection;
+pub mod schedule;
+pub mod shape;
+pub mod state;
+pub mod task_table;
+
+pub use command::Command;
+pub use effect::Effect;
+pub use event::Event;
+pub use rejection::Rejection;
+pub use state::State;

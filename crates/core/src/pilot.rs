@@ -1,0 +1,56 @@
+//! One pilot as the core keeps it: its node, what is placed there, whether it is in touch.
+
+use crate::load::Load;
+use serde::{Deserialize, Serialize};
+use shipway_model::limits::PILOT_LOST_AFTER;
+use shipway_model::{Attempt, DeviceId, Millis, NodeAd, PilotId, TaskId, Timestamp};
+use std::collections::BTreeSet;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Pilot {
+    pub ad: NodeAd,
+    pub session: u64,
+    pub lease: Option<Millis>,
+    pub link: Link,
+    pub load: Load,
+    pub placed: BTreeSet<TaskId>,
+    /// Of the placed ones, how many it has not started yet: its backlog.
+    pub unstarted: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Link {
+    Connected,
+    Away {
+        since: Timestamp,
+        /// Away for so long that it is shown as lost.
+        lost: bool,
+    },
+}
+
+/// One attempt that is placed or running.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Active {
+    pub attempt: Attempt,
+    pub pilot: PilotId,
+    pub devices: Vec<DeviceId>,
+    pub placed: Timestamp,
+    pub started: Option<Timestamp>,
+    /// A person asked for its end.
+    pub stopping: bool,
+}
+
+impl Pilot {
+    pub fn is_connected(&self) -> bool {
+        self.link == Link::Connected
+    }
+
+    /// When this pilot has to be looked at again, if it stays away.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        let Link::Away { since, lost } = self.link else { return None };
+        let lost_at = (!lost).then(|| since.plus(PILOT_LOST_AFTER));
+        let lease_at = self.lease.map(|lease| since.plus(lease));
+        [lost_at, lease_at].into_iter().flatten().min()
+    }
+}

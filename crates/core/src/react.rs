@@ -1,0 +1,73 @@
+//! What the outside has to do after a fact. Looks at the state as it is after the fact.
+
+use crate::effect::Effect;
+use crate::event::{Event, Joined, Placement};
+use crate::state::State;
+use shipway_model::limits::CANCEL_GRACE;
+use shipway_model::{Attempt, PilotId, TaskId};
+use std::collections::BTreeMap;
+
+pub fn react(state: &State, event: &Event) -> Vec<Effect> {
+    match event {
+        Event::TasksPlaced { pilot, tasks } => {
+            vec![Effect::Assign { pilot: pilot.clone(), tasks: tasks.clone() }]
+        }
+        Event::StopRequested { tasks } => stop(state, tasks),
+        Event::PilotJoined(joined) => joined_again(state, joined),
+        Event::ServerStarted
+        | Event::JobSubmitted(_)
+        | Event::DependencyMet { .. }
+        | Event::AttemptsStarted { .. }
+        | Event::AttemptEnded(_)
+        | Event::TasksReady { .. }
+        | Event::TasksCancelled { .. }
+        | Event::TasksRequeued { .. }
+        | Event::JobEnded { .. }
+        | Event::JobRevived { .. }
+        | Event::JobsArchived { .. }
+        | Event::PilotAway { .. }
+        | Event::PilotLost { .. }
+        | Event::PilotEnded { .. }
+        | Event::UserAdded { .. }
+        | Event::UserRemoved { .. }
+        | Event::TokenIssued { .. }
+        | Event::TokenRevoked { .. }
+        | Event::PilotTokenIssued { .. }
+        | Event::KeysExpired { .. } => Vec::new(),
+    }
+}
+
+fn stop(state: &State, tasks: &[TaskId]) -> Vec<Effect> {
+    let mut by_pilot: BTreeMap<PilotId, Vec<(TaskId, Attempt)>> = BTreeMap::new();
+    for task in tasks {
+        if let Some(active) = state.active().get(task) {
+            by_pilot.entry(active.pilot.clone()).or_default().push((*task, active.attempt));
+        }
+    }
+    let effect = |(pilot, tasks)| Effect::Stop { pilot, tasks, grace: CANCEL_GRACE };
+    by_pilot.into_iter().map(effect).collect()
+}
+
+/// A pilot that came back gets what it missed: placements, and orders to stop.
+fn joined_again(state: &State, joined: &Joined) -> Vec<Effect> {
+    let pilot = &joined.pilot;
+    let placement = |task: &TaskId| {
+        let active = state.active().get(task)?;
+        Some(Placement { task: *task, attempt: active.attempt, devices: active.devices.clone() })
+    };
+    let missing: Vec<Placement> = joined.missing.iter().filter_map(placement).collect();
+    let placed = state.pilots().get(pilot).map(|pilot| &pilot.placed);
+    let stopping = placed.into_iter().flatten().filter_map(|task| {
+        let active = state.active().get(task)?;
+        active.stopping.then_some((*task, active.attempt))
+    });
+    let stops: Vec<_> = joined.stale.iter().copied().chain(stopping).collect();
+    let mut effects = Vec::new();
+    if !missing.is_empty() {
+        effects.push(Effect::Assign { pilot: pilot.clone(), tasks: missing });
+    }
+    if !stops.is_empty() {
+        effects.push(Effect::Stop { pilot: pilot.clone(), tasks: stops, grace: CANCEL_GRACE });
+    }
+    effects
+}
