@@ -1,0 +1,199 @@
+//! A small HTTP client for the API: HTTP/1.1, TLS when the URL says so, one kept connection for
+//! requests and one of its own for each stream. It knows nothing of views.
+
+mod connect;
+
+use crate::error::ErrorBody;
+use bytes::Bytes;
+use connect::Connection;
+use http::{Method, Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::path::PathBuf;
+use tokio::sync::Mutex;
+
+pub use connect::{ConnectError, tls_config};
+
+/// An answer that is not a stream is read whole; no answer of ours is larger.
+const MAX_ANSWER_BYTES: usize = 256 << 20;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    #[error("cannot reach the server at {url}")]
+    Unreachable {
+        url: String,
+        #[source]
+        source: ConnectError,
+    },
+    #[error("the connection to {url} broke while waiting for an answer")]
+    Broken {
+        url: String,
+        #[source]
+        source: hyper::Error,
+    },
+    /// The server answered, and the answer is no.
+    #[error("{}", .body.message)]
+    Refused { status: StatusCode, body: ErrorBody },
+    #[error("the server at {url} answered something this client does not understand")]
+    BadAnswer {
+        url: String,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("`{0}` is not the address of a server (write http://HOST:PORT)")]
+    BadUrl(String),
+}
+
+#[derive(Debug)]
+pub struct Client {
+    base: Uri,
+    token: Option<String>,
+    /// A certificate to trust beside the system's.
+    certificate: Option<PathBuf>,
+    kept: Mutex<Option<Connection>>,
+}
+
+impl Client {
+    pub fn new(
+        url: &str,
+        token: Option<String>,
+        certificate: Option<PathBuf>,
+    ) -> Result<Self, ClientError> {
+        let bad = || ClientError::BadUrl(url.to_string());
+        let base: Uri = url.trim_end_matches('/').parse().map_err(|_| bad())?;
+        let scheme = base.scheme_str().unwrap_or_default();
+        if base.host().is_none() || !["http", "https"].contains(&scheme) {
+            return Err(bad());
+        }
+        Ok(Client { base, token, certificate, kept: Mutex::new(None) })
+    }
+
+    pub fn url(&self) -> String {
+        self.base.to_string().trim_end_matches('/').to_string()
+    }
+
+    pub async fn get<A: DeserializeOwned>(&self, path: &str) -> Result<A, ClientError> {
+        self.ask(Method::GET, path, &[], Bytes::new()).await
+    }
+
+    pub async fn delete<A: DeserializeOwned>(&self, path: &str) -> Result<A, ClientError> {
+        self.ask(Method::DELETE, path, &[], Bytes::new()).await
+    }
+
+    pub async fn post<B: Serialize, A: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+        headers: &[(&'static str, &str)],
+    ) -> Result<A, ClientError> {
+        let body = serde_json::to_vec(body).expect("requests are plain data");
+        self.ask(Method::POST, path, headers, body.into()).await
+    }
+
+    /// The body of an answer, piece by piece, on a connection of its own.
+    pub async fn stream(&self, path: &str) -> Result<BodyStream, ClientError> {
+        let request = self.request(&Method::GET, path, &[], Bytes::new());
+        let mut connection = self.connect().await?;
+        let answer = connection.send(request).await.map_err(|source| self.broken(source))?;
+        if !answer.status().is_success() {
+            return Err(self.refusal(answer).await);
+        }
+        Ok(BodyStream { url: self.url(), body: answer.into_body(), _connection: connection })
+    }
+
+    async fn ask<A: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&'static str, &str)],
+        body: Bytes,
+    ) -> Result<A, ClientError> {
+        let mut kept = self.kept.lock().await;
+        let mut connection = match kept.take().filter(Connection::is_open) {
+            Some(connection) => connection,
+            None => self.connect().await?,
+        };
+        let request = self.request(&method, path, headers, body);
+        let answer = connection.send(request).await.map_err(|source| self.broken(source))?;
+        if !answer.status().is_success() {
+            return Err(self.refusal(answer).await);
+        }
+        let body = http_body_util::Limited::new(answer.into_body(), MAX_ANSWER_BYTES);
+        let body = body.collect().await.map_err(|_| self.unreadable("answer cut off"))?.to_bytes();
+        *kept = Some(connection);
+        let url = || self.url();
+        serde_json::from_slice(&body)
+            .map_err(|source| ClientError::BadAnswer { url: url(), source })
+    }
+
+    fn request(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &[(&'static str, &str)],
+        body: Bytes,
+    ) -> Request<Full<Bytes>> {
+        let host = self.base.authority().map(ToString::to_string).unwrap_or_default();
+        let mut request = Request::builder().method(method).uri(path).header(header::HOST, host);
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        if !body.is_empty() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(Full::new(body)).expect("paths and headers of ours are valid")
+    }
+
+    async fn connect(&self) -> Result<Connection, ClientError> {
+        let url = self.url();
+        let opened = Connection::open(&self.base, self.certificate.as_deref()).await;
+        opened.map_err(|source| ClientError::Unreachable { url, source })
+    }
+
+    async fn refusal(&self, answer: http::Response<Incoming>) -> ClientError {
+        let status = answer.status();
+        let body = match answer.into_body().collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(source) => return self.broken(source),
+        };
+        match serde_json::from_slice(&body) {
+            Ok(body) => ClientError::Refused { status, body },
+            Err(source) => ClientError::BadAnswer { url: self.url(), source },
+        }
+    }
+
+    fn broken(&self, source: hyper::Error) -> ClientError {
+        ClientError::Broken { url: self.url(), source }
+    }
+
+    fn unreadable(&self, what: &str) -> ClientError {
+        let source = serde::de::Error::custom(what);
+        ClientError::BadAnswer { url: self.url(), source }
+    }
+}
+
+/// The pieces of a streamed answer.
+#[derive(Debug)]
+pub struct BodyStream {
+    url: String,
+    body: Incoming,
+    _connection: Connection,
+}
+
+impl BodyStream {
+    /// The next piece, or `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
+        while let Some(frame) = self.body.frame().await {
+            let broken = |source| ClientError::Broken { url: self.url.clone(), source };
+            if let Ok(data) = frame.map_err(broken)?.into_data() {
+                return Ok(Some(data));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,27 @@
+//! The body of every error answer: a code to branch on, a message and a hint to read, an id to
+//! find it in the server's log.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ErrorBody {
+    pub code: String,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    pub request_id: String,
+}
+
+/// Codes of the edge itself; the core's refusals have their own (`Rejection::code`).
+pub mod codes {
+    pub const UNAUTHENTICATED: &str = "unauthenticated";
+    pub const NOT_ALLOWED: &str = "not_allowed";
+    pub const BAD_REQUEST: &str = "bad_request";
+    pub const NOT_FOUND: &str = "not_found";
+    pub const TOO_LARGE: &str = "too_large";
+    /// The journal cannot be written: nothing is accepted until it can.
+    pub const NOT_DURABLE: &str = "not_durable";
+    pub const NODE_AWAY: &str = "node_away";
+    pub const INTERNAL: &str = "internal";
+    pub const STOPPING: &str = "stopping";
+}

@@ -1,0 +1,23 @@
+//! The contract: what clients and pilots say to the server and hear from it.
+//!
+//! Request and response types, routes, error codes, the pilot protocol and a small client. There
+//! is no behaviour of the server here, and no decision.
+
+pub mod client;
+pub mod error;
+pub mod link;
+pub mod local;
+pub mod routes;
+pub mod types;
+
+/// The pilot protocol as generated from `proto/pilot.proto`.
+#[allow(
+    clippy::pedantic,
+    clippy::allow_attributes_without_reason,
+    unreachable_pub,
+    missing_debug_implementations,
+    reason = "generated code"
+)]
+pub mod wire {
+    tonic::include_proto!("shipway.pilot.v1");
+}

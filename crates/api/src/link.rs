@@ -1,0 +1,78 @@
+//! Between the wire's messages and the model's nouns, in both directions.
+//!
+//! The wire is generated; this is the one place that reads it strictly and fills it completely.
+
+use crate::wire;
+use shipway_model::ids::BadId;
+use shipway_model::{Attempt, JobId, JobSpec, NodeAd, Outcome, TaskId, TaskIndex};
+
+/// The protocol this binary speaks.
+pub const PROTOCOL: u32 = 1;
+/// One message: a batch of assignments or a piece of a log.
+pub const MAX_MESSAGE_BYTES: usize = 96 << 20;
+/// A piece of a log in one message.
+pub const MAX_LOG_CHUNK: usize = 64 << 10;
+
+#[derive(Debug, thiserror::Error)]
+pub enum BadMessage {
+    #[error("a message of the pilot protocol lacks its {0}")]
+    Missing(&'static str),
+    #[error("a message of the pilot protocol has an unreadable {what}")]
+    Unreadable {
+        what: &'static str,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("a message of the pilot protocol names something impossible")]
+    Id(#[from] BadId),
+}
+
+pub fn attempt_id(task: TaskId, attempt: Attempt) -> wire::AttemptId {
+    wire::AttemptId { job: task.job.0, index: task.index.0, attempt: attempt.0 }
+}
+
+impl wire::AttemptId {
+    pub fn task(&self) -> TaskId {
+        JobId(self.job).task(TaskIndex(self.index))
+    }
+    pub fn number(&self) -> Attempt {
+        Attempt(self.attempt)
+    }
+}
+
+pub fn encode_ad(ad: &NodeAd) -> String {
+    serde_json::to_string(ad).expect("an ad is plain data")
+}
+
+pub fn decode_ad(text: &str) -> Result<NodeAd, BadMessage> {
+    serde_json::from_str(text).map_err(|source| BadMessage::Unreadable { what: "ad", source })
+}
+
+pub fn encode_outcome(outcome: &Outcome) -> String {
+    serde_json::to_string(outcome).expect("an outcome is plain data")
+}
+
+pub fn decode_outcome(text: &str) -> Result<Outcome, BadMessage> {
+    serde_json::from_str(text).map_err(|source| BadMessage::Unreadable { what: "outcome", source })
+}
+
+/// What the tasks of a job have in common, as the pilot needs it.
+pub fn template(job: JobId, spec: &JobSpec) -> wire::Template {
+    let need = &spec.resources;
+    let limit = spec.time_limit.as_ref();
+    wire::Template {
+        job: job.0,
+        command: spec.command.clone(),
+        script: spec.script.clone(),
+        env: spec.env.clone().into_iter().collect(),
+        workdir: spec.workdir.clone(),
+        log_limit: spec.log_limit.0,
+        cpus_milli: need.cpus.milli,
+        memory: need.memory.0,
+        disk: need.disk.0,
+        named: need.named.clone().into_iter().collect(),
+        time_limit_ms: limit.map_or(0, |limit| limit.limit.0),
+        warn_signal: limit.map_or(0, |limit| limit.warn.number().unsigned_abs()),
+        grace_ms: limit.map_or(0, |limit| limit.grace.0),
+    }
+}

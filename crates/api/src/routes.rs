@@ -1,0 +1,43 @@
+//! Where things are. Clients and the server take the paths from here, so that they cannot differ.
+
+use shipway_model::{JobId, TaskIndex};
+
+pub const API: &str = "/api/v1";
+pub const JOBS: &str = "/api/v1/jobs";
+pub const JOB: &str = "/api/v1/jobs/{job}";
+pub const JOB_WAIT: &str = "/api/v1/jobs/{job}/wait";
+pub const JOB_WHY: &str = "/api/v1/jobs/{job}/why";
+pub const JOB_TASKS: &str = "/api/v1/jobs/{job}/tasks";
+pub const TASK_LOG: &str = "/api/v1/jobs/{job}/tasks/{index}/log";
+pub const CANCEL: &str = "/api/v1/cancel";
+pub const RETRY: &str = "/api/v1/retry";
+pub const DRY_RUN: &str = "/api/v1/dry-run";
+pub const EVENTS: &str = "/api/v1/events";
+pub const NODES: &str = "/api/v1/nodes";
+pub const USERS: &str = "/api/v1/users";
+pub const USER: &str = "/api/v1/users/{user}";
+pub const TOKENS: &str = "/api/v1/tokens";
+pub const TOKEN: &str = "/api/v1/tokens/{id}";
+pub const WHO_AM_I: &str = "/api/v1/whoami";
+pub const HEALTHZ: &str = "/healthz";
+pub const READYZ: &str = "/readyz";
+
+/// The header by which a client's repeat of a submission is recognised.
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+pub const REQUEST_ID: &str = "x-request-id";
+
+pub fn job(job: JobId) -> String {
+    format!("{JOBS}/{job}")
+}
+pub fn job_wait(job: JobId) -> String {
+    format!("{JOBS}/{job}/wait")
+}
+pub fn job_why(job: JobId) -> String {
+    format!("{JOBS}/{job}/why")
+}
+pub fn job_tasks(job: JobId) -> String {
+    format!("{JOBS}/{job}/tasks")
+}
+pub fn task_log(job: JobId, index: TaskIndex) -> String {
+    format!("{JOBS}/{job}/tasks/{index}/log")
+}

@@ -1,0 +1,325 @@
+//! What the API's requests and answers look like.
+//!
+//! Views are what people see; they are made from the state and from history by the server and
+//! rendered by the command line and the page.
+
+use serde::{Deserialize, Serialize};
+use shipway_model::{
+    Attempt, Bytes, GpuDevice, JobCounts, JobId, JobSpec, JobState, Millis, NodeAd, NodeName,
+    Outcome, PilotId, Reason, Role, TaskId, TaskIndex, TaskState, Timestamp, UserName,
+};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobView {
+    pub id: JobId,
+    pub owner: UserName,
+    pub name: String,
+    pub labels: BTreeMap<String, String>,
+    pub state: JobState,
+    pub counts: JobCounts,
+    pub tasks: u32,
+    pub is_array: bool,
+    pub priority: i32,
+    pub submitted: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Timestamp>,
+    /// How its one task ended, or the first that failed; for `run` and `wait` to exit with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    /// Why it does not run, when it waits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<Reason>,
+    /// Only in the answer about one job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spec: Option<Box<JobSpec>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobPage {
+    pub jobs: Vec<JobView>,
+    /// Ask with `before=` this for the next, older page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<JobId>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields, default)]
+pub struct JobQuery {
+    /// Only jobs older than this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    /// `KEY=VALUE[,KEY=VALUE…]`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<String>)]
+    pub state: Option<JobState>,
+    /// Operators may ask for one user's jobs or, with `*`, everybody's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Submission {
+    pub spec: JobSpec,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Submitted {
+    pub id: JobId,
+    /// The key had been used before: this is the job it made then.
+    pub repeated: bool,
+}
+
+/// What would happen to a job that is not submitted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DryRun {
+    pub tasks: u32,
+    /// The specification with every default filled in.
+    pub spec: JobSpec,
+    /// The command of the first task, as it would be started.
+    pub first_command: Vec<String>,
+    /// Why its first task could not start right now; empty when it could.
+    pub reasons: Vec<Reason>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TaskView {
+    #[schema(value_type = String)]
+    pub id: TaskId,
+    pub state: TaskState,
+    /// The newest attempt; 0 before the first.
+    pub attempt: Attempt,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeName>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Timestamp>,
+    /// Earlier attempts, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<AttemptView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AttemptView {
+    pub attempt: Attempt,
+    pub outcome: Outcome,
+    pub node: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<Timestamp>,
+    pub ended: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TaskPage {
+    pub tasks: Vec<TaskView>,
+    /// Ask with `from=` this for the next page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<u32>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields, default)]
+pub struct TaskQuery {
+    /// Position of the first task of the page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<String>)]
+    pub state: Option<TaskState>,
+}
+
+/// Which tasks of which jobs to cancel or retry: named jobs or tasks, or all that match.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Selection {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobId>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub tasks: Vec<TaskId>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Only tasks in this state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<TaskState>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Acted {
+    pub jobs: Vec<JobId>,
+    pub tasks: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Why {
+    pub job: JobId,
+    pub state: JobState,
+    pub reasons: Vec<Reason>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields, default)]
+pub struct WaitQuery {
+    /// Give up after this many seconds and answer with the job as it is (at most 60).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u64>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields, default)]
+pub struct LogQuery {
+    /// `stdout` (default) or `stderr`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<String>,
+    /// The newest one when not named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// Go on until the attempt has ended; wait for its start if need be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub follow: Option<bool>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct NodeView {
+    pub pilot: PilotId,
+    pub ad: NodeAd,
+    /// `connected`, `away` or `lost`.
+    pub link: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub away_since: Option<Timestamp>,
+    pub running: u32,
+    pub backlog: u32,
+    #[schema(value_type = String)]
+    pub cpus_used: shipway_model::Cores,
+    pub memory_used: Bytes,
+    pub gpus: Vec<GpuView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct GpuView {
+    pub device: GpuDevice,
+    /// Ten-thousandths in use.
+    pub used: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct NodeList {
+    pub nodes: Vec<NodeView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UserView {
+    pub user: UserName,
+    pub role: Role,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UserList {
+    pub users: Vec<UserView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewToken {
+    /// Whose token; one's own when not named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<UserName>,
+    #[serde(default)]
+    pub note: String,
+    /// How long it is good for; 30 days when not named, a year at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub lasts: Option<Millis>,
+}
+
+/// Shown once: the server keeps only a hash.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct IssuedToken {
+    pub id: String,
+    pub secret: String,
+    pub user: UserName,
+    pub expires: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TokenView {
+    pub id: String,
+    pub user: UserName,
+    pub note: String,
+    pub expires: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TokenList {
+    pub tokens: Vec<TokenView>,
+}
+
+/// One line of the live view: what changed, small enough to send to everybody who may see it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum LiveEvent {
+    JobSubmitted {
+        job: JobId,
+    },
+    TasksPlaced {
+        job: JobId,
+        tasks: Vec<TaskIndex>,
+        node: Option<NodeName>,
+    },
+    TasksStarted {
+        job: JobId,
+        tasks: Vec<TaskIndex>,
+    },
+    TaskEnded {
+        job: JobId,
+        task: TaskIndex,
+        attempt: Attempt,
+        outcome: Outcome,
+        state: TaskState,
+    },
+    TasksCancelled {
+        job: JobId,
+    },
+    TasksRequeued {
+        job: JobId,
+    },
+    JobEnded {
+        job: JobId,
+        state: JobState,
+    },
+    NodeChanged {
+        pilot: PilotId,
+        link: String,
+    },
+    /// Events were missed; ask for the state anew.
+    Reset,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Health {
+    pub ok: bool,
+    /// What is wrong, when something is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    pub version: String,
+}
