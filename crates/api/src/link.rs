@@ -11,7 +11,7 @@ pub const PROTOCOL: u32 = 1;
 /// One message: a batch of assignments or a piece of a log.
 pub const MAX_MESSAGE_BYTES: usize = 96 << 20;
 /// A piece of a log in one message.
-pub const MAX_LOG_CHUNK: usize = 64 << 10;
+pub const MAX_LOG_CHUNK: usize = 256 << 10;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BadMessage {

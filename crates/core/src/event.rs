@@ -8,8 +8,8 @@ use crate::command::{PilotJoined, Token};
 use crate::job::JobRecord;
 use serde::{Deserialize, Serialize};
 use shipway_model::{
-    Attempt, DeviceId, JobId, JobSpec, JobState, Millis, NodeAd, Ordinal, Outcome, PilotId, Role,
-    TaskId, Timestamp, UserName,
+    Attempt, DeviceId, JobId, JobSpec, JobState, Millis, NodeAd, NodeName, Ordinal, Outcome,
+    PilotId, Role, TaskId, Timestamp, UserName,
 };
 
 /// The version this binary writes.
@@ -133,6 +133,9 @@ pub struct Placement {
 pub struct AttemptEnded {
     pub task: TaskId,
     pub attempt: Attempt,
+    pub pilot: PilotId,
+    pub node: NodeName,
+    pub placed: Timestamp,
     pub outcome: Outcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Timestamp>,

@@ -229,7 +229,9 @@ fn cancel(state: &mut State, id: JobId, which: &Which) {
     let over = state.jobs.get(&id).is_some_and(|job| job.tasks.counts().is_over());
     if over {
         let waits: Vec<JobId> = state.jobs[&id].after.iter().map(|after| after.job).collect();
-        waits.into_iter().for_each(|on| unlink(state, id, on));
+        for on in waits {
+            unlink(state, id, on);
+        }
         change(state, id, |job| job.after.clear());
     }
 }
@@ -240,7 +242,9 @@ fn requeue(state: &mut State, id: JobId, tasks: &[Ordinal]) {
     }
     change(state, id, |job| {
         job.ended = None;
-        tasks.iter().for_each(|task| job.tasks.requeue(*task));
+        for task in tasks {
+            job.tasks.requeue(*task);
+        }
     });
 }
 

@@ -107,6 +107,11 @@ impl State {
         Some(JobRecord { id, resources: self.shapes.get(job.shape).resources.clone(), job })
     }
 
+    /// How many ended jobs are still in memory.
+    pub fn ended_in_memory(&self) -> usize {
+        self.ended.len()
+    }
+
     /// Ended jobs beyond the newest `keep`, oldest first: they may leave memory.
     pub fn archivable(&self, keep: usize) -> Vec<JobId> {
         let surplus = self.ended.len().saturating_sub(keep);

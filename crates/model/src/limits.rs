@@ -12,7 +12,7 @@ pub const MAX_RANGES: usize = 10_000;
 /// Rows of one `--each` file; each row travels in the job's specification.
 pub const MAX_EACH_ROWS: usize = 1_000_000;
 /// Bytes of one job specification as JSON, rows of `--each` included.
-pub const MAX_SPEC_BYTES: usize = 64 << 20;
+pub const MAX_SPEC_BYTES: usize = 24 << 20;
 /// Arguments of one command, and bytes of all arguments and variables together: below Linux's own
 /// limit for one exec, so that the refusal comes at submission and not on the node.
 pub const MAX_ARGS: usize = 65_536;

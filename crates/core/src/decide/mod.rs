@@ -17,6 +17,8 @@ mod tick;
 mod users;
 mod verdict;
 
+pub use submit::already_submitted;
+
 use crate::command::Command;
 use crate::event::Event;
 use crate::rejection::Rejection;

@@ -39,7 +39,7 @@ pub(super) fn decide(state: &State, submit: &Submit) -> Result<Vec<Event>, Rejec
 }
 
 /// The job this submission repeats, if it does.
-pub(crate) fn already_submitted(
+pub fn already_submitted(
     state: &State,
     submit: &Submit,
 ) -> Result<Option<JobId>, Rejection> {

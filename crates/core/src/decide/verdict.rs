@@ -14,10 +14,13 @@ pub(super) fn ended(
     (task, attempt): (TaskId, Attempt),
     ended: &Ended,
 ) -> Option<Event> {
-    state.active().get(&task).filter(|active| active.attempt == attempt)?;
+    let active = state.active().get(&task).filter(|active| active.attempt == attempt)?;
     Some(Event::AttemptEnded(Box::new(AttemptEnded {
         task,
         attempt,
+        pilot: active.pilot.clone(),
+        node: state.pilots().get(&active.pilot)?.ad.node.clone(),
+        placed: active.placed,
         outcome: ended.outcome.clone(),
         started: ended.started,
         ended: ended.ended,

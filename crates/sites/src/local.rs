@@ -1,0 +1,176 @@
+//! This machine as a site: one pilot, a process of its own that outlives the server.
+//!
+//! The pilot's folder has a lock that is held as long as the pilot, or the guard that ends its
+//! processes, lives. The lock is how a later server finds the pilot again, and how its death is
+//! known for sure: when the lock is free, no process of its tasks is left.
+
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+use shipway_model::PilotId;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+#[derive(Debug, Clone)]
+pub struct LocalSite {
+    /// The shipway binary.
+    pub program: PathBuf,
+    /// The home of the server, where the pilot learns its address.
+    pub home: PathBuf,
+    /// A file with devices and amounts that take the place of what the probe finds.
+    pub declared: Option<PathBuf>,
+}
+
+/// What a pilot needs to be let in; written for it alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Credentials {
+    pub pilot: PilotId,
+    pub token: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {act} {}", .path.display())]
+pub struct LocalError {
+    act: &'static str,
+    path: PathBuf,
+    #[source]
+    source: io::Error,
+}
+
+impl LocalSite {
+    /// The folder of the pilot: its lock, its credentials, the output of its tasks.
+    pub fn dir(&self) -> PathBuf {
+        self.home.join("pilot")
+    }
+
+    pub fn credentials_file(&self) -> PathBuf {
+        self.dir().join("credentials.json")
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.dir().join("pilot.log")
+    }
+
+    /// What is started. Pure, so that it can be looked at.
+    pub fn command_line(&self) -> Vec<String> {
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let mut words = vec![
+            text(&self.program),
+            "pilot".into(),
+            "--dir".into(),
+            text(&self.dir()),
+            "--home".into(),
+            text(&self.home),
+            "--token-file".into(),
+            text(&self.credentials_file()),
+        ];
+        if let Some(declared) = &self.declared {
+            words.extend(["--declared".into(), text(declared)]);
+        }
+        words
+    }
+
+    /// Whether a pilot of this machine lives.
+    pub fn is_alive(&self) -> Result<bool, LocalError> {
+        match self.lock(FlockOperation::NonBlockingLockExclusive)? {
+            Some(_free) => Ok(false),
+            None => Ok(true),
+        }
+    }
+
+    /// Waits until no pilot of this machine lives. Blocks; for a thread of its own.
+    pub fn wait_until_gone(&self) -> Result<(), LocalError> {
+        self.lock(FlockOperation::LockExclusive).map(drop)
+    }
+
+    /// The lock, or `None` when somebody holds it.
+    fn lock(&self, how: FlockOperation) -> Result<Option<File>, LocalError> {
+        let path = self.dir().join("lock");
+        let failed = |act, source| LocalError { act, path: path.clone(), source };
+        self.make_dir()?;
+        let options = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let file = options.map_err(|source| failed("open", source))?;
+        match rustix::fs::flock(&file, how) {
+            Ok(()) => Ok(Some(file)),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(errno) => Err(failed("lock", errno.into())),
+        }
+    }
+
+    fn make_dir(&self) -> Result<(), LocalError> {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(self.dir());
+        made.map_err(|source| LocalError { act: "make", path: self.dir(), source })
+    }
+
+    /// Starts a pilot with credentials of its own, in a process group of its own: a Ctrl-C meant
+    /// for the server does not reach it.
+    pub fn start(&self, credentials: &Credentials) -> Result<Child, LocalError> {
+        self.make_dir()?;
+        let file = self.credentials_file();
+        let text = serde_json::to_string(credentials).expect("plain data");
+        let failed = |act, path: PathBuf| move |source| LocalError { act, path, source };
+        write_private(&file, &text).map_err(failed("write", file.clone()))?;
+        let log = OpenOptions::new().create(true).append(true).mode(0o600).open(self.log_file());
+        let log = log.map_err(failed("open", self.log_file()))?;
+        let words = self.command_line();
+        Command::new(&words[0])
+            .args(&words[1..])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .process_group(0)
+            .spawn()
+            .map_err(failed("start", self.program.clone()))
+    }
+
+    /// Asks the pilot to end; its guard ends whatever it runs.
+    pub fn ask_to_end(&self) {
+        let pid = std::fs::read_to_string(self.dir().join("guard.pid")).ok();
+        let pid = pid.and_then(|text| text.trim().parse().ok()).and_then(rustix::process::Pid::from_raw);
+        if let (Some(pid), Ok(true)) = (pid, self.is_alive()) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+    }
+}
+
+/// Whole or not at all, and never readable by others.
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let next = path.with_extension("new");
+    let mut options = OpenOptions::new();
+    let mut file = options.create(true).truncate(true).write(true).mode(0o600).open(&next)?;
+    file.write_all(text.as_bytes())?;
+    std::fs::rename(next, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(home: &Path) -> LocalSite {
+        LocalSite { program: "/bin/shipway".into(), home: home.into(), declared: None }
+    }
+
+    #[test]
+    fn the_command_line_names_everything_a_pilot_needs() {
+        let words = site(Path::new("/home/x")).command_line().join(" ");
+        assert_eq!(
+            words,
+            "/bin/shipway pilot --dir /home/x/pilot --home /home/x \
+             --token-file /home/x/pilot/credentials.json"
+        );
+    }
+
+    #[test]
+    fn a_held_lock_is_a_living_pilot() {
+        let home = tempfile::tempdir().expect("a folder");
+        let site = site(home.path());
+        assert!(!site.is_alive().expect("readable"));
+        let held = site.lock(FlockOperation::NonBlockingLockExclusive).expect("lock");
+        assert!(held.is_some() && site.is_alive().expect("readable"));
+        drop(held);
+        assert!(!site.is_alive().expect("readable"));
+    }
+}
