@@ -1,0 +1,173 @@
+//! Every error answer: the same body, a status that tells the client what to do, and the cause in
+//! the server's log only.
+
+use crate::auth::Denied;
+use crate::secrets::random_word;
+use crate::writer::WriteError;
+use axum::Json;
+use axum::extract::Request;
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use shipway_api::error::{ErrorBody, codes};
+use shipway_api::routes;
+use shipway_core::Rejection;
+use shipway_model::JobId;
+
+#[derive(Debug, Clone)]
+pub struct ApiError {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    hint: Option<&'static str>,
+}
+
+impl ApiError {
+    pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        ApiError { status, code, message: message.into(), hint: None }
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: &'static str) -> Self {
+        self.hint = Some(hint);
+        self
+    }
+
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, codes::BAD_REQUEST, message)
+    }
+
+    pub fn no_such_job(job: JobId) -> Self {
+        Rejection::NoSuchJob(job).into()
+    }
+
+    pub fn internal(message: &'static str) -> Self {
+        tracing::error!(message);
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, message)
+    }
+
+    /// The cause is for the log, the message for the client.
+    pub fn internal_because(message: &'static str, cause: &dyn std::error::Error) -> Self {
+        tracing::error!(cause = crate::causes::causes(cause), "{message}");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, message)
+    }
+}
+
+impl From<Rejection> for ApiError {
+    fn from(rejection: Rejection) -> Self {
+        let status = match &rejection {
+            Rejection::InvalidSpec(_) | Rejection::NoSuchDependency(..) => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
+            Rejection::NoSuchJob(_)
+            | Rejection::NoSuchTask(_)
+            | Rejection::NoSuchUser(_)
+            | Rejection::NoSuchToken(_)
+            | Rejection::NoSuchPilot(_) => StatusCode::NOT_FOUND,
+            Rejection::NotAllowed(_) => StatusCode::FORBIDDEN,
+            Rejection::KeyReused(_)
+            | Rejection::UserExists(_)
+            | Rejection::NothingToDo(_)
+            | Rejection::StalePlan(_) => StatusCode::CONFLICT,
+        };
+        let (code, hint) = (rejection.code(), rejection.hint());
+        ApiError { status, code, message: rejection.to_string(), hint }
+    }
+}
+
+impl From<WriteError> for ApiError {
+    fn from(error: WriteError) -> Self {
+        let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+        let message = error.to_string();
+        match error {
+            WriteError::Rejected(rejection) => rejection.into(),
+            WriteError::NotDurable(_) => Self::new(unavailable, codes::NOT_DURABLE, message)
+                .hint("nothing was accepted; repeat the request when the disk takes writes again"),
+            WriteError::Stopping => Self::new(unavailable, codes::STOPPING, message)
+                .hint("repeat the request in a moment"),
+            WriteError::Busy => Self::new(StatusCode::TOO_MANY_REQUESTS, codes::STOPPING, message)
+                .hint("repeat the request in a moment"),
+        }
+    }
+}
+
+impl From<Denied> for ApiError {
+    fn from(denied: Denied) -> Self {
+        let (message, hint) = match denied {
+            Denied::NoToken => ("no token was given", "set SHIPWAY_TOKEN to a token of yours"),
+            Denied::UnknownToken => {
+                ("the token is not known", "ask an admin for one: `shipway token new`")
+            }
+            Denied::Expired => {
+                ("the token has expired", "ask an admin for a new one: `shipway token new`")
+            }
+        };
+        Self::new(StatusCode::UNAUTHORIZED, codes::UNAUTHENTICATED, message).hint(hint)
+    }
+}
+
+impl From<JsonRejection> for ApiError {
+    fn from(rejection: JsonRejection) -> Self {
+        if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+            return Self::new(rejection.status(), codes::TOO_LARGE, "the request is too large")
+                .hint("keep large data in files that the tasks read");
+        }
+        Self::new(rejection.status(), codes::BAD_REQUEST, rejection.body_text())
+    }
+}
+
+impl From<QueryRejection> for ApiError {
+    fn from(rejection: QueryRejection) -> Self {
+        Self::bad_request(rejection.body_text())
+    }
+}
+
+impl From<PathRejection> for ApiError {
+    fn from(rejection: PathRejection) -> Self {
+        Self::bad_request(rejection.body_text())
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        // The id is the one in the header, put there by `request_id` on the way out.
+        let body = ErrorBody {
+            code: self.code.to_string(),
+            message: self.message,
+            hint: self.hint.map(ToString::to_string),
+            request_id: String::new(),
+        };
+        let mut response = self.status.into_response();
+        response.extensions_mut().insert(body);
+        response
+    }
+}
+
+/// Gives every request an id, and every error its body.
+pub async fn request_id(request: Request, next: Next) -> Response {
+    let id = random_word(12);
+    let (method, path) = (request.method().clone(), request.uri().path().to_string());
+    let mut response = next.run(request).await;
+    let status = response.status();
+    if let Some(mut body) = response.extensions_mut().remove::<ErrorBody>() {
+        tracing::info!(%method, path, %status, code = body.code, request = id, "refused");
+        body.request_id.clone_from(&id);
+        response = (status, Json(body)).into_response();
+    }
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(routes::REQUEST_ID, value);
+    }
+    response
+}
+
+pub async fn no_such_page() -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, codes::NOT_FOUND, "there is nothing at this address")
+        .hint("the API is described by `shipway openapi`")
+}
+
+pub async fn no_such_method() -> ApiError {
+    let message = "this address does not take this method";
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, codes::NOT_FOUND, message)
+        .hint("the API is described by `shipway openapi`")
+}

@@ -1,0 +1,119 @@
+//! Looking at jobs: a page of them, one, why it waits, and waiting for its end.
+
+use super::Site;
+use super::caller::{Caller, Path, Query};
+use super::error::ApiError;
+use crate::journal::JobFilter;
+use crate::views;
+use axum::Json;
+use axum::extract::State;
+use shipway_api::types::{JobPage, JobQuery, JobView, WaitQuery, Why};
+use shipway_core::explain::explain;
+use shipway_model::limits::{DEFAULT_PAGE, MAX_PAGE};
+use shipway_model::{Actor, JobId, Role};
+use std::time::Duration;
+
+/// A wait is answered after this long at most, so that proxies do not cut it; clients ask again.
+const LONGEST_WAIT: u64 = 60;
+/// Rows looked through for one page when a state is asked for: the state is not in the table.
+const MOST_SCANNED: usize = 10_000;
+
+/// Newest first.
+#[utoipa::path(get, path = "/api/v1/jobs", params(JobQuery),
+    responses((status = 200, body = JobPage), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+pub async fn list(
+    caller: Caller,
+    State(site): State<Site>,
+    Query(query): Query<JobQuery>,
+) -> Result<Json<JobPage>, ApiError> {
+    let limit = query.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
+    let mut filter = filter(&caller.0, &query)?;
+    let mut jobs: Vec<JobView> = Vec::new();
+    let mut scanned = 0;
+    loop {
+        let page = filter.clone();
+        let rows = site.readers.read(move |history| history.jobs(&page, limit)).await?;
+        let full = rows.len() == limit;
+        scanned += rows.len();
+        filter.before = rows.last().map(|row| row.job).or(filter.before);
+        let views = views::jobs(&site, rows).await?;
+        jobs.extend(views.into_iter().filter(|job| query.state.is_none_or(|s| s == job.state)));
+        if jobs.len() >= limit || !full || scanned >= MOST_SCANNED {
+            let more = full || jobs.len() > limit;
+            jobs.truncate(limit);
+            let last = jobs.last().map(|job| job.id);
+            let next = last.or(filter.before.map(JobId)).filter(|_| more);
+            return Ok(Json(JobPage { jobs, next }));
+        }
+    }
+}
+
+fn filter(by: &Actor, query: &JobQuery) -> Result<JobFilter, ApiError> {
+    let own = Some(by.user.to_string());
+    let owner = match query.owner.as_deref() {
+        None => own,
+        Some(user) if user == by.user.as_str() => own,
+        Some(_) if by.role < Role::Operator => {
+            return Err(ApiError::bad_request("only an operator may see the jobs of others"));
+        }
+        Some("*") => None,
+        Some(user) => Some(user.to_string()),
+    };
+    let labels = query.label.as_deref().map(views::parse_labels).transpose()?.unwrap_or_default();
+    Ok(JobFilter {
+        owner,
+        name: query.name.clone(),
+        labels: labels.into_iter().collect(),
+        before: query.before,
+    })
+}
+
+/// One job with its specification.
+#[utoipa::path(get, path = "/api/v1/jobs/{job}", params(("job" = u64, Path)),
+    responses((status = 200, body = JobView), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+pub async fn show(
+    caller: Caller,
+    State(site): State<Site>,
+    Path(job): Path<u64>,
+) -> Result<Json<JobView>, ApiError> {
+    let mut view = views::job(&site, &caller.0, JobId(job)).await?;
+    view.spec = Some(Box::new(views::spec(&site, JobId(job)).await?.as_ref().clone()));
+    Ok(Json(view))
+}
+
+/// Answers when the job has ended, or after `seconds` with the job as it is.
+#[utoipa::path(get, path = "/api/v1/jobs/{job}/wait", params(("job" = u64, Path), WaitQuery),
+    responses((status = 200, body = JobView), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+pub async fn wait(
+    caller: Caller,
+    State(site): State<Site>,
+    Path(job): Path<u64>,
+    Query(query): Query<WaitQuery>,
+) -> Result<Json<JobView>, ApiError> {
+    let id = JobId(job);
+    let seconds = query.seconds.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
+    let waiter = site.live.waiter(id);
+    // Registered before the state is asked for, so that an end in between is not missed.
+    let woken = waiter.notified();
+    tokio::pin!(woken);
+    woken.as_mut().enable();
+    let over = site.writer.ask(move |state| state.job(id).is_none_or(|job| job.ended.is_some()));
+    if !over.await? {
+        let _ = tokio::time::timeout(Duration::from_secs(seconds), woken).await;
+    }
+    views::job(&site, &caller.0, id).await.map(Json)
+}
+
+/// Every reason why it does not run.
+#[utoipa::path(get, path = "/api/v1/jobs/{job}/why", params(("job" = u64, Path)),
+    responses((status = 200, body = Why), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+pub async fn why(
+    caller: Caller,
+    State(site): State<Site>,
+    Path(job): Path<u64>,
+) -> Result<Json<Why>, ApiError> {
+    let id = JobId(job);
+    let view = views::job(&site, &caller.0, id).await?;
+    let reasons = site.writer.ask(move |state| explain(state, id)).await?;
+    Ok(Json(Why { job: id, state: view.state, reasons }))
+}

@@ -1,0 +1,217 @@
+//! The output of a task, from the node that keeps it, live if asked for.
+//!
+//! Pieces are asked for one at a time, as fast as the client takes them: a slow reader asks less
+//! often and holds up nobody.
+
+use super::Site;
+use super::caller::{Caller, Path, Query};
+use super::error::ApiError;
+use crate::pilots::LogPiece;
+use crate::views;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use shipway_api::error::codes;
+use shipway_api::link::attempt_id;
+use shipway_api::types::LogQuery;
+use shipway_api::wire;
+use shipway_core::Event;
+use shipway_model::{Attempt, JobId, NodeName, PilotId, TaskId, TaskIndex};
+use std::time::Duration;
+
+/// How long a follower waits for a node that is out of touch before it gives up.
+const NODE_BACK_WITHIN: Duration = Duration::from_secs(60);
+
+/// Where an attempt's output is.
+#[derive(Debug, Clone)]
+struct Place {
+    attempt: Attempt,
+    pilot: PilotId,
+    node: NodeName,
+}
+
+/// Plain bytes. What was dropped at the log's limit is said in place.
+#[utoipa::path(get, path = "/api/v1/jobs/{job}/tasks/{index}/log",
+    params(("job" = u64, Path), ("index" = u64, Path), LogQuery),
+    responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>),
+        (status = "4XX", body = shipway_api::error::ErrorBody)))]
+pub async fn read(
+    caller: Caller,
+    State(site): State<Site>,
+    Path((job, index)): Path<(u64, u64)>,
+    Query(query): Query<LogQuery>,
+) -> Result<Response, ApiError> {
+    let task = JobId(job).task(TaskIndex(index));
+    views::job(&site, &caller.0, task.job).await?;
+    let stderr = match query.stream.as_deref() {
+        None | Some("stdout") => false,
+        Some("stderr") => true,
+        Some(_) => return Err(ApiError::bad_request("the stream is `stdout` or `stderr`")),
+    };
+    let follow = query.follow.unwrap_or(false);
+    let attempt = query.attempt.map(Attempt);
+    let Some(place) = find(&site, task, attempt, follow).await? else {
+        return Ok((StatusCode::OK, [(CONTENT_TYPE, "application/octet-stream")]).into_response());
+    };
+    let request = wire::LogRequest {
+        id: 0,
+        attempt: Some(attempt_id(task, place.attempt)),
+        stderr,
+        offset: query.offset.unwrap_or(0),
+        follow,
+    };
+    let first = site.pilots.read_log(&place.pilot, &place.node, request.clone());
+    if first.is_none() && !follow {
+        let message = format!("node {}, which keeps this output, is out of touch", place.node);
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        return Err(ApiError::new(status, codes::NODE_AWAY, message)
+            .hint("`shipway nodes` shows when it is back"));
+    }
+    let reading = Reading { site, place, request, coming: first, ended: false };
+    let body = Body::from_stream(stream::unfold(reading, Reading::next));
+    Ok(([(CONTENT_TYPE, "application/octet-stream")], body).into_response())
+}
+
+/// The attempt to read: the one named, or the newest. With `follow`, waits until there is one.
+async fn find(
+    site: &Site,
+    task: TaskId,
+    attempt: Option<Attempt>,
+    follow: bool,
+) -> Result<Option<Place>, ApiError> {
+    let mut watch = site.live.watch();
+    loop {
+        if let Some(place) = look(site, task, attempt).await? {
+            return Ok(Some(place));
+        }
+        let over = site.writer.ask(move |state| {
+            state.task_state(task).is_none_or(shipway_model::TaskState::is_over)
+        });
+        if !follow || over.await? {
+            return Ok(None);
+        }
+        loop {
+            let Ok(told) = watch.recv().await else { break };
+            if told.events.iter().any(|recorded| concerns(&recorded.event, task)) {
+                break;
+            }
+        }
+    }
+}
+
+fn concerns(event: &Event, task: TaskId) -> bool {
+    match event {
+        Event::TasksPlaced { tasks, .. } => tasks.iter().any(|placed| placed.task == task),
+        Event::TasksCancelled { job, .. } | Event::JobEnded { job, .. } => *job == task.job,
+        _ => false,
+    }
+}
+
+async fn look(
+    site: &Site,
+    task: TaskId,
+    attempt: Option<Attempt>,
+) -> Result<Option<Place>, ApiError> {
+    let live = site.writer.ask(move |state| {
+        let active = state.active().get(&task)?;
+        let node = state.pilots().get(&active.pilot)?.ad.node.clone();
+        Some(Place { attempt: active.attempt, pilot: active.pilot.clone(), node })
+    });
+    let live = live.await?;
+    if let Some(place) = live.filter(|place| attempt.is_none_or(|wanted| wanted == place.attempt)) {
+        return Ok(Some(place));
+    }
+    let rows = site.readers.read(move |history| {
+        history.attempts_between(task.job.0, task.index.0, task.index.0)
+    });
+    let mut rows = rows.await?;
+    rows.retain(|row| attempt.is_none_or(|wanted| u64::from(wanted.0) == row.attempt));
+    Ok(rows.pop().and_then(|row| {
+        Some(Place {
+            attempt: Attempt(u32::try_from(row.attempt).ok()?),
+            pilot: PilotId::new(&row.pilot?).ok()?,
+            node: NodeName::new(&row.node?).ok()?,
+        })
+    }))
+}
+
+struct Reading {
+    site: Site,
+    place: Place,
+    request: wire::LogRequest,
+    /// The next piece, asked for before the last one was handed out.
+    coming: Option<LogPiece>,
+    ended: bool,
+}
+
+impl Reading {
+    async fn next(mut self) -> Option<(Result<Bytes, std::io::Error>, Self)> {
+        while !self.ended {
+            let chunk = match self.coming.take() {
+                Some(coming) => coming.get().await,
+                None => None,
+            };
+            let Some(chunk) = chunk else {
+                if !self.request.follow || !self.node_came_back().await {
+                    self.ended = true;
+                    let node = &self.place.node;
+                    let text = format!("\n[shipway: node {node} is out of touch; output cut off]\n");
+                    return Some((Ok(text.into()), self));
+                }
+                continue;
+            };
+            let bytes = self.take(chunk);
+            if !bytes.is_empty() {
+                return Some((Ok(bytes), self));
+            }
+        }
+        None
+    }
+
+    /// Notes how far we are, asks for the next piece, and says what is missing.
+    fn take(&mut self, chunk: wire::LogChunk) -> Bytes {
+        self.request.offset += chunk.dropped + chunk.data.len() as u64;
+        self.ended = chunk.end || !chunk.error.is_empty();
+        if !self.ended {
+            self.ask();
+        }
+        let mut out = String::new();
+        if chunk.dropped > 0 {
+            let dropped = chunk.dropped;
+            out = format!("\n[shipway: {dropped} bytes dropped here, over the log limit]\n");
+        }
+        if !chunk.error.is_empty() {
+            out.push_str(&format!("\n[shipway: {}]\n", chunk.error));
+        }
+        if out.is_empty() {
+            return chunk.data.into();
+        }
+        let mut bytes = out.into_bytes();
+        bytes.extend_from_slice(&chunk.data);
+        bytes.into()
+    }
+
+    fn ask(&mut self) {
+        let (pilot, node) = (&self.place.pilot, &self.place.node);
+        self.coming = self.site.pilots.read_log(pilot, node, self.request.clone());
+    }
+
+    async fn node_came_back(&mut self) -> bool {
+        let mut watch = self.site.live.watch();
+        self.ask();
+        let back = async {
+            while self.coming.is_none() {
+                match watch.recv().await {
+                    Ok(_) | Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => self.ask(),
+                    Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
+                }
+            }
+        };
+        let _ = tokio::time::timeout(NODE_BACK_WITHIN, back).await;
+        self.coming.is_some()
+    }
+}

@@ -1,0 +1,63 @@
+//! Submitting a job, and asking what would happen if one did.
+
+use super::Site;
+use super::caller::{Body, Caller};
+use super::error::ApiError;
+use crate::secrets;
+use crate::writer::Wish;
+use axum::Json;
+use axum::http::{HeaderMap, StatusCode};
+use shipway_api::routes::IDEMPOTENCY_KEY;
+use shipway_api::types::{DryRun, Submission, Submitted};
+use shipway_core::Rejection;
+use shipway_core::explain::explain_need;
+use shipway_model::expand::substitute;
+use shipway_model::validate::validate;
+use shipway_model::{JobSpec, Reason};
+
+/// Accepts a job. Answers when it is on disk.
+#[utoipa::path(post, path = "/api/v1/jobs", request_body = Submission,
+    params(("idempotency-key" = Option<String>, Header, description = "A repeat with the same key and job answers with the same id.")),
+    responses((status = 201, body = Submitted), (status = 200, body = Submitted, description = "A repeat."),
+        (status = "4XX", body = shipway_api::error::ErrorBody), (status = 503, body = shipway_api::error::ErrorBody)))]
+pub async fn submit(
+    caller: Caller,
+    axum::extract::State(site): axum::extract::State<Site>,
+    headers: HeaderMap,
+    Body(submission): Body<Submission>,
+) -> Result<(StatusCode, Json<Submitted>), ApiError> {
+    let spec = submission.spec;
+    validate(&spec).map_err(Rejection::InvalidSpec)?;
+    let key = headers.get(IDEMPOTENCY_KEY);
+    let key = key.map(|key| key.to_str().map(ToString::to_string)).transpose();
+    let key = key.map_err(|_| ApiError::bad_request("the idempotency key is not plain text"))?;
+    let digest = secrets::digest(&serde_json::to_vec(&spec).expect("a spec is plain data"));
+    let wish = Wish::Submit { by: caller.0, spec: Box::new(spec), digest, key };
+    let done = site.writer.wish(wish).await?;
+    let id = done.job.ok_or_else(|| ApiError::internal("a submission made no job"))?;
+    let status = if done.repeated { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, Json(Submitted { id, repeated: done.repeated })))
+}
+
+/// Checks a job and says what it would run and wait for; submits nothing.
+#[utoipa::path(post, path = "/api/v1/dry-run", request_body = Submission,
+    responses((status = 200, body = DryRun), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+pub async fn dry_run(
+    _caller: Caller,
+    axum::extract::State(site): axum::extract::State<Site>,
+    Body(submission): Body<Submission>,
+) -> Result<Json<DryRun>, ApiError> {
+    let spec = submission.spec;
+    validate(&spec).map_err(Rejection::InvalidSpec)?;
+    let need = spec.resources.clone();
+    let reasons: Vec<Reason> = site.writer.ask(move |state| explain_need(state, &need)).await?;
+    let tasks = spec.indices().map_or(0, |indices| indices.len());
+    Ok(Json(DryRun { tasks, first_command: first_command(&spec), spec, reasons }))
+}
+
+fn first_command(spec: &JobSpec) -> Vec<String> {
+    let fields = spec.each.as_ref().and_then(|each| each.row(0)).unwrap_or_default();
+    let script = spec.script.is_some().then(|| "SCRIPT".to_string());
+    let words = spec.command.iter().map(|word| substitute(word, &fields));
+    script.into_iter().chain(words).collect()
+}

@@ -1,0 +1,131 @@
+//! Users and their tokens.
+
+use super::Site;
+use super::caller::{Body, Caller, Path};
+use super::error::ApiError;
+use crate::secrets;
+use crate::writer::Wish;
+use axum::Json;
+use axum::extract::State;
+use shipway_api::types::{
+    IssuedToken, NewToken, TokenList, TokenView, UserList, UserView,
+};
+use shipway_core::Command;
+use shipway_core::command::Token;
+use shipway_model::{Millis, Role, UserName};
+
+const DAY: u64 = 24 * 3_600 * 1_000;
+const USUAL_LIFE: Millis = Millis(30 * DAY);
+/// A token that lives longer is one that nobody remembers.
+const LONGEST_LIFE: Millis = Millis(366 * DAY);
+
+#[utoipa::path(get, path = "/api/v1/whoami", responses((status = 200, body = UserView),
+    (status = "4XX", body = shipway_api::error::ErrorBody)))]
+pub async fn who_am_i(Caller(actor): Caller) -> Json<UserView> {
+    Json(UserView { user: actor.user, role: actor.role })
+}
+
+#[utoipa::path(get, path = "/api/v1/users", responses((status = 200, body = UserList),
+    (status = "4XX", body = shipway_api::error::ErrorBody)))]
+pub async fn list(
+    Caller(by): Caller,
+    State(site): State<Site>,
+) -> Result<Json<UserList>, ApiError> {
+    let users = site.writer.ask(move |state| {
+        let visible = |user: &UserName| by.role >= Role::Operator || *user == by.user;
+        let users = state.users().iter().filter(|(user, _)| visible(user));
+        users.map(|(user, role)| UserView { user: user.clone(), role: *role }).collect()
+    });
+    Ok(Json(UserList { users: users.await? }))
+}
+
+#[utoipa::path(post, path = "/api/v1/users", request_body = UserView,
+    responses((status = 200, body = UserView), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+pub async fn add(
+    Caller(by): Caller,
+    State(site): State<Site>,
+    Body(new): Body<UserView>,
+) -> Result<Json<UserView>, ApiError> {
+    let command = Command::AddUser { by, user: new.user.clone(), role: new.role };
+    site.writer.wish(Wish::Core(command)).await?;
+    Ok(Json(new))
+}
+
+#[utoipa::path(delete, path = "/api/v1/users/{user}", params(("user" = String, Path)),
+    responses((status = 200, body = UserList), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+pub async fn remove(
+    Caller(by): Caller,
+    State(site): State<Site>,
+    Path(user): Path<String>,
+) -> Result<Json<UserList>, ApiError> {
+    let user: UserName = user.parse().map_err(bad_name)?;
+    let command = Command::RemoveUser { by: by.clone(), user };
+    site.writer.wish(Wish::Core(command)).await?;
+    list(Caller(by), State(site)).await
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "the signature map_err asks for")]
+fn bad_name(error: shipway_model::ids::BadId) -> ApiError {
+    ApiError::bad_request(error.to_string())
+}
+
+#[utoipa::path(get, path = "/api/v1/tokens", responses((status = 200, body = TokenList),
+    (status = "4XX", body = shipway_api::error::ErrorBody)))]
+pub async fn tokens(
+    Caller(by): Caller,
+    State(site): State<Site>,
+) -> Result<Json<TokenList>, ApiError> {
+    let tokens = site.writer.ask(move |state| {
+        let visible = |token: &&Token| by.role == Role::Admin || token.user == by.user;
+        let view = |token: &Token| TokenView {
+            id: token.id.clone(),
+            user: token.user.clone(),
+            note: token.note.clone(),
+            expires: token.expires,
+        };
+        state.tokens().values().filter(visible).map(view).collect()
+    });
+    Ok(Json(TokenList { tokens: tokens.await? }))
+}
+
+/// The secret is in the answer and nowhere else.
+#[utoipa::path(post, path = "/api/v1/tokens", request_body = NewToken,
+    responses((status = 200, body = IssuedToken), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+pub async fn issue(
+    Caller(by): Caller,
+    State(site): State<Site>,
+    Body(new): Body<NewToken>,
+) -> Result<Json<IssuedToken>, ApiError> {
+    let lasts = new.lasts.unwrap_or(USUAL_LIFE);
+    if lasts > LONGEST_LIFE || lasts.0 == 0 {
+        return Err(ApiError::bad_request(format!("a token lasts at most {LONGEST_LIFE}")));
+    }
+    let secret = secrets::new_secret("shw_");
+    let token = Token {
+        id: secrets::random_word(8),
+        user: new.user.unwrap_or_else(|| by.user.clone()),
+        hash: secrets::hash(&secret),
+        expires: site.clock.now().plus(lasts),
+        note: new.note.chars().take(200).collect(),
+    };
+    let issued = IssuedToken {
+        id: token.id.clone(),
+        secret,
+        user: token.user.clone(),
+        expires: token.expires,
+    };
+    site.writer.wish(Wish::Core(Command::IssueToken { by, token })).await?;
+    Ok(Json(issued))
+}
+
+#[utoipa::path(delete, path = "/api/v1/tokens/{id}", params(("id" = String, Path)),
+    responses((status = 200, body = TokenList), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+pub async fn revoke(
+    Caller(by): Caller,
+    State(site): State<Site>,
+    Path(id): Path<String>,
+) -> Result<Json<TokenList>, ApiError> {
+    let command = Command::RevokeToken { by: by.clone(), id };
+    site.writer.wish(Wish::Core(command)).await?;
+    tokens(Caller(by), State(site)).await
+}

@@ -1,0 +1,271 @@
+//! `SqliteJournal`: the embedded journal, one writing connection to `<home>/shipway.db`.
+//! The order of opening is here; each judgement is in `recover.rs`.
+
+use std::ops::ControlFlow;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, TransactionBehavior, params};
+
+use super::chain::{self, Tip, Walked};
+use super::connection::{checkpoint, connect};
+use super::error::{JournalError, NotDurable, during, on_file};
+use super::lock::HomeLock;
+use super::recover::{self, Found, RecoveryKind, RecoveryNote, damaged};
+use super::wal::Tail;
+use super::{
+    Batch, Committed, DB_FILE, EventSeq, Journal, MAX_COMMIT_BYTES, Recorded, Snapshot, rows,
+    schema, snapshots,
+};
+
+#[derive(Debug)]
+pub struct SqliteJournal {
+    conn: Connection,
+    db: PathBuf,
+    tip: Tip,
+    /// Reused for every commit's body.
+    body: Vec<u8>,
+    needs_reopen: bool,
+    notes: Vec<RecoveryNote>,
+    /// Last: the connection closes before another server may come.
+    _lock: HomeLock,
+}
+
+impl SqliteJournal {
+    /// Opens the journal of `home`, making both if they are not there. `now_ms` only names and
+    /// dates what is set aside.
+    pub fn open(home: &Path, now_ms: u64) -> Result<Self, JournalError> {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(home)
+            .map_err(on_file("creating", home))?;
+        let db = home.join(DB_FILE);
+        // A home we may not open must not change: its lock file is used if there is one, and made
+        // only after the look.
+        let held = HomeLock::take_existing(home)?;
+        let found = recover::look(home, &db)?;
+        let mut lock = held.map_or_else(|| HomeLock::create(home), Ok)?;
+        let walked = found.as_ref().map(|found| recover::verify(&db, found)).transpose()?;
+        lock.sign()?;
+        let Some((found, walked)) = found.zip(walked) else {
+            schema::create(&db)?;
+            return Self::ready(db, lock, Tip::default(), Vec::new());
+        };
+        Self::open_found(db, lock, &found, walked, now_ms)
+    }
+
+    fn open_found(
+        db: PathBuf,
+        lock: HomeLock,
+        found: &Found,
+        walked: Walked,
+        now_ms: u64,
+    ) -> Result<Self, JournalError> {
+        let tip = walked.tip;
+        let mut notes = Vec::new();
+        let mut note = |kind| notes.push(RecoveryNote { kind, recovered_to: EventSeq(tip.seq) });
+        match found.tail {
+            Tail::Torn { bytes } => {
+                let set_aside = recover::set_aside(&db, now_ms)?;
+                note(RecoveryKind::TornTail { bytes, set_aside });
+            }
+            Tail::Unfinished { bytes } => note(RecoveryKind::Unfinished { bytes }),
+            Tail::Clean | Tail::DamagedWithin { .. } => {}
+        }
+        let mut conn = connect(&db)?;
+        schema::migrate(&mut conn, found.format)?;
+        if let Some(bad) = walked.bad {
+            recover::trim(&mut conn, tip, &bad, now_ms)?;
+            note(RecoveryKind::DamagedCommit { what: bad.what });
+        }
+        drop(conn);
+        Self::ready(db, lock, tip, notes)
+    }
+
+    fn ready(
+        db: PathBuf,
+        lock: HomeLock,
+        tip: Tip,
+        notes: Vec<RecoveryNote>,
+    ) -> Result<Self, JournalError> {
+        let conn = connect(&db)?;
+        // An empty log to start with: a leftover tail would look like damage after the next crash.
+        // A foreign reader may keep the log busy; that is no reason not to start.
+        match checkpoint(&conn) {
+            Ok(()) | Err(JournalError::NotDurable { what: NotDurable::Busy, .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let body = Vec::new();
+        Ok(Self { conn, db, tip, body, needs_reopen: false, notes, _lock: lock })
+    }
+
+    fn commit(&mut self, batch: &Batch<'_>) -> Result<Tip, JournalError> {
+        let appending = || during("appending a batch");
+        let count = batch.events.len() as u64;
+        let first = self.tip.seq + 1;
+        let crc = chain::crc(self.tip.crc, first, count, batch.at_ms, &self.body);
+        let change = self
+            .conn
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(appending())?;
+        change
+            .prepare_cached("INSERT INTO commits VALUES (?1, ?2, ?3, ?4, ?5)")
+            .and_then(|mut insert| {
+                insert.execute(params![
+                    first.cast_signed(),
+                    count.cast_signed(),
+                    batch.at_ms.cast_signed(),
+                    i64::from(crc),
+                    ToSqlOutput::Borrowed(ValueRef::Text(&self.body)),
+                ])
+            })
+            .map_err(appending())?;
+        rows::insert(&change, first, batch.rows).map_err(appending())?;
+        change.commit().map_err(appending())?;
+        Ok(Tip { seq: self.tip.seq + count, crc })
+    }
+
+    /// Remembers a failed write: what the disk holds is unknown until `reopen` has looked.
+    fn watch<T>(&mut self, result: Result<T, JournalError>) -> Result<T, JournalError> {
+        if let Err(error) = &result {
+            self.needs_reopen |= !matches!(error, JournalError::DuplicateRow(_));
+        }
+        result
+    }
+
+    fn writable(&self) -> Result<(), JournalError> {
+        if self.needs_reopen { Err(JournalError::NeedsReopen) } else { Ok(()) }
+    }
+
+    /// Takes out what was never confirmed, and writes something: a disk that only reads is no use.
+    fn settle(&self, conn: &mut Connection, found: Tip) -> Result<(), JournalError> {
+        let probing = || during("the probe after a failure");
+        let change =
+            conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(probing())?;
+        if found != self.tip {
+            change
+                .execute("DELETE FROM commits WHERE seq_first > ?1", [self.tip.seq.cast_signed()])
+                .map_err(probing())?;
+            recover::delete_rows_after(&change, self.tip)?;
+        }
+        change
+            .execute("UPDATE meta SET value = value + 1 WHERE key = 'probe'", [])
+            .map_err(probing())?;
+        change.commit().map_err(probing())
+    }
+
+    /// The whole chain must hold, and must contain the last commit that was confirmed.
+    fn check_confirmed(&self, conn: &Connection) -> Result<Tip, JournalError> {
+        let mut confirmed = false;
+        let base = schema::base(conn)?;
+        let walked = chain::walk(conn, base, |commit| {
+            confirmed |= commit.tip() == self.tip;
+            true
+        })?;
+        if walked.bad.is_none() && (confirmed || self.tip == base) {
+            return Ok(walked.tip);
+        }
+        let what = "the disk does not hold what it had confirmed";
+        Err(damaged(&self.db, Some(EventSeq(walked.tip.seq)), what))
+    }
+}
+
+impl Journal for SqliteJournal {
+    fn append(&mut self, batch: &Batch<'_>) -> Result<Committed, JournalError> {
+        self.writable()?;
+        if batch.events.is_empty() {
+            return Err(JournalError::Refused { what: "a batch without events" });
+        }
+        let bytes: usize = batch.events.iter().map(|event| event.len() + 1).sum();
+        if bytes > MAX_COMMIT_BYTES {
+            return Err(JournalError::Refused { what: "a batch over the size limit" });
+        }
+        chain::join(batch.events, &mut self.body)?;
+        let result = self.commit(batch);
+        let tip = self.watch(result)?;
+        let first = EventSeq(self.tip.seq + 1);
+        self.tip = tip;
+        Ok(Committed { first, last: EventSeq(tip.seq) })
+    }
+
+    fn save_snapshot(&mut self, seq: EventSeq, body: &[u8]) -> Result<(), JournalError> {
+        self.writable()?;
+        if seq.0 > self.tip.seq {
+            return Err(JournalError::Refused { what: "a snapshot of events not yet committed" });
+        }
+        let result = snapshots::save(&mut self.conn, seq.0, body);
+        self.watch(result)
+    }
+
+    fn load_snapshot(&mut self) -> Result<Option<Snapshot>, JournalError> {
+        let choice = snapshots::choose(&self.conn)?;
+        let recovered_to = EventSeq(self.tip.seq);
+        let found_damage = choice.damaged.iter().map(|seq| RecoveryNote {
+            kind: RecoveryKind::DamagedSnapshot { seq: *seq },
+            recovered_to,
+        });
+        self.notes.extend(found_damage);
+        let base = schema::base(&self.conn)?.seq;
+        let from = choice.usable.as_ref().map_or(0, |snapshot| snapshot.seq.0);
+        if from < base || from > self.tip.seq {
+            let what = "no snapshot checks out from which all later events are kept";
+            return Err(damaged(&self.db, None, what));
+        }
+        Ok(choice.usable)
+    }
+
+    fn replay(
+        &mut self,
+        after: EventSeq,
+        visit: &mut dyn FnMut(Recorded<'_>) -> ControlFlow<()>,
+    ) -> Result<(), JournalError> {
+        let base = schema::base(&self.conn)?;
+        if after.0 < base.seq {
+            return Err(JournalError::Refused { what: "a replay of events that were pruned" });
+        }
+        let walked = chain::walk(&self.conn, base, |commit| {
+            (commit.seq_first..).zip(chain::lines(commit.body)).all(|(seq, body)| {
+                let event = Recorded { seq: EventSeq(seq), at_ms: commit.at_ms, body };
+                seq <= after.0 || visit(event).is_continue()
+            })
+        })?;
+        walked
+            .bad
+            .map_or(Ok(()), |bad| Err(damaged(&self.db, Some(EventSeq(walked.tip.seq)), bad.what)))
+    }
+
+    fn prune(&mut self) -> Result<u64, JournalError> {
+        self.writable()?;
+        let result = snapshots::prune(&mut self.conn, self.tip, snapshots::KEPT_EVENTS);
+        self.watch(result)
+    }
+
+    fn reopen(&mut self) -> Result<(), JournalError> {
+        // The old connection stays until the new one stands: closing the last one would itself
+        // write to a disk we do not trust.
+        self.needs_reopen = true;
+        let mut conn = connect(&self.db)?;
+        // After a failed sync the kernel may call pages clean that never reached the disk. This
+        // writes all of the log once more, into the other file, and syncs that.
+        checkpoint(&conn)?;
+        let found = self.check_confirmed(&conn)?;
+        self.settle(&mut conn, found)?;
+        self.conn = conn;
+        self.needs_reopen = false;
+        Ok(())
+    }
+
+    fn tip(&self) -> EventSeq {
+        EventSeq(self.tip.seq)
+    }
+
+    fn notes(&self) -> &[RecoveryNote] {
+        &self.notes
+    }
+}
+
+#[cfg(test)]
+#[path = "sqlite_tests.rs"]
+mod tests;

@@ -1,0 +1,52 @@
+//! What `reopen` finds on a disk that failed: the two cases a process cannot bring about itself.
+
+use super::super::HistoryRow;
+use super::*;
+
+fn job_row() -> HistoryRow {
+    HistoryRow::JobSubmitted {
+        job: 1,
+        owner: "ada".into(),
+        name: String::new(),
+        labels: "{}".into(),
+        spec: "{}".into(),
+        tasks: 1,
+        priority: 0,
+        submitted_ms: 1,
+    }
+}
+
+fn with_two_commits() -> (tempfile::TempDir, SqliteJournal, Tip) {
+    let home = tempfile::tempdir().unwrap();
+    let mut journal = SqliteJournal::open(home.path(), 0).unwrap();
+    let events = [b"{}".to_vec(), b"[]".to_vec()];
+    let batch = Batch { at_ms: 1, events: &events, rows: &[] };
+    journal.append(&batch).unwrap();
+    let first = journal.tip;
+    journal.append(&Batch { rows: &[job_row()], ..batch }).unwrap();
+    (home, journal, first)
+}
+
+#[test]
+fn a_batch_that_was_never_confirmed_is_taken_out() {
+    let (home, mut journal, first) = with_two_commits();
+    // As if the second append had failed at its sync, and the kernel had written it all the same.
+    journal.tip = first;
+    journal.needs_reopen = true;
+    journal.reopen().unwrap();
+    // With its history row: were it still there, writing it again would be refused.
+    let batch = Batch { at_ms: 1, events: &[b"7".to_vec()], rows: &[job_row()] };
+    assert_eq!(journal.append(&batch).unwrap().last, EventSeq(3));
+    drop(journal);
+    assert_eq!(SqliteJournal::open(home.path(), 0).unwrap().tip(), EventSeq(3));
+}
+
+#[test]
+fn a_disk_that_lost_a_confirmed_commit_is_not_written_to() {
+    let (home, mut journal, _) = with_two_commits();
+    let other = Connection::open(home.path().join(DB_FILE)).unwrap();
+    other.execute("DELETE FROM commits WHERE seq_first = 3", []).unwrap();
+    assert!(matches!(journal.reopen(), Err(JournalError::Damaged { .. })));
+    let batch = Batch { at_ms: 1, events: &[b"7".to_vec()], rows: &[] };
+    assert!(matches!(journal.append(&batch), Err(JournalError::NeedsReopen)));
+}

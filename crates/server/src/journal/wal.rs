@@ -1,0 +1,184 @@
+//! Reads the bytes of an SQLite `-wal` file the way SQLite's own recovery does, to learn what it
+//! is about to drop. Pure: bytes in, a report out. Not a WAL reader: pages are never interpreted.
+//!
+//! SQLite ends recovery at the first frame that does not check out and says nothing about what
+//! came after it. That is right for a torn tail and silent about damage; so we look first.
+
+const HEADER: usize = 32;
+const FRAME_HEADER: usize = 24;
+const MAGIC_LITTLE: u32 = 0x377f_0682;
+const MAGIC_BIG: u32 = 0x377f_0683;
+
+/// What a `-wal` file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct WalReport {
+    /// Where the content of page 1 begins in its newest committed copy.
+    pub(super) page_one: Option<usize>,
+    pub(super) tail: Tail,
+}
+
+/// What lies behind the last whole transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tail {
+    /// Nothing, or only frames of an earlier use of the file.
+    Clean,
+    /// Whole frames of a transaction that was never committed: an ordinary crash.
+    Unfinished { bytes: usize },
+    /// The last transaction is torn or damaged. It is lost; all before it is whole.
+    Torn { bytes: usize },
+    /// Damage with confirmed transactions behind it: dropping the tail would lose those.
+    DamagedWithin { bytes: usize },
+}
+
+struct Header {
+    big_endian: bool,
+    page_size: usize,
+    salts: [u8; 8],
+    sum: (u32, u32),
+}
+
+/// A frame as the bytes show it, judged against the header.
+struct Frame {
+    page: u32,
+    commit: bool,
+    salts_match: bool,
+    blank: bool,
+    stored: (u32, u32),
+}
+
+pub(super) fn inspect(wal: &[u8]) -> WalReport {
+    let Some(header) = read_header(wal) else {
+        return WalReport { page_one: None, tail: without_header(wal) };
+    };
+    let frame_size = FRAME_HEADER + header.page_size;
+    let frames = wal.get(HEADER..).unwrap_or_default();
+    let (mut sum, mut offset) = (header.sum, 0);
+    let (mut committed, mut page_one, mut pending_page_one) = (0, None, None);
+    while let Some(bytes) = frames.get(offset..offset + frame_size) {
+        let frame = read_frame(bytes, &header);
+        let next = frame_sum(bytes, &header, sum);
+        if !frame.salts_match || frame.page == 0 || frame.stored != next {
+            break;
+        }
+        if frame.page == 1 {
+            pending_page_one = Some(HEADER + offset + FRAME_HEADER);
+        }
+        (sum, offset) = (next, offset + frame_size);
+        if frame.commit {
+            (committed, page_one) = (offset, pending_page_one.or(page_one));
+        }
+    }
+    let tail = judge_tail(frames, &header, &Valid { committed, end: offset, sum });
+    WalReport { page_one, tail }
+}
+
+/// How far the frames check out.
+struct Valid {
+    committed: usize,
+    end: usize,
+    sum: (u32, u32),
+}
+
+fn judge_tail(frames: &[u8], header: &Header, valid: &Valid) -> Tail {
+    let frame_size = FRAME_HEADER + header.page_size;
+    let rest = &frames[valid.end..];
+    let mut last_of_ours = 0;
+    let mut first_commit = None;
+    let mut header_only = false;
+    for (index, bytes) in rest.chunks(frame_size).enumerate() {
+        let end = index * frame_size + bytes.len();
+        if bytes.len() < frame_size {
+            // A file ends within a frame only when the write of that frame was cut; right behind
+            // our frames it is ours, and behind stale frames it is as stale as they are.
+            if index * frame_size == last_of_ours {
+                // SQLite writes header and page apart: a process that is killed leaves just this.
+                header_only = last_of_ours == 0 && bytes.len() == FRAME_HEADER;
+                last_of_ours = end;
+            }
+            break;
+        }
+        let frame = read_frame(bytes, header);
+        // The checksum does not cover the salts: a frame that continues the sum is ours even
+        // when its salts are damaged.
+        let continues = index == 0 && frame.stored == frame_sum(bytes, header, valid.sum);
+        if frame.salts_match || continues || frame.blank {
+            last_of_ours = end;
+            if frame.commit && first_commit.is_none() {
+                first_commit = Some(end);
+            }
+        }
+    }
+    let bytes = valid.end - valid.committed + last_of_ours;
+    match first_commit {
+        _ if bytes == 0 => Tail::Clean,
+        _ if last_of_ours == 0 || header_only => Tail::Unfinished { bytes },
+        // Every commit is synced before the next transaction writes: a commit with more frames
+        // behind it was confirmed.
+        Some(end) if end < last_of_ours => Tail::DamagedWithin { bytes },
+        _ => Tail::Torn { bytes },
+    }
+}
+
+/// SQLite ignores the whole file then. It syncs the header before the first frame, so a bad
+/// header in front of a frame is damage, not a crash.
+fn without_header(wal: &[u8]) -> Tail {
+    const SMALLEST_FRAME: usize = FRAME_HEADER + 512;
+    let all_blank = wal.iter().all(|byte| *byte == 0);
+    if wal.len() < HEADER + SMALLEST_FRAME || all_blank {
+        return Tail::Clean;
+    }
+    Tail::DamagedWithin { bytes: wal.len() }
+}
+
+fn read_header(wal: &[u8]) -> Option<Header> {
+    let bytes = wal.get(..HEADER)?;
+    let magic = be32(bytes, 0);
+    if magic != MAGIC_LITTLE && magic != MAGIC_BIG {
+        return None;
+    }
+    let page_size = usize::try_from(be32(bytes, 8)).ok()?;
+    if !page_size.is_power_of_two() || !(512..=65_536).contains(&page_size) {
+        return None;
+    }
+    let big_endian = magic == MAGIC_BIG;
+    let sum = checksum(&bytes[..24], big_endian, (0, 0));
+    if sum != (be32(bytes, 24), be32(bytes, 28)) {
+        return None;
+    }
+    let salts = bytes[16..24].try_into().expect("the slice is 8 long");
+    Some(Header { big_endian, page_size, salts, sum })
+}
+
+fn read_frame(bytes: &[u8], header: &Header) -> Frame {
+    Frame {
+        page: be32(bytes, 0),
+        commit: be32(bytes, 4) != 0,
+        salts_match: bytes[8..16] == header.salts,
+        blank: bytes[..FRAME_HEADER].iter().all(|byte| *byte == 0),
+        stored: (be32(bytes, 16), be32(bytes, 20)),
+    }
+}
+
+fn frame_sum(bytes: &[u8], header: &Header, from: (u32, u32)) -> (u32, u32) {
+    let sum = checksum(&bytes[..8], header.big_endian, from);
+    checksum(&bytes[FRAME_HEADER..], header.big_endian, sum)
+}
+
+fn checksum(bytes: &[u8], big_endian: bool, from: (u32, u32)) -> (u32, u32) {
+    let word = |four: &[u8]| {
+        let four = four.try_into().expect("chunks of 8 split in halves of 4");
+        if big_endian { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) }
+    };
+    bytes.chunks_exact(8).fold(from, |(a, b), eight| {
+        let a = a.wrapping_add(word(&eight[..4])).wrapping_add(b);
+        (a, b.wrapping_add(word(&eight[4..])).wrapping_add(a))
+    })
+}
+
+fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(bytes[at..at + 4].try_into().expect("the slice is 4 long"))
+}
+
+#[cfg(test)]
+#[path = "wal_tests.rs"]
+mod tests;

@@ -1,0 +1,23 @@
+//! The shell around the core: journal, one writer, HTTP, the pilots' connections, identity.
+//!
+//! ```text
+//! http/, pilots/   authenticate, parse           ─┐
+//! writer/          decide → journal → evolve      │  one thread owns the state
+//! live, pilots/    tell: replies, effects, views ◀┘  only after the commit
+//! ```
+//!
+//! Nothing here decides what happens to a job; that is `shipway-core`.
+
+pub mod auth;
+mod causes;
+pub mod clock;
+pub mod http;
+pub mod journal;
+pub mod live;
+pub mod openapi;
+pub mod pilots;
+pub mod secrets;
+pub mod tls;
+pub mod up;
+pub mod views;
+pub mod writer;

@@ -1,0 +1,62 @@
+//! What just happened, told to whoever watches: after the commit, never before.
+//!
+//! Watchers that fall behind lose the broadcast and read the journal instead; waiters for the end
+//! of one job are woken by name.
+
+use crate::journal::EventSeq;
+use shipway_core::event::Recorded;
+use shipway_model::JobId;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use tokio::sync::{Notify, broadcast};
+
+/// Commits a watcher may lag behind before it has to read the journal.
+const LAG: usize = 1_024;
+
+/// The events of one commit with the number of the first.
+#[derive(Debug)]
+pub struct Told {
+    pub first: EventSeq,
+    pub events: Vec<Recorded>,
+}
+
+#[derive(Debug)]
+pub struct Live {
+    sender: broadcast::Sender<Arc<Told>>,
+    waiters: Mutex<HashMap<JobId, Arc<Notify>>>,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        Live { sender: broadcast::channel(LAG).0, waiters: Mutex::default() }
+    }
+}
+
+impl Live {
+    pub fn watch(&self) -> broadcast::Receiver<Arc<Told>> {
+        self.sender.subscribe()
+    }
+
+    /// Woken when the job ends. Ask for the state after calling this, not before.
+    pub fn waiter(&self, job: JobId) -> Arc<Notify> {
+        let mut waiters = self.waiters.lock().expect("no holder panics");
+        Arc::clone(waiters.entry(job).or_default())
+    }
+
+    pub(crate) fn tell(&self, told: Told) {
+        for recorded in &told.events {
+            if let shipway_core::Event::JobEnded { job, .. } = &recorded.event {
+                self.wake(*job);
+            }
+        }
+        // No watcher is no error.
+        let _ = self.sender.send(Arc::new(told));
+    }
+
+    fn wake(&self, job: JobId) {
+        let waiter = self.waiters.lock().expect("no holder panics").remove(&job);
+        if let Some(waiter) = waiter {
+            waiter.notify_waiters();
+        }
+    }
+}

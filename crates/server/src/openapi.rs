@@ -1,0 +1,54 @@
+//! The OpenAPI document, generated from the handlers and the contract's types. Committed as
+//! `openapi/shipway.json`; the tests fail when the two differ.
+
+use crate::http;
+use utoipa::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Shipway", description = "Jobs, arrays and their nodes.", license(name = "Apache-2.0")),
+    modifiers(&Bearer),
+    security(("token" = [])),
+    paths(
+        http::submit::submit,
+        http::submit::dry_run,
+        http::jobs::list,
+        http::jobs::show,
+        http::jobs::wait,
+        http::jobs::why,
+        http::tasks::list,
+        http::logs::read,
+        http::act::cancel,
+        http::act::retry,
+        http::events::watch,
+        http::nodes::list,
+        http::users::who_am_i,
+        http::users::list,
+        http::users::add,
+        http::users::remove,
+        http::users::tokens,
+        http::users::issue,
+        http::users::revoke,
+        http::health::healthz,
+        http::health::readyz,
+    )
+)]
+struct Api;
+
+struct Bearer;
+
+impl utoipa::Modify for Bearer {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+        let components = document.components.get_or_insert_default();
+        components.add_security_scheme("token", SecurityScheme::Http(scheme));
+    }
+}
+
+/// The document as pretty JSON with a line break at its end.
+pub fn document() -> String {
+    let mut text = Api::openapi().to_pretty_json().expect("the document is plain data");
+    text.push('\n');
+    text
+}

@@ -1,0 +1,153 @@
+//! The pilots' side of the server: who is connected, what is said to them, what they say.
+//!
+//! - `service.rs`  the gRPC service: greeting, reports, logs
+//! - `orders.rs`   from the core's effects to messages
+//! - `specs.rs`    the specifications that messages are made from
+
+mod orders;
+mod service;
+mod specs;
+
+use crate::writer::EffectRunner;
+use shipway_api::wire;
+use shipway_core::Effect;
+use shipway_core::event::Placement;
+use shipway_model::{Attempt, Millis, NodeName, PilotId, TaskId};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use tokio::sync::{mpsc, oneshot};
+
+pub use service::PilotService;
+pub use specs::Specs;
+
+/// What is to be said to one pilot.
+#[derive(Debug)]
+pub(crate) enum Order {
+    Assign(Vec<Placement>),
+    Stop { tasks: Vec<(TaskId, Attempt)>, grace: Millis },
+    Say(wire::to_pilot::Body),
+    Close,
+}
+
+/// The connected pilots. Orders are bounded by what the scheduler places, so the channels to the
+/// connections are not bounded themselves.
+#[derive(Debug, Default)]
+pub struct Pilots {
+    connected: Mutex<HashMap<PilotId, Connected>>,
+    /// Pieces of logs that somebody waits for.
+    logs: Mutex<HashMap<u64, oneshot::Sender<wire::LogChunk>>>,
+    next_log: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Connected {
+    session: u64,
+    node: NodeName,
+    orders: mpsc::UnboundedSender<Order>,
+}
+
+impl Pilots {
+    fn connect(
+        &self,
+        pilot: &PilotId,
+        session: u64,
+        node: NodeName,
+        orders: mpsc::UnboundedSender<Order>,
+    ) {
+        let mut connected = self.connected.lock().expect("no holder panics");
+        let before = connected.insert(pilot.clone(), Connected { session, node, orders });
+        if let Some(before) = before {
+            let _ = before.orders.send(Order::Close);
+        }
+    }
+
+    fn disconnect(&self, pilot: &PilotId, session: u64) {
+        let mut connected = self.connected.lock().expect("no holder panics");
+        if connected.get(pilot).is_some_and(|known| known.session == session) {
+            connected.remove(pilot);
+        }
+    }
+
+    fn order(&self, pilot: &PilotId, order: Order) {
+        let connected = self.connected.lock().expect("no holder panics");
+        // A pilot that is away is told when it comes back: the core compares then.
+        if let Some(known) = connected.get(pilot) {
+            let _ = known.orders.send(order);
+        }
+    }
+
+    /// The next piece of a log from the pilot itself or, if that is gone, its successor on the
+    /// same node. `None`: nobody is there who could read it.
+    pub(crate) fn read_log(
+        self: &Arc<Self>,
+        pilot: &PilotId,
+        node: &NodeName,
+        request: wire::LogRequest,
+    ) -> Option<LogPiece> {
+        let connected = self.connected.lock().expect("no holder panics");
+        let successor = || connected.values().find(|known| known.node == *node);
+        let reader = connected.get(pilot).or_else(successor)?;
+        let id = self.next_log.fetch_add(1, Ordering::Relaxed);
+        let (send, answer) = oneshot::channel();
+        self.logs.lock().expect("no holder panics").insert(id, send);
+        let request = wire::LogRequest { id, ..request };
+        let _ = reader.orders.send(Order::Say(wire::to_pilot::Body::Log(request)));
+        let orders = reader.orders.clone();
+        Some(LogPiece { pilots: Arc::clone(self), id, answer, orders })
+    }
+
+    fn deliver_log(&self, chunk: wire::LogChunk) {
+        let waiting = self.logs.lock().expect("no holder panics").remove(&chunk.id);
+        if let Some(waiting) = waiting {
+            let _ = waiting.send(chunk);
+        }
+    }
+}
+
+/// A piece of a log on its way. Dropped early, the pilot is told that nobody waits any more.
+#[derive(Debug)]
+pub(crate) struct LogPiece {
+    pilots: Arc<Pilots>,
+    id: u64,
+    answer: oneshot::Receiver<wire::LogChunk>,
+    orders: mpsc::UnboundedSender<Order>,
+}
+
+impl LogPiece {
+    /// `None`: the connection to the pilot broke.
+    pub(crate) async fn get(mut self) -> Option<wire::LogChunk> {
+        tokio::select! {
+            chunk = &mut self.answer => chunk.ok(),
+            () = self.orders.closed() => None,
+        }
+    }
+}
+
+impl Drop for LogPiece {
+    fn drop(&mut self) {
+        let waiting = self.pilots.logs.lock().expect("no holder panics").remove(&self.id);
+        if waiting.is_some() {
+            let close = wire::LogClose { id: self.id };
+            let _ = self.orders.send(Order::Say(wire::to_pilot::Body::LogClose(close)));
+        }
+    }
+}
+
+impl EffectRunner for Arc<Pilots> {
+    fn run(&self, effect: Effect) {
+        match effect {
+            Effect::Assign { pilot, tasks } => self.order(&pilot, Order::Assign(tasks)),
+            Effect::Stop { pilot, tasks, grace } => {
+                self.order(&pilot, Order::Stop { tasks, grace });
+            }
+        }
+    }
+
+    fn reset(&self) {
+        let mut connected = self.connected.lock().expect("no holder panics");
+        for (_, known) in connected.drain() {
+            let _ = known.orders.send(Order::Close);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! From the core's orders to messages: placements with the templates they need.
+
+use super::{Order, Specs};
+use shipway_api::link::{attempt_id, template};
+use shipway_api::wire::{Assign, Stop, Task, to_pilot};
+use shipway_core::event::Placement;
+use std::collections::BTreeMap;
+
+/// `None`: the order is to close the connection.
+pub(super) fn message(order: Order, specs: &Specs) -> Option<to_pilot::Body> {
+    match order {
+        Order::Assign(placements) => Some(to_pilot::Body::Assign(assign(&placements, specs))),
+        Order::Stop { tasks, grace } => {
+            let ids = tasks.into_iter().map(|(task, attempt)| attempt_id(task, attempt)).collect();
+            Some(to_pilot::Body::Stop(Stop { ids, grace_ms: grace.0 }))
+        }
+        Order::Say(body) => Some(body),
+        Order::Close => None,
+    }
+}
+
+fn assign(placements: &[Placement], specs: &Specs) -> Assign {
+    let mut known = BTreeMap::new();
+    let mut tasks = Vec::with_capacity(placements.len());
+    for placement in placements {
+        let job = placement.task.job;
+        if let std::collections::btree_map::Entry::Vacant(entry) = known.entry(job) {
+            match specs.get(job) {
+                Ok(spec) => drop(entry.insert(spec)),
+                Err(error) => {
+                    // The task stays placed and is sent again when the pilot greets anew.
+                    tracing::error!(%job, ?error, "a task cannot be described to its pilot");
+                    continue;
+                }
+            }
+        }
+        let spec = &known[&job];
+        let row = spec.each.as_ref().zip(usize::try_from(placement.task.index.0).ok());
+        tasks.push(Task {
+            id: Some(attempt_id(placement.task, placement.attempt)),
+            devices: placement.devices.iter().map(ToString::to_string).collect(),
+            fields: row.and_then(|(each, at)| each.row(at)).unwrap_or_default().into_iter().collect(),
+        });
+    }
+    let templates = known.iter().map(|(job, spec)| template(*job, spec)).collect();
+    Assign { templates, tasks }
+}

@@ -1,0 +1,224 @@
+//! The gRPC service that pilots connect to: one stream each way.
+//!
+//! What a pilot says becomes commands; it is acknowledged when it is on disk. The connection's end
+//! is reported too: whether the pilot is lost is for the core to say.
+
+use super::orders::message;
+use super::{Order, Pilots, Specs};
+use crate::auth::Auth;
+use crate::writer::Writer;
+use futures_util::Stream;
+use shipway_api::link::{BadMessage, PROTOCOL, decode_ad, decode_outcome};
+use shipway_api::wire::link_server::Link;
+use shipway_api::wire::{self, to_pilot, to_server};
+use shipway_core::command::{self, Command, Held, HeldPhase};
+use shipway_model::{Millis, PilotId, Timestamp};
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tonic::{Request, Response, Status, Streaming};
+
+#[derive(Debug, Clone)]
+pub struct PilotService {
+    pub auth: Arc<Auth>,
+    pub pilots: Arc<Pilots>,
+    pub specs: Arc<Specs>,
+    pub writer: Writer,
+}
+
+type Outbound = Pin<Box<dyn Stream<Item = Result<wire::ToPilot, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl Link for PilotService {
+    type AttachStream = Outbound;
+
+    async fn attach(
+        &self,
+        request: Request<Streaming<wire::ToServer>>,
+    ) -> Result<Response<Outbound>, Status> {
+        let pilot = self.authenticate(&request)?;
+        let mut inbound = request.into_inner();
+        let hello = match inbound.message().await?.and_then(|message| message.body) {
+            Some(to_server::Body::Hello(hello)) => hello,
+            _ => return Err(Status::invalid_argument("the first message must be a greeting")),
+        };
+        if hello.protocol != PROTOCOL {
+            let what = format!("this server speaks protocol {PROTOCOL}, not {}", hello.protocol);
+            return Err(Status::failed_precondition(what));
+        }
+        if hello.pilot != pilot.as_str() {
+            return Err(Status::permission_denied("this token is another pilot's"));
+        }
+        let joined = greeting(&pilot, hello).map_err(|error| unreadable(&error))?;
+        let session = joined.session;
+        let (orders, ordered) = mpsc::unbounded_channel();
+        let node = joined.ad.node.clone();
+        self.pilots.connect(&pilot, session, node, orders.clone());
+        let connection = Connection { service: self.clone(), pilot, session, orders };
+        connection.greet(joined).await?;
+        tokio::spawn(connection.listen(inbound));
+        Ok(Response::new(outbound(ordered, Arc::clone(&self.specs))))
+    }
+}
+
+impl PilotService {
+    fn authenticate<T>(&self, request: &Request<T>) -> Result<PilotId, Status> {
+        if self.writer.problem().is_some() {
+            return Err(Status::unavailable("the server cannot write its journal"));
+        }
+        let header = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
+        let token = header.and_then(|header| header.strip_prefix("Bearer "));
+        let pilot = token.and_then(|token| self.auth.pilot(token));
+        pilot.ok_or_else(|| Status::unauthenticated("this token is no pilot's"))
+    }
+}
+
+/// Numbers the messages of one connection.
+fn outbound(ordered: mpsc::UnboundedReceiver<Order>, specs: Arc<Specs>) -> Outbound {
+    let state = (ordered, specs, 0u64);
+    Box::pin(futures_util::stream::unfold(state, |(mut ordered, specs, number)| async move {
+        let order = ordered.recv().await?;
+        let body = Some(message(order, &specs)?);
+        let number = number + 1;
+        Some((Ok(wire::ToPilot { number, body }), (ordered, specs, number)))
+    }))
+}
+
+struct Connection {
+    service: PilotService,
+    pilot: PilotId,
+    session: u64,
+    orders: mpsc::UnboundedSender<Order>,
+}
+
+impl Connection {
+    async fn greet(&self, joined: command::PilotJoined) -> Result<(), Status> {
+        let node = joined.ad.node.clone();
+        let command = Command::PilotJoined(Box::new(joined));
+        if let Err(error) = self.service.writer.report(command).await {
+            self.service.pilots.disconnect(&self.pilot, self.session);
+            return Err(Status::unavailable(error.to_string()));
+        }
+        tracing::info!(pilot = %self.pilot, %node, session = self.session, "a pilot is connected");
+        let server_version = env!("CARGO_PKG_VERSION").to_string();
+        self.say(to_pilot::Body::Welcome(wire::Welcome { server_version }));
+        Ok(())
+    }
+
+    fn say(&self, body: to_pilot::Body) {
+        let _ = self.orders.send(Order::Say(body));
+    }
+
+    async fn listen(self, mut inbound: Streaming<wire::ToServer>) {
+        loop {
+            // A connection that was replaced or reset ends from this side too.
+            let message = tokio::select! {
+                message = inbound.message() => message,
+                () = self.orders.closed() => break,
+            };
+            match message {
+                Ok(Some(wire::ToServer { body: Some(body) })) => {
+                    if let Err(error) = self.hear(body).await {
+                        tracing::warn!(pilot = %self.pilot, ?error, "a pilot's message is refused");
+                        break;
+                    }
+                }
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => break,
+            }
+        }
+        self.service.pilots.disconnect(&self.pilot, self.session);
+        tracing::info!(pilot = %self.pilot, session = self.session, "a pilot is out of touch");
+        let (pilot, session) = (self.pilot.clone(), self.session);
+        let _ = self.service.writer.report(Command::PilotAway { pilot, session }).await;
+        let _ = self.orders.send(Order::Close);
+    }
+
+    async fn hear(&self, body: to_server::Body) -> Result<(), BadMessage> {
+        match body {
+            to_server::Body::Hello(_) => Err(BadMessage::Missing("place: one greeting is enough")),
+            to_server::Body::Ping(ping) => {
+                self.say(to_pilot::Body::Pong(wire::Pong { number: ping.number }));
+                Ok(())
+            }
+            to_server::Body::Log(chunk) => {
+                self.service.pilots.deliver_log(chunk);
+                Ok(())
+            }
+            to_server::Body::Report(report) => self.take_report(report).await,
+            to_server::Body::Goodbye(_) => {
+                let pilot = self.pilot.clone();
+                let _ = self.service.writer.report(Command::PilotEnded { pilot }).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Hands a report to the writer and goes on listening; the acknowledgement follows the commit.
+    async fn take_report(&self, report: wire::Report) -> Result<(), BadMessage> {
+        let number = report.number;
+        let command = Command::PilotReported(reported(&self.pilot, report)?);
+        let Some(answer) = self.service.writer.hand_in(command).await else { return Ok(()) };
+        let orders = self.orders.clone();
+        tokio::spawn(async move {
+            if let Ok(Ok(_)) = answer.await {
+                let ack = wire::Ack { report: number };
+                let _ = orders.send(Order::Say(to_pilot::Body::Ack(ack)));
+            }
+        });
+        Ok(())
+    }
+}
+
+fn unreadable(error: &BadMessage) -> Status {
+    Status::invalid_argument(error.to_string())
+}
+
+fn greeting(pilot: &PilotId, hello: wire::Hello) -> Result<command::PilotJoined, BadMessage> {
+    let held = hello.held.into_iter().map(held).collect::<Result<_, _>>()?;
+    let succeeds: Result<Vec<_>, _> = hello.succeeds.iter().map(|id| PilotId::new(id)).collect();
+    Ok(command::PilotJoined {
+        pilot: pilot.clone(),
+        session: hello.session,
+        ad: decode_ad(&hello.ad_json)?,
+        lease: (hello.lease_ms > 0).then_some(Millis(hello.lease_ms)),
+        held,
+        succeeds: succeeds?,
+    })
+}
+
+fn held(held: wire::Held) -> Result<Held, BadMessage> {
+    let id = held.id.ok_or(BadMessage::Missing("attempt"))?;
+    let phase = match held.phase.ok_or(BadMessage::Missing("phase"))? {
+        wire::held::Phase::Queued(_) => HeldPhase::Queued,
+        wire::held::Phase::RunningSinceMs(at) => HeldPhase::Running { started: Timestamp(at) },
+        wire::held::Phase::Ended(end) => HeldPhase::Ended(ended(&end)?),
+    };
+    Ok(Held { task: id.task(), attempt: id.number(), phase })
+}
+
+fn ended(ended: &wire::Ended) -> Result<command::Ended, BadMessage> {
+    Ok(command::Ended {
+        outcome: decode_outcome(&ended.outcome_json)?,
+        started: (ended.started_ms > 0).then_some(Timestamp(ended.started_ms)),
+        ended: Timestamp(ended.ended_ms),
+        ran: Millis(ended.ran_ms),
+    })
+}
+
+fn reported(pilot: &PilotId, report: wire::Report) -> Result<command::PilotReported, BadMessage> {
+    let mut done = command::PilotReported {
+        pilot: pilot.clone(),
+        started: Vec::with_capacity(report.started.len()),
+        ended: Vec::with_capacity(report.ended.len()),
+    };
+    for start in report.started {
+        let id = start.id.ok_or(BadMessage::Missing("attempt"))?;
+        done.started.push((id.task(), id.number(), Timestamp(start.started_ms)));
+    }
+    for end in report.ended {
+        let id = end.id.ok_or(BadMessage::Missing("attempt"))?;
+        done.ended.push((id.task(), id.number(), ended(&end)?));
+    }
+    Ok(done)
+}

@@ -1,0 +1,68 @@
+//! The specifications of jobs that are being placed: recent ones from memory, others from history.
+
+use crate::journal::{HistoryReader, JournalError};
+use shipway_model::{JobId, JobSpec};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+/// Specifications kept in memory. A job's tasks are placed together, so few are needed at a time.
+const KEPT: usize = 256;
+
+#[derive(Debug)]
+pub struct Specs {
+    recent: Mutex<Recent>,
+    history: Mutex<HistoryReader>,
+}
+
+#[derive(Debug, Default)]
+struct Recent {
+    specs: HashMap<JobId, Arc<JobSpec>>,
+    order: VecDeque<JobId>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum NoSpec {
+    #[error("history cannot be read")]
+    Journal(#[from] JournalError),
+    #[error("history has no job {0}")]
+    Unknown(JobId),
+    #[error("the specification of job {job} cannot be understood")]
+    Unreadable {
+        job: JobId,
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+impl Specs {
+    pub fn new(history: HistoryReader) -> Self {
+        Specs { recent: Mutex::default(), history: Mutex::new(history) }
+    }
+
+    pub fn keep(&self, job: JobId, spec: JobSpec) -> Arc<JobSpec> {
+        let spec = Arc::new(spec);
+        let mut recent = self.recent.lock().expect("no holder panics");
+        if recent.specs.insert(job, Arc::clone(&spec)).is_none() {
+            recent.order.push_back(job);
+        }
+        if recent.order.len() > KEPT
+            && let Some(oldest) = recent.order.pop_front()
+        {
+            recent.specs.remove(&oldest);
+        }
+        spec
+    }
+
+    /// May read the disk.
+    pub fn get(&self, job: JobId) -> Result<Arc<JobSpec>, NoSpec> {
+        let recent = self.recent.lock().expect("no holder panics").specs.get(&job).cloned();
+        if let Some(spec) = recent {
+            return Ok(spec);
+        }
+        let text = self.history.lock().expect("no holder panics").spec(job.0)?;
+        let text = text.ok_or(NoSpec::Unknown(job))?;
+        let spec = serde_json::from_str(&text);
+        let spec = spec.map_err(|source| NoSpec::Unreadable { job, source })?;
+        Ok(self.keep(job, spec))
+    }
+}

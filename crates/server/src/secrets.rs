@@ -1,0 +1,46 @@
+//! Random secrets and their hashes. A secret is shown once and never kept; what is kept is SHA-256
+//! of 160 random bits, which needs no slow hash because it cannot be guessed.
+
+use sha2::{Digest, Sha256};
+
+const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+
+/// `prefix` tells people (and scanners for leaked secrets) what they are looking at.
+pub fn new_secret(prefix: &str) -> String {
+    format!("{prefix}{}", random_word(32))
+}
+
+/// A random word of letters and digits; five bits a letter.
+pub fn random_word(letters: usize) -> String {
+    let mut bytes = vec![0u8; letters];
+    getrandom::fill(&mut bytes).expect("the kernel has random bytes");
+    bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect()
+}
+
+pub fn hash(secret: &str) -> String {
+    let digest = Sha256::digest(secret.as_bytes());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A short digest of a specification, to tell a client's repeat from a mistake.
+pub fn digest(text: &[u8]) -> u64 {
+    let digest = Sha256::digest(text);
+    let mut first = [0u8; 8];
+    first.copy_from_slice(&digest[..8]);
+    // JSON readers that know only floats keep 53 bits; a wider number would not come back.
+    u64::from_be_bytes(first) >> 11
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_differ_and_hash_alike() {
+        let (one, two) = (new_secret("shw_"), new_secret("shw_"));
+        assert_ne!(one, two);
+        assert_eq!(one.len(), 36);
+        assert_eq!(hash(&one), hash(&one));
+        assert_ne!(hash(&one), hash(&two));
+    }
+}

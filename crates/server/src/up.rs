@@ -1,0 +1,261 @@
+//! `shipway up`: the whole product on this machine, from the home's lock to the last goodbye.
+//!
+//! Opens the journal, restores the state, starts the writer, the listener and the local pilot, and
+//! says where it is by `server.json`. Ends in order when told to.
+
+mod local_pilot;
+mod owner;
+
+use crate::auth::Auth;
+use crate::clock::{Clock, wall};
+use crate::http::{self, Readers, Site};
+use crate::journal::{HistoryReader, Journal, JournalError, SqliteJournal};
+use crate::live::Live;
+use crate::pilots::{PilotService, Pilots, Specs};
+use crate::secrets;
+use crate::tls::{self, Tls, TlsError};
+use crate::writer::{self, Edges, Wish, WriteError};
+use shipway_api::local::{self, LocalServer};
+use shipway_api::wire::link_server::LinkServer;
+use shipway_core::Command;
+use shipway_model::{Actor, Role};
+use shipway_sites::local::LocalError;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub home: PathBuf,
+    pub listen: SocketAddr,
+    pub tls: Tls,
+    /// Serve an address that others can reach without encryption.
+    pub allow_plain_text: bool,
+    pub no_pilot: bool,
+    /// Devices and amounts for the local pilot instead of what it finds.
+    pub declared: Option<PathBuf>,
+    /// The shipway binary, to start the pilot with.
+    pub program: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum UpError {
+    #[error("cannot use the home {}", .home.display())]
+    Journal {
+        home: PathBuf,
+        #[source]
+        source: JournalError,
+    },
+    #[error("cannot restore the state from {}", .home.display())]
+    Restore {
+        home: PathBuf,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    #[error("{0} can be reached by others, and the connection would not be encrypted")]
+    PlainText(SocketAddr),
+    #[error("cannot listen at {address}")]
+    Listen {
+        address: SocketAddr,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot set up encryption")]
+    Tls(#[from] TlsError),
+    #[error("cannot write {}", .path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot start the local pilot")]
+    Pilot(#[from] LocalError),
+    #[error("cannot start")]
+    Start(#[from] WriteError),
+    #[error("cannot start a thread")]
+    Thread(#[source] io::Error),
+}
+
+impl UpError {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            UpError::Journal { source, .. } => source.hint(),
+            UpError::PlainText(_) => {
+                Some("use --tls self-made, give a certificate, or say --allow-plain-text".into())
+            }
+            UpError::Listen { .. } => Some("choose another address with --listen".into()),
+            _ => None,
+        }
+    }
+}
+
+/// A server that is ready.
+#[derive(Debug)]
+pub struct Up {
+    pub url: String,
+    stop: watch::Sender<bool>,
+    served: tokio::task::JoinHandle<()>,
+    writer: writer::Running,
+    pilot: Option<local_pilot::Supervised>,
+    home: PathBuf,
+}
+
+/// Starts everything; returns when it is ready to be used.
+pub async fn start(settings: Settings) -> Result<Up, UpError> {
+    let home = settings.home.clone();
+    if settings.tls == Tls::None
+        && !settings.listen.ip().is_loopback()
+        && !settings.allow_plain_text
+    {
+        return Err(UpError::PlainText(settings.listen));
+    }
+    let began = Instant::now();
+    let in_home = |source| UpError::Journal { home: home.clone(), source };
+    let mut journal = SqliteJournal::open(&home, wall().0).map_err(in_home)?;
+    for note in journal.notes() {
+        if note.may_be_loss() {
+            tracing::warn!("the journal was repaired: {note}");
+        } else {
+            tracing::info!("the journal was tidied: {note}");
+        }
+    }
+    let restored = writer::restore(&mut journal).map_err(|source| UpError::Restore {
+        home: home.clone(),
+        source: Box::new(source),
+    })?;
+    let (jobs, replayed) = (restored.0.jobs().len(), restored.1);
+    let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    tracing::info!(jobs, replayed, millis, "the state is restored");
+
+    let listener = TcpListener::bind(settings.listen).await;
+    let listener =
+        listener.map_err(|source| UpError::Listen { address: settings.listen, source })?;
+    let address = listener.local_addr();
+    let address = address.map_err(|source| UpError::Listen { address: settings.listen, source })?;
+    let prepared = tls::prepare(&settings.tls, &home, &names(address))?;
+
+    let secret = secrets::new_secret("shw_");
+    let site = site(&home, journal, restored, &secret)?;
+    let owner = site.1;
+    let site_parts = site.0;
+    let add = Command::AddUser {
+        by: Actor { user: owner.clone(), role: Role::Admin },
+        user: owner,
+        role: Role::Admin,
+    };
+    site_parts.site.writer.wish(Wish::Core(add)).await?;
+
+    let (stop, stopped) = watch::channel(false);
+    let service = PilotService {
+        auth: Arc::clone(&site_parts.site.auth),
+        pilots: Arc::clone(&site_parts.site.pilots),
+        specs: Arc::clone(&site_parts.site.specs),
+        writer: site_parts.site.writer.clone(),
+    };
+    let link = LinkServer::new(service)
+        .max_decoding_message_size(shipway_api::link::MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(shipway_api::link::MAX_MESSAGE_BYTES);
+    let router = http::router(site_parts.site.clone())
+        .route_service("/shipway.pilot.v1.Link/{*method}", link);
+    let (config, certificate) = prepared.map_or((None, None), |(config, file)| (Some(config), file));
+    let scheme = if config.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{}", reachable(address));
+    let served = tokio::spawn(http::serve::serve(listener, config, router, stopped));
+    let server = LocalServer { url: url.clone(), token: secret, pid: std::process::id(), certificate };
+    write_server_file(&home, &server)?;
+
+    let pilot = if settings.no_pilot {
+        None
+    } else {
+        let writer = site_parts.site.writer.clone();
+        Some(local_pilot::supervise(&settings, writer).await?)
+    };
+    Ok(Up { url, stop, served, writer: site_parts.running, pilot, home })
+}
+
+struct Parts {
+    site: Site,
+    running: writer::Running,
+}
+
+fn site(
+    home: &Path,
+    journal: SqliteJournal,
+    restored: (shipway_core::State, u64),
+    secret: &str,
+) -> Result<(Parts, shipway_model::UserName), UpError> {
+    let in_home = |source| UpError::Journal { home: home.into(), source };
+    let reader = HistoryReader::open(home).map_err(in_home)?;
+    let clock = Clock::start(restored.0.at());
+    let owner = owner::name();
+    let auth = Arc::new(Auth::new(secret, owner.clone()));
+    let live = Arc::new(Live::default());
+    let pilots = Arc::new(Pilots::default());
+    let specs = Arc::new(Specs::new(reader.try_clone().map_err(in_home)?));
+    let edges = Edges {
+        auth: Arc::clone(&auth),
+        live: Arc::clone(&live),
+        specs: Arc::clone(&specs),
+        effects: Box::new(Arc::clone(&pilots)),
+        clock: clock.clone(),
+    };
+    let history = reader.try_clone().map_err(in_home)?;
+    let running = writer::start(restored, journal, history, edges).map_err(UpError::Thread)?;
+    let writer = running.writer.clone();
+    let readers = Arc::new(Readers::new(reader));
+    Ok((Parts { site: Site { writer, auth, live, pilots, specs, readers, clock }, running }, owner))
+}
+
+impl Up {
+    /// Ends in order: no more requests, the last commit, a snapshot, then the pilot. What runs is
+    /// ended with the pilot and runs again as a new attempt after the next start.
+    pub async fn stop(self) {
+        let _ = std::fs::remove_file(local::path(&self.home));
+        let _ = self.stop.send(true);
+        let _ = self.served.await;
+        if let Some(pilot) = &self.pilot {
+            pilot.stand_down();
+        }
+        self.writer.writer.stop().await;
+        let thread = self.writer.thread;
+        let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        if let Some(pilot) = self.pilot {
+            pilot.end().await;
+        }
+    }
+}
+
+/// Names for a self-made certificate.
+fn names(address: SocketAddr) -> Vec<String> {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let mut names = vec!["localhost".to_string(), "127.0.0.1".into(), address.ip().to_string()];
+    names.extend(Some(host.trim().to_string()).filter(|host| !host.is_empty()));
+    names.dedup();
+    names
+}
+
+/// An address that a client on this machine can use.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        SocketAddr::from(([127, 0, 0, 1], address.port()))
+    } else {
+        address
+    }
+}
+
+fn write_server_file(home: &Path, server: &LocalServer) -> Result<(), UpError> {
+    use std::io::Write;
+    let path = local::path(home);
+    let next = path.with_extension("new");
+    let text = serde_json::to_string_pretty(server).expect("plain data");
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.create(true).truncate(true).write(true).mode(0o600).open(&next);
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    let renamed = written.and_then(|()| std::fs::rename(&next, &path));
+    renamed.map_err(|source| UpError::Write { path, source })
+}

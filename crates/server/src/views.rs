@@ -1,0 +1,142 @@
+//! What people see of jobs and tasks, put together from the state (what lives) and from history
+//! (what was submitted, and what has ended).
+
+use crate::http::Site;
+use crate::http::error::ApiError;
+use crate::journal::{AttemptRow, JobRow};
+use shipway_api::types::{AttemptView, JobView};
+use shipway_core::State;
+use shipway_core::explain::explain;
+use shipway_core::job::JobRecord;
+use shipway_model::{
+    Actor, Attempt, JobCounts, JobId, JobSpec, JobState, Outcome, Reason, TaskIndex, Timestamp,
+    UserName,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// The part of a job that changes.
+struct Now {
+    state: JobState,
+    counts: JobCounts,
+    ended: Option<Timestamp>,
+    reasons: Vec<Reason>,
+}
+
+pub fn parse_labels(text: &str) -> Result<BTreeMap<String, String>, ApiError> {
+    let bad = |part: &str| ApiError::bad_request(format!("`{part}` is not a label (KEY=VALUE)"));
+    let pair = |part: &str| match part.split_once('=') {
+        Some((key, value)) => Ok((key.to_string(), value.to_string())),
+        None => Err(bad(part)),
+    };
+    text.split(',').map(pair).collect()
+}
+
+pub async fn spec(site: &Site, job: JobId) -> Result<Arc<JobSpec>, ApiError> {
+    let specs = Arc::clone(&site.specs);
+    let read = tokio::task::spawn_blocking(move || specs.get(job));
+    let spec = read.await.map_err(|_| ApiError::internal("a question to history was cut off"))?;
+    spec.map_err(|error| ApiError::internal_because("the specification cannot be read", &error))
+}
+
+/// One job, if it exists for this person.
+pub async fn job(site: &Site, by: &Actor, id: JobId) -> Result<JobView, ApiError> {
+    let row = site.readers.read(move |history| history.job(id.0)).await?;
+    let row = row.filter(|row| UserName::new(&row.owner).is_ok_and(|owner| by.may_touch(&owner)));
+    let row = row.ok_or_else(|| ApiError::no_such_job(id))?;
+    let mut view = jobs(site, vec![row]).await?.pop();
+    if let Some(view) = view.as_mut().filter(|view| view.state.is_over()) {
+        view.outcome = outcome(site, view).await?;
+    }
+    view.ok_or_else(|| ApiError::no_such_job(id))
+}
+
+pub async fn jobs(site: &Site, rows: Vec<JobRow>) -> Result<Vec<JobView>, ApiError> {
+    let ids: Vec<JobId> = rows.iter().map(|row| JobId(row.job)).collect();
+    let mut now: HashMap<JobId, Now> = site
+        .writer
+        .ask(move |state| {
+            ids.into_iter().filter_map(|id| Some((id, now_in_memory(state, id)?))).collect()
+        })
+        .await?;
+    let gone: Vec<u64> =
+        rows.iter().map(|row| row.job).filter(|job| !now.contains_key(&JobId(*job))).collect();
+    if !gone.is_empty() {
+        let ended = site.readers.read(move |history| {
+            gone.into_iter().map(|job| history.last_end(job)).collect::<Result<Vec<_>, _>>()
+        });
+        for end in ended.await?.into_iter().flatten() {
+            if let Ok(record) = serde_json::from_str::<JobRecord>(&end.record) {
+                now.insert(JobId(end.job), now_in_history(&record));
+            }
+        }
+    }
+    Ok(rows.into_iter().filter_map(|row| view(row, &mut now)).collect())
+}
+
+fn now_in_memory(state: &State, id: JobId) -> Option<Now> {
+    let job = state.job(id)?;
+    Some(Now {
+        state: job.state(),
+        counts: job.tasks.counts(),
+        ended: job.ended,
+        reasons: explain(state, id),
+    })
+}
+
+fn now_in_history(record: &JobRecord) -> Now {
+    Now {
+        state: record.job.state(),
+        counts: record.job.tasks.counts(),
+        ended: record.job.ended,
+        reasons: Vec::new(),
+    }
+}
+
+fn view(row: JobRow, now: &mut HashMap<JobId, Now>) -> Option<JobView> {
+    let now = now.remove(&JobId(row.job))?;
+    Some(JobView {
+        id: JobId(row.job),
+        owner: UserName::new(&row.owner).ok()?,
+        name: row.name,
+        labels: serde_json::from_str(&row.labels).unwrap_or_default(),
+        state: now.state,
+        counts: now.counts,
+        tasks: u32::try_from(row.tasks).unwrap_or(u32::MAX),
+        is_array: row.tasks > 1,
+        priority: i32::try_from(row.priority).unwrap_or(0),
+        submitted: Timestamp(row.submitted_ms),
+        ended: now.ended,
+        outcome: None,
+        reasons: now.reasons,
+        spec: None,
+    })
+}
+
+/// How an ended job ended: its one task, or the first of many that failed.
+async fn outcome(site: &Site, job: &JobView) -> Result<Option<Outcome>, ApiError> {
+    if job.state == JobState::Succeeded {
+        return Ok(Some(Outcome::Exit { code: 0 }));
+    }
+    let id = job.id.0;
+    let wanted = job.state.to_string();
+    let find = move |history: &crate::journal::HistoryReader| history.last_with(id, &wanted);
+    let row = site.readers.read(find).await?;
+    let found = row.and_then(|row| serde_json::from_str(&row.outcome).ok());
+    // A job can be cancelled before anything of it ran.
+    Ok(found.or((job.state == JobState::Cancelled).then_some(Outcome::Cancelled)))
+}
+
+pub fn attempt(row: &AttemptRow) -> Option<AttemptView> {
+    Some(AttemptView {
+        attempt: Attempt(u32::try_from(row.attempt).ok()?),
+        outcome: serde_json::from_str(&row.outcome).ok()?,
+        node: row.node.clone().unwrap_or_default(),
+        started: row.started_ms.map(Timestamp),
+        ended: Timestamp(row.ended_ms),
+    })
+}
+
+pub fn index_of(row: &AttemptRow) -> TaskIndex {
+    TaskIndex(row.index)
+}

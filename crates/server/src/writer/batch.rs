@@ -1,0 +1,44 @@
+//! What is decided but not yet on disk: events, rows, effects, and the answers that wait for them.
+
+use super::{Done, Question, WriteError};
+use crate::journal::{HistoryRow, MAX_COMMIT_BYTES};
+use shipway_core::Effect;
+use shipway_core::event::Recorded;
+use tokio::sync::oneshot;
+
+/// A batch is closed at half of what one commit may hold; the rest is room for what follows from
+/// the last wish.
+const FULL_BYTES: usize = MAX_COMMIT_BYTES / 2;
+/// Events of one commit: more adds waiting without saving syncs.
+const FULL_EVENTS: usize = 20_000;
+
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) events: Vec<Recorded>,
+    /// The same events, as they are written.
+    pub(super) encoded: Vec<Vec<u8>>,
+    pub(super) rows: Vec<HistoryRow>,
+    pub(super) effects: Vec<Effect>,
+    pub(super) replies: Vec<(Reply, Result<Done, WriteError>)>,
+    pub(super) questions: Vec<Question>,
+    bytes: usize,
+}
+
+pub(super) type Reply = oneshot::Sender<Result<Done, WriteError>>;
+
+impl Batch {
+    pub(super) fn add(&mut self, recorded: Recorded) {
+        let encoded = serde_json::to_vec(&recorded).expect("an event is plain data");
+        self.bytes += encoded.len();
+        self.encoded.push(encoded);
+        self.events.push(recorded);
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes >= FULL_BYTES || self.events.len() >= FULL_EVENTS
+    }
+
+    pub(super) fn answer(&mut self, reply: Option<Reply>, answer: Result<Done, WriteError>) {
+        self.replies.extend(reply.map(|reply| (reply, answer)));
+    }
+}

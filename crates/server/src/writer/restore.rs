@@ -1,0 +1,64 @@
+//! From disk to state: the newest snapshot, then every event since.
+
+use crate::journal::{EventSeq, Journal, JournalError};
+use shipway_core::State;
+use shipway_core::engine::{UnknownVersion, upgrade};
+use shipway_core::event::Recorded;
+use shipway_core::evolve::evolve;
+use std::ops::ControlFlow;
+
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    #[error("the journal cannot be read")]
+    Journal(#[from] JournalError),
+    #[error("the snapshot at event {seq} cannot be understood")]
+    Snapshot {
+        seq: EventSeq,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("event {seq} cannot be understood")]
+    Event {
+        seq: EventSeq,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("event {seq} was written by a newer shipway")]
+    Newer {
+        seq: EventSeq,
+        #[source]
+        source: UnknownVersion,
+    },
+}
+
+/// The state, and how many events were read to get there.
+pub fn restore(journal: &mut dyn Journal) -> Result<(State, u64), RestoreError> {
+    let snapshot = journal.load_snapshot()?;
+    let after = snapshot.as_ref().map_or(EventSeq(0), |snapshot| snapshot.seq);
+    let mut state = match snapshot {
+        None => State::default(),
+        Some(snapshot) => serde_json::from_slice(&snapshot.body)
+            .map_err(|source| RestoreError::Snapshot { seq: snapshot.seq, source })?,
+    };
+    state.rebuild();
+    let mut failed = None;
+    let mut read = 0;
+    journal.replay(after, &mut |found| match decode(found.seq, found.body) {
+        Ok(recorded) => {
+            evolve(&mut state, recorded.at, &recorded.event);
+            read += 1;
+            ControlFlow::Continue(())
+        }
+        Err(error) => {
+            failed = Some(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    failed.map_or(Ok((state, read)), Err)
+}
+
+fn decode(seq: EventSeq, body: &[u8]) -> Result<Recorded, RestoreError> {
+    let recorded = serde_json::from_slice(body);
+    let recorded = recorded.map_err(|source| RestoreError::Event { seq, source })?;
+    upgrade(recorded).map_err(|source| RestoreError::Newer { seq, source })
+}

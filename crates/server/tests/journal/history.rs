@@ -1,0 +1,126 @@
+//! The reading side, beside a writer that has the journal open.
+
+use shipway_server::journal::{
+    Batch, EventSeq, EventsPage, HistoryReader, HistoryRow, JobFilter, Journal as _,
+};
+
+use crate::support::{NOW, append, events, job, open};
+
+fn attempt(job: u64, index: u64, attempt: u64) -> HistoryRow {
+    HistoryRow::AttemptEnded {
+        job,
+        index,
+        attempt,
+        state: "failed".into(),
+        outcome: "{\"exit\":1}".into(),
+        node: Some("n1".into()),
+        pilot: None,
+        placed_ms: Some(NOW),
+        started_ms: None,
+        ended_ms: NOW + 9,
+    }
+}
+
+fn end(job: u64, revision: u64, ok: u64) -> HistoryRow {
+    HistoryRow::JobEnded {
+        job,
+        revision,
+        state: "done".into(),
+        ended_ms: NOW,
+        ok,
+        failed: 0,
+        cancelled: 1,
+        record: "{}".into(),
+    }
+}
+
+fn filled() -> (tempfile::TempDir, shipway_server::journal::SqliteJournal, HistoryReader) {
+    let home = tempfile::tempdir().unwrap();
+    let mut journal = open(home.path());
+    let reader = HistoryReader::open(home.path()).unwrap();
+    let rows = [
+        job(1, "ada", r#"{"team":"a","gpu":"yes"}"#),
+        job(2, "bob", r#"{"team":"a"}"#),
+        job(3, "ada", r#"{"team":"b"}"#),
+        attempt(1, 0, 1),
+        attempt(1, 0, 2),
+        attempt(1, 2, 1),
+        end(1, 1, 2),
+        end(1, 2, 3),
+    ];
+    let batch = Batch { at_ms: NOW, events: &events(1, 4), rows: &rows };
+    journal.append(&batch).unwrap();
+    (home, journal, reader)
+}
+
+#[test]
+fn jobs_are_found_by_what_they_are() {
+    let (_home, _journal, reader) = filled();
+    let ids = |filter: JobFilter| reader.job_ids(&filter).unwrap();
+    let owner = || Some("ada".to_owned());
+    let label = |k: &str, v: &str| (k.to_owned(), v.to_owned());
+    assert_eq!(ids(JobFilter::default()), [3, 2, 1]);
+    assert_eq!(ids(JobFilter { owner: owner(), ..Default::default() }), [3, 1]);
+    assert_eq!(ids(JobFilter { before: Some(3), ..Default::default() }), [2, 1]);
+    assert_eq!(ids(JobFilter { name: Some("name-0".into()), ..Default::default() }), [2]);
+    let team = vec![label("team", "a")];
+    assert_eq!(ids(JobFilter { labels: team.clone(), ..Default::default() }), [2, 1]);
+    assert_eq!(ids(JobFilter { owner: owner(), labels: team, ..Default::default() }), [1]);
+    let both = vec![label("team", "a"), label("gpu", "yes")];
+    assert_eq!(ids(JobFilter { labels: both, ..Default::default() }), [1]);
+    let page = reader.jobs(&JobFilter::default(), 2).unwrap();
+    assert_eq!(page.iter().map(|row| row.job).collect::<Vec<_>>(), [3, 2]);
+}
+
+#[test]
+fn a_job_tells_its_story() {
+    let (_home, _journal, reader) = filled();
+    let row = reader.try_clone().unwrap().job(1).unwrap().unwrap();
+    assert_eq!((row.owner.as_str(), row.tasks, row.priority), ("ada", 3, -5));
+    assert_eq!((row.seq, row.submitted_ms), (EventSeq(1), NOW + 1));
+    assert_eq!(reader.spec(1).unwrap().unwrap(), "{\"command\":[\"job-1\"]}");
+    assert_eq!(reader.last_end(1).unwrap().unwrap().ok, 3);
+    assert_eq!((reader.job(9).unwrap(), reader.last_end(2).unwrap()), (None, None));
+    let tries = |index, after| {
+        let rows = reader.attempts(1, index, after, 10).unwrap();
+        rows.iter().map(|row| (row.index, row.attempt)).collect::<Vec<_>>()
+    };
+    assert_eq!(tries(None, None), [(0, 1), (0, 2), (2, 1)]);
+    assert_eq!(tries(Some(0), None), [(0, 1), (0, 2)]);
+    assert_eq!(tries(None, Some((0, 1))), [(0, 2), (2, 1)]);
+    let between = reader.attempts_between(1, 0, 1).unwrap();
+    assert_eq!(
+        between.iter().map(|row| (row.index, row.attempt)).collect::<Vec<_>>(),
+        [(0, 1), (0, 2)]
+    );
+    let failed = reader.last_with(1, "failed").unwrap().unwrap();
+    assert_eq!((failed.index, failed.attempt), (0, 2));
+    assert_eq!(reader.last_with(1, "lost").unwrap(), None);
+    let first = &reader.attempts(1, None, None, 1).unwrap()[0];
+    assert_eq!((first.placed_ms, first.started_ms, first.ended_ms), (Some(NOW), None, NOW + 9));
+    assert_eq!((first.node.as_deref(), first.pilot.as_deref()), (Some("n1"), None));
+}
+
+#[test]
+fn a_live_view_resumes_within_a_commit() {
+    let (_home, mut journal, reader) = filled();
+    append(&mut journal, 3).unwrap();
+    assert_eq!(reader.tip().unwrap(), EventSeq(7));
+    for after in 0..=8 {
+        let EventsPage::Events(page) = reader.events_after(EventSeq(after), 100).unwrap() else {
+            panic!("nothing was pruned");
+        };
+        let expected: Vec<_> = (after + 1..=7).map(EventSeq).collect();
+        assert_eq!(page.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
+fn the_owner_index_is_used() {
+    let (home, _journal, _reader) = filled();
+    let conn = rusqlite::Connection::open(home.path().join("shipway.db")).unwrap();
+    let sql = "EXPLAIN QUERY PLAN SELECT job FROM jobs
+               WHERE owner = 'ada' AND job < 3 ORDER BY job DESC LIMIT 5";
+    let plan: String = conn.query_row(sql, [], |row| row.get(3)).unwrap();
+    assert!(plan.contains("jobs_by_owner"), "{plan}");
+}
