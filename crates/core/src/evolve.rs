@@ -159,7 +159,9 @@ fn need_of(state: &State, job: JobId) -> Option<Shape> {
 
 fn start(state: &mut State, task: TaskId, started: Timestamp) {
     let Some(active) = state.active.get_mut(&task) else { return };
-    active.started = Some(started);
+    if active.started.replace(started).is_some() {
+        return; // Told twice in one breath; it left the backlog once.
+    }
     if let Some(pilot) = state.pilots.get_mut(&active.pilot) {
         pilot.unstarted -= 1;
     }

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 use shipway_model::{Bytes, Cores, DeviceId, GpuShare, NodeAd, Quantity, Resources};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
@@ -95,6 +95,14 @@ impl Load {
                 (used + gpu.share.0 <= GpuShare::WHOLE.0).then_some((used, &device.id))
             })
         })
+    }
+
+    /// Whether exactly these devices are what one more task may be given now.
+    pub fn may_take(&self, ad: &NodeAd, need: &Resources, devices: &[DeviceId]) -> bool {
+        let count = need.gpu.as_ref().map_or(0, |gpu| gpu.count as usize);
+        let free: BTreeSet<&DeviceId> = self.free_devices(ad, need).map(|(_, id)| id).collect();
+        let wanted: BTreeSet<&DeviceId> = devices.iter().collect();
+        devices.len() == count && wanted.len() == count && wanted.is_subset(&free)
     }
 
     /// The devices one more task gets; for shares the fullest that still fits, so that whole

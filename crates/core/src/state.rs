@@ -10,7 +10,7 @@ use crate::ready::Ready;
 use crate::shape::Shapes;
 use serde::{Deserialize, Serialize};
 use shipway_model::limits::IDEMPOTENCY_KEPT;
-use shipway_model::{JobId, PilotId, Role, TaskId, TaskState, Timestamp, UserName};
+use shipway_model::{JobId, Millis, PilotId, Role, TaskId, TaskState, Timestamp, UserName};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -124,7 +124,9 @@ impl State {
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let back_off = self.back_offs.first().map(|(at, _)| *at);
         let pilots = self.pilots.values().filter_map(Pilot::next_deadline).min();
-        let keys = self.keys_by_age.first().map(|(at, _)| at.plus(IDEMPOTENCY_KEPT));
+        // A key is kept through the last moment of its time, so it is looked at just after.
+        let kept = Millis(IDEMPOTENCY_KEPT.0 + 1);
+        let keys = self.keys_by_age.first().map(|(at, _)| at.plus(kept));
         [back_off, pilots, keys].into_iter().flatten().min()
     }
 

@@ -18,8 +18,10 @@ pub fn random_word(letters: usize) -> String {
 }
 
 pub fn hash(secret: &str) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digest = Sha256::digest(secret.as_bytes());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    let pair = |byte: &u8| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+    digest.iter().flat_map(pair).map(char::from).collect()
 }
 
 /// A short digest of a specification, to tell a client's repeat from a mistake.

@@ -13,7 +13,10 @@ pub enum Tls {
     None,
     /// Made at the first start and kept; clients are shown where it is.
     SelfMade,
-    Files { certificate: PathBuf, key: PathBuf },
+    Files {
+        certificate: PathBuf,
+        key: PathBuf,
+    },
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -27,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 #[derive(Debug, Clone)]
@@ -124,10 +125,8 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
             tracing::info!("the journal was tidied: {note}");
         }
     }
-    let restored = writer::restore(&mut journal).map_err(|source| UpError::Restore {
-        home: home.clone(),
-        source: Box::new(source),
-    })?;
+    let restored = writer::restore(&mut journal)
+        .map_err(|source| UpError::Restore { home: home.clone(), source: Box::new(source) })?;
     let (jobs, replayed) = (restored.0.jobs().len(), restored.1);
     let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     tracing::info!(jobs, replayed, millis, "the state is restored");
@@ -162,11 +161,13 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
         .max_encoding_message_size(shipway_api::link::MAX_MESSAGE_BYTES);
     let router = http::router(site_parts.site.clone())
         .route_service("/shipway.pilot.v1.Link/{*method}", link);
-    let (config, certificate) = prepared.map_or((None, None), |(config, file)| (Some(config), file));
+    let (config, certificate) =
+        prepared.map_or((None, None), |(config, file)| (Some(config), file));
     let scheme = if config.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{}", reachable(address));
     let served = tokio::spawn(http::serve::serve(listener, config, router, stopped));
-    let server = LocalServer { url: url.clone(), token: secret, pid: std::process::id(), certificate };
+    let server =
+        LocalServer { url: url.clone(), token: secret, pid: std::process::id(), certificate };
     write_server_file(&home, &server)?;
 
     let pilot = if settings.no_pilot {
@@ -176,6 +177,21 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
         Some(local_pilot::supervise(&settings, writer).await?)
     };
     Ok(Up { url, stop, served, writer: site_parts.running, pilot, home })
+}
+
+/// Starts, tells when it is ready, and ends in order at the first SIGINT or SIGTERM.
+pub async fn run(settings: Settings, ready: impl FnOnce(&Up)) -> Result<(), UpError> {
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(UpError::Thread)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(UpError::Thread)?;
+    let up = start(settings).await?;
+    ready(&up);
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    tracing::info!("stopping");
+    up.stop().await;
+    Ok(())
 }
 
 struct Parts {

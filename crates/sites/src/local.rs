@@ -128,8 +128,10 @@ impl LocalSite {
 
     /// Asks the pilot to end; its guard ends whatever it runs.
     pub fn ask_to_end(&self) {
-        let pid = std::fs::read_to_string(self.dir().join("guard.pid")).ok();
-        let pid = pid.and_then(|text| text.trim().parse().ok()).and_then(rustix::process::Pid::from_raw);
+        // Whoever holds the lock wrote its process id into it.
+        let pid = std::fs::read_to_string(self.dir().join("lock")).ok();
+        let pid = pid.and_then(|text| text.trim().parse().ok());
+        let pid = pid.and_then(rustix::process::Pid::from_raw);
         if let (Some(pid), Ok(true)) = (pid, self.is_alive()) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }

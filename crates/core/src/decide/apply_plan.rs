@@ -50,7 +50,7 @@ fn take(state: &State, used: &mut Used, pilot_id: &PilotId, placement: &Placemen
     let load = used.load.entry(pilot_id.clone()).or_insert_with(|| pilot.load.clone());
     let unstarted = used.unstarted.entry(pilot_id.clone()).or_insert(pilot.unstarted);
     let fits = load.lacks(&pilot.ad, need).is_none();
-    let devices_free = load.choose_devices(&pilot.ad, need).len() == placement.devices.len();
+    let devices_free = load.may_take(&pilot.ad, need, &placement.devices);
     if !(fits && devices_free || backlog::allows(job, pilot, need, *unstarted)) {
         return false;
     }

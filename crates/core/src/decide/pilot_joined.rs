@@ -2,7 +2,7 @@
 //! compared with what was placed there: nothing is started twice, nothing is forgotten.
 
 use super::{pilot_ended, verdict};
-use crate::command::{HeldPhase, PilotJoined};
+use crate::command::{Held, HeldPhase, PilotJoined};
 use crate::event::{Event, Joined};
 use crate::state::State;
 use shipway_model::{Attempt, TaskId, Timestamp};
@@ -16,8 +16,9 @@ pub(super) fn decide(state: &State, at: Timestamp, joined: &PilotJoined) -> Vec<
     for earlier in joined.succeeds.iter().filter(|earlier| **earlier != joined.pilot) {
         events.extend(pilot_ended::decide(state, at, earlier).unwrap_or_default());
     }
-    let held: BTreeMap<TaskId, &crate::command::Held> =
-        joined.held.iter().map(|held| (held.task, held)).collect();
+    // By attempt, so that one named twice is taken once; it may hold two attempts of one task.
+    let held: BTreeMap<(TaskId, Attempt), &Held> =
+        joined.held.iter().map(|held| ((held.task, held.attempt), held)).collect();
     let placed = state.pilots().get(&joined.pilot).map(|pilot| &pilot.placed);
     let is_placed = |task: TaskId, attempt: Attempt| {
         let active = state.active().get(&task).filter(|active| active.pilot == joined.pilot);
@@ -25,15 +26,15 @@ pub(super) fn decide(state: &State, at: Timestamp, joined: &PilotJoined) -> Vec<
     };
     let missing = placed.into_iter().flatten().filter(|task| {
         let attempt = state.active()[task].attempt;
-        held.get(task).is_none_or(|held| held.attempt != attempt)
+        !held.contains_key(&(**task, attempt))
     });
-    let stale = joined.held.iter().filter(|held| !is_placed(held.task, held.attempt));
-    let stale = stale.map(|held| (held.task, held.attempt)).collect();
+    let stale = held.keys().filter(|(task, attempt)| !is_placed(*task, *attempt));
+    let stale = stale.copied().collect();
     let missing = missing.copied().collect();
     events.push(Event::PilotJoined(Box::new(Joined::new(joined, missing, stale))));
 
     let mut started = Vec::new();
-    for held in joined.held.iter().filter(|held| is_placed(held.task, held.attempt)) {
+    for held in held.values().filter(|held| is_placed(held.task, held.attempt)) {
         match &held.phase {
             HeldPhase::Queued => {}
             HeldPhase::Running { started: since } => {

@@ -22,7 +22,8 @@ pub async fn cancel(
 ) -> Result<Json<Acted>, ApiError> {
     let over = |state: TaskState| state.is_over();
     let jobs = resolve(&site, &caller.0, selection, over).await?;
-    act(&site, jobs.iter().map(|(job, _)| *job).collect(), Wish::Cancel(select(caller.0, jobs))).await
+    act(&site, jobs.iter().map(|(job, _)| *job).collect(), Wish::Cancel(select(caller.0, jobs)))
+        .await
 }
 
 /// Runs failed and cancelled tasks again, as new attempts.
@@ -35,7 +36,8 @@ pub async fn retry(
 ) -> Result<Json<Acted>, ApiError> {
     let cannot = |state| !matches!(state, TaskState::Failed | TaskState::Cancelled);
     let jobs = resolve(&site, &caller.0, selection, cannot).await?;
-    act(&site, jobs.iter().map(|(job, _)| *job).collect(), Wish::Retry(select(caller.0, jobs))).await
+    act(&site, jobs.iter().map(|(job, _)| *job).collect(), Wish::Retry(select(caller.0, jobs)))
+        .await
 }
 
 fn select(by: Actor, jobs: Vec<(JobId, Pick)>) -> Select {
@@ -56,7 +58,9 @@ async fn resolve(
     useless: impl Fn(TaskState) -> bool,
 ) -> Result<Vec<(JobId, Pick)>, ApiError> {
     if let Some(state) = selection.state.filter(|state| useless(*state)) {
-        return Err(ApiError::bad_request(format!("nothing can be done to tasks that are {state}")));
+        return Err(ApiError::bad_request(format!(
+            "nothing can be done to tasks that are {state}"
+        )));
     }
     let named_tasks = !selection.tasks.is_empty();
     if named_tasks && (selection.state.is_some() || !selection.labels.is_empty()) {
@@ -98,8 +102,8 @@ async fn still_useful(
     site: &Site,
     jobs: Vec<(JobId, Pick)>,
 ) -> Result<Vec<(JobId, Pick)>, ApiError> {
-    let known = site.writer.ask(move |state| {
-        jobs.into_iter().filter(|(job, _)| state.job(*job).is_some()).collect()
-    });
+    let known = site
+        .writer
+        .ask(move |state| jobs.into_iter().filter(|(job, _)| state.job(*job).is_some()).collect());
     Ok(known.await?)
 }

@@ -7,7 +7,7 @@
 use super::Site;
 use super::caller::{Caller, Query};
 use super::error::ApiError;
-use crate::journal::{EventSeq, EventsPage};
+use crate::journal::{EventSeq, EventsPage, HistoryReader};
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse;
@@ -81,7 +81,7 @@ impl Watcher {
     async fn run(mut self, after: Option<EventSeq>) {
         let mut seen = match after {
             Some(after) => after,
-            None => match self.site.readers.read(|history| history.tip()).await {
+            None => match self.site.readers.read(HistoryReader::tip).await {
                 Ok(tip) => tip,
                 Err(_) => return,
             },
@@ -125,7 +125,7 @@ impl Watcher {
                     }
                 }
                 EventsPage::Pruned { .. } => {
-                    *seen = self.site.readers.read(|history| history.tip()).await.map_err(|_| Gone)?;
+                    *seen = self.site.readers.read(HistoryReader::tip).await.map_err(|_| Gone)?;
                     self.say(*seen, &LiveEvent::Reset).await?;
                 }
             }
@@ -147,7 +147,8 @@ impl Watcher {
         if let Some(known) = self.visible.get(&job) {
             return Ok(*known);
         }
-        let row = self.site.readers.read(move |history| history.job(job.0)).await.map_err(|_| Gone)?;
+        let row =
+            self.site.readers.read(move |history| history.job(job.0)).await.map_err(|_| Gone)?;
         let mine = row.is_some_and(|row| row.owner == self.by.user.as_str());
         if self.visible.len() >= REMEMBERED {
             self.visible.clear();
@@ -210,7 +211,8 @@ fn live_events(event: &Event) -> Vec<(Option<JobId>, LiveEvent)> {
 fn by_job(
     tasks: impl Iterator<Item = shipway_model::TaskId>,
 ) -> impl Iterator<Item = (JobId, Vec<TaskIndex>)> {
-    let mut jobs: std::collections::BTreeMap<JobId, Vec<TaskIndex>> = Default::default();
+    let mut jobs: std::collections::BTreeMap<JobId, Vec<TaskIndex>> =
+        std::collections::BTreeMap::new();
     for task in tasks {
         jobs.entry(task.job).or_default().push(task.index);
     }

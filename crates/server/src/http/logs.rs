@@ -24,7 +24,7 @@ use shipway_model::{Attempt, JobId, NodeName, PilotId, TaskId, TaskIndex};
 use std::time::Duration;
 
 /// How long a follower waits for a node that is out of touch before it gives up.
-const NODE_BACK_WITHIN: Duration = Duration::from_secs(60);
+const NODE_BACK_WITHIN: Duration = Duration::from_mins(1);
 
 /// Where an attempt's output is.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ pub async fn read(
         offset: query.offset.unwrap_or(0),
         follow,
     };
-    let first = site.pilots.read_log(&place.pilot, &place.node, request.clone());
+    let first = site.pilots.read_log(&place.pilot, &place.node, request);
     if first.is_none() && !follow {
         let message = format!("node {}, which keeps this output, is out of touch", place.node);
         let status = StatusCode::SERVICE_UNAVAILABLE;
@@ -88,9 +88,9 @@ async fn find(
         if let Some(place) = look(site, task, attempt).await? {
             return Ok(Some(place));
         }
-        let over = site.writer.ask(move |state| {
-            state.task_state(task).is_none_or(shipway_model::TaskState::is_over)
-        });
+        let over = site
+            .writer
+            .ask(move |state| state.task_state(task).is_none_or(shipway_model::TaskState::is_over));
         if !follow || over.await? {
             return Ok(None);
         }
@@ -125,9 +125,9 @@ async fn look(
     if let Some(place) = live.filter(|place| attempt.is_none_or(|wanted| wanted == place.attempt)) {
         return Ok(Some(place));
     }
-    let rows = site.readers.read(move |history| {
-        history.attempts_between(task.job.0, task.index.0, task.index.0)
-    });
+    let rows = site
+        .readers
+        .read(move |history| history.attempts_between(task.job.0, task.index.0, task.index.0));
     let mut rows = rows.await?;
     rows.retain(|row| attempt.is_none_or(|wanted| u64::from(wanted.0) == row.attempt));
     Ok(rows.pop().and_then(|row| {
@@ -159,7 +159,8 @@ impl Reading {
                 if !self.request.follow || !self.node_came_back().await {
                     self.ended = true;
                     let node = &self.place.node;
-                    let text = format!("\n[shipway: node {node} is out of touch; output cut off]\n");
+                    let text =
+                        format!("\n[shipway: node {node} is out of touch; output cut off]\n");
                     return Some((Ok(text.into()), self));
                 }
                 continue;
@@ -179,25 +180,21 @@ impl Reading {
         if !self.ended {
             self.ask();
         }
-        let mut out = String::new();
-        if chunk.dropped > 0 {
-            let dropped = chunk.dropped;
-            out = format!("\n[shipway: {dropped} bytes dropped here, over the log limit]\n");
-        }
-        if !chunk.error.is_empty() {
-            out.push_str(&format!("\n[shipway: {}]\n", chunk.error));
-        }
-        if out.is_empty() {
-            return chunk.data.into();
-        }
-        let mut bytes = out.into_bytes();
+        let note = match (chunk.dropped, chunk.error.as_str()) {
+            (0, "") => return chunk.data.into(),
+            (0, error) => format!("\n[shipway: {error}]\n"),
+            (dropped, _) => {
+                format!("\n[shipway: {dropped} bytes dropped here, over the log limit]\n")
+            }
+        };
+        let mut bytes = note.into_bytes();
         bytes.extend_from_slice(&chunk.data);
         bytes.into()
     }
 
     fn ask(&mut self) {
         let (pilot, node) = (&self.place.pilot, &self.place.node);
-        self.coming = self.site.pilots.read_log(pilot, node, self.request.clone());
+        self.coming = self.site.pilots.read_log(pilot, node, self.request);
     }
 
     async fn node_came_back(&mut self) -> bool {

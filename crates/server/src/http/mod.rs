@@ -69,7 +69,9 @@ impl Readers {
             readers.put_back(reader);
             answer
         });
-        answer.await.map_err(|_| ApiError::internal("a question to history was cut off"))?
+        answer
+            .await
+            .map_err(|_| ApiError::internal("a question to history was cut off"))?
             .map_err(|error| ApiError::internal_because("history cannot be read", &error))
     }
 

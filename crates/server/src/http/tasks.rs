@@ -27,20 +27,21 @@ pub async fn list(
     let limit = query.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
     let live = site.writer.ask(move |state| {
         let job = state.job(id)?;
-        let active = |task| state.active().get(&task).map(|active| {
-            let node = state.pilots().get(&active.pilot).map(|pilot| pilot.ad.node.clone());
-            (active.clone(), node)
-        });
+        let active = |task| {
+            state.active().get(&task).map(|active| {
+                let node = state.pilots().get(&active.pilot).map(|pilot| pilot.ad.node.clone());
+                (active.clone(), node)
+            })
+        };
         Some(page(id, job, query.from.unwrap_or(0), limit, query.state, active))
     });
-    let (mut tasks, next) = match live.await? {
-        Some(found) => found,
-        None => {
-            let end = site.readers.read(move |history| history.last_end(id.0)).await?;
-            let record = end.and_then(|end| serde_json::from_str::<JobRecord>(&end.record).ok());
-            let record = record.ok_or_else(|| ApiError::no_such_job(id))?;
-            page(id, &record.job, query.from.unwrap_or(0), limit, query.state, |_| None)
-        }
+    let (mut tasks, next) = if let Some(found) = live.await? {
+        found
+    } else {
+        let end = site.readers.read(move |history| history.last_end(id.0)).await?;
+        let record = end.and_then(|end| serde_json::from_str::<JobRecord>(&end.record).ok());
+        let record = record.ok_or_else(|| ApiError::no_such_job(id))?;
+        page(id, &record.job, query.from.unwrap_or(0), limit, query.state, |_| None)
     };
     add_attempts(&site, id, &mut tasks).await?;
     Ok(Json(TaskPage { tasks, next }))

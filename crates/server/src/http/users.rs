@@ -7,9 +7,7 @@ use crate::secrets;
 use crate::writer::Wish;
 use axum::Json;
 use axum::extract::State;
-use shipway_api::types::{
-    IssuedToken, NewToken, TokenList, TokenView, UserList, UserView,
-};
+use shipway_api::types::{IssuedToken, NewToken, TokenList, TokenView, UserList, UserView};
 use shipway_core::Command;
 use shipway_core::command::Token;
 use shipway_model::{Millis, Role, UserName};

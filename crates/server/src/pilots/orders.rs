@@ -39,7 +39,11 @@ fn assign(placements: &[Placement], specs: &Specs) -> Assign {
         tasks.push(Task {
             id: Some(attempt_id(placement.task, placement.attempt)),
             devices: placement.devices.iter().map(ToString::to_string).collect(),
-            fields: row.and_then(|(each, at)| each.row(at)).unwrap_or_default().into_iter().collect(),
+            fields: row
+                .and_then(|(each, at)| each.row(at))
+                .unwrap_or_default()
+                .into_iter()
+                .collect(),
         });
     }
     let templates = known.iter().map(|(job, spec)| template(*job, spec)).collect();

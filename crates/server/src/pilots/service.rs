@@ -38,9 +38,9 @@ impl Link for PilotService {
     ) -> Result<Response<Outbound>, Status> {
         let pilot = self.authenticate(&request)?;
         let mut inbound = request.into_inner();
-        let hello = match inbound.message().await?.and_then(|message| message.body) {
-            Some(to_server::Body::Hello(hello)) => hello,
-            _ => return Err(Status::invalid_argument("the first message must be a greeting")),
+        let first = inbound.message().await?.and_then(|message| message.body);
+        let Some(to_server::Body::Hello(hello)) = first else {
+            return Err(Status::invalid_argument("the first message must be a greeting"));
         };
         if hello.protocol != PROTOCOL {
             let what = format!("this server speaks protocol {PROTOCOL}, not {}", hello.protocol);

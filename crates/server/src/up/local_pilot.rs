@@ -7,6 +7,7 @@ use crate::writer::{Wish, Writer};
 use shipway_core::Command;
 use shipway_model::PilotId;
 use shipway_sites::local::{Credentials, LocalSite};
+use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -30,47 +31,64 @@ pub(super) async fn supervise(settings: &Settings, writer: Writer) -> Result<Sup
         declared: settings.declared.clone(),
     });
     let stopping = Arc::new(AtomicBool::new(false));
-    if site.is_alive()? {
+    let child = if site.is_alive()? {
         tracing::info!("the pilot of this machine is still there");
+        None
     } else {
-        start(&site, &writer).await?;
-    }
-    tokio::spawn(keep_alive(Arc::clone(&site), writer, Arc::clone(&stopping)));
+        Some(start(&site, &writer).await?)
+    };
+    tokio::spawn(keep_alive(Arc::clone(&site), child, writer, Arc::clone(&stopping)));
     Ok(Supervised { site, stopping })
 }
 
-async fn start(site: &Arc<LocalSite>, writer: &Writer) -> Result<(), UpError> {
+async fn start(site: &Arc<LocalSite>, writer: &Writer) -> Result<Child, UpError> {
     let pilot = PilotId::new(&format!("local-{}", secrets::random_word(10))).expect("a good id");
     let token = secrets::new_secret("shp_");
     let hash = secrets::hash(&token);
     let issue = Command::IssuePilotToken { pilot: pilot.clone(), hash };
     writer.wish(Wish::Core(issue)).await?;
-    let mut child = site.start(&Credentials { pilot: pilot.clone(), token })?;
-    // It is waited for by its lock; this only keeps it from staying a zombie.
-    std::thread::spawn(move || child.wait());
+    let child = site.start(&Credentials { pilot: pilot.clone(), token })?;
     tracing::info!(%pilot, "the pilot of this machine is started");
-    Ok(())
+    Ok(child)
 }
 
-async fn keep_alive(site: Arc<LocalSite>, writer: Writer, stopping: Arc<AtomicBool>) {
+async fn keep_alive(
+    site: Arc<LocalSite>,
+    mut child: Option<Child>,
+    writer: Writer,
+    stopping: Arc<AtomicBool>,
+) {
     loop {
         let began = Instant::now();
-        // A pilot that was just started takes the lock in its first moments.
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        let waited = Arc::clone(&site);
-        let gone = tokio::task::spawn_blocking(move || waited.wait_until_gone()).await;
-        if stopping.load(Ordering::Relaxed) || !matches!(gone, Ok(Ok(()))) {
+        let gone = gone(&site, child.take()).await;
+        if stopping.load(Ordering::Relaxed) || !gone {
             return;
         }
         tracing::warn!("the pilot of this machine is gone; what it ran will run again");
         if began.elapsed() < TOO_SOON {
             tokio::time::sleep(PAUSE).await;
         }
-        if let Err(error) = start(&site, &writer).await {
-            tracing::error!(?error, "the pilot of this machine cannot be started");
-            tokio::time::sleep(PAUSE).await;
+        match start(&site, &writer).await {
+            Ok(next) => child = Some(next),
+            Err(error) => {
+                tracing::error!(?error, "the pilot of this machine cannot be started");
+                tokio::time::sleep(PAUSE).await;
+            }
         }
     }
+}
+
+/// Waits for the end of the pilot: of the process we started, then of whatever still holds the
+/// lock, because the guard may have been killed alone. False when that cannot be known.
+async fn gone(site: &Arc<LocalSite>, child: Option<Child>) -> bool {
+    let site = Arc::clone(site);
+    let waited = tokio::task::spawn_blocking(move || {
+        if let Some(mut child) = child {
+            let _ = child.wait();
+        }
+        site.wait_until_gone()
+    });
+    matches!(waited.await, Ok(Ok(())))
 }
 
 impl Supervised {

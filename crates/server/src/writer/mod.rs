@@ -64,7 +64,10 @@ pub enum WriteError {
 pub type Answer = oneshot::Receiver<Result<Done, WriteError>>;
 
 enum Request {
-    Wish { wish: Wish, reply: Option<oneshot::Sender<Result<Done, WriteError>>> },
+    Wish {
+        wish: Wish,
+        reply: Option<oneshot::Sender<Result<Done, WriteError>>>,
+    },
     Ask(Question),
     /// The time that the writer asked to be woken at has come.
     Wake,

@@ -4,7 +4,7 @@
 use super::batch::{Batch, Reply};
 use super::prepare::prepare;
 use super::restore::{RestoreError, restore};
-use super::{Done, EffectRunner, Question, QUEUE, Request, WriteError, Writer, rows};
+use super::{Done, EffectRunner, QUEUE, Question, Request, WriteError, Writer, rows};
 use crate::auth::Auth;
 use crate::causes::causes;
 use crate::clock::Clock;
@@ -111,7 +111,7 @@ impl<J: Journal> Loop<J> {
     fn run(&mut self) {
         self.edges.auth.refresh(&self.state);
         let mut batch = Batch::default();
-        self.take(&mut batch, Command::ServerStarted, None);
+        self.take(&mut batch, &Command::ServerStarted, None);
         self.finish(batch);
         while let Some(first) = self.queue.blocking_recv() {
             let mut batch = Batch::default();
@@ -132,7 +132,7 @@ impl<J: Journal> Loop<J> {
     fn handle(&mut self, batch: &mut Batch, request: Request) -> bool {
         match request {
             Request::Wish { wish, reply } => match prepare(wish, &self.state, &self.history) {
-                Ok(command) => self.take(batch, command, reply),
+                Ok(command) => self.take(batch, &command, reply),
                 Err(error) => {
                     let answer = Err(WriteError::NotDurable(error.to_string()));
                     batch.answer(reply, answer);
@@ -141,15 +141,15 @@ impl<J: Journal> Loop<J> {
             Request::Ask(question) => batch.questions.push(question),
             Request::Wake => {
                 self.wake_at.send_replace(None);
-                self.take(batch, Command::Tick, None);
+                self.take(batch, &Command::Tick, None);
             }
             Request::Stop => return true,
         }
         false
     }
 
-    fn take(&mut self, batch: &mut Batch, command: Command, reply: Option<Reply>) {
-        let answer = self.decide(batch, &command).map_err(WriteError::Rejected);
+    fn take(&mut self, batch: &mut Batch, command: &Command, reply: Option<Reply>) {
+        let answer = self.decide(batch, command).map_err(WriteError::Rejected);
         batch.answer(reply, answer);
     }
 
@@ -264,9 +264,12 @@ impl<J: Journal> Loop<J> {
         self.edges.effects.reset();
         refuse(batch, &problem);
         loop {
-            match self.journal.reopen().map_err(RestoreError::from).and_then(|()| {
-                restore(&mut self.journal)
-            }) {
+            match self
+                .journal
+                .reopen()
+                .map_err(RestoreError::from)
+                .and_then(|()| restore(&mut self.journal))
+            {
                 Ok((state, replayed)) => {
                     (self.state, self.since_snapshot) = (state, replayed);
                     break;
@@ -284,7 +287,7 @@ impl<J: Journal> Loop<J> {
         tracing::info!("the journal can be written again");
         self.edges.auth.refresh(&self.state);
         let mut batch = Batch::default();
-        self.take(&mut batch, Command::ServerStarted, None);
+        self.take(&mut batch, &Command::ServerStarted, None);
         self.finish(batch);
     }
 

@@ -1,0 +1,129 @@
+//! The examples at the end of each command's help. A test sees to it that every command has some.
+
+pub const TOP: &str = "\
+Examples:
+  shipway up                                start the server, in its own terminal
+  shipway run -- python fit.py              run a command, see its output
+  shipway run -d --array 1-1000 -- ./fit    a thousand tasks; prints the job's id
+  shipway jobs                              what is there
+  shipway why 12                            why job 12 waits
+
+Exit codes: 0 done, 1 a task failed (`run` and `wait`: the task's own code), 2 wrong usage,
+3 refused, 4 no server, 130 interrupted.
+
+Environment: SHIPWAY_HOME (default ~/.local/share/shipway) is where `up` keeps its data and where
+the server of this machine is found; SHIPWAY_URL, SHIPWAY_TOKEN and SHIPWAY_CA (a certificate to
+trust) lead to another one. NO_COLOR turns colours off.";
+
+pub const UP: &str = "\
+Examples:
+  shipway up
+  shipway up --listen 0.0.0.0:7447 --tls    serve other machines too
+  SHIPWAY_HOME=/data/shipway shipway up --log-format json --log-level info";
+
+pub const RUN: &str = "\
+Examples:
+  shipway run -- python fit.py --epochs 10
+  shipway run --gpus A100:2 --memory 32GB --time-limit 2h -- ./train.sh
+  shipway run --array 1-100 -- sh -c './fit $SHIPWAY_INDEX'
+  shipway run --each inputs.txt -- ./convert {line}
+  id=$(shipway run -d -- ./prepare); shipway run --after $id -- ./use
+  shipway run --retries 3 --retry-on 75,signal --env OMP_NUM_THREADS=4 -- ./flaky
+
+The task gets a clean environment with what --env names (--export-all: all of yours). It runs in
+the current directory unless --workdir names another. For a job of many tasks the progress is
+shown instead of the output. With --json the output is not shown and the job's end is printed.";
+
+pub const SUBMIT: &str = "\
+Examples:
+  shipway submit job.yaml
+  shipway submit --dry-run job.yaml         what would run, and what it would wait for
+  echo '{\"command\": [\"true\"]}' | shipway submit -
+
+A job file:
+  name: fit
+  command: [python, fit.py, \"--seed={seed}\"]     # or one text, for the shell
+  each: [{seed: 1}, {seed: 2}]                   # or array: 1-100
+  workdir: .
+  resources: {cpus: 4, memory: 16GB, gpu: \"A100:2\"}
+  retries: {limit: 3, delay: 10s, on: [75, signal]}
+  time_limit: 2h";
+
+pub const JOBS: &str = "\
+Examples:
+  shipway jobs
+  shipway jobs --state running --label project=higgs
+  shipway jobs --limit 20 --before 1200     the next page";
+
+pub const SHOW: &str = "\
+Examples:
+  shipway show 12
+  shipway show 12/3                         one task, with all its attempts
+  shipway show 12 --state failed --limit 200";
+
+pub const LOGS: &str = "\
+Examples:
+  shipway logs 12
+  shipway logs -f 12/3
+  shipway logs --stderr --attempt 1 12/3";
+
+pub const WAIT: &str = "\
+Examples:
+  shipway wait 12 && echo good
+  shipway wait --timeout 1h 12 13
+
+For one job of one task the exit code is the task's own; otherwise 0 when every task succeeded
+and 1 when not. 124: the time given by --timeout is over.";
+
+pub const CANCEL: &str = "\
+Examples:
+  shipway cancel 12
+  shipway cancel 12/3 12/4
+  shipway cancel --label project=higgs --state waiting";
+
+pub const RETRY: &str = "\
+Examples:
+  shipway retry 12                          all tasks that failed or were cancelled
+  shipway retry 12/3
+  shipway retry --label project=higgs --state failed";
+
+pub const WHY: &str = "\
+Example:
+  shipway why 12";
+
+pub const GPUS: &str = "\
+Examples:
+  shipway gpus
+  shipway gpus A100:40GB..:2                which would match, and which now";
+
+pub const NODES: &str = "\
+Example:
+  shipway nodes";
+
+pub const USER: &str = "\
+Examples:
+  shipway user add ada
+  shipway user add grace --role operator
+  shipway user remove ada";
+
+pub const TOKEN: &str = "\
+Examples:
+  export SHIPWAY_TOKEN=$(shipway token new --note laptop --lasts 90d)
+  shipway token list
+  shipway token revoke TOKEN_ID";
+
+pub const COMPLETIONS: &str = "\
+Example:
+  shipway completions bash > ~/.local/share/bash-completion/completions/shipway";
+
+pub const PILOT: &str = "\
+Example:
+  shipway pilot --dir /scratch/pilot --server https://head:7447 --token-file token";
+
+pub const OPENAPI: &str = "\
+Example:
+  shipway openapi > openapi.json";
+
+pub const VERSION: &str = "\
+Example:
+  shipway version --json";

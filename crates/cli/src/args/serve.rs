@@ -1,0 +1,150 @@
+//! The options of what runs for long (`up`, `pilot`) and of what is kept (users, tokens).
+
+use clap::{Args, Subcommand, ValueEnum};
+use shipway_model::{Millis, Role, UserName};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Where `up` listens unless told otherwise: on this machine only.
+pub const DEFAULT_LISTEN: &str = "127.0.0.1:7447";
+
+#[derive(Debug, Args)]
+pub struct UpArgs {
+    /// The address to serve; port 0 takes any free one.
+    #[arg(long, value_name = "ADDRESS", default_value = DEFAULT_LISTEN)]
+    pub listen: SocketAddr,
+    /// Serve TLS with a certificate made on the first start.
+    #[arg(long, conflicts_with_all = ["cert", "key"])]
+    pub tls: bool,
+    /// Serve TLS with this certificate (PEM).
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// The certificate's key (PEM).
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<PathBuf>,
+    /// Serve other machines without TLS: tokens can be read on the way.
+    #[arg(long, conflicts_with_all = ["tls", "cert"])]
+    pub allow_plain_text: bool,
+    /// Run no tasks on this machine.
+    #[arg(long)]
+    pub no_pilot: bool,
+    /// GPUs to declare instead of looking for them (for tests and dry planning).
+    #[arg(long, value_name = "FILE", conflicts_with = "no_pilot")]
+    pub declared: Option<PathBuf>,
+    #[command(flatten)]
+    pub log: LogArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Log, on standard error")]
+pub struct LogArgs {
+    #[arg(long, value_enum, default_value = "text")]
+    pub log_format: LogFormat,
+    #[arg(long, value_enum, default_value = "warn")]
+    pub log_level: LogLevel,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+#[derive(Debug, Args)]
+pub struct PilotArgs {
+    /// The pilot's own directory; one pilot at a time holds it.
+    #[arg(long)]
+    pub dir: PathBuf,
+    /// Find the server by the file in this home (a server on this machine).
+    #[arg(long, required_unless_present = "server", conflicts_with = "server")]
+    pub home: Option<PathBuf>,
+    /// The server's address.
+    #[arg(long, value_name = "URL")]
+    pub server: Option<String>,
+    /// A certificate to trust, when the server made its own.
+    #[arg(long, value_name = "FILE", requires = "server")]
+    pub ca: Option<PathBuf>,
+    /// The file that holds this pilot's id and token.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: PathBuf,
+    /// How long tasks go on without hearing from the server: 10 minutes unless given. A pilot
+    /// found by its home is supervised and needs none.
+    #[arg(long, value_name = "TIME")]
+    pub lease: Option<Millis>,
+    /// GPUs to declare instead of looking for them (for tests and dry planning).
+    #[arg(long, value_name = "FILE")]
+    pub declared: Option<PathBuf>,
+    /// Be the pilot itself, under the guard that started it.
+    #[arg(long, hide = true)]
+    pub inner: bool,
+    #[command(flatten)]
+    pub log: LogArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum UserCommand {
+    /// Add a user, or change a user's role.
+    #[command(after_long_help = super::examples::USER)]
+    Add {
+        name: UserName,
+        /// user, operator or admin.
+        #[arg(long, default_value = "user")]
+        role: Role,
+    },
+    /// List the users.
+    #[command(after_long_help = super::examples::USER)]
+    List,
+    /// Remove a user and revoke the user's tokens.
+    #[command(after_long_help = super::examples::USER)]
+    Remove { name: UserName },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum TokenCommand {
+    /// Make a token and print it, once.
+    #[command(after_long_help = super::examples::TOKEN)]
+    New {
+        /// Whose token (for admins); your own otherwise.
+        #[arg(long)]
+        user: Option<UserName>,
+        /// What it is for.
+        #[arg(long, default_value = "")]
+        note: String,
+        /// How long it is good for: 30 days unless given, a year at most.
+        #[arg(long, value_name = "TIME")]
+        lasts: Option<Millis>,
+    },
+    /// List tokens (never the secrets).
+    #[command(after_long_help = super::examples::TOKEN)]
+    List,
+    /// Make a token worthless.
+    #[command(after_long_help = super::examples::TOKEN)]
+    Revoke {
+        /// The token's id, from `token list`.
+        #[arg(value_parser = token_id)]
+        id: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    pub shell: clap_complete::Shell,
+}
+
+/// An id is part of a path; what cannot be one is told here.
+fn token_id(text: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if text.is_empty() || !text.chars().all(plain) {
+        return Err("not the id of a token (`shipway token list` shows them)".into());
+    }
+    Ok(text.into())
+}

@@ -1,0 +1,149 @@
+//! What may be typed and what may not, and that every command explains itself.
+
+use super::*;
+use clap::CommandFactory;
+use shipway_model::{Attempt, Bytes, Condition, Cores, Millis};
+
+fn parse(line: &str) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(std::iter::once("shipway").chain(line.split_whitespace()))
+}
+
+#[test]
+fn good_lines_are_taken() {
+    for line in [
+        "up",
+        "up --listen 0.0.0.0:1 --tls --no-pilot --log-format json --log-level debug",
+        "up --cert c --key k",
+        "run -- true",
+        "run true --not-ours -d",
+        "run -d --json -- true",
+        "run --array 1-10 --max-running 2 -- ./fit",
+        "run --each rows -- ./fit {line}",
+        "run --script job.sh",
+        "run --script job.sh -- one two",
+        "run --after 1,2:any --after 3:failed -- true",
+        "run --gpus A100:40GB..:2 --cpus 0.5 --memory 1GB --resource lic=2 -- true",
+        "run --time-limit 1h --warn-signal USR1 --grace 10s -- true",
+        "run --priority -5 -- true",
+        "submit job.yaml --dry-run",
+        "submit -",
+        "jobs --state failed --label a=b --label c=d --limit 5 --before 9 --all",
+        "show 12/3",
+        "logs -f 12 --stderr --attempt 2",
+        "wait 1 2 --timeout 90",
+        "cancel 1 2/3",
+        "cancel --label a=b --state waiting",
+        "retry 1 --state failed",
+        "why 1",
+        "gpus 0.25",
+        "nodes",
+        "user add ada --role admin",
+        "token new --note x --lasts 90d",
+        "token revoke abc",
+        "completions bash",
+        "pilot --dir d --home h",
+        "pilot --dir d --server http://x --token-file f --lease 5m --inner",
+        "openapi",
+        "version",
+        "--json jobs",
+    ] {
+        if let Err(error) = parse(line) {
+            panic!("{line}: {error}");
+        }
+    }
+}
+
+#[test]
+fn bad_lines_are_wrong_usage_and_say_why() {
+    for (line, why) in [
+        ("", "Usage"),
+        ("run", "<CMD>"),
+        ("run --array x -- true", "not an array of indices"),
+        ("run --array 1-2 --each f -- true", "cannot be used with"),
+        ("run --gpus 0 -- true", "GPU request"),
+        ("run --memory lots -- true", "a size"),
+        ("run --label novalue -- true", "KEY=VALUE"),
+        ("run --env =x -- true", "names no variable"),
+        ("run --resource lic=x -- true", "whole number"),
+        ("run --grace 1s -- true", "--time-limit"),
+        ("run --retry-on 300 -- true", "end to retry on"),
+        ("run --after 1:never -- true", "dependency"),
+        ("run --key é -- true", "a key has"),
+        ("jobs --state gone", "not a state"),
+        ("show x", "is not a job"),
+        ("show 1/x", "is not a job"),
+        ("logs 1 --stdout --stderr", "cannot be used with"),
+        ("logs 1 --attempt 0", "counted from 1"),
+        ("wait", "<ID>"),
+        ("cancel", "ID[/INDEX]"),
+        ("cancel --state waiting", "ID[/INDEX]"),
+        ("cancel 1 --label a=b", "cannot be used with"),
+        ("up --cert c", "--key"),
+        ("up --tls --allow-plain-text", "cannot be used with"),
+        ("user add a/b", "user name"),
+        ("user add a --role king", "role"),
+        ("token revoke ../users", "not the id of a token"),
+        ("pilot --dir d", "--home"),
+        ("pilot --dir d --server u", "--token-file"),
+        ("nonsense", "unrecognized subcommand"),
+    ] {
+        let error = parse(line).expect_err(line);
+        assert_eq!(error.exit_code(), 2, "{line}");
+        let text = error.to_string();
+        assert!(text.contains(why), "{line}: {text}");
+    }
+}
+
+#[test]
+fn options_after_the_command_are_the_commands_own() {
+    let cli = parse("run -d python fit.py --json -d").expect("good");
+    let Command::Run(args) = cli.command else { panic!("not run") };
+    assert_eq!(args.command, ["python", "fit.py", "--json", "-d"]);
+    assert!(args.detach && !cli.json);
+}
+
+#[test]
+fn values_arrive_as_their_types() {
+    let line = "run --cpus 1.5 --memory 2GiB --grace 1m --time-limit 02:00:00 --after 7:any \
+                --env A=b=c --env HOME --retries 3 -- x";
+    let Command::Run(args) = parse(line).expect("good").command else { panic!("not run") };
+    assert_eq!(args.needs.cpus, Some(Cores { milli: 1_500 }));
+    assert_eq!(args.needs.memory, Some(Bytes(2 << 30)));
+    assert_eq!(args.ends.time_limit, Some(Millis(7_200_000)));
+    assert_eq!(args.tasks.after[0].condition, Condition::Any);
+    let env: Vec<_> = args.program.env.iter().map(|e| (&*e.name, e.value.as_deref())).collect();
+    assert_eq!(env, [("A", Some("b=c")), ("HOME", None)]);
+    let Command::Logs(args) = parse("logs 12/3 --attempt 4").expect("good").command else {
+        panic!("not logs")
+    };
+    assert_eq!((args.target.to_string(), args.attempt), ("12/3".into(), Some(Attempt(4))));
+}
+
+#[test]
+fn every_command_has_an_example_in_its_help() {
+    fn check(command: &mut clap::Command, path: &str) {
+        let help = command.render_long_help().to_string();
+        assert!(help.contains("Example"), "`{path} --help` has no example");
+        assert!(help.contains("shipway "), "{path}");
+        let names: Vec<String> = command.get_subcommands().map(|c| c.get_name().into()).collect();
+        for name in names.iter().filter(|name| *name != "help") {
+            let inner = command.find_subcommand_mut(name).expect("listed");
+            check(inner, &format!("{path} {name}"));
+        }
+    }
+    let mut top = Cli::command();
+    top.build();
+    check(&mut top, "shipway");
+}
+
+/// The examples are lines that would be taken.
+#[test]
+fn the_examples_of_run_parse() {
+    let lines = examples::RUN.lines().filter(|line| line.starts_with("  shipway "));
+    let mut seen = 0;
+    for line in lines {
+        assert!(parse(line.trim().trim_start_matches("shipway ")).is_ok(), "{line}");
+        seen += 1;
+    }
+    assert!(seen >= 4, "only {seen} examples");
+}

@@ -1,0 +1,58 @@
+//! `gpus`: which there are, and what a request would find. Only devices are compared; whether
+//! cores and memory are free too is the scheduler's answer (`submit --dry-run`).
+
+use super::Context;
+use crate::args::jobs::GpusArgs;
+use crate::failure::{Exit, Failure};
+use crate::view;
+use crate::view::gpus::{GpuRow, GpuTable, Match};
+use shipway_api::routes;
+use shipway_api::types::{GpuView, NodeList, NodeView};
+use shipway_model::{GpuRequest, GpuShare};
+
+pub async fn run(context: &Context, args: GpusArgs) -> Result<Exit, Failure> {
+    let list: NodeList = context.client.get(routes::NODES).await?;
+    view::show(&table(&list, args.request), context.output)?;
+    Ok(Exit::DONE)
+}
+
+pub fn table(list: &NodeList, request: Option<GpuRequest>) -> GpuTable {
+    let mut gpus = Vec::new();
+    let (mut could, mut now) = (0, 0);
+    for node in &list.nodes {
+        let matched = |gpu: &GpuView| request.as_ref().map(|wanted| one(wanted, node, gpu));
+        let rows: Vec<GpuRow> = node
+            .gpus
+            .iter()
+            .map(|gpu| GpuRow {
+                node: node.ad.node.clone(),
+                device: gpu.device.clone(),
+                free: GpuShare::WHOLE.0.saturating_sub(gpu.used),
+                matched: matched(gpu),
+            })
+            .collect();
+        let wanted = request.as_ref().map_or(0, |request| request.count as usize);
+        let count = |good: &dyn Fn(Match) -> bool| {
+            rows.iter().filter(|row| row.matched.is_some_and(good)).count()
+        };
+        could += usize::from(count(&|found| found != Match::No) >= wanted);
+        now += usize::from(count(&|found| found == Match::Now) >= wanted);
+        gpus.extend(rows);
+    }
+    let asked = request.is_some();
+    GpuTable {
+        request,
+        nodes_that_could: asked.then_some(could),
+        nodes_that_can_now: asked.then_some(now),
+        gpus,
+    }
+}
+
+fn one(request: &GpuRequest, node: &NodeView, gpu: &GpuView) -> Match {
+    let free = GpuShare::WHOLE.0.saturating_sub(gpu.used);
+    match request.matches(&gpu.device) {
+        false => Match::No,
+        true if node.link == "connected" && free >= request.share.0 => Match::Now,
+        true => Match::Later,
+    }
+}

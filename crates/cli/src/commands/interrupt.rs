@@ -1,0 +1,70 @@
+//! Ctrl-C while staying with a job: the job is the server's, so leaving it is not ending it. The
+//! person is asked once; whoever cannot be asked leaves it running.
+
+use super::Context;
+use crate::failure::Failure;
+use crate::view::talk;
+use shipway_api::routes;
+use shipway_api::types::{Acted, JobView, Selection};
+use shipway_model::JobId;
+use std::future::Future;
+use std::pin::pin;
+use tokio::signal::unix::{SignalKind, signal};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    Cancel,
+    Detach,
+}
+
+/// The job's end, or `None` when the person left.
+pub async fn unless_interrupted(
+    context: &Context,
+    job: JobId,
+    stay: impl Future<Output = Result<JobView, Failure>>,
+) -> Result<Option<JobView>, Failure> {
+    let mut interrupts = signal(SignalKind::interrupt()).map_err(Failure::Runtime)?;
+    let mut stay = pin!(stay);
+    tokio::select! {
+        ended = &mut stay => return ended.map(Some),
+        _ = interrupts.recv() => {}
+    }
+    let choice = if talk::somebody_is_there() {
+        talk::ask("\nshipway: cancel the job, or detach and let it run? [c/d]");
+        tokio::select! {
+            ended = &mut stay => return ended.map(Some),
+            choice = answer() => choice,
+            _ = interrupts.recv() => Choice::Detach,
+        }
+    } else {
+        Choice::Detach
+    };
+    if choice == Choice::Detach {
+        leave(job);
+        return Ok(None);
+    }
+    let selection = Selection { jobs: vec![job], ..Selection::default() };
+    // The usual client is waiting for the job's end.
+    let _: Acted = context.server.connect()?.post(routes::CANCEL, &selection, &[]).await?;
+    tokio::select! {
+        ended = &mut stay => ended.map(Some),
+        _ = interrupts.recv() => Ok(None),
+    }
+}
+
+fn leave(job: JobId) {
+    talk::say(format_args!(
+        "shipway: job {job} goes on; `shipway logs -f {job}` shows its output, \
+         `shipway cancel {job}` ends it"
+    ));
+}
+
+/// Reads one line in a thread of its own, which cannot be called back: it ends with the process.
+async fn answer() -> Choice {
+    let line = tokio::task::spawn_blocking(|| {
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).map(|_| line)
+    });
+    let line = line.await.ok().and_then(Result::ok).unwrap_or_default();
+    if line.trim().eq_ignore_ascii_case("c") { Choice::Cancel } else { Choice::Detach }
+}

@@ -1,0 +1,55 @@
+//! `shipway pilot`: what a site's batch system starts. First the guard, which starts the pilot
+//! itself as the same program with `--inner`.
+
+use crate::args::serve::PilotArgs;
+use crate::failure::{Exit, Failure};
+use crate::logging;
+use shipway_model::Millis;
+use shipway_pilot::run::{Server, Settings};
+use shipway_pilot::{guard, run as pilot};
+use std::ffi::OsString;
+
+/// For pilots that nobody supervises: longer than most outages, shorter than a lost night.
+const DEFAULT_LEASE: Millis = Millis(10 * 60 * 1_000);
+
+pub fn run(args: PilotArgs) -> Result<Exit, Failure> {
+    logging::start(&args.log);
+    if args.inner { inner(args) } else { outer(&args) }
+}
+
+fn outer(args: &PilotArgs) -> Result<Exit, Failure> {
+    let program = std::env::current_exe().map_err(Failure::OwnProgram)?;
+    let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    words.push("--inner".into());
+    let code = guard::run(&args.dir, &program, &words);
+    let code = code.map_err(|error| service("the pilot's guard", error))?;
+    Ok(Exit(u8::try_from(code).unwrap_or(1)))
+}
+
+fn inner(args: PilotArgs) -> Result<Exit, Failure> {
+    let (server, lease) = match (args.home, args.server) {
+        (Some(home), _) => (Server::Home(home), args.lease),
+        (None, url) => {
+            let url = url.unwrap_or_default();
+            let lease = args.lease.unwrap_or(DEFAULT_LEASE);
+            (Server::Url { url, certificate: args.ca }, Some(lease))
+        }
+    };
+    let settings = Settings {
+        dir: args.dir,
+        server,
+        token_file: args.token_file,
+        lease,
+        declared: args.declared,
+    };
+    // One thread, the main one: what tasks leave behind becomes its child and is found there.
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().build().map_err(Failure::Runtime)?;
+    let done = runtime.block_on(pilot::pilot(settings));
+    runtime.shutdown_background();
+    done.map(|()| Exit::DONE).map_err(|error| service("the pilot", error))
+}
+
+fn service(what: &'static str, error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+    Failure::Service { what, hint: None, source: Box::new(error) }
+}

@@ -1,0 +1,153 @@
+//! `run`: submit one job and stay with it: its output and its exit code, or its progress.
+
+use super::follow::Follower;
+use super::{Context, ending, interrupt, submission};
+use crate::args::run::RunArgs;
+use crate::build_spec::{self, Caller};
+use crate::failure::{Exit, Failure};
+use crate::view::output::Stream;
+use crate::view::progress::{Progress, counts_text};
+use crate::view::simple::{Ends, SubmittedIds};
+use crate::view::{self, talk};
+use shipway_api::client::Client;
+use shipway_api::routes;
+use shipway_api::types::{JobView, Submission};
+use shipway_model::{JobId, JobState, Outcome, TaskIndex};
+use std::future::pending;
+use std::io::{self, IsTerminal};
+use std::pin::pin;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Whoever waits longer than this would like to know for what.
+const SAY_WHY_AFTER: Duration = Duration::from_secs(1);
+/// The rest of the output may come a little after the end; a node that is away may never send it.
+const OUTPUT_AFTER_END: Duration = Duration::from_secs(5);
+/// How often the progress of many tasks is looked at, with and without a terminal.
+const BAR_EVERY: Duration = Duration::from_millis(500);
+const LINE_EVERY: Duration = Duration::from_secs(5);
+/// Reasons said at once; `why` has them all.
+const REASONS_SAID: usize = 2;
+
+pub async fn run(context: &Context, args: RunArgs) -> Result<Exit, Failure> {
+    let (detach, key) = (args.detach, args.key.clone());
+    let submission = Submission { spec: build_spec::build(args, Caller::of_this_process())? };
+    let submitted = submission::submit(&context.client, &submission, key).await?;
+    let job = submitted.id;
+    if detach {
+        view::show(&SubmittedIds::One(submitted), context.output)?;
+        return Ok(Exit::DONE);
+    }
+    let spec = submission.spec;
+    let asker = context.server.connect()?;
+    let tasks = spec.indices().map_or(1, |indices| indices.len());
+    let stay = async {
+        if context.output.json {
+            ending::wait(&context.client, job, None).await
+        } else if spec.is_array() {
+            progress(context, &asker, job, tasks).await
+        } else {
+            output(context, &asker, job).await
+        }
+    };
+    let Some(ended) = interrupt::unless_interrupted(context, job, stay).await? else {
+        return Ok(Exit::INTERRUPTED);
+    };
+    let exit = ending::exit_of(&ended);
+    if context.output.json {
+        view::show(&Ends { jobs: vec![ended] }, context.output)?;
+    } else {
+        closing_line(&ended);
+    }
+    Ok(exit)
+}
+
+/// The output of the one task, until the job has ended.
+async fn output(context: &Context, asker: &Client, job: JobId) -> Result<JobView, Failure> {
+    let (over, ended) = watch::channel(false);
+    let end = async {
+        let view = ending::wait(&context.client, job, None).await;
+        over.send_replace(true);
+        view
+    };
+    let follower = Follower {
+        streams: &context.client,
+        asker,
+        task: job.task(TaskIndex(0)),
+        position: 0,
+        wanted: &[Stream::Stdout, Stream::Stderr],
+        json: false,
+    };
+    let (mut end, mut follow) = (pin!(end), pin!(follower.attempts_from(1, ended)));
+    let mut why = pin!(say_why(asker, job));
+    let view = tokio::select! {
+        view = &mut end => view?,
+        followed = &mut follow => {
+            followed?;
+            return end.await;
+        }
+        () = &mut why => unreachable!("it never ends"),
+    };
+    match tokio::time::timeout(OUTPUT_AFTER_END, follow).await {
+        Ok(followed) => followed?,
+        Err(_) => talk::say(format_args!(
+            "shipway: the rest of the output has not come; `shipway logs {job}` may have it later"
+        )),
+    }
+    Ok(view)
+}
+
+/// Says once why the job has not started, when it has not.
+async fn say_why(asker: &Client, job: JobId) {
+    tokio::time::sleep(SAY_WHY_AFTER).await;
+    // An error here is no news: the waits beside this one meet it too.
+    if let Ok(view) = asker.get::<JobView>(&routes::job(job)).await
+        && matches!(view.state, JobState::Held | JobState::Waiting)
+    {
+        for reason in view.reasons.iter().take(REASONS_SAID) {
+            talk::say(format_args!("shipway: job {job} waits: {reason}"));
+        }
+        if view.reasons.len() > REASONS_SAID {
+            talk::say(format_args!("shipway: more with `shipway why {job}`"));
+        }
+    }
+    pending().await
+}
+
+async fn progress(
+    context: &Context,
+    asker: &Client,
+    job: JobId,
+    tasks: u32,
+) -> Result<JobView, Failure> {
+    talk::say(format_args!("shipway: job {job}, {tasks} task(s)"));
+    let mut shown = Progress::new(tasks);
+    let every = if io::stderr().is_terminal() { BAR_EVERY } else { LINE_EVERY };
+    let watch = async {
+        loop {
+            tokio::time::sleep(every).await;
+            if let Ok(view) = asker.get::<JobView>(&routes::job(job)).await {
+                shown.update(&view);
+            }
+        }
+    };
+    let ended = tokio::select! {
+        ended = ending::wait(&context.client, job, None) => ended,
+        () = say_why(asker, job) => unreachable!("it never ends"),
+        () = watch => unreachable!("it never ends"),
+    };
+    shown.finish();
+    ended
+}
+
+/// A task's own exit code needs no words; every other end does.
+fn closing_line(job: &JobView) {
+    if job.is_array {
+        return talk::say(format_args!("shipway: job {}: {}", job.id, counts_text(job.counts)));
+    }
+    match &job.outcome {
+        Some(Outcome::Exit { .. }) => {}
+        Some(outcome) => talk::say(format_args!("shipway: job {}: {outcome}", job.id)),
+        None => talk::say(format_args!("shipway: job {} is {}", job.id, job.state)),
+    }
+}

@@ -1,0 +1,51 @@
+//! Submitting a job exactly once: every submission has a key, and a repeat after a lost answer
+//! has the same one.
+
+use super::patience::may_pass;
+use crate::failure::Failure;
+use shipway_api::client::{Client, ClientError};
+use shipway_api::routes::{IDEMPOTENCY_KEY, JOBS};
+use shipway_api::types::{Submission, Submitted};
+use std::time::Duration;
+
+/// Waits between the tries. Short: somebody sits there, and the key makes a later try by hand
+/// safe only when they named it.
+const WAITS: [Duration; 5] = [
+    Duration::from_millis(50),
+    Duration::from_millis(200),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+];
+/// Bytes of a made-up key: two of them are never the same.
+const KEY_BYTES: usize = 16;
+
+pub async fn submit(
+    client: &Client,
+    submission: &Submission,
+    key: Option<String>,
+) -> Result<Submitted, Failure> {
+    let key = key.map_or_else(random_key, Ok)?;
+    let headers = [(IDEMPOTENCY_KEY, key.as_str())];
+    let mut waits = WAITS.iter();
+    let mut sent_before = false;
+    loop {
+        let error = match client.post(JOBS, submission, &headers).await {
+            Ok(submitted) => return Ok(submitted),
+            Err(error) => error,
+        };
+        // Nobody there on the first try: say so at once instead of waiting for nobody.
+        let nobody = matches!(error, ClientError::Unreachable { .. }) && !sent_before;
+        match waits.next() {
+            Some(wait) if may_pass(&error) && !nobody => tokio::time::sleep(*wait).await,
+            _ => return Err(error.into()),
+        }
+        sent_before = true;
+    }
+}
+
+fn random_key() -> Result<String, Failure> {
+    let mut bytes = [0u8; KEY_BYTES];
+    getrandom::fill(&mut bytes).map_err(Failure::Random)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

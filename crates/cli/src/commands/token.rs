@@ -1,0 +1,34 @@
+//! `token`: make, list and revoke tokens.
+
+use super::Context;
+use crate::args::serve::TokenCommand;
+use crate::failure::{Exit, Failure};
+use crate::view::time::Reader;
+use crate::view::tokens::{NewTokenView, TokenRevoked, TokenTable};
+use crate::view::{self, talk};
+use serde::de::IgnoredAny;
+use shipway_api::routes;
+use shipway_api::types::{IssuedToken, NewToken};
+
+pub async fn run(context: &Context, command: TokenCommand) -> Result<Exit, Failure> {
+    match command {
+        TokenCommand::New { user, note, lasts } => {
+            let wanted = NewToken { user, note, lasts };
+            let token: IssuedToken = context.client.post(routes::TOKENS, &wanted, &[]).await?;
+            let until = Reader::here().moment(token.expires);
+            let said = format!("token {} of {}, good until {until}", token.id, token.user);
+            view::show(&NewTokenView { token }, context.output)?;
+            talk::say(format_args!("shipway: {said}; it is not shown again"));
+        }
+        TokenCommand::List => {
+            let list = context.client.get(routes::TOKENS).await?;
+            view::show(&TokenTable { list, reader: None }, context.output)?;
+        }
+        TokenCommand::Revoke { id } => {
+            let path = format!("{}/{id}", routes::TOKENS);
+            let _: IgnoredAny = context.client.delete(&path).await?;
+            view::show(&TokenRevoked { revoked: id }, context.output)?;
+        }
+    }
+    Ok(Exit::DONE)
+}

@@ -1,0 +1,41 @@
+//! `shipway up`: the whole product on this machine, in the foreground.
+
+use crate::args::serve::UpArgs;
+use crate::failure::{Exit, Failure};
+use crate::view::talk;
+use crate::{logging, settings};
+use shipway_server::tls::Tls;
+use shipway_server::up::{self, Settings, UpError};
+
+pub fn run(args: UpArgs) -> Result<Exit, Failure> {
+    logging::start(&args.log);
+    let home = settings::home(&settings::environment)?;
+    let program = std::env::current_exe().map_err(Failure::OwnProgram)?;
+    let tls = match (args.tls, args.cert, args.key) {
+        (_, Some(certificate), Some(key)) => Tls::Files { certificate, key },
+        (true, _, _) => Tls::SelfMade,
+        _ => Tls::None,
+    };
+    let settings = Settings {
+        home: home.clone(),
+        listen: args.listen,
+        tls,
+        allow_plain_text: args.allow_plain_text,
+        no_pilot: args.no_pilot,
+        declared: args.declared,
+        program,
+    };
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.enable_all().build().map_err(Failure::Runtime)?;
+    let done = runtime.block_on(up::run(settings, |up| {
+        talk::say(format_args!("shipway is up at {} (home {})", up.url, home.display()));
+    }));
+    // Watchers' connections may still be open; they end with the process.
+    runtime.shutdown_background();
+    done.map(|()| Exit::DONE).map_err(failure)
+}
+
+fn failure(error: UpError) -> Failure {
+    let hint = error.hint();
+    Failure::Service { what: "the server", hint, source: Box::new(error) }
+}

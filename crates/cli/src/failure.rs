@@ -1,0 +1,152 @@
+//! Why a command could not do its work: one type, with the exit code and the hint of each case.
+//!
+//! A task that failed is no failure of the command; see `exit`.
+
+use crate::build_spec::BadArguments;
+use crate::input::InputError;
+use crate::job_file::JobFileError;
+use crate::settings::SettingsError;
+use shipway_api::client::ClientError;
+use shipway_api::error::codes;
+use std::error::Error;
+use std::io;
+
+/// What the process ends with. `run` and `wait` may end with any code, the task's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exit(pub u8);
+
+impl Exit {
+    pub const DONE: Exit = Exit(0);
+    pub const TASK_FAILED: Exit = Exit(1);
+    pub const WRONG_USAGE: Exit = Exit(2);
+    pub const REFUSED: Exit = Exit(3);
+    pub const NO_SERVER: Exit = Exit(4);
+    /// As `timeout(1)` has it, for `wait --timeout`.
+    pub const TIME_OVER: Exit = Exit(124);
+    pub const INTERRUPTED: Exit = Exit(130);
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(transparent)]
+    Input(#[from] InputError),
+    #[error(transparent)]
+    JobFile(#[from] JobFileError),
+    #[error(transparent)]
+    Arguments(#[from] BadArguments),
+    #[error("job {job} has no task {index}")]
+    NoSuchTask { job: shipway_model::JobId, index: shipway_model::TaskIndex },
+    #[error("job {job} has many tasks; the output of one can be followed")]
+    FollowMany { job: shipway_model::JobId },
+    #[error("cannot write the output")]
+    Output(#[source] io::Error),
+    #[error("cannot start the runtime")]
+    Runtime(#[source] io::Error),
+    #[error("cannot find this program's own file")]
+    OwnProgram(#[source] io::Error),
+    #[error("cannot make a random key for the submission")]
+    Random(#[source] getrandom::Error),
+    #[error("{what} cannot go on")]
+    Service {
+        what: &'static str,
+        hint: Option<String>,
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
+}
+
+impl Failure {
+    /// The reader of a pipe that left early wants no more; that is no error.
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, Failure::Output(source) if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    pub fn exit(&self) -> Exit {
+        match self {
+            Failure::Settings(SettingsError::NoLocalServer { .. }) => Exit::NO_SERVER,
+            Failure::Settings(SettingsError::LocalServer { .. }) => Exit::NO_SERVER,
+            Failure::Settings(_) => Exit::WRONG_USAGE,
+            Failure::Client(ClientError::Refused { .. }) => Exit::REFUSED,
+            Failure::Client(ClientError::BadUrl(_)) => Exit::WRONG_USAGE,
+            Failure::Client(_) => Exit::NO_SERVER,
+            Failure::Input(_) | Failure::JobFile(_) | Failure::Arguments(_) => Exit::WRONG_USAGE,
+            Failure::FollowMany { .. } => Exit::WRONG_USAGE,
+            Failure::NoSuchTask { .. } => Exit::REFUSED,
+            Failure::Output(_) | Failure::Runtime(_) | Failure::OwnProgram(_) => Exit::TASK_FAILED,
+            Failure::Random(_) | Failure::Service { .. } => Exit::TASK_FAILED,
+        }
+    }
+
+    /// A word for programs to branch on; the server's own where it refused.
+    pub fn code(&self) -> &str {
+        match self {
+            Failure::Client(ClientError::Refused { body, .. }) => &body.code,
+            _ => match self.exit() {
+                Exit::WRONG_USAGE => "wrong_usage",
+                Exit::NO_SERVER => "no_server",
+                Exit::REFUSED => codes::NOT_FOUND,
+                _ => codes::INTERNAL,
+            },
+        }
+    }
+
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Failure::Settings(SettingsError::NoLocalServer { .. }) => Some(
+                "start one with `shipway up`, or set SHIPWAY_URL and SHIPWAY_TOKEN to reach another"
+                    .into(),
+            ),
+            Failure::Settings(SettingsError::LocalServer { .. }) => {
+                Some("`shipway up` writes it anew; only its owner may read it".into())
+            }
+            Failure::Client(ClientError::Refused { body, .. }) => refused_hint(body),
+            Failure::Client(ClientError::Unreachable { .. }) => Some(
+                "is it running? start it with `shipway up`; SHIPWAY_URL names another address"
+                    .into(),
+            ),
+            Failure::Client(ClientError::Broken { .. }) => {
+                Some("the server may have been restarted; ask again".into())
+            }
+            Failure::JobFile(error) => error.hint(),
+            Failure::Service { hint, .. } => hint.clone(),
+            Failure::Arguments(error) => error.hint(),
+            Failure::FollowMany { job } => Some(format!("name a task: shipway logs -f {job}/INDEX")),
+            _ => None,
+        }
+    }
+
+    /// To find it in the server's log.
+    pub fn request_id(&self) -> Option<&str> {
+        match self {
+            Failure::Client(ClientError::Refused { body, .. }) => Some(&body.request_id),
+            _ => None,
+        }
+    }
+}
+
+fn refused_hint(body: &shipway_api::error::ErrorBody) -> Option<String> {
+    let own = (body.code == codes::UNAUTHENTICATED)
+        .then(|| "set SHIPWAY_TOKEN to a token made with `shipway token new`".to_string());
+    body.hint.clone().or(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_say_who_is_to_act() {
+        let home = "/x".into();
+        let no_server = Failure::from(SettingsError::NoLocalServer { home });
+        assert_eq!(no_server.exit(), Exit::NO_SERVER);
+        assert!(no_server.hint().expect("hint").contains("shipway up"));
+        let usage = Failure::from(ClientError::BadUrl("x".into()));
+        assert_eq!((usage.exit(), usage.code()), (Exit::WRONG_USAGE, "wrong_usage"));
+        assert!(Failure::Output(io::ErrorKind::BrokenPipe.into()).is_broken_pipe());
+        assert!(!Failure::Output(io::ErrorKind::StorageFull.into()).is_broken_pipe());
+    }
+}

@@ -1,0 +1,120 @@
+//! The keys a job file may have, and the nearest known one to a key that is not.
+
+use serde_json::Value;
+
+const JOB: &[&str] = &[
+    "name", "command", "script", "env", "workdir", "labels", "priority", "array", "each", "after",
+    "retries", "time_limit", "max_running", "resources", "log_limit",
+];
+const RESOURCES: &[&str] = &["cpus", "memory", "disk", "gpu", "named"];
+const GPU: &[&str] =
+    &["count", "share", "model", "memory", "capability", "driver", "vendor", "slice"];
+const RETRIES: &[&str] = &["limit", "delay", "on"];
+const TIME_LIMIT: &[&str] = &["limit", "warn", "grace"];
+
+/// Where keys are fixed: how people call the place, the path to it, what is known there.
+const PLACES: &[(&str, &[&str], &[&str])] = &[
+    ("a job", &[], JOB),
+    ("`resources`", &["resources"], RESOURCES),
+    ("`gpu`", &["resources", "gpu"], GPU),
+    ("`retries`", &["retries"], RETRIES),
+    ("`time_limit`", &["time_limit"], TIME_LIMIT),
+];
+
+/// Further away than this is not a slip of the fingers.
+const FARTHEST: usize = 3;
+/// A longer key is no misspelling of ours; the distance costs the product of the lengths.
+const LONGEST: usize = 40;
+
+#[derive(Debug)]
+pub(super) struct Unknown {
+    pub key: String,
+    pub of: &'static str,
+    pub known: &'static [&'static str],
+}
+
+pub(super) fn first_unknown(job: &Value) -> Option<Unknown> {
+    PLACES.iter().find_map(|(of, path, known)| {
+        let inner = path.iter().try_fold(job, |value, key| value.get(key))?;
+        let key = inner.as_object()?.keys().find(|key| !known.contains(&key.as_str()))?;
+        Some(Unknown { key: key.clone(), of, known })
+    })
+}
+
+pub(super) fn known(place: &str) -> Option<&'static [&'static str]> {
+    PLACES.iter().find(|(of, _, _)| *of == place).map(|(_, _, known)| *known)
+}
+
+pub(super) fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str> {
+    if key.chars().count() > LONGEST {
+        return None;
+    }
+    let key = key.to_ascii_lowercase().replace('-', "_");
+    let distances = known.iter().map(|candidate| (distance(&key, candidate), *candidate));
+    let (distance, found) = distances.min()?;
+    // Half of the letters must be right, or `x` would be near to `on`.
+    (distance <= FARTHEST && distance * 2 <= found.len()).then_some(found)
+}
+
+/// Insertions, deletions and replacements from one word to the other.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shipway_model::JobSpec;
+
+    #[test]
+    fn the_nearest_key_is_found_and_a_far_one_is_not() {
+        for (key, expected) in [
+            ("comand", Some("command")),
+            ("Time-Limit", Some("time_limit")),
+            ("retry", Some("retries")),
+            ("resource", Some("resources")),
+            ("envs", Some("env")),
+            ("x", None),
+            ("kubernetes", None),
+        ] {
+            assert_eq!(nearest(key, JOB), expected, "{key}");
+        }
+    }
+
+    /// The tables above repeat what the types say; this is what notices when they differ.
+    #[test]
+    fn the_known_keys_are_those_of_the_types() {
+        let all = serde_json::json!({
+            "name": "n", "command": ["c"], "script": "s", "env": {"A": "b"}, "workdir": "/w",
+            "labels": {"l": "1"}, "priority": 1, "array": "1-2", "after": ["1:ok"],
+            "each": ["a"], "retries": {"limit": 1, "delay": "1s", "on": "75"},
+            "time_limit": {"limit": "1h", "warn": "USR1", "grace": "1s"}, "max_running": 1,
+            "resources": {"cpus": 1, "memory": 1, "disk": 1, "named": {"x": 1}, "gpu": {
+                "count": 1, "share": "0.5", "model": ["a"], "memory": "1GB..",
+                "capability": "8.0..", "driver": "550..", "vendor": "nvidia", "slice": "1g.10gb"
+            }}, "log_limit": 1
+        });
+        let spec: JobSpec = serde_json::from_value(all.clone()).expect("every key is taken");
+        let printed = serde_json::to_value(&spec).expect("printed");
+        assert!(first_unknown(&printed).is_none(), "{:?}", first_unknown(&printed));
+        for (of, path, known) in PLACES {
+            let inner = path.iter().fold(&all, |value, key| &value[*key]);
+            let mut tested: Vec<&str> = inner.as_object().expect("keys").keys().map(String::as_str).collect();
+            let mut known = known.to_vec();
+            tested.sort_unstable();
+            known.sort_unstable();
+            assert_eq!(tested, known, "{of}");
+        }
+    }
+}

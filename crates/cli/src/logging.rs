@@ -1,0 +1,24 @@
+//! The log of what runs for long, on standard error, as text or as one JSON object a line.
+
+use crate::args::serve::{LogArgs, LogFormat, LogLevel};
+use std::io::IsTerminal;
+use tracing::level_filters::LevelFilter;
+
+pub fn start(args: &LogArgs) {
+    let level = match args.log_level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    let builder = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(level)
+        .with_ansi(std::io::stderr().is_terminal());
+    // A second start in one process is a test's; the first logger stays.
+    let _ = match args.log_format {
+        LogFormat::Text => builder.try_init(),
+        LogFormat::Json => builder.json().try_init(),
+    };
+}

@@ -1,0 +1,42 @@
+//! What a job file would do, had it been submitted.
+
+use super::View;
+use super::job_detail::{command, specification};
+use super::paper::{Paper, Tone};
+use serde::Serialize;
+use shipway_api::types::DryRun;
+
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct DryRuns {
+    pub runs: Vec<DryRun>,
+}
+
+impl View for DryRuns {
+    fn text(&self, paper: &mut Paper) {
+        for (at, run) in self.runs.iter().enumerate() {
+            if at > 0 {
+                paper.end_line();
+            }
+            write_one(paper, run);
+        }
+    }
+}
+
+fn write_one(paper: &mut Paper, run: &DryRun) {
+    let tasks = if run.tasks == 1 { "task" } else { "tasks" };
+    let name = if run.spec.name.is_empty() { "a job" } else { &run.spec.name };
+    paper.write(Tone::Strong, &format!("Would submit {name} of {} {tasks}", run.tasks));
+    paper.end_line();
+    specification(paper, &run.spec);
+    if run.tasks > 1 {
+        paper.line(&format!("First task: {}", command(&run.first_command)));
+    }
+    if run.reasons.is_empty() {
+        return paper.line("It could start now.");
+    }
+    paper.line("It could not start now because:");
+    for (at, reason) in run.reasons.iter().enumerate() {
+        paper.line(&format!("  {}. {reason}", at + 1));
+    }
+}

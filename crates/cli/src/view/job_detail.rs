@@ -1,0 +1,221 @@
+//! One job in full: what was asked, how far it is, why it waits, its tasks; or one of its tasks.
+
+use super::View;
+use super::paper::{Paper, Tone};
+use super::task_table::{write_attempts, write_tasks};
+use super::time::{Reader, short};
+use serde::Serialize;
+use shipway_api::types::{JobView, TaskPage, TaskView};
+use shipway_model::{JobSpec, Resources};
+
+/// A command longer than this is cut; `--json` has it whole.
+const COMMAND_WIDTH: usize = 200;
+/// Room for the longest of the names on the left.
+const NAME_WIDTH: usize = 11;
+
+#[derive(Debug, Serialize)]
+pub struct JobDetail {
+    pub job: JobView,
+    pub tasks: TaskPage,
+    /// Tasks that match and are not on this page; not said when they were not counted.
+    #[serde(skip)]
+    pub not_shown: u32,
+    #[serde(skip)]
+    pub reader: Option<Reader>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct TaskDetail {
+    pub job: JobView,
+    pub task: TaskView,
+    #[serde(skip)]
+    pub reader: Option<Reader>,
+}
+
+impl View for JobDetail {
+    fn text(&self, paper: &mut Paper) {
+        let reader = self.reader.clone().unwrap_or_else(Reader::here);
+        head(paper, &self.job);
+        facts(paper, &self.job, &reader);
+        if let Some(spec) = &self.job.spec {
+            specification(paper, spec);
+        }
+        reasons(paper, &self.job);
+        if self.tasks.tasks.is_empty() {
+            return;
+        }
+        paper.end_line();
+        write_tasks(paper, &self.tasks.tasks, &reader);
+        if let [only] = self.tasks.tasks.as_slice()
+            && !only.attempts.is_empty()
+        {
+            paper.end_line();
+            write_attempts(paper, &only.attempts, &reader);
+        }
+        if self.not_shown > 0 {
+            let next = self.tasks.next.map(|from| format!(" (next: --from {from})"));
+            let line = format!("{} more tasks{}", self.not_shown, next.unwrap_or_default());
+            paper.write(Tone::Faint, &line);
+            paper.end_line();
+        }
+    }
+}
+
+impl View for TaskDetail {
+    fn text(&self, paper: &mut Paper) {
+        let reader = self.reader.clone().unwrap_or_else(Reader::here);
+        let task = &self.task;
+        paper.write(Tone::Strong, &format!("Task {}", task.id));
+        paper.write(Tone::Plain, "  ");
+        paper.write(Tone::of_task(task.state), task.state.as_str());
+        paper.end_line();
+        fact(paper, "attempt", &task.attempt.to_string());
+        if let Some(outcome) = &task.outcome {
+            fact(paper, "outcome", &outcome.to_string());
+        }
+        if let Some(node) = &task.node {
+            fact(paper, "node", node.as_str());
+        }
+        if !task.devices.is_empty() {
+            fact(paper, "devices", &task.devices.join(", "));
+        }
+        if let Some(started) = task.started {
+            fact(paper, "started", &reader.moment_and_age(started));
+            let until = task.ended.unwrap_or(reader.now);
+            fact(paper, "time", &short(until.since(started)));
+        }
+        if !task.attempts.is_empty() {
+            paper.end_line();
+            write_attempts(paper, &task.attempts, &reader);
+        }
+    }
+}
+
+fn head(paper: &mut Paper, job: &JobView) {
+    paper.write(Tone::Strong, &format!("Job {}", job.id));
+    if !job.name.is_empty() {
+        paper.write(Tone::Plain, &format!("  {}", job.name));
+    }
+    paper.write(Tone::Plain, "  ");
+    paper.write(Tone::of_job(job.state), job.state.as_str());
+    paper.end_line();
+}
+
+fn fact(paper: &mut Paper, name: &str, value: &str) {
+    paper.write(Tone::Faint, &format!("  {name:NAME_WIDTH$} "));
+    paper.line(value);
+}
+
+fn facts(paper: &mut Paper, job: &JobView, reader: &Reader) {
+    fact(paper, "owner", job.owner.as_str());
+    fact(paper, "submitted", &reader.moment_and_age(job.submitted));
+    if let Some(ended) = job.ended {
+        let took = short(ended.since(job.submitted));
+        fact(paper, "ended", &format!("{}, after {took}", reader.moment(ended)));
+    }
+    if let Some(outcome) = &job.outcome {
+        fact(paper, "outcome", &outcome.to_string());
+    }
+    let counts = job.counts;
+    let parts = [
+        (counts.succeeded, "succeeded"),
+        (counts.failed, "failed"),
+        (counts.cancelled, "cancelled"),
+        (counts.active, "placed or running"),
+        (counts.waiting, "waiting"),
+    ];
+    let said: Vec<String> =
+        parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
+    fact(paper, "tasks", &format!("{}: {}", job.tasks, said.join(", ")));
+    if job.priority != 0 {
+        fact(paper, "priority", &job.priority.to_string());
+    }
+    if !job.labels.is_empty() {
+        let labels: Vec<String> = job.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        fact(paper, "labels", &labels.join(", "));
+    }
+}
+
+pub(super) fn specification(paper: &mut Paper, spec: &JobSpec) {
+    if let Some(script) = &spec.script {
+        fact(paper, "script", &format!("{} bytes", script.len()));
+    }
+    if !spec.command.is_empty() {
+        fact(paper, "command", &command(&spec.command));
+    }
+    fact(paper, "workdir", spec.workdir.as_deref().unwrap_or("a fresh one for each task"));
+    if !spec.env.is_empty() {
+        // Names only: values are often secrets, and screens are looked at.
+        let names: Vec<&str> = spec.env.keys().map(String::as_str).collect();
+        fact(paper, "variables", &names.join(", "));
+    }
+    if let Some(array) = &spec.array {
+        fact(paper, "array", &array.to_string());
+    }
+    if let Some(each) = &spec.each {
+        fact(paper, "each", &format!("{} rows of {}", each.rows.len(), each.fields.join(", ")));
+    }
+    fact(paper, "needs", &needs(&spec.resources));
+    if let Some(limit) = &spec.time_limit {
+        let (signal, grace) = (limit.warn, limit.grace);
+        let line = format!("{}, then {signal:?} and {grace} of grace", limit.limit);
+        fact(paper, "time limit", &line);
+    }
+    if !spec.retries.is_none() {
+        let retries = &spec.retries;
+        let line = format!("{}, first after {}, on {}", retries.limit, retries.delay, retries.on);
+        fact(paper, "retries", &line);
+    }
+    if let Some(most) = spec.max_running {
+        fact(paper, "at once", &most.to_string());
+    }
+    if !spec.after.is_empty() {
+        let after: Vec<String> =
+            spec.after.iter().map(|after| format!("{} ({})", after.job, after.condition)).collect();
+        fact(paper, "after", &after.join(", "));
+    }
+}
+
+/// As it could be typed: words with anything but plain characters in quotes.
+pub(super) fn command(words: &[String]) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "._-/=:,+@%{}".contains(c);
+    let quoted = |word: &String| {
+        if !word.is_empty() && word.chars().all(plain) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    let whole = words.iter().map(quoted).collect::<Vec<_>>().join(" ");
+    if whole.chars().count() <= COMMAND_WIDTH {
+        return whole;
+    }
+    format!("{}…", whole.chars().take(COMMAND_WIDTH).collect::<String>())
+}
+
+fn needs(resources: &Resources) -> String {
+    let cores = if resources.cpus.milli == 1_000 { "core" } else { "cores" };
+    let mut parts = vec![format!("{} {cores}", resources.cpus)];
+    if resources.memory.0 > 0 {
+        parts.push(format!("{} of memory", resources.memory));
+    }
+    if resources.disk.0 > 0 {
+        parts.push(format!("{} of disk", resources.disk));
+    }
+    if let Some(gpu) = &resources.gpu {
+        parts.push(format!("GPU {gpu}"));
+    }
+    parts.extend(resources.named.iter().map(|(name, amount)| format!("{amount} of {name}")));
+    parts.join(", ")
+}
+
+fn reasons(paper: &mut Paper, job: &JobView) {
+    if job.reasons.is_empty() {
+        return;
+    }
+    paper.end_line();
+    paper.line("It waits because:");
+    for (at, reason) in job.reasons.iter().enumerate() {
+        paper.line(&format!("  {}. {reason}", at + 1));
+    }
+}

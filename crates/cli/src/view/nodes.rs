@@ -1,0 +1,42 @@
+//! The nodes, one line each.
+
+use super::View;
+use super::paper::{Paper, Tone};
+use super::table::{Cell, Table};
+use serde::Serialize;
+use shipway_api::types::{NodeList, NodeView};
+
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct NodeTable {
+    pub list: NodeList,
+}
+
+impl View for NodeTable {
+    fn text(&self, paper: &mut Paper) {
+        if self.list.nodes.is_empty() {
+            return paper.line("no nodes");
+        }
+        let mut table = Table::new(&["NODE", "LINK", "RUNNING", "CPUS", "MEMORY", "GPUS", "NOTES"]);
+        for node in &self.list.nodes {
+            table.row(row(node));
+        }
+        table.write(paper);
+    }
+}
+
+/// Used of all, for each thing.
+fn row(node: &NodeView) -> Vec<Cell> {
+    let capacity = &node.ad.capacity;
+    let tone = if node.link == "connected" { Tone::Good } else { Tone::Bad };
+    let used_gpus = node.gpus.iter().filter(|gpu| gpu.used > 0).count();
+    vec![
+        Cell::from(&node.ad.node),
+        Cell::toned(&node.link, tone),
+        node.running.into(),
+        format!("{}/{}", node.cpus_used, capacity.cpus).into(),
+        format!("{}/{}", node.memory_used, capacity.memory).into(),
+        format!("{used_gpus}/{}", node.gpus.len()).into(),
+        node.ad.notes.join("; ").into(),
+    ]
+}

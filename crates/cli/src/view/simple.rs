@@ -1,0 +1,57 @@
+//! Views of a line or two: an id, a version, the ends of jobs, a document of somebody else's.
+
+use super::paper::{Paper, Tone};
+use super::View;
+use serde::Serialize;
+use shipway_api::types::{JobView, Submitted};
+
+/// The ids of what was submitted, each alone on its line, so that scripts can take them.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum SubmittedIds {
+    One(Submitted),
+    Many(Vec<Submitted>),
+}
+
+impl View for SubmittedIds {
+    fn text(&self, paper: &mut Paper) {
+        let all = match self {
+            SubmittedIds::One(one) => std::slice::from_ref(one),
+            SubmittedIds::Many(many) => many,
+        };
+        for submitted in all {
+            paper.line(&submitted.id.to_string());
+        }
+    }
+}
+
+/// How jobs ended.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct Ends {
+    pub jobs: Vec<JobView>,
+}
+
+impl View for Ends {
+    fn text(&self, paper: &mut Paper) {
+        for job in &self.jobs {
+            paper.write(Tone::Plain, &format!("{} ", job.id));
+            paper.write(Tone::of_job(job.state), job.state.as_str());
+            if let Some(outcome) = job.outcome.as_ref().filter(|outcome| !outcome.is_success()) {
+                paper.write(Tone::Plain, &format!(" ({outcome})"));
+            }
+            paper.end_line();
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub struct Version {
+    pub version: &'static str,
+}
+
+impl View for Version {
+    fn text(&self, paper: &mut Paper) {
+        paper.line(&format!("shipway {}", self.version));
+    }
+}

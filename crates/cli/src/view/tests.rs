@@ -1,0 +1,198 @@
+//! Every view as text and as JSON, from the same fixed values. The clock stands still.
+
+use super::*;
+use crate::commands::gpus;
+use crate::failure::Failure;
+use crate::settings::SettingsError;
+use acted::ActedView;
+use dry_run::DryRuns;
+use job_detail::{JobDetail, TaskDetail};
+use job_table::JobTable;
+use serde_json::{Value, json};
+use time::Reader;
+
+const NOW: u64 = 1_767_225_600_000;
+const MINUTE: u64 = 60_000;
+
+fn reader() -> Option<Reader> {
+    Some(Reader { now: shipway_model::Timestamp(NOW), zone: jiff::tz::TimeZone::UTC })
+}
+
+fn from<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).expect("fixture")
+}
+
+/// Both forms in one snapshot: whoever changes one sees the other.
+fn check(name: &str, view: &impl View) {
+    let both = format!("{}--- json\n{}", text(view, false), json(view));
+    insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
+        insta::assert_snapshot!(name, both);
+    });
+}
+
+fn counts(succeeded: u32, failed: u32, active: u32, waiting: u32) -> Value {
+    json!({"waiting": waiting, "active": active, "succeeded": succeeded, "failed": failed,
+        "cancelled": 0})
+}
+
+fn array_job() -> Value {
+    json!({
+        "id": 12, "owner": "ada", "name": "fit", "labels": {"project": "higgs"},
+        "state": "running", "counts": counts(3, 1, 2, 4), "tasks": 10, "is_array": true,
+        "priority": 5, "submitted": NOW - 90 * MINUTE,
+        "reasons": [busy_reason()],
+        "spec": {
+            "name": "fit", "command": ["python", "fit.py", "--seed={seed}", "two words"],
+            "array": "1-10", "env": {"TOKEN": "secret"}, "max_running": 2, "after": ["3:any"],
+            "retries": 2, "time_limit": "1h",
+            "resources": {"cpus": 4, "memory": "16GB", "gpu": "A100:2"}
+        }
+    })
+}
+
+fn busy_reason() -> Value {
+    json!({"kind": "busy", "nodes": 2, "class": "4 cores, 16GB",
+        "wanted": {"resource": "gpus", "amount": 2, "request": "A100:2"},
+        "found": {"resource": "gpus", "amount": 1, "request": "A100:2"}})
+}
+
+fn small_reason() -> Value {
+    json!({"kind": "too_small", "nodes": 1, "class": "4 cores, 16GB",
+        "wanted": {"resource": "memory", "amount": 64_000_000_000u64},
+        "found": {"resource": "memory", "amount": 16_000_000_000u64}})
+}
+
+fn ended_job() -> Value {
+    json!({
+        "id": 11, "owner": "grace", "name": "", "labels": {}, "state": "failed",
+        "counts": counts(0, 1, 0, 0), "tasks": 1, "is_array": false, "priority": 0,
+        "submitted": NOW - 3 * 24 * 60 * MINUTE, "ended": NOW - 3 * 24 * 60 * MINUTE + 2_500,
+        "outcome": {"kind": "out_of_memory", "limit": 1_000_000_000, "used": 1_200_000_000}
+    })
+}
+
+fn tasks() -> Value {
+    let attempt = json!({"attempt": 1, "outcome": {"kind": "exit", "code": 3}, "node": "n1",
+        "started": NOW - 9 * MINUTE, "ended": NOW - 8 * MINUTE});
+    json!([
+        {"id": "12/4", "state": "failed", "attempt": 2, "outcome": {"kind": "signal", "signal": 9},
+         "node": "n1", "started": NOW - 7 * MINUTE, "ended": NOW - 6 * MINUTE,
+         "devices": ["GPU-1"], "attempts": [attempt]},
+        {"id": "12/5", "state": "running", "attempt": 1, "node": "n2", "started": NOW - MINUTE},
+        {"id": "12/6", "state": "waiting", "attempt": 0},
+    ])
+}
+
+#[test]
+fn jobs() {
+    let page = json!({"jobs": [array_job(), ended_job()], "next": 11});
+    check("jobs", &JobTable { page: from(page.clone()), with_owner: false, reader: reader() });
+    let owned = JobTable { page: from(page), with_owner: true, reader: reader() };
+    assert!(text(&owned, false).contains("OWNER"));
+    let none = JobTable { page: from(json!({"jobs": []})), with_owner: false, reader: reader() };
+    assert_eq!(text(&none, false), "no jobs\n");
+}
+
+#[test]
+fn job_and_task() {
+    let page = json!({"tasks": tasks(), "next": 6});
+    let job = from(array_job());
+    let detail = JobDetail { job, tasks: from(page), not_shown: 7, reader: reader() };
+    check("job", &detail);
+    let task = from(tasks()[0].clone());
+    check("task", &TaskDetail { job: from(array_job()), task, reader: reader() });
+}
+
+#[test]
+fn colours_leave_the_words_alone() {
+    let page = json!({"jobs": [array_job(), ended_job()]});
+    let table = JobTable { page: from(page), with_owner: true, reader: reader() };
+    let mut plain = text(&table, true);
+    for code in ["1", "2", "31", "32", "36", "0"] {
+        plain = plain.replace(&format!("\x1b[{code}m"), "");
+    }
+    assert_eq!(plain, text(&table, false));
+    assert_ne!(text(&table, true), text(&table, false));
+}
+
+#[test]
+fn why() {
+    let both = json!({"job": 12, "state": "waiting", "reasons": [small_reason(), busy_reason()]});
+    check("why_busy", &why::WhyView { why: from(both) });
+    let hopeless = json!({"job": 12, "state": "waiting",
+        "reasons": [small_reason(), {"kind": "no_nodes"}]});
+    check("why_hopeless", &why::WhyView { why: from(hopeless) });
+    let over = json!({"job": 12, "state": "succeeded", "reasons": []});
+    let over = why::WhyView { why: from(over) };
+    assert_eq!(text(&over, false), "Job 12 is succeeded.\n");
+}
+
+fn nodes() -> Value {
+    let gpu = |id: &str, memory: u64, used: u32, source: &str| {
+        json!({"used": used, "device": {"id": id, "model": "NVIDIA A100", "memory": memory,
+            "vendor": "nvidia", "source": source, "capability": "8.0", "driver": "550.54"}})
+    };
+    let node = |name: &str, link: &str, gpus: Value| {
+        json!({"pilot": name, "link": link, "running": 1, "backlog": 0, "cpus_used": 2,
+            "memory_used": 4_000_000_000u64, "gpus": gpus, "ad": {"node": name, "notes": ["no NVML"],
+            "capacity": {"cpus": 8, "memory": 32_000_000_000u64, "disk": 0}}})
+    };
+    let (small, large) = (40_000_000_000, 80_000_000_000);
+    json!({"nodes": [
+        node("n1", "connected", json!([gpu("GPU-1", small, 0, "nvml"), gpu("GPU-2", large, 7_500, "nvml")])),
+        node("n2", "away", json!([gpu("GPU-3", large, 0, "declared")])),
+    ]})
+}
+
+#[test]
+fn node_and_gpu_tables() {
+    check("nodes", &nodes::NodeTable { list: from(nodes()) });
+    check("gpus", &gpus::table(&from(nodes()), None));
+    check("gpus_request", &gpus::table(&from(nodes()), Some("A100:40GB..:2".parse().unwrap())));
+    let said = |request: &str| {
+        let table = text(&gpus::table(&from(nodes()), Some(request.parse().unwrap())), false);
+        table.lines().last().unwrap_or_default().to_string()
+    };
+    assert_eq!(said("0.25"), "0.25: 2 nodes could, 1 now");
+    assert_eq!(said("H100"), "H100:1: no node has that");
+    assert_eq!(said("A100:60GB.."), "A100:60GB..:1: 2 nodes could, none now");
+}
+
+#[test]
+fn users_and_tokens() {
+    let list = json!({"users": [{"user": "ada", "role": "admin"}, {"user": "bob", "role": "user"}]});
+    check("users", &users::UserTable { list: from(list) });
+    let tokens = json!({"tokens": [
+        {"id": "t1", "user": "ada", "note": "laptop", "expires": NOW + MINUTE},
+        {"id": "t2", "user": "ada", "note": "", "expires": NOW - MINUTE}]});
+    check("tokens", &tokens::TokenTable { list: from(tokens), reader: reader() });
+    let token = json!({"id": "t1", "secret": "shw_x", "user": "ada", "expires": NOW});
+    check("token_new", &tokens::NewTokenView { token: from(token) });
+}
+
+#[test]
+fn small_views() {
+    let acted = |jobs: Value, tasks: u32| ActedView {
+        done: "cancelled",
+        acted: from(json!({"jobs": jobs, "tasks": tasks})),
+    };
+    check("acted", &acted(json!([3, 4]), 7));
+    assert_eq!(text(&acted(json!([3]), 0), false), "no task cancelled\n");
+    check("ends", &simple::Ends { jobs: vec![from(ended_job())] });
+    let one = from(json!({"id": 7, "repeated": false}));
+    check("submitted", &simple::SubmittedIds::One(one));
+    let run = json!({"tasks": 2, "first_command": ["fit", "1"], "reasons": [{"kind": "no_nodes"}],
+        "spec": {"command": ["fit", "{seed}"], "each": [{"seed": 1}, {"seed": 2}]}});
+    check("dry_run", &DryRuns { runs: vec![from(run)] });
+}
+
+#[test]
+fn errors_name_cause_and_hint() {
+    let path = "/home/ada/server.json".into();
+    let source = std::io::Error::new(std::io::ErrorKind::PermissionDenied, "not yours\x1b[2J");
+    let failure = Failure::from(SettingsError::LocalServer { path, source });
+    let both = format!("{}--- json\n{}", failure::as_text(&failure), failure::as_json(&failure));
+    insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
+        insta::assert_snapshot!("error", both);
+    });
+}

@@ -1,0 +1,61 @@
+//! Tokens: a new one (the only time its secret is seen), the list, a revoked one.
+
+use super::View;
+use super::paper::Paper;
+use super::table::{Cell, Table};
+use super::time::Reader;
+use serde::Serialize;
+use shipway_api::types::{IssuedToken, TokenList};
+
+/// The secret alone, so that a script can take it; who and until when is talk.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct NewTokenView {
+    pub token: IssuedToken,
+}
+
+impl View for NewTokenView {
+    fn text(&self, paper: &mut Paper) {
+        paper.line(&self.token.secret);
+    }
+}
+
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct TokenTable {
+    pub list: TokenList,
+    #[serde(skip)]
+    pub reader: Option<Reader>,
+}
+
+impl View for TokenTable {
+    fn text(&self, paper: &mut Paper) {
+        if self.list.tokens.is_empty() {
+            return paper.line("no tokens");
+        }
+        let reader = self.reader.clone().unwrap_or_else(Reader::here);
+        let mut table = Table::new(&["ID", "USER", "EXPIRES", "NOTE"]);
+        for token in &self.list.tokens {
+            let expires = reader.moment(token.expires);
+            let expired = if token.expires <= reader.now { " (over)" } else { "" };
+            table.row(vec![
+                Cell::from(&token.id),
+                Cell::from(&token.user),
+                format!("{expires}{expired}").into(),
+                Cell::from(&token.note),
+            ]);
+        }
+        table.write(paper);
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub struct TokenRevoked {
+    pub revoked: String,
+}
+
+impl View for TokenRevoked {
+    fn text(&self, paper: &mut Paper) {
+        paper.line(&format!("token {} is revoked", self.revoked));
+    }
+}

@@ -1,0 +1,48 @@
+//! Users: the list, and what became of one.
+
+use super::View;
+use super::paper::Paper;
+use super::table::{Cell, Table};
+use serde::Serialize;
+use shipway_api::types::{UserList, UserView};
+use shipway_model::UserName;
+
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct UserTable {
+    pub list: UserList,
+}
+
+impl View for UserTable {
+    fn text(&self, paper: &mut Paper) {
+        let mut table = Table::new(&["USER", "ROLE"]);
+        for user in &self.list.users {
+            table.row(vec![Cell::from(&user.user), user.role.as_str().into()]);
+        }
+        table.write(paper);
+    }
+}
+
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct UserAdded {
+    pub user: UserView,
+}
+
+impl View for UserAdded {
+    fn text(&self, paper: &mut Paper) {
+        let UserView { user, role } = &self.user;
+        paper.line(&format!("user {user} is {}", role.as_str()));
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub struct UserRemoved {
+    pub removed: UserName,
+}
+
+impl View for UserRemoved {
+    fn text(&self, paper: &mut Paper) {
+        paper.line(&format!("user {} is removed", self.removed));
+    }
+}

@@ -1,0 +1,206 @@
+//! The guard: the process that stands over a pilot and outlives it.
+//!
+//! It holds the lock of the node's directory, starts the pilot, passes signals on, and when the
+//! pilot ends in any way (`kill -9` too) it kills every process the pilot left, and only then
+//! lets go of the lock. So a free lock means that no task of this directory runs. It knows
+//! nothing of tasks, servers or logs: whatever could break it must not be in it.
+//!
+//! The lock travels as the pilot's standard input: a descriptor both can name without unsafe
+//! code, held while either lives, and never inherited by a task, which gets its own.
+
+use crate::procfs;
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, set_child_subreaper, waitid,
+};
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What a shell reports for a process that a signal ended.
+const SIGNAL_EXIT_BASE: i32 = 128;
+
+/// Longest text read from a lock file when naming its holder: a process id, and no more.
+const HOLDER_TEXT_LIMIT: u64 = 32;
+
+#[derive(Debug, thiserror::Error)]
+pub enum GuardError {
+    #[error("directory {} is in use by another pilot{}", dir.display(), holder_text(*holder))]
+    Held { dir: PathBuf, holder: Option<u32> },
+    #[error("cannot lock directory {}", dir.display())]
+    Lock { dir: PathBuf, source: io::Error },
+    #[error("cannot start the pilot process")]
+    Start { source: io::Error },
+    #[error("cannot watch the pilot process")]
+    Watch { source: io::Error },
+    #[error("cannot end the processes the pilot left")]
+    Clear { source: io::Error },
+}
+
+fn holder_text(holder: Option<u32>) -> String {
+    holder.map(|pid| format!(" (process {pid})")).unwrap_or_default()
+}
+
+/// Runs `program args…` as the pilot of `dir` and returns the code to exit with, once neither the
+/// pilot nor any process below it is left. Blocks the calling thread.
+pub fn run(dir: &Path, program: &Path, args: &[OsString]) -> Result<i32, GuardError> {
+    let lock = take_lock(dir)?;
+    become_subreaper().map_err(|source| GuardError::Start { source })?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .map_err(|source| GuardError::Watch { source })?;
+    let code = runtime.block_on(async {
+        // The handlers stand before the pilot does: no signal finds the guard without one, and
+        // they stay, so that an impatient second signal cannot end the guard before its work.
+        let signals = Signals::listen().map_err(|source| GuardError::Watch { source })?;
+        let pilot = start_pilot(&lock, program, args)?;
+        watch_pilot(pilot, signals).await.map_err(|source| GuardError::Watch { source })
+    });
+    // Also after a failure to watch: whatever was started must not outlive the lock.
+    end_descendants().map_err(|source| GuardError::Clear { source })?;
+    drop(lock);
+    code
+}
+
+/// Called by the pilot itself: takes the lock over from standard input, so that it is held for as
+/// long as the returned value lives, and no process started by the pilot inherits it.
+pub fn adopt_lock() -> io::Result<OwnedFd> {
+    /// Above the three standard descriptors.
+    const FIRST_FREE: i32 = 3;
+    let lock = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), FIRST_FREE)?;
+    // Holds already when the guard gave it; fails when somebody started the pilot by hand.
+    flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    Ok(lock)
+}
+
+/// Makes orphaned descendants children of this process instead of the system's init. The pilot
+/// calls it too, to find what a task left behind.
+pub fn become_subreaper() -> io::Result<()> {
+    Ok(set_child_subreaper(Some(rustix::process::getpid()))?)
+}
+
+fn take_lock(dir: &Path) -> Result<File, GuardError> {
+    let failed = |source| GuardError::Lock { dir: dir.to_owned(), source };
+    std::fs::create_dir_all(dir).map_err(failed)?;
+    let mut file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(dir.join("lock"))
+        .map_err(failed)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            return Err(GuardError::Held { dir: dir.to_owned(), holder: read_holder(&file) });
+        }
+        Err(errno) => return Err(failed(errno.into())),
+    }
+    // For the message above only; what counts is the lock.
+    file.set_len(0).map_err(failed)?;
+    write!(file, "{}", std::process::id()).map_err(failed)?;
+    Ok(file)
+}
+
+fn read_holder(file: &File) -> Option<u32> {
+    let mut text = String::new();
+    file.take(HOLDER_TEXT_LIMIT).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+fn start_pilot(lock: &File, program: &Path, args: &[OsString]) -> Result<Pid, GuardError> {
+    let start = |source| GuardError::Start { source };
+    let child = Command::new(program)
+        .args(args)
+        .stdin(Stdio::from(lock.try_clone().map_err(start)?))
+        // Its own group: Ctrl-C in a terminal reaches it once, through the guard.
+        .process_group(0)
+        .spawn()
+        .map_err(start)?;
+    Ok(Pid::from_child(&child))
+}
+
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+    hangup: tokio::signal::unix::Signal,
+    child: tokio::signal::unix::Signal,
+}
+
+/// What the guard wakes up for.
+enum Wake {
+    PassOn(Signal),
+    ChildChanged,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+            child: signal(SignalKind::child())?,
+        })
+    }
+
+    async fn next(&mut self) -> Wake {
+        tokio::select! {
+            _ = self.terminate.recv() => Wake::PassOn(Signal::TERM),
+            _ = self.interrupt.recv() => Wake::PassOn(Signal::INT),
+            _ = self.hangup.recv() => Wake::PassOn(Signal::HUP),
+            _ = self.child.recv() => Wake::ChildChanged,
+        }
+    }
+}
+
+/// Passes signals on until the pilot is dead; returns the code to exit with.
+async fn watch_pilot(pilot: Pid, mut signals: Signals) -> io::Result<i32> {
+    loop {
+        match signals.next().await {
+            // Not reaped yet, so the pid is still the pilot's, be it dead or alive.
+            Wake::PassOn(signal) => kill_process(pilot, signal)?,
+            Wake::ChildChanged => {
+                let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+                if let Some(status) = waitid(WaitId::Pid(pilot), options)? {
+                    return Ok(exit_code(&status));
+                }
+            }
+        }
+    }
+}
+
+fn exit_code(status: &WaitIdStatus) -> i32 {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => code,
+        (None, Some(signal)) => SIGNAL_EXIT_BASE + signal,
+        (None, None) => SIGNAL_EXIT_BASE,
+    }
+}
+
+/// Kills children until there is none. Only direct children are ever signalled: a pid of ours
+/// cannot be reused before we reap it, and what they leave becomes our direct child in turn.
+fn end_descendants() -> io::Result<()> {
+    loop {
+        for child in procfs::own_children()? {
+            let _already_dead = kill_process(child, Signal::KILL);
+        }
+        // One death may free a whole level of the tree: wait for one, then take all that is there.
+        let mut options = WaitIdOptions::EXITED;
+        loop {
+            match waitid(WaitId::All, options) {
+                Ok(Some(_)) => options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
+                Ok(None) => break,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::CHILD) => return Ok(()),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Ends what earlier pilots of the same directory left running.
+//!
+//! Normally nothing: the guard sees to that. This is for the case that guard and pilot were both
+//! killed with -9. Processes are known by a variable in their environment, so one that cleared
+//! its environment is not found. It must be called with the directory's lock held.
+
+use crate::procfs;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The variable every task of a node carries; its value is the node's key.
+pub const NODE_KEY_VARIABLE: &str = "SHIPWAY_NODE_KEY";
+
+/// How long killed processes may take to vanish. Freeing the memory of a big one takes seconds;
+/// one that takes longer hangs in the kernel, and waiting does not help.
+pub const END_LIMIT: Duration = Duration::from_secs(30);
+
+/// Scans that must find nothing, and the pause after each: a process in the middle of `execve` has
+/// no environment for a blink, and one scan may fall into it.
+const EMPTY_SCANS: u32 = 2;
+const SCAN_PAUSE: Duration = Duration::from_millis(10);
+
+/// Bytes of randomness in a node's key: two directories never share one by accident.
+const KEY_BYTES: usize = 16;
+
+#[derive(Debug, thiserror::Error)]
+pub enum LeftoversError {
+    #[error("cannot keep the node's key in {}", path.display())]
+    Key { path: PathBuf, source: io::Error },
+    #[error("cannot look for processes of an earlier pilot")]
+    Scan { source: io::Error },
+    #[error("{count} processes of an earlier pilot do not end, among them process {example}")]
+    StillThere { count: usize, example: i32 },
+}
+
+/// The key of this node directory, made on first use.
+pub fn node_key(dir: &Path) -> Result<String, LeftoversError> {
+    let path = dir.join("node-key");
+    if let Ok(text) = std::fs::read_to_string(&path)
+        && is_key(&text)
+    {
+        return Ok(text);
+    }
+    write_new_key(dir, &path).map_err(|source| LeftoversError::Key { path, source })
+}
+
+fn is_key(text: &str) -> bool {
+    text.len() == 2 * KEY_BYTES && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn write_new_key(dir: &Path, path: &Path) -> io::Result<String> {
+    let key = random_key()?;
+    // Renamed into place, so that a crash leaves no half of a key; and private, because who knows
+    // the key can make a process that this pilot would kill.
+    let draft = dir.join("node-key.new");
+    let mut file =
+        OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&draft)?;
+    file.write_all(key.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&draft, path)?;
+    Ok(key)
+}
+
+/// A fresh random key in hexadecimal.
+pub(crate) fn random_key() -> io::Result<String> {
+    let mut bytes = [0; KEY_BYTES];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    Ok(bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}")))
+}
+
+/// Kills every process that carries the key, waits until all are gone, and says how many there
+/// were. Never this process nor any of its ancestors.
+pub fn end_all(key: &str) -> Result<usize, LeftoversError> {
+    let deadline = Instant::now() + END_LIMIT;
+    let spared = self_and_ancestors();
+    let (mut ended, mut empty_scans) = (0, 0);
+    while empty_scans < EMPTY_SCANS {
+        let found = kill_marked(key, &spared).map_err(|source| LeftoversError::Scan { source })?;
+        // Again also after some were found: one of them may have forked before it died.
+        if found.is_empty() {
+            empty_scans += 1;
+            std::thread::sleep(SCAN_PAUSE);
+        } else {
+            empty_scans = 0;
+            ended += wait_gone(&found, deadline)?;
+        }
+    }
+    Ok(ended)
+}
+
+fn kill_marked(key: &str, spared: &[Pid]) -> io::Result<Vec<(Pid, OwnedFd)>> {
+    let mut killed = Vec::new();
+    for pid in procfs::all_pids()? {
+        if spared.contains(&pid) || !carries(pid, key) {
+            continue;
+        }
+        let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+        // Asked again through a pid that cannot be somebody else's by now, or else the signal
+        // goes to the dead process the descriptor stands for.
+        if carries(pid, key) && pidfd_send_signal(&pidfd, Signal::KILL).is_ok() {
+            killed.push((pid, pidfd));
+        }
+    }
+    Ok(killed)
+}
+
+fn carries(pid: Pid, key: &str) -> bool {
+    procfs::environ(pid).is_some_and(|environ| {
+        procfs::variable(&environ, NODE_KEY_VARIABLE) == Some(key.as_bytes())
+    })
+}
+
+fn wait_gone(found: &[(Pid, OwnedFd)], deadline: Instant) -> Result<usize, LeftoversError> {
+    for (at, (pid, pidfd)) in found.iter().enumerate() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = left.try_into().expect("a limit of seconds fits a timespec");
+        let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(0) => {
+                let example = pid.as_raw_nonzero().get();
+                return Err(LeftoversError::StillThere { count: found.len() - at, example });
+            }
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(LeftoversError::Scan { source: errno.into() }),
+        }
+    }
+    Ok(found.len())
+}
+
+fn self_and_ancestors() -> Vec<Pid> {
+    let mut line = vec![getpid()];
+    while let Some(parent) = line.last().and_then(|pid| procfs::stat(*pid)) {
+        match Pid::from_raw(parent.parent) {
+            Some(pid) => line.push(pid),
+            None => break,
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_is_kept_and_a_broken_one_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = node_key(dir.path()).unwrap();
+        assert!(is_key(&key));
+        assert_eq!(node_key(dir.path()).unwrap(), key);
+        std::fs::write(dir.path().join("node-key"), "half").unwrap();
+        assert_ne!(node_key(dir.path()).unwrap(), key);
+    }
+
+    #[test]
+    fn this_process_and_its_parents_are_spared() {
+        let line = self_and_ancestors();
+        assert_eq!(line[0], getpid());
+        assert_eq!(Some(line[1]), rustix::process::getppid());
+    }
+}

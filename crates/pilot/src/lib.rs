@@ -1,0 +1,14 @@
+//! The pilot: the agent on a node that runs tasks and reports on them.
+//!
+//! This file only names the modules. The process layer (`guard`, `leftovers`, `spawn`, `logs`,
+//! `probe`, `memory`) knows nothing of the server; what talks to the server stands beside it.
+
+pub mod guard;
+pub mod leftovers;
+pub mod logs;
+pub mod machine;
+pub mod memory;
+pub mod probe;
+mod procfs;
+pub mod run;
+pub mod spawn;

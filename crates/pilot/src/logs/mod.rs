@@ -1,0 +1,126 @@
+//! What tasks print: kept in bounded files, read while it is written and long after.
+//!
+//! A stream is a sequence of bytes with offsets `[0, total)`. The first half of its limit is kept
+//! in a head file, the rest goes through a ring that holds the newest bytes; what lies between is
+//! dropped, and a reader is told how much. A stream that stays empty makes no file. This module
+//! does not read pipes (see `spawn`) and renders nothing.
+//!
+//! ```text
+//! <root>/<job>/<index>.<attempt>.out         the head, as printed
+//! <root>/<job>/<index>.<attempt>.out.tail    header and ring, once the head is full
+//! ```
+
+mod reader;
+mod tail;
+mod writer;
+
+pub use reader::{Chunk, LogReader, READ_LIMIT};
+pub use writer::StreamWriter;
+
+use shipway_model::ids::{Attempt, JobId, TaskId};
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::watch;
+
+/// The most a writer takes at once, and so the most a reader can be behind a write in progress.
+pub const CHUNK_BYTES: usize = 64 * 1024;
+
+/// Smallest limit a stream can have: a byte for the head and one for the ring.
+const LEAST_LIMIT: u64 = 2;
+
+/// One attempt's output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LogName {
+    pub task: TaskId,
+    pub attempt: Attempt,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stream {
+    Out,
+    Err,
+}
+
+/// How far a stream has come, and how its bytes are laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// Bytes that go to the head file.
+    pub(crate) head: u64,
+    /// Bytes the ring keeps.
+    pub(crate) ring: u64,
+    /// Bytes the files have received.
+    pub(crate) written: u64,
+    /// Bytes the task has printed; those beyond `written` could not be kept.
+    pub(crate) total: u64,
+    pub(crate) closed: bool,
+}
+
+/// All logs of a node.
+#[derive(Debug)]
+pub struct Logs {
+    root: PathBuf,
+    /// Streams being written; the others are as their files say.
+    live: Mutex<HashMap<(LogName, Stream), watch::Receiver<Position>>>,
+}
+
+impl Logs {
+    pub fn new(root: PathBuf) -> Arc<Self> {
+        Arc::new(Self { root, live: Mutex::default() })
+    }
+
+    /// The two writers of an attempt, standard output first. From now until each is dropped,
+    /// readers of that stream follow it. `limit` is in bytes for each.
+    pub fn writers(self: &Arc<Self>, name: LogName, limit: u64) -> (StreamWriter, StreamWriter) {
+        (self.writer(name, Stream::Out, limit), self.writer(name, Stream::Err, limit))
+    }
+
+    fn writer(self: &Arc<Self>, name: LogName, stream: Stream, limit: u64) -> StreamWriter {
+        let limit = limit.max(LEAST_LIMIT);
+        let head = limit / 2;
+        let start = Position { head, ring: limit - head, written: 0, total: 0, closed: false };
+        let (sender, receiver) = watch::channel(start);
+        self.with_live(|live| live.insert((name, stream), receiver));
+        StreamWriter::new(Arc::clone(self), name, stream, sender)
+    }
+
+    /// A reader of one stream, whether it is being written, finished, or was never written.
+    pub fn reader(&self, name: LogName, stream: Stream) -> io::Result<LogReader> {
+        let live = self.with_live(|live| live.get(&(name, stream)).cloned());
+        LogReader::open(self.path(name, stream), live)
+    }
+
+    /// Deletes all logs of a job.
+    pub fn remove_job(&self, job: JobId) -> io::Result<()> {
+        match std::fs::remove_dir_all(self.root.join(job.0.to_string())) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+
+    pub(crate) fn forget_live(&self, name: LogName, stream: Stream) {
+        self.with_live(|live| live.remove(&(name, stream)));
+    }
+
+    pub(crate) fn path(&self, name: LogName, stream: Stream) -> PathBuf {
+        let LogName { task, attempt } = name;
+        let ending = match stream {
+            Stream::Out => "out",
+            Stream::Err => "err",
+        };
+        let file = format!("{}.{}.{ending}", task.index.0, attempt.0);
+        self.root.join(task.job.0.to_string()).join(file)
+    }
+
+    fn with_live<T>(
+        &self,
+        act: impl FnOnce(&mut HashMap<(LogName, Stream), watch::Receiver<Position>>) -> T,
+    ) -> T {
+        // The table is valid between any two statements: a panic elsewhere does not spoil it.
+        act(&mut self.live.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests;

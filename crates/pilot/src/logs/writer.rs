@@ -1,0 +1,148 @@
+//! The writing end of a stream: takes bytes as they come and keeps what it promised to keep.
+//!
+//! It never fails and never waits for a reader: a byte that cannot be stored (a full disk) is
+//! counted as printed and not kept, and the task goes on.
+
+use super::{CHUNK_BYTES, LogName, Logs, Position, Stream, tail};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// Dropping it ends the stream.
+#[derive(Debug)]
+pub struct StreamWriter {
+    logs: Arc<Logs>,
+    name: LogName,
+    stream: Stream,
+    head: Option<File>,
+    tail: Option<File>,
+    /// Set by the first byte that could not be stored. Later bytes are not tried: the offsets of
+    /// a stream stay one kept piece and one lost piece, which a reader can be told in place.
+    cut: bool,
+    position: Position,
+    sender: watch::Sender<Position>,
+}
+
+impl StreamWriter {
+    pub(super) fn new(
+        logs: Arc<Logs>,
+        name: LogName,
+        stream: Stream,
+        sender: watch::Sender<Position>,
+    ) -> Self {
+        let position = *sender.borrow();
+        Self { logs, name, stream, head: None, tail: None, cut: false, position, sender }
+    }
+
+    /// Takes what the task printed. Readers are woken once it can be read.
+    pub fn append(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(CHUNK_BYTES) {
+            if !self.cut
+                && let Err(error) = self.store(chunk)
+            {
+                let path = self.logs.path(self.name, self.stream);
+                tracing::warn!(path = %path.display(), %error, "log is cut: cannot store output");
+                self.cut = true;
+            }
+            self.position.total += chunk.len() as u64;
+            if let Some(file) = &self.tail {
+                // Without it only a reader after a restart knows less; the stream goes on.
+                let _unstored = tail::write_header(file, &self.position);
+            }
+            self.sender.send_replace(self.position);
+        }
+    }
+
+    fn store(&mut self, chunk: &[u8]) -> io::Result<()> {
+        let room = self.position.head.saturating_sub(self.position.written);
+        let (first, rest) = chunk.split_at(chunk.len().min(clamp_to_usize(room)));
+        if !first.is_empty() {
+            self.store_in_head(first)?;
+        }
+        if !rest.is_empty() {
+            self.store_in_tail(rest)?;
+        }
+        Ok(())
+    }
+
+    fn store_in_head(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let file = match self.head.take() {
+            Some(file) => file,
+            None => create_with_directory(&self.logs.path(self.name, self.stream))?,
+        };
+        let file = self.head.insert(file);
+        store_at(file, bytes, self.position.written, &mut self.position.written)
+    }
+
+    fn store_in_tail(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let file = match self.tail.take() {
+            Some(file) => file,
+            None => tail::create(&tail::path_beside(&self.logs.path(self.name, self.stream)))?,
+        };
+        let file = self.tail.insert(file);
+        while !bytes.is_empty() {
+            let (at, length) = tail::locate(&self.position, self.position.written, bytes.len());
+            let (piece, rest) = bytes.split_at(length);
+            store_at(file, piece, at, &mut self.position.written)?;
+            bytes = rest;
+        }
+        Ok(())
+    }
+
+    /// The last words for a reader after a restart. An unbroken stream shorter than its head
+    /// needs none: the length of the head file says it all.
+    fn seal(&mut self) -> io::Result<()> {
+        if self.tail.is_none() && self.position.written < self.position.total {
+            let path = tail::path_beside(&self.logs.path(self.name, self.stream));
+            self.tail = Some(tail::create(&path)?);
+        }
+        self.tail.as_ref().map_or(Ok(()), |file| tail::write_header(file, &self.position))
+    }
+}
+
+impl Drop for StreamWriter {
+    fn drop(&mut self) {
+        // On a full disk a reader after a restart sees a shorter log without the note of the loss.
+        let _unsealed = self.seal();
+        self.logs.forget_live(self.name, self.stream);
+        self.position.closed = true;
+        self.sender.send_replace(self.position);
+    }
+}
+
+/// Writes all of `bytes` at `at`, counting what arrived also when the rest fails.
+fn store_at(file: &File, bytes: &[u8], at: u64, stored: &mut u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.write_at(&bytes[done..], at + done as u64) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                done += count;
+                *stored += count as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn create_with_directory(path: &Path) -> io::Result<File> {
+    match File::create(path) {
+        // Asked for only when it is missing: the second task of a job finds it there.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if let Some(directory) = path.parent() {
+                std::fs::create_dir_all(directory)?;
+            }
+            File::create(path)
+        }
+        other => other,
+    }
+}
+
+fn clamp_to_usize(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,244 @@
+//! The pilot as a pure state machine: what it holds, when it starts and stops it, what it says.
+//!
+//! Told of everything that happens (`Input`) and of the time; answers with everything that is to
+//! be done (`Output`). It reaches no clock, file, process or network: the loop around it does, and
+//! so does the simulation. One rule is above all others: an attempt that was started is held until
+//! the server has its end on disk, because only then can the server never ask for it again.
+
+mod assign;
+mod contact;
+mod ending;
+mod held;
+mod inbox;
+mod room;
+mod speech;
+
+pub use held::AttemptKey;
+
+use contact::Contact;
+use held::Held;
+use inbox::Inbox;
+use room::Room;
+use shipway_api::wire;
+use shipway_model::{Bytes, Millis, NodeAd, PilotId, Timestamp};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// The signals it sends on its own account, by their Linux numbers.
+pub const SIGTERM: i32 = 15;
+pub const SIGKILL: i32 = 9;
+
+/// The time by both clocks: the steady one measures, the wall's is only reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    pub steady: Millis,
+    pub wall: Timestamp,
+}
+
+/// Who this pilot is; the same for its whole life.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    pub pilot: PilotId,
+    pub version: String,
+    pub ad: NodeAd,
+    /// Out of touch for this long, it ends its tasks by itself. `None`: it is supervised.
+    pub lease: Option<Millis>,
+    /// Earlier pilots of this node whose processes are known to be gone.
+    pub succeeds: Vec<PilotId>,
+}
+
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// A connection opened; `Machine::session` names it from now on.
+    LinkUp,
+    /// The connection of this session is gone.
+    LinkDown {
+        session: u64,
+    },
+    Message {
+        session: u64,
+        message: wire::ToPilot,
+    },
+    ProcessStarted {
+        id: AttemptKey,
+    },
+    ProcessNotStarted {
+        id: AttemptKey,
+        message: String,
+    },
+    ProcessEnded {
+        id: AttemptKey,
+        how: HowEnded,
+        out_of_memory: Option<OutOfMemory>,
+    },
+    /// Time has passed; see `Machine::next_deadline`.
+    Tick,
+    /// Take nothing more, finish what runs, say goodbye.
+    Drain,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HowEnded {
+    Exit(i32),
+    Signal(i32),
+}
+
+/// What is known of an end for want of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutOfMemory {
+    /// The pilot ended it, over the job's own limit.
+    OverLimit { limit: Bytes, used: Bytes },
+    /// The kernel ended it.
+    Kernel,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Output {
+    Send(wire::ToServer),
+    Start(Start),
+    /// To the whole process group. Harmless when it has just ended.
+    Signal {
+        id: AttemptKey,
+        signal: i32,
+    },
+    ReadLog(wire::LogRequest),
+    CloseLog {
+        id: u64,
+    },
+    /// The connection is useless: drop it and open another.
+    Reconnect,
+    /// Drained, and goodbye said: the process may end.
+    Finished,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Start {
+    pub id: AttemptKey,
+    pub template: Arc<wire::Template>,
+    pub devices: Vec<String>,
+    pub fields: BTreeMap<String, String>,
+}
+
+/// What is known of the connection that is open now.
+#[derive(Debug)]
+struct Connection {
+    inbox: Inbox,
+    welcomed: bool,
+    /// Ended attempts that this connection's Hello told of.
+    in_hello: Vec<AttemptKey>,
+    last_report: u64,
+    /// Ended attempts by the report that told of them, oldest first.
+    reports: VecDeque<(u64, Vec<AttemptKey>)>,
+}
+
+#[derive(Debug)]
+pub struct Machine {
+    identity: Identity,
+    session: u64,
+    link: Option<Connection>,
+    contact: Contact,
+    held: BTreeMap<AttemptKey, Held>,
+    /// Held but not started, first come first.
+    queue: VecDeque<AttemptKey>,
+    /// How often a later task went ahead of the first in the queue.
+    overtaken: u32,
+    room: Room,
+    /// When each running attempt has to be looked at.
+    timers: BTreeSet<(Millis, AttemptKey)>,
+    /// What happened since the last report.
+    new_starts: Vec<AttemptKey>,
+    new_ends: Vec<AttemptKey>,
+    draining: bool,
+    finished: bool,
+}
+
+impl Machine {
+    pub fn new(identity: Identity) -> Self {
+        Machine {
+            room: Room::new(&identity.ad.capacity),
+            contact: Contact::new(identity.lease),
+            identity,
+            session: 0,
+            link: None,
+            held: BTreeMap::new(),
+            queue: VecDeque::new(),
+            overtaken: 0,
+            timers: BTreeSet::new(),
+            new_starts: Vec::new(),
+            new_ends: Vec::new(),
+            draining: false,
+            finished: false,
+        }
+    }
+
+    /// The number of the newest connection; 0 before the first.
+    pub fn session(&self) -> u64 {
+        self.session
+    }
+
+    /// Whether the server has answered on the connection that is open.
+    pub fn is_welcome(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.welcomed)
+    }
+
+    /// Attempts whose end the server does not have yet, or that have not ended.
+    pub fn held(&self) -> impl Iterator<Item = &AttemptKey> {
+        self.held.keys()
+    }
+
+    pub fn handle(&mut self, now: Now, input: Input) -> Vec<Output> {
+        let mut out = Vec::new();
+        match input {
+            Input::LinkUp => self.link_up(now, &mut out),
+            Input::LinkDown { session } if session == self.session => self.link = None,
+            Input::Message { session, message } if session == self.session => {
+                self.receive(now, message, &mut out);
+            }
+            // Said by a connection that was given up already.
+            Input::LinkDown { .. } | Input::Message { .. } => {}
+            Input::ProcessStarted { id } => self.process_started(now, id, &mut out),
+            Input::ProcessNotStarted { id, message } => {
+                self.process_not_started(now, id, message, &mut out);
+            }
+            Input::ProcessEnded { id, how, out_of_memory } => {
+                self.process_ended(now, id, how, out_of_memory, &mut out);
+            }
+            Input::Tick => self.tick(now, &mut out),
+            Input::Drain => self.drain(),
+        }
+        out
+    }
+
+    /// When `Input::Tick` is due, if nothing else happens before.
+    pub fn next_deadline(&self) -> Option<Millis> {
+        let timer = self.timers.first().map(|(at, _)| *at);
+        let heartbeat = self.link.as_ref().map(|link| self.contact.next_beat(link.welcomed));
+        let lease = self.contact.lease_ends();
+        let lease = lease.filter(|_| self.held.values().any(Held::is_under_lease));
+        [timer, heartbeat, lease].into_iter().flatten().min()
+    }
+
+    fn tick(&mut self, now: Now, out: &mut Vec<Output>) {
+        self.heartbeat(now, out);
+        self.check_lease(now, out);
+        self.check_timers(now, out);
+    }
+
+    /// From now on nothing new is taken. What was never started is let go without a word: the
+    /// server gives it to somebody else when it hears the goodbye.
+    fn drain(&mut self) {
+        self.draining = true;
+        for id in std::mem::take(&mut self.queue) {
+            self.held.remove(&id);
+        }
+    }
+
+    fn drop_link(&mut self, out: &mut Vec<Output>) {
+        if self.link.take().is_some() {
+            out.push(Output::Reconnect);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! The ways to an end: by itself, on request, at the time limit, with the lease.
+
+use super::held::Phase;
+use super::{AttemptKey, HowEnded, Machine, Now, OutOfMemory, Output, SIGKILL, SIGTERM};
+use shipway_api::wire;
+use shipway_model::{Lost, Millis, Outcome};
+
+impl Machine {
+    pub(super) fn process_started(&mut self, now: Now, id: AttemptKey, out: &mut Vec<Output>) {
+        let Some(held) = self.held.get_mut(&id) else { return };
+        if !matches!(held.phase, Phase::Starting) {
+            return;
+        }
+        held.phase = Phase::Running { since: now.steady, started: now.wall };
+        self.new_starts.push(id);
+        // What was asked while it was starting could not reach it; it does now.
+        let limit = Some(held.template.time_limit_ms).filter(|limit| *limit > 0);
+        if held.ending.lease_ran_out {
+            self.kill(id, out);
+        } else if let Some(grace) = held.ending.stopped {
+            self.ask_to_stop(now, id, grace, out);
+        } else if let Some(limit) = limit {
+            self.set_timer(id, Some(Millis(now.steady.0 + limit)));
+        }
+    }
+
+    pub(super) fn process_not_started(
+        &mut self,
+        now: Now,
+        id: AttemptKey,
+        message: String,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(held) = self.held.get(&id) else { return };
+        if !matches!(held.phase, Phase::Starting) {
+            return;
+        }
+        let outcome = match &held.ending {
+            ending if ending.lease_ran_out => Outcome::Lost { why: Lost::LeaseRanOut },
+            ending if ending.stopped.is_some() => Outcome::Cancelled,
+            _ => Outcome::NotStarted { message },
+        };
+        self.release(now, id, &outcome, out);
+    }
+
+    pub(super) fn process_ended(
+        &mut self,
+        now: Now,
+        id: AttemptKey,
+        how: HowEnded,
+        memory: Option<OutOfMemory>,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(held) = self.held.get(&id) else { return };
+        if held.started().is_none() {
+            return;
+        }
+        let outcome = held.outcome(how, memory);
+        self.release(now, id, &outcome, out);
+    }
+
+    /// The end of one that had been started: its room is free for the next.
+    fn release(&mut self, now: Now, id: AttemptKey, outcome: &Outcome, out: &mut Vec<Output>) {
+        if let Some(held) = self.held.get(&id) {
+            self.room.give_back(&held.template);
+        }
+        self.end(now, id, outcome);
+        self.start_what_fits(out);
+    }
+
+    pub(super) fn end(&mut self, now: Now, id: AttemptKey, outcome: &Outcome) {
+        self.set_timer(id, None);
+        if let Some(held) = self.held.get_mut(&id) {
+            held.phase = Phase::Ended(Box::new(held.end(id, now, outcome)));
+            self.new_ends.push(id);
+        }
+    }
+
+    /// Unknown attempts are none of our business any more. Ended ones stay until the server has
+    /// their end on disk: it may have asked before it heard.
+    pub(super) fn stop(&mut self, now: Now, stop: &wire::Stop, out: &mut Vec<Output>) {
+        let grace = Millis(stop.grace_ms);
+        for id in stop.ids.iter().map(AttemptKey::of) {
+            let Some(held) = self.held.get_mut(&id) else { continue };
+            if held.ending.stopped.is_some() {
+                continue;
+            }
+            match held.phase {
+                Phase::Queued => {
+                    self.queue.retain(|queued| *queued != id);
+                    self.end(now, id, &Outcome::Cancelled);
+                }
+                Phase::Starting => held.ending.stopped = Some(grace),
+                Phase::Running { .. } => {
+                    held.ending.stopped = Some(grace);
+                    self.ask_to_stop(now, id, grace, out);
+                }
+                Phase::Ended(_) => {}
+            }
+        }
+        self.start_what_fits(out);
+    }
+
+    /// Now the request, after the grace the kill. A kill that is already due earlier stays.
+    fn ask_to_stop(&mut self, now: Now, id: AttemptKey, grace: Millis, out: &mut Vec<Output>) {
+        let Some(held) = self.held.get(&id).filter(|held| !held.ending.killed) else { return };
+        out.push(Output::Signal { id, signal: SIGTERM });
+        let kill_at = Millis(now.steady.0.saturating_add(grace.0));
+        let earlier = held.timer.filter(|_| held.ending.timed_out);
+        self.set_timer(id, Some(earlier.map_or(kill_at, |at| at.min(kill_at))));
+    }
+
+    pub(super) fn check_timers(&mut self, now: Now, out: &mut Vec<Output>) {
+        while let Some((at, id)) = self.timers.first().copied() {
+            if at > now.steady {
+                return;
+            }
+            let Some(held) = self.held.get_mut(&id) else {
+                self.timers.pop_first();
+                continue;
+            };
+            if held.ending.stopped.is_some() || held.ending.timed_out {
+                self.kill(id, out);
+                continue;
+            }
+            held.ending.timed_out = true;
+            let warning = i32::try_from(held.template.warn_signal).unwrap_or(SIGTERM);
+            let signal = if warning == 0 { SIGTERM } else { warning };
+            let kill_at = Millis(now.steady.0.saturating_add(held.template.grace_ms));
+            out.push(Output::Signal { id, signal });
+            self.set_timer(id, Some(kill_at));
+        }
+    }
+
+    fn kill(&mut self, id: AttemptKey, out: &mut Vec<Output>) {
+        self.set_timer(id, None);
+        if let Some(held) = self.held.get_mut(&id) {
+            held.ending.killed = true;
+            out.push(Output::Signal { id, signal: SIGKILL });
+        }
+    }
+
+    fn set_timer(&mut self, id: AttemptKey, at: Option<Millis>) {
+        let Some(held) = self.held.get_mut(&id) else { return };
+        if let Some(old) = std::mem::replace(&mut held.timer, at) {
+            self.timers.remove(&(old, id));
+        }
+        self.timers.extend(at.map(|at| (at, id)));
+    }
+
+    /// Out of touch for too long: the server is about to give our tasks to somebody else, so none
+    /// of them may live.
+    pub(super) fn check_lease(&mut self, now: Now, out: &mut Vec<Output>) {
+        if self.contact.lease_ends().is_none_or(|end| now.steady < end) {
+            return;
+        }
+        self.queue.clear();
+        let ids = self.held.iter().filter(|(_, held)| held.is_under_lease()).map(|(id, _)| *id);
+        for id in ids.collect::<Vec<_>>() {
+            let Some(held) = self.held.get_mut(&id) else { continue };
+            held.ending.lease_ran_out = true;
+            match held.phase {
+                Phase::Queued => self.end(now, id, &Outcome::Lost { why: Lost::LeaseRanOut }),
+                Phase::Running { .. } => self.kill(id, out),
+                Phase::Starting | Phase::Ended(_) => {}
+            }
+        }
+    }
+}

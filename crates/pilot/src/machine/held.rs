@@ -1,0 +1,146 @@
+//! One attempt that the pilot holds, from its assignment until the server has its end on disk.
+
+use super::{HowEnded, Now, OutOfMemory};
+use shipway_api::{link, wire};
+use shipway_model::{Attempt, Lost, Millis, Outcome, TaskId, Timestamp};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AttemptKey {
+    pub task: TaskId,
+    pub attempt: Attempt,
+}
+
+impl AttemptKey {
+    pub fn of(id: &wire::AttemptId) -> AttemptKey {
+        AttemptKey { task: id.task(), attempt: id.number() }
+    }
+    pub fn wire(self) -> wire::AttemptId {
+        link::attempt_id(self.task, self.attempt)
+    }
+}
+
+impl fmt::Display for AttemptKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} attempt {}", self.task, self.attempt)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) template: Arc<wire::Template>,
+    pub(super) devices: Vec<String>,
+    pub(super) fields: BTreeMap<String, String>,
+    pub(super) phase: Phase,
+    pub(super) ending: Ending,
+    /// The timer that is set for it.
+    pub(super) timer: Option<Millis>,
+}
+
+#[derive(Debug)]
+pub(super) enum Phase {
+    Queued,
+    /// Asked for, not yet confirmed.
+    Starting,
+    Running {
+        since: Millis,
+        started: Timestamp,
+    },
+    Ended(Box<wire::Ended>),
+}
+
+/// What was done to it, which decides how its end is read.
+#[derive(Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "four independent facts, not a state")]
+pub(super) struct Ending {
+    /// A stop was asked for, with this grace.
+    pub(super) stopped: Option<Millis>,
+    /// It was warned at its time limit.
+    pub(super) timed_out: bool,
+    pub(super) lease_ran_out: bool,
+    pub(super) killed: bool,
+}
+
+impl Held {
+    pub(super) fn new(template: Arc<wire::Template>, task: wire::Task) -> Held {
+        Held {
+            template,
+            devices: task.devices,
+            fields: task.fields.into_iter().collect(),
+            phase: Phase::Queued,
+            ending: Ending::default(),
+            timer: None,
+        }
+    }
+
+    /// Whether it runs or may still run.
+    pub(super) fn may_run(&self) -> bool {
+        !matches!(self.phase, Phase::Ended(_))
+    }
+
+    /// Whether the end of the lease would still change anything for it.
+    pub(super) fn is_under_lease(&self) -> bool {
+        self.may_run() && !self.ending.lease_ran_out
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        !self.may_run()
+    }
+
+    pub(super) fn started(&self) -> Option<(Millis, Timestamp)> {
+        match self.phase {
+            Phase::Running { since, started } => Some((since, started)),
+            Phase::Queued | Phase::Starting | Phase::Ended(_) => None,
+        }
+    }
+
+    /// What an exit means. A task that exits with 0 has done its work, whatever was asked of it
+    /// meanwhile; any other end after we interfered is our doing.
+    pub(super) fn outcome(&self, how: HowEnded, memory: Option<OutOfMemory>) -> Outcome {
+        let ending = &self.ending;
+        if how == HowEnded::Exit(0) {
+            return Outcome::Exit { code: 0 };
+        }
+        if ending.lease_ran_out {
+            return Outcome::Lost { why: Lost::LeaseRanOut };
+        }
+        if ending.stopped.is_some() {
+            return Outcome::Cancelled;
+        }
+        match (memory, how) {
+            (Some(OutOfMemory::OverLimit { limit, used }), _) => {
+                Outcome::OutOfMemory { limit: Some(limit), used: Some(used) }
+            }
+            (Some(OutOfMemory::Kernel), _) => Outcome::OutOfMemory { limit: None, used: None },
+            _ if ending.timed_out => {
+                Outcome::TimedOut { limit: Millis(self.template.time_limit_ms) }
+            }
+            (None, HowEnded::Exit(code)) => Outcome::Exit { code },
+            (None, HowEnded::Signal(signal)) => Outcome::Signal { signal },
+        }
+    }
+
+    /// The end as it is reported; 0 stands for "never started" on the wire.
+    pub(super) fn end(&self, id: AttemptKey, now: Now, outcome: &Outcome) -> wire::Ended {
+        let started = self.started();
+        wire::Ended {
+            id: Some(id.wire()),
+            outcome_json: link::encode_outcome(outcome),
+            started_ms: started.map_or(0, |(_, wall)| wall.0),
+            ended_ms: now.wall.0,
+            ran_ms: started.map_or(0, |(since, _)| now.steady.0.saturating_sub(since.0)),
+        }
+    }
+
+    pub(super) fn wire(&self, id: AttemptKey) -> wire::Held {
+        let phase = match &self.phase {
+            // Not confirmed yet: as far as anybody knows it waits.
+            Phase::Queued | Phase::Starting => wire::held::Phase::Queued(true),
+            Phase::Running { started, .. } => wire::held::Phase::RunningSinceMs(started.0),
+            Phase::Ended(ended) => wire::held::Phase::Ended((**ended).clone()),
+        };
+        wire::Held { id: Some(id.wire()), phase: Some(phase) }
+    }
+}

@@ -1,0 +1,149 @@
+//! What is said to the server and heard from it: greetings, reports, acknowledgements, heartbeats.
+
+use super::held::Phase;
+use super::{AttemptKey, Connection, Held, Inbox, Machine, Now, Output};
+use shipway_api::{link, wire};
+use std::collections::VecDeque;
+
+/// Starts and ends in one report: well below the size of a message, and one commit's worth.
+pub(super) const MAX_REPORT: usize = 4_096;
+
+fn say(body: wire::to_server::Body) -> Output {
+    Output::Send(wire::ToServer { body: Some(body) })
+}
+
+impl Machine {
+    /// Greets with everything held: what was reported but not acknowledged on an earlier
+    /// connection is said again, and the server takes each end once.
+    pub(super) fn link_up(&mut self, now: Now, out: &mut Vec<Output>) {
+        self.session += 1;
+        self.new_starts.clear();
+        self.new_ends.clear();
+        self.contact.hello(now.steady);
+        let ended = self.held.iter().filter(|(_, held)| held.has_ended());
+        self.link = Some(Connection {
+            inbox: Inbox::new(),
+            welcomed: false,
+            in_hello: ended.map(|(id, _)| *id).collect(),
+            last_report: 0,
+            reports: VecDeque::new(),
+        });
+        out.push(say(wire::to_server::Body::Hello(wire::Hello {
+            protocol: link::PROTOCOL,
+            pilot: self.identity.pilot.to_string(),
+            session: self.session,
+            version: self.identity.version.clone(),
+            ad_json: link::encode_ad(&self.identity.ad),
+            lease_ms: self.identity.lease.map_or(0, |lease| lease.0),
+            held: self.held.iter().map(|(id, held)| held.wire(*id)).collect(),
+            succeeds: self.identity.succeeds.iter().map(ToString::to_string).collect(),
+        })));
+    }
+
+    pub(super) fn receive(&mut self, now: Now, message: wire::ToPilot, out: &mut Vec<Output>) {
+        let Some(link) = &mut self.link else { return };
+        if link.inbox.put(message).is_err() {
+            return self.drop_link(out);
+        }
+        while let Some(message) = self.link.as_mut().and_then(|link| link.inbox.take()) {
+            self.hear(now, message, out);
+        }
+    }
+
+    fn hear(&mut self, now: Now, message: wire::ToPilot, out: &mut Vec<Output>) {
+        use wire::to_pilot::Body;
+        match message.body {
+            Some(Body::Welcome(_)) => self.welcome(now),
+            Some(Body::Assign(assign)) => self.assign(now, assign, out),
+            Some(Body::Stop(stop)) => self.stop(now, &stop, out),
+            Some(Body::Ack(ack)) => self.acknowledged(ack.report),
+            Some(Body::Pong(pong)) => self.contact.pong(now.steady, pong.number),
+            Some(Body::Log(request)) => out.push(Output::ReadLog(request)),
+            Some(Body::LogClose(close)) => out.push(Output::CloseLog { id: close.id }),
+            // A newer server says something that this pilot does not know and need not do.
+            None => {}
+        }
+    }
+
+    /// All that the Hello told of is on the server's disk.
+    fn welcome(&mut self, now: Now) {
+        self.contact.welcome(now.steady);
+        let Some(link) = &mut self.link else { return };
+        link.welcomed = true;
+        for id in std::mem::take(&mut link.in_hello) {
+            self.held.remove(&id);
+        }
+    }
+
+    fn acknowledged(&mut self, report: u64) {
+        let Some(link) = &mut self.link else { return };
+        while let Some((_, ids)) = link.reports.pop_front_if(|(number, _)| *number <= report) {
+            for id in ids {
+                self.held.remove(&id);
+            }
+        }
+    }
+
+    /// Reports what happened since the last call; call it after a batch of inputs.
+    pub fn flush(&mut self) -> Vec<Output> {
+        let mut out = Vec::new();
+        while let Some(report) = self.next_report() {
+            out.push(say(wire::to_server::Body::Report(report)));
+        }
+        self.say_goodbye(&mut out);
+        out
+    }
+
+    /// Nothing is reported before the Welcome: until then the Hello speaks for all there is, and
+    /// what happened since follows it.
+    fn next_report(&mut self) -> Option<wire::Report> {
+        let link = self.link.as_mut().filter(|link| link.welcomed)?;
+        if self.new_starts.is_empty() && self.new_ends.is_empty() {
+            return None;
+        }
+        let starts = self.new_starts.len().min(MAX_REPORT);
+        let ends = self.new_ends.len().min(MAX_REPORT - starts);
+        let started = self.new_starts.drain(..starts);
+        let started = started.filter_map(|id| Some(started_at(id, self.held.get(&id)?)));
+        let started = started.collect();
+        let ids: Vec<AttemptKey> = self.new_ends.drain(..ends).collect();
+        let ended = ids.iter().filter_map(|id| match &self.held.get(id)?.phase {
+            Phase::Ended(ended) => Some((**ended).clone()),
+            Phase::Queued | Phase::Starting | Phase::Running { .. } => None,
+        });
+        let ended = ended.collect();
+        link.last_report += 1;
+        link.reports.push_back((link.last_report, ids));
+        Some(wire::Report { number: link.last_report, started, ended })
+    }
+
+    pub(super) fn heartbeat(&mut self, now: Now, out: &mut Vec<Output>) {
+        let Some(link) = &self.link else { return };
+        if self.contact.is_dead(now.steady) {
+            return self.drop_link(out);
+        }
+        if link.welcomed
+            && let Some(number) = self.contact.ping(now.steady)
+        {
+            out.push(say(wire::to_server::Body::Ping(wire::Ping { number })));
+        }
+    }
+
+    fn say_goodbye(&mut self, out: &mut Vec<Output>) {
+        let done = self.draining && !self.finished && self.held.is_empty() && self.is_welcome();
+        if done {
+            self.finished = true;
+            out.push(say(wire::to_server::Body::Goodbye(wire::Goodbye {})));
+            out.push(Output::Finished);
+        }
+    }
+}
+
+fn started_at(id: AttemptKey, held: &Held) -> wire::Started {
+    let started_ms = match &held.phase {
+        Phase::Running { started, .. } => started.0,
+        Phase::Ended(ended) => ended.started_ms,
+        Phase::Queued | Phase::Starting => 0,
+    };
+    wire::Started { id: Some(id.wire()), started_ms }
+}

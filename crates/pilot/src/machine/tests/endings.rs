@@ -1,0 +1,168 @@
+//! The ways to an end, and how each is told.
+
+use super::*;
+use shipway_model::Lost;
+
+const LIMIT: u64 = 60_000;
+
+fn limited() -> wire::Template {
+    wire::Template { time_limit_ms: LIMIT, warn_signal: 10, ..template(1, 1) }
+}
+
+#[test]
+fn an_end_is_told_as_it_was() {
+    let over = OutOfMemory::OverLimit { limit: Bytes(10), used: Bytes(11) };
+    let both = |limit, used| Outcome::OutOfMemory { limit, used };
+    for (how, memory, expected) in [
+        (HowEnded::Exit(0), None, Outcome::Exit { code: 0 }),
+        (HowEnded::Exit(3), None, Outcome::Exit { code: 3 }),
+        (HowEnded::Signal(11), None, Outcome::Signal { signal: 11 }),
+        (HowEnded::Signal(9), Some(over), both(Some(Bytes(10)), Some(Bytes(11)))),
+        (HowEnded::Signal(9), Some(OutOfMemory::Kernel), both(None, None)),
+        (HowEnded::Exit(0), Some(OutOfMemory::Kernel), Outcome::Exit { code: 0 }),
+    ] {
+        let mut rig = Rig::up(None);
+        rig.run(template(1, 1), id(1, 0));
+        rig.now += 500;
+        rig.tell(Input::ProcessEnded { id: id(1, 0), how, out_of_memory: memory });
+        let report = rig.report();
+        assert_eq!(outcome(&report.ended[0]), (id(1, 0), expected));
+        let times = (report.ended[0].started_ms, report.ended[0].ended_ms, report.ended[0].ran_ms);
+        assert_eq!(times, (1_000, 1_500, 500));
+    }
+}
+
+#[test]
+fn the_time_limit_warns_then_kills() {
+    for (how, expected) in [
+        (HowEnded::Signal(9), Outcome::TimedOut { limit: Millis(LIMIT) }),
+        (HowEnded::Exit(1), Outcome::TimedOut { limit: Millis(LIMIT) }),
+        (HowEnded::Exit(0), Outcome::Exit { code: 0 }),
+    ] {
+        let mut rig = Rig::up(None);
+        rig.run(limited(), id(1, 0));
+        rig.cut();
+        assert_eq!(rig.machine.next_deadline(), Some(Millis(61_000)));
+        assert_eq!(rig.tick(60_999), []);
+        assert_eq!(rig.tick(61_000), [signal(id(1, 0), 10)]);
+        assert_eq!(rig.tick(61_000), [], "once");
+        assert_eq!(rig.machine.next_deadline(), Some(Millis(91_000)));
+        assert_eq!(rig.tick(91_000), [signal(id(1, 0), SIGKILL)]);
+        assert_eq!(rig.machine.next_deadline(), None);
+        rig.ended(id(1, 0), how);
+        let hello = rig.connect();
+        let Some(wire::held::Phase::Ended(ended)) = &hello.held[0].phase else { panic!() };
+        assert_eq!(outcome(ended).1, expected);
+    }
+}
+
+#[test]
+fn a_stop_asks_then_kills() {
+    for (how, expected) in [
+        (HowEnded::Signal(15), Outcome::Cancelled),
+        (HowEnded::Exit(143), Outcome::Cancelled),
+        (HowEnded::Exit(0), Outcome::Exit { code: 0 }),
+    ] {
+        let mut rig = Rig::up(None);
+        rig.run(template(1, 1), id(1, 0));
+        assert_eq!(rig.stop(&[id(1, 0), id(9, 9)]), [signal(id(1, 0), SIGTERM)]);
+        rig.now += 5_000;
+        assert_eq!(rig.stop(&[id(1, 0)]), [], "asking again changes nothing");
+        rig.cut();
+        assert_eq!(rig.tick(10_999), []);
+        assert_eq!(rig.tick(11_000), [signal(id(1, 0), SIGKILL)]);
+        rig.ended(id(1, 0), how);
+        rig.connect();
+        assert_eq!(rig.held(), []);
+        let mut rig = Rig::up(None);
+        rig.run(template(1, 1), id(1, 0));
+        rig.stop(&[id(1, 0)]);
+        rig.ended(id(1, 0), how);
+        assert_eq!(rig.outcomes(), [(id(1, 0), expected)]);
+    }
+}
+
+#[test]
+fn a_queued_task_is_stopped_without_ever_running() {
+    let mut rig = Rig::up(None);
+    rig.run(template(1, 4), id(1, 0));
+    assert_eq!(rig.assign(template(1, 4), &[id(1, 1)]), []);
+    assert_eq!(rig.stop(&[id(1, 1)]), []);
+    assert_eq!(rig.outcomes(), [(id(1, 1), Outcome::Cancelled)]);
+    assert_eq!(rig.ended(id(1, 0), HowEnded::Exit(0)), [], "nothing waits any more");
+}
+
+#[test]
+fn a_stop_that_comes_while_it_starts_is_not_forgotten() {
+    let mut rig = Rig::up(None);
+    assert_eq!(rig.assign(template(1, 1), &[id(1, 0)]).len(), 1);
+    assert_eq!(rig.stop(&[id(1, 0)]), [], "there is no process yet");
+    rig.now += 1;
+    assert_eq!(rig.tell(Input::ProcessStarted { id: id(1, 0) }), [signal(id(1, 0), SIGTERM)]);
+    assert_eq!(rig.tick(11_001).last(), Some(&signal(id(1, 0), SIGKILL)));
+}
+
+#[test]
+fn a_stop_during_the_grace_of_the_time_limit_does_not_prolong_it() {
+    let mut rig = Rig::up(None);
+    rig.run(wire::Template { grace_ms: 2_000, ..limited() }, id(1, 0));
+    let silent = [Output::Reconnect, signal(id(1, 0), 10)];
+    assert_eq!(rig.tick(61_000), silent, "no pong came meanwhile");
+    rig.connect();
+    assert_eq!(rig.stop(&[id(1, 0)]), [signal(id(1, 0), SIGTERM)]);
+    assert_eq!(rig.tick(63_000), [signal(id(1, 0), SIGKILL)]);
+    rig.ended(id(1, 0), HowEnded::Signal(9));
+    assert_eq!(rig.outcomes(), [(id(1, 0), Outcome::Cancelled)]);
+}
+
+#[test]
+fn an_end_survives_a_stop_that_crossed_it() {
+    let mut rig = Rig::up(None);
+    rig.run(template(1, 1), id(1, 0));
+    rig.ended(id(1, 0), HowEnded::Exit(0));
+    rig.report();
+    assert_eq!(rig.stop(&[id(1, 0)]), []);
+    rig.cut();
+    assert_eq!(rig.link_up().held.len(), 1, "the report may be lost: it is told again");
+}
+
+#[test]
+fn without_contact_a_leased_pilot_ends_everything_before_the_lease_does() {
+    let mut rig = Rig::up(Some(100_000));
+    rig.run(template(1, 3), id(1, 0));
+    assert_eq!(rig.assign(template(2, 1), &[id(2, 0)]).len(), 1, "starting");
+    assert_eq!(rig.assign(template(3, 2), &[id(3, 0)]), [], "queued");
+    rig.cut();
+    assert_eq!(rig.machine.next_deadline(), Some(Millis(91_000)));
+    assert_eq!(rig.tick(90_999), []);
+    assert_eq!(rig.tick(91_000), [signal(id(1, 0), SIGKILL)]);
+    assert_eq!(rig.machine.next_deadline(), None);
+    assert_eq!(rig.tell(Input::ProcessStarted { id: id(2, 0) }), [signal(id(2, 0), SIGKILL)]);
+    rig.ended(id(1, 0), HowEnded::Signal(9));
+    rig.ended(id(2, 0), HowEnded::Signal(9));
+    let lost = Outcome::Lost { why: Lost::LeaseRanOut };
+    for held in rig.connect().held {
+        let Some(wire::held::Phase::Ended(ended)) = held.phase else { panic!() };
+        assert_eq!(outcome(&ended).1, lost);
+    }
+}
+
+#[test]
+fn a_supervised_pilot_waits_for_ever() {
+    let mut rig = Rig::up(None);
+    rig.run(template(1, 1), id(1, 0));
+    rig.cut();
+    assert_eq!(rig.machine.next_deadline(), None);
+    assert_eq!(rig.tick(u64::MAX / 2), []);
+}
+
+#[test]
+fn only_an_answered_ping_prolongs_the_lease_from_when_it_was_sent() {
+    let mut rig = Rig::up(Some(100_000));
+    rig.run(template(1, 1), id(1, 0));
+    assert_eq!(rig.tick(6_000), [ping(1)]);
+    assert_eq!(rig.tick(11_000), [ping(2)]);
+    rig.say(to_pilot::Body::Pong(wire::Pong { number: 1 }));
+    rig.cut();
+    assert_eq!(rig.machine.next_deadline(), Some(Millis(96_000)));
+}

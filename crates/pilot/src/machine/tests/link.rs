@@ -1,0 +1,151 @@
+//! Connections: greetings, order, repeats, acknowledgements, heartbeats, the goodbye.
+
+use super::*;
+use crate::machine::inbox::MAX_AHEAD;
+
+#[test]
+fn the_hello_tells_who_speaks_and_everything_held() {
+    let mut rig = Rig::up(Some(60_000));
+    rig.run(template(1, 2), id(1, 0));
+    rig.assign(template(1, 2), &[id(1, 1), id(1, 2)]);
+    rig.ended(id(1, 0), HowEnded::Exit(0));
+    rig.cut();
+    let hello = rig.link_up();
+    assert_eq!((hello.pilot.as_str(), hello.session, hello.lease_ms), ("p1", 2, 60_000));
+    assert_eq!(hello.succeeds, ["p0"]);
+    let phases: Vec<_> = hello.held.into_iter().map(|held| held.phase.unwrap()).collect();
+    assert!(matches!(phases[0], wire::held::Phase::Ended(_)));
+    assert_eq!(phases[1..], [wire::held::Phase::Queued(true), wire::held::Phase::Queued(true)]);
+}
+
+#[test]
+fn messages_are_taken_in_order_and_once() {
+    let mut rig = Rig::up(None);
+    let third = assignment(template(1, 1), &[id(1, 1)]);
+    assert_eq!(rig.say_as(3, third.clone()), []);
+    assert_eq!(rig.say_as(3, third), [], "a repeat of one that waits");
+    let second = assignment(template(1, 1), &[id(1, 0)]);
+    assert_eq!(starts(&rig.say_as(2, second)), [id(1, 0), id(1, 1)]);
+    assert_eq!(rig.say_as(2, assignment(template(1, 1), &[id(1, 5)])), [], "a repeat");
+    assert_eq!(rig.say_as(0, assignment(template(1, 1), &[id(1, 6)])), [], "no number");
+}
+
+#[test]
+fn too_many_messages_ahead_of_a_lost_one_mean_a_new_connection() {
+    let mut rig = Rig::up(None);
+    for number in 0..MAX_AHEAD as u64 {
+        assert_eq!(rig.say_as(3 + number, to_pilot::Body::Ack(wire::Ack::default())), []);
+    }
+    let out = rig.say_as(5_000, to_pilot::Body::Ack(wire::Ack::default()));
+    assert_eq!(out, [Output::Reconnect]);
+    assert!(!rig.machine.is_welcome());
+}
+
+#[test]
+fn what_an_older_connection_said_is_not_heard() {
+    let mut rig = Rig::up(None);
+    rig.cut();
+    rig.connect();
+    let late = wire::ToPilot { number: 2, body: Some(assignment(template(1, 1), &[id(1, 0)])) };
+    assert_eq!(rig.tell(Input::Message { session: 1, message: late }), []);
+    assert_eq!(rig.tell(Input::LinkDown { session: 1 }), []);
+    assert!(rig.machine.is_welcome(), "the end of the old one is not the end of the new one");
+}
+
+#[test]
+fn an_end_is_held_until_its_report_is_acknowledged() {
+    let mut rig = Rig::up(None);
+    rig.run(template(1, 1), id(1, 0));
+    rig.run(template(1, 1), id(1, 1));
+    rig.ended(id(1, 0), HowEnded::Exit(0));
+    assert_eq!(rig.report().number, 3);
+    rig.ended(id(1, 1), HowEnded::Exit(0));
+    assert_eq!(rig.report().number, 4);
+    rig.ack(2);
+    assert_eq!(rig.held(), [id(1, 0), id(1, 1)]);
+    rig.ack(3);
+    assert_eq!(rig.held(), [id(1, 1)]);
+    rig.ack(4);
+    assert_eq!(rig.held(), []);
+    assert_eq!(rig.machine.flush(), []);
+}
+
+#[test]
+fn one_report_tells_all_that_happened_since_the_last() {
+    let mut rig = Rig::up(None);
+    rig.assign(template(1, 1), &[id(1, 0), id(1, 1)]);
+    rig.tell(Input::ProcessStarted { id: id(1, 0) });
+    rig.tell(Input::ProcessStarted { id: id(1, 1) });
+    rig.ended(id(1, 0), HowEnded::Exit(2));
+    let report = rig.report();
+    assert_eq!((report.number, report.started.len(), report.ended.len()), (1, 2, 1));
+}
+
+#[test]
+fn an_acknowledgement_of_an_older_connection_releases_nothing() {
+    let mut rig = Rig::up(None);
+    rig.run(template(1, 1), id(1, 0));
+    rig.ended(id(1, 0), HowEnded::Exit(0));
+    rig.report();
+    rig.cut();
+    let hello = rig.link_up();
+    assert_eq!(hello.held.len(), 1);
+    rig.ack(9);
+    assert_eq!(rig.held(), [id(1, 0)]);
+    rig.say(to_pilot::Body::Welcome(wire::Welcome::default()));
+    assert_eq!(rig.held(), [], "the welcome says that the hello is on disk");
+}
+
+#[test]
+fn what_ends_between_hello_and_welcome_is_reported_after_it() {
+    let mut rig = Rig::up(None);
+    rig.run(template(1, 1), id(1, 0));
+    rig.cut();
+    rig.link_up();
+    rig.ended(id(1, 0), HowEnded::Exit(0));
+    assert_eq!(rig.machine.flush(), [], "not before the welcome");
+    rig.say(to_pilot::Body::Welcome(wire::Welcome::default()));
+    assert_eq!(rig.held(), [id(1, 0)], "the hello told of it as running");
+    assert_eq!(rig.outcomes(), [(id(1, 0), Outcome::Exit { code: 0 })]);
+}
+
+#[test]
+fn a_connection_without_answers_is_given_up() {
+    let mut rig = Rig::up(None);
+    assert_eq!(rig.machine.next_deadline(), Some(Millis(6_000)));
+    assert_eq!(rig.tick(6_000), [ping(1)]);
+    assert_eq!(rig.say(to_pilot::Body::Pong(wire::Pong { number: 1 })), []);
+    assert_eq!(rig.tick(11_000), [ping(2)]);
+    assert_eq!(rig.tick(16_000), [ping(3)]);
+    assert_eq!(rig.tick(21_000), [Output::Reconnect]);
+    assert_eq!(rig.tick(30_000), [], "until the next one opens");
+    rig.link_up();
+    assert_eq!(rig.machine.next_deadline(), Some(Millis(45_000)));
+    assert_eq!(rig.tick(45_000), [Output::Reconnect], "no welcome");
+}
+
+#[test]
+fn requests_for_logs_are_passed_on() {
+    let mut rig = Rig::up(None);
+    let request = wire::LogRequest { id: 7, ..wire::LogRequest::default() };
+    assert_eq!(rig.say(to_pilot::Body::Log(request)), [Output::ReadLog(request)]);
+    let close = to_pilot::Body::LogClose(wire::LogClose { id: 7 });
+    assert_eq!(rig.say(close), [Output::CloseLog { id: 7 }]);
+}
+
+#[test]
+fn a_draining_pilot_finishes_what_runs_and_says_goodbye() {
+    let mut rig = Rig::up(None);
+    rig.run(template(1, 4), id(1, 0));
+    rig.assign(template(1, 4), &[id(1, 1)]);
+    assert_eq!(rig.tell(Input::Drain), []);
+    assert_eq!(rig.assign(template(2, 1), &[id(2, 0)]), [], "nothing new is taken");
+    assert_eq!(rig.held(), [id(1, 0)], "what was never started is let go");
+    assert_eq!(rig.ended(id(1, 0), HowEnded::Exit(0)), []);
+    rig.report();
+    assert_eq!(rig.machine.flush(), [], "not before the end is acknowledged");
+    rig.ack(2);
+    let goodbye = wire::ToServer { body: Some(to_server::Body::Goodbye(wire::Goodbye {})) };
+    assert_eq!(rig.machine.flush(), [Output::Send(goodbye), Output::Finished]);
+    assert_eq!(rig.machine.flush(), [], "once");
+}

@@ -1,0 +1,106 @@
+//! Which tasks start, when, and in which order.
+
+use super::*;
+use crate::machine::assign::{LOOK_AHEAD, MAX_OVERTAKEN};
+
+#[test]
+fn tasks_start_in_order_as_far_as_there_is_room() {
+    let mut rig = Rig::up(None);
+    let ids: Vec<_> = (0..4).map(|index| id(1, index)).collect();
+    assert_eq!(starts(&rig.assign(template(1, 2), &ids)), ids[..2]);
+    for id in &ids[..2] {
+        rig.tell(Input::ProcessStarted { id: *id });
+    }
+    assert_eq!(starts(&rig.ended(ids[0], HowEnded::Exit(0))), [ids[2]]);
+    assert_eq!(starts(&rig.ended(ids[1], HowEnded::Exit(0))), [ids[3]]);
+}
+
+#[test]
+fn a_start_carries_what_the_process_needs() {
+    let mut rig = Rig::up(None);
+    let wanted = wire::Task {
+        devices: vec!["gpu-1".into()],
+        fields: [("seed".to_string(), "7".to_string())].into(),
+        ..task(id(1, 0))
+    };
+    let assign = wire::Assign { templates: vec![template(1, 1)], tasks: vec![wanted] };
+    let out = rig.say(to_pilot::Body::Assign(assign));
+    let [Output::Start(start)] = out.as_slice() else { panic!("{out:?}") };
+    assert_eq!((start.template.job, start.devices.as_slice()), (1, &["gpu-1".to_string()][..]));
+    assert_eq!(start.fields["seed"], "7");
+}
+
+#[test]
+fn what_is_held_is_not_taken_again() {
+    let mut rig = Rig::up(None);
+    rig.run(template(1, 1), id(1, 0));
+    assert_eq!(rig.assign(template(1, 1), &[id(1, 0)]), [], "running");
+    rig.ended(id(1, 0), HowEnded::Exit(0));
+    assert_eq!(rig.assign(template(1, 1), &[id(1, 0)]), [], "ended, not acknowledged");
+    let again = AttemptKey { attempt: Attempt(2), ..id(1, 0) };
+    assert_eq!(starts(&rig.assign(template(1, 1), &[again])), [again], "another attempt");
+}
+
+#[test]
+fn a_task_that_fits_passes_one_that_does_not_but_not_for_ever() {
+    let mut rig = Rig::up(None);
+    rig.run(template(1, 1), id(1, 0));
+    assert_eq!(rig.assign(template(2, 4), &[id(2, 0)]), []);
+    let mut running = Vec::new();
+    for index in 0..u64::from(MAX_OVERTAKEN) {
+        let small = id(3, index);
+        assert_eq!(starts(&rig.assign(template(3, 1), &[small])), [small]);
+        rig.tell(Input::ProcessStarted { id: small });
+        rig.ended(small, HowEnded::Exit(0));
+        running.push(small);
+    }
+    assert_eq!(rig.assign(template(3, 1), &[id(3, 1_000)]), [], "now everybody waits");
+    assert_eq!(starts(&rig.ended(id(1, 0), HowEnded::Exit(0))), [id(2, 0)]);
+}
+
+#[test]
+fn the_search_behind_a_large_task_is_bounded() {
+    let mut rig = Rig::up(None);
+    rig.run(template(1, 1), id(1, 0));
+    let large: Vec<_> = (0..LOOK_AHEAD as u64).map(|index| id(2, index)).collect();
+    assert_eq!(rig.assign(template(2, 4), &large), []);
+    assert_eq!(rig.assign(template(3, 1), &[id(3, 0)]), []);
+}
+
+#[test]
+fn a_task_too_large_for_the_node_ends_at_once_and_says_why() {
+    let mut rig = Rig::up(None);
+    assert_eq!(rig.assign(template(1, 5), &[id(1, 0)]), []);
+    let message = "it needs more than this node has".to_string();
+    assert_eq!(rig.outcomes(), [(id(1, 0), Outcome::NotStarted { message })]);
+}
+
+#[test]
+fn named_things_are_counted_too() {
+    let mut rig = Rig::up(None);
+    let wants = wire::Template { named: [("licence".to_string(), 1)].into(), ..template(1, 1) };
+    assert_eq!(rig.assign(wants, &[id(1, 0)]), []);
+    assert!(matches!(rig.outcomes()[0].1, Outcome::NotStarted { .. }));
+}
+
+#[test]
+fn a_task_without_a_template_is_asked_for_again() {
+    let mut rig = Rig::up(None);
+    rig.run(template(1, 1), id(1, 0));
+    let bare = wire::Assign { templates: Vec::new(), tasks: vec![task(id(1, 1))] };
+    assert_eq!(rig.say(to_pilot::Body::Assign(bare)), [Output::Reconnect]);
+    let held: Vec<_> = rig.link_up().held.iter().map(|h| h.id.unwrap().index).collect();
+    assert_eq!(held, [0], "it is missing, so the server will send it again");
+}
+
+#[test]
+fn a_program_that_cannot_start_ends_and_frees_its_room() {
+    let mut rig = Rig::up(None);
+    assert_eq!(rig.assign(template(1, 4), &[id(1, 0), id(1, 1)]).len(), 1);
+    let message = "no such file".to_string();
+    let out = rig.tell(Input::ProcessNotStarted { id: id(1, 0), message: message.clone() });
+    assert_eq!(starts(&out), [id(1, 1)]);
+    let report = rig.report();
+    assert_eq!(report.ended[0].started_ms, 0, "it never started");
+    assert_eq!(outcome(&report.ended[0]).1, Outcome::NotStarted { message });
+}

@@ -1,0 +1,103 @@
+//! How much memory tasks use, read from `/proc`, and how often the kernel ran out of it.
+//!
+//! For nodes where no cgroup can be had: whoever enforces a limit with this polls, and says so.
+//! It reads; it kills nobody.
+
+use crate::procfs::{self, Stat};
+use rustix::process::Pid;
+use std::collections::HashMap;
+use std::io;
+
+/// All processes at about one instant. One pass serves every task of a node.
+#[derive(Debug)]
+pub struct Snapshot {
+    processes: HashMap<i32, Stat>,
+    page_size: u64,
+}
+
+impl Snapshot {
+    pub fn take() -> io::Result<Self> {
+        let raw = |pid: Pid| pid.as_raw_nonzero().get();
+        let processes = procfs::all_pids()?
+            .into_iter()
+            .filter_map(|pid| Some((raw(pid), procfs::stat(pid)?)))
+            .collect();
+        Ok(Self { processes, page_size: rustix::param::page_size() as u64 })
+    }
+
+    /// Resident bytes of the task whose leader is `leader`: its process group, its session, and
+    /// everything below it. Pages shared by several of its processes count for each.
+    pub fn resident_bytes(&self, leader: u32) -> u64 {
+        let Ok(leader) = i32::try_from(leader) else { return 0 };
+        let pages: u64 = self
+            .processes
+            .iter()
+            .filter(|(pid, stat)| {
+                stat.group == leader || stat.session == leader || self.is_below(**pid, leader)
+            })
+            .map(|(_, stat)| stat.resident_pages)
+            .sum();
+        pages.saturating_mul(self.page_size)
+    }
+
+    fn is_below(&self, mut pid: i32, ancestor: i32) -> bool {
+        // The parents of a snapshot taken while processes come and go could form a ring.
+        for _ in 0..self.processes.len() {
+            if pid == ancestor {
+                return true;
+            }
+            match self.processes.get(&pid) {
+                Some(stat) => pid = stat.parent,
+                None => return false,
+            }
+        }
+        false
+    }
+}
+
+/// How many processes the kernel has killed for want of memory since it started. A task that died
+/// of SIGKILL while this rose may have been one of them.
+pub fn kernel_oom_kills() -> io::Result<u64> {
+    Ok(parse_oom_kills(&std::fs::read_to_string("/proc/vmstat")?).unwrap_or(0))
+}
+
+fn parse_oom_kills(vmstat: &str) -> Option<u64> {
+    vmstat.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn the_counter_is_found_among_its_neighbours() {
+        assert_eq!(parse_oom_kills("pgfault 3\noom_kill 7\noom_killer 9\n"), Some(7));
+        assert_eq!(parse_oom_kills("pgfault 3\n"), None);
+        kernel_oom_kills().unwrap();
+    }
+
+    #[test]
+    fn a_group_counts_its_children_too() {
+        // The leader's child holds about 8 MB in a shell variable and says so.
+        let script =
+            "(x=$(head -c 8000000 /dev/zero | tr '\\0' a); echo ready; sleep 1000; :) & wait";
+        let mut child = Command::new("sh")
+            .args(["-c", script])
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let used = Snapshot::take().unwrap().resident_bytes(child.id());
+        rustix::process::kill_process_group(Pid::from_child(&child), rustix::process::Signal::KILL)
+            .unwrap();
+        child.wait().unwrap();
+        assert_eq!(line, "ready\n");
+        assert!((8_000_000..1_000_000_000).contains(&used), "{used}");
+        assert_eq!(Snapshot::take().unwrap().resident_bytes(child.id()), 0);
+    }
+}

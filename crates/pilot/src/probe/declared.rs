@@ -1,0 +1,84 @@
+//! What a site's file declares about a node: devices for tests and dry planning, amounts that the
+//! probe cannot know (licences) or should not believe.
+//!
+//! Declared devices say so wherever they are shown.
+
+use super::Probe;
+use serde::Deserialize;
+use shipway_model::gpu::{GpuDevice, GpuSource, GpuVendor, Version};
+use shipway_model::ids::DeviceId;
+use shipway_model::units::{Bytes, Cores};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+pub enum DeclaredError {
+    #[error("cannot read the declared resources in {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("cannot understand the declared resources in {}", path.display())]
+    Parse { path: PathBuf, source: serde_json::Error },
+}
+
+/// The file: `{"gpus": […], "cpus_milli": 4000, "memory": "64GB", "named": {"licences": 3}}`,
+/// every part optional.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Declared {
+    pub gpus: Vec<DeclaredGpu>,
+    pub cpus_milli: Option<u64>,
+    pub memory: Option<Bytes>,
+    pub disk: Option<Bytes>,
+    pub named: BTreeMap<String, u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeclaredGpu {
+    pub uuid: DeviceId,
+    pub model: String,
+    pub memory: Bytes,
+    pub vendor: GpuVendor,
+    #[serde(default)]
+    pub capability: Option<Version>,
+    #[serde(default)]
+    pub driver: Option<Version>,
+    #[serde(default)]
+    pub slice: Option<String>,
+}
+
+impl Declared {
+    pub fn read(path: &Path) -> Result<Self, DeclaredError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| DeclaredError::Read { path: path.to_owned(), source })?;
+        serde_json::from_str(&text)
+            .map_err(|source| DeclaredError::Parse { path: path.to_owned(), source })
+    }
+
+    /// Amounts replace what was found, named ones and devices are added. A device that was really
+    /// found is never hidden by a declared one of the same name.
+    pub(super) fn apply(self, probe: &mut Probe) {
+        let capacity = &mut probe.capacity;
+        capacity.cpus = self.cpus_milli.map_or(capacity.cpus, |milli| Cores { milli });
+        capacity.memory = self.memory.unwrap_or(capacity.memory);
+        capacity.disk = self.disk.unwrap_or(capacity.disk);
+        capacity.named.extend(self.named);
+        for gpu in self.gpus {
+            if probe.gpus.iter().any(|found| found.id == gpu.uuid) {
+                probe
+                    .notes
+                    .push(format!("GPU {} is declared more than once or really there", gpu.uuid));
+            } else {
+                probe.gpus.push(gpu.into());
+            }
+        }
+    }
+}
+
+impl From<DeclaredGpu> for GpuDevice {
+    fn from(gpu: DeclaredGpu) -> Self {
+        let DeclaredGpu { uuid, model, memory, vendor, capability, driver, slice } = gpu;
+        let source = GpuSource::Declared;
+        Self { id: uuid, model, memory, vendor, source, capability, driver, slice }
+    }
+}

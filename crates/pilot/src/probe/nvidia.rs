@@ -1,0 +1,108 @@
+//! NVIDIA GPUs, asked through NVML, the driver's own library.
+//!
+//! It is loaded when the probe runs: a node without it has no NVIDIA driver, which is nothing to
+//! speak of. A device that does not answer is left out, with a note.
+
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml, cuda_driver_version_major, cuda_driver_version_minor};
+use shipway_model::gpu::{GpuDevice, GpuSource, GpuVendor, Version};
+use shipway_model::ids::DeviceId;
+use shipway_model::units::Bytes;
+
+/// What NVML calls an enabled MIG mode.
+const MIG_ENABLED: u32 = 1;
+
+const BYTES_IN_MIB: u64 = 1024 * 1024;
+
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) gpus: Vec<GpuDevice>,
+    pub(super) cuda: Option<Version>,
+}
+
+pub(super) fn probe(notes: &mut Vec<String>) -> Found {
+    match Nvml::init() {
+        Ok(nvml) => ask(&nvml, notes),
+        Err(NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound) => Found::default(),
+        Err(error) => {
+            notes.push(format!("NVML is installed and does not start: {error}"));
+            Found::default()
+        }
+    }
+}
+
+fn ask(nvml: &Nvml, notes: &mut Vec<String>) -> Found {
+    let driver = nvml.sys_driver_version().ok().and_then(|text| text.parse().ok());
+    let cuda = nvml.sys_cuda_driver_version().ok().and_then(cuda_version);
+    let mut gpus = Vec::new();
+    let count = nvml.device_count().unwrap_or_else(|error| {
+        notes.push(format!("NVML does not say how many GPUs there are: {error}"));
+        0
+    });
+    for index in 0..count {
+        match nvml.device_by_index(index).and_then(|device| devices(&device, driver.as_ref())) {
+            Ok(found) => gpus.extend(found),
+            Err(error) => notes.push(format!("GPU {index} does not answer: {error}")),
+        }
+    }
+    Found { gpus, cuda }
+}
+
+fn cuda_version(version: i32) -> Option<Version> {
+    let part = |number: i32| u32::try_from(number).ok();
+    let major = part(cuda_driver_version_major(version))?;
+    Some(Version::new(&[major, part(cuda_driver_version_minor(version))?]))
+}
+
+/// The device itself, or its slices when it is cut into some: then it cannot be used whole.
+fn devices(device: &Device<'_>, driver: Option<&Version>) -> Result<Vec<GpuDevice>, NvmlError> {
+    let capability = device.cuda_compute_capability()?;
+    let part = |number: i32| u32::try_from(number).unwrap_or(0);
+    let whole = GpuDevice {
+        id: device_id(device)?,
+        model: device.name()?,
+        memory: Bytes(device.memory_info()?.total),
+        vendor: GpuVendor::Nvidia,
+        source: GpuSource::Nvml,
+        capability: Some(Version::new(&[part(capability.major), part(capability.minor)])),
+        driver: driver.cloned(),
+        slice: None,
+    };
+    // Devices without MIG answer with an error, which says the same as "disabled".
+    if !device.mig_mode().is_ok_and(|mode| mode.current == MIG_ENABLED) {
+        return Ok(vec![whole]);
+    }
+    let mut slices = Vec::new();
+    for index in 0..device.mig_device_count()? {
+        // The count is a maximum; the places between may be empty.
+        let Ok(slice) = device.mig_device_by_index(index) else { continue };
+        slices.push(GpuDevice {
+            id: device_id(&slice)?,
+            memory: Bytes(slice.attributes()?.memory_size_mb.saturating_mul(BYTES_IN_MIB)),
+            slice: slice_profile(&slice.name()?),
+            ..whole.clone()
+        });
+    }
+    Ok(slices)
+}
+
+fn device_id(device: &Device<'_>) -> Result<DeviceId, NvmlError> {
+    DeviceId::new(&device.uuid()?).map_err(|_| NvmlError::Unknown)
+}
+
+/// NVML names a slice `NVIDIA A100-SXM4-40GB MIG 1g.5gb`.
+fn slice_profile(name: &str) -> Option<String> {
+    name.rsplit_once("MIG ").map(|(_, profile)| profile.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_versions_are_taken_apart() {
+        assert_eq!(slice_profile("NVIDIA A100-SXM4-40GB MIG 1g.5gb").as_deref(), Some("1g.5gb"));
+        assert_eq!(slice_profile("NVIDIA A100-SXM4-40GB"), None);
+        assert_eq!(cuda_version(12_080), Some(Version::new(&[12, 8])));
+    }
+}

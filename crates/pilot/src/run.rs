@@ -1,0 +1,248 @@
+//! The pilot at work: the loop around the pure machine.
+//!
+//! Waits for what happens (processes, messages, signals, time), tells the machine, and does what
+//! it answers. It makes no choices of its own.
+//!
+//! - `start.rs`  everything before the first connection
+//! - `link.rs`   the connection to the server, again and again
+//! - `task.rs`   from an assignment to a process
+//! - `serve_logs.rs` pieces of output for whoever asks
+//! - `limits.rs` memory, by looking now and then
+
+mod limits;
+mod link;
+mod serve_logs;
+mod start;
+mod task;
+
+use crate::logs::Logs;
+use crate::machine::{AttemptKey, HowEnded, Input, Machine, Now, Output};
+use crate::spawn::{self, Pool, ProcessEvent, Ticket};
+use limits::Limits;
+use link::{FromLink, ToLink};
+use serve_logs::ServeLogs;
+use shipway_api::wire;
+use shipway_model::{Millis, Timestamp};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use task::Tasks;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+pub use link::Server;
+pub use start::{Settings, StartError};
+
+/// Runs the pilot until it is told to end. Its guard ends whatever still runs then.
+pub async fn pilot(settings: Settings) -> Result<(), StartError> {
+    let started = start::start(&settings)?;
+    // Processes that are left to us are children of the main thread, which is why no other
+    // thread of this runtime may be it.
+    let (processes, from_processes) = mpsc::unbounded_channel();
+    let sink: spawn::EventSink = Arc::new(move |event| {
+        // After the loop has ended nobody needs to know.
+        let _ = processes.send(event);
+    });
+    let logs = Logs::new(settings.dir.join("logs"));
+    let spawners = spawn::default_spawners();
+    let pool = Pool::new(spawners, &started.node_key, Arc::clone(&logs), sink);
+    let pool = pool.map_err(StartError::Threads)?;
+    let (to_link, from_link) = link::run(settings.server.clone(), started.token.clone());
+    let work = Work {
+        machine: Machine::new(started.identity),
+        tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd),
+        pool,
+        logs: ServeLogs::new(logs, to_link.clone()),
+        limits: Limits::new(),
+        to_link,
+        tickets: HashMap::new(),
+        running: HashMap::new(),
+        next_ticket: 0,
+        steady: Instant::now(),
+        finished: false,
+    };
+    work.run(from_processes, from_link).await;
+    drop(started.lock);
+    Ok(())
+}
+
+struct Work {
+    machine: Machine,
+    tasks: Tasks,
+    pool: Pool,
+    logs: ServeLogs,
+    limits: Limits,
+    to_link: mpsc::UnboundedSender<ToLink>,
+    tickets: HashMap<Ticket, AttemptKey>,
+    running: HashMap<AttemptKey, Ticket>,
+    next_ticket: u64,
+    steady: Instant,
+    finished: bool,
+}
+
+impl Work {
+    async fn run(
+        mut self,
+        mut processes: mpsc::UnboundedReceiver<ProcessEvent>,
+        mut link: mpsc::Receiver<FromLink>,
+    ) {
+        let mut end = signal(SignalKind::terminate()).expect("signals can be listened to");
+        let mut interrupt = signal(SignalKind::interrupt()).expect("signals can be listened to");
+        while !self.finished {
+            let until = self.wait_until();
+            tokio::select! {
+                Some(event) = processes.recv() => {
+                    self.process(event);
+                    while let Ok(event) = processes.try_recv() {
+                        self.process(event);
+                    }
+                }
+                Some(event) = link.recv() => {
+                    self.link(event);
+                    while let Ok(event) = link.try_recv() {
+                        self.link(event);
+                    }
+                }
+                () = tokio::time::sleep_until(until.into()) => self.tick(),
+                _ = end.recv() => return,
+                _ = interrupt.recv() => return,
+            }
+            let outputs = self.machine.flush();
+            self.act(outputs);
+        }
+    }
+
+    fn now(&self) -> Now {
+        Now {
+            steady: millis(self.steady.elapsed()),
+            wall: Timestamp(wall_millis(SystemTime::now())),
+        }
+    }
+
+    fn wait_until(&self) -> Instant {
+        /// Nothing is due: any long time will do.
+        const LONG: Duration = Duration::from_hours(1);
+        let due = self.machine.next_deadline().map(|at| self.steady + Duration::from_millis(at.0));
+        let looked = self.limits.next_look();
+        [due, looked].into_iter().flatten().min().unwrap_or_else(|| Instant::now() + LONG)
+    }
+
+    fn tick(&mut self) {
+        for (ticket, signal) in self.limits.look(Instant::now()) {
+            self.pool.signal(ticket, signal);
+        }
+        self.tell(Input::Tick);
+    }
+
+    fn tell(&mut self, input: Input) {
+        let outputs = self.machine.handle(self.now(), input);
+        self.act(outputs);
+    }
+
+    fn process(&mut self, event: ProcessEvent) {
+        let input = match event {
+            ProcessEvent::Started { ticket, pid, .. } => {
+                let Some(id) = self.tickets.get(&ticket).copied() else { return };
+                self.limits.started(ticket, pid);
+                Input::ProcessStarted { id }
+            }
+            ProcessEvent::NotStarted { ticket, error } => {
+                let Some(id) = self.forget(ticket) else { return };
+                Input::ProcessNotStarted { id, message: error.to_string() }
+            }
+            ProcessEvent::Ended(ended) => {
+                let out_of_memory = self.limits.ended(&ended);
+                let Some(id) = self.forget(ended.ticket) else { return };
+                let how = match ended.how {
+                    spawn::HowEnded::Exit(code) => HowEnded::Exit(code),
+                    spawn::HowEnded::Signal(signal) => HowEnded::Signal(signal),
+                    // Somebody else reaped it: it is dead, and not in a way we can call success.
+                    spawn::HowEnded::Unknown => HowEnded::Signal(crate::machine::SIGKILL),
+                };
+                Input::ProcessEnded { id, how, out_of_memory }
+            }
+        };
+        self.tell(input);
+    }
+
+    fn forget(&mut self, ticket: Ticket) -> Option<AttemptKey> {
+        let id = self.tickets.remove(&ticket)?;
+        self.running.remove(&id);
+        self.tasks.clean(id);
+        Some(id)
+    }
+
+    fn link(&mut self, event: FromLink) {
+        match event {
+            FromLink::Up { session } => {
+                self.tell(Input::LinkUp);
+                let _ = session.send(self.machine.session());
+            }
+            FromLink::Message { session, message } => {
+                self.tell(Input::Message { session, message });
+            }
+            FromLink::Down { session } => self.tell(Input::LinkDown { session }),
+        }
+    }
+
+    fn act(&mut self, outputs: Vec<Output>) {
+        for output in outputs {
+            match output {
+                Output::Send(message) => self.send(message),
+                Output::Start(start) => self.start(&start),
+                Output::Signal { id, signal } => self.signal(id, signal),
+                Output::ReadLog(request) => self.logs.read(&request),
+                Output::CloseLog { id } => self.logs.close(id),
+                Output::Reconnect => {
+                    let _ = self.to_link.send(ToLink::Reconnect);
+                }
+                Output::Finished => self.finished = true,
+            }
+        }
+    }
+
+    fn send(&self, message: wire::ToServer) {
+        // Without a connection there is nobody to hear it; the next greeting says it all again.
+        let _ = self.to_link.send(ToLink::Say(message));
+    }
+
+    fn start(&mut self, start: &crate::machine::Start) {
+        self.next_ticket += 1;
+        let ticket = Ticket(self.next_ticket);
+        let request = self.tasks.prepare(ticket, start);
+        let refused = match request {
+            Ok(request) => {
+                self.tickets.insert(ticket, start.id);
+                self.running.insert(start.id, ticket);
+                self.limits.expect(ticket, start.template.memory);
+                self.pool.start(request).err().map(|error| error.to_string())
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(message) = refused {
+            self.forget(ticket);
+            self.tell(Input::ProcessNotStarted { id: start.id, message });
+        }
+    }
+
+    fn signal(&mut self, id: AttemptKey, number: i32) {
+        let Some(ticket) = self.running.get(&id).copied() else { return };
+        let Some(signal) = rustix::process::Signal::from_named_raw(number) else { return };
+        self.limits.signalled(ticket);
+        let sent = self.pool.signal(ticket, signal);
+        // Not picked up by a spawner yet: then it need not start at all.
+        if sent == spawn::Signalled::NotRunning && self.pool.withdraw(ticket) {
+            self.forget(ticket);
+            let how = HowEnded::Signal(number);
+            self.tell(Input::ProcessEnded { id, how, out_of_memory: None });
+        }
+    }
+}
+
+fn millis(span: Duration) -> Millis {
+    Millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn wall_millis(at: SystemTime) -> u64 {
+    millis(at.duration_since(UNIX_EPOCH).unwrap_or_default()).0
+}

@@ -1,0 +1,187 @@
+//! The connection to the server: opened, used, lost, opened again, for as long as the pilot lives.
+//!
+//! Says nothing of its own accord; what goes over it is the machine's business.
+
+use futures_util::Stream;
+use hyper_util::rt::TokioIo;
+use shipway_api::client::tls_config;
+use shipway_api::link::MAX_MESSAGE_BYTES;
+use shipway_api::local;
+use shipway_api::wire::{ToPilot, ToServer, link_client::LinkClient};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tonic::transport::{Channel, Endpoint, Uri};
+use tonic::{Request, Streaming};
+
+/// Waits between tries: short at first, for a server that is just restarting.
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(5);
+const KEEP_ALIVE_ANSWER: Duration = Duration::from_secs(10);
+/// Messages from the server on their way to the machine.
+const INBOX: usize = 64;
+
+/// Where the server is.
+#[derive(Debug, Clone)]
+pub enum Server {
+    /// As the home of a local server says, read anew before each try: the port may change.
+    Home(PathBuf),
+    Url {
+        url: String,
+        certificate: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug)]
+pub(super) enum ToLink {
+    Say(ToServer),
+    Reconnect,
+}
+
+#[derive(Debug)]
+pub(super) enum FromLink {
+    /// A connection is open; the number of the session is wanted for what comes over it.
+    Up {
+        session: oneshot::Sender<u64>,
+    },
+    Message {
+        session: u64,
+        message: ToPilot,
+    },
+    Down {
+        session: u64,
+    },
+}
+
+pub(super) fn run(
+    server: Server,
+    token: String,
+) -> (mpsc::UnboundedSender<ToLink>, mpsc::Receiver<FromLink>) {
+    let (to_link, orders) = mpsc::unbounded_channel();
+    let (send, from_link) = mpsc::channel(INBOX);
+    tokio::spawn(async move {
+        let mut link = Link { server, token, orders, send };
+        let mut wait = FIRST_WAIT;
+        loop {
+            match link.once().await {
+                Ok(Ended::Stopped) => return,
+                Ok(Ended::WasUp) => wait = FIRST_WAIT,
+                Err(error) => tracing::debug!(?error, "no connection to the server"),
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+    });
+    (to_link, from_link)
+}
+
+struct Link {
+    server: Server,
+    token: String,
+    orders: mpsc::UnboundedReceiver<ToLink>,
+    send: mpsc::Sender<FromLink>,
+}
+
+enum Ended {
+    WasUp,
+    /// The pilot itself has ended.
+    Stopped,
+}
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+impl Link {
+    /// One connection, from its opening to its end.
+    async fn once(&mut self) -> Result<Ended, Failure> {
+        let channel = self.connect().await?;
+        // What was said to a connection that is gone is not for this one.
+        while self.orders.try_recv().is_ok() {}
+        let (session, named) = oneshot::channel();
+        if self.send.send(FromLink::Up { session }).await.is_err() {
+            return Ok(Ended::Stopped);
+        }
+        let session = named.await?;
+        let ended = self.talk(channel, session).await;
+        if self.send.send(FromLink::Down { session }).await.is_err() {
+            return Ok(Ended::Stopped);
+        }
+        ended
+    }
+
+    async fn connect(&self) -> Result<Channel, Failure> {
+        let (url, certificate) = match &self.server {
+            Server::Home(home) => {
+                let server = local::read(home)?;
+                (server.url, server.certificate)
+            }
+            Server::Url { url, certificate } => (url.clone(), certificate.clone()),
+        };
+        let uri: Uri = url.parse()?;
+        let secure = uri.scheme_str() == Some("https");
+        // TLS is ours, below; for the library the connection is a plain one.
+        let plain = Uri::builder().scheme("http").path_and_query("/");
+        let plain = plain.authority(uri.authority().ok_or("no address")?.as_str()).build()?;
+        let endpoint = Endpoint::from(plain)
+            .connect_timeout(CONNECT_WITHIN)
+            .http2_keep_alive_interval(KEEP_ALIVE_EVERY)
+            .keep_alive_timeout(KEEP_ALIVE_ANSWER)
+            .tcp_nodelay(true);
+        if !secure {
+            return Ok(endpoint.connect().await?);
+        }
+        let mut config = tls_config(certificate.as_deref())?;
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+        let connect = tower::service_fn(move |uri: Uri| encrypted(uri, connector.clone()));
+        Ok(endpoint.connect_with_connector(connect).await?)
+    }
+
+    async fn talk(&mut self, channel: Channel, session: u64) -> Result<Ended, Failure> {
+        let (say, said) = mpsc::unbounded_channel();
+        // The greeting stands first in line: the server answers nothing before it.
+        let Some(ToLink::Say(hello)) = self.orders.recv().await else { return Ok(Ended::Stopped) };
+        say.send(hello)?;
+        let mut request = Request::new(as_stream(said));
+        request.metadata_mut().insert("authorization", format!("Bearer {}", self.token).parse()?);
+        let mut client = LinkClient::new(channel)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        let mut heard = client.attach(request).await?.into_inner();
+        loop {
+            tokio::select! {
+                order = self.orders.recv() => match order {
+                    Some(ToLink::Say(message)) => say.send(message)?,
+                    Some(ToLink::Reconnect) => return Ok(Ended::WasUp),
+                    None => return Ok(Ended::Stopped),
+                },
+                message = next(&mut heard) => match message {
+                    Some(message) => self.send.send(FromLink::Message { session, message }).await?,
+                    None => return Ok(Ended::WasUp),
+                },
+            }
+        }
+    }
+}
+
+async fn next(heard: &mut Streaming<ToPilot>) -> Option<ToPilot> {
+    heard.message().await.ok().flatten()
+}
+
+fn as_stream(said: mpsc::UnboundedReceiver<ToServer>) -> impl Stream<Item = ToServer> {
+    tokio_stream::wrappers::UnboundedReceiverStream::new(said)
+}
+
+async fn encrypted(
+    uri: Uri,
+    connector: tokio_rustls::TlsConnector,
+) -> std::io::Result<TokioIo<tokio_rustls::client::TlsStream<TcpStream>>> {
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_string();
+    let stream = TcpStream::connect((host.as_str(), uri.port_u16().unwrap_or(443))).await?;
+    stream.set_nodelay(true)?;
+    let name = rustls::pki_types::ServerName::try_from(host).map_err(std::io::Error::other)?;
+    connector.connect(name, stream).await.map(TokioIo::new)
+}

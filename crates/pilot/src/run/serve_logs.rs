@@ -1,0 +1,97 @@
+//! Pieces of output for whoever asks: one answer for each request, when there is something to say.
+
+use super::link::ToLink;
+use crate::logs::{Chunk, LogName, LogReader, Logs, Stream};
+use shipway_api::link::MAX_LOG_CHUNK;
+use shipway_api::wire::{LogChunk, LogRequest, ToServer, to_server};
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+#[derive(Debug)]
+pub(super) struct ServeLogs {
+    logs: Arc<Logs>,
+    to_link: mpsc::UnboundedSender<ToLink>,
+    /// Requests that wait for output; each ends by itself with its answer.
+    waiting: Arc<Mutex<HashMap<u64, AbortHandle>>>,
+}
+
+impl ServeLogs {
+    pub(super) fn new(logs: Arc<Logs>, to_link: mpsc::UnboundedSender<ToLink>) -> Self {
+        ServeLogs { logs, to_link, waiting: Arc::default() }
+    }
+
+    pub(super) fn read(&self, request: &LogRequest) {
+        let Some(id) = request.attempt else { return };
+        let name = LogName { task: id.task(), attempt: id.number() };
+        let stream = if request.stderr { Stream::Err } else { Stream::Out };
+        let (logs, to_link) = (Arc::clone(&self.logs), self.to_link.clone());
+        let (number, offset, follow) = (request.id, request.offset, request.follow);
+        let waiting = Arc::clone(&self.waiting);
+        let answering = tokio::spawn(async move {
+            let chunk = answer(&logs, name, stream, offset, follow).await;
+            let chunk = message(number, offset, chunk);
+            let body = Some(to_server::Body::Log(chunk));
+            let _ = to_link.send(ToLink::Say(ToServer { body }));
+            waiting.lock().expect("no holder panics").remove(&number);
+        });
+        let handle = answering.abort_handle();
+        let mut waiting = self.waiting.lock().expect("no holder panics");
+        if !answering.is_finished() {
+            waiting.insert(number, handle);
+        }
+    }
+
+    pub(super) fn close(&self, id: u64) {
+        if let Some(waiting) = self.waiting.lock().expect("no holder panics").remove(&id) {
+            waiting.abort();
+        }
+    }
+}
+
+async fn answer(
+    logs: &Logs,
+    name: LogName,
+    stream: Stream,
+    offset: u64,
+    follow: bool,
+) -> io::Result<Chunk> {
+    let mut reader = logs.reader(name, stream)?;
+    loop {
+        let (back, chunk) = read(reader, offset).await?;
+        reader = back;
+        if !follow || chunk.end || !chunk.bytes.is_empty() || chunk.dropped > 0 {
+            // Without following, what there is now is all that was asked for.
+            let end = chunk.end || !follow && chunk.bytes.is_empty();
+            return Ok(Chunk { end, ..chunk });
+        }
+        reader.changed().await;
+    }
+}
+
+/// Reading a file may wait for a disk, so it is done where waiting hurts nobody.
+async fn read(mut reader: LogReader, offset: u64) -> io::Result<(LogReader, Chunk)> {
+    let read = tokio::task::spawn_blocking(move || {
+        let chunk = reader.read(offset, MAX_LOG_CHUNK)?;
+        Ok((reader, chunk))
+    });
+    read.await.map_err(io::Error::other)?
+}
+
+fn message(id: u64, offset: u64, chunk: io::Result<Chunk>) -> LogChunk {
+    match chunk {
+        Ok(chunk) => {
+            debug_assert_eq!(chunk.offset, offset + chunk.dropped);
+            let (dropped, end) = (chunk.dropped, chunk.end);
+            LogChunk { id, dropped, data: chunk.bytes, end, error: String::new() }
+        }
+        Err(error) => LogChunk {
+            id,
+            end: true,
+            error: format!("the output cannot be read: {error}"),
+            ..LogChunk::default()
+        },
+    }
+}

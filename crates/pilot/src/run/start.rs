@@ -1,0 +1,124 @@
+//! Everything before the first connection: the lock, the leftovers, who we are, what the node has.
+
+use super::link::Server;
+use crate::machine::Identity;
+use crate::probe::{Declared, DeclaredError};
+use crate::probe::{Places, probe};
+use crate::{guard, leftovers};
+use serde::Deserialize;
+use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotId};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The pilot's own folder: lock, output of tasks, private work directories.
+    pub dir: PathBuf,
+    pub server: Server,
+    /// `{"pilot": …, "token": …}`, readable by its owner only.
+    pub token_file: PathBuf,
+    pub lease: Option<Millis>,
+    pub declared: Option<PathBuf>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("the pilot was not started by its guard")]
+    Lock(#[source] io::Error),
+    #[error("cannot adopt processes that tasks leave behind")]
+    Subreaper(#[source] io::Error),
+    #[error("cannot end what an earlier pilot left")]
+    Leftovers(#[from] leftovers::LeftoversError),
+    #[error("cannot read the token file {}", .path.display())]
+    TokenFile {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot write {}", .path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot use the declared devices")]
+    Declared(#[from] DeclaredError),
+    #[error("cannot start the threads that run tasks")]
+    Threads(#[source] io::Error),
+}
+
+pub(super) struct Started {
+    pub(super) identity: Identity,
+    pub(super) token: String,
+    pub(super) node_key: String,
+    pub(super) lock: OwnedFd,
+    pub(super) has_nvidia: bool,
+    pub(super) has_amd: bool,
+}
+
+#[derive(Deserialize)]
+struct Credentials {
+    pilot: PilotId,
+    token: String,
+}
+
+pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
+    let lock = guard::adopt_lock().map_err(StartError::Lock)?;
+    guard::become_subreaper().map_err(StartError::Subreaper)?;
+    let node_key = leftovers::node_key(&settings.dir)?;
+    let ended = leftovers::end_all(&node_key)?;
+    if ended > 0 {
+        tracing::warn!(ended, "processes that an earlier pilot left are ended");
+    }
+    let credentials = credentials(&settings.token_file)?;
+    let succeeds = take_over(&settings.dir, &credentials.pilot)?;
+    let declared = settings.declared.as_deref().map(Declared::read).transpose()?;
+    let found = probe(&Places::of_this_node(&settings.dir), declared);
+    let vendor = |wanted| found.gpus.iter().any(|gpu| gpu.vendor == wanted);
+    let (has_nvidia, has_amd) = (vendor(GpuVendor::Nvidia), vendor(GpuVendor::Amd));
+    let ad = NodeAd {
+        node: node_name(),
+        capacity: found.capacity,
+        gpus: found.gpus,
+        notes: found.notes,
+    };
+    let identity = Identity {
+        pilot: credentials.pilot,
+        version: env!("CARGO_PKG_VERSION").into(),
+        ad,
+        lease: settings.lease,
+        succeeds,
+    };
+    Ok(Started { identity, token: credentials.token, node_key, lock, has_nvidia, has_amd })
+}
+
+fn credentials(path: &Path) -> Result<Credentials, StartError> {
+    let failed = |source| StartError::TokenFile { path: path.into(), source };
+    let text = std::fs::read_to_string(path).map_err(failed)?;
+    serde_json::from_str(&text).map_err(|source| failed(io::Error::other(source)))
+}
+
+/// Writes down who we are, and returns who was here before: their processes are gone by now.
+/// Kept until the server has surely heard of it, which is why the list only grows by one a start.
+fn take_over(dir: &Path, pilot: &PilotId) -> Result<Vec<PilotId>, StartError> {
+    /// Earlier pilots that are remembered; the server forgets them once it has heard.
+    const REMEMBERED: usize = 64;
+    let path = dir.join("pilots");
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    let mut known: Vec<PilotId> = text.lines().filter_map(|line| PilotId::new(line).ok()).collect();
+    known.retain(|earlier| earlier != pilot);
+    let from = known.len().saturating_sub(REMEMBERED);
+    let succeeds = known.split_off(from);
+    let lines: Vec<&str> = succeeds.iter().chain([pilot]).map(PilotId::as_str).collect();
+    let next = path.with_extension("new");
+    let written = std::fs::write(&next, lines.join("\n") + "\n");
+    let written = written.and_then(|()| std::fs::rename(&next, &path));
+    written.map_err(|source| StartError::Write { path, source })?;
+    Ok(succeeds)
+}
+
+fn node_name() -> NodeName {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    NodeName::new(name.trim()).unwrap_or_else(|_| NodeName::new("localhost").expect("a good name"))
+}

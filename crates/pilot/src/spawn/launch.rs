@@ -1,0 +1,219 @@
+//! Starts one process, and says plainly why it could not.
+//!
+//! Everything goes through the standard library's `posix_spawn` path, several times faster than
+//! fork and exec in a big process. It takes that path only when the program is given by its path,
+//! so the search along `PATH` happens here, where it also gives the better message.
+
+use super::{Request, Ticket};
+use rustix::fs::{Access, OFlags, access, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
+};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Where a program is looked for when the task's environment has no `PATH`.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// How often, and after which pause, a program that is open for writing is tried again. Whoever
+/// wrote it has often just closed it, while a process being started beside us holds a copy of
+/// the descriptor for the blink until it reaches its own program.
+const BUSY_TRIES: u32 = 10;
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
+
+/// Why a process could not be started. The texts name the program and the directory, because the
+/// person who reads them wrote both.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    #[error("cannot start a task: the command is empty")]
+    EmptyCommand,
+    #[error("cannot start `{program}`: no such program in PATH ({searched})")]
+    NotInPath { program: String, searched: String },
+    #[error("cannot start `{program}` in {cwd}: no such file")]
+    NoProgram { program: String, cwd: String },
+    #[error(
+        "cannot start `{program}` in {cwd}: the interpreter named in its first line is missing"
+    )]
+    NoInterpreter { program: String, cwd: String },
+    #[error("cannot start `{program}`: the working directory {cwd} does not exist")]
+    NoDirectory { program: String, cwd: String },
+    #[error("cannot start `{program}`: the working directory {cwd} cannot be entered")]
+    DirectoryRefused { program: String, cwd: String },
+    #[error("cannot start `{program}` in {cwd}: it is not executable by this user")]
+    NotExecutable { program: String, cwd: String },
+    #[error("cannot start `{program}` in {cwd}: the file is open for writing")]
+    BeingWritten { program: String, cwd: String },
+    #[error(
+        "cannot start `{program}` in {cwd}: it is neither a script nor a program for this node"
+    )]
+    NotAProgram { program: String, cwd: String },
+    #[error("cannot start `{program}` in {cwd}: arguments and environment are too long")]
+    TooLong { program: String, cwd: String },
+    #[error("cannot start `{program}` in {cwd}: an argument or variable holds a NUL byte")]
+    NulByte { program: String, cwd: String },
+    #[error("cannot start `{program}` in {cwd}: the node has no room for another process")]
+    NoRoom { program: String, cwd: String, source: Errno },
+    #[error("cannot start `{program}` in {cwd}")]
+    System { program: String, cwd: String, source: Errno },
+}
+
+pub(super) struct Launched {
+    pub(super) pid: Pid,
+    pub(super) pidfd: OwnedFd,
+    pub(super) out: OwnedFd,
+    pub(super) err: OwnedFd,
+    pub(super) started: SystemTime,
+    pub(super) clock: Instant,
+}
+
+/// What is the same for every process of a pool.
+pub(super) struct Launcher {
+    /// Node key and attempt key: variables by which processes are found again.
+    marks: [(&'static str, String); 2],
+    null: File,
+}
+
+impl Launcher {
+    pub(super) fn new(marks: [(&'static str, String); 2]) -> io::Result<Self> {
+        Ok(Self { marks, null: File::open("/dev/null")? })
+    }
+
+    pub(super) fn attempt_key(&self, ticket: Ticket) -> String {
+        format!("{}.{}", self.marks[1].1, ticket.0)
+    }
+
+    pub(super) fn launch(&self, request: &Request) -> Result<Launched, StartError> {
+        let name = request.argv.first().ok_or(StartError::EmptyCommand)?;
+        let program = find_program(name, request)?;
+        self.launch_program(&program, request).map_err(|error| explain(&error, &program, request))
+    }
+
+    fn launch_program(&self, program: &Path, request: &Request) -> io::Result<Launched> {
+        let (out, out_end) = output_pipe()?;
+        let (err, err_end) = output_pipe()?;
+        let mut command = Command::new(program);
+        command
+            .arg0(&request.argv[0])
+            .args(&request.argv[1..])
+            .env_clear()
+            .envs(request.env.iter().map(|(name, value)| (name, value)))
+            .env(self.marks[0].0, &self.marks[0].1)
+            .env(self.marks[1].0, self.attempt_key(request.ticket))
+            .current_dir(&request.cwd)
+            .process_group(0)
+            .stdin(Stdio::from(self.null.try_clone()?))
+            .stdout(Stdio::from(out_end))
+            .stderr(Stdio::from(err_end));
+        let child = spawn_unless_busy(&mut command)?;
+        let (started, clock) = (SystemTime::now(), Instant::now());
+        let pid = Pid::from_child(&child);
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).inspect_err(|_| end_unwatched(pid))?;
+        Ok(Launched { pid, pidfd, out, err, started, clock })
+    }
+}
+
+fn spawn_unless_busy(command: &mut Command) -> io::Result<Child> {
+    for _ in 1..BUSY_TRIES {
+        match command.spawn() {
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(BUSY_PAUSE);
+            }
+            other => return other,
+        }
+    }
+    command.spawn()
+}
+
+/// A pipe whose reading end never blocks: a task can open that end by way of `/proc` and take
+/// bytes that we were told are there. The writing end blocks, as programs expect.
+fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (reading, writing) = pipe_with(PipeFlags::CLOEXEC)?;
+    fcntl_setfl(&reading, OFlags::NONBLOCK)?;
+    Ok((reading, writing))
+}
+
+/// For a process we cannot watch: it must not run unseen.
+fn end_unwatched(pid: Pid) {
+    let _already_dead = kill_process_group(pid, Signal::KILL);
+    let _reaped = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
+}
+
+fn find_program(name: &OsStr, request: &Request) -> Result<PathBuf, StartError> {
+    if name.as_bytes().contains(&b'/') {
+        return Ok(PathBuf::from(name));
+    }
+    let path = request.env.iter().rev().find(|(name, _)| name == "PATH");
+    let path = path.map_or_else(|| OsString::from(DEFAULT_PATH), |(_, value)| value.clone());
+    let mut refused = None;
+    for directory in std::env::split_paths(&path) {
+        // An entry of PATH may be relative; the task stands in its own directory, not in ours.
+        let candidate = request.cwd.join(directory).join(name);
+        match access(&candidate, Access::EXEC_OK) {
+            Ok(()) if candidate.is_file() => return Ok(candidate),
+            Err(Errno::ACCESS) => refused = Some(candidate),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    // What is there but may not be run is tried all the same: the kernel's answer names it.
+    refused.ok_or_else(|| not_found(name, &path, request))
+}
+
+fn not_found(name: &OsStr, path: &OsStr, request: &Request) -> StartError {
+    let program = name.to_string_lossy().into_owned();
+    if !request.cwd.is_dir() {
+        return StartError::NoDirectory { program, cwd: shown(&request.cwd) };
+    }
+    StartError::NotInPath { program, searched: path.to_string_lossy().into_owned() }
+}
+
+/// The error for a process that was started and ended at once, because it could not be watched.
+pub(super) fn unwatched(error: &io::Error, request: &Request) -> StartError {
+    let program = request.argv.first().map(|name| name.to_string_lossy().into_owned());
+    StartError::NoRoom {
+        program: program.unwrap_or_default(),
+        cwd: shown(&request.cwd),
+        source: Errno::from_io_error(error).unwrap_or(Errno::NOMEM),
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// The kernel answers with one number for several mistakes; a look at the files tells them apart.
+fn explain(error: &io::Error, path: &Path, request: &Request) -> StartError {
+    let (program, cwd) = (shown(path), shown(&request.cwd));
+    let Some(errno) = Errno::from_io_error(error) else {
+        // The only failure that does not come from the kernel.
+        return StartError::NulByte { program, cwd };
+    };
+    match errno {
+        Errno::NOENT | Errno::NOTDIR if !request.cwd.is_dir() => {
+            StartError::NoDirectory { program, cwd }
+        }
+        Errno::NOENT if request.cwd.join(path).exists() => {
+            StartError::NoInterpreter { program, cwd }
+        }
+        Errno::NOENT | Errno::NOTDIR => StartError::NoProgram { program, cwd },
+        Errno::ACCESS if access(&request.cwd, Access::EXEC_OK).is_err() => {
+            StartError::DirectoryRefused { program, cwd }
+        }
+        Errno::ACCESS | Errno::PERM => StartError::NotExecutable { program, cwd },
+        Errno::TXTBSY => StartError::BeingWritten { program, cwd },
+        Errno::NOEXEC => StartError::NotAProgram { program, cwd },
+        Errno::TOOBIG => StartError::TooLong { program, cwd },
+        Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE => {
+            StartError::NoRoom { program, cwd, source: errno }
+        }
+        source => StartError::System { program, cwd, source },
+    }
+}

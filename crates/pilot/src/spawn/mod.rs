@@ -1,0 +1,331 @@
+//! Runs tasks as plain processes: a few threads start them, a few watch them.
+//!
+//! A request becomes a process group with its output captured, and one `Ended` event once the
+//! leader is dead, everything it left is dead, and all it printed can be read. It decides nothing:
+//! not what runs when, not what an exit code means.
+//!
+//! The process that holds a pool must be a child subreaper, and its main thread must start no
+//! processes of its own: whatever the kernel lists as that thread's child is taken for a process
+//! that a task left behind.
+
+mod launch;
+mod orphans;
+mod watch;
+
+pub use launch::StartError;
+
+use crate::leftovers::{NODE_KEY_VARIABLE, random_key};
+use crate::logs::{LogName, Logs, StreamWriter};
+use launch::Launcher;
+use orphans::Orphans;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::collections::{HashMap, VecDeque};
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, SystemTime};
+use watch::{Task, Watcher};
+
+/// The variable by which a process is known to belong to one attempt.
+pub const ATTEMPT_KEY_VARIABLE: &str = "SHIPWAY_ATTEMPT_KEY";
+
+/// Requests that may wait for a spawner: far above what a node runs at once, far below what would
+/// fill its memory.
+pub const QUEUE_LIMIT: usize = 16_384;
+
+/// Fewest spawner threads: while one hangs (a dead network file system) another goes on.
+pub const LEAST_SPAWNERS: usize = 2;
+
+/// Threads that watch: two, so that one slow disk write does not delay every exit.
+const WATCHERS: usize = 2;
+
+/// How long the end of a task waits for output pipes that a process outside its group still
+/// holds, or for killed processes that have not vanished yet.
+pub const DRAIN_LIMIT: Duration = Duration::from_secs(5);
+
+/// The caller's name for one attempt; unique among those the pool holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub ticket: Ticket,
+    /// Program and arguments; a program without a slash is looked up in the `PATH` of `env`.
+    pub argv: Vec<OsString>,
+    /// The whole environment, but for the two variables by which processes are found again.
+    pub env: Vec<(OsString, OsString)>,
+    pub cwd: PathBuf,
+    pub log: LogName,
+    /// Bytes kept of each of the two streams.
+    pub log_limit: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HowEnded {
+    Exit(i32),
+    Signal(i32),
+    /// Something else in this process took the exit status away from the pool.
+    Unknown,
+}
+
+#[derive(Debug)]
+pub enum ProcessEvent {
+    Started { ticket: Ticket, pid: u32, at: SystemTime },
+    NotStarted { ticket: Ticket, error: StartError },
+    Ended(Ended),
+}
+
+/// The end of a process that was started. Its output is complete.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended {
+    pub ticket: Ticket,
+    pub how: HowEnded,
+    pub core_dumped: bool,
+    pub started: SystemTime,
+    pub ended: SystemTime,
+    /// By the steady clock: `ended - started` lies when somebody sets the wall clock.
+    pub ran: Duration,
+    /// Processes or pipes that were still there when `DRAIN_LIMIT` had passed.
+    pub left_behind: usize,
+}
+
+/// Called from the pool's threads: it must not block.
+pub type EventSink = Arc<dyn Fn(ProcessEvent) + Send + Sync>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("cannot take another task: {QUEUE_LIMIT} are waiting to be started")]
+pub struct QueueFull;
+
+/// What came of a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signalled {
+    Sent,
+    /// It has ended, waits to be started, or was never here.
+    NotRunning,
+}
+
+/// A process group's leader. The lock makes sure that nobody signals its pid after it was reaped,
+/// when the number may be somebody else's.
+#[derive(Debug)]
+pub(crate) struct Leader {
+    pid: Pid,
+    reaped: Mutex<bool>,
+}
+
+impl Leader {
+    fn signal(&self, signal: Signal) -> Signalled {
+        let reaped = lock(&self.reaped);
+        if !*reaped && kill_process_group(self.pid, signal).is_ok() {
+            return Signalled::Sent;
+        }
+        Signalled::NotRunning
+    }
+}
+
+struct Queued {
+    request: Request,
+    output: (StreamWriter, StreamWriter),
+}
+
+/// What all threads of a pool share.
+struct Shared {
+    launcher: Launcher,
+    sink: EventSink,
+    queue: Mutex<VecDeque<Queued>>,
+    queue_grew: Condvar,
+    leaders: Mutex<HashMap<Ticket, Arc<Leader>>>,
+    orphans: Orphans,
+    watchers: Vec<Watcher>,
+    /// Requests taken and not yet answered by `NotStarted` or `Ended`.
+    unfinished: AtomicUsize,
+    closed: AtomicBool,
+}
+
+impl Shared {
+    /// Says the last word on a ticket.
+    fn finish(&self, event: ProcessEvent) {
+        // Counted first: whoever hears of this end may rely on it at once.
+        self.unfinished.fetch_sub(1, Ordering::AcqRel);
+        (self.sink)(event);
+        self.wake_if_over();
+    }
+
+    fn wake_if_over(&self) {
+        if self.is_over() {
+            self.watchers.iter().for_each(Watcher::wake);
+            let _no_spawner_between_look_and_wait = lock(&self.queue);
+            self.queue_grew.notify_all();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.closed.load(Ordering::Acquire) && self.unfinished.load(Ordering::Acquire) == 0
+    }
+}
+
+/// The threads that start and watch processes. Dropping it kills what runs.
+pub struct Pool {
+    shared: Arc<Shared>,
+    logs: Arc<Logs>,
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unfinished = self.shared.unfinished.load(Ordering::Relaxed);
+        formatter.debug_struct("Pool").field("unfinished", &unfinished).finish_non_exhaustive()
+    }
+}
+
+/// One spawner for each core, but never fewer than `LEAST_SPAWNERS`.
+pub fn default_spawners() -> usize {
+    thread::available_parallelism().map_or(LEAST_SPAWNERS, |cores| cores.get().max(LEAST_SPAWNERS))
+}
+
+impl Pool {
+    /// Starts the threads. Every process will carry `node_key`; events go to `sink`.
+    pub fn new(
+        spawners: usize,
+        node_key: &str,
+        logs: Arc<Logs>,
+        sink: EventSink,
+    ) -> io::Result<Self> {
+        let marks = [
+            (NODE_KEY_VARIABLE, node_key.to_owned()),
+            // The ticket follows; the random part keeps the tickets of two pilots apart.
+            (ATTEMPT_KEY_VARIABLE, random_key()?),
+        ];
+        let shared = Arc::new(Shared {
+            launcher: Launcher::new(marks)?,
+            sink,
+            queue: Mutex::default(),
+            queue_grew: Condvar::new(),
+            leaders: Mutex::default(),
+            orphans: Orphans::new(),
+            watchers: (0..WATCHERS).map(|_| Watcher::new()).collect::<io::Result<_>>()?,
+            unfinished: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+        });
+        for number in 0..spawners.max(LEAST_SPAWNERS) {
+            let shared = Arc::clone(&shared);
+            spawn_thread(format!("spawn-{number}"), move || spawner_loop(&shared))?;
+        }
+        for number in 0..WATCHERS {
+            let shared = Arc::clone(&shared);
+            spawn_thread(format!("watch-{number}"), move || watch::run(&shared, number))?;
+        }
+        Ok(Self { shared, logs })
+    }
+
+    /// Takes a request; the rest comes as events. Its log can be followed from now on.
+    pub fn start(&self, request: Request) -> Result<(), QueueFull> {
+        let mut queue = lock(&self.shared.queue);
+        if queue.len() >= QUEUE_LIMIT {
+            return Err(QueueFull);
+        }
+        let output = self.logs.writers(request.log, request.log_limit);
+        self.shared.unfinished.fetch_add(1, Ordering::AcqRel);
+        queue.push_back(Queued { request, output });
+        drop(queue);
+        self.shared.queue_grew.notify_one();
+        Ok(())
+    }
+
+    /// Takes a request back that no spawner has picked up yet; then no event will come for it.
+    pub fn withdraw(&self, ticket: Ticket) -> bool {
+        let mut queue = lock(&self.shared.queue);
+        let Some(at) = queue.iter().position(|queued| queued.request.ticket == ticket) else {
+            return false;
+        };
+        let withdrawn = queue.remove(at);
+        drop(queue);
+        drop(withdrawn);
+        self.shared.unfinished.fetch_sub(1, Ordering::AcqRel);
+        true
+    }
+
+    /// Sends a signal to the whole process group of a task.
+    pub fn signal(&self, ticket: Ticket, signal: Signal) -> Signalled {
+        let leader = lock(&self.shared.leaders).get(&ticket).cloned();
+        leader.map_or(Signalled::NotRunning, |leader| leader.signal(signal))
+    }
+
+    /// Reaps dead processes that running tasks have left to us. The end of any task does this
+    /// too; call it now and then where tasks live long.
+    pub fn reap_orphans(&self) {
+        self.shared.orphans.reap(&self.shared);
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let shared = &self.shared;
+        shared.closed.store(true, Ordering::Release);
+        let unstarted = std::mem::take(&mut *lock(&shared.queue));
+        shared.unfinished.fetch_sub(unstarted.len(), Ordering::AcqRel);
+        let leaders: Vec<_> = lock(&shared.leaders).values().cloned().collect();
+        for leader in leaders {
+            leader.signal(Signal::KILL);
+        }
+        // The threads end by themselves: joining could hang with a process stuck in the kernel.
+        shared.wake_if_over();
+    }
+}
+
+fn spawn_thread(name: String, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name).spawn(body).map(drop)
+}
+
+fn spawner_loop(shared: &Shared) {
+    while let Some(queued) = next_request(shared) {
+        let ticket = queued.request.ticket;
+        if let Err(error) = start_one(shared, queued) {
+            shared.finish(ProcessEvent::NotStarted { ticket, error });
+        }
+    }
+}
+
+/// Waits for a request; `None` when the pool is closed and nothing runs. Not before: the children
+/// of a thread that ends are handed to the main thread, where they would be taken for orphans.
+fn next_request(shared: &Shared) -> Option<Queued> {
+    let mut queue = lock(&shared.queue);
+    loop {
+        if shared.is_over() {
+            return None;
+        }
+        if let Some(queued) = queue.pop_front() {
+            return Some(queued);
+        }
+        queue = shared.queue_grew.wait(queue).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+fn start_one(shared: &Shared, queued: Queued) -> Result<(), StartError> {
+    let Queued { request, output } = queued;
+    let ticket = request.ticket;
+    let launched = shared.launcher.launch(&request)?;
+    let (pid, at) = (launched.pid.as_raw_nonzero().get().unsigned_abs(), launched.started);
+    let task = Task::new(ticket, shared.launcher.attempt_key(ticket), launched, output);
+    let leader = Arc::clone(task.leader());
+    lock(&shared.leaders).insert(ticket, Arc::clone(&leader));
+    let watcher = &shared.watchers[usize::try_from(ticket.0).unwrap_or(0) % WATCHERS];
+    let announce = || (shared.sink)(ProcessEvent::Started { ticket, pid, at });
+    if let Err(error) = watcher.add(task, announce) {
+        lock(&shared.leaders).remove(&ticket);
+        return Err(launch::unwatched(&error, &request));
+    }
+    // Closed since this request was taken: then nobody else will end it.
+    if shared.closed.load(Ordering::Acquire) {
+        leader.signal(Signal::KILL);
+    }
+    Ok(())
+}
+
+/// The tables behind these locks are valid between any two statements, so a panic in one thread
+/// does not spoil them for the others.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

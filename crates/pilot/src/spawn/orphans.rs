@@ -1,0 +1,130 @@
+//! Processes that a task left behind and that the kernel gave to us, the subreaper.
+//!
+//! They appear as children of our main thread, while the tasks themselves are children of the
+//! spawner threads: so one read of one small file says whether there is anything to do. They stay
+//! ours until we reap them, which only happens under the lock here; so their pids are safe to use.
+//! The lock is the process's, like its children: and the kernel may leave out a child from the
+//! list when another one is reaped while it is read.
+
+use super::{ATTEMPT_KEY_VARIABLE, Shared, lock};
+use crate::procfs;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, pidfd_open, pidfd_send_signal, waitid,
+};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Bytes of the list read at once: enough for hundreds of orphans. More are found by the next
+/// sweep, which comes when one of these has died.
+const LIST_BYTES: usize = 4096;
+
+/// For a blink a process has no environment: in the middle of `execve`, and while it ends (when it
+/// is about to hand us its children). Then the list is read again after a pause.
+const SETTLE_PAUSE: Duration = Duration::from_millis(1);
+const SETTLE_TRIES: u32 = 200;
+
+static SWEEPING: Mutex<()> = Mutex::new(());
+
+#[derive(Debug)]
+pub(super) struct Orphans {
+    /// The list of our main thread's children; `None` on a kernel that does not give one.
+    list: Option<File>,
+}
+
+impl Orphans {
+    pub(super) fn new() -> Self {
+        let own = getpid();
+        let list = File::open(format!("/proc/{own}/task/{own}/children")).ok();
+        Self { list }
+    }
+
+    /// Reaps the dead, kills those that carry `key`, and returns the killed ones: each becomes
+    /// readable when it is dead, and then another sweep is due.
+    pub(super) fn sweep(&self, key: &str, shared: &Shared) -> Vec<OwnedFd> {
+        let _only_us = lock(&SWEEPING);
+        let mut killed = Vec::new();
+        for _ in 0..SETTLE_TRIES {
+            let alive = living(self.list.as_ref(), shared);
+            // Read after the list: a task that is not counted here has no process in the list.
+            let alone = shared.unfinished.load(Ordering::Acquire) <= 1;
+            let sorted: Vec<_> =
+                alive.into_iter().map(|pid| (pid, whose(pid, key, alone))).collect();
+            let ours = sorted.iter().filter(|(_, whose)| *whose == Whose::Ours);
+            killed = ours.filter_map(|(pid, _)| kill(*pid)).collect();
+            if sorted.iter().all(|(_, whose)| *whose != Whose::Unclear) {
+                break;
+            }
+            std::thread::sleep(SETTLE_PAUSE);
+        }
+        killed
+    }
+
+    /// Reaps the dead and touches nobody else.
+    pub(super) fn reap(&self, shared: &Shared) {
+        let _only_us = lock(&SWEEPING);
+        living(self.list.as_ref(), shared);
+    }
+}
+
+/// The living among the listed; the dead are reaped on the way.
+fn living(list: Option<&File>, shared: &Shared) -> Vec<Pid> {
+    let mut pids = listed(list).unwrap_or_default();
+    if pids.is_empty() {
+        return pids;
+    }
+    // A leader is in the list where the kernel has none by thread and all processes were asked.
+    let leaders: Vec<Pid> = lock(&shared.leaders).values().map(|leader| leader.pid).collect();
+    pids.retain(|pid| {
+        let dead_or_alive = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        !leaders.contains(pid) && matches!(waitid(WaitId::Pid(*pid), dead_or_alive), Ok(None))
+    });
+    pids
+}
+
+fn listed(list: Option<&File>) -> io::Result<Vec<Pid>> {
+    let Some(file) = list else { return procfs::children_by_scan() };
+    let mut text = [0; LIST_BYTES];
+    let length = file.read_at(&mut text, 0)?;
+    // A number cut off at the end of the buffer would be another process: leave it out.
+    let whole = text[..length].iter().rposition(u8::is_ascii_whitespace).unwrap_or(0);
+    let text = std::str::from_utf8(&text[..whole]).unwrap_or_default();
+    Ok(procfs::parse_list(text).collect())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Ours,
+    Others,
+    /// It has no environment at this moment; see `SETTLE_PAUSE`.
+    Unclear,
+}
+
+/// Whether a process is what the attempt left. One that has cleared its environment cannot be
+/// told apart, so it is taken when no other task is there that it could belong to.
+fn whose(pid: Pid, key: &str, alone: bool) -> Whose {
+    let mut environ = procfs::environ(pid);
+    if environ.as_ref().is_some_and(Vec::is_empty) && !alone {
+        if procfs::stat(pid).is_none_or(|stat| !stat.has_environ) {
+            return Whose::Unclear;
+        }
+        // It has one: empty indeed, or come to be since we looked.
+        environ = procfs::environ(pid);
+    }
+    let found = environ.as_ref().and_then(|it| procfs::variable(it, ATTEMPT_KEY_VARIABLE));
+    match found {
+        Some(found) if found == key.as_bytes() => Whose::Ours,
+        None if alone => Whose::Ours,
+        Some(_) | None => Whose::Others,
+    }
+}
+
+fn kill(pid: Pid) -> Option<OwnedFd> {
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    let _already_dead = pidfd_send_signal(&pidfd, Signal::KILL);
+    Some(pidfd)
+}

@@ -1,0 +1,122 @@
+//! One simulated node: what it has, the pilot that lives on it now, and that pilot's processes.
+
+use crate::behaviour::Fate;
+use shipway_model::{
+    Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor, Millis, NodeAd, NodeName,
+    PilotId,
+};
+use shipway_pilot::machine::{AttemptKey, Identity, Machine};
+use std::collections::BTreeMap;
+
+#[derive(Debug)]
+pub struct Node {
+    pub ad: NodeAd,
+    pub lease: Option<Millis>,
+    pub pilot: Option<Pilot>,
+    /// Pilots that lived here before.
+    pub earlier: Vec<PilotId>,
+    /// Nothing gets through before this time.
+    pub cut_until: u64,
+    /// Processes of a killed pilot may linger until this time; no other pilot starts before.
+    pub clean_at: u64,
+}
+
+#[derive(Debug)]
+pub struct Pilot {
+    pub id: PilotId,
+    pub machine: Machine,
+    /// The connection it uses.
+    pub connection: Option<u64>,
+    pub processes: BTreeMap<AttemptKey, Process>,
+    pub tick_at: Option<u64>,
+}
+
+#[derive(Debug)]
+pub struct Process {
+    pub fate: Fate,
+    pub stubborn: bool,
+    /// Confirmed to its pilot.
+    pub confirmed: bool,
+    /// Tells the exit that counts from those that were overtaken by a signal.
+    pub version: u64,
+}
+
+/// What to build a node from.
+#[derive(Debug, Clone)]
+pub struct Kind {
+    pub cpus: u64,
+    pub memory: Bytes,
+    pub gpus: u32,
+    pub model: &'static str,
+    pub gpu_memory: Bytes,
+    pub licences: u64,
+}
+
+impl Kind {
+    pub const fn plain(cpus: u64, gigabytes: u64) -> Kind {
+        Kind {
+            cpus,
+            memory: Bytes(gigabytes * 1_000_000_000),
+            gpus: 0,
+            model: "",
+            gpu_memory: Bytes(0),
+            licences: 0,
+        }
+    }
+}
+
+impl Node {
+    pub fn new(name: &str, kind: &Kind, lease: Option<Millis>) -> Node {
+        let device = |at: u32| GpuDevice {
+            id: DeviceId::new(&format!("{name}-gpu{at}")).expect("a plain name"),
+            model: kind.model.to_string(),
+            memory: kind.gpu_memory,
+            vendor: GpuVendor::Nvidia,
+            source: GpuSource::Declared,
+            capability: None,
+            driver: None,
+            slice: None,
+        };
+        let licences = Some(("licence".to_string(), kind.licences)).filter(|(_, n)| *n > 0);
+        let capacity = Capacity {
+            cpus: Cores::whole(kind.cpus),
+            memory: kind.memory,
+            disk: Bytes(100_000_000_000),
+            named: licences.into_iter().collect(),
+        };
+        let ad = NodeAd {
+            node: NodeName::new(name).expect("a plain name"),
+            capacity,
+            gpus: (0..kind.gpus).map(device).collect(),
+            notes: Vec::new(),
+        };
+        Node { ad, lease, pilot: None, earlier: Vec::new(), cut_until: 0, clean_at: 0 }
+    }
+
+    /// A new pilot takes over; it has seen that nothing of the earlier ones lives.
+    pub fn start_pilot(&mut self) -> PilotId {
+        let text = format!("{}.{}", self.ad.node, self.earlier.len() + 1);
+        let id = PilotId::new(&text).expect("a plain name");
+        let machine = Machine::new(Identity {
+            pilot: id.clone(),
+            version: "sim".into(),
+            ad: self.ad.clone(),
+            lease: self.lease,
+            succeeds: self.earlier.clone(),
+        });
+        self.pilot = Some(Pilot {
+            id: id.clone(),
+            machine,
+            connection: None,
+            processes: BTreeMap::new(),
+            tick_at: None,
+        });
+        self.earlier.push(id.clone());
+        id
+    }
+
+    /// Tells happenings meant for this pilot from those meant for one before it.
+    pub fn life(&self) -> usize {
+        self.earlier.len()
+    }
+}

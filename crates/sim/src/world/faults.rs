@@ -1,0 +1,88 @@
+//! What goes wrong in a seed, and the workload's next burst: drawn while the world is rough.
+
+use super::{Happening, World};
+use crate::workload;
+use shipway_core::Command;
+
+/// Between two faults, and between two bursts of work.
+const FAULT_PAUSE: (u64, u64) = (200, 4_000);
+const BURST_PAUSE: (u64, u64) = (500, 12_000);
+/// The wall clock is set by up to three hours, in either direction.
+const CLOCK_JUMP: i64 = 3 * 3_600 * 1_000;
+const SHORT_CUT: (u64, u64) = (50, 8_000);
+const LONG_CUT: (u64, u64) = (10_000, 90_000);
+
+impl World {
+    /// Opens the world of a seed: work comes, and things break.
+    pub fn get_rough(&mut self) {
+        self.rough = true;
+        self.after(1_000, Happening::Burst);
+        self.after(3_000, Happening::Fault);
+    }
+
+    /// From now on nothing breaks any more; what is broken is mended.
+    pub fn get_calm(&mut self) {
+        self.rough = false;
+        let settings = &mut self.settings;
+        (settings.duplicate, settings.reorder, settings.lose_reply, settings.crash) = (0, 0, 0, 0);
+        for node in 0..self.nodes.len() {
+            self.nodes[node].cut_until = self.now;
+            self.after(1_000, Happening::StartPilot { node });
+        }
+    }
+
+    pub(super) fn burst(&mut self) {
+        if self.rough {
+            workload::burst(self);
+            let pause = self.dice.between(BURST_PAUSE);
+            self.after(pause, Happening::Burst);
+        }
+    }
+
+    pub(super) fn fault(&mut self) {
+        if !self.rough {
+            return;
+        }
+        let node = usize::try_from(self.dice.below(self.nodes.len() as u64)).unwrap_or(0);
+        match self.dice.below(20) {
+            0..=6 => {
+                let long = self.dice.chance(400);
+                let span = self.dice.between(if long { LONG_CUT } else { SHORT_CUT });
+                let noticed = self.dice.chance(500);
+                self.cut(node, span, noticed);
+            }
+            7..=11 => self.kill_and_replace(node),
+            12..=13 => self.drain_pilot(node),
+            14 => self.crash_server(),
+            15..=16 => self.set_clock(),
+            _ => workload::interfere(self),
+        }
+        let pause = self.dice.between(FAULT_PAUSE);
+        self.after(pause, Happening::Fault);
+    }
+
+    /// A pilot dies. Somebody may see it and say so; another pilot may take the node over.
+    fn kill_and_replace(&mut self, node: usize) {
+        let Some(pilot) = self.nodes[node].pilot.as_ref().map(|pilot| pilot.id.clone()) else {
+            return;
+        };
+        self.kill_pilot(node);
+        if self.nodes[node].lease.is_none() && self.dice.chance(500) {
+            let at = self.nodes[node].clean_at + self.dice.between((100, 3_000));
+            self.at(at, Happening::Asked { command: Command::PilotEnded { pilot } });
+        }
+        // One with a lease may stay dead for good: its tasks come back when the lease has run out.
+        if self.nodes[node].lease.is_none() || self.dice.chance(600) {
+            let wait = self.dice.between((200, 20_000));
+            self.after(wait, Happening::StartPilot { node });
+        }
+    }
+
+    fn set_clock(&mut self) {
+        self.totals.clock_jumps += 1;
+        let by = self.dice.below(CLOCK_JUMP.unsigned_abs() * 2);
+        self.wall_offset = i64::try_from(by).unwrap_or(0) - CLOCK_JUMP;
+        let offset = self.wall_offset;
+        self.note(|| format!("the wall clock is set {offset} ms off"));
+    }
+}

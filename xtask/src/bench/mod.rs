@@ -1,0 +1,202 @@
+//! `cargo xtask bench`: Shipway beside this machine's limits and beside HyperQueue.
+//!
+//! Seconds mean nothing on another machine, so every line is a ratio. What a ratio compares is
+//! measured in turn, round after round, in one run: what slows the machine down slows both.
+
+mod disk;
+mod hyperqueue;
+mod report;
+mod samples;
+mod shipway;
+mod spawn;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+use tempfile::TempDir;
+
+use crate::{children, repo};
+use samples::Samples;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Also write every sample to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Small counts: to see that it works, not to compare
+    #[arg(long)]
+    quick: bool,
+}
+
+/// What is measured. The unit is tasks, appends or processes a second, or milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Measure {
+    SpawnTrue,
+    SpawnStatic,
+    Fdatasync,
+    HyperQueueTrue,
+    HyperQueueStatic,
+    ShipwayTrue,
+    ShipwayStatic,
+    ShipwayLatency,
+    ShipwayStart,
+    ShipwaySubmit,
+    ShipwayStartRate,
+}
+
+/// How much of each is done in one round, and how many rounds.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    rounds: usize,
+    spawns: u32,
+    appends: u32,
+    hyperqueue_tasks: u32,
+    shipway_tasks: u32,
+    runs: u32,
+    submits: u32,
+}
+
+/// Rounds enough for a median that one bad round does not move.
+const FULL: Size = Size {
+    rounds: 5,
+    spawns: 3_000,
+    appends: 2_000,
+    // HyperQueue's client looks once a second; this keeps it busy for several.
+    hyperqueue_tasks: 4_000,
+    shipway_tasks: 5_000,
+    runs: 50,
+    submits: 100,
+};
+const QUICK: Size = Size {
+    rounds: 3,
+    spawns: 400,
+    appends: 200,
+    hyperqueue_tasks: 1_200,
+    shipway_tasks: 1_000,
+    runs: 10,
+    submits: 20,
+};
+
+/// All samples of a run, and why some are missing.
+#[derive(Debug, Default)]
+struct Results {
+    samples: BTreeMap<Measure, Samples>,
+    notes: Vec<String>,
+}
+
+impl Results {
+    fn add(&mut self, measure: Measure, value: f64) {
+        self.samples.entry(measure).or_default().push(value);
+    }
+
+    /// Takes what could be prepared; otherwise notes why its lines are empty.
+    fn or_note<T>(&mut self, what: &str, prepared: Result<T>) -> Option<T> {
+        prepared.map_err(|error| self.notes.push(format!("no {what}: {error:#}"))).ok()
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let size = if args.quick { QUICK } else { FULL };
+    // On the disk where one builds: a temporary folder in memory has no fdatasync to speak of.
+    let place = repo::target_dir()?.join("bench");
+    std::fs::create_dir_all(&place).context("could not make a folder for the benchmark")?;
+    let scratch = TempDir::new_in(&place).context("could not make a folder for the benchmark")?;
+
+    let mut results = Results::default();
+    results.notes.extend(busy(&std::fs::read_to_string("/proc/loadavg").unwrap_or_default()));
+    let exit0 = results.or_note("static program", spawn::build_static(scratch.path()));
+    let hyperqueue =
+        results.or_note("HyperQueue", hyperqueue::HyperQueue::prepare(&place, scratch.path()));
+    results.notes.extend(hyperqueue.as_ref().map(hyperqueue::HyperQueue::describe));
+    let shipway = results.or_note("Shipway", shipway::Shipway::prepare(scratch.path()));
+    let subjects = Subjects { exit0, hyperqueue, shipway, scratch };
+    for round in 1..=size.rounds {
+        println!("round {round} of {}", size.rounds);
+        subjects.measure(size, &mut results)?;
+    }
+    print!("\n{}", report::table(&results));
+    if let Some(file) = &args.json {
+        std::fs::write(file, report::json(&results, args.quick)?)
+            .with_context(|| format!("could not write {}", file.display()))?;
+    }
+    if subjects.shipway.is_none() {
+        bail!("Shipway itself could not be measured");
+    }
+    Ok(())
+}
+
+/// What there is to measure on this machine.
+struct Subjects {
+    exit0: Option<PathBuf>,
+    hyperqueue: Option<hyperqueue::HyperQueue>,
+    shipway: Option<shipway::Shipway>,
+    scratch: TempDir,
+}
+
+impl Subjects {
+    /// One round. What is compared stands side by side, to meet the same weather.
+    fn measure(&self, size: Size, results: &mut Results) -> Result<()> {
+        use Measure as M;
+        self.dispatch(size, "true", [M::SpawnTrue, M::HyperQueueTrue, M::ShipwayTrue], results)?;
+        if let Some(exit0) = &self.exit0 {
+            let program = exit0.to_string_lossy();
+            let measures = [M::SpawnStatic, M::HyperQueueStatic, M::ShipwayStatic];
+            self.dispatch(size, &program, measures, results)?;
+        }
+        results.add(M::Fdatasync, disk::append_rate(self.scratch.path(), size.appends)?);
+        if let Some(shipway) = &self.shipway {
+            results.add(M::ShipwaySubmit, shipway.submit_rate(size.submits)?);
+            let start = shipway.start_latency(size.runs)?;
+            results.add(M::ShipwayStart, start);
+            results.add(M::ShipwayStartRate, 1000.0 / start);
+            results.add(M::ShipwayLatency, shipway.run_latency(size.runs)?);
+        }
+        Ok(())
+    }
+
+    /// The same program by the machine alone, by HyperQueue and by Shipway.
+    fn dispatch(
+        &self,
+        size: Size,
+        program: &str,
+        [machine, peer, ours]: [Measure; 3],
+        results: &mut Results,
+    ) -> Result<()> {
+        if children::interrupted() {
+            bail!("interrupted");
+        }
+        results.add(machine, spawn::rate(program, size.spawns)?);
+        if let Some(hyperqueue) = &self.hyperqueue {
+            results.add(peer, hyperqueue.rate(program, size.hyperqueue_tasks)?);
+        }
+        if let Some(shipway) = &self.shipway {
+            results.add(ours, shipway.dispatch_rate(program, size.shipway_tasks)?);
+        }
+        Ok(())
+    }
+}
+
+/// A warning if others use the machine: a busy one does not slow all lines alike.
+fn busy(loadavg: &str) -> Option<String> {
+    let load: f64 = loadavg.split_whitespace().next()?.parse().ok()?;
+    (load > 0.5).then(|| format!("the machine was busy before we began: load {load}"))
+}
+
+/// Tasks at a time, for everything that runs tasks.
+fn slots() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_machine_is_mentioned() {
+        assert_eq!(busy("0.08 1.00 9.00 1/100 7"), None);
+        let note = busy("6.33 4.21 2.38 1/100 7").expect("it is busy");
+        assert!(note.ends_with("load 6.33"), "{note}");
+        assert_eq!(busy(""), None);
+    }
+}

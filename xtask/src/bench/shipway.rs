@@ -1,0 +1,76 @@
+//! Shipway, measured from outside: the release binary through its command line.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::Result;
+
+use super::samples::Samples;
+use crate::children;
+use crate::instance::{self, Instance};
+
+/// A server for the length of the benchmark.
+pub(super) struct Shipway(Instance);
+
+impl Shipway {
+    pub(super) fn prepare(place: &Path) -> Result<Shipway> {
+        println!("building shipway (release) …");
+        let instance = Instance::start(&instance::build(true)?, place)?;
+        let shipway = Shipway(instance);
+        // Once unmeasured, so that the pilot's start is not part of the first round.
+        children::run(&mut shipway.quiet(&["run", "--", "true"]))?;
+        Ok(shipway)
+    }
+
+    /// Tasks a second of one array, from the start of the command to its end.
+    pub(super) fn dispatch_rate(&self, program: &str, tasks: u32) -> Result<f64> {
+        let array = format!("1-{tasks}");
+        let mut run = self.quiet(&["run", "--array", &array, "--", program]);
+        Ok(f64::from(tasks) / milliseconds(&mut run)? * 1000.0)
+    }
+
+    /// Durable submits a second by one user at a shell: one process and one reply each.
+    pub(super) fn submit_rate(&self, count: u32) -> Result<f64> {
+        let start = Instant::now();
+        let mut ids = Vec::new();
+        for _ in 0..count {
+            let mut run = self.0.command(&["run", "-d", "--", "true"]);
+            ids.push(children::stdout_of(run.stderr(Stdio::null()))?);
+        }
+        let rate = f64::from(count) / start.elapsed().as_secs_f64();
+        // What was submitted must not run into the next measurement.
+        for id in ids {
+            children::run(&mut self.quiet(&["wait", id.trim()]))?;
+        }
+        Ok(rate)
+    }
+
+    /// Median milliseconds of `shipway run -- true`: submit, commit, run, report, exit.
+    pub(super) fn run_latency(&self, count: u32) -> Result<f64> {
+        self.median(count, &["run", "--", "true"])
+    }
+
+    /// Median milliseconds to start the program at all.
+    pub(super) fn start_latency(&self, count: u32) -> Result<f64> {
+        self.median(count, &["--version"])
+    }
+
+    fn median(&self, count: u32, args: &[&str]) -> Result<f64> {
+        let samples: Result<Samples> =
+            (0..count).map(|_| milliseconds(&mut self.quiet(args))).collect();
+        Ok(samples?.median().expect("every count is above zero"))
+    }
+
+    fn quiet(&self, args: &[&str]) -> Command {
+        let mut command = self.0.command(args);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+}
+
+fn milliseconds(command: &mut Command) -> Result<f64> {
+    let start = Instant::now();
+    children::run(command)?;
+    Ok(start.elapsed().as_secs_f64() * 1000.0)
+}

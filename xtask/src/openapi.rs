@@ -1,0 +1,84 @@
+//! `cargo xtask openapi`: the committed contract, kept equal to the code.
+//!
+//! The document itself is made by `shipway openapi`; here it is only written or compared.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{children, repo};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Change nothing; fail if the committed file differs
+    #[arg(long)]
+    check: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.check {
+        return check();
+    }
+    let file = committed();
+    let document = generate()?;
+    let folder = file.parent().expect("the file lies in a folder");
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(&file, document))
+        .with_context(|| format!("could not write {}", file.display()))?;
+    println!("wrote {}", file.display());
+    Ok(())
+}
+
+/// Fails if the committed document is not what the code says.
+pub(crate) fn check() -> Result<()> {
+    let file = committed();
+    let old = std::fs::read_to_string(&file)
+        .with_context(|| format!("could not read {}; run `cargo xtask openapi`", file.display()))?;
+    let new = generate()?;
+    if let Some((line, was, is)) = first_difference(&old, &new) {
+        bail!(
+            "openapi/shipway.json:{line} is not what the code says; run `cargo xtask openapi` and \
+             commit it\n  file: {was}\n  code: {is}"
+        );
+    }
+    println!("openapi/shipway.json is what the code says");
+    Ok(())
+}
+
+fn committed() -> PathBuf {
+    repo::root().join("openapi/shipway.json")
+}
+
+fn generate() -> Result<String> {
+    let mut cargo = repo::cargo();
+    cargo.args(["run", "--quiet", "--package", "shipway-cli", "--bin", "shipway", "--", "openapi"]);
+    children::stdout_of(&mut cargo)
+}
+
+/// The first line that differs, counted from 1, as it stands on either side.
+fn first_difference<'a>(old: &'a str, new: &'a str) -> Option<(usize, &'a str, &'a str)> {
+    let (mut olds, mut news) = (old.lines(), new.lines());
+    for line in 1.. {
+        let (was, is) = (olds.next(), news.next());
+        if was.is_none() && is.is_none() {
+            break;
+        }
+        if was != is {
+            return Some((line, was.unwrap_or("(end)"), is.unwrap_or("(end)")));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drift_is_shown_at_its_first_line() {
+        assert_eq!(first_difference("a\nb\n", "a\nb\n"), None);
+        assert_eq!(first_difference("a\nb\n", "a\nc\n"), Some((2, "b", "c")));
+        assert_eq!(first_difference("a\n", "a\nc\n"), Some((2, "(end)", "c")));
+        assert_eq!(first_difference("a\nb\n", ""), Some((1, "a", "(end)")));
+    }
+}

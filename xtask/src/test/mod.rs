@@ -1,0 +1,148 @@
+//! `cargo xtask test`: everything CI runs, in order, with what each step took.
+//!
+//! A step that fails does not hide the next one's answer: all are run, except those that need a
+//! build that failed. A skip is counted and explained, never silent.
+
+mod deny;
+mod packages;
+mod table;
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use crate::{children, openapi, repo, tidy};
+
+/// Seeds of simulated worlds: enough to meet each fault in company of each other.
+const SIM_SEEDS: u32 = 200;
+const SIM_SEEDS_QUICK: u32 = 20;
+/// The simulator's profile. Debug keeps overflow checks and shares the build of the tests.
+const SIM_IN_RELEASE: bool = false;
+/// Tests read this to leave out their long rounds.
+const QUICK_VARIABLE: &str = "SHIPWAY_TEST_QUICK";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Under five minutes: fewer seeds, short rounds, nothing installed by cargo
+    #[arg(long)]
+    quick: bool,
+}
+
+/// How a step ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    Passed,
+    Skipped(String),
+    Failed(String),
+}
+
+/// What a step may do: pass, or skip itself with a reason.
+enum Done {
+    Passed,
+    Skipped(String),
+}
+
+/// A line of the closing table.
+#[derive(Debug)]
+struct Row {
+    name: &'static str,
+    outcome: Outcome,
+    took: Duration,
+}
+
+struct Step {
+    name: &'static str,
+    needs_build: bool,
+    run: fn(&Context) -> Result<Done>,
+}
+
+/// What a step needs to know.
+struct Context {
+    quick: bool,
+    ci: bool,
+}
+
+const BUILD: &str = "build";
+
+const STEPS: [Step; 9] = [
+    Step { name: "packages", needs_build: false, run: packages::install },
+    Step { name: "format", needs_build: false, run: |_| cargo(&["fmt", "--all", "--check"]) },
+    Step { name: "tidy", needs_build: false, run: |_| tidy::run().map(|()| Done::Passed) },
+    Step { name: "clippy", needs_build: false, run: |_| clippy() },
+    Step { name: BUILD, needs_build: false, run: |_| cargo(&["build", "--workspace"]) },
+    Step { name: "tests", needs_build: true, run: tests },
+    Step { name: "openapi", needs_build: true, run: |_| openapi::check().map(|()| Done::Passed) },
+    Step { name: "simulation", needs_build: true, run: simulation },
+    Step { name: "deny", needs_build: false, run: deny::check },
+];
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let ci = std::env::var("CI").is_ok_and(|value| !value.is_empty() && value != "false");
+    let context = Context { quick: args.quick, ci };
+    let mut rows: Vec<Row> = Vec::new();
+    for step in &STEPS {
+        let row = run_step(step, &context, &rows);
+        rows.push(row);
+        if children::interrupted() {
+            break;
+        }
+    }
+    print!("\n{}", table::render(&rows));
+    if rows.iter().any(|row| matches!(row.outcome, Outcome::Failed(_))) {
+        bail!("the tests did not pass");
+    }
+    Ok(())
+}
+
+fn run_step(step: &Step, context: &Context, before: &[Row]) -> Row {
+    let no_build =
+        before.iter().any(|row| row.name == BUILD && matches!(row.outcome, Outcome::Failed(_)));
+    if step.needs_build && no_build {
+        let outcome = Outcome::Skipped("the build failed".to_owned());
+        return Row { name: step.name, outcome, took: Duration::ZERO };
+    }
+    println!("\n== {}", step.name);
+    let start = Instant::now();
+    let outcome = match (step.run)(context) {
+        Ok(Done::Passed) => Outcome::Passed,
+        Ok(Done::Skipped(why)) => Outcome::Skipped(why),
+        Err(error) => Outcome::Failed(format!("{error:#}")),
+    };
+    if let Outcome::Failed(why) = &outcome {
+        eprintln!("error: {why}");
+    }
+    Row { name: step.name, outcome, took: start.elapsed() }
+}
+
+fn cargo(args: &[&str]) -> Result<Done> {
+    run_cargo(repo::cargo().args(args))
+}
+
+fn run_cargo(cargo: &mut Command) -> Result<Done> {
+    println!("$ {}", children::describe(cargo));
+    children::run(cargo).map(|()| Done::Passed)
+}
+
+fn clippy() -> Result<Done> {
+    cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])
+}
+
+/// Unit, scenario and end-to-end tests, the real binary killed at any moment among them.
+fn tests(context: &Context) -> Result<Done> {
+    let mut cargo = repo::cargo();
+    if context.quick {
+        cargo.env(QUICK_VARIABLE, "1");
+    }
+    run_cargo(cargo.args(["test", "--workspace", "--no-fail-fast"]))
+}
+
+fn simulation(context: &Context) -> Result<Done> {
+    let seeds = if context.quick { SIM_SEEDS_QUICK } else { SIM_SEEDS };
+    let mut cargo = repo::cargo();
+    cargo.args(["run", "--quiet", "--package", "shipway-sim"]);
+    if SIM_IN_RELEASE {
+        cargo.arg("--release");
+    }
+    run_cargo(cargo.args(["--", "seeds", "--count", &seeds.to_string()]))
+}

@@ -1,0 +1,96 @@
+//! Debian packages the tests need: installed when we may, named when we may not.
+//!
+//! In CI a missing one is a failure, because there a skipped test would look like a passed one.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Result, bail};
+
+use super::{Context, Done};
+use crate::children;
+
+/// A package, a command that works only when it is there, and what needs it.
+struct Package {
+    name: &'static str,
+    proof: &'static [&'static str],
+    why: &'static str,
+}
+
+const PACKAGES: [Package; 3] = [
+    Package {
+        name: "dmsetup",
+        proof: &["dmsetup", "--version"],
+        why: "tests put the journal on a disk that fails",
+    },
+    Package {
+        name: "sqlite3",
+        proof: &["sqlite3", "--version"],
+        why: "tests read the journal with a tool that is not ours",
+    },
+    Package {
+        name: "python3-venv",
+        proof: &["python3", "-c", "import ensurepip, venv"],
+        why: "the benchmark installs HyperQueue beside Python's own packages",
+    },
+];
+
+pub(super) fn install(context: &Context) -> Result<Done> {
+    let mut missing: Vec<&Package> = PACKAGES.iter().filter(|package| !works(package)).collect();
+    if !missing.is_empty() && rustix::process::geteuid().is_root() {
+        apt_install(&missing);
+        missing.retain(|package| !works(package));
+    }
+    for Package { name, why, .. } in &missing {
+        eprintln!("missing Debian package {name}: {why}");
+    }
+    let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
+    let advice = format!("run `apt-get install {}` as root", names.join(" "));
+    match (names.is_empty(), context.ci) {
+        (true, _) => {
+            println!("all {} Debian packages are there", PACKAGES.len());
+            Ok(Done::Passed)
+        }
+        (false, true) => bail!("{} package(s) missing; {advice}", names.len()),
+        (false, false) => Ok(Done::Skipped(format!("{} missing; {advice}", names.join(", ")))),
+    }
+}
+
+fn works(package: &Package) -> bool {
+    let (program, args) = package.proof.split_first().expect("a proof names a program");
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Tries; whether it helped is seen by looking again.
+fn apt_install(missing: &[&Package]) {
+    let install = || {
+        let mut apt = Command::new("apt-get");
+        apt.env("DEBIAN_FRONTEND", "noninteractive");
+        apt.args(["install", "--yes", "--quiet=2", "--no-install-recommends"]);
+        apt.args(missing.iter().map(|package| package.name));
+        println!("$ {}", children::describe(&apt));
+        children::run(&mut apt)
+    };
+    if install().is_ok() {
+        return;
+    }
+    // A fresh machine knows no packages until it asks.
+    let updated = children::run(Command::new("apt-get").args(["update", "--quiet=2"]));
+    if let Err(error) = updated.and_then(|()| install()) {
+        eprintln!("could not install: {error:#}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proof_tells_present_from_absent() {
+        let package = |proof| Package { name: "x", proof, why: "test" };
+        assert!(works(&package(&["true"])));
+        assert!(!works(&package(&["false"])));
+        assert!(!works(&package(&["no-such-program-anywhere"])));
+    }
+}
