@@ -31,8 +31,10 @@ pub enum ClientError {
     Broken {
         url: String,
         #[source]
-        source: hyper::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
+    #[error("the request cannot be sent: a part of it is not plain text")]
+    BadRequest(#[source] http::Error),
     /// The server answered, and the answer is no.
     #[error("{}", .body.message)]
     Refused { status: StatusCode, body: ErrorBody },
@@ -94,7 +96,7 @@ impl Client {
 
     /// The body of an answer, piece by piece, on a connection of its own.
     pub async fn stream(&self, path: &str) -> Result<BodyStream, ClientError> {
-        let request = self.request(&Method::GET, path, &[], Bytes::new());
+        let request = self.request(&Method::GET, path, &[], Bytes::new())?;
         let mut connection = self.connect().await?;
         let answer = connection.send(request).await.map_err(|source| self.broken(source))?;
         if !answer.status().is_success() {
@@ -110,18 +112,20 @@ impl Client {
         headers: &[(&'static str, &str)],
         body: Bytes,
     ) -> Result<A, ClientError> {
+        let request = self.request(&method, path, headers, body)?;
         let mut kept = self.kept.lock().await;
         let mut connection = match kept.take().filter(Connection::is_open) {
             Some(connection) => connection,
             None => self.connect().await?,
         };
-        let request = self.request(&method, path, headers, body);
         let answer = connection.send(request).await.map_err(|source| self.broken(source))?;
         if !answer.status().is_success() {
             return Err(self.refusal(answer).await);
         }
         let body = http_body_util::Limited::new(answer.into_body(), MAX_ANSWER_BYTES);
-        let body = body.collect().await.map_err(|_| self.unreadable("answer cut off"))?.to_bytes();
+        let body = body.collect().await;
+        let body =
+            body.map_err(|source| ClientError::Broken { url: self.url(), source })?.to_bytes();
         *kept = Some(connection);
         let url = || self.url();
         serde_json::from_slice(&body)
@@ -134,7 +138,7 @@ impl Client {
         path: &str,
         headers: &[(&'static str, &str)],
         body: Bytes,
-    ) -> Request<Full<Bytes>> {
+    ) -> Result<Request<Full<Bytes>>, ClientError> {
         let host = self.base.authority().map(ToString::to_string).unwrap_or_default();
         let mut request = Request::builder().method(method).uri(path).header(header::HOST, host);
         if let Some(token) = &self.token {
@@ -146,7 +150,7 @@ impl Client {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        request.body(Full::new(body)).expect("paths and headers of ours are valid")
+        request.body(Full::new(body)).map_err(ClientError::BadRequest)
     }
 
     async fn connect(&self) -> Result<Connection, ClientError> {
@@ -168,12 +172,7 @@ impl Client {
     }
 
     fn broken(&self, source: hyper::Error) -> ClientError {
-        ClientError::Broken { url: self.url(), source }
-    }
-
-    fn unreadable(&self, what: &str) -> ClientError {
-        let source = serde::de::Error::custom(what);
-        ClientError::BadAnswer { url: self.url(), source }
+        ClientError::Broken { url: self.url(), source: source.into() }
     }
 }
 
@@ -189,7 +188,10 @@ impl BodyStream {
     /// The next piece, or `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
         while let Some(frame) = self.body.frame().await {
-            let broken = |source| ClientError::Broken { url: self.url.clone(), source };
+            let broken = |source: hyper::Error| {
+                let (url, source) = (self.url.clone(), source.into());
+                ClientError::Broken { url, source }
+            };
             if let Ok(data) = frame.map_err(broken)?.into_data() {
                 return Ok(Some(data));
             }

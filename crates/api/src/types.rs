@@ -67,6 +67,7 @@ pub struct JobQuery {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Submission {
     pub spec: JobSpec,
 }
@@ -107,7 +108,7 @@ pub struct TaskView {
     pub started: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Timestamp>,
-    /// Earlier attempts, oldest first.
+    /// Attempts that have ended, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<AttemptView>,
 }

@@ -66,10 +66,7 @@ pub struct Caller {
 
 impl Caller {
     pub fn of_this_process() -> Self {
-        Caller {
-            variables: std::env::vars_os().collect(),
-            directory: std::env::current_dir(),
-        }
+        Caller { variables: std::env::vars_os().collect(), directory: std::env::current_dir() }
     }
 }
 

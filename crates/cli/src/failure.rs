@@ -66,18 +66,26 @@ impl Failure {
     }
 
     pub fn exit(&self) -> Exit {
+        use SettingsError::{LocalServer, NoLocalServer};
         match self {
-            Failure::Settings(SettingsError::NoLocalServer { .. }) => Exit::NO_SERVER,
-            Failure::Settings(SettingsError::LocalServer { .. }) => Exit::NO_SERVER,
-            Failure::Settings(_) => Exit::WRONG_USAGE,
-            Failure::Client(ClientError::Refused { .. }) => Exit::REFUSED,
-            Failure::Client(ClientError::BadUrl(_)) => Exit::WRONG_USAGE,
+            Failure::Client(ClientError::BadUrl(_))
+            | Failure::Input(_)
+            | Failure::JobFile(_)
+            | Failure::Arguments(_)
+            | Failure::FollowMany { .. } => Exit::WRONG_USAGE,
+            Failure::Settings(error) => match error {
+                NoLocalServer { .. } | LocalServer { .. } => Exit::NO_SERVER,
+                _ => Exit::WRONG_USAGE,
+            },
+            Failure::Client(ClientError::Refused { .. }) | Failure::NoSuchTask { .. } => {
+                Exit::REFUSED
+            }
             Failure::Client(_) => Exit::NO_SERVER,
-            Failure::Input(_) | Failure::JobFile(_) | Failure::Arguments(_) => Exit::WRONG_USAGE,
-            Failure::FollowMany { .. } => Exit::WRONG_USAGE,
-            Failure::NoSuchTask { .. } => Exit::REFUSED,
-            Failure::Output(_) | Failure::Runtime(_) | Failure::OwnProgram(_) => Exit::TASK_FAILED,
-            Failure::Random(_) | Failure::Service { .. } => Exit::TASK_FAILED,
+            Failure::Output(_)
+            | Failure::Runtime(_)
+            | Failure::OwnProgram(_)
+            | Failure::Random(_)
+            | Failure::Service { .. } => Exit::TASK_FAILED,
         }
     }
 
@@ -114,7 +122,7 @@ impl Failure {
             Failure::JobFile(error) => error.hint(),
             Failure::Service { hint, .. } => hint.clone(),
             Failure::Arguments(error) => error.hint(),
-            Failure::FollowMany { job } => Some(format!("name a task: shipway logs -f {job}/INDEX")),
+            Failure::FollowMany { job } => Some(format!("name one: shipway logs -f {job}/INDEX")),
             _ => None,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! args        what may be typed; no I/O        commands/   one file per verb: ask, build a view
-//! settings    environment and local files      view/       plain values, the only place that prints
+//! settings    environment and local files      view/       values; the only place that prints
 //! build_spec, job_file, each_file, input       from what a user wrote to a job
 //! failure     what went wrong, exit codes, hints
 //! ```

@@ -11,6 +11,7 @@ impl Query {
     }
 
     #[must_use]
+    #[allow(clippy::needless_pass_by_value, reason = "numbers and borrowed texts read best bare")]
     pub fn with(mut self, name: &str, value: impl ToString) -> Self {
         self.0.push(if self.0.is_empty() { '?' } else { '&' });
         self.0.push_str(name);

@@ -6,7 +6,7 @@
 
 use crate::ids::DeviceId;
 use crate::units::{BadAmount, Bytes, GpuShare};
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
 
@@ -81,7 +81,7 @@ impl<T: PartialOrd> Span<T> {
 pub struct GpuRequest {
     pub count: u32,
     /// Part of one device; `count` is 1 when this is less than a whole one.
-    #[serde(skip_serializing_if = "is_whole")]
+    #[serde(skip_serializing_if = "is_whole", serialize_with = "share_as_text")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub share: GpuShare,
     #[serde(rename = "model", skip_serializing_if = "Vec::is_empty")]
@@ -104,6 +104,11 @@ pub struct GpuRequest {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
 fn is_whole(share: &GpuShare) -> bool {
     *share == GpuShare::WHOLE
+}
+
+/// As people write it (`0.25`), so that what is stored reads back by the same rule.
+fn share_as_text<S: Serializer>(share: &GpuShare, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(share)
 }
 
 impl Default for GpuRequest {
@@ -185,16 +190,36 @@ impl<T: fmt::Display> fmt::Display for Span<T> {
     }
 }
 
-macro_rules! as_text {
-    ($([$($generic:tt)*] $kind:ty;)*) => {$(
-        impl<$($generic)*> Serialize for $kind where $kind: fmt::Display {
-            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-                to.collect_str(self)
-            }
-        }
-    )*};
+impl Serialize for Version {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
 }
-as_text!([] Version; [T] Span<T>;);
+
+/// A text that reads back as exactly the same value; what people are shown may be rounded.
+trait Exact {
+    fn exact(&self) -> String;
+}
+
+impl Exact for Bytes {
+    fn exact(&self) -> String {
+        let shown = self.to_string();
+        if shown.parse() == Ok(*self) { shown } else { self.0.to_string() }
+    }
+}
+
+impl Exact for Version {
+    fn exact(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl<T: Exact> Serialize for Span<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let side = |value: &Option<T>| value.as_ref().map(T::exact).unwrap_or_default();
+        to.collect_str(&format_args!("{}..{}", side(&self.from), side(&self.to)))
+    }
+}
 
 /// Reads a number or a text; `8.0` in YAML is a number.
 fn text_or_number<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
@@ -211,6 +236,10 @@ fn text_or_number<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error
         Written::Decimal(number) => format!("{number:?}"),
         Written::Text(text) => text,
     })
+}
+
+fn some_text_or_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    text_or_number(from).map(Some)
 }
 
 impl<'de> Deserialize<'de> for Version {
@@ -301,6 +330,7 @@ impl<'de> Deserialize<'de> for GpuRequest {
         #[serde(deny_unknown_fields)]
         struct Long {
             count: Option<u32>,
+            #[serde(default, deserialize_with = "some_text_or_number")]
             share: Option<String>,
             model: Option<Models>,
             #[serde(default)]
@@ -395,5 +425,20 @@ mod tests {
         assert!(!request("80GB..").matches(&device));
         let needs_driver = GpuRequest { driver: "550..".parse().expect("span"), ..request("1") };
         assert!(!needs_driver.matches(&device), "an unknown driver satisfies no wish");
+    }
+
+    #[test]
+    fn what_is_stored_reads_back_exactly() {
+        let texts = [
+            r#"{"share":0.25}"#,
+            r#"{"share":"0.5","model":"t4"}"#,
+            r#"{"count":2,"memory":"40GiB..","capability":8.0}"#,
+            r#"{"memory":"1..80GB","driver":"550.54.."}"#,
+        ];
+        for text in texts {
+            let request: GpuRequest = serde_json::from_str(text).expect(text);
+            let stored = serde_json::to_string(&request).expect("json");
+            assert_eq!(serde_json::from_str::<GpuRequest>(&stored).expect(&stored), request);
+        }
     }
 }

@@ -59,6 +59,11 @@ impl RetryPolicy {
     pub fn is_none(&self) -> bool {
         self.limit == 0
     }
+
+    /// Whether leaving it out says the same: a delay without retries is still what was written.
+    pub fn is_default(&self) -> bool {
+        *self == RetryPolicy::default()
+    }
 }
 
 impl RetryOn {

@@ -43,7 +43,7 @@ pub struct JobSpec {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub after: Vec<After>,
-    #[serde(skip_serializing_if = "RetryPolicy::is_none")]
+    #[serde(skip_serializing_if = "RetryPolicy::is_default")]
     pub retries: RetryPolicy,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<TimeLimit>,

@@ -62,10 +62,14 @@ fn parse_pid(text: &str) -> Option<Pid> {
     text.parse().ok().and_then(Pid::from_raw)
 }
 
-/// The environment a process was started with. Empty for a zombie, `None` when it is gone or
-/// belongs to another user.
+/// The environment a process was started with; `None` when we may not see it. Empty also when the
+/// process is dead or dying, for which kernels have different answers.
 pub(crate) fn environ(pid: Pid) -> Option<Vec<u8>> {
-    fs::read(Path::new("/proc").join(pid.to_string()).join("environ")).ok()
+    match fs::read(Path::new("/proc").join(pid.to_string()).join("environ")) {
+        Ok(environ) => Some(environ),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
+        Err(_) => Some(Vec::new()),
+    }
 }
 
 /// The value of a variable in an `environ` block.
@@ -121,7 +125,7 @@ mod tests {
         child.kill().unwrap();
         let dead = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
         rustix::process::waitid(rustix::process::WaitId::Pid(pid), dead).unwrap();
-        assert!(!stat(pid).unwrap().has_environ);
+        assert_eq!((environ(pid), stat(pid).unwrap().has_environ), (Some(vec![]), false));
         child.wait().unwrap();
     }
 

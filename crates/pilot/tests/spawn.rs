@@ -98,6 +98,11 @@ fn is_gone(pid: &str) -> bool {
     test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
 }
 
+/// For the message of a failed test.
+fn state_of(pid: &str) -> String {
+    std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default()
+}
+
 fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let clock = Instant::now();
     while !condition() {
@@ -194,7 +199,8 @@ fn a_task_that_still_runs_keeps_its_daemons() {
     // It ends while its daemon may be in the middle of becoming `setsid` or `sleep`.
     world.shell(2, "setsid sleep 1000 & echo $!");
     assert_eq!(world.ended().ticket, Ticket(2));
-    assert!(is_gone(&world.text(2, Stream::Out)));
+    let pid = world.text(2, Stream::Out);
+    assert!(is_gone(&pid), "still there: {}", state_of(&pid));
     let pid = std::fs::read_to_string(&daemon).unwrap();
     assert!(!is_gone(&pid));
     world.pool.signal(Ticket(1), Signal::KILL);

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::{Notify, broadcast};
 
 /// Commits a watcher may lag behind before it has to read the journal.
-const LAG: usize = 1_024;
+const LAG: usize = 256;
 
 /// The events of one commit with the number of the first.
 #[derive(Debug)]
@@ -41,6 +41,16 @@ impl Live {
     pub fn waiter(&self, job: JobId) -> Arc<Notify> {
         let mut waiters = self.waiters.lock().expect("no holder panics");
         Arc::clone(waiters.entry(job).or_default())
+    }
+
+    /// Forgets a waiter that nobody waits by any more: most jobs that are asked about end long
+    /// after their askers have gone.
+    pub fn release(&self, job: JobId, waiter: Arc<Notify>) {
+        drop(waiter);
+        let mut waiters = self.waiters.lock().expect("no holder panics");
+        if waiters.get(&job).is_some_and(|kept| Arc::strong_count(kept) == 1) {
+            waiters.remove(&job);
+        }
     }
 
     pub(crate) fn tell(&self, told: Told) {

@@ -86,9 +86,11 @@ impl UpError {
     pub fn hint(&self) -> Option<String> {
         match self {
             UpError::Journal { source, .. } => source.hint(),
-            UpError::PlainText(_) => {
-                Some("use --tls self-made, give a certificate, or say --allow-plain-text".into())
-            }
+            UpError::PlainText(_) => Some(
+                "say --tls (the certificate is made for you), name one with --cert and --key, \
+                     or say --allow-plain-text"
+                    .into(),
+            ),
             UpError::Listen { .. } => Some("choose another address with --listen".into()),
             _ => None,
         }

@@ -9,8 +9,8 @@ use shipway_core::State;
 use shipway_core::explain::explain;
 use shipway_core::job::JobRecord;
 use shipway_model::{
-    Actor, Attempt, JobCounts, JobId, JobSpec, JobState, Outcome, Reason, TaskIndex, Timestamp,
-    UserName,
+    Actor, Attempt, IndexSet, JobCounts, JobId, JobSpec, JobState, Outcome, Reason, TaskIndex,
+    Timestamp, UserName,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -20,6 +20,7 @@ struct Now {
     state: JobState,
     counts: JobCounts,
     ended: Option<Timestamp>,
+    is_array: bool,
     reasons: Vec<Reason>,
 }
 
@@ -80,6 +81,7 @@ fn now_in_memory(state: &State, id: JobId) -> Option<Now> {
         state: job.state(),
         counts: job.tasks.counts(),
         ended: job.ended,
+        is_array: job.indices != IndexSet::single(),
         reasons: explain(state, id),
     })
 }
@@ -89,6 +91,7 @@ fn now_in_history(record: &JobRecord) -> Now {
         state: record.job.state(),
         counts: record.job.tasks.counts(),
         ended: record.job.ended,
+        is_array: record.job.indices != IndexSet::single(),
         reasons: Vec::new(),
     }
 }
@@ -103,7 +106,7 @@ fn view(row: JobRow, now: &mut HashMap<JobId, Now>) -> Option<JobView> {
         state: now.state,
         counts: now.counts,
         tasks: u32::try_from(row.tasks).unwrap_or(u32::MAX),
-        is_array: row.tasks > 1,
+        is_array: now.is_array,
         priority: i32::try_from(row.priority).unwrap_or(0),
         submitted: Timestamp(row.submitted_ms),
         ended: now.ended,

@@ -92,7 +92,7 @@ pub struct PilotArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum UserCommand {
-    /// Add a user, or change a user's role.
+    /// Add a user (a role is changed by removing the user first).
     #[command(after_long_help = super::examples::USER)]
     Add {
         name: UserName,

@@ -41,7 +41,7 @@ fn good_lines_are_taken() {
         "token new --note x --lasts 90d",
         "token revoke abc",
         "completions bash",
-        "pilot --dir d --home h",
+        "pilot --dir d --home h --token-file f",
         "pilot --dir d --server http://x --token-file f --lease 5m --inner",
         "openapi",
         "version",
@@ -83,7 +83,8 @@ fn bad_lines_are_wrong_usage_and_say_why() {
         ("user add a/b", "user name"),
         ("user add a --role king", "role"),
         ("token revoke ../users", "not the id of a token"),
-        ("pilot --dir d", "--home"),
+        ("pilot --dir d --token-file f", "--home"),
+        ("pilot --dir d --home h --server u --token-file f", "cannot be used with"),
         ("pilot --dir d --server u", "--token-file"),
         ("nonsense", "unrecognized subcommand"),
     ] {

@@ -31,10 +31,10 @@ fn the_current_directory_is_the_default_and_private_is_none() {
 fn the_environment_is_clean_unless_asked_for() {
     assert!(built("true").expect("good").env.is_empty());
     let named = built("--env HOME --env X=1 -- true").expect("good").env;
-    assert_eq!(named.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>(), [
-        "HOME=/home/ada",
-        "X=1"
-    ]);
+    assert_eq!(
+        named.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>(),
+        ["HOME=/home/ada", "X=1"]
+    );
     let all = built("--export-all --env LANG=de -- true").expect("good").env;
     assert_eq!(all.get("LANG").map(String::as_str), Some("de"));
     assert!(all.contains_key("HOME") && !all.contains_key("SHIPWAY_TOKEN"));

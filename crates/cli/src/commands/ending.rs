@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The longest the server holds one request open; then it is asked again.
-const ONE_WAIT: Duration = Duration::from_secs(60);
+const ONE_WAIT: Duration = Duration::from_mins(1);
 
 /// The job when it has ended, or as it is at the deadline. No polling: the server answers at the
 /// job's end.

@@ -50,9 +50,9 @@ impl Follower<'_> {
 
     /// Passes on what one attempt wrote (the newest when none is named).
     pub async fn attempt(&self, attempt: Option<Attempt>, follow: bool) -> Result<(), Failure> {
-        let one = async |stream| match self.wanted.contains(&stream) {
-            true => self.copy(stream, attempt, follow).await,
-            false => Ok(()),
+        let one = async |stream| {
+            let wanted = self.wanted.contains(&stream);
+            if wanted { self.copy(stream, attempt, follow).await } else { Ok(()) }
         };
         if follow {
             tokio::try_join!(one(Stream::Stdout), one(Stream::Stderr))?;
@@ -145,7 +145,10 @@ impl Follower<'_> {
 fn say_again(task: &TaskView, attempt: Attempt) {
     let past = task.attempts.iter().find(|past| past.attempt == attempt);
     let how = past.map(|past| format!(" ({})", past.outcome)).unwrap_or_default();
-    talk::say(format_args!("shipway: {}: attempt {attempt} ended{how}; it is tried again", task.id));
+    talk::say(format_args!(
+        "shipway: {}: attempt {attempt} ended{how}; it is tried again",
+        task.id
+    ));
 }
 
 /// One task, by its position: the API lists tasks and has no question about one.

@@ -8,7 +8,6 @@ use shipway_api::routes;
 use shipway_api::types::{Acted, JobView, Selection};
 use shipway_model::JobId;
 use std::future::Future;
-use std::pin::pin;
 use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,10 +20,9 @@ enum Choice {
 pub async fn unless_interrupted(
     context: &Context,
     job: JobId,
-    stay: impl Future<Output = Result<JobView, Failure>>,
+    mut stay: impl Future<Output = Result<JobView, Failure>> + Unpin,
 ) -> Result<Option<JobView>, Failure> {
     let mut interrupts = signal(SignalKind::interrupt()).map_err(Failure::Runtime)?;
-    let mut stay = pin!(stay);
     tokio::select! {
         ended = &mut stay => return ended.map(Some),
         _ = interrupts.recv() => {}

@@ -7,12 +7,13 @@ use crate::failure::{Exit, Failure};
 use crate::query::Query;
 use crate::view;
 use crate::view::job_table::JobTable;
+use crate::view::time::Reader;
 use shipway_api::routes;
 
 pub async fn run(context: &Context, args: &JobsArgs) -> Result<Exit, Failure> {
     let path = query(args).on(routes::JOBS);
     let page = context.client.get(&path).await?;
-    let table = JobTable { page, with_owner: args.all, reader: None };
+    let table = JobTable { page, with_owner: args.all, reader: Reader::here() };
     view::show(&table, context.output)?;
     Ok(Exit::DONE)
 }

@@ -60,7 +60,8 @@ async fn all_tasks(
     while let Some(position) = from {
         let query = Query::new().with("from", position).with("limit", MAX_PAGE);
         let page: TaskPage = context.client.get(&query.on(&routes::job_tasks(job.id))).await?;
-        for task in page.tasks.iter().filter(|task| task.attempt >= Attempt::FIRST) {
+        let least = args.attempt.unwrap_or(Attempt::FIRST);
+        for task in page.tasks.iter().filter(|task| task.attempt >= least) {
             one_of_many(context, args, task.id, wanted).await?;
         }
         from = page.next;

@@ -44,11 +44,9 @@ fn wait_before(tries: u32) -> Duration {
 pub fn may_pass(error: &ClientError) -> bool {
     match error {
         ClientError::Unreachable { .. } | ClientError::Broken { .. } => true,
-        // An answer that was cut off looks like one that is not understood.
-        ClientError::BadAnswer { .. } => true,
         ClientError::Refused { body, .. } => {
             [codes::NODE_AWAY, codes::STOPPING, codes::NOT_DURABLE].contains(&body.code.as_str())
         }
-        ClientError::BadUrl(_) => false,
+        ClientError::BadUrl(_) | ClientError::BadRequest(_) | ClientError::BadAnswer { .. } => false,
     }
 }

@@ -41,15 +41,16 @@ pub async fn run(context: &Context, args: RunArgs) -> Result<Exit, Failure> {
     let spec = submission.spec;
     let asker = context.server.connect()?;
     let tasks = spec.indices().map_or(1, |indices| indices.len());
-    let stay = async {
+    // On the heap: three connections' worth of state is much for a stack of futures.
+    let stay = Box::pin(async {
         if context.output.json {
             ending::wait(&context.client, job, None).await
         } else if spec.is_array() {
             progress(context, &asker, job, tasks).await
         } else {
-            output(context, &asker, job).await
+            Box::pin(output(context, &asker, job)).await
         }
-    };
+    });
     let Some(ended) = interrupt::unless_interrupted(context, job, stay).await? else {
         return Ok(Exit::INTERRUPTED);
     };
@@ -111,7 +112,7 @@ async fn say_why(asker: &Client, job: JobId) {
             talk::say(format_args!("shipway: more with `shipway why {job}`"));
         }
     }
-    pending().await
+    pending::<()>().await;
 }
 
 async fn progress(

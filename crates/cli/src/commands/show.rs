@@ -9,6 +9,7 @@ use crate::query::Query;
 use crate::view;
 use crate::view::job_detail::{JobDetail, TaskDetail};
 use crate::view::task_table::rank;
+use crate::view::time::Reader;
 use shipway_api::routes;
 use shipway_api::types::{JobView, TaskPage};
 use shipway_model::limits::DEFAULT_PAGE;
@@ -30,7 +31,7 @@ async fn one_task(context: &Context, job: JobView, index: TaskIndex) -> Result<(
     let position = position(&job, index)?;
     let task = task_at(&context.client, job.id.task(index), position.0).await?;
     let task = task.ok_or_else(|| no_such_task(job.id, index))?;
-    view::show(&TaskDetail { job, task, reader: None }, context.output)
+    view::show(&TaskDetail { job, task, reader: Reader::here() }, context.output)
 }
 
 async fn whole_job(context: &Context, job: JobView, args: &ShowArgs) -> Result<(), Failure> {
@@ -48,7 +49,7 @@ async fn whole_job(context: &Context, job: JobView, args: &ShowArgs) -> Result<(
         Some(_) => shown + u32::from(tasks.next.is_some()),
     };
     let not_shown = of.saturating_sub(shown);
-    view::show(&JobDetail { job, tasks, not_shown, reader: None }, context.output)
+    view::show(&JobDetail { job, tasks, not_shown, reader: Reader::here() }, context.output)
 }
 
 async fn page(

@@ -20,7 +20,8 @@ pub async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Failure> {
     let mut submitted = Vec::with_capacity(specs.len());
     for (at, spec) in specs.into_iter().enumerate() {
         // One key for the file; each of its jobs needs one of its own.
-        let key = args.key.as_ref().map(|key| if alone { key.clone() } else { format!("{key}.{at}") });
+        let key =
+            args.key.as_ref().map(|key| if alone { key.clone() } else { format!("{key}.{at}") });
         let submission = Submission { spec };
         submitted.push(submission::submit(&context.client, &submission, key).await?);
     }

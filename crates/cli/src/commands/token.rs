@@ -22,7 +22,7 @@ pub async fn run(context: &Context, command: TokenCommand) -> Result<Exit, Failu
         }
         TokenCommand::List => {
             let list = context.client.get(routes::TOKENS).await?;
-            view::show(&TokenTable { list, reader: None }, context.output)?;
+            view::show(&TokenTable { list, reader: Reader::here() }, context.output)?;
         }
         TokenCommand::Revoke { id } => {
             let path = format!("{}/{id}", routes::TOKENS);

@@ -3,8 +3,21 @@
 use serde_json::Value;
 
 const JOB: &[&str] = &[
-    "name", "command", "script", "env", "workdir", "labels", "priority", "array", "each", "after",
-    "retries", "time_limit", "max_running", "resources", "log_limit",
+    "name",
+    "command",
+    "script",
+    "env",
+    "workdir",
+    "labels",
+    "priority",
+    "array",
+    "each",
+    "after",
+    "retries",
+    "time_limit",
+    "max_running",
+    "resources",
+    "log_limit",
 ];
 const RESOURCES: &[&str] = &["cpus", "memory", "disk", "gpu", "named"];
 const GPU: &[&str] =
@@ -50,8 +63,9 @@ pub(super) fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str>
         return None;
     }
     let key = key.to_ascii_lowercase().replace('-', "_");
-    let distances = known.iter().map(|candidate| (distance(&key, candidate), *candidate));
-    let (distance, found) = distances.min()?;
+    // Of two equally near ones the one it begins with is meant: `gpus` is `gpu`, not `cpus`.
+    let near = |known: &&'static str| (distance(&key, known), !key.starts_with(*known), *known);
+    let (distance, _, found) = known.iter().map(near).min()?;
     // Half of the letters must be right, or `x` would be near to `on`.
     (distance <= FARTHEST && distance * 2 <= found.len()).then_some(found)
 }
@@ -110,7 +124,8 @@ mod tests {
         assert!(first_unknown(&printed).is_none(), "{:?}", first_unknown(&printed));
         for (of, path, known) in PLACES {
             let inner = path.iter().fold(&all, |value, key| &value[*key]);
-            let mut tested: Vec<&str> = inner.as_object().expect("keys").keys().map(String::as_str).collect();
+            let mut tested: Vec<&str> =
+                inner.as_object().expect("keys").keys().map(String::as_str).collect();
             let mut known = known.to_vec();
             tested.sort_unstable();
             known.sort_unstable();

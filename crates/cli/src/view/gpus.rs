@@ -68,7 +68,8 @@ impl GpuTable {
             return;
         };
         paper.end_line();
-        let nodes = |count: usize| if count == 1 { "1 node".into() } else { format!("{count} nodes") };
+        let nodes =
+            |count: usize| if count == 1 { "1 node".into() } else { format!("{count} nodes") };
         paper.line(&match (could, now) {
             (0, _) => format!("{request}: no node has that"),
             (could, 0) => format!("{request}: {} could, none now", nodes(could)),

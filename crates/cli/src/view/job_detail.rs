@@ -21,7 +21,7 @@ pub struct JobDetail {
     #[serde(skip)]
     pub not_shown: u32,
     #[serde(skip)]
-    pub reader: Option<Reader>,
+    pub reader: Reader,
 }
 
 #[derive(Debug, Serialize)]
@@ -29,14 +29,14 @@ pub struct TaskDetail {
     pub job: JobView,
     pub task: TaskView,
     #[serde(skip)]
-    pub reader: Option<Reader>,
+    pub reader: Reader,
 }
 
 impl View for JobDetail {
     fn text(&self, paper: &mut Paper) {
-        let reader = self.reader.clone().unwrap_or_else(Reader::here);
+        let reader = &self.reader;
         head(paper, &self.job);
-        facts(paper, &self.job, &reader);
+        facts(paper, &self.job, reader);
         if let Some(spec) = &self.job.spec {
             specification(paper, spec);
         }
@@ -45,12 +45,12 @@ impl View for JobDetail {
             return;
         }
         paper.end_line();
-        write_tasks(paper, &self.tasks.tasks, &reader);
+        write_tasks(paper, &self.tasks.tasks, reader);
         if let [only] = self.tasks.tasks.as_slice()
-            && !only.attempts.is_empty()
+            && only.attempts.len() > 1
         {
             paper.end_line();
-            write_attempts(paper, &only.attempts, &reader);
+            write_attempts(paper, &only.attempts, reader);
         }
         if self.not_shown > 0 {
             let next = self.tasks.next.map(|from| format!(" (next: --from {from})"));
@@ -63,7 +63,7 @@ impl View for JobDetail {
 
 impl View for TaskDetail {
     fn text(&self, paper: &mut Paper) {
-        let reader = self.reader.clone().unwrap_or_else(Reader::here);
+        let reader = &self.reader;
         let task = &self.task;
         paper.write(Tone::Strong, &format!("Task {}", task.id));
         paper.write(Tone::Plain, "  ");
@@ -86,7 +86,7 @@ impl View for TaskDetail {
         }
         if !task.attempts.is_empty() {
             paper.end_line();
-            write_attempts(paper, &task.attempts, &reader);
+            write_attempts(paper, &task.attempts, reader);
         }
     }
 }

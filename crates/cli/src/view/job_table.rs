@@ -18,7 +18,7 @@ pub struct JobTable {
     #[serde(skip)]
     pub with_owner: bool,
     #[serde(skip)]
-    pub reader: Option<Reader>,
+    pub reader: Reader,
 }
 
 impl View for JobTable {
@@ -26,14 +26,14 @@ impl View for JobTable {
         if self.page.jobs.is_empty() {
             return paper.line("no jobs");
         }
-        let reader = self.reader.clone().unwrap_or_else(Reader::here);
+        let reader = &self.reader;
         let mut heading = vec!["ID", "NAME", "STATE", "TASKS", "AGE", "TOOK", "REASON"];
         if self.with_owner {
             heading.insert(1, "OWNER");
         }
         let mut table = Table::new(&heading);
         for job in &self.page.jobs {
-            let mut cells = row(job, &reader);
+            let mut cells = row(job, reader);
             if self.with_owner {
                 cells.insert(1, Cell::from(&job.owner));
             }

@@ -5,6 +5,7 @@ use super::talk;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use shipway_api::types::JobView;
 use shipway_model::JobCounts;
+use std::fmt::Write;
 use std::io::{self, IsTerminal};
 
 #[derive(Debug)]
@@ -64,7 +65,7 @@ pub fn counts_text(counts: JobCounts) -> String {
         (waiting, "waiting"),
     ];
     for (count, word) in others.into_iter().filter(|(count, _)| *count > 0) {
-        text.push_str(&format!(", {count} {word}"));
+        let _ = write!(text, ", {count} {word}");
     }
     text
 }

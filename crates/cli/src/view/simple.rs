@@ -1,9 +1,10 @@
 //! Views of a line or two: an id, a version, the ends of jobs, a document of somebody else's.
 
-use super::paper::{Paper, Tone};
 use super::View;
+use super::paper::{Paper, Tone};
 use serde::Serialize;
 use shipway_api::types::{JobView, Submitted};
+use shipway_model::Outcome;
 
 /// The ids of what was submitted, each alone on its line, so that scripts can take them.
 #[derive(Debug, Serialize)]
@@ -37,7 +38,9 @@ impl View for Ends {
         for job in &self.jobs {
             paper.write(Tone::Plain, &format!("{} ", job.id));
             paper.write(Tone::of_job(job.state), job.state.as_str());
-            if let Some(outcome) = job.outcome.as_ref().filter(|outcome| !outcome.is_success()) {
+            // An end whose state says it all needs no more words.
+            let plain = |end: &&Outcome| end.is_success() || **end == Outcome::Cancelled;
+            if let Some(outcome) = job.outcome.as_ref().filter(|end| !plain(end)) {
                 paper.write(Tone::Plain, &format!(" ({outcome})"));
             }
             paper.end_line();

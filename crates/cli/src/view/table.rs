@@ -13,6 +13,7 @@ pub struct Cell {
 }
 
 impl Cell {
+    #[allow(clippy::needless_pass_by_value, reason = "numbers and borrowed texts read best bare")]
     pub fn toned(text: impl ToString, tone: Tone) -> Self {
         Cell { text: clean(&text.to_string()), tone }
     }

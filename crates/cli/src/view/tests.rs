@@ -14,8 +14,8 @@ use time::Reader;
 const NOW: u64 = 1_767_225_600_000;
 const MINUTE: u64 = 60_000;
 
-fn reader() -> Option<Reader> {
-    Some(Reader { now: shipway_model::Timestamp(NOW), zone: jiff::tz::TimeZone::UTC })
+fn reader() -> Reader {
+    Reader { now: shipway_model::Timestamp(NOW), zone: jiff::tz::TimeZone::UTC }
 }
 
 fn from<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -134,14 +134,14 @@ fn nodes() -> Value {
     };
     let node = |name: &str, link: &str, gpus: Value| {
         json!({"pilot": name, "link": link, "running": 1, "backlog": 0, "cpus_used": 2,
-            "memory_used": 4_000_000_000u64, "gpus": gpus, "ad": {"node": name, "notes": ["no NVML"],
-            "capacity": {"cpus": 8, "memory": 32_000_000_000u64, "disk": 0}}})
+            "memory_used": 4_000_000_000u64, "gpus": gpus,
+            "ad": {"node": name, "notes": ["no NVML"],
+                "capacity": {"cpus": 8, "memory": 32_000_000_000u64, "disk": 0}}})
     };
     let (small, large) = (40_000_000_000, 80_000_000_000);
-    json!({"nodes": [
-        node("n1", "connected", json!([gpu("GPU-1", small, 0, "nvml"), gpu("GPU-2", large, 7_500, "nvml")])),
-        node("n2", "away", json!([gpu("GPU-3", large, 0, "declared")])),
-    ]})
+    let two = json!([gpu("GPU-1", small, 0, "nvml"), gpu("GPU-2", large, 7_500, "nvml")]);
+    let one = json!([gpu("GPU-3", large, 0, "declared")]);
+    json!({"nodes": [node("n1", "connected", two), node("n2", "away", one)]})
 }
 
 #[test]
@@ -160,7 +160,8 @@ fn node_and_gpu_tables() {
 
 #[test]
 fn users_and_tokens() {
-    let list = json!({"users": [{"user": "ada", "role": "admin"}, {"user": "bob", "role": "user"}]});
+    let list =
+        json!({"users": [{"user": "ada", "role": "admin"}, {"user": "bob", "role": "user"}]});
     check("users", &users::UserTable { list: from(list) });
     let tokens = json!({"tokens": [
         {"id": "t1", "user": "ada", "note": "laptop", "expires": NOW + MINUTE},

@@ -17,7 +17,8 @@ impl Reader {
 
     /// `2026-01-31 14:03:20`
     pub fn moment(&self, at: Timestamp) -> String {
-        let moment = i64::try_from(at.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+        let moment =
+            i64::try_from(at.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
         moment.map_or_else(
             || "?".into(),
             |moment| moment.to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string(),

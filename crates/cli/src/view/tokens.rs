@@ -25,7 +25,7 @@ impl View for NewTokenView {
 pub struct TokenTable {
     pub list: TokenList,
     #[serde(skip)]
-    pub reader: Option<Reader>,
+    pub reader: Reader,
 }
 
 impl View for TokenTable {
@@ -33,7 +33,7 @@ impl View for TokenTable {
         if self.list.tokens.is_empty() {
             return paper.line("no tokens");
         }
-        let reader = self.reader.clone().unwrap_or_else(Reader::here);
+        let reader = &self.reader;
         let mut table = Table::new(&["ID", "USER", "EXPIRES", "NOTE"]);
         for token in &self.list.tokens {
             let expires = reader.moment(token.expires);

@@ -57,9 +57,11 @@ fn advice(reasons: &[Reason]) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
     for reason in reasons {
         let advice = match reason {
-            Reason::NoNodes => "connect a node: `shipway up` without --no-pilot runs tasks on this \
+            Reason::NoNodes => {
+                "connect a node: `shipway up` without --no-pilot runs tasks on this \
                 machine, `shipway pilot` on another"
-                .to_string(),
+                    .to_string()
+            }
             Reason::TooSmall { wanted, found, .. } => {
                 let option = option_of(wanted);
                 let most = found.amount();

@@ -1,1 +1,195 @@
-//! The life of jobs, told as commands; the whole state is checked after every step.
+//! The life of jobs and pilots told as commands. After every step the whole state is checked, and
+//! compared with what a replay of the recorded events gives.
+
+mod explaining;
+mod jobs;
+mod pilots;
+mod plans;
+mod random;
+mod retries;
+mod users;
+
+use crate::command::{
+    Command, Ended, Held, HeldPhase, Pick, PilotJoined, PilotReported, Select, Submit,
+};
+use crate::engine::step;
+use crate::event::{Event, Placement, Recorded, Verdict};
+use crate::evolve::evolve;
+use crate::invariants::check;
+use crate::schedule::schedule;
+use crate::{Effect, Rejection, State};
+use shipway_model::{
+    Actor, Attempt, Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor, JobCounts,
+    JobId, JobSpec, JobState, Lost, Millis, NodeAd, NodeName, Outcome, PilotId, Role, TaskId,
+    TaskIndex, TaskState, Timestamp, UserName,
+};
+
+/// A core and the time, with everything that was recorded and asked for.
+#[derive(Default)]
+struct Told {
+    state: State,
+    now: u64,
+    recorded: Vec<Recorded>,
+    effects: Vec<Effect>,
+}
+
+impl Told {
+    fn try_tell(&mut self, command: &Command) -> Result<Vec<Event>, Rejection> {
+        self.now += 1;
+        let done = step(&mut self.state, Timestamp(self.now), command)?;
+        assert_eq!(check(&self.state), [], "after {command:?}");
+        self.effects = done.effects;
+        let events = done.events.iter().map(|recorded| recorded.event.clone()).collect();
+        self.recorded.extend(done.events);
+        assert_eq!(replayed(&self.recorded), self.state, "replay after {command:?}");
+        Ok(events)
+    }
+
+    fn tell(&mut self, command: Command) -> Vec<Event> {
+        self.try_tell(&command).unwrap_or_else(|rejection| panic!("{command:?}: {rejection}"))
+    }
+
+    fn refused(&mut self, command: Command) -> &'static str {
+        self.try_tell(&command).expect_err("refused").code()
+    }
+
+    /// Submits as ada; the job's id.
+    fn submit(&mut self, json: &str) -> JobId {
+        let job = self.state.next_job();
+        self.tell(submission(job, ada(), json, None));
+        job
+    }
+
+    /// A pilot joins with these cores and devices, holding nothing.
+    fn join(&mut self, name: &str, cpus: u64, gpus: u64) -> Vec<Event> {
+        self.tell(Command::PilotJoined(Box::new(pilot(name, cpus, gpus))))
+    }
+
+    /// Plans and applies until nothing more fits; what was placed, in order.
+    fn place(&mut self) -> Vec<Placement> {
+        let mut placed = Vec::new();
+        loop {
+            let plan = schedule(&self.state);
+            if plan.is_empty() {
+                return placed;
+            }
+            placed.extend(plan.placements.values().flatten().cloned());
+            self.tell(Command::ApplyPlan(plan));
+        }
+    }
+
+    fn started(&mut self, name: &str, task: TaskId, attempt: u32) -> Vec<Event> {
+        let started = vec![(task, Attempt(attempt), Timestamp(self.now))];
+        let pilot = id(name);
+        self.tell(Command::PilotReported(PilotReported { pilot, started, ended: Vec::new() }))
+    }
+
+    fn ended(&mut self, name: &str, task: TaskId, attempt: u32, outcome: Outcome) -> Vec<Event> {
+        let ended = vec![(task, Attempt(attempt), end(self.now, outcome))];
+        let pilot = id(name);
+        self.tell(Command::PilotReported(PilotReported { pilot, started: Vec::new(), ended }))
+    }
+
+    /// Time passes and the core is told.
+    fn wait(&mut self, span: u64) -> Vec<Event> {
+        self.now += span;
+        self.tell(Command::Tick)
+    }
+
+    fn cancel(&mut self, job: JobId, pick: Pick) -> Vec<Event> {
+        self.tell(Command::Cancel(Select { by: ada(), jobs: vec![(job, pick)] }))
+    }
+
+    fn retry(&mut self, job: JobId, pick: Pick) -> Vec<Event> {
+        let select = Select { by: ada(), jobs: vec![(job, pick)] };
+        self.tell(Command::Retry { select, revived: Vec::new() })
+    }
+
+    fn job_state(&self, job: JobId) -> JobState {
+        self.state.job(job).expect("in memory").state()
+    }
+
+    fn counts(&self, job: JobId) -> JobCounts {
+        self.state.job(job).expect("in memory").tasks.counts()
+    }
+}
+
+fn replayed(recorded: &[Recorded]) -> State {
+    let mut state = State::default();
+    for one in recorded {
+        let text = serde_json::to_string(one).expect("an event is plain data");
+        let read: Recorded = serde_json::from_str(&text).expect("what was written reads back");
+        evolve(&mut state, read.at, &read.event);
+    }
+    state
+}
+
+fn actor(name: &str, role: Role) -> Actor {
+    Actor { user: UserName::new(name).expect("good"), role }
+}
+
+fn ada() -> Actor {
+    actor("ada", Role::User)
+}
+
+fn id(name: &str) -> PilotId {
+    PilotId::new(name).expect("good")
+}
+
+fn spec(json: &str) -> JobSpec {
+    let mut spec: JobSpec = serde_json::from_str(json).expect(json);
+    if spec.command.is_empty() {
+        spec.command = vec!["true".into()];
+    }
+    spec
+}
+
+fn submission(job: JobId, by: Actor, json: &str, key: Option<&str>) -> Command {
+    let digest = json.len() as u64;
+    let (spec, key) = (spec(json), key.map(Into::into));
+    Command::Submit(Box::new(Submit { by, job, spec, key, digest, ended: Vec::new() }))
+}
+
+fn task(job: JobId, index: u64) -> TaskId {
+    job.task(TaskIndex(index))
+}
+
+fn pilot(name: &str, cpus: u64, gpus: u64) -> PilotJoined {
+    let device = |at: u64| GpuDevice {
+        id: DeviceId::new(&format!("{name}-gpu{at}")).expect("good"),
+        model: "NVIDIA A100".into(),
+        memory: Bytes(40 << 30),
+        vendor: GpuVendor::Nvidia,
+        source: GpuSource::Declared,
+        capability: None,
+        driver: None,
+        slice: None,
+    };
+    let capacity = Capacity {
+        cpus: Cores::whole(cpus),
+        memory: Bytes(16_000_000_000),
+        disk: Bytes(0),
+        named: std::collections::BTreeMap::default(),
+    };
+    PilotJoined {
+        pilot: id(name),
+        session: 1,
+        ad: NodeAd {
+            node: NodeName::new(name).expect("good"),
+            capacity,
+            gpus: (0..gpus).map(device).collect(),
+            notes: Vec::new(),
+        },
+        lease: None,
+        held: Vec::new(),
+        succeeds: Vec::new(),
+    }
+}
+
+fn end(now: u64, outcome: Outcome) -> Ended {
+    let started = Some(Timestamp(now));
+    Ended { outcome, started, ended: Timestamp(now + 1_000), ran: Millis(1_000) }
+}
+
+const OK: Outcome = Outcome::Exit { code: 0 };
+const FAILED: Outcome = Outcome::Exit { code: 1 };

@@ -30,6 +30,8 @@ impl ServeLogs {
         let (logs, to_link) = (Arc::clone(&self.logs), self.to_link.clone());
         let (number, offset, follow) = (request.id, request.offset, request.follow);
         let waiting = Arc::clone(&self.waiting);
+        // Held until it is listed: an answer that is quicker than that finds itself to remove.
+        let mut listed = self.waiting.lock().expect("no holder panics");
         let answering = tokio::spawn(async move {
             let chunk = answer(&logs, name, stream, offset, follow).await;
             let chunk = message(number, offset, chunk);
@@ -37,11 +39,7 @@ impl ServeLogs {
             let _ = to_link.send(ToLink::Say(ToServer { body }));
             waiting.lock().expect("no holder panics").remove(&number);
         });
-        let handle = answering.abort_handle();
-        let mut waiting = self.waiting.lock().expect("no holder panics");
-        if !answering.is_finished() {
-            waiting.insert(number, handle);
-        }
+        listed.insert(number, answering.abort_handle());
     }
 
     pub(super) fn close(&self, id: u64) {

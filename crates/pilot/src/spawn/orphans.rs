@@ -9,7 +9,7 @@
 use super::{ATTEMPT_KEY_VARIABLE, Shared, lock};
 use crate::procfs;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, pidfd_open, pidfd_send_signal, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, kill_process, pidfd_open, waitid,
 };
 use std::fs::File;
 use std::io;
@@ -23,8 +23,9 @@ use std::time::Duration;
 /// sweep, which comes when one of these has died.
 const LIST_BYTES: usize = 4096;
 
-/// For a blink a process has no environment: in the middle of `execve`, and while it ends (when it
-/// is about to hand us its children). Then the list is read again after a pause.
+/// For a blink a process cannot be dealt with: in the middle of `execve` it has no environment,
+/// and while it ends it has neither that nor a descriptor to be had, but may have children that
+/// it is about to hand to us. Then the list is read again after a pause.
 const SETTLE_PAUSE: Duration = Duration::from_millis(1);
 const SETTLE_TRIES: u32 = 200;
 
@@ -52,11 +53,19 @@ impl Orphans {
             let alive = living(self.list.as_ref(), shared);
             // Read after the list: a task that is not counted here has no process in the list.
             let alone = shared.unfinished.load(Ordering::Acquire) <= 1;
-            let sorted: Vec<_> =
-                alive.into_iter().map(|pid| (pid, whose(pid, key, alone))).collect();
-            let ours = sorted.iter().filter(|(_, whose)| *whose == Whose::Ours);
-            killed = ours.filter_map(|(pid, _)| kill(*pid)).collect();
-            if sorted.iter().all(|(_, whose)| *whose != Whose::Unclear) {
+            let mut unsettled = false;
+            killed.clear();
+            for pid in alive {
+                match whose(pid, key, alone) {
+                    Whose::Ours => match kill(pid) {
+                        Ok(pidfd) => killed.push(pidfd),
+                        Err(_) => unsettled = true,
+                    },
+                    Whose::Others => {}
+                    Whose::Unclear => unsettled = true,
+                }
+            }
+            if !unsettled {
                 break;
             }
             std::thread::sleep(SETTLE_PAUSE);
@@ -100,31 +109,31 @@ fn listed(list: Option<&File>) -> io::Result<Vec<Pid>> {
 enum Whose {
     Ours,
     Others,
-    /// It has no environment at this moment; see `SETTLE_PAUSE`.
+    /// Not to be told at this moment; see `SETTLE_PAUSE`.
     Unclear,
 }
 
 /// Whether a process is what the attempt left. One that has cleared its environment cannot be
 /// told apart, so it is taken when no other task is there that it could belong to.
 fn whose(pid: Pid, key: &str, alone: bool) -> Whose {
-    let mut environ = procfs::environ(pid);
-    if environ.as_ref().is_some_and(Vec::is_empty) && !alone {
-        if procfs::stat(pid).is_none_or(|stat| !stat.has_environ) {
-            return Whose::Unclear;
-        }
-        // It has one: empty indeed, or come to be since we looked.
-        environ = procfs::environ(pid);
-    }
+    let has_environ = || procfs::stat(pid).is_some_and(|stat| stat.has_environ);
+    let before = has_environ();
+    let environ = procfs::environ(pid);
     let found = environ.as_ref().and_then(|it| procfs::variable(it, ATTEMPT_KEY_VARIABLE));
     match found {
         Some(found) if found == key.as_bytes() => Whose::Ours,
+        Some(_) => Whose::Others,
         None if alone => Whose::Ours,
-        Some(_) | None => Whose::Others,
+        // Another user's, who may hide it.
+        None if environ.is_none() => Whose::Others,
+        // It had one before and after we looked: so it is as we saw it.
+        None if before && has_environ() => Whose::Others,
+        None => Whose::Unclear,
     }
 }
 
-fn kill(pid: Pid) -> Option<OwnedFd> {
-    let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    let _already_dead = pidfd_send_signal(&pidfd, Signal::KILL);
-    Some(pidfd)
+/// The pid is safe to use: an orphan is not reaped by anybody but us.
+fn kill(pid: Pid) -> rustix::io::Result<OwnedFd> {
+    let _already_dead = kill_process(pid, Signal::KILL);
+    pidfd_open(pid, PidfdFlags::empty())
 }

@@ -15,6 +15,9 @@ use shipway_api::routes;
 use shipway_core::Rejection;
 use shipway_model::JobId;
 
+/// The hint for whoever writes requests by hand.
+const READ_THE_API: &str = "the API is described by `shipway openapi`";
+
 #[derive(Debug, Clone)]
 pub struct ApiError {
     status: StatusCode,
@@ -35,7 +38,7 @@ impl ApiError {
     }
 
     pub fn bad_request(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, codes::BAD_REQUEST, message)
+        Self::new(StatusCode::BAD_REQUEST, codes::BAD_REQUEST, message).hint(READ_THE_API)
     }
 
     pub fn no_such_job(job: JobId) -> Self {
@@ -113,7 +116,7 @@ impl From<JsonRejection> for ApiError {
             return Self::new(rejection.status(), codes::TOO_LARGE, "the request is too large")
                 .hint("keep large data in files that the tasks read");
         }
-        Self::new(rejection.status(), codes::BAD_REQUEST, rejection.body_text())
+        Self::new(rejection.status(), codes::BAD_REQUEST, rejection.body_text()).hint(READ_THE_API)
     }
 }
 
@@ -163,11 +166,10 @@ pub async fn request_id(request: Request, next: Next) -> Response {
 
 pub async fn no_such_page() -> ApiError {
     ApiError::new(StatusCode::NOT_FOUND, codes::NOT_FOUND, "there is nothing at this address")
-        .hint("the API is described by `shipway openapi`")
+        .hint(READ_THE_API)
 }
 
 pub async fn no_such_method() -> ApiError {
     let message = "this address does not take this method";
-    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, codes::NOT_FOUND, message)
-        .hint("the API is described by `shipway openapi`")
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, codes::NOT_FOUND, message).hint(READ_THE_API)
 }

@@ -7,6 +7,8 @@ use crate::journal::JobFilter;
 use crate::views;
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
+use shipway_api::error::codes;
 use shipway_api::types::{JobPage, JobQuery, JobView, WaitQuery, Why};
 use shipway_core::explain::explain;
 use shipway_model::limits::{DEFAULT_PAGE, MAX_PAGE};
@@ -54,7 +56,9 @@ fn filter(by: &Actor, query: &JobQuery) -> Result<JobFilter, ApiError> {
         None => own,
         Some(user) if user == by.user.as_str() => own,
         Some(_) if by.role < Role::Operator => {
-            return Err(ApiError::bad_request("only an operator may see the jobs of others"));
+            let message = "only an operator may see the jobs of others";
+            return Err(ApiError::new(StatusCode::FORBIDDEN, codes::NOT_ALLOWED, message)
+                .hint("without an owner, your own jobs are listed"));
         }
         Some("*") => None,
         Some(user) => Some(user.to_string()),
@@ -91,17 +95,30 @@ pub async fn wait(
     Query(query): Query<WaitQuery>,
 ) -> Result<Json<JobView>, ApiError> {
     let id = JobId(job);
-    let seconds = query.seconds.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
-    let waiter = site.live.waiter(id);
-    // Registered before the state is asked for, so that an end in between is not missed.
-    let woken = waiter.notified();
-    tokio::pin!(woken);
-    woken.as_mut().enable();
-    let over = site.writer.ask(move |state| state.job(id).is_none_or(|job| job.ended.is_some()));
-    if !over.await? {
-        let _ = tokio::time::timeout(Duration::from_secs(seconds), woken).await;
+    let view = views::job(&site, &caller.0, id).await?;
+    if view.state.is_over() {
+        return Ok(Json(view));
     }
+    let seconds = query.seconds.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
+    wait_for_end(&site, id, Duration::from_secs(seconds)).await?;
     views::job(&site, &caller.0, id).await.map(Json)
+}
+
+async fn wait_for_end(site: &Site, id: JobId, longest: Duration) -> Result<(), ApiError> {
+    let waiter = site.live.waiter(id);
+    {
+        // Registered before the state is asked for, so that an end in between is not missed.
+        let woken = waiter.notified();
+        tokio::pin!(woken);
+        woken.as_mut().enable();
+        let over =
+            move |state: &shipway_core::State| state.job(id).is_none_or(|job| job.ended.is_some());
+        if !site.writer.ask(over).await? {
+            let _ = tokio::time::timeout(longest, woken).await;
+        }
+    }
+    site.live.release(id, waiter);
+    Ok(())
 }
 
 /// Every reason why it does not run.

@@ -19,7 +19,7 @@ use shipway_api::error::codes;
 use shipway_api::link::attempt_id;
 use shipway_api::types::LogQuery;
 use shipway_api::wire;
-use shipway_core::Event;
+use shipway_core::{Event, Rejection};
 use shipway_model::{Attempt, JobId, NodeName, PilotId, TaskId, TaskIndex};
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ pub async fn read(
     let follow = query.follow.unwrap_or(false);
     let attempt = query.attempt.map(Attempt);
     let Some(place) = find(&site, task, attempt, follow).await? else {
-        return Ok((StatusCode::OK, [(CONTENT_TYPE, "application/octet-stream")]).into_response());
+        return nothing(&site, task, attempt.filter(|_| !follow)).await;
     };
     let request = wire::LogRequest {
         id: 0,
@@ -74,6 +74,21 @@ pub async fn read(
     let reading = Reading { site, place, request, coming: first, ended: false };
     let body = Body::from_stream(stream::unfold(reading, Reading::next));
     Ok(([(CONTENT_TYPE, "application/octet-stream")], body).into_response())
+}
+
+/// The answer where there is no output: empty for a task that has not run, an error for what does
+/// not exist. A follower may ask for an attempt that never comes.
+async fn nothing(site: &Site, task: TaskId, named: Option<Attempt>) -> Result<Response, ApiError> {
+    let indices = views::spec(site, task.job).await?.indices();
+    if indices.is_none_or(|indices| indices.ordinal(task.index).is_none()) {
+        return Err(Rejection::NoSuchTask(task).into());
+    }
+    if let Some(attempt) = named {
+        let message = format!("task {task} has no attempt {attempt}");
+        return Err(ApiError::new(StatusCode::NOT_FOUND, codes::NOT_FOUND, message)
+            .hint("`shipway show JOB/INDEX` lists a task's attempts"));
+    }
+    Ok((StatusCode::OK, [(CONTENT_TYPE, "application/octet-stream")]).into_response())
 }
 
 /// The attempt to read: the one named, or the newest. With `follow`, waits until there is one.

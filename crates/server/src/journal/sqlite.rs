@@ -19,6 +19,9 @@ use super::{
     schema, snapshots,
 };
 
+/// Bytes that must fit on the disk before a journal that failed is used again.
+const ROOM_TO_GO_ON: i64 = 128 << 10;
+
 #[derive(Debug)]
 pub struct SqliteJournal {
     conn: Connection,
@@ -156,6 +159,17 @@ impl SqliteJournal {
         change.commit().map_err(probing())
     }
 
+    /// Writes and frees as much as an ordinary batch takes: a disk with room for a byte would be
+    /// called good now and full at the next batch, over and over.
+    fn find_room(conn: &Connection) -> Result<(), JournalError> {
+        let probing = || during("the search for room after a failure");
+        conn.execute("INSERT OR REPLACE INTO meta VALUES ('room', zeroblob(?1))", [ROOM_TO_GO_ON])
+            .map_err(probing())?;
+        conn.execute("DELETE FROM meta WHERE key = 'room'", []).map_err(probing())?;
+        // Hands the log's room back; what the database grew by stays its own, to be used again.
+        checkpoint(conn)
+    }
+
     /// The whole chain must hold, and must contain the last commit that was confirmed.
     fn check_confirmed(&self, conn: &Connection) -> Result<Tip, JournalError> {
         let mut confirmed = false;
@@ -252,6 +266,7 @@ impl Journal for SqliteJournal {
         checkpoint(&conn)?;
         let found = self.check_confirmed(&conn)?;
         self.settle(&mut conn, found)?;
+        Self::find_room(&conn)?;
         self.conn = conn;
         self.needs_reopen = false;
         Ok(())

@@ -1,11 +1,12 @@
 //! What goes wrong in a seed, and the workload's next burst: drawn while the world is rough.
 
 use super::{Happening, World};
+use crate::node::Node;
 use crate::workload;
 use shipway_core::Command;
 
 /// Between two faults, and between two bursts of work.
-const FAULT_PAUSE: (u64, u64) = (200, 4_000);
+const FAULT_PAUSE: (u64, u64) = (50, 1_500);
 const BURST_PAUSE: (u64, u64) = (500, 12_000);
 /// The wall clock is set by up to three hours, in either direction.
 const CLOCK_JUMP: i64 = 3 * 3_600 * 1_000;
@@ -43,22 +44,31 @@ impl World {
         if !self.rough {
             return;
         }
-        let node = usize::try_from(self.dice.below(self.nodes.len() as u64)).unwrap_or(0);
-        match self.dice.below(20) {
-            0..=6 => {
+        let node = self.victim();
+        match self.dice.below(40) {
+            0..=14 => {
                 let long = self.dice.chance(400);
                 let span = self.dice.between(if long { LONG_CUT } else { SHORT_CUT });
                 let noticed = self.dice.chance(500);
                 self.cut(node, span, noticed);
             }
-            7..=11 => self.kill_and_replace(node),
-            12..=13 => self.drain_pilot(node),
-            14 => self.crash_server(),
-            15..=16 => self.set_clock(),
+            15..=24 => self.kill_and_replace(node),
+            25..=26 => self.drain_pilot(node),
+            27 => self.crash_server(),
+            28..=29 => self.set_clock(),
             _ => workload::interfere(self),
         }
         let pause = self.dice.between(FAULT_PAUSE);
         self.after(pause, Happening::Fault);
+    }
+
+    /// Mostly a node that has something to lose.
+    fn victim(&mut self) -> usize {
+        let is_busy = |node: &Node| node.pilot.as_ref().is_some_and(|p| !p.processes.is_empty());
+        let busy: Vec<usize> =
+            (0..self.nodes.len()).filter(|node| is_busy(&self.nodes[*node])).collect();
+        let any = usize::try_from(self.dice.below(self.nodes.len() as u64)).unwrap_or(0);
+        if self.dice.chance(300) { any } else { self.dice.pick(&busy).copied().unwrap_or(any) }
     }
 
     /// A pilot dies. Somebody may see it and say so; another pilot may take the node over.
@@ -81,8 +91,12 @@ impl World {
     fn set_clock(&mut self) {
         self.totals.clock_jumps += 1;
         let by = self.dice.below(CLOCK_JUMP.unsigned_abs() * 2);
-        self.wall_offset = i64::try_from(by).unwrap_or(0) - CLOCK_JUMP;
-        let offset = self.wall_offset;
+        self.set_wall(i64::try_from(by).unwrap_or(0) - CLOCK_JUMP);
+    }
+
+    /// Sets the wall clock this far off the true time; the steady one goes on as it did.
+    pub fn set_wall(&mut self, offset: i64) {
+        self.wall_offset = offset;
         self.note(|| format!("the wall clock is set {offset} ms off"));
     }
 }

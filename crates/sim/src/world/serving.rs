@@ -3,7 +3,7 @@
 use super::{Happening, World};
 use crate::server::{Batch, Outgoing, Server, Then};
 use shipway_core::event::Event;
-use shipway_core::{Command, invariants};
+use shipway_core::{Command, State, invariants};
 use shipway_model::{Lost, Millis, Outcome};
 
 /// Where a crash hits one batch.
@@ -151,7 +151,8 @@ impl World {
         match (self.disk.recover(), self.disk.replay()) {
             (Ok(state), Ok(replayed)) => {
                 if state != replayed {
-                    self.fail("the snapshot and its tail differ from a whole replay".into());
+                    let what = difference(&state, &replayed);
+                    self.fail(format!("snapshot and tail differ from a whole replay: {what}"));
                 }
                 if let Some(first) = invariants::check(&state).first() {
                     self.fail(format!("after a restart: {first:?}"));
@@ -167,4 +168,14 @@ impl World {
         self.check_promises_kept();
         self.wake_server();
     }
+}
+
+/// Where two states that should be equal part ways.
+fn difference(left: &State, right: &State) -> String {
+    let (left, right) = (format!("{left:?}"), format!("{right:?}"));
+    let same = left.bytes().zip(right.bytes()).take_while(|(a, b)| a == b).count();
+    let around = |text: &str| -> String {
+        text.chars().skip(same.saturating_sub(80)).take(160).collect()
+    };
+    format!("…{}… and …{}…", around(&left), around(&right))
 }

@@ -1,0 +1,20 @@
+//! The whole product, killed, starved and damaged: nothing that was confirmed is lost, nothing
+//! runs twice, and nothing is left behind.
+//!
+//! - `kills.rs`    the server killed again and again under load
+//! - `pilots.rs`   the pilot and its guard killed
+//! - `absence.rs`  the server away, and an orderly stop
+//! - `disk.rs`     disks that are full or fail
+//! - `damage.rs`   journals that are damaged or too new
+//! - `fixture.rs`  a home that an earlier binary wrote
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod absence;
+mod damage;
+mod disk;
+mod fixture;
+mod kills;
+mod pilots;
+mod tasks;

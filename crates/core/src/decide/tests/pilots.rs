@@ -1,0 +1,154 @@
+//! Pilots that come, go, come back and repeat themselves.
+
+use super::*;
+use shipway_model::limits::PILOT_LOST_AFTER;
+
+/// A pilot with three running tasks of one job, then out of touch.
+fn away() -> (Told, JobId) {
+    let mut told = Told::default();
+    told.join("p", 4, 0);
+    let job = told.submit(r#"{"array":"1-3","retries":1}"#);
+    told.place();
+    told.tell(Command::PilotAway { pilot: id("p"), session: 1 });
+    (told, job)
+}
+
+fn held(task: TaskId, attempt: u32, phase: HeldPhase) -> Held {
+    Held { task, attempt: Attempt(attempt), phase }
+}
+
+fn back(session: u64, held: Vec<Held>) -> Command {
+    Command::PilotJoined(Box::new(PilotJoined { session, held, ..pilot("p", 4, 0) }))
+}
+
+#[test]
+fn what_a_pilot_holds_is_compared_with_what_was_placed_there() {
+    let (mut told, job) = away();
+    let stale = task(JobId(77), 0);
+    told.tell(back(
+        2,
+        vec![
+            held(task(job, 1), 1, HeldPhase::Ended(end(5, OK))),
+            held(task(job, 2), 1, HeldPhase::Running { started: Timestamp(5) }),
+            held(stale, 1, HeldPhase::Running { started: Timestamp(5) }),
+        ],
+    ));
+    assert_eq!(told.counts(job).succeeded, 1);
+    assert_eq!(told.state.task_state(task(job, 2)), Some(TaskState::Running));
+    let [Effect::Assign { tasks, .. }, Effect::Stop { tasks: stops, .. }] = &told.effects[..]
+    else {
+        panic!("{:?}", told.effects)
+    };
+    assert_eq!((tasks.len(), tasks[0].task), (1, task(job, 3)), "it never heard of the third");
+    assert_eq!(stops[..], [(stale, Attempt(1))]);
+}
+
+#[test]
+fn what_is_said_twice_in_one_breath_counts_once() {
+    let (mut told, job) = away();
+    let running = || held(task(job, 1), 1, HeldPhase::Running { started: Timestamp(5) });
+    let failed = || held(task(job, 2), 1, HeldPhase::Ended(end(5, FAILED)));
+    told.tell(back(2, vec![running(), running(), failed(), failed()]));
+    let tries = told.state.job(job).expect("job").tasks.tries(shipway_model::Ordinal(1));
+    assert_eq!(tries.failed, 1);
+    let started = vec![(task(job, 3), Attempt(1), Timestamp(9)); 2];
+    let ended = vec![(task(job, 3), Attempt(1), end(9, OK)); 2];
+    told.tell(Command::PilotReported(PilotReported { pilot: id("p"), started, ended }));
+    assert_eq!(told.counts(job).succeeded, 1);
+}
+
+#[test]
+fn two_attempts_of_one_task_may_be_held_in_any_order() {
+    for turned in [false, true] {
+        let mut told = Told::default();
+        told.join("p", 1, 0);
+        let job = told.submit(r#"{"retries":{"limit":1,"delay":"1ms"}}"#);
+        told.place();
+        told.ended("p", task(job, 0), 1, FAILED);
+        told.wait(10);
+        assert_eq!(told.place()[0].attempt, Attempt(2));
+        let mut both = vec![
+            held(task(job, 0), 1, HeldPhase::Ended(end(5, FAILED))),
+            held(task(job, 0), 2, HeldPhase::Ended(end(9, OK))),
+        ];
+        if turned {
+            both.reverse();
+        }
+        told.tell(back(2, both));
+        assert_eq!(told.job_state(job), JobState::Succeeded, "turned: {turned}");
+    }
+}
+
+#[test]
+fn a_pilot_away_keeps_its_tasks_and_gets_no_new_ones() {
+    let (mut told, job) = away();
+    let more = told.submit("{}");
+    assert_eq!(told.place(), []);
+    assert_eq!(told.wait(PILOT_LOST_AFTER.0), [Event::PilotLost { pilot: id("p") }]);
+    assert_eq!(told.wait(1_000_000_000), [], "supervised: only a report of its death counts");
+    assert_eq!(told.counts(job).active, 3);
+    told.tell(back(2, vec![]));
+    assert_eq!(told.place()[0].task, task(more, 0));
+}
+
+#[test]
+fn an_old_connections_end_is_not_the_new_ones() {
+    let (mut told, _) = away();
+    told.tell(back(3, vec![]));
+    assert_eq!(told.tell(Command::PilotAway { pilot: id("p"), session: 2 }), []);
+    assert_eq!(told.tell(back(2, vec![])), [], "nor is an old greeting a new one");
+    assert!(told.state.pilots()[&id("p")].is_connected());
+}
+
+#[test]
+fn a_lease_that_runs_out_loses_the_tasks_and_not_before() {
+    let mut told = Told::default();
+    let lease = Some(Millis(60_000));
+    told.tell(Command::PilotJoined(Box::new(PilotJoined { lease, ..pilot("p", 4, 0) })));
+    let job = told.submit("{}");
+    told.place();
+    assert_eq!(told.wait(1_000_000), [], "in touch");
+    told.tell(Command::PilotAway { pilot: id("p"), session: 1 });
+    let since = told.now;
+    told.wait(PILOT_LOST_AFTER.0);
+    told.now = since + 60_000 - 2;
+    assert_eq!(told.wait(0), []);
+    let events = told.wait(0);
+    let Event::AttemptEnded(ended) = &events[0] else { panic!("{events:?}") };
+    assert_eq!(ended.outcome, Outcome::Lost { why: Lost::LeaseRanOut });
+    assert_eq!(events[1], Event::PilotEnded { pilot: id("p") });
+    assert_eq!(told.counts(job).waiting, 1);
+}
+
+#[test]
+fn a_successor_says_that_the_one_before_is_dead() {
+    let (mut told, job) = away();
+    let succeeds = vec![id("p"), id("unknown"), id("q")];
+    told.tell(Command::PilotJoined(Box::new(PilotJoined { succeeds, ..pilot("q", 4, 0) })));
+    assert_eq!((told.counts(job).waiting, told.state.pilots().len()), (3, 1));
+    told.wait(0);
+    assert_eq!(told.place()[0].attempt, Attempt(2));
+}
+
+#[test]
+fn reports_of_another_pilot_or_another_attempt_say_nothing() {
+    let (mut told, job) = away();
+    assert_eq!(told.ended("other", task(job, 1), 1, OK), []);
+    assert_eq!(told.ended("p", task(job, 1), 2, OK), []);
+    assert_eq!(told.ended("p", task(job, 1), 1, OK).len(), 1, "a late word of the right one");
+    assert_eq!(told.ended("p", task(job, 1), 1, FAILED), [], "a repeat");
+}
+
+#[test]
+fn a_restart_trusts_no_connection_and_stop_is_said_again() {
+    let mut told = Told::default();
+    told.join("p", 1, 0);
+    let job = told.submit("{}");
+    told.place();
+    told.cancel(job, Pick::All);
+    told.tell(Command::ServerStarted);
+    assert!(!told.state.pilots()[&id("p")].is_connected());
+    told.tell(back(2, vec![held(task(job, 0), 1, HeldPhase::Queued)]));
+    let [Effect::Stop { tasks, .. }] = &told.effects[..] else { panic!("{:?}", told.effects) };
+    assert_eq!(tasks[..], [(task(job, 0), Attempt(1))]);
+}

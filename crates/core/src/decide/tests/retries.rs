@@ -1,0 +1,102 @@
+//! Trying again: by the job's own policy, after a loss, and at a person's wish.
+
+use super::*;
+use shipway_model::limits::MAX_LOST_ATTEMPTS;
+
+const ONE: &str = r#"{"retries":{"limit":2,"delay":"10s"}}"#;
+
+#[test]
+fn a_failed_task_is_tried_again_after_a_wait_that_doubles_until_it_may_not() {
+    let mut told = Told::default();
+    told.join("p", 1, 0);
+    let job = told.submit(ONE);
+    for (attempt, wait) in [(1, 10_000), (2, 20_000)] {
+        assert_eq!(told.place()[0].attempt, Attempt(attempt));
+        told.ended("p", task(job, 0), attempt, FAILED);
+        let due = told.now + wait;
+        assert_eq!(told.state.next_deadline(), Some(Timestamp(due)));
+        assert_eq!(told.place(), [], "not before");
+        told.now = due - 2;
+        assert_eq!(told.tell(Command::Tick), []);
+        assert_eq!(told.tell(Command::Tick), [Event::TasksReady { tasks: vec![task(job, 0)] }]);
+    }
+    told.place();
+    told.ended("p", task(job, 0), 3, FAILED);
+    assert_eq!(told.job_state(job), JobState::Failed);
+}
+
+#[test]
+fn only_the_ends_that_were_named_are_tried_again() {
+    let mut told = Told::default();
+    told.join("p", 1, 0);
+    let job = told.submit(r#"{"retries":{"limit":5,"on":[75]}}"#);
+    told.place();
+    told.ended("p", task(job, 0), 1, FAILED);
+    assert_eq!(told.job_state(job), JobState::Failed);
+}
+
+#[test]
+fn a_lost_attempt_does_not_count_but_losing_it_for_ever_ends() {
+    let mut told = Told::default();
+    let job = told.submit("{}");
+    for attempt in 1..=MAX_LOST_ATTEMPTS {
+        told.join("p", 1, 0);
+        told.wait(0);
+        assert_eq!(told.place()[0].attempt, Attempt(attempt));
+        told.tell(Command::PilotEnded { pilot: id("p") });
+    }
+    assert_eq!(told.job_state(job), JobState::Failed);
+}
+
+#[test]
+fn a_failure_between_losses_starts_their_count_anew() {
+    let mut told = Told::default();
+    told.join("p", 1, 0);
+    let job = told.submit(ONE);
+    told.place();
+    told.ended("p", task(job, 0), 1, Outcome::Lost { why: Lost::LeaseRanOut });
+    told.wait(0);
+    told.place();
+    let events = told.ended("p", task(job, 0), 2, FAILED);
+    let Event::AttemptEnded(ended) = &events[0] else { panic!("{events:?}") };
+    assert!(matches!(ended.verdict, Verdict::Retry { counted: true, .. }));
+    let tries = told.state.job(job).expect("job").tasks.tries(shipway_model::Ordinal(0));
+    assert_eq!((tries.placed, tries.failed, tries.lost), (2, 1, 0));
+}
+
+#[test]
+fn a_person_may_retry_what_is_over_and_only_that() {
+    let mut told = Told::default();
+    told.join("p", 3, 0);
+    let job = told.submit(r#"{"array":"1-3"}"#);
+    told.place();
+    told.ended("p", task(job, 1), 1, OK);
+    told.ended("p", task(job, 2), 1, FAILED);
+    told.retry(job, Pick::All);
+    assert_eq!(told.counts(job).waiting, 1, "neither the succeeded nor the running one");
+    let jobs = vec![(job, Pick::State(TaskState::Succeeded))];
+    let select = Select { by: ada(), jobs };
+    let again = Command::Retry { select, revived: Vec::new() };
+    assert_eq!(told.refused(again), "nothing_to_do");
+    told.ended("p", task(job, 3), 1, Outcome::Cancelled);
+    assert_eq!(told.place()[0].attempt, Attempt(2));
+    told.ended("p", task(job, 2), 2, OK);
+    assert_eq!(told.job_state(job), JobState::Cancelled);
+    told.retry(job, Pick::State(TaskState::Cancelled));
+    assert_eq!(told.job_state(job), JobState::Running);
+    assert_eq!(told.place()[0].attempt, Attempt(2), "the cancelled attempt had a number too");
+}
+
+#[test]
+fn a_cancelled_back_off_leaves_nothing_to_wake_for() {
+    let mut told = Told::default();
+    told.join("p", 1, 0);
+    let job = told.submit(ONE);
+    told.place();
+    told.ended("p", task(job, 0), 1, FAILED);
+    told.cancel(job, Pick::All);
+    assert_eq!(told.state.next_deadline(), None);
+    assert_eq!(told.job_state(job), JobState::Cancelled);
+    told.retry(job, Pick::All);
+    assert_eq!(told.place()[0].attempt, Attempt(2));
+}

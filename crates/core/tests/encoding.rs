@@ -1,0 +1,226 @@
+//! Every event's encoding, held still: what is in a journal must be readable by every later version.
+//!
+//! A changed line in the snapshot means a changed journal. A new field needs a default; a changed
+//! meaning needs a new version and a step in `engine::upgrade`.
+
+use shipway_core::command::{PilotJoined, Token};
+use shipway_core::event::{
+    AttemptEnded, CancelReason, EVENT_VERSION, Event, Joined, Placement, Recorded, Submitted,
+    Verdict, Which,
+};
+use shipway_core::job::{Job, JobRecord};
+use shipway_core::task_table::TaskTable;
+use shipway_model::{
+    Attempt, Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor, IndexSet, JobId,
+    JobSpec, JobState, Lost, Millis, NodeAd, NodeName, Ordinal, Outcome, PilotId, Resources,
+    RetryPolicy, Role, TaskId, TaskIndex, Timestamp, UserName,
+};
+use std::collections::BTreeSet;
+
+fn job() -> JobId {
+    JobId(7)
+}
+fn task() -> TaskId {
+    job().task(TaskIndex(3))
+}
+fn pilot() -> PilotId {
+    PilotId::new("p-1").expect("good")
+}
+fn node() -> NodeName {
+    NodeName::new("node-1").expect("good")
+}
+fn user() -> UserName {
+    UserName::new("ada").expect("good")
+}
+
+fn submitted() -> Event {
+    let json = r#"{"name":"fit","command":["fit","{seed}"],"env":{"A":"1"},"workdir":"/data",
+        "labels":{"team":"x"},"priority":5,"each":[{"seed":1},{"seed":2}],"after":["3:any",4],
+        "retries":{"limit":2,"delay":"10s","on":[75,"signal"]},
+        "time_limit":{"limit":"1h","warn":"USR1","grace":"5m"},"max_running":2,
+        "resources":{"cpus":0.5,"memory":"2GB","disk":"1GB","gpu":{"share":"0.25","model":"a100",
+        "memory":"40GiB..","capability":8.0},"named":{"licence":1}}}"#;
+    let spec: JobSpec = serde_json::from_str(json).expect("good");
+    let (key, met) = (Some("key-1".to_string()), vec![JobId(3)]);
+    let owner = user();
+    Event::JobSubmitted(Box::new(Submitted { job: job(), owner, spec, key, digest: 99, met }))
+}
+
+fn ended(outcome: Outcome, started: Option<Timestamp>, verdict: Verdict) -> Event {
+    Event::AttemptEnded(Box::new(AttemptEnded {
+        task: task(),
+        attempt: Attempt(2),
+        pilot: pilot(),
+        node: node(),
+        placed: Timestamp(900),
+        outcome,
+        started,
+        ended: Timestamp(2_000),
+        ran: Millis(1_000),
+        verdict,
+    }))
+}
+
+fn ends() -> Vec<Event> {
+    let at = Some(Timestamp(1_000));
+    let retry = Verdict::Retry { at: Timestamp(3_000), counted: true };
+    let (limit, used) = (Some(Bytes(10)), Some(Bytes(11)));
+    vec![
+        ended(Outcome::Exit { code: 0 }, at, Verdict::Succeeded),
+        ended(Outcome::Signal { signal: 11 }, at, Verdict::Failed),
+        ended(Outcome::OutOfMemory { limit, used }, at, retry),
+        ended(Outcome::OutOfMemory { limit: None, used: None }, at, retry),
+        ended(Outcome::TimedOut { limit: Millis(60_000) }, at, Verdict::Failed),
+        ended(Outcome::NotStarted { message: "no such file".into() }, None, Verdict::Failed),
+        ended(Outcome::Lost { why: Lost::PilotDied }, None, retry),
+        ended(Outcome::Lost { why: Lost::LeaseRanOut }, at, retry),
+        ended(Outcome::Cancelled, None, Verdict::Cancelled),
+    ]
+}
+
+fn joined() -> Event {
+    let gpu = GpuDevice {
+        id: DeviceId::new("GPU-1").expect("good"),
+        model: "NVIDIA A100".into(),
+        memory: Bytes(42_949_672_960),
+        vendor: GpuVendor::Nvidia,
+        source: GpuSource::Nvml,
+        capability: Some("8.0".parse().expect("good")),
+        driver: Some("550.54".parse().expect("good")),
+        slice: Some("1g.10gb".into()),
+    };
+    let capacity = Capacity {
+        cpus: Cores { milli: 7_500 },
+        memory: Bytes(1 << 34),
+        disk: Bytes(1 << 40),
+        named: [("licence".to_string(), 2)].into(),
+    };
+    let notes = vec!["no NVML".to_string()];
+    let from = PilotJoined {
+        pilot: pilot(),
+        session: 4,
+        ad: NodeAd { node: node(), capacity, gpus: vec![gpu], notes },
+        lease: Some(Millis(60_000)),
+        held: Vec::new(),
+        succeeds: Vec::new(),
+    };
+    Event::PilotJoined(Box::new(Joined::new(&from, vec![task()], vec![(task(), Attempt(1))])))
+}
+
+fn revived() -> Event {
+    let indices: IndexSet = "1-3".parse().expect("good");
+    let job = Job {
+        owner: user(),
+        shape: serde_json::from_str("0").expect("a shape's id is a number"),
+        priority: 0,
+        tasks: TaskTable::new(indices.len()),
+        indices,
+        max_running: Some(2),
+        retries: RetryPolicy::default(),
+        after: Vec::new(),
+        submitted: Timestamp(100),
+        ended: Some(Timestamp(200)),
+        revision: 1,
+        pace: Some(Millis(50)),
+    };
+    let resources = Resources::default();
+    Event::JobRevived { record: Box::new(JobRecord { id: JobId(7), resources, job }) }
+}
+
+fn of_jobs() -> Vec<Event> {
+    let devices = vec![DeviceId::new("GPU-1").expect("good")];
+    let placed = Placement { task: task(), attempt: Attempt(2), devices };
+    let bare = Placement { devices: Vec::new(), ..placed.clone() };
+    let dependency = CancelReason::Dependency { on: JobId(3), ended: JobState::Failed };
+    let these = Which::These(vec![Ordinal(0), Ordinal(2)]);
+    vec![
+        submitted(),
+        Event::DependencyMet { job: job(), on: JobId(3) },
+        Event::TasksPlaced { pilot: pilot(), tasks: vec![placed, bare] },
+        Event::AttemptsStarted { tasks: vec![(task(), Attempt(2), Timestamp(1_000))] },
+        Event::TasksReady { tasks: vec![task()] },
+        Event::TasksCancelled { job: job(), which: Which::AllWaiting, why: dependency },
+        Event::TasksCancelled { job: job(), which: these, why: CancelReason::Asked },
+        Event::StopRequested { tasks: vec![task()] },
+        Event::TasksRequeued { job: job(), tasks: vec![Ordinal(2)] },
+        Event::JobEnded { job: job(), state: JobState::Failed },
+        revived(),
+        Event::JobsArchived { jobs: vec![job()] },
+    ]
+}
+
+fn of_the_rest() -> Vec<Event> {
+    let token = Token {
+        id: "t1".into(),
+        user: user(),
+        hash: "abc".into(),
+        expires: Timestamp(9_000),
+        note: "laptop".into(),
+    };
+    vec![
+        Event::ServerStarted,
+        joined(),
+        Event::PilotAway { pilot: pilot() },
+        Event::PilotLost { pilot: pilot() },
+        Event::PilotEnded { pilot: pilot() },
+        Event::UserAdded { user: user(), role: Role::Operator },
+        Event::UserRemoved { user: user() },
+        Event::TokenIssued { token },
+        Event::TokenRevoked { id: "t1".into() },
+        Event::PilotTokenIssued { pilot: pilot(), hash: "def".into() },
+        Event::KeysExpired { before: Timestamp(5) },
+    ]
+}
+
+/// One number per variant: a new one does not compile until it is counted here and shown above.
+fn variant(event: &Event) -> u32 {
+    match event {
+        Event::ServerStarted => 0,
+        Event::JobSubmitted(_) => 1,
+        Event::DependencyMet { .. } => 2,
+        Event::TasksPlaced { .. } => 3,
+        Event::AttemptsStarted { .. } => 4,
+        Event::AttemptEnded(_) => 5,
+        Event::TasksReady { .. } => 6,
+        Event::TasksCancelled { .. } => 7,
+        Event::StopRequested { .. } => 8,
+        Event::TasksRequeued { .. } => 9,
+        Event::JobEnded { .. } => 10,
+        Event::JobRevived { .. } => 11,
+        Event::JobsArchived { .. } => 12,
+        Event::PilotJoined(_) => 13,
+        Event::PilotAway { .. } => 14,
+        Event::PilotLost { .. } => 15,
+        Event::PilotEnded { .. } => 16,
+        Event::UserAdded { .. } => 17,
+        Event::UserRemoved { .. } => 18,
+        Event::TokenIssued { .. } => 19,
+        Event::TokenRevoked { .. } => 20,
+        Event::PilotTokenIssued { .. } => 21,
+        Event::KeysExpired { .. } => 22,
+    }
+}
+const VARIANTS: u32 = 23;
+
+#[test]
+fn every_event_is_written_as_it_always_was() {
+    let events: Vec<Event> = of_jobs().into_iter().chain(ends()).chain(of_the_rest()).collect();
+    let seen: BTreeSet<u32> = events.iter().map(variant).collect();
+    assert_eq!(seen, (0..VARIANTS).collect(), "every variant is shown");
+    let mut lines = String::new();
+    for event in events {
+        let recorded = Recorded { v: EVENT_VERSION, at: Timestamp(1_700_000_000_000), event };
+        let text = serde_json::to_string(&recorded).expect("plain data");
+        let read: Recorded = serde_json::from_str(&text).expect("reads back");
+        assert_eq!(read, recorded, "{text}");
+        lines += &format!("{text}\n");
+    }
+    insta::assert_snapshot!(lines);
+}
+
+#[test]
+fn an_event_of_a_later_version_is_refused() {
+    let later = Recorded { v: EVENT_VERSION + 1, at: Timestamp(1), event: Event::ServerStarted };
+    let error = shipway_core::engine::upgrade(later).expect_err("refused");
+    assert_eq!(error.found, EVENT_VERSION + 1);
+}
