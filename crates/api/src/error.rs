@@ -23,5 +23,7 @@ pub mod codes {
     pub const NOT_DURABLE: &str = "not_durable";
     pub const NODE_AWAY: &str = "node_away";
     pub const INTERNAL: &str = "internal";
+    pub const BUSY: &str = "busy";
+    pub const BAD_METHOD: &str = "bad_method";
     pub const STOPPING: &str = "stopping";
 }

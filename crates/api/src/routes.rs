@@ -14,6 +14,7 @@ pub const RETRY: &str = "/api/v1/retry";
 pub const DRY_RUN: &str = "/api/v1/dry-run";
 pub const EVENTS: &str = "/api/v1/events";
 pub const NODES: &str = "/api/v1/nodes";
+pub const PILOTS: &str = "/api/v1/pilots";
 pub const USERS: &str = "/api/v1/users";
 pub const USER: &str = "/api/v1/users/{user}";
 pub const TOKENS: &str = "/api/v1/tokens";

@@ -210,7 +210,7 @@ pub struct NodeView {
     pub away_since: Option<Timestamp>,
     pub running: u32,
     pub backlog: u32,
-    #[schema(value_type = String)]
+    #[schema(value_type = f64)]
     pub cpus_used: shipway_model::Cores,
     pub memory_used: Bytes,
     pub gpus: Vec<GpuView>,
@@ -226,6 +226,13 @@ pub struct GpuView {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NodeList {
     pub nodes: Vec<NodeView>,
+}
+
+/// What a pilot that is started by hand or by a batch system is let in with; shown once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct IssuedPilot {
+    pub pilot: PilotId,
+    pub token: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

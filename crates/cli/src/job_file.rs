@@ -87,7 +87,9 @@ fn read<T: serde::de::DeserializeOwned>(
             JobFileError::Syntax { place: place(file, line), source: error.into() }
         });
     }
-    serde_saphyr::from_multiple(text).map_err(|error| {
+    // Only `true` and `false` are booleans: `on`, `yes` and `y` are words that people write.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
         let line = error.location().map_or(0, |location| location.line());
         // The excerpt a terminal would show beside it spans lines; the place is named already.
         let source = error.without_snippet().to_string();

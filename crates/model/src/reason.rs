@@ -17,7 +17,7 @@ use std::fmt;
 #[serde(tag = "resource", rename_all = "snake_case")]
 pub enum Quantity {
     Cpus {
-        #[cfg_attr(feature = "schema", schema(value_type = String))]
+        #[cfg_attr(feature = "schema", schema(value_type = f64))]
         amount: Cores,
     },
     Memory {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Resources {
-    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    #[cfg_attr(feature = "schema", schema(value_type = f64))]
     pub cpus: Cores,
     #[serde(skip_serializing_if = "is_nothing")]
     pub memory: Bytes,

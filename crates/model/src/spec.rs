@@ -100,16 +100,25 @@ impl JobSpec {
 
 /// `[program, argument…]`, or one text for the shell.
 fn words_or_shell<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Written {
-        Words(Vec<String>),
-        Shell(String),
+    struct Words;
+    impl<'de> de::Visitor<'de> for Words {
+        type Value = Vec<String>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of words, or one text for the shell")
+        }
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+            Ok(vec!["/bin/sh".into(), "-c".into(), text.to_string()])
+        }
+        // Each word is asked for as a text, so that `[sleep, 5]` in YAML keeps its 5 as written.
+        fn visit_seq<A: de::SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut words = Vec::new();
+            while let Some(word) = list.next_element()? {
+                words.push(word);
+            }
+            Ok(words)
+        }
     }
-    Ok(match Written::deserialize(from)? {
-        Written::Words(words) => words,
-        Written::Shell(text) => vec!["/bin/sh".into(), "-c".into(), text],
-    })
+    from.deserialize_any(Words)
 }
 
 /// Rows of named fields, kept column-wise by name so that a million rows share their keys.

@@ -16,7 +16,7 @@ pub struct TimeLimit {
 }
 
 /// The signals a job may ask for as its warning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Signal {
@@ -61,6 +61,12 @@ impl std::str::FromStr for Signal {
                 text: text.into(),
                 wanted: "a warning signal (TERM, INT, HUP, USR1, USR2 or QUIT)",
             })
+    }
+}
+
+impl<'de> Deserialize<'de> for Signal {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

@@ -283,10 +283,10 @@ read_as_written!(Bytes Cores Millis);
 impl Serialize for Cores {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         if self.milli.is_multiple_of(1_000) {
-            to.serialize_u64(self.milli / 1_000)
-        } else {
-            to.collect_str(self)
+            return to.serialize_u64(self.milli / 1_000);
         }
+        #[allow(clippy::cast_precision_loss, reason = "thousandths below 2^52 come back exactly")]
+        to.serialize_f64(self.milli as f64 / 1_000.0)
     }
 }
 

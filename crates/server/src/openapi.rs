@@ -23,6 +23,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
         http::act::retry,
         http::events::watch,
         http::nodes::list,
+        http::nodes::issue,
         http::users::who_am_i,
         http::users::list,
         http::users::add,

@@ -39,13 +39,15 @@ pub enum TlsError {
     },
 }
 
-/// The configuration, and the certificate that clients have to trust when it is self-made.
+/// The configuration, and the certificate that clients on this machine are told to trust.
 pub type Prepared = (Arc<ServerConfig>, Option<PathBuf>);
 
 pub fn prepare(tls: &Tls, home: &Path, names: &[String]) -> Result<Option<Prepared>, TlsError> {
     match tls {
         Tls::None => Ok(None),
-        Tls::Files { certificate, key } => Ok(Some((config(certificate, key)?, None))),
+        Tls::Files { certificate, key } => {
+            Ok(Some((config(certificate, key)?, Some(certificate.clone()))))
+        }
         Tls::SelfMade => {
             let certificate = home.join("certificate.pem");
             let key = home.join("key.pem");

@@ -45,10 +45,7 @@ pub async fn job(site: &Site, by: &Actor, id: JobId) -> Result<JobView, ApiError
     let row = site.readers.read(move |history| history.job(id.0)).await?;
     let row = row.filter(|row| UserName::new(&row.owner).is_ok_and(|owner| by.may_touch(&owner)));
     let row = row.ok_or_else(|| ApiError::no_such_job(id))?;
-    let mut view = jobs(site, vec![row]).await?.pop();
-    if let Some(view) = view.as_mut().filter(|view| view.state.is_over()) {
-        view.outcome = outcome(site, view).await?;
-    }
+    let view = jobs(site, vec![row]).await?.pop();
     view.ok_or_else(|| ApiError::no_such_job(id))
 }
 
@@ -72,7 +69,9 @@ pub async fn jobs(site: &Site, rows: Vec<JobRow>) -> Result<Vec<JobView>, ApiErr
             }
         }
     }
-    Ok(rows.into_iter().filter_map(|row| view(row, &mut now)).collect())
+    let mut views: Vec<JobView> = rows.into_iter().filter_map(|row| view(row, &mut now)).collect();
+    add_outcomes(site, &mut views).await?;
+    Ok(views)
 }
 
 fn now_in_memory(state: &State, id: JobId) -> Option<Now> {
@@ -116,18 +115,33 @@ fn view(row: JobRow, now: &mut HashMap<JobId, Now>) -> Option<JobView> {
     })
 }
 
-/// How an ended job ended: its one task, or the first of many that failed.
-async fn outcome(site: &Site, job: &JobView) -> Result<Option<Outcome>, ApiError> {
-    if job.state == JobState::Succeeded {
-        return Ok(Some(Outcome::Exit { code: 0 }));
+/// How ended jobs ended: their one task, or the first of many that failed.
+async fn add_outcomes(site: &Site, views: &mut [JobView]) -> Result<(), ApiError> {
+    let unhappy = |view: &&JobView| view.state.is_over() && view.state != JobState::Succeeded;
+    let wanted: Vec<_> =
+        views.iter().filter(unhappy).map(|view| (view.id.0, view.state.to_string())).collect();
+    let mut found: HashMap<u64, Outcome> = HashMap::new();
+    if !wanted.is_empty() {
+        let rows = site.readers.read(move |history| {
+            wanted
+                .iter()
+                .map(|(job, state)| history.last_with(*job, state))
+                .collect::<Result<Vec<_>, _>>()
+        });
+        for row in rows.await?.into_iter().flatten() {
+            found.extend(serde_json::from_str(&row.outcome).ok().map(|outcome| (row.job, outcome)));
+        }
     }
-    let id = job.id.0;
-    let wanted = job.state.to_string();
-    let find = move |history: &crate::journal::HistoryReader| history.last_with(id, &wanted);
-    let row = site.readers.read(find).await?;
-    let found = row.and_then(|row| serde_json::from_str(&row.outcome).ok());
-    // A job can be cancelled before anything of it ran.
-    Ok(found.or((job.state == JobState::Cancelled).then_some(Outcome::Cancelled)))
+    for view in views.iter_mut() {
+        view.outcome = match view.state {
+            JobState::Succeeded => Some(Outcome::Exit { code: 0 }),
+            // A job can be cancelled before anything of it ran.
+            JobState::Cancelled => found.remove(&view.id.0).or(Some(Outcome::Cancelled)),
+            JobState::Failed => found.remove(&view.id.0),
+            JobState::Held | JobState::Waiting | JobState::Running => None,
+        };
+    }
+    Ok(())
 }
 
 pub fn attempt(row: &AttemptRow) -> Option<AttemptView> {

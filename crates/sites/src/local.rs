@@ -29,6 +29,10 @@ pub struct LocalSite {
 pub struct Credentials {
     pub pilot: PilotId,
     pub token: String,
+    /// Earlier pilots of this machine that the server still knows. The new one sees to it that
+    /// their processes are gone, and says so.
+    #[serde(default)]
+    pub succeeds: Vec<PilotId>,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -82,18 +82,28 @@ impl Connection {
     }
 }
 
-/// Trusts the given certificate alone when there is one, the system's otherwise.
+/// Trusts the given certificate, if any, beside the system's.
 pub fn tls_config(certificate: Option<&Path>) -> Result<rustls::ClientConfig, ConnectError> {
-    let path = certificate.unwrap_or_else(|| Path::new(SYSTEM_CERTIFICATES));
-    let unreadable = |source| ConnectError::Certificate { path: path.into(), source };
+    let system = Path::new(SYSTEM_CERTIFICATES);
     let mut roots = rustls::RootCertStore::empty();
-    for found in CertificateDer::pem_file_iter(path).map_err(unreadable)? {
-        // One certificate of the system's list that cannot be used does not spoil the others.
-        let _ = roots.add(found.map_err(unreadable)?);
+    if let Some(given) = certificate {
+        trust(&mut roots, given)?;
+    }
+    if certificate.is_none() || system.exists() {
+        trust(&mut roots, system)?;
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(ConnectError::Setup)?;
     Ok(config.with_root_certificates(roots).with_no_client_auth())
+}
+
+fn trust(roots: &mut rustls::RootCertStore, path: &Path) -> Result<(), ConnectError> {
+    let unreadable = |source| ConnectError::Certificate { path: path.into(), source };
+    for found in CertificateDer::pem_file_iter(path).map_err(unreadable)? {
+        // One certificate of the system's list that cannot be used does not spoil the others.
+        let _ = roots.add(found.map_err(unreadable)?);
+    }
+    Ok(())
 }

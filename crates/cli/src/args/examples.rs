@@ -110,15 +110,17 @@ pub const TOKEN: &str = "\
 Examples:
   export SHIPWAY_TOKEN=$(shipway token new --note laptop --lasts 90d)
   shipway token list
-  shipway token revoke TOKEN_ID";
+  shipway token revoke TOKEN_ID
+  (umask 077; shipway token pilot > pilot.json)    for a pilot on another machine";
 
 pub const COMPLETIONS: &str = "\
 Example:
   shipway completions bash > ~/.local/share/bash-completion/completions/shipway";
 
 pub const PILOT: &str = "\
-Example:
-  shipway pilot --dir /scratch/pilot --server https://head:7447 --token-file token";
+Examples:
+  (umask 077; shipway token pilot > pilot.json)    on the server's machine
+  shipway pilot --dir /scratch/pilot --server https://head:7447 --token-file pilot.json";
 
 pub const OPENAPI: &str = "\
 Example:

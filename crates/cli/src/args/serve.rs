@@ -28,7 +28,7 @@ pub struct UpArgs {
     /// Run no tasks on this machine.
     #[arg(long)]
     pub no_pilot: bool,
-    /// GPUs to declare instead of looking for them (for tests and dry planning).
+    /// GPUs and amounts to declare beside what is found (for tests and dry planning).
     #[arg(long, value_name = "FILE", conflicts_with = "no_pilot")]
     pub declared: Option<PathBuf>,
     #[command(flatten)]
@@ -80,7 +80,7 @@ pub struct PilotArgs {
     /// found by its home is supervised and needs none.
     #[arg(long, value_name = "TIME")]
     pub lease: Option<Millis>,
-    /// GPUs to declare instead of looking for them (for tests and dry planning).
+    /// GPUs and amounts to declare beside what is found (for tests and dry planning).
     #[arg(long, value_name = "FILE")]
     pub declared: Option<PathBuf>,
     /// Be the pilot itself, under the guard that started it.
@@ -119,10 +119,13 @@ pub enum TokenCommand {
         /// What it is for.
         #[arg(long, default_value = "")]
         note: String,
-        /// How long it is good for: 30 days unless given, a year at most.
+        /// How long it is good for: 30 days unless given, 366 days at most.
         #[arg(long, value_name = "TIME")]
         lasts: Option<Millis>,
     },
+    /// Make credentials for one pilot and print them, once; for `shipway pilot --token-file`.
+    #[command(after_long_help = super::examples::TOKEN)]
+    Pilot,
     /// List tokens (never the secrets).
     #[command(after_long_help = super::examples::TOKEN)]
     List,

@@ -4,11 +4,11 @@ use super::Context;
 use crate::args::serve::TokenCommand;
 use crate::failure::{Exit, Failure};
 use crate::view::time::Reader;
-use crate::view::tokens::{NewTokenView, TokenRevoked, TokenTable};
+use crate::view::tokens::{NewPilotView, NewTokenView, TokenRevoked, TokenTable};
 use crate::view::{self, talk};
 use serde::de::IgnoredAny;
 use shipway_api::routes;
-use shipway_api::types::{IssuedToken, NewToken};
+use shipway_api::types::{IssuedPilot, IssuedToken, NewToken};
 
 pub async fn run(context: &Context, command: TokenCommand) -> Result<Exit, Failure> {
     match command {
@@ -19,6 +19,10 @@ pub async fn run(context: &Context, command: TokenCommand) -> Result<Exit, Failu
             let said = format!("token {} of {}, good until {until}", token.id, token.user);
             view::show(&NewTokenView { token }, context.output)?;
             talk::say(format_args!("shipway: {said}; it is not shown again"));
+        }
+        TokenCommand::Pilot => {
+            let issued: IssuedPilot = context.client.post(routes::PILOTS, &(), &[]).await?;
+            view::show(&NewPilotView { issued }, context.output)?;
         }
         TokenCommand::List => {
             let list = context.client.get(routes::TOKENS).await?;

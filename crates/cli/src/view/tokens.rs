@@ -5,7 +5,7 @@ use super::paper::Paper;
 use super::table::{Cell, Table};
 use super::time::Reader;
 use serde::Serialize;
-use shipway_api::types::{IssuedToken, TokenList};
+use shipway_api::types::{IssuedPilot, IssuedToken, TokenList};
 
 /// The secret alone, so that a script can take it; who and until when is talk.
 #[derive(Debug, Serialize)]
@@ -17,6 +17,19 @@ pub struct NewTokenView {
 impl View for NewTokenView {
     fn text(&self, paper: &mut Paper) {
         paper.line(&self.token.secret);
+    }
+}
+
+/// The file that `shipway pilot` reads, as text and as JSON alike.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct NewPilotView {
+    pub issued: IssuedPilot,
+}
+
+impl View for NewPilotView {
+    fn text(&self, paper: &mut Paper) {
+        paper.line(&serde_json::to_string(&self.issued).expect("plain data"));
     }
 }
 

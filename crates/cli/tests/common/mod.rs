@@ -7,7 +7,7 @@
 //!
 //! Not here: what any test checks.
 
-#![allow(dead_code, reason = "every test binary uses its own part of this")]
+#![allow(dead_code, unused_imports, reason = "every test binary uses its own part of this")]
 #![allow(unreachable_pub, reason = "shared by several test binaries")]
 
 mod http;

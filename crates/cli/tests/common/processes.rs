@@ -60,7 +60,8 @@ pub(super) fn end_all_of(dir: &Path) -> Vec<String> {
             return named;
         }
         // Guards only: whatever they do not end is what a test must hear of.
-        let guard = |process: &&u32| has_word(**process, "pilot") && !has_word(**process, "--inner");
+        let guard =
+            |process: &&u32| has_word(**process, "pilot") && !has_word(**process, "--inner");
         left.iter().filter(guard).for_each(|process| terminate(*process));
         super::pause(Duration::from_millis(20));
     }

@@ -61,6 +61,23 @@ fn nothing_is_lost_or_run_twice_when_the_server_is_killed() {
     );
 }
 
+#[test]
+fn a_server_killed_while_it_starts_leaves_one_pilot_in_the_end() {
+    let mut dice = Dice::thrown();
+    let world = World::new();
+    for _ in 0..if quick() { 5 } else { 30 } {
+        world.launch(&[], |_| {});
+        pause(Duration::from_millis(dice.below(250)));
+        world.kill_server();
+    }
+    world.up();
+    assert_eq!(world.ok(&["run", "--", "echo", "hello"]), "hello\n");
+    let nodes = world.json(&["nodes"]);
+    let connected = |node: &&serde_json::Value| node["link"] == "connected";
+    let nodes = nodes["nodes"].as_array().expect("nodes").iter().filter(connected).count();
+    assert_eq!(nodes, 1, "{}", world.ok(&["nodes"]));
+}
+
 /// Kills at moments spread over the array's whole run; the time from each kill until ready.
 fn keep_killing<T>(
     world: &World,

@@ -10,7 +10,8 @@ pub(crate) const SMALL: [&str; 2] = ["--cpus", "0.01"];
 pub(crate) const SLEEPER: &str = "echo $$ >> pids-$SHIPWAY_ATTEMPT; exec sleep 1000";
 
 /// The same, and leaves a process that is no child of it, in a session of its own.
-pub(crate) const WITH_DAEMON: &str = "(setsid sh -c 'echo $$ >> pids-$SHIPWAY_ATTEMPT; exec sleep 1000' &)
+pub(crate) const WITH_DAEMON: &str =
+    "(setsid sh -c 'echo $$ >> pids-$SHIPWAY_ATTEMPT; exec sleep 1000' &)
     echo $$ >> pids-$SHIPWAY_ATTEMPT; exec sleep 1000";
 
 /// Submits a shell script as a small task; the id of the job.

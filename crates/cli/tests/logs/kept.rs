@@ -8,7 +8,10 @@ fn standard_output_and_error_stay_apart() {
     let world = World::started();
     let text = "echo out; echo err >&2; printf 'no newline'";
     let ran = world.cli(&["run", "--", "sh", "-c", text]);
-    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (0, "out\nno newline", "err\n"));
+    assert_eq!(
+        (ran.code, ran.stdout.as_str(), ran.stderr.as_str()),
+        (0, "out\nno newline", "err\n")
+    );
     for (words, stdout, stderr) in [
         (&["logs", "1"][..], "out\nno newline", "err\n"),
         (&["logs", "--stdout", "1"], "out\nno newline", ""),
@@ -35,7 +38,8 @@ fn bytes_are_bytes() {
 fn every_attempt_has_its_own_output() {
     let world = World::started();
     let text = "echo attempt $SHIPWAY_ATTEMPT; [ $SHIPWAY_ATTEMPT = 3 ]";
-    let ran = world.cli(&["run", "--retries", "5", "--retry-delay", "10ms", "--", "sh", "-c", text]);
+    let ran =
+        world.cli(&["run", "--retries", "5", "--retry-delay", "10ms", "--", "sh", "-c", text]);
     assert_eq!((ran.code, &*ran.stdout), (0, "attempt 1\nattempt 2\nattempt 3\n"));
     assert_eq!(world.ok(&["logs", "1"]), "attempt 3\n", "the newest, unless one is named");
     assert_eq!(world.ok(&["logs", "--attempt", "1", "1"]), "attempt 1\n");
@@ -64,7 +68,10 @@ fn silence_is_no_error_and_what_is_not_there_is_one() {
 #[test]
 fn the_output_of_all_tasks_comes_in_the_order_of_the_array() {
     let world = World::started();
-    assert_eq!(world.cli(&["run", "--array", "9,3,5", "--", "sh", "-c", "echo $SHIPWAY_INDEX"]).code, 0);
+    assert_eq!(
+        world.cli(&["run", "--array", "9,3,5", "--", "sh", "-c", "echo $SHIPWAY_INDEX"]).code,
+        0
+    );
     let expected = "==> 1/3 <==\n3\n==> 1/5 <==\n5\n==> 1/9 <==\n9\n";
     assert_eq!(world.ok(&["logs", "1"]), expected);
     assert_eq!(world.ok(&["logs", "1/5"]), "5\n");

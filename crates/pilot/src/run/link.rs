@@ -66,11 +66,22 @@ pub(super) fn run(
     tokio::spawn(async move {
         let mut link = Link { server, token, orders, send };
         let mut wait = FIRST_WAIT;
+        let mut last = String::new();
         loop {
             match link.once().await {
                 Ok(Ended::Stopped) => return,
-                Ok(Ended::WasUp) => wait = FIRST_WAIT,
-                Err(error) => tracing::debug!(?error, "no connection to the server"),
+                Ok(Ended::WasUp) => {
+                    wait = FIRST_WAIT;
+                    last.clear();
+                }
+                Err(error) => {
+                    // Once for each different trouble, however often it is tried.
+                    let text = causes(error.as_ref());
+                    if text != last {
+                        tracing::warn!("no connection to the server: {text}");
+                        last = text;
+                    }
+                }
             }
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(LONGEST_WAIT);
@@ -165,6 +176,16 @@ impl Link {
             }
         }
     }
+}
+
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
 }
 
 async fn next(heard: &mut Streaming<ToPilot>) -> Option<ToPilot> {

@@ -61,6 +61,8 @@ pub(super) struct Started {
 struct Credentials {
     pilot: PilotId,
     token: String,
+    #[serde(default)]
+    succeeds: Vec<PilotId>,
 }
 
 pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
@@ -72,7 +74,10 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
         tracing::warn!(ended, "processes that an earlier pilot left are ended");
     }
     let credentials = credentials(&settings.token_file)?;
-    let succeeds = take_over(&settings.dir, &credentials.pilot)?;
+    let mut succeeds = take_over(&settings.dir, &credentials.pilot)?;
+    succeeds.extend(credentials.succeeds);
+    succeeds.sort();
+    succeeds.dedup();
     let declared = settings.declared.as_deref().map(Declared::read).transpose()?;
     let found = probe(&Places::of_this_node(&settings.dir), declared);
     let vendor = |wanted| found.gpus.iter().any(|gpu| gpu.vendor == wanted);

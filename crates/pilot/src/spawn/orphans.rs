@@ -50,7 +50,7 @@ impl Orphans {
         let _only_us = lock(&SWEEPING);
         let mut killed = Vec::new();
         for _ in 0..SETTLE_TRIES {
-            let alive = living(self.list.as_ref(), shared);
+            let Children { alive, reaped } = look_after(self.list.as_ref(), shared);
             // Read after the list: a task that is not counted here has no process in the list.
             let alone = shared.unfinished.load(Ordering::Acquire) <= 1;
             let mut unsettled = false;
@@ -65,10 +65,14 @@ impl Orphans {
                     Whose::Unclear => unsettled = true,
                 }
             }
-            if !unsettled {
+            // One that was reaped may have died since the list was read: then its children are
+            // ours by now, and were not in it.
+            if !unsettled && !reaped {
                 break;
             }
-            std::thread::sleep(SETTLE_PAUSE);
+            if unsettled {
+                std::thread::sleep(SETTLE_PAUSE);
+            }
         }
         killed
     }
@@ -76,23 +80,29 @@ impl Orphans {
     /// Reaps the dead and touches nobody else.
     pub(super) fn reap(&self, shared: &Shared) {
         let _only_us = lock(&SWEEPING);
-        living(self.list.as_ref(), shared);
+        look_after(self.list.as_ref(), shared);
     }
 }
 
-/// The living among the listed; the dead are reaped on the way.
-fn living(list: Option<&File>, shared: &Shared) -> Vec<Pid> {
-    let mut pids = listed(list).unwrap_or_default();
-    if pids.is_empty() {
-        return pids;
+struct Children {
+    alive: Vec<Pid>,
+    /// Whether any was dead, and has been reaped.
+    reaped: bool,
+}
+
+fn look_after(list: Option<&File>, shared: &Shared) -> Children {
+    let mut alive = listed(list).unwrap_or_default();
+    if alive.is_empty() {
+        return Children { alive, reaped: false };
     }
     // A leader is in the list where the kernel has none by thread and all processes were asked.
     let leaders: Vec<Pid> = lock(&shared.leaders).values().map(|leader| leader.pid).collect();
-    pids.retain(|pid| {
-        let dead_or_alive = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-        !leaders.contains(pid) && matches!(waitid(WaitId::Pid(*pid), dead_or_alive), Ok(None))
-    });
-    pids
+    alive.retain(|pid| !leaders.contains(pid));
+    let count = alive.len();
+    let if_dead = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+    alive.retain(|pid| matches!(waitid(WaitId::Pid(*pid), if_dead), Ok(None)));
+    let reaped = alive.len() < count;
+    Children { alive, reaped }
 }
 
 fn listed(list: Option<&File>) -> io::Result<Vec<Pid>> {

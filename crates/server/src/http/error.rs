@@ -89,7 +89,7 @@ impl From<WriteError> for ApiError {
                 .hint("nothing was accepted; repeat the request when the disk takes writes again"),
             WriteError::Stopping => Self::new(unavailable, codes::STOPPING, message)
                 .hint("repeat the request in a moment"),
-            WriteError::Busy => Self::new(StatusCode::TOO_MANY_REQUESTS, codes::STOPPING, message)
+            WriteError::Busy => Self::new(StatusCode::TOO_MANY_REQUESTS, codes::BUSY, message)
                 .hint("repeat the request in a moment"),
         }
     }
@@ -171,5 +171,5 @@ pub async fn no_such_page() -> ApiError {
 
 pub async fn no_such_method() -> ApiError {
     let message = "this address does not take this method";
-    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, codes::NOT_FOUND, message).hint(READ_THE_API)
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, codes::BAD_METHOD, message).hint(READ_THE_API)
 }

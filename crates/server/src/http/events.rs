@@ -126,20 +126,30 @@ impl Watcher {
                 }
                 EventsPage::Pruned { .. } => {
                     *seen = self.site.readers.read(HistoryReader::tip).await.map_err(|_| Gone)?;
-                    self.say(*seen, &LiveEvent::Reset).await?;
+                    self.say(Some(*seen), &LiveEvent::Reset).await?;
                 }
             }
         }
     }
 
     async fn tell(&mut self, number: EventSeq, recorded: &Recorded) -> Result<(), Gone> {
+        let mut seen = Vec::new();
         for (job, event) in live_events(&recorded.event) {
             let wanted = self.job.is_none_or(|only| job == Some(only));
             if wanted && self.may_see(job).await? {
-                self.say(number, &event).await?;
+                seen.push(event);
             }
         }
-        Ok(())
+        // The number stands on the last line only: a watcher that was cut off in between asks for
+        // the whole event again rather than missing the rest of it.
+        let last = seen.pop();
+        for event in &seen {
+            self.say(None, event).await?;
+        }
+        match last {
+            Some(event) => self.say(Some(number), &event).await,
+            None => Ok(()),
+        }
     }
 
     async fn may_see(&mut self, job: Option<JobId>) -> Result<bool, Gone> {
@@ -157,9 +167,13 @@ impl Watcher {
         Ok(mine)
     }
 
-    async fn say(&self, number: EventSeq, event: &LiveEvent) -> Result<(), Gone> {
+    async fn say(&self, number: Option<EventSeq>, event: &LiveEvent) -> Result<(), Gone> {
         let data = serde_json::to_string(event).expect("plain data");
-        let event = sse::Event::default().id(number.to_string()).data(data);
+        let event = sse::Event::default().data(data);
+        let event = match number {
+            Some(number) => event.id(number.to_string()),
+            None => event,
+        };
         self.send.send(Ok(event)).await.map_err(|_| Gone)
     }
 }

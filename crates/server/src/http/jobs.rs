@@ -34,8 +34,11 @@ pub async fn list(
     let mut scanned = 0;
     loop {
         let page = filter.clone();
-        let rows = site.readers.read(move |history| history.jobs(&page, limit)).await?;
-        let full = rows.len() == limit;
+        // One more than asked for tells whether another page follows.
+        let rows = site.readers.read(move |history| history.jobs(&page, limit + 1));
+        let mut rows = rows.await?;
+        let full = rows.len() > limit;
+        rows.truncate(limit);
         scanned += rows.len();
         filter.before = rows.last().map(|row| row.job).or(filter.before);
         let views = views::jobs(&site, rows).await?;

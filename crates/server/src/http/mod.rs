@@ -101,6 +101,7 @@ pub fn router(site: Site) -> Router {
         .route(routes::RETRY, post(act::retry))
         .route(routes::EVENTS, get(events::watch))
         .route(routes::NODES, get(nodes::list))
+        .route(routes::PILOTS, post(nodes::issue))
         .route(routes::USERS, get(users::list).post(users::add))
         .route(routes::USER, axum::routing::delete(users::remove))
         .route(routes::TOKENS, get(users::tokens).post(users::issue))

@@ -5,9 +5,12 @@ use super::caller::Caller;
 use super::error::ApiError;
 use axum::Json;
 use axum::extract::State;
-use shipway_api::types::{GpuView, NodeList, NodeView};
+use crate::secrets;
+use crate::writer::Wish;
+use shipway_api::types::{GpuView, IssuedPilot, NodeList, NodeView};
 use shipway_core::pilot::{Link, Pilot};
-use shipway_model::PilotId;
+use shipway_core::{Command, Rejection};
+use shipway_model::{PilotId, Role};
 
 /// Everybody may see what there is.
 #[utoipa::path(get, path = "/api/v1/nodes",
@@ -15,6 +18,24 @@ use shipway_model::PilotId;
 pub async fn list(_caller: Caller, State(site): State<Site>) -> Result<Json<NodeList>, ApiError> {
     let nodes = site.writer.ask(|state| state.pilots().iter().map(view).collect());
     Ok(Json(NodeList { nodes: nodes.await? }))
+}
+
+/// Credentials for one pilot; only an admin may let nodes in.
+#[utoipa::path(post, path = "/api/v1/pilots",
+    responses((status = 200, body = IssuedPilot), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+pub async fn issue(
+    Caller(by): Caller,
+    State(site): State<Site>,
+) -> Result<Json<IssuedPilot>, ApiError> {
+    if by.role < Role::Admin {
+        return Err(Rejection::NotAllowed("let pilots in").into());
+    }
+    let pilot = PilotId::new(&format!("pilot-{}", secrets::random_word(10))).expect("a good id");
+    let token = secrets::new_secret("shp_");
+    let hash = secrets::hash(&token);
+    let command = Command::IssuePilotToken { pilot: pilot.clone(), hash };
+    site.writer.wish(Wish::Core(command)).await?;
+    Ok(Json(IssuedPilot { pilot, token }))
 }
 
 fn view((id, pilot): (&PilotId, &Pilot)) -> NodeView {

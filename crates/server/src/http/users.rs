@@ -96,7 +96,8 @@ pub async fn issue(
 ) -> Result<Json<IssuedToken>, ApiError> {
     let lasts = new.lasts.unwrap_or(USUAL_LIFE);
     if lasts > LONGEST_LIFE || lasts.0 == 0 {
-        return Err(ApiError::bad_request(format!("a token lasts at most {LONGEST_LIFE}")));
+        let what = format!("a token lasts longer than nothing and at most {LONGEST_LIFE}");
+        return Err(ApiError::bad_request(what));
     }
     let secret = secrets::new_secret("shw_");
     let token = Token {

@@ -10,8 +10,9 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params_from_i
 use super::error::{JournalError, during};
 use super::{DB_FILE, EventSeq};
 
-/// Rows of one page: enough for a screen or a script's loop, small enough to answer at once.
-pub const MAX_PAGE: usize = 1_000;
+/// Rows of one page: enough for a screen or a script's loop, small enough to answer at once, and
+/// one more by which the caller knows that another page follows.
+pub const MAX_PAGE: usize = 1_001;
 
 /// Job ids of one selection: what a bulk command such as "cancel all of mine" may name.
 pub const MAX_SELECTION: usize = 100_000;

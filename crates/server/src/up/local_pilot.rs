@@ -47,7 +47,13 @@ async fn start(site: &Arc<LocalSite>, writer: &Writer) -> Result<Child, UpError>
     let hash = secrets::hash(&token);
     let issue = Command::IssuePilotToken { pilot: pilot.clone(), hash };
     writer.wish(Wish::Core(issue)).await?;
-    let child = site.start(&Credentials { pilot: pilot.clone(), token })?;
+    // A supervised pilot is one of this machine: there is one at a time, and it is not alive.
+    let succeeds = writer.ask(|state| {
+        let supervised = state.pilots().iter().filter(|(_, known)| known.lease.is_none());
+        supervised.map(|(id, _)| id.clone()).collect()
+    });
+    let succeeds = succeeds.await?;
+    let child = site.start(&Credentials { pilot: pilot.clone(), token, succeeds })?;
     tracing::info!(%pilot, "the pilot of this machine is started");
     Ok(child)
 }

@@ -130,7 +130,10 @@ impl Writer {
             let _ = reply.send(question(state));
         });
         self.queue.send(Request::Ask(ask)).await.map_err(|_| WriteError::Stopping)?;
-        answer.await.map_err(|_| WriteError::Stopping)
+        // A question is dropped unanswered when the journal cannot be written, or at the end.
+        answer
+            .await
+            .map_err(|_| self.problem().map_or(WriteError::Stopping, WriteError::NotDurable))
     }
 
     /// What is wrong with the journal, if something is.

@@ -3,7 +3,7 @@
 
 use super::batch::{Batch, Reply};
 use super::prepare::prepare;
-use super::restore::{RestoreError, restore};
+use super::restore::restore;
 use super::{Done, EffectRunner, QUEUE, Question, Request, WriteError, Writer, rows};
 use crate::auth::Auth;
 use crate::causes::causes;
@@ -61,6 +61,8 @@ struct Loop<J> {
     wake_at: watch::Sender<Option<Timestamp>>,
     health: watch::Sender<Option<String>>,
     since_snapshot: u64,
+    /// Told to stop while the journal could not be written.
+    stopped: bool,
 }
 
 /// Starts the writer's thread, and the timer that wakes it. Needs a tokio runtime for the timer.
@@ -74,8 +76,17 @@ pub fn start<J: Journal + Send + 'static>(
     let (wake_at, wake_at_seen) = watch::channel(None);
     let (health, health_seen) = watch::channel(None);
     tokio::spawn(timer(edges.clock.clone(), wake_at_seen, send.clone()));
-    let mut work =
-        Loop { state, journal, history, edges, queue, wake_at, health, since_snapshot: replayed };
+    let mut work = Loop {
+        state,
+        journal,
+        history,
+        edges,
+        queue,
+        wake_at,
+        health,
+        since_snapshot: replayed,
+        stopped: false,
+    };
     let thread = std::thread::Builder::new().name("writer".into()).spawn(move || work.run())?;
     Ok(Running { writer: Writer { queue: send, health: health_seen }, thread })
 }
@@ -121,6 +132,9 @@ impl<J: Journal> Loop<J> {
                 stop = self.handle(&mut batch, next);
             }
             self.finish(batch);
+            if self.stopped {
+                return;
+            }
             if stop {
                 self.save_snapshot();
                 return;
@@ -180,12 +194,9 @@ impl<J: Journal> Loop<J> {
             self.tell(batch, None);
             return self.ask_to_be_woken();
         }
-        let at_ms = self.state.at().0;
-        let pending = journal::Batch { at_ms, events: &batch.encoded, rows: &batch.rows };
-        match self.journal.append(&pending) {
-            Ok(committed) => {
-                self.since_snapshot += batch.events.len() as u64;
-                self.tell(batch, Some(committed.first));
+        match self.commit(&batch) {
+            Ok(first) => {
+                self.tell(batch, Some(first));
                 if self.since_snapshot >= SNAPSHOT_EVERY {
                     self.save_snapshot();
                 }
@@ -199,6 +210,15 @@ impl<J: Journal> Loop<J> {
         let next = self.state.next_deadline();
         // The timer sleeps on unless something changed: most commits change no deadline.
         self.wake_at.send_if_modified(|at| std::mem::replace(at, next) != next);
+    }
+
+    /// When this returns the batch is on disk.
+    fn commit(&mut self, batch: &Batch) -> Result<journal::EventSeq, JournalError> {
+        let at_ms = self.state.at().0;
+        let pending = journal::Batch { at_ms, events: &batch.encoded, rows: &batch.rows };
+        let committed = self.journal.append(&pending)?;
+        self.since_snapshot += batch.events.len() as u64;
+        Ok(committed.first)
     }
 
     fn plan(&mut self, batch: &mut Batch) {
@@ -263,32 +283,30 @@ impl<J: Journal> Loop<J> {
         self.health.send_replace(Some(problem.clone()));
         self.edges.effects.reset();
         refuse(batch, &problem);
-        loop {
-            match self
-                .journal
-                .reopen()
-                .map_err(RestoreError::from)
-                .and_then(|()| restore(&mut self.journal))
-            {
-                Ok((state, replayed)) => {
-                    (self.state, self.since_snapshot) = (state, replayed);
-                    break;
+        // Never at once: a disk that is nearly full takes a small write and refuses the next.
+        while self.refuse_for_a_while(&problem) {
+            match self.go_on() {
+                Ok(()) => {
+                    tracing::info!("the journal can be written again");
+                    return;
                 }
-                Err(error) => {
-                    let problem = causes(&error);
-                    self.health.send_replace(Some(problem.clone()));
-                    if !self.refuse_for_a_while(&problem) {
-                        return;
-                    }
-                }
-            }
+                Err(still) => self.health.send_replace(Some(still)),
+            };
         }
-        self.health.send_replace(None);
-        tracing::info!("the journal can be written again");
-        self.edges.auth.refresh(&self.state);
+    }
+
+    /// Puts the state back to what is on disk and starts anew from there, as after a restart.
+    fn go_on(&mut self) -> Result<(), String> {
+        self.journal.reopen().map_err(|error| causes(&error))?;
+        let restored = restore(&mut self.journal).map_err(|error| causes(&error))?;
+        (self.state, self.since_snapshot) = restored;
         let mut batch = Batch::default();
         self.take(&mut batch, &Command::ServerStarted, None);
-        self.finish(batch);
+        let first = self.commit(&batch).map_err(|error| causes(&error))?;
+        self.health.send_replace(None);
+        self.edges.auth.refresh(&self.state);
+        self.tell(batch, Some(first));
+        Ok(())
     }
 
     /// Says no to everything until it is time to try the disk again. False: told to stop.
@@ -301,7 +319,10 @@ impl<J: Journal> Loop<J> {
                 Request::Wish { reply, .. } => batch.answer(reply, Ok(Done::default())),
                 Request::Ask(_) => {}
                 Request::Wake => return true,
-                Request::Stop => return false,
+                Request::Stop => {
+                    self.stopped = true;
+                    return false;
+                }
             }
             refuse(batch, problem);
         }

@@ -1,0 +1,66 @@
+//! The way to the server: plain text on this machine, TLS for everybody else.
+
+use super::common::{Ran, World, wait_for};
+use std::process::{Command, Stdio};
+
+#[test]
+fn other_machines_are_not_served_in_plain_text() {
+    let world = World::new();
+    let ran = world.cli(&["up", "--listen", "0.0.0.0:0"]);
+    assert_ne!(ran.code, 0);
+    assert!(ran.stderr.contains("0.0.0.0:0"), "{}", ran.stderr);
+    let hint = ran.stderr.lines().find(|line| line.starts_with("hint: ")).expect("a hint");
+    assert!(hint.contains("--tls") && hint.contains("--allow-plain-text"), "{hint}");
+    assert!(!world.home().join("server.json").exists(), "nothing was started");
+}
+
+fn elsewhere(world: &World, certificate: Option<&str>) -> Ran {
+    let mut command = world.command(&["jobs"]);
+    command.env("SHIPWAY_URL", world.url()).env("SHIPWAY_TOKEN", world.token());
+    if let Some(certificate) = certificate {
+        command.env("SHIPWAY_CA", certificate);
+    }
+    let output = command.output().expect("the binary runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let code = output.status.code().unwrap_or(-1);
+    Ran { code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
+}
+
+fn curl(world: &World, words: &[&str]) -> (bool, String) {
+    let mut command = Command::new("curl");
+    command.args(["--silent", "--max-time", "60"]).args(words);
+    let output = command.arg(format!("{}/readyz", world.url())).stderr(Stdio::null()).output();
+    let output = output.expect("curl is here");
+    (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn a_certificate_of_its_own_is_trusted_by_who_knows_it() {
+    let world = World::new();
+    world.launch(&["--tls"], |_| {});
+    wait_for("the server is up", || world.cli(&["jobs"]).code == 0);
+    assert!(world.url().starts_with("https://"));
+    wait_for("a task runs over TLS", || world.cli(&["run", "--", "echo", "hi"]).stdout == "hi\n");
+
+    let file = std::fs::read_to_string(world.home().join("server.json")).expect("a server file");
+    let file: serde_json::Value = serde_json::from_str(&file).expect("JSON");
+    let certificate = file["certificate"].as_str().expect("a certificate");
+    let stranger = elsewhere(&world, None);
+    assert_eq!(stranger.code, 4, "{}", stranger.stderr);
+    assert!(stranger.stderr.to_lowercase().contains("certificate"), "{}", stranger.stderr);
+    let friend = elsewhere(&world, Some(certificate));
+    assert_eq!(friend.code, 0, "{}", friend.stderr);
+
+    let (good, body) = curl(&world, &["--cacert", certificate]);
+    assert!(good && body.contains("true"), "{body}");
+    assert!(!curl(&world, &[]).0, "curl does not know it");
+    let plain = world.url().replace("https://", "http://");
+    let ran = Command::new("curl").args(["--silent", "--max-time", "60", &plain]).output();
+    assert!(!ran.expect("curl is here").status.success(), "nobody answers in plain text");
+
+    let before = std::fs::read(certificate).expect("a certificate");
+    world.stop_server();
+    world.launch(&["--tls"], |_| {});
+    wait_for("the server is up again", || world.cli(&["jobs"]).code == 0);
+    assert!(std::fs::read(certificate).expect("a certificate") == before, "it is made once");
+}

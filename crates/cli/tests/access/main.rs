@@ -1,0 +1,29 @@
+//! Who may do what, through the real binary: people, tokens, and the way to the server.
+//!
+//! - `people.rs`   users see and touch their own jobs; operators everybody's
+//! - `tokens.rs`   tokens that are over, forged or revoked, and where secrets never appear
+//! - `listener.rs` plain text is for this machine only; TLS for all others
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod listener;
+mod people;
+mod tokens;
+
+use common::{Ran, World};
+
+/// A user, and a token to act with.
+fn person(world: &World, name: &str, role: &str) -> String {
+    world.ok(&["user", "add", name, "--role", role]);
+    world.ok(&["token", "new", "--user", name]).trim().to_string()
+}
+
+/// Runs a command as the holder of a token.
+fn act(world: &World, token: &str, words: &[&str]) -> Ran {
+    let mut command = world.command(words);
+    let output = command.env("SHIPWAY_TOKEN", token).output().expect("the binary runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let code = output.status.code().unwrap_or(-1);
+    Ran { code, stdout: text(&output.stdout), stderr: text(&output.stderr) }
+}

@@ -1,0 +1,86 @@
+//! Requests that are far too large. Each is refused, and the server is no larger afterwards than
+//! a stated bound: what a request brings is given back with its answer.
+
+use super::common::{World, quick};
+use super::curl::{ask, get, post};
+use std::fmt::Write;
+
+/// What the server may have grown by: a few of the largest bodies that it takes (24 MiB), parsed.
+const MAY_GROW_BY: u64 = 256 << 20;
+const ROUNDS: usize = 4;
+
+fn resident(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a size");
+    line.split_whitespace().nth(1).expect("a size").parse::<u64>().expect("a number") * 1024
+}
+
+fn a_million_labels() -> String {
+    let mut text = String::from(r#"{"spec": {"command": ["true"], "labels": {"a": "b""#);
+    for number in 0..1_000_000 {
+        write!(text, r#","k{number}":"v""#).expect("a text grows");
+    }
+    text + "}}}"
+}
+
+fn with_variable_of(bytes: usize) -> String {
+    let value = "x".repeat(bytes);
+    format!(r#"{{"spec": {{"command": ["true"], "env": {{"A": "{value}"}}}}}}"#)
+}
+
+fn deep() -> String {
+    format!(r#"{{"spec": {{"command": {}{}}}}}"#, "[".repeat(100_000), "]".repeat(100_000))
+}
+
+#[test]
+fn what_is_far_too_large_is_refused_and_forgotten() {
+    let world = World::started();
+    let before = resident(world.server_pid());
+    let (labels, huge, large) =
+        (a_million_labels(), with_variable_of(100_000_000), with_variable_of(20_000_000));
+    let ranges: Vec<String> = (0..500_000).map(|number| (number * 2).to_string()).collect();
+    let array = format!(r#"{{"spec": {{"command": ["true"], "array": "{}"}}}}"#, ranges.join(","));
+    let rounds = if quick() { 1 } else { ROUNDS };
+    for _ in 0..rounds {
+        for (what, body, status) in [
+            ("a million labels", &labels, 422),
+            ("a variable of 100 MB", &huge, 413),
+            ("a variable of 20 MB", &large, 422),
+            ("half a million ranges", &array, 422),
+            ("a hundred thousand brackets", &deep(), 400),
+        ] {
+            let answer = post(&world, "/api/v1/jobs", body.as_bytes());
+            assert_eq!(answer.status, status, "{what}: {:.500}", answer.body);
+            assert!(
+                answer.body.len() < 4_096,
+                "{what}: the answer has {} bytes",
+                answer.body.len()
+            );
+        }
+    }
+    let long = format!("/api/v1/jobs?name={}", "x".repeat(60_000));
+    assert!(get(&world, &long).status < 500, "a long address");
+    let header = format!("X-Long: {}", "x".repeat(60_000));
+    let refused = ask(&world, "/api/v1/jobs", &["--header", &header], None).status;
+    assert!(refused < 500, "a long header: {refused}");
+    let grown = resident(world.server_pid()).saturating_sub(before);
+    assert!(grown < MAY_GROW_BY, "the server has grown by {grown} bytes");
+    assert_eq!(world.cli(&["run", "--", "true"]).code, 0, "and it still works");
+}
+
+/// Half a billion tasks are ten numbers each until they run.
+#[test]
+fn the_largest_arrays_are_small_until_they_run() {
+    let world = World::new();
+    world.up_with(&["--no-pilot"], |_| {});
+    let before = resident(world.server_pid());
+    for _ in 0..50 {
+        world.submit(&["--array", "1-10000000", "--", "true"]);
+    }
+    let grown = resident(world.server_pid()).saturating_sub(before);
+    assert!(grown < MAY_GROW_BY, "the server has grown by {grown} bytes");
+    let page = get(&world, "/api/v1/jobs/50/tasks?from=9999990&limit=1000").json();
+    assert_eq!(page["tasks"].as_array().map(Vec::len), Some(10));
+    world.ok(&["cancel", "7"]);
+    assert_eq!(world.json(&["show", "7"])["job"]["counts"]["cancelled"], 10_000_000);
+}

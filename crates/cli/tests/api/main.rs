@@ -1,0 +1,16 @@
+//! The HTTP API of the real binary, as `curl` sees it.
+//!
+//! - `pages.rs`    lists in pages, health, the OpenAPI document
+//! - `refusals.rs` requests that are wrong, each refused in the same form
+//! - `hostile.rs`  requests that mean harm: the server's memory stays bounded
+//! - `live.rs`     server-sent events across a crash
+//! - `curl.rs`     how they ask
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod curl;
+mod hostile;
+mod live;
+mod pages;
+mod refusals;

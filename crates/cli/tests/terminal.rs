@@ -1,0 +1,194 @@
+//! The command line at a terminal and away from one: questions, progress, pipes.
+//!
+//! The terminal is a real one, made by `script`; a test types into it and reads from it.
+
+#[path = "common/mod.rs"]
+mod common;
+
+use common::{World, cannot, wait_for, wait_some};
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+struct Terminal {
+    child: Child,
+    seen: Arc<Mutex<String>>,
+}
+
+impl Terminal {
+    /// `None`: there is no `script` here.
+    fn run(world: &World, line: &str) -> Option<Terminal> {
+        let binary = env!("CARGO_BIN_EXE_shipway");
+        let mut command = Command::new("script");
+        command.args([
+            "--quiet",
+            "--return",
+            "--command",
+            &format!("{binary} {line}"),
+            "/dev/null",
+        ]);
+        command.current_dir(world.work()).env("SHIPWAY_HOME", world.home()).env("TERM", "xterm");
+        command.env_remove("SHIPWAY_URL").env_remove("SHIPWAY_TOKEN");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
+        let mut from = child.stdout.take().expect("piped");
+        let seen = Arc::new(Mutex::new(String::new()));
+        let shared = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = from.read(&mut buffer) {
+                let text = String::from_utf8_lossy(&buffer[..count]);
+                shared.lock().expect("no holder panics").push_str(&text);
+            }
+        });
+        Some(Terminal { child, seen })
+    }
+
+    fn seen(&self) -> String {
+        self.seen.lock().expect("no holder panics").clone()
+    }
+
+    fn wait_for_text(&self, text: &str) {
+        wait_for(text, || self.seen().contains(text));
+    }
+
+    fn type_in(&mut self, text: &str) {
+        let to = self.child.stdin.as_mut().expect("piped");
+        to.write_all(text.as_bytes()).and_then(|()| to.flush()).expect("a terminal");
+    }
+
+    fn exit_code(&mut self) -> Option<i32> {
+        wait_some("the command ends", || self.child.try_wait().expect("a child")).code()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const CONTROL_C: &str = "\x03";
+const QUESTION: &str = "cancel the job, or detach and let it run? [c/d]";
+const STAY: &str = "run -- sh -c 'echo begun; until [ -e go ]; do sleep 0.02; done'";
+
+#[test]
+fn control_c_asks_once_and_detaches_or_cancels() {
+    let world = World::started();
+    let Some(mut terminal) = Terminal::run(&world, STAY) else {
+        return cannot("there is no `script`");
+    };
+    let state = |id: &str| world.json(&["show", id])["job"]["state"].clone();
+    terminal.wait_for_text("begun");
+    terminal.type_in(CONTROL_C);
+    terminal.wait_for_text(QUESTION);
+    terminal.type_in("d\n");
+    assert_eq!(terminal.exit_code(), Some(130));
+    terminal.wait_for_text("job 1 goes on");
+    assert_eq!(terminal.seen().matches(QUESTION).count(), 1, "{}", terminal.seen());
+    assert_eq!(state("1"), "running");
+
+    let mut terminal = Terminal::run(&world, STAY).expect("it was here a moment ago");
+    terminal.wait_for_text("begun");
+    terminal.type_in(CONTROL_C);
+    terminal.wait_for_text(QUESTION);
+    terminal.type_in("c\n");
+    assert_eq!(terminal.exit_code(), Some(130));
+    terminal.wait_for_text("job 2: cancelled");
+    assert_eq!((state("1"), state("2")), ("running".into(), "cancelled".into()));
+    std::fs::write(world.work().join("go"), "").expect("a file");
+    assert_eq!(world.cli(&["wait", "1"]).code, 0, "what was left alone came to its end");
+}
+
+#[test]
+fn a_second_control_c_leaves_without_an_answer() {
+    let world = World::started();
+    let Some(mut terminal) = Terminal::run(&world, STAY) else {
+        return cannot("there is no `script`");
+    };
+    terminal.wait_for_text("begun");
+    terminal.type_in(CONTROL_C);
+    terminal.wait_for_text(QUESTION);
+    terminal.type_in(CONTROL_C);
+    assert_eq!(terminal.exit_code(), Some(130));
+    assert_eq!(world.json(&["show", "1"])["job"]["state"], "running");
+}
+
+#[test]
+fn without_a_terminal_an_interrupt_leaves_the_job_running() {
+    let world = World::started();
+    let hold = ["run", "--", "sh", "-c", "echo begun; until [ -e go ]; do sleep 0.02; done"];
+    let mut command = world.command(&hold);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary starts");
+    let mut begun = [0; 6];
+    child.stdout.as_mut().expect("piped").read_exact(&mut begun).expect("its output");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("a child of ours");
+    let output = child.wait_with_output().expect("a child");
+    assert_eq!(output.status.code(), Some(130));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("job 1 goes on") && !said.contains(QUESTION), "{said}");
+    assert_eq!(world.json(&["show", "1"])["job"]["state"], "running");
+}
+
+#[test]
+fn progress_is_a_bar_on_a_terminal_and_plain_lines_elsewhere() {
+    let world = World::started();
+    let ran = world.cli(&["run", "--array", "1-3", "--", "true"]);
+    assert_eq!((ran.code, &*ran.stdout), (0, ""));
+    assert!(ran.stderr.contains("3 of 3 succeeded"), "{}", ran.stderr);
+    let control = |text: &str| text.contains('\x1b') || text.contains('\r');
+    assert!(!control(&ran.stderr), "{:?}", ran.stderr);
+    for words in [&["jobs"][..], &["show", "1"], &["nodes"], &["--help"]] {
+        assert!(!control(&world.ok(words)), "{words:?}");
+    }
+    let hold = "run --array 1-2 -- sh -c 'until [ -e go ]; do sleep 0.02; done'";
+    let Some(mut terminal) = Terminal::run(&world, hold) else {
+        return cannot("there is no `script`");
+    };
+    wait_for("the bar is drawn again", || control(&terminal.seen().replace("\r\n", "\n")));
+    std::fs::write(world.work().join("go"), "").expect("a file");
+    assert_eq!(terminal.exit_code(), Some(0));
+    terminal.wait_for_text("2 of 2 succeeded");
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let world = World::started();
+    world.submit(&["--array", "1-500", "--", "true"]);
+    for words in
+        [&["jobs"][..], &["show", "1", "--limit", "500"], &["--json", "jobs"], &["openapi"]]
+    {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = world.command(words).stdout(writer).output().expect("the binary runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.is_empty(), "{words:?}: {said}");
+        assert_eq!(output.status.code(), Some(0), "{words:?}");
+    }
+}
+
+#[test]
+fn completions_are_taken_by_the_shell() {
+    let world = World::new();
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(world.ok(&["completions", shell]).contains("shipway"), "{shell}");
+    }
+    let script = world.ok(&["completions", "bash"]);
+    let file = world.work().join("completions");
+    std::fs::write(&file, script).expect("a file");
+    let checked = Command::new("bash").arg("-n").arg(&file).output().expect("bash is here");
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+}
+
+#[test]
+fn without_a_server_the_way_to_one_is_told() {
+    let world = World::new();
+    let ran = world.cli(&["jobs"]);
+    assert_eq!((ran.code, &*ran.stdout), (4, ""));
+    assert!(ran.stderr.contains("shipway up"), "{}", ran.stderr);
+    let ran = world.cli(&["--json", "jobs"]);
+    let error: serde_json::Value = serde_json::from_str(&ran.stderr).expect("JSON");
+    assert!(error.to_string().contains("no_server"), "{error}");
+}
