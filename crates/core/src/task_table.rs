@@ -39,7 +39,9 @@ pub struct TaskTable {
     /// Waiting tasks before `fresh` that may be placed again.
     again: BTreeSet<u32>,
     /// Waiting tasks in a back-off, with its end.
+    #[serde(with = "pairs")]
     later: BTreeMap<u32, Timestamp>,
+    #[serde(with = "pairs")]
     tries: BTreeMap<u32, Tries>,
     counts: JobCounts,
 }
@@ -247,6 +249,26 @@ fn set_bit(bits: &mut Vec<u8>, task: Ordinal, len: u32, value: bool) {
     let mask = 1 << (task.at() % 8);
     let byte = &mut bits[task.at() / 8];
     *byte = if value { *byte | mask } else { *byte & !mask };
+}
+
+/// A map as a list of pairs. Inside an event JSON's keys are read as texts and nothing else, so a
+/// map by number would be written but not read back.
+mod pairs {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::collections::BTreeMap;
+
+    pub(super) fn serialize<T: Serialize, S: Serializer>(
+        map: &BTreeMap<u32, T>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_seq(map)
+    }
+
+    pub(super) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<BTreeMap<u32, T>, D::Error> {
+        Ok(Vec::<(u32, T)>::deserialize(from)?.into_iter().collect())
+    }
 }
 
 /// Bytes as hexadecimal text: four times smaller than a JSON list of numbers.

@@ -107,13 +107,21 @@ fn joined() -> Event {
     Event::PilotJoined(Box::new(Joined::new(&from, vec![task()], vec![(task(), Attempt(1))])))
 }
 
+/// A table in which something of every kind has happened.
+fn used_table() -> TaskTable {
+    let json = r#"{"len":3,"fresh":3,"states":"0e","cancelled":"01","again":[],
+        "later":[[2,3000]],"tries":[[1,{"placed":3,"failed":2,"lost":0}]],
+        "counts":{"waiting":1,"active":0,"succeeded":0,"failed":1,"cancelled":1}}"#;
+    serde_json::from_str(json).expect("good")
+}
+
 fn revived() -> Event {
     let indices: IndexSet = "1-3".parse().expect("good");
     let job = Job {
         owner: user(),
         shape: serde_json::from_str("0").expect("a shape's id is a number"),
         priority: 0,
-        tasks: TaskTable::new(indices.len()),
+        tasks: used_table(),
         indices,
         max_running: Some(2),
         retries: RetryPolicy::default(),
@@ -213,7 +221,8 @@ fn every_event_is_written_as_it_always_was() {
         let text = serde_json::to_string(&recorded).expect("plain data");
         let read: Recorded = serde_json::from_str(&text).expect("reads back");
         assert_eq!(read, recorded, "{text}");
-        lines += &format!("{text}\n");
+        lines.push_str(&text);
+        lines.push('\n');
     }
     insta::assert_snapshot!(lines);
 }

@@ -107,6 +107,7 @@ fn is_whole(share: &GpuShare) -> bool {
 }
 
 /// As people write it (`0.25`), so that what is stored reads back by the same rule.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
 fn share_as_text<S: Serializer>(share: &GpuShare, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(share)
 }

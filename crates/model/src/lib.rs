@@ -14,6 +14,7 @@ pub mod outcome;
 pub mod reason;
 pub mod resources;
 pub mod retry;
+pub mod session;
 pub mod spec;
 pub mod states;
 pub mod time_limit;

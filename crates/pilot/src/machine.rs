@@ -171,7 +171,14 @@ impl Machine {
         }
     }
 
-    /// The number of the newest connection; 0 before the first.
+    /// Tells this process from an earlier one with the same credentials; see `model::session`.
+    #[must_use]
+    pub fn of_process(mut self, process: u64) -> Self {
+        self.session = shipway_model::session::before_first(process);
+        self
+    }
+
+    /// The number of the newest connection; a multiple of a large power of 2 before the first.
     pub fn session(&self) -> u64 {
         self.session
     }

@@ -49,7 +49,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let pool = pool.map_err(StartError::Threads)?;
     let (to_link, from_link) = link::run(settings.server.clone(), started.token.clone());
     let work = Work {
-        machine: Machine::new(started.identity),
+        machine: Machine::new(started.identity).of_process(wall_millis(SystemTime::now()) / 1_000),
         tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd),
         pool,
         logs: ServeLogs::new(logs, to_link.clone()),
@@ -57,6 +57,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         to_link,
         tickets: HashMap::new(),
         running: HashMap::new(),
+        unsent: HashMap::new(),
         next_ticket: 0,
         steady: Instant::now(),
         finished: false,
@@ -75,6 +76,8 @@ struct Work {
     to_link: mpsc::UnboundedSender<ToLink>,
     tickets: HashMap<Ticket, AttemptKey>,
     running: HashMap<AttemptKey, Ticket>,
+    /// Signals for processes that are just being started.
+    unsent: HashMap<Ticket, rustix::process::Signal>,
     next_ticket: u64,
     steady: Instant,
     finished: bool,
@@ -88,6 +91,7 @@ impl Work {
     ) {
         let mut end = signal(SignalKind::terminate()).expect("signals can be listened to");
         let mut interrupt = signal(SignalKind::interrupt()).expect("signals can be listened to");
+        let mut draining = false;
         while !self.finished {
             let until = self.wait_until();
             tokio::select! {
@@ -105,7 +109,13 @@ impl Work {
                 }
                 () = tokio::time::sleep_until(until.into()) => self.tick(),
                 _ = end.recv() => return,
-                _ = interrupt.recv() => return,
+                // Ctrl-C finishes what runs and says goodbye; a second one does not wait.
+                _ = interrupt.recv() => {
+                    if std::mem::replace(&mut draining, true) {
+                        return;
+                    }
+                    self.tell(Input::Drain);
+                }
             }
             let outputs = self.machine.flush();
             self.act(outputs);
@@ -128,6 +138,7 @@ impl Work {
     }
 
     fn tick(&mut self) {
+        self.pool.reap_orphans();
         for (ticket, signal) in self.limits.look(Instant::now()) {
             self.pool.signal(ticket, signal);
         }
@@ -144,6 +155,9 @@ impl Work {
             ProcessEvent::Started { ticket, pid, .. } => {
                 let Some(id) = self.tickets.get(&ticket).copied() else { return };
                 self.limits.started(ticket, pid);
+                if let Some(signal) = self.unsent.remove(&ticket) {
+                    self.pool.signal(ticket, signal);
+                }
                 Input::ProcessStarted { id }
             }
             ProcessEvent::NotStarted { ticket, error } => {
@@ -168,6 +182,7 @@ impl Work {
     fn forget(&mut self, ticket: Ticket) -> Option<AttemptKey> {
         let id = self.tickets.remove(&ticket)?;
         self.running.remove(&id);
+        self.unsent.remove(&ticket);
         self.tasks.clean(id);
         Some(id)
     }
@@ -229,12 +244,17 @@ impl Work {
         let Some(ticket) = self.running.get(&id).copied() else { return };
         let Some(signal) = rustix::process::Signal::from_named_raw(number) else { return };
         self.limits.signalled(ticket);
-        let sent = self.pool.signal(ticket, signal);
-        // Not picked up by a spawner yet: then it need not start at all.
-        if sent == spawn::Signalled::NotRunning && self.pool.withdraw(ticket) {
+        if self.pool.signal(ticket, signal) == spawn::Signalled::Sent {
+            return;
+        }
+        if self.pool.withdraw(ticket) {
+            // Not picked up by a spawner yet: then it need not start at all.
             self.forget(ticket);
             let how = HowEnded::Signal(number);
             self.tell(Input::ProcessEnded { id, how, out_of_memory: None });
+        } else {
+            // Being started this very moment, or just ended: sent as soon as it is there.
+            self.unsent.insert(ticket, signal);
         }
     }
 }

@@ -10,9 +10,10 @@ use shipway_model::{JobId, Outcome, TaskId, TaskState};
 /// The first job that is not over yet, with its reasons.
 pub fn not_over(world: &World) -> Option<String> {
     let Some(server) = &world.server else { return Some("the server is down".into()) };
-    let unanswered = world.wishes.iter().position(|wish| {
-        wish.state == WishState::Unanswered && wish.key.is_some()
-    });
+    let unanswered = world
+        .wishes
+        .iter()
+        .position(|wish| wish.state == WishState::Unanswered && wish.key.is_some());
     if let Some(wish) = unanswered {
         return Some(format!("wish {wish} was never answered"));
     }

@@ -22,7 +22,6 @@ use shipway_model::{
     Actor, After, JobId, JobSpec, JobState, Millis, RetryPolicy, Role, TimeLimit, UserName,
 };
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use words::Words;
 
 /// How long a command that needs an answer waits for it.
@@ -47,19 +46,24 @@ pub fn run(text: &str) -> Shown {
     let mut out = String::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if line.starts_with('#') {
-            out += &format!("{line}\n");
+            show(&mut out, line);
             continue;
         }
-        out += &format!("> {line}\n");
+        show(&mut out, &format!("> {line}"));
         match scenario.line(line) {
             Ok(shown) => out += &shown,
             Err(what) => {
-                out += &format!("FAILED: {what}\n");
+                show(&mut out, &format!("FAILED: {what}"));
                 return Shown { text: out, failed: true };
             }
         }
     }
     Shown { text: out, failed: false }
+}
+
+fn show(out: &mut String, line: &str) {
+    out.push_str(line);
+    out.push('\n');
 }
 
 impl Scenario {
@@ -91,7 +95,10 @@ impl Scenario {
             "reorder" => self.world.settings.reorder = 500,
             "cancel" => self.interfere(&mut words, Command::Cancel)?,
             "retry" => {
-                self.interfere(&mut words, |select| Command::Retry { select, revived: Vec::new() })?;
+                self.interfere(&mut words, |select| Command::Retry {
+                    select,
+                    revived: Vec::new(),
+                })?;
             }
             "show" => shown = self.show(&mut words)?,
             "why" => shown = self.why(&mut words)?,
@@ -223,9 +230,11 @@ impl Scenario {
         let mut out = String::new();
         for (name, wish) in &self.wishes {
             let line = match &self.world.wishes[*wish].state {
-                WishState::Accepted(job) => self.look(*job, |job| (job.state(), job.tasks.counts())),
+                WishState::Accepted(job) => {
+                    self.look(*job, |job| (job.state(), job.tasks.counts()))
+                }
                 other => {
-                    writeln!(out, "  {name}: {other:?}").map_err(|error| error.to_string())?;
+                    show(&mut out, &format!("  {name}: {other:?}"));
                     continue;
                 }
             };
@@ -242,8 +251,7 @@ impl Scenario {
                 .filter(|(count, _)| *count > 0)
                 .map(|(count, what)| format!("{count} {what}"))
                 .collect();
-            writeln!(out, "  {name} is {state}: {}", numbers.join(", "))
-                .map_err(|error| error.to_string())?;
+            show(&mut out, &format!("  {name} is {state}: {}", numbers.join(", ")));
         }
         Ok(out)
     }
@@ -264,8 +272,11 @@ impl Scenario {
     fn why(&self, words: &mut Words) -> Result<String, String> {
         let id = self.job(words.next("a job")?)?;
         let server = self.world.server.as_ref().ok_or("the server is down")?;
-        let reasons = explain(&server.state, id);
-        Ok(reasons.iter().map(|reason| format!("  {reason}\n")).collect())
+        let mut out = String::new();
+        for reason in explain(&server.state, id) {
+            show(&mut out, &format!("  {reason}"));
+        }
+        Ok(out)
     }
 
     fn expect(&self, words: &mut Words) -> Result<(), String> {

@@ -6,9 +6,7 @@
 use crate::disk::Disk;
 use shipway_api::{link, wire};
 use shipway_core::clock::SteadyClock;
-use shipway_core::command::{
-    Command, Ended, Held, HeldPhase, PilotJoined, PilotReported, Submit,
-};
+use shipway_core::command::{Command, Ended, Held, HeldPhase, PilotJoined, PilotReported, Submit};
 use shipway_core::decide::already_submitted;
 use shipway_core::engine::step;
 use shipway_core::event::{Placement, Recorded};
@@ -52,7 +50,7 @@ struct Request {
 }
 
 /// What is said once the command's events are on disk.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub enum Then {
     Nothing,
     Welcome { link: u64 },
@@ -122,7 +120,7 @@ impl Server {
         }
         loop {
             let plan = schedule(&self.state);
-            if plan.is_empty() || self.apply(at, Command::ApplyPlan(plan), &mut batch).is_err() {
+            if plan.is_empty() || self.apply(at, &Command::ApplyPlan(plan), &mut batch).is_err() {
                 return batch;
             }
         }
@@ -145,7 +143,7 @@ impl Server {
         }
         // What is said goes before what is done: a pilot is welcomed before it gets work.
         let said = batch.out.len();
-        let result = self.apply(at, request.command, batch);
+        let result = self.apply(at, &request.command, batch);
         batch.out.insert(said, Out::Then(request.then, result.map(|()| job)));
     }
 
@@ -154,8 +152,13 @@ impl Server {
         gone.filter_map(|after| Some((after.job, disk.record(after.job)?.job.state()))).collect()
     }
 
-    fn apply(&mut self, at: Timestamp, command: Command, batch: &mut Batch) -> Result<(), Rejection> {
-        let done = step(&mut self.state, at, &command)?;
+    fn apply(
+        &mut self,
+        at: Timestamp,
+        command: &Command,
+        batch: &mut Batch,
+    ) -> Result<(), Rejection> {
+        let done = step(&mut self.state, at, command)?;
         self.steps += 1;
         let size = self.state.jobs().len() + self.state.pilots().len();
         if size < SMALL_STATE || self.steps.is_multiple_of(CHECK_EVERY) {
@@ -195,7 +198,8 @@ impl Server {
         match then {
             Then::Nothing => {}
             Then::Welcome { link } => {
-                if let Some((pilot, _)) = self.links.get(&link).and_then(|link| link.pilot.clone()) {
+                if let Some((pilot, _)) = self.links.get(&link).and_then(|link| link.pilot.clone())
+                {
                     self.by_pilot.insert(pilot, link);
                 }
                 out.extend(self.message(link, Body::Welcome(wire::Welcome::default())));
@@ -275,7 +279,7 @@ impl Server {
                 known.ahead.retain(|number, _| *number >= next);
                 for report in in_turn {
                     let then = Then::Ack { link, report: report.number };
-                    self.ask(Command::PilotReported(reported(pilot.clone(), report)), then);
+                    self.ask(Command::PilotReported(reported(pilot.clone(), &report)), then);
                 }
             }
             Body::Ping(ping) => {
@@ -342,7 +346,7 @@ fn ended(end: &wire::Ended) -> Ended {
     }
 }
 
-fn reported(pilot: PilotId, report: wire::Report) -> PilotReported {
+fn reported(pilot: PilotId, report: &wire::Report) -> PilotReported {
     let started = report.started.iter().filter_map(|started| {
         let id = started.id.as_ref()?;
         Some((id.task(), id.number(), Timestamp(started.started_ms)))

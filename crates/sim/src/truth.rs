@@ -147,14 +147,16 @@ impl Used {
             ("memory", self.memory, has.memory.0),
             ("disk", self.disk, has.disk.0),
         ];
-        let named = self.named.iter().map(|(name, used)| {
-            (name.as_str(), *used, has.named.get(name).copied().unwrap_or(0))
-        });
+        let named = self
+            .named
+            .iter()
+            .map(|(name, used)| (name.as_str(), *used, has.named.get(name).copied().unwrap_or(0)));
         let devices = self.devices.iter().map(|(device, used)| {
             let exists = ad.gpus.iter().any(|gpu| gpu.id.as_str() == device);
             (device.as_str(), u64::from(*used), u64::from(GpuShare::WHOLE.0) * u64::from(exists))
         });
-        let over = counted.into_iter().chain(named).chain(devices).find(|(_, used, has)| used > has);
+        let over =
+            counted.into_iter().chain(named).chain(devices).find(|(_, used, has)| used > has);
         over.map_or(Ok(()), |(name, used, has)| Err(format!("{used} of {has} {name}")))
     }
 }

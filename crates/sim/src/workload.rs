@@ -129,8 +129,11 @@ fn dependencies(world: &mut World, by: &Actor) -> Vec<After> {
     if !world.dice.chance(250) {
         return Vec::new();
     }
-    let own: Vec<JobId> =
-        world.accepted().filter(|(_, wish)| wish.by == *by && !wish.hopeless).map(|(job, _)| job).collect();
+    let own: Vec<JobId> = world
+        .accepted()
+        .filter(|(_, wish)| wish.by == *by && !wish.hopeless)
+        .map(|(job, _)| job)
+        .collect();
     let mut after: Vec<After> = Vec::new();
     for _ in 0..=world.dice.below(2) {
         let condition = match world.dice.below(3) {

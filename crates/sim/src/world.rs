@@ -64,24 +64,69 @@ impl Settings {
 
 #[derive(Debug)]
 pub enum Happening {
-    Dial { node: usize, life: usize },
-    ToServer { link: u64, message: wire::ToServer },
-    ToPilot { link: u64, message: wire::ToPilot },
-    ServerSawLinkDown { link: u64 },
-    PilotSawLinkDown { link: u64 },
-    Silence { link: u64 },
-    PilotTick { node: usize, life: usize },
-    ProcessConfirmed { node: usize, life: usize, id: AttemptKey },
-    ProcessExits { node: usize, life: usize, id: AttemptKey, version: u64 },
-    ProcessesGone { ids: Vec<AttemptKey> },
-    StartPilot { node: usize },
-    ServerWorks { run: u64 },
-    ServerTick { run: u64 },
+    Dial {
+        node: usize,
+        life: usize,
+    },
+    ToServer {
+        link: u64,
+        message: wire::ToServer,
+    },
+    ToPilot {
+        link: u64,
+        message: wire::ToPilot,
+    },
+    ServerSawLinkDown {
+        link: u64,
+    },
+    PilotSawLinkDown {
+        link: u64,
+    },
+    Silence {
+        link: u64,
+    },
+    PilotTick {
+        node: usize,
+        life: usize,
+    },
+    ProcessConfirmed {
+        node: usize,
+        life: usize,
+        id: AttemptKey,
+    },
+    ProcessExits {
+        node: usize,
+        life: usize,
+        id: AttemptKey,
+        version: u64,
+    },
+    ProcessesGone {
+        ids: Vec<AttemptKey>,
+    },
+    StartPilot {
+        node: usize,
+    },
+    ServerWorks {
+        run: u64,
+    },
+    ServerTick {
+        run: u64,
+    },
     ServerRestarts,
-    Asked { command: Command },
-    Submits { wish: usize },
-    Replied { wish: usize, answer: Result<shipway_model::JobId, shipway_core::Rejection> },
-    NoReply { wish: usize, sent: u32 },
+    Asked {
+        command: Command,
+    },
+    Submits {
+        wish: usize,
+    },
+    Replied {
+        wish: usize,
+        answer: Result<shipway_model::JobId, shipway_core::Rejection>,
+    },
+    NoReply {
+        wish: usize,
+        sent: u32,
+    },
     /// The workload and the faults of a seed.
     Burst,
     Fault,
@@ -197,7 +242,9 @@ impl World {
                 self.process_exits(node, life, id, version);
             }
             Happening::ProcessesGone { ids } => {
-                ids.into_iter().for_each(|id| self.truth.ended(id, None));
+                for id in ids {
+                    self.truth.ended(id, None);
+                }
             }
             Happening::StartPilot { node } => self.start_pilot(node),
             Happening::ServerWorks { run } => self.server_works(run),

@@ -10,6 +10,7 @@ use shipway_api::client::{Client, ClientError};
 use shipway_api::routes;
 use shipway_api::types::{TaskPage, TaskView};
 use shipway_model::{Attempt, TaskId, TaskState};
+use std::cell::Cell;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -29,6 +30,8 @@ pub struct Follower<'a> {
     pub position: u32,
     pub wanted: &'a [Stream],
     pub json: bool,
+    /// Bytes passed on so far, of all streams and attempts.
+    pub passed: Cell<u64>,
 }
 
 impl Follower<'_> {
@@ -101,6 +104,7 @@ impl Follower<'_> {
         while let Some(piece) = body.next().await? {
             output::pass_on(self.task, stream, &piece, self.json)?;
             *offset += piece.len() as u64;
+            self.passed.set(self.passed.get() + piece.len() as u64);
         }
         Ok(())
     }
@@ -114,12 +118,12 @@ impl Follower<'_> {
         let mut look = FIRST_LOOK;
         let mut patience = Patience::default();
         loop {
-            tokio::select! {
+            let announced = tokio::select! {
                 biased;
                 // A sender that is gone will never say it: then looking must do.
-                Ok(_) = ended.wait_for(|ended| *ended) => return Ok(None),
-                () = tokio::time::sleep(look) => {}
-            }
+                Ok(_) = ended.wait_for(|ended| *ended) => true,
+                () = tokio::time::sleep(look) => false,
+            };
             look = (look * 2).min(LONGEST_LOOK);
             let task = match self.look().await {
                 Ok(task) => task,
@@ -128,11 +132,16 @@ impl Follower<'_> {
                     continue;
                 }
             };
-            let Some(task) = task.filter(|task| !task.state.is_over()) else { return Ok(None) };
-            let over = task.attempts.iter().find(|past| past.attempt == attempt);
-            if over.is_some() || task.attempt > attempt || task.state == TaskState::Waiting {
+            let Some(task) = task else { return Ok(None) };
+            let is_past = task.attempts.iter().any(|past| past.attempt == attempt);
+            let will_come = is_past || task.state == TaskState::Waiting;
+            // Attempts may come and go between two looks: each has its output all the same.
+            if task.attempt > attempt || will_come && !task.state.is_over() {
                 say_again(&task, attempt);
-                return Ok(Some(attempt.next().max(task.attempt)));
+                return Ok(Some(attempt.next()));
+            }
+            if announced || task.state.is_over() {
+                return Ok(None);
             }
         }
     }

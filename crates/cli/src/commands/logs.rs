@@ -10,6 +10,7 @@ use shipway_api::routes;
 use shipway_api::types::{JobView, TaskPage};
 use shipway_model::limits::MAX_PAGE;
 use shipway_model::{Attempt, JobId, JobSpec, Ordinal, TaskId, TaskIndex};
+use std::cell::Cell;
 use tokio::sync::watch;
 
 pub async fn run(context: &Context, args: &LogsArgs) -> Result<Exit, Failure> {
@@ -33,6 +34,7 @@ pub async fn run(context: &Context, args: &LogsArgs) -> Result<Exit, Failure> {
         position: position.0,
         wanted,
         json: context.output.json,
+        passed: Cell::new(0),
     };
     match (args.follow, args.attempt) {
         (true, None) => follow(context, &follower).await?,
@@ -85,6 +87,7 @@ async fn one_of_many(
         position: 0,
         wanted,
         json: context.output.json,
+        passed: Cell::new(0),
     };
     follower.attempt(args.attempt, false).await
 }

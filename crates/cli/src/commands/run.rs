@@ -13,6 +13,7 @@ use shipway_api::client::Client;
 use shipway_api::routes;
 use shipway_api::types::{JobView, Submission};
 use shipway_model::{JobId, JobState, Outcome, TaskIndex};
+use std::cell::Cell;
 use std::future::pending;
 use std::io::{self, IsTerminal};
 use std::pin::pin;
@@ -21,7 +22,8 @@ use tokio::sync::watch;
 
 /// Whoever waits longer than this would like to know for what.
 const SAY_WHY_AFTER: Duration = Duration::from_secs(1);
-/// The rest of the output may come a little after the end; a node that is away may never send it.
+/// The rest of the output may come after the end, with no pause longer than this; a node that is
+/// away may never send it.
 const OUTPUT_AFTER_END: Duration = Duration::from_secs(5);
 /// How often the progress of many tasks is looked at, with and without a terminal.
 const BAR_EVERY: Duration = Duration::from_millis(500);
@@ -78,6 +80,7 @@ async fn output(context: &Context, asker: &Client, job: JobId) -> Result<JobView
         position: 0,
         wanted: &[Stream::Stdout, Stream::Stderr],
         json: false,
+        passed: Cell::new(0),
     };
     let (mut end, mut follow) = (pin!(end), pin!(follower.attempts_from(1, ended)));
     let mut why = pin!(say_why(asker, job));
@@ -89,11 +92,23 @@ async fn output(context: &Context, asker: &Client, job: JobId) -> Result<JobView
         }
         () = &mut why => unreachable!("it never ends"),
     };
-    match tokio::time::timeout(OUTPUT_AFTER_END, follow).await {
-        Ok(followed) => followed?,
-        Err(_) => talk::say(format_args!(
-            "shipway: the rest of the output has not come; `shipway logs {job}` may have it later"
-        )),
+    let mut passed = follower.passed.get();
+    loop {
+        match tokio::time::timeout(OUTPUT_AFTER_END, &mut follow).await {
+            Ok(followed) => {
+                followed?;
+                break;
+            }
+            // It comes as fast as its reader takes it.
+            Err(_) if follower.passed.get() > passed => passed = follower.passed.get(),
+            Err(_) => {
+                talk::say(format_args!(
+                    "shipway: the rest of the output has not come; `shipway logs {job}` may have \
+                     it later"
+                ));
+                break;
+            }
+        }
     }
     Ok(view)
 }

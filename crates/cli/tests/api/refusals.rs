@@ -43,7 +43,7 @@ fn what_is_not_there_is_404_and_405() {
         [("PUT", "/api/v1/jobs"), ("DELETE", "/api/v1/jobs/1"), ("POST", "/healthz")]
     {
         let answer = ask(&world, path, &["-X", method], None);
-        check(&answer, 405, "not_found", "method");
+        check(&answer, 405, "bad_method", "method");
         assert!(answer.header("allow").is_some(), "{answer:?}");
     }
 }

@@ -1,9 +1,10 @@
 //! Reading output while it is written.
 
-use super::common::{World, quick, wait_for};
-use super::{bytes_of, has_file, signal};
+use super::common::{World, pause, quick, wait_for};
+use super::{bytes_of, has_file, signal, wait_for_node};
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// More than all buffers between a task and a reader that does not read.
 const MORE_THAN_ALL_BUFFERS: u32 = 6_000_000;
@@ -75,6 +76,25 @@ fn a_reader_that_does_not_read_holds_nobody_up() {
     assert_eq!(String::from_utf8(found).expect("text"), expected, "and nothing is missing");
 }
 
+/// `run` stays until its reader has everything, however long after the job's end.
+#[test]
+fn a_slow_reader_of_run_gets_everything_too() {
+    let world = World::started();
+    let count = MORE_THAN_ALL_BUFFERS.to_string();
+    let mut command = world.command(&["run", "--log-limit", "2GB", "--", "seq", "1", &count]);
+    let mut running = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
+    let mut from = running.stdout.take().expect("piped");
+    let mut read = vec![0; 1024];
+    from.read_exact(&mut read).expect("the first lines");
+    assert_eq!(world.cli(&["wait", "1"]).code, 0);
+    // Longer than `run` waits for output that does not come.
+    pause(Duration::from_secs(7));
+    let size = 1024 + std::io::copy(&mut from, &mut std::io::sink()).expect("the rest");
+    assert_eq!(running.wait().expect("a child").code(), Some(0));
+    let whole = numbers(MORE_THAN_ALL_BUFFERS).output().expect("seq runs").stdout;
+    assert_eq!(size, whole.len() as u64);
+}
+
 /// What is shown of an output over its limit: the head, the number dropped, the tail.
 fn take_apart(shown: &[u8]) -> (&[u8], u64, &[u8]) {
     let (open, close) = (b"\n[shipway: ".as_slice(), b" bytes dropped here, over the log limit]\n");
@@ -103,5 +123,6 @@ fn over_the_limit_the_head_and_the_tail_are_kept_and_the_rest_is_counted() {
     check("after the end");
     world.kill_server();
     world.up();
+    wait_for_node(&world);
     check("after a restart");
 }

@@ -1,7 +1,7 @@
 //! Reading output after it was written.
 
 use super::common::{World, kill, wait_for};
-use super::{bytes_of, has_file};
+use super::{bytes_of, has_file, wait_for_node};
 
 #[test]
 fn standard_output_and_error_stay_apart() {
@@ -95,5 +95,6 @@ fn output_outlives_the_server_and_the_pilot() {
     assert_eq!(task["attempts"][0]["outcome"]["kind"], "lost", "{task}");
     world.kill_server();
     world.up();
+    wait_for_node(&world);
     check("after a restart of the server");
 }

@@ -27,3 +27,9 @@ fn signal(world: &World, name: &str) {
 fn has_file(world: &World, name: &str) -> bool {
     world.work().join(name).exists()
 }
+
+/// A node keeps what its tasks wrote; until it is back, its output is out of reach.
+fn wait_for_node(world: &World) {
+    let link = || world.json(&["nodes"])["nodes"][0]["link"].clone();
+    common::wait_for("the node is back", || link() == "connected");
+}

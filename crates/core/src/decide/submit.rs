@@ -39,10 +39,7 @@ pub(super) fn decide(state: &State, submit: &Submit) -> Result<Vec<Event>, Rejec
 }
 
 /// The job this submission repeats, if it does.
-pub fn already_submitted(
-    state: &State,
-    submit: &Submit,
-) -> Result<Option<JobId>, Rejection> {
+pub fn already_submitted(state: &State, submit: &Submit) -> Result<Option<JobId>, Rejection> {
     let Some(key) = &submit.key else { return Ok(None) };
     if key.is_empty() || key.len() > MAX_KEY_BYTES {
         let what = format!("{} bytes; between 1 and {MAX_KEY_BYTES}", key.len());

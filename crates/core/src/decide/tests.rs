@@ -1,5 +1,6 @@
 //! The life of jobs and pilots told as commands. After every step the whole state is checked, and
 //! compared with what a replay of the recorded events gives.
+#![allow(clippy::needless_pass_by_value, reason = "commands are told and gone")]
 
 mod explaining;
 mod jobs;

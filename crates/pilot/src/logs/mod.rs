@@ -17,7 +17,7 @@ mod writer;
 pub use reader::{Chunk, LogReader, READ_LIMIT};
 pub use writer::StreamWriter;
 
-use shipway_model::ids::{Attempt, JobId, TaskId};
+use shipway_model::ids::{Attempt, TaskId};
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
@@ -89,14 +89,6 @@ impl Logs {
     pub fn reader(&self, name: LogName, stream: Stream) -> io::Result<LogReader> {
         let live = self.with_live(|live| live.get(&(name, stream)).cloned());
         LogReader::open(self.path(name, stream), live)
-    }
-
-    /// Deletes all logs of a job.
-    pub fn remove_job(&self, job: JobId) -> io::Result<()> {
-        match std::fs::remove_dir_all(self.root.join(job.0.to_string())) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            other => other,
-        }
     }
 
     pub(crate) fn forget_live(&self, name: LogName, stream: Stream) {

@@ -41,6 +41,12 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, codes::BAD_REQUEST, message).hint(READ_THE_API)
     }
 
+    pub fn too_large() -> Self {
+        let status = StatusCode::PAYLOAD_TOO_LARGE;
+        Self::new(status, codes::TOO_LARGE, "the request is too large")
+            .hint("keep large data in files that the tasks read")
+    }
+
     pub fn no_such_job(job: JobId) -> Self {
         Rejection::NoSuchJob(job).into()
     }
@@ -113,8 +119,7 @@ impl From<Denied> for ApiError {
 impl From<JsonRejection> for ApiError {
     fn from(rejection: JsonRejection) -> Self {
         if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-            return Self::new(rejection.status(), codes::TOO_LARGE, "the request is too large")
-                .hint("keep large data in files that the tasks read");
+            return Self::too_large();
         }
         Self::new(rejection.status(), codes::BAD_REQUEST, rejection.body_text()).hint(READ_THE_API)
     }

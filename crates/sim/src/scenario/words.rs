@@ -42,7 +42,7 @@ impl<'a> Words<'a> {
     /// The value of `name=value`, wherever it stands; it is taken out.
     pub(super) fn value(&mut self, name: &str) -> Option<String> {
         let named = |word: &&str| word.split_once('=').is_some_and(|(key, _)| key == name);
-        let at = self.words.iter().position(|word| named(&word))?;
+        let at = self.words.iter().position(named)?;
         self.words.remove(at).split_once('=').map(|(_, value)| value.to_string())
     }
 

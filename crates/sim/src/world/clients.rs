@@ -99,7 +99,8 @@ impl World {
     /// Whatever was accepted is known after any crash.
     pub(super) fn check_promises_kept(&mut self) {
         let Some(server) = &self.server else { return };
-        let known = |job: &JobId| server.state.job(*job).is_some() || self.disk.record(*job).is_some();
+        let known =
+            |job: &JobId| server.state.job(*job).is_some() || self.disk.record(*job).is_some();
         let forgotten = self.accepted().map(|(job, _)| job).find(|job| !known(job));
         if let Some(job) = forgotten {
             self.fail(format!("job {job} was accepted and is forgotten after a restart"));

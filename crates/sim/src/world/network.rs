@@ -131,7 +131,9 @@ impl World {
 
     /// The server gives up a connection on which nothing has come for long.
     pub(super) fn check_silence(&mut self, link: u64) {
-        let Some(heard) = self.server.as_ref().and_then(|server| server.heard(link)) else { return };
+        let Some(heard) = self.server.as_ref().and_then(|server| server.heard(link)) else {
+            return;
+        };
         let end = heard + PILOT_LOST_AFTER.0;
         if end > self.now {
             return self.at(end, Happening::Silence { link });

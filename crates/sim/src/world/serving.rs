@@ -174,8 +174,7 @@ impl World {
 fn difference(left: &State, right: &State) -> String {
     let (left, right) = (format!("{left:?}"), format!("{right:?}"));
     let same = left.bytes().zip(right.bytes()).take_while(|(a, b)| a == b).count();
-    let around = |text: &str| -> String {
-        text.chars().skip(same.saturating_sub(80)).take(160).collect()
-    };
+    let around =
+        |text: &str| -> String { text.chars().skip(same.saturating_sub(80)).take(160).collect() };
     format!("…{}… and …{}…", around(&left), around(&right))
 }

@@ -214,11 +214,13 @@ fn somebody_elses_job_does_not_exist() {
 fn ended_jobs_leave_memory_and_come_back_for_a_retry() {
     let mut told = Told::default();
     told.join("p", 1, 0);
-    let job = told.submit(r#"{"array":"1-2","max_running":1}"#);
+    let json = r#"{"array":"1-2","max_running":1,"retries":{"limit":1,"delay":"1ms"}}"#;
+    let job = told.submit(json);
     assert_eq!(told.tell(Command::Archive { jobs: vec![job] }), [], "not before its end");
-    for (index, outcome) in [(1, OK), (2, FAILED)] {
+    for (index, attempt, outcome) in [(1, 1, OK), (2, 1, FAILED), (2, 2, FAILED)] {
+        told.wait(10);
         told.place();
-        told.ended("p", task(job, index), 1, outcome);
+        told.ended("p", task(job, index), attempt, outcome);
     }
     assert_eq!(told.state.archivable(0), [job]);
     let record = told.state.record(job).expect("in memory");
@@ -227,8 +229,8 @@ fn ended_jobs_leave_memory_and_come_back_for_a_retry() {
     let select = Select { by: ada(), jobs: vec![(job, Pick::All)] };
     told.tell(Command::Retry { select, revived: vec![record] });
     let placed = told.place();
-    assert_eq!((placed[0].task, placed[0].attempt), (task(job, 2), Attempt(2)));
-    told.ended("p", task(job, 2), 2, OK);
+    assert_eq!((placed[0].task, placed[0].attempt), (task(job, 2), Attempt(3)));
+    told.ended("p", task(job, 2), 3, OK);
     assert_eq!(told.job_state(job), JobState::Succeeded);
     assert_eq!(told.state.job(job).expect("in memory").revision, 2);
 }

@@ -152,3 +152,13 @@ fn a_restart_trusts_no_connection_and_stop_is_said_again() {
     let [Effect::Stop { tasks, .. }] = &told.effects[..] else { panic!("{:?}", told.effects) };
     assert_eq!(tasks[..], [(task(job, 0), Attempt(1))]);
 }
+
+#[test]
+fn a_pilot_started_again_with_the_same_credentials_has_lost_what_it_ran() {
+    let (mut told, job) = away();
+    let session = shipway_model::session::before_first(2) + 1;
+    told.tell(Command::PilotJoined(Box::new(PilotJoined { session, ..pilot("p", 4, 0) })));
+    assert_eq!((told.counts(job).waiting, told.counts(job).active), (3, 0));
+    told.wait(0);
+    assert_eq!(told.place()[0].attempt, Attempt(2));
+}

@@ -94,7 +94,7 @@ fn join(told: &Told, session: u64, at: u64, leased: bool, forgets: bool) -> Comm
     };
     let held = known.map(held).filter(|_| !forgets).collect();
     let lease = leased.then_some(Millis(20_000));
-    Command::PilotJoined(Box::new(PilotJoined { session, held, lease, ..pilot(&name, 4, 1) }))
+    Command::PilotJoined(Box::new(PilotJoined { session, lease, held, ..pilot(&name, 4, 1) }))
 }
 
 proptest! {
