@@ -15,6 +15,9 @@ pub fn start(args: &LogArgs) {
     let builder = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_max_level(level)
+        // A log that cannot be written (a full disk) is lost. Complaining about it on the same
+        // standard error would fail too, by a panic.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal());
     // A second start in one process is a test's; the first logger stays.
     let _ = match args.log_format {

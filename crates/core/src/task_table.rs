@@ -39,9 +39,9 @@ pub struct TaskTable {
     /// Waiting tasks before `fresh` that may be placed again.
     again: BTreeSet<u32>,
     /// Waiting tasks in a back-off, with its end.
-    #[serde(with = "pairs")]
+    #[serde(deserialize_with = "by_number::deserialize")]
     later: BTreeMap<u32, Timestamp>,
-    #[serde(with = "pairs")]
+    #[serde(deserialize_with = "by_number::deserialize")]
     tries: BTreeMap<u32, Tries>,
     counts: JobCounts,
 }
@@ -251,23 +251,17 @@ fn set_bit(bits: &mut Vec<u8>, task: Ordinal, len: u32, value: bool) {
     *byte = if value { *byte | mask } else { *byte & !mask };
 }
 
-/// A map as a list of pairs. Inside an event JSON's keys are read as texts and nothing else, so a
-/// map by number would be written but not read back.
-mod pairs {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+/// A map by number. Inside an event the keys of JSON are handed over as texts and nothing else, so
+/// they are read as texts here.
+mod by_number {
+    use serde::{Deserialize, Deserializer, de::Error};
     use std::collections::BTreeMap;
-
-    pub(super) fn serialize<T: Serialize, S: Serializer>(
-        map: &BTreeMap<u32, T>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        to.collect_seq(map)
-    }
 
     pub(super) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
         from: D,
     ) -> Result<BTreeMap<u32, T>, D::Error> {
-        Ok(Vec::<(u32, T)>::deserialize(from)?.into_iter().collect())
+        let read = BTreeMap::<String, T>::deserialize(from)?.into_iter();
+        read.map(|(key, value)| Ok((key.parse().map_err(D::Error::custom)?, value))).collect()
     }
 }
 
@@ -345,7 +339,9 @@ mod tests {
     proptest! {
         /// Whatever happens, counts, bits and sets tell the same story, and survive storage.
         #[test]
-        fn counts_always_agree_with_the_bits(steps in prop::collection::vec((0u32..20, 0u8..6), 0..200)) {
+        fn counts_always_agree_with_the_bits(
+            steps in prop::collection::vec((0u32..20, 0u8..6), 0..200),
+        ) {
             let mut table = TaskTable::new(20);
             for (at, action) in steps {
                 let task = Ordinal(at);

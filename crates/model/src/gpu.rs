@@ -257,7 +257,7 @@ impl<'de, T: FromStr<Err = BadAmount>> Deserialize<'de> for Span<T> {
 
 impl FromStr for GpuRequest {
     type Err = BadAmount;
-    /// `2`, `A100`, `A100,H100:40GB..:2`, `1g.10gb`, `0.25`: parts in any order, told apart by form.
+    /// `2`, `A100`, `A100,H100:40GB..:2`, `1g.10gb`, `0.25`: parts told apart by their form.
     fn from_str(text: &str) -> Result<Self, BadAmount> {
         let bad = || BadAmount {
             text: text.chars().take(80).collect(),

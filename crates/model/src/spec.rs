@@ -255,9 +255,9 @@ mod tests {
 
     #[test]
     fn a_job_file_reads_and_prints_the_same() {
-        let json = r#"{"name":"fit","command":["python","fit.py","{seed}"],"each":[{"seed":1},{"seed":2}],
-            "after":[12,"13:any"],"retries":2,"time_limit":"1h","resources":{"cpus":0.5,"memory":"2GB",
-            "gpu":"A100:2"}}"#;
+        let json = r#"{"name":"fit","command":["python","fit.py","{seed}"],
+            "each":[{"seed":1},{"seed":2}],"after":[12,"13:any"],"retries":2,"time_limit":"1h",
+            "resources":{"cpus":0.5,"memory":"2GB","gpu":"A100:2"}}"#;
         let spec: JobSpec = serde_json::from_str(json).expect("good");
         assert_eq!(spec.indices().expect("set").len(), 2);
         assert_eq!(spec.after[1].condition, Condition::Any);

@@ -107,6 +107,7 @@ fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let clock = Instant::now();
     while !condition() {
         assert!(clock.elapsed() < DEADLINE, "{what}");
+        // tidy: allow(sleep-in-test) because it is the pause between two looks
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -11,7 +11,7 @@ use std::sync::RwLock;
 
 #[derive(Debug)]
 pub struct Auth {
-    /// The token of whoever started this server, new at each start and only in memory.
+    /// The token of whoever started this server; it is in no journal.
     owner: (String, Actor),
     table: RwLock<Table>,
 }

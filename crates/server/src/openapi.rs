@@ -7,7 +7,11 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
 #[derive(OpenApi)]
 #[openapi(
-    info(title = "Shipway", description = "Jobs, arrays and their nodes.", license(name = "Apache-2.0")),
+    info(
+        title = "Shipway",
+        description = "Jobs, arrays and their nodes.",
+        license(name = "Apache-2.0")
+    ),
     modifiers(&Bearer),
     security(("token" = [])),
     paths(

@@ -12,12 +12,11 @@ use crate::http::{self, Readers, Site};
 use crate::journal::{HistoryReader, Journal, JournalError, SqliteJournal};
 use crate::live::Live;
 use crate::pilots::{PilotService, Pilots, Specs};
-use crate::secrets;
 use crate::tls::{self, Tls, TlsError};
 use crate::writer::{self, Edges, Wish, WriteError};
 use shipway_api::local::{self, LocalServer};
 use shipway_api::wire::link_server::LinkServer;
-use shipway_core::Command;
+use shipway_core::{Command, State};
 use shipway_model::{Actor, Role};
 use shipway_sites::local::LocalError;
 use std::io;
@@ -111,15 +110,41 @@ pub struct Up {
 /// Starts everything; returns when it is ready to be used.
 pub async fn start(settings: Settings) -> Result<Up, UpError> {
     let home = settings.home.clone();
-    if settings.tls == Tls::None
-        && !settings.listen.ip().is_loopback()
-        && !settings.allow_plain_text
-    {
+    let secure = settings.tls != Tls::None;
+    if !secure && !settings.listen.ip().is_loopback() && !settings.allow_plain_text {
         return Err(UpError::PlainText(settings.listen));
     }
+    let (journal, restored) = open_home(&home)?;
+    let (listener, address) = listen(settings.listen).await?;
+    let prepared = tls::prepare(&settings.tls, &home, &names(address))?;
+    let secret = owner::secret(&home);
+    let owner = owner::name();
+    let (site, writer) = assemble(&home, journal, restored, Auth::new(&secret, owner.clone()))?;
+    let by = Actor { user: owner.clone(), role: Role::Admin };
+    let add = Command::AddUser { by, user: owner, role: Role::Admin };
+    site.writer.wish(Wish::Core(add)).await?;
+
+    let (config, certificate) = prepared.map_or((None, None), |(c, file)| (Some(c), file));
+    let (stop, stopped) = watch::channel(false);
+    let served = tokio::spawn(http::serve::serve(listener, config, router(&site), stopped));
+    let scheme = if secure { "https" } else { "http" };
+    let url = format!("{scheme}://{}", reachable(address));
+    let server =
+        LocalServer { url: url.clone(), token: secret, pid: std::process::id(), certificate };
+    write_server_file(&home, &server)?;
+    let pilot = if settings.no_pilot {
+        None
+    } else {
+        Some(local_pilot::supervise(&settings, site.writer.clone()).await?)
+    };
+    Ok(Up { url, stop, served, writer, pilot, home })
+}
+
+/// The journal, and the state that it leads to.
+fn open_home(home: &Path) -> Result<(SqliteJournal, (State, u64)), UpError> {
     let began = Instant::now();
-    let in_home = |source| UpError::Journal { home: home.clone(), source };
-    let mut journal = SqliteJournal::open(&home, wall().0).map_err(in_home)?;
+    let in_home = |source| UpError::Journal { home: home.into(), source };
+    let mut journal = SqliteJournal::open(home, wall().0).map_err(in_home)?;
     for note in journal.notes() {
         if note.may_be_loss() {
             tracing::warn!("the journal was repaired: {note}");
@@ -128,57 +153,32 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
         }
     }
     let restored = writer::restore(&mut journal)
-        .map_err(|source| UpError::Restore { home: home.clone(), source: Box::new(source) })?;
+        .map_err(|source| UpError::Restore { home: home.into(), source: Box::new(source) })?;
     let (jobs, replayed) = (restored.0.jobs().len(), restored.1);
     let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     tracing::info!(jobs, replayed, millis, "the state is restored");
+    Ok((journal, restored))
+}
 
-    let listener = TcpListener::bind(settings.listen).await;
-    let listener =
-        listener.map_err(|source| UpError::Listen { address: settings.listen, source })?;
-    let address = listener.local_addr();
-    let address = address.map_err(|source| UpError::Listen { address: settings.listen, source })?;
-    let prepared = tls::prepare(&settings.tls, &home, &names(address))?;
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), UpError> {
+    let failed = |source| UpError::Listen { address, source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
+}
 
-    let secret = secrets::new_secret("shw_");
-    let site = site(&home, journal, restored, &secret)?;
-    let owner = site.1;
-    let site_parts = site.0;
-    let add = Command::AddUser {
-        by: Actor { user: owner.clone(), role: Role::Admin },
-        user: owner,
-        role: Role::Admin,
-    };
-    site_parts.site.writer.wish(Wish::Core(add)).await?;
-
-    let (stop, stopped) = watch::channel(false);
+/// People's requests and pilots' connections, on one port.
+fn router(site: &Site) -> axum::Router {
     let service = PilotService {
-        auth: Arc::clone(&site_parts.site.auth),
-        pilots: Arc::clone(&site_parts.site.pilots),
-        specs: Arc::clone(&site_parts.site.specs),
-        writer: site_parts.site.writer.clone(),
+        auth: Arc::clone(&site.auth),
+        pilots: Arc::clone(&site.pilots),
+        specs: Arc::clone(&site.specs),
+        writer: site.writer.clone(),
     };
     let link = LinkServer::new(service)
         .max_decoding_message_size(shipway_api::link::MAX_MESSAGE_BYTES)
         .max_encoding_message_size(shipway_api::link::MAX_MESSAGE_BYTES);
-    let router = http::router(site_parts.site.clone())
-        .route_service("/shipway.pilot.v1.Link/{*method}", link);
-    let (config, certificate) =
-        prepared.map_or((None, None), |(config, file)| (Some(config), file));
-    let scheme = if config.is_some() { "https" } else { "http" };
-    let url = format!("{scheme}://{}", reachable(address));
-    let served = tokio::spawn(http::serve::serve(listener, config, router, stopped));
-    let server =
-        LocalServer { url: url.clone(), token: secret, pid: std::process::id(), certificate };
-    write_server_file(&home, &server)?;
-
-    let pilot = if settings.no_pilot {
-        None
-    } else {
-        let writer = site_parts.site.writer.clone();
-        Some(local_pilot::supervise(&settings, writer).await?)
-    };
-    Ok(Up { url, stop, served, writer: site_parts.running, pilot, home })
+    http::router(site.clone()).route_service("/shipway.pilot.v1.Link/{*method}", link)
 }
 
 /// Starts, tells when it is ready, and ends in order at the first SIGINT or SIGTERM.
@@ -196,22 +196,17 @@ pub async fn run(settings: Settings, ready: impl FnOnce(&Up)) -> Result<(), UpEr
     Ok(())
 }
 
-struct Parts {
-    site: Site,
-    running: writer::Running,
-}
-
-fn site(
+/// Starts the writer and joins it with everything that speaks to it.
+fn assemble(
     home: &Path,
     journal: SqliteJournal,
-    restored: (shipway_core::State, u64),
-    secret: &str,
-) -> Result<(Parts, shipway_model::UserName), UpError> {
+    restored: (State, u64),
+    auth: Auth,
+) -> Result<(Site, writer::Running), UpError> {
     let in_home = |source| UpError::Journal { home: home.into(), source };
     let reader = HistoryReader::open(home).map_err(in_home)?;
     let clock = Clock::start(restored.0.at());
-    let owner = owner::name();
-    let auth = Arc::new(Auth::new(secret, owner.clone()));
+    let auth = Arc::new(auth);
     let live = Arc::new(Live::default());
     let pilots = Arc::new(Pilots::default());
     let specs = Arc::new(Specs::new(reader.try_clone().map_err(in_home)?));
@@ -226,7 +221,7 @@ fn site(
     let running = writer::start(restored, journal, history, edges).map_err(UpError::Thread)?;
     let writer = running.writer.clone();
     let readers = Arc::new(Readers::new(reader));
-    Ok((Parts { site: Site { writer, auth, live, pilots, specs, readers, clock }, running }, owner))
+    Ok((Site { writer, auth, live, pilots, specs, readers, clock }, running))
 }
 
 impl Up {

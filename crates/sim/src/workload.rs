@@ -20,6 +20,8 @@ const KINDS: [Kind; 5] = [
 /// Nodes of a seed.
 const NODES: (u64, u64) = (100, 300);
 const LEASE: (u64, u64) = (20_000, 60_000);
+/// More than any node has.
+const HOPELESS_GPUS: u32 = 64;
 /// Jobs of one burst; most are small.
 const BURST: (u64, u64) = (1, 8);
 
@@ -113,7 +115,7 @@ fn needs(dice: &mut crate::dice::Dice, hopeless: bool) -> Resources {
         2 => Some(GpuRequest { models: vec!["a100".into()], ..GpuRequest::default() }),
         _ => None,
     };
-    let gpu = if hopeless { Some(GpuRequest::devices(64)) } else { gpu };
+    let gpu = if hopeless { Some(GpuRequest::devices(HOPELESS_GPUS)) } else { gpu };
     let licence = dice.chance(50).then(|| ("licence".to_string(), 1));
     Resources {
         cpus: Cores { milli: if licence.is_some() { 500 } else { 500 * (1 + dice.below(6)) } },
@@ -173,8 +175,11 @@ pub fn interfere(world: &mut World) {
 pub fn cancel_hopeless(world: &mut World) {
     let ops = UserName::new("ops").expect("a plain name");
     let by = Actor { user: ops, role: Role::Operator };
-    let hopeless: Vec<JobId> =
-        world.accepted().filter(|(_, wish)| wish.hopeless).map(|(job, _)| job).collect();
+    // Looked up on the disk: of a job without a key the client may never have heard.
+    let wants_all =
+        |spec: &JobSpec| spec.resources.gpu.as_ref().is_some_and(|gpu| gpu.count == HOPELESS_GPUS);
+    let specs = world.disk.specs().iter().filter(|(_, spec)| wants_all(spec));
+    let hopeless: Vec<JobId> = specs.map(|(job, _)| *job).collect();
     for job in hopeless {
         let select = Select { by: by.clone(), jobs: vec![(job, Pick::All)] };
         world.after(1, Happening::Asked { command: Command::Cancel(select) });

@@ -44,6 +44,20 @@ fn tokens_end(tokens: &serde_json::Value) -> Option<u64> {
 }
 
 #[test]
+fn the_owners_token_outlives_a_crash_and_ends_with_an_orderly_stop() {
+    let world = World::started();
+    let first = world.token();
+    world.kill_server();
+    world.up();
+    assert_eq!(world.token(), first, "commands that stayed with their jobs are still let in");
+    assert!(world.stop_server().success());
+    assert!(!world.home().join("server.json").exists());
+    world.up();
+    assert_ne!(world.token(), first);
+    assert_eq!(act(&world, &first, &["jobs"]).code, 3);
+}
+
+#[test]
 fn a_user_makes_tokens_for_oneself_alone() {
     let world = World::started();
     let (alice, bob) = (person(&world, "alice", "user"), person(&world, "bob", "user"));

@@ -27,18 +27,18 @@ impl Answer {
     }
 }
 
-fn curl(world: &World, path: &str) -> Command {
+fn curl_as(world: &World, token: &str, path: &str) -> Command {
     let mut command = Command::new("curl");
     // Without `Expect:` there is one answer and not two.
     command.args(["--silent", "--show-error", "--max-time", "100", "--header", "Expect:"]);
-    command.args(["--header", &format!("Authorization: Bearer {}", world.token())]);
+    command.args(["--header", &format!("Authorization: Bearer {token}")]);
     command.arg(format!("{}{path}", world.url())).stdout(Stdio::piped());
     command
 }
 
 /// A request with more words for `curl`, and a body if it has one.
 pub(crate) fn ask(world: &World, path: &str, words: &[&str], body: Option<&[u8]>) -> Answer {
-    let mut command = curl(world, path);
+    let mut command = curl_as(world, &world.token(), path);
     command.arg("--include").args(words).stdin(Stdio::piped());
     if body.is_some() {
         command.args(["--data-binary", "@-"]);
@@ -70,7 +70,12 @@ pub(crate) struct Events {
 
 impl Events {
     pub(crate) fn after(world: &World, id: u64) -> Self {
-        let mut command = curl(world, "/api/v1/events");
+        Self::of(world, &world.token(), "/api/v1/events", id)
+    }
+
+    /// What the holder of a token sees at a path, after the event of this number.
+    pub(crate) fn of(world: &World, token: &str, path: &str, id: u64) -> Self {
+        let mut command = curl_as(world, token, path);
         command.args(["--no-buffer", "--header", &format!("Last-Event-ID: {id}")]);
         let mut child = command.stderr(Stdio::null()).spawn().expect("curl is here");
         let lines = BufReader::new(child.stdout.take().expect("piped"));

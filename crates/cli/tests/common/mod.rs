@@ -8,6 +8,7 @@
 //! Not here: what any test checks.
 
 #![allow(dead_code, unused_imports, reason = "every test binary uses its own part of this")]
+#![allow(clippy::print_stderr, reason = "a skipped test and a failed server must be seen")]
 #![allow(unreachable_pub, reason = "shared by several test binaries")]
 
 mod http;
@@ -286,11 +287,10 @@ impl Drop for World {
         if self.is_mounted {
             let _ = Command::new("umount").arg(&self.home).status();
         }
-        if !left.is_empty() && !std::thread::panicking() {
-            panic!("processes outlived their guard: {left:?}");
-        }
         if std::thread::panicking() {
             eprintln!("--- the servers of this test said:\n{}", self.server_log());
+        } else {
+            assert!(left.is_empty(), "processes outlived their guard: {left:?}");
         }
     }
 }

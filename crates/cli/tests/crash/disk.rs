@@ -106,7 +106,8 @@ fn check_listed(world: &World, acknowledged: &[String]) {
     let listed = world.json(&["jobs", "--limit", "500"]);
     let listed = listed["jobs"].as_array().expect("jobs");
     for id in acknowledged {
-        let found = listed.iter().filter(|job| job["id"].to_string() == *id).count();
+        let id: u64 = id.parse().expect("a number");
+        let found = listed.iter().filter(|job| job["id"] == id).count();
         assert_eq!(found, 1, "job {id} was acknowledged");
     }
 }

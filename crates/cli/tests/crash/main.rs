@@ -8,6 +8,8 @@
 //! - `damage.rs`   journals that are damaged or too new
 //! - `fixture.rs`  a home that an earlier binary wrote
 
+#![allow(clippy::print_stderr, reason = "what was measured is to be seen")]
+
 #[path = "../common/mod.rs"]
 mod common;
 

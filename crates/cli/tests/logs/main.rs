@@ -1,6 +1,7 @@
 //! What tasks print, through the real binary: nothing lost, nothing held up, nothing mixed.
 //!
 //! - `follow.rs`  reading while the task writes: much of it, slowly, and over the limit
+//! - `crash.rs`   following on when the server is killed and comes back
 //! - `kept.rs`    reading afterwards: streams, bytes, attempts, restarts, losses
 //!
 //! Not here: what happens to output on a full disk (see the `crash` tests).
@@ -8,6 +9,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod crash;
 mod follow;
 mod kept;
 

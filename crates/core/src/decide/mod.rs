@@ -1,4 +1,4 @@
-//! Commands to events: one file per command, each `(&State, …, at) → Result<Vec<Event>, Rejection>`.
+//! Commands to events: one file per command, each `(&State, …) → Result<Vec<Event>, Rejection>`.
 //!
 //! Deciding reads the state and changes nothing. What several commands need is in `verdict` (what
 //! the end of an attempt means) and `select` (which tasks a selection means).

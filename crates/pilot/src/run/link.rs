@@ -154,8 +154,11 @@ impl Link {
     async fn talk(&mut self, channel: Channel, session: u64) -> Result<Ended, Failure> {
         let (say, said) = mpsc::unbounded_channel();
         // The greeting stands first in line: the server answers nothing before it.
-        let Some(ToLink::Say(hello)) = self.orders.recv().await else { return Ok(Ended::Stopped) };
-        say.send(hello)?;
+        match self.orders.recv().await {
+            Some(ToLink::Say(hello)) => say.send(hello)?,
+            Some(ToLink::Reconnect) => return Ok(Ended::WasUp),
+            None => return Ok(Ended::Stopped),
+        }
         let mut request = Request::new(as_stream(said));
         request.metadata_mut().insert("authorization", format!("Bearer {}", self.token).parse()?);
         let mut client = LinkClient::new(channel)

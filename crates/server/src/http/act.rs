@@ -1,4 +1,4 @@
-//! Cancelling and retrying: a selection of jobs and tasks, resolved to names, then the core decides.
+//! Cancelling and retrying: a selection of jobs and tasks, resolved to names; the core decides.
 
 use super::Site;
 use super::caller::{Body, Caller};
@@ -7,6 +7,7 @@ use crate::journal::JobFilter;
 use crate::writer::Wish;
 use axum::Json;
 use axum::extract::State;
+use shipway_api::error::ErrorBody;
 use shipway_api::types::{Acted, Selection};
 use shipway_core::command::{Pick, Select};
 use shipway_model::{Actor, JobId, TaskIndex, TaskState};
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 
 /// Cancels what waits and stops what runs.
 #[utoipa::path(post, path = "/api/v1/cancel", request_body = Selection,
-    responses((status = 200, body = Acted), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+    responses((status = 200, body = Acted), (status = "4XX", body = ErrorBody)))]
 pub async fn cancel(
     caller: Caller,
     State(site): State<Site>,
@@ -22,13 +23,13 @@ pub async fn cancel(
 ) -> Result<Json<Acted>, ApiError> {
     let over = |state: TaskState| state.is_over();
     let jobs = resolve(&site, &caller.0, selection, over).await?;
-    act(&site, jobs.iter().map(|(job, _)| *job).collect(), Wish::Cancel(select(caller.0, jobs)))
-        .await
+    let named = jobs.iter().map(|(job, _)| *job).collect();
+    act(&site, named, Wish::Cancel(Select { by: caller.0, jobs })).await
 }
 
 /// Runs failed and cancelled tasks again, as new attempts.
 #[utoipa::path(post, path = "/api/v1/retry", request_body = Selection,
-    responses((status = 200, body = Acted), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+    responses((status = 200, body = Acted), (status = "4XX", body = ErrorBody)))]
 pub async fn retry(
     caller: Caller,
     State(site): State<Site>,
@@ -36,12 +37,8 @@ pub async fn retry(
 ) -> Result<Json<Acted>, ApiError> {
     let cannot = |state| !matches!(state, TaskState::Failed | TaskState::Cancelled);
     let jobs = resolve(&site, &caller.0, selection, cannot).await?;
-    act(&site, jobs.iter().map(|(job, _)| *job).collect(), Wish::Retry(select(caller.0, jobs)))
-        .await
-}
-
-fn select(by: Actor, jobs: Vec<(JobId, Pick)>) -> Select {
-    Select { by, jobs }
+    let named = jobs.iter().map(|(job, _)| *job).collect();
+    act(&site, named, Wish::Retry(Select { by: caller.0, jobs })).await
 }
 
 async fn act(site: &Site, jobs: Vec<JobId>, wish: Wish) -> Result<Json<Acted>, ApiError> {

@@ -13,6 +13,7 @@ use axum::http::HeaderMap;
 use axum::response::sse;
 use futures_util::Stream;
 use serde::Deserialize;
+use shipway_api::error::ErrorBody;
 use shipway_api::types::LiveEvent;
 use shipway_core::Event;
 use shipway_core::event::{Recorded, Verdict};
@@ -40,7 +41,7 @@ pub struct WatchQuery {
 
 #[utoipa::path(get, path = "/api/v1/events", params(WatchQuery),
     responses((status = 200, content_type = "text/event-stream", body = LiveEvent),
-        (status = "4XX", body = shipway_api::error::ErrorBody)))]
+        (status = "4XX", body = ErrorBody)))]
 pub async fn watch(
     caller: Caller,
     State(site): State<Site>,

@@ -8,7 +8,7 @@ use crate::views;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use shipway_api::error::codes;
+use shipway_api::error::{ErrorBody, codes};
 use shipway_api::types::{JobPage, JobQuery, JobView, WaitQuery, Why};
 use shipway_core::explain::explain;
 use shipway_model::limits::{DEFAULT_PAGE, MAX_PAGE};
@@ -22,7 +22,7 @@ const MOST_SCANNED: usize = 10_000;
 
 /// Newest first.
 #[utoipa::path(get, path = "/api/v1/jobs", params(JobQuery),
-    responses((status = 200, body = JobPage), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+    responses((status = 200, body = JobPage), (status = "4XX", body = ErrorBody)))]
 pub async fn list(
     caller: Caller,
     State(site): State<Site>,
@@ -77,7 +77,7 @@ fn filter(by: &Actor, query: &JobQuery) -> Result<JobFilter, ApiError> {
 
 /// One job with its specification.
 #[utoipa::path(get, path = "/api/v1/jobs/{job}", params(("job" = u64, Path)),
-    responses((status = 200, body = JobView), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+    responses((status = 200, body = JobView), (status = "4XX", body = ErrorBody)))]
 pub async fn show(
     caller: Caller,
     State(site): State<Site>,
@@ -90,7 +90,7 @@ pub async fn show(
 
 /// Answers when the job has ended, or after `seconds` with the job as it is.
 #[utoipa::path(get, path = "/api/v1/jobs/{job}/wait", params(("job" = u64, Path), WaitQuery),
-    responses((status = 200, body = JobView), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+    responses((status = 200, body = JobView), (status = "4XX", body = ErrorBody)))]
 pub async fn wait(
     caller: Caller,
     State(site): State<Site>,
@@ -126,7 +126,7 @@ async fn wait_for_end(site: &Site, id: JobId, longest: Duration) -> Result<(), A
 
 /// Every reason why it does not run.
 #[utoipa::path(get, path = "/api/v1/jobs/{job}/why", params(("job" = u64, Path)),
-    responses((status = 200, body = Why), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+    responses((status = 200, body = Why), (status = "4XX", body = ErrorBody)))]
 pub async fn why(
     caller: Caller,
     State(site): State<Site>,

@@ -15,7 +15,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use shipway_api::error::codes;
+use shipway_api::error::{ErrorBody, codes};
 use shipway_api::link::attempt_id;
 use shipway_api::types::LogQuery;
 use shipway_api::wire;
@@ -38,7 +38,7 @@ struct Place {
 #[utoipa::path(get, path = "/api/v1/jobs/{job}/tasks/{index}/log",
     params(("job" = u64, Path), ("index" = u64, Path), LogQuery),
     responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>),
-        (status = "4XX", body = shipway_api::error::ErrorBody)))]
+        (status = "4XX", body = ErrorBody)))]
 pub async fn read(
     caller: Caller,
     State(site): State<Site>,

@@ -3,10 +3,11 @@
 use super::Site;
 use super::caller::Caller;
 use super::error::ApiError;
-use axum::Json;
-use axum::extract::State;
 use crate::secrets;
 use crate::writer::Wish;
+use axum::Json;
+use axum::extract::State;
+use shipway_api::error::ErrorBody;
 use shipway_api::types::{GpuView, IssuedPilot, NodeList, NodeView};
 use shipway_core::pilot::{Link, Pilot};
 use shipway_core::{Command, Rejection};
@@ -14,7 +15,7 @@ use shipway_model::{PilotId, Role};
 
 /// Everybody may see what there is.
 #[utoipa::path(get, path = "/api/v1/nodes",
-    responses((status = 200, body = NodeList), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+    responses((status = 200, body = NodeList), (status = "4XX", body = ErrorBody)))]
 pub async fn list(_caller: Caller, State(site): State<Site>) -> Result<Json<NodeList>, ApiError> {
     let nodes = site.writer.ask(|state| state.pilots().iter().map(view).collect());
     Ok(Json(NodeList { nodes: nodes.await? }))
@@ -22,7 +23,7 @@ pub async fn list(_caller: Caller, State(site): State<Site>) -> Result<Json<Node
 
 /// Credentials for one pilot; only an admin may let nodes in.
 #[utoipa::path(post, path = "/api/v1/pilots",
-    responses((status = 200, body = IssuedPilot), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+    responses((status = 200, body = IssuedPilot), (status = "4XX", body = ErrorBody)))]
 pub async fn issue(
     Caller(by): Caller,
     State(site): State<Site>,

@@ -7,6 +7,7 @@ use crate::secrets;
 use crate::writer::Wish;
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode};
+use shipway_api::error::ErrorBody;
 use shipway_api::routes::IDEMPOTENCY_KEY;
 use shipway_api::types::{DryRun, Submission, Submitted};
 use shipway_core::Rejection;
@@ -17,9 +18,11 @@ use shipway_model::{JobSpec, Reason};
 
 /// Accepts a job. Answers when it is on disk.
 #[utoipa::path(post, path = "/api/v1/jobs", request_body = Submission,
-    params(("idempotency-key" = Option<String>, Header, description = "A repeat with the same key and job answers with the same id.")),
-    responses((status = 201, body = Submitted), (status = 200, body = Submitted, description = "A repeat."),
-        (status = "4XX", body = shipway_api::error::ErrorBody), (status = 503, body = shipway_api::error::ErrorBody)))]
+    params(("idempotency-key" = Option<String>, Header,
+        description = "A repeat with the same key and job answers with the same id.")),
+    responses((status = 201, body = Submitted),
+        (status = 200, body = Submitted, description = "A repeat."),
+        (status = "4XX", body = ErrorBody), (status = 503, body = ErrorBody)))]
 pub async fn submit(
     caller: Caller,
     axum::extract::State(site): axum::extract::State<Site>,
@@ -41,7 +44,7 @@ pub async fn submit(
 
 /// Checks a job and says what it would run and wait for; submits nothing.
 #[utoipa::path(post, path = "/api/v1/dry-run", request_body = Submission,
-    responses((status = 200, body = DryRun), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+    responses((status = 200, body = DryRun), (status = "4XX", body = ErrorBody)))]
 pub async fn dry_run(
     _caller: Caller,
     axum::extract::State(site): axum::extract::State<Site>,

@@ -7,6 +7,7 @@ use crate::journal::AttemptRow;
 use crate::views;
 use axum::Json;
 use axum::extract::State;
+use shipway_api::error::ErrorBody;
 use shipway_api::types::{TaskPage, TaskQuery, TaskView};
 use shipway_core::job::{Job, JobRecord};
 use shipway_core::pilot::Active;
@@ -15,7 +16,7 @@ use shipway_model::{Attempt, JobId, NodeName, Ordinal, TaskId, TaskState};
 
 /// In the order of the array.
 #[utoipa::path(get, path = "/api/v1/jobs/{job}/tasks", params(("job" = u64, Path), TaskQuery),
-    responses((status = 200, body = TaskPage), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+    responses((status = 200, body = TaskPage), (status = "4XX", body = ErrorBody)))]
 pub async fn list(
     caller: Caller,
     State(site): State<Site>,

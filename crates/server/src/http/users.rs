@@ -7,6 +7,7 @@ use crate::secrets;
 use crate::writer::Wish;
 use axum::Json;
 use axum::extract::State;
+use shipway_api::error::ErrorBody;
 use shipway_api::types::{IssuedToken, NewToken, TokenList, TokenView, UserList, UserView};
 use shipway_core::Command;
 use shipway_core::command::Token;
@@ -18,13 +19,13 @@ const USUAL_LIFE: Millis = Millis(30 * DAY);
 const LONGEST_LIFE: Millis = Millis(366 * DAY);
 
 #[utoipa::path(get, path = "/api/v1/whoami", responses((status = 200, body = UserView),
-    (status = "4XX", body = shipway_api::error::ErrorBody)))]
+    (status = "4XX", body = ErrorBody)))]
 pub async fn who_am_i(Caller(actor): Caller) -> Json<UserView> {
     Json(UserView { user: actor.user, role: actor.role })
 }
 
 #[utoipa::path(get, path = "/api/v1/users", responses((status = 200, body = UserList),
-    (status = "4XX", body = shipway_api::error::ErrorBody)))]
+    (status = "4XX", body = ErrorBody)))]
 pub async fn list(
     Caller(by): Caller,
     State(site): State<Site>,
@@ -38,7 +39,7 @@ pub async fn list(
 }
 
 #[utoipa::path(post, path = "/api/v1/users", request_body = UserView,
-    responses((status = 200, body = UserView), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+    responses((status = 200, body = UserView), (status = "4XX", body = ErrorBody)))]
 pub async fn add(
     Caller(by): Caller,
     State(site): State<Site>,
@@ -50,7 +51,7 @@ pub async fn add(
 }
 
 #[utoipa::path(delete, path = "/api/v1/users/{user}", params(("user" = String, Path)),
-    responses((status = 200, body = UserList), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+    responses((status = 200, body = UserList), (status = "4XX", body = ErrorBody)))]
 pub async fn remove(
     Caller(by): Caller,
     State(site): State<Site>,
@@ -68,7 +69,7 @@ fn bad_name(error: shipway_model::ids::BadId) -> ApiError {
 }
 
 #[utoipa::path(get, path = "/api/v1/tokens", responses((status = 200, body = TokenList),
-    (status = "4XX", body = shipway_api::error::ErrorBody)))]
+    (status = "4XX", body = ErrorBody)))]
 pub async fn tokens(
     Caller(by): Caller,
     State(site): State<Site>,
@@ -88,7 +89,7 @@ pub async fn tokens(
 
 /// The secret is in the answer and nowhere else.
 #[utoipa::path(post, path = "/api/v1/tokens", request_body = NewToken,
-    responses((status = 200, body = IssuedToken), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+    responses((status = 200, body = IssuedToken), (status = "4XX", body = ErrorBody)))]
 pub async fn issue(
     Caller(by): Caller,
     State(site): State<Site>,
@@ -118,7 +119,7 @@ pub async fn issue(
 }
 
 #[utoipa::path(delete, path = "/api/v1/tokens/{id}", params(("id" = String, Path)),
-    responses((status = 200, body = TokenList), (status = "4XX", body = shipway_api::error::ErrorBody)))]
+    responses((status = 200, body = TokenList), (status = "4XX", body = ErrorBody)))]
 pub async fn revoke(
     Caller(by): Caller,
     State(site): State<Site>,

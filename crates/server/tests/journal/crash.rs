@@ -30,6 +30,7 @@ fn nothing_confirmed_is_lost_by_kill_9() {
         for _ in 0..after_acks {
             last = acks.next().or(last);
         }
+        // tidy: allow(sleep-in-test) because the moment of the kill is to be a random one
         std::thread::sleep(pause);
         process.kill().unwrap();
         process.wait().unwrap();
@@ -54,6 +55,7 @@ fn ack(line: &str) -> Option<u64> {
 }
 
 #[test]
+// tidy: allow(ignored-test) because it is the process that the test above starts and kills
 #[ignore = "the process that the test above kills"]
 fn child_appends_until_killed() {
     let Some(home) = child_home() else { return };

@@ -111,6 +111,7 @@ fn a_failed_sync_is_never_confirmed() {
 }
 
 #[test]
+// tidy: allow(ignored-test) because the test above starts it with the shim in front of it
 #[ignore = "runs with the shim in front of it, started by the test above"]
 fn child_meets_a_failing_sync() {
     let (Some(home), Some(flag)) = (child_home(), std::env::var_os("FAIL_SYNC_WHILE")) else {

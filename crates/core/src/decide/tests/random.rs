@@ -45,7 +45,8 @@ fn play(told: &mut Told, session: u64, step: &Move) {
             let after: Vec<u64> = after.iter().map(|job| job.0).collect();
             let gpu = if *gpu { r#","resources":{"gpu":1}"# } else { "" };
             let json = format!(
-                r#"{{"array":"1-{tasks}","after":{after:?},"retries":{retries},"max_running":3{gpu}}}"#
+                r#"{{"array":"1-{tasks}","after":{after:?},"retries":{retries},
+                    "max_running":3{gpu}}}"#
             );
             submission(told.state.next_job(), ada(), &json, None)
         }
