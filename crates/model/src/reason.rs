@@ -75,8 +75,12 @@ impl fmt::Display for Quantity {
             Quantity::Cpus { amount } => write!(f, "{amount} cores"),
             Quantity::Memory { amount } => write!(f, "{amount} of memory"),
             Quantity::Disk { amount } => write!(f, "{amount} of disk"),
-            Quantity::Gpus { amount: 1, request } => write!(f, "1 GPU ({request})"),
-            Quantity::Gpus { amount, request } => write!(f, "{amount} GPUs ({request})"),
+            Quantity::Gpus { amount, request } => {
+                write!(f, "{amount} {}", if *amount == 1 { "GPU" } else { "GPUs" })?;
+                // A request that is a bare number says nothing more.
+                let says_more = request.parse::<u32>().is_err();
+                if says_more { write!(f, " ({request})") } else { Ok(()) }
+            }
             Quantity::Named { name, amount } => write!(f, "{amount} of {name}"),
         }
     }

@@ -73,8 +73,12 @@ fn any_job(world: &mut World, by: &Actor) -> (JobSpec, bool) {
     let hopeless = world.dice.chance(10);
     let after = dependencies(world, by);
     let dice = &mut world.dice;
-    let short = dice.chance(300);
-    let run = if short { (1, 40) } else { (100, 100 + dice.below(30_000)) };
+    // Short ones are sent ahead; long ones outlive a lease, and must not outlive it alive.
+    let run = match dice.below(10) {
+        0..=2 => (1, 40),
+        3..=7 => (100, 100 + dice.below(30_000)),
+        _ => (60_000, 180_000),
+    };
     let behaviour = Behaviour {
         run,
         exits: vec![0],

@@ -64,8 +64,11 @@ fn advice(reasons: &[Reason]) -> Vec<String> {
             }
             Reason::TooSmall { wanted, found, .. } => {
                 let option = option_of(wanted);
-                let most = found.amount();
-                format!("ask for at most {most} ({option}), or connect a node that has {wanted}")
+                let less = match found.amount().as_str() {
+                    "0" | "0B" => format!("ask for none (no {option})"),
+                    most => format!("ask for at most {most} ({option})"),
+                };
+                format!("{less}, or connect a node that has {wanted}")
             }
             _ => continue,
         };

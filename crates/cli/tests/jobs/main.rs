@@ -40,12 +40,13 @@ fn read(world: &World, name: &str) -> String {
     std::fs::read_to_string(world.work().join(name)).unwrap_or_default()
 }
 
-/// A server whose node has what the text declares.
+/// A server whose node has what the text declares, and has joined.
 fn declared(text: &str) -> World {
     let world = World::new();
     write(&world, "declared.json", text);
     let file = world.work().join("declared.json");
     world.up_with(&["--declared", file.to_str().expect("a plain path")], |_| {});
+    wait_for("the node has joined", || world.json(&["nodes"])["nodes"][0]["link"] == "connected");
     world
 }
 

@@ -25,8 +25,10 @@ use tokio::sync::{mpsc, watch};
 const KEEP_ENDED: usize = 1_000;
 /// Ended jobs leave memory this many at a time: one event, not one each.
 const ARCHIVE_STEP: usize = 500;
-/// Events between snapshots: a restart replays at most this many, well under a second's worth.
-const SNAPSHOT_EVERY: u64 = 50_000;
+/// Events between snapshots: a restart replays at most this many, a fraction of a second's worth.
+/// A large state waits longer: its snapshot costs as much as replaying that many events.
+const SNAPSHOT_EVERY: u64 = 10_000;
+const SNAPSHOT_EVENTS_PER_JOB: u64 = 2;
 /// How often a journal that cannot be written is tried again.
 const RETRY_AFTER: Millis = Millis(1_000);
 
@@ -197,7 +199,8 @@ impl<J: Journal> Loop<J> {
         match self.commit(&batch) {
             Ok(first) => {
                 self.tell(batch, Some(first));
-                if self.since_snapshot >= SNAPSHOT_EVERY {
+                let jobs = self.state.jobs().len() as u64;
+                if self.since_snapshot >= SNAPSHOT_EVERY.max(jobs * SNAPSHOT_EVENTS_PER_JOB) {
                     self.save_snapshot();
                 }
             }
