@@ -6,10 +6,11 @@
 
 use crate::command::{PilotJoined, Token};
 use crate::job::JobRecord;
+use crate::ordinals::Ordinals;
 use serde::{Deserialize, Serialize};
 use shipway_model::{
-    Attempt, DeviceId, JobId, JobSpec, JobState, Millis, NodeAd, NodeName, Ordinal, Outcome,
-    PilotId, Role, TaskId, Timestamp, UserName,
+    Attempt, DeviceId, JobId, JobSpec, JobState, Millis, NodeAd, NodeName, Outcome, PilotId, Role,
+    TaskId, Timestamp, UserName,
 };
 
 /// The version this binary writes.
@@ -59,7 +60,7 @@ pub enum Event {
     /// Ended tasks that are to run again, at a person's wish.
     TasksRequeued {
         job: JobId,
-        tasks: Vec<Ordinal>,
+        tasks: Ordinals,
     },
     JobEnded {
         job: JobId,
@@ -163,7 +164,7 @@ pub enum Verdict {
 #[serde(rename_all = "snake_case")]
 pub enum Which {
     AllWaiting,
-    These(Vec<Ordinal>),
+    These(Ordinals),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

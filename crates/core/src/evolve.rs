@@ -4,6 +4,7 @@
 use crate::event::{AttemptEnded, Event, Joined, Placement, Submitted, Verdict, Which};
 use crate::job::{Job, JobRecord};
 use crate::load::Load;
+use crate::ordinals::Ordinals;
 use crate::pilot::{Active, Link, Pilot};
 use crate::shape::Shape;
 use crate::state::{State, UsedKey, key_of};
@@ -215,7 +216,7 @@ fn cancel(state: &mut State, id: JobId, which: &Which) {
     let Some(job) = state.jobs.get(&id) else { return };
     let gone: Vec<Ordinal> = match which {
         Which::AllWaiting => job.tasks.backing_off().keys().map(|at| Ordinal(*at)).collect(),
-        Which::These(tasks) => tasks.clone(),
+        Which::These(tasks) => tasks.iter().collect(),
     };
     let indices = job.indices.clone();
     for position in gone {
@@ -225,7 +226,7 @@ fn cancel(state: &mut State, id: JobId, which: &Which) {
     }
     change(state, id, |job| match which {
         Which::AllWaiting => job.tasks.cancel_waiting(),
-        Which::These(tasks) => tasks.iter().for_each(|task| job.tasks.cancel(*task)),
+        Which::These(tasks) => tasks.iter().for_each(|task| job.tasks.cancel(task)),
     });
     // A job without waiting tasks waits for nobody.
     let over = state.jobs.get(&id).is_some_and(|job| job.tasks.counts().is_over());
@@ -238,14 +239,14 @@ fn cancel(state: &mut State, id: JobId, which: &Which) {
     }
 }
 
-fn requeue(state: &mut State, id: JobId, tasks: &[Ordinal]) {
+fn requeue(state: &mut State, id: JobId, tasks: &Ordinals) {
     if let Some(ended) = state.jobs.get(&id).and_then(|job| job.ended) {
         state.ended.remove(&(ended, id));
     }
     change(state, id, |job| {
         job.ended = None;
-        for task in tasks {
-            job.tasks.requeue(*task);
+        for task in tasks.iter() {
+            job.tasks.requeue(task);
         }
     });
 }

@@ -24,6 +24,7 @@ pub mod explain;
 pub mod invariants;
 pub mod job;
 pub mod load;
+pub mod ordinals;
 pub mod pilot;
 pub mod react;
 pub mod ready;

@@ -140,7 +140,7 @@ fn of_jobs() -> Vec<Event> {
     let placed = Placement { task: task(), attempt: Attempt(2), devices };
     let bare = Placement { devices: Vec::new(), ..placed.clone() };
     let dependency = CancelReason::Dependency { on: JobId(3), ended: JobState::Failed };
-    let these = Which::These(vec![Ordinal(0), Ordinal(2)]);
+    let these = Which::These([Ordinal(0), Ordinal(2), Ordinal(3)].into_iter().collect());
     vec![
         submitted(),
         Event::DependencyMet { job: job(), on: JobId(3) },
@@ -150,7 +150,7 @@ fn of_jobs() -> Vec<Event> {
         Event::TasksCancelled { job: job(), which: Which::AllWaiting, why: dependency },
         Event::TasksCancelled { job: job(), which: these, why: CancelReason::Asked },
         Event::StopRequested { tasks: vec![task()] },
-        Event::TasksRequeued { job: job(), tasks: vec![Ordinal(2)] },
+        Event::TasksRequeued { job: job(), tasks: [Ordinal(2)].into_iter().collect() },
         Event::JobEnded { job: job(), state: JobState::Failed },
         revived(),
         Event::JobsArchived { jobs: vec![job()] },

@@ -25,7 +25,7 @@ fn cancel_one(state: &State, id: JobId, pick: &Pick) -> Result<Vec<Event>, Rejec
         (job.tasks.counts().waiting > 0).then_some(Which::AllWaiting)
     } else {
         let waiting = select::tasks(state, (id, job), pick, is_waiting)?;
-        (!waiting.is_empty()).then_some(Which::These(waiting))
+        (!waiting.is_empty()).then(|| Which::These(waiting.into_iter().collect()))
     };
     let active: Vec<Ordinal> = if job.tasks.counts().active > 0 {
         select::tasks(state, (id, job), pick, is_active)?

@@ -37,6 +37,7 @@ pub(super) fn decide(
         let tasks = select::tasks(state, (*id, job), pick, over)?;
         if !tasks.is_empty() {
             any = true;
+            let tasks = tasks.into_iter().collect();
             events.push(Event::TasksRequeued { job: *id, tasks });
         }
     }

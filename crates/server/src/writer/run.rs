@@ -346,7 +346,7 @@ fn touched(event: &Event) -> u32 {
     #[allow(clippy::wildcard_enum_match_arm, reason = "the others are nobody's wish")]
     match event {
         Event::StopRequested { tasks } => count(tasks.len()),
-        Event::TasksRequeued { tasks, .. } => count(tasks.len()),
+        Event::TasksRequeued { tasks, .. } => tasks.len(),
         _ => 0,
     }
 }
