@@ -49,8 +49,11 @@ pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
             }
         }
         Event::PilotEnded { pilot } => {
-            state.pilots.remove(pilot);
-            state.pilot_tokens.remove(pilot);
+            // A pilot whose lease ran out may live and come back; a supervised one is dead.
+            let ended = state.pilots.remove(pilot);
+            if ended.is_none_or(|ended| ended.lease.is_none()) {
+                state.pilot_tokens.remove(pilot);
+            }
         }
         Event::UserAdded { user, role } => {
             state.users.insert(user.clone(), *role);

@@ -75,7 +75,11 @@ fn explain_class(
         if let Some(lack) = Load::default().lacks(&pilot.ad, need) {
             too_small.get_or_insert(lack);
         } else if let Some(lack) = pilot.load.lacks(&pilot.ad, need) {
-            busy.get_or_insert(lack);
+            // The node that comes nearest speaks for the busy ones.
+            let nearer = busy.as_ref().is_none_or(|(_, found)| lack.1.raw() > found.raw());
+            if nearer {
+                busy = Some(lack);
+            }
         } else {
             return None;
         }

@@ -87,6 +87,16 @@ impl fmt::Display for Quantity {
 }
 
 impl Quantity {
+    /// The amount in its own unit, to compare quantities of one kind.
+    pub fn raw(&self) -> u64 {
+        match self {
+            Quantity::Cpus { amount } => amount.milli,
+            Quantity::Memory { amount } | Quantity::Disk { amount } => amount.0,
+            Quantity::Gpus { amount, .. } => u64::from(*amount),
+            Quantity::Named { amount, .. } => *amount,
+        }
+    }
+
     /// The bare amount, for "found" beside a "wanted" that names the thing.
     pub fn amount(&self) -> String {
         match self {
@@ -112,13 +122,27 @@ impl fmt::Display for Reason {
                 write!(f, "{limit} of its tasks run already, as many as it allows (--max-running)")
             }
             Reason::NoNodes => write!(f, "no node is connected"),
-            Reason::NodesAway { nodes } => write!(f, "{nodes} node(s) known, none in touch now"),
+            Reason::NodesAway { nodes: 1 } => write!(f, "the one node known is out of touch"),
+            Reason::NodesAway { nodes } => write!(f, "all {nodes} nodes known are out of touch"),
             Reason::TooSmall { nodes, class, wanted, found } => {
-                write!(f, "needs {wanted}; {nodes} node(s) of {class} have {}", found.amount())
+                let has = found.amount();
+                match nodes {
+                    1 => write!(f, "needs {wanted}; the node with {class} has {has}"),
+                    many => {
+                        write!(f, "needs {wanted}; each of {many} nodes with {class} has {has}")
+                    }
+                }
             }
             Reason::Busy { nodes, class, wanted, found } => {
                 let free = found.amount();
-                write!(f, "needs {wanted}; {nodes} node(s) of {class} have {free} free now")
+                match nodes {
+                    1 => write!(f, "needs {wanted}; the node with {class} has {free} free now"),
+                    many => write!(
+                        f,
+                        "needs {wanted}; of the {many} nodes with {class} none has more than \
+                         {free} free now"
+                    ),
+                }
             }
             Reason::Behind { jobs } => write!(f, "{jobs} job(s) stand before it"),
             Reason::Next => write!(f, "nothing stands against it; it starts with the next plan"),

@@ -2,7 +2,7 @@
 
 use crate::pilot::Pilot;
 use crate::state::State;
-use shipway_model::{Capacity, GpuDevice, PilotId};
+use shipway_model::{Capacity, GpuDevice, PilotId, Quantity};
 use std::collections::BTreeMap;
 
 /// What makes nodes alike: all they have, but for the ids of their devices.
@@ -49,8 +49,8 @@ impl ClassKey {
     /// `8 cores, 32GB, 2 × NVIDIA A100`
     pub fn describe(&self) -> String {
         let mut parts = vec![
-            format!("{} core(s)", self.capacity.cpus),
-            format!("{} memory", self.capacity.memory),
+            Quantity::Cpus { amount: self.capacity.cpus }.to_string(),
+            format!("{} of memory", self.capacity.memory),
         ];
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for gpu in &self.gpus {

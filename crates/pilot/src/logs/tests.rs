@@ -1,7 +1,7 @@
 //! Tests of the log files: what a reader gets back, in every state a stream can be in.
 
 use super::*;
-use shipway_model::ids::TaskIndex;
+use shipway_model::ids::{JobId, TaskIndex};
 use std::fmt::Write;
 use std::path::Path;
 
