@@ -9,7 +9,6 @@
 //! Nothing here decides what happens to a job; that is `shipway-core`.
 
 pub mod auth;
-mod causes;
 pub mod clock;
 pub mod http;
 pub mod journal;

@@ -4,6 +4,7 @@
 
 use futures_util::Stream;
 use hyper_util::rt::TokioIo;
+use shipway_api::causes::causes;
 use shipway_api::client::tls_config;
 use shipway_api::link::MAX_MESSAGE_BYTES;
 use shipway_api::local;
@@ -179,16 +180,6 @@ impl Link {
             }
         }
     }
-}
-
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 async fn next(heard: &mut Streaming<ToPilot>) -> Option<ToPilot> {

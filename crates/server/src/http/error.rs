@@ -58,7 +58,7 @@ impl ApiError {
 
     /// The cause is for the log, the message for the client.
     pub fn internal_because(message: &'static str, cause: &dyn std::error::Error) -> Self {
-        tracing::error!(cause = crate::causes::causes(cause), "{message}");
+        tracing::error!(cause = shipway_api::causes::causes(cause), "{message}");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, message)
     }
 }

@@ -1,6 +1,6 @@
 //! An error with all its causes in one line, for the log and for `/readyz`.
 
-pub(crate) fn causes(error: &dyn std::error::Error) -> String {
+pub fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut last = text.clone();
     let mut source = error.source();
