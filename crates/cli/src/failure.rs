@@ -50,7 +50,7 @@ pub enum Failure {
     OwnProgram(#[source] io::Error),
     #[error("cannot make a random key for the submission")]
     Random(#[source] getrandom::Error),
-    #[error("{what} cannot go on")]
+    #[error("{what} cannot run")]
     Service {
         what: &'static str,
         hint: Option<String>,

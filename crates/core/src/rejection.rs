@@ -11,8 +11,8 @@ pub enum Rejection {
     NoSuchJob(JobId),
     #[error("there is no task {0}")]
     NoSuchTask(TaskId),
-    #[error("job {0} waits for job {1}, which does not exist")]
-    NoSuchDependency(JobId, JobId),
+    #[error("the job is to wait for job {0}, which does not exist")]
+    NoSuchDependency(JobId),
     #[error("the key was already used for job {0}, which says something else")]
     KeyReused(JobId),
     #[error("there is no user {0}")]

@@ -22,7 +22,7 @@ impl Progress {
 
     /// Says only what is new.
     pub fn update(&mut self, job: &JobView) {
-        if self.last == Some(job.counts) {
+        if self.last == Some(job.counts) || talk::is_asking() {
             return;
         }
         self.last = Some(job.counts);

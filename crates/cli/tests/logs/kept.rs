@@ -84,6 +84,8 @@ fn output_outlives_the_server_and_the_pilot() {
                 [ $SHIPWAY_ATTEMPT != 1 ] || sleep 1000";
     let job = world.submit(&["--", "sh", "-c", text]);
     wait_for("the first attempt runs", || has_file(&world, "ran1"));
+    // What is still in the pipe goes down with the pilot; what it has taken does not.
+    wait_for("its output is kept", || world.ok(&["logs", &job]) == "attempt 1\n");
     kill(world.pilot_pid());
     assert_eq!(world.cli(&["wait", &job]).code, 0, "it is tried again");
     let check = |when: &str| {

@@ -62,6 +62,6 @@ fn how_it_ended(
         return Ok(Some(job.state()).filter(|how| how.is_over()));
     }
     let known = submit.ended.iter().find(|(job, _)| *job == after.job);
-    let missing = Rejection::NoSuchDependency(submit.job, after.job);
+    let missing = Rejection::NoSuchDependency(after.job);
     known.map(|(_, how)| Some(*how)).ok_or(missing)
 }

@@ -1,6 +1,7 @@
 //! The tables, their format number, and the way from an older format to this one.
 //! Not here: deciding whether a home may be opened at all (`recover.rs`).
 
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension as _};
@@ -58,6 +59,11 @@ pub(super) fn create(db: &Path) -> Result<(), JournalError> {
         }
         _ => {}
     }
+    // Jobs' variables are in there: only the owner may read it, whatever the folder's mode is.
+    // SQLite gives its log and index the mode of the database.
+    let mut private = std::fs::OpenOptions::new();
+    private.create_new(true).write(true).mode(0o600);
+    private.open(&draft).map_err(on_file("creating", &draft))?;
     let creating = || during("creating the tables");
     let conn = Connection::open(&draft).map_err(creating())?;
     conn.execute_batch(&format!(

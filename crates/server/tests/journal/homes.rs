@@ -1,6 +1,7 @@
 //! Which homes open at all: one server at a time, and never one that a newer shipway wrote.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -19,6 +20,20 @@ fn a_second_server_is_told_who_holds_the_home() {
     append(&mut first, 1).unwrap();
     drop(first);
     assert_eq!(check_events(&mut open(home.path()), 0).unwrap(), 1);
+}
+
+/// Variables of jobs are in there, and the folder may be one that everybody can enter.
+#[test]
+fn only_the_owner_may_read_the_database_and_its_log() {
+    let home = tempfile::tempdir().unwrap();
+    let everybody = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(home.path(), everybody).unwrap();
+    append(&mut open(home.path()), 1).unwrap();
+    let _open = open(home.path());
+    for name in ["shipway.db", "shipway.db-wal", "shipway.db-shm"] {
+        let mode = std::fs::metadata(home.path().join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
 }
 
 type Listing = BTreeMap<String, (Vec<u8>, SystemTime)>;
