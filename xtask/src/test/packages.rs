@@ -16,21 +16,26 @@ struct Package {
     why: &'static str,
 }
 
-const PACKAGES: [Package; 3] = [
+const PACKAGES: [Package; 4] = [
     Package {
-        name: "dmsetup",
-        proof: &["dmsetup", "--version"],
-        why: "tests put the journal on a disk that fails",
+        name: "curl",
+        proof: &["curl", "--version"],
+        why: "tests speak to the server with a client that is not ours",
     },
     Package {
-        name: "sqlite3",
-        proof: &["sqlite3", "--version"],
-        why: "tests read the journal with a tool that is not ours",
+        name: "bsdutils",
+        proof: &["script", "--version"],
+        why: "tests press Ctrl-C at a real terminal",
     },
     Package {
-        name: "python3-venv",
-        proof: &["python3", "-c", "import ensurepip, venv"],
-        why: "the benchmark installs HyperQueue beside Python's own packages",
+        name: "gcc",
+        proof: &["cc", "--version"],
+        why: "tests put a layer that fails between the server and its disk",
+    },
+    Package {
+        name: "python3",
+        proof: &["python3", "--version"],
+        why: "tests run a task that takes more memory than it may",
     },
 ];
 
