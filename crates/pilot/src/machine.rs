@@ -105,6 +105,8 @@ pub enum Output {
     CloseLog {
         id: u64,
     },
+    /// Whoever asked for logs on earlier connections is gone, and their numbers mean nothing now.
+    CloseLogs,
     /// The connection is useless: drop it and open another.
     Reconnect,
     /// Drained, and goodbye said: the process may end.

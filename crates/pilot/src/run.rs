@@ -208,6 +208,7 @@ impl Work {
                 Output::Signal { id, signal } => self.signal(id, signal),
                 Output::ReadLog(request) => self.logs.read(&request),
                 Output::CloseLog { id } => self.logs.close(id),
+                Output::CloseLogs => self.logs.close_all(),
                 Output::Reconnect => {
                     let _ = self.to_link.send(ToLink::Reconnect);
                 }

@@ -83,14 +83,14 @@ async fn output(context: &Context, asker: &Client, job: JobId) -> Result<JobView
         passed: Cell::new(0),
     };
     let (mut end, mut follow) = (pin!(end), pin!(follower.attempts_from(1, ended)));
-    let mut why = pin!(say_why(asker, job));
     let view = tokio::select! {
         view = &mut end => view?,
         followed = &mut follow => {
             followed?;
             return end.await;
         }
-        () = &mut why => unreachable!("it never ends"),
+        // Dropped with this choice: a question it has under way would keep the asker from others.
+        () = say_why(asker, job) => unreachable!("it never ends"),
     };
     let mut passed = follower.passed.get();
     loop {

@@ -31,6 +31,18 @@ fn free_address() -> String {
     listener.local_addr().expect("an address").to_string()
 }
 
+fn follow(world: &World, options: &[&str]) -> Child {
+    let mut logs = world.command(&[&["logs", "-f", "1"], options].concat());
+    logs.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started")
+}
+
+fn rest_of(mut child: Child) -> (String, String, Option<i32>) {
+    let (mut out, mut err) = (String::new(), String::new());
+    child.stdout.take().expect("piped").read_to_string(&mut out).expect("text");
+    child.stderr.take().expect("piped").read_to_string(&mut err).expect("text");
+    (out, err, child.wait().expect("a child").code())
+}
+
 fn read_until(child: &mut Child, expected: &str) {
     let mut found = vec![0; expected.len()];
     child.stdout.as_mut().expect("piped").read_exact(&mut found).expect("output");
@@ -62,4 +74,27 @@ fn run_and_logs_go_on_where_they_were() {
         assert_eq!(rest, "end\n", "nothing is missing, nothing comes twice");
         assert_eq!(child.wait().expect("a child").code(), Some(code));
     }
+}
+
+/// Each server numbers its requests anew; the pilot still has those of the one that was killed.
+#[test]
+fn what_an_earlier_server_asked_for_is_no_answer_to_a_later_one() {
+    let world = World::new();
+    let address = free_address();
+    let server = Server::at(&world, &address);
+    let text = "echo begun | tee begun; until [ -e go ]; do sleep 0.02; done; echo end";
+    world.submit(&["--", "sh", "-c", text]);
+    wait_for("the task runs", || has_file(&world, "begun"));
+    let mut before = follow(&world, &["--stdout"]);
+    read_until(&mut before, "begun\n");
+    before.kill().and_then(|()| before.wait()).expect("killed");
+    drop(server);
+
+    let _server = Server::at(&world, &address);
+    let stderr = follow(&world, &["--stderr"]);
+    let mut stdout = follow(&world, &["--stdout"]);
+    read_until(&mut stdout, "begun\n");
+    signal(&world, "go");
+    assert_eq!(rest_of(stderr), (String::new(), String::new(), Some(0)));
+    assert_eq!(rest_of(stdout), ("end\n".into(), String::new(), Some(0)));
 }

@@ -28,6 +28,7 @@ impl Machine {
             last_report: 0,
             reports: VecDeque::new(),
         });
+        out.push(Output::CloseLogs);
         out.push(say(wire::to_server::Body::Hello(wire::Hello {
             protocol: link::PROTOCOL,
             pilot: self.identity.pilot.to_string(),

@@ -72,8 +72,10 @@ impl Rig {
     fn link_up(&mut self) -> wire::Hello {
         self.sent = 0;
         let mut out = self.tell(Input::LinkUp);
-        match (out.pop(), out.len()) {
-            (Some(Output::Send(wire::ToServer { body: Some(to_server::Body::Hello(h)) })), 0) => h,
+        let hello = out.pop();
+        assert_eq!(out, [Output::CloseLogs], "whoever asked on an earlier connection is gone");
+        match hello {
+            Some(Output::Send(wire::ToServer { body: Some(to_server::Body::Hello(h)) })) => h,
             other => panic!("{other:?}"),
         }
     }

@@ -8,7 +8,7 @@ use shipway_api::causes::causes;
 use shipway_api::client::tls_config;
 use shipway_api::link::MAX_MESSAGE_BYTES;
 use shipway_api::local;
-use shipway_api::wire::{ToPilot, ToServer, link_client::LinkClient};
+use shipway_api::wire::{ToPilot, ToServer, link_client::LinkClient, to_server};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,11 +154,18 @@ impl Link {
 
     async fn talk(&mut self, channel: Channel, session: u64) -> Result<Ended, Failure> {
         let (say, said) = mpsc::unbounded_channel();
-        // The greeting stands first in line: the server answers nothing before it.
-        match self.orders.recv().await {
-            Some(ToLink::Say(hello)) => say.send(hello)?,
-            Some(ToLink::Reconnect) => return Ok(Ended::WasUp),
-            None => return Ok(Ended::Stopped),
+        // The greeting comes first: the server answers nothing before it. What stands before it
+        // in line was said to the connection before this one.
+        loop {
+            match self.orders.recv().await {
+                Some(ToLink::Say(message)) if is_hello(&message) => {
+                    say.send(message)?;
+                    break;
+                }
+                Some(ToLink::Say(_)) => {}
+                Some(ToLink::Reconnect) => return Ok(Ended::WasUp),
+                None => return Ok(Ended::Stopped),
+            }
         }
         let mut request = Request::new(as_stream(said));
         request.metadata_mut().insert("authorization", format!("Bearer {}", self.token).parse()?);
@@ -180,6 +187,10 @@ impl Link {
             }
         }
     }
+}
+
+fn is_hello(message: &ToServer) -> bool {
+    matches!(message.body, Some(to_server::Body::Hello(_)))
 }
 
 async fn next(heard: &mut Streaming<ToPilot>) -> Option<ToPilot> {

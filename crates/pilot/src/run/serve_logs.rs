@@ -15,12 +15,21 @@ pub(super) struct ServeLogs {
     logs: Arc<Logs>,
     to_link: mpsc::UnboundedSender<ToLink>,
     /// Requests that wait for output; each ends by itself with its answer.
-    waiting: Arc<Mutex<HashMap<u64, AbortHandle>>>,
+    waiting: Arc<Mutex<HashMap<Asked, AbortHandle>>>,
+    connection: u64,
+}
+
+/// Servers number their requests, each from the same start: a number is only good for the
+/// connection it came over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Asked {
+    connection: u64,
+    number: u64,
 }
 
 impl ServeLogs {
     pub(super) fn new(logs: Arc<Logs>, to_link: mpsc::UnboundedSender<ToLink>) -> Self {
-        ServeLogs { logs, to_link, waiting: Arc::default() }
+        ServeLogs { logs, to_link, waiting: Arc::default(), connection: 0 }
     }
 
     pub(super) fn read(&self, request: &LogRequest) {
@@ -28,24 +37,40 @@ impl ServeLogs {
         let name = LogName { task: id.task(), attempt: id.number() };
         let stream = if request.stderr { Stream::Err } else { Stream::Out };
         let (logs, to_link) = (Arc::clone(&self.logs), self.to_link.clone());
-        let (number, offset, follow) = (request.id, request.offset, request.follow);
+        let asked = self.asked(request.id);
+        let (offset, follow) = (request.offset, request.follow);
         let waiting = Arc::clone(&self.waiting);
         // Held until it is listed: an answer that is quicker than that finds itself to remove.
         let mut listed = self.waiting.lock().expect("no holder panics");
         let answering = tokio::spawn(async move {
             let chunk = answer(&logs, name, stream, offset, follow).await;
-            let chunk = message(number, offset, chunk);
-            let body = Some(to_server::Body::Log(chunk));
-            let _ = to_link.send(ToLink::Say(ToServer { body }));
-            waiting.lock().expect("no holder panics").remove(&number);
+            let body = Some(to_server::Body::Log(message(asked.number, offset, chunk)));
+            // Said only while it is wanted, or it would answer another's question.
+            let mut waiting = waiting.lock().expect("no holder panics");
+            if waiting.remove(&asked).is_some() {
+                let _ = to_link.send(ToLink::Say(ToServer { body }));
+            }
         });
-        listed.insert(number, answering.abort_handle());
+        listed.insert(asked, answering.abort_handle());
     }
 
     pub(super) fn close(&self, id: u64) {
-        if let Some(waiting) = self.waiting.lock().expect("no holder panics").remove(&id) {
+        let asked = self.asked(id);
+        if let Some(waiting) = self.waiting.lock().expect("no holder panics").remove(&asked) {
             waiting.abort();
         }
+    }
+
+    /// A new connection: nobody waits any more for what was asked over the last one.
+    pub(super) fn close_all(&mut self) {
+        self.connection += 1;
+        for (_, waiting) in self.waiting.lock().expect("no holder panics").drain() {
+            waiting.abort();
+        }
+    }
+
+    fn asked(&self, number: u64) -> Asked {
+        Asked { connection: self.connection, number }
     }
 }
 

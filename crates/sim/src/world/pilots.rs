@@ -82,7 +82,7 @@ impl World {
                 }
                 self.after(5_000, Happening::StartPilot { node });
             }
-            Output::ReadLog(_) | Output::CloseLog { .. } => {}
+            Output::ReadLog(_) | Output::CloseLog { .. } | Output::CloseLogs => {}
         }
     }
 
