@@ -1,8 +1,11 @@
-//! A home that an earlier binary wrote, in `tests/fixtures/home-1`: this one must read it as it
-//! was meant. The steps that made it are here too, and are checked against the same expectation.
+//! Homes that earlier binaries wrote, in `tests/fixtures`: this one must read them as they were
+//! meant. The steps that made them are here too, and are checked against the newest's expectation.
 //!
-//! To write the next one: `SHIPWAY_KEEP_HOME=DIR`, with a new directory beside the old ones. One
-//! that was released is never written again.
+//! - `home-0`  by the first binary that could run a job
+//! - `home-1`  by the first that wrote runs of tasks as pairs
+//!
+//! To write the next one: `SHIPWAY_KEEP_HOME=DIR`, with a new directory beside the old ones. None
+//! of them is ever written again.
 
 use crate::common::{World, wait_for};
 use crate::tasks::{SMALL, task};
@@ -11,24 +14,30 @@ use std::path::{Path, PathBuf};
 
 const FILES: [&str; 2] = ["shipway.db", "shipway.db-wal"];
 
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/home-1")
-}
+const NEWEST: &str = "home-1";
 
-fn expected() -> Value {
-    let text = std::fs::read_to_string(fixture().join("expected.json")).expect("an expectation");
-    serde_json::from_str(&text).expect("JSON")
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
 #[test]
-fn a_home_of_the_first_format_is_read_as_it_was_meant() {
+fn a_home_of_the_first_binary_is_read_as_it_was_meant() {
+    opens("home-0");
+}
+
+#[test]
+fn a_home_with_runs_as_pairs_is_read_as_it_was_meant() {
+    opens("home-1");
+}
+
+fn opens(name: &str) {
     let world = World::new();
     std::fs::create_dir(world.home()).expect("a home");
     for file in FILES {
-        std::fs::copy(fixture().join(file), world.home().join(file)).expect("copied");
+        std::fs::copy(fixture(name).join(file), world.home().join(file)).expect("copied");
     }
     world.up_with(&["--no-pilot"], |_| {});
-    check(&content(&world));
+    check(&content(&world), name);
     // And it goes on from there: the next job has the next number.
     assert_eq!(world.submit(&["--", "true"]), "6");
 }
@@ -49,11 +58,12 @@ fn the_same_steps_give_the_same_home_today() {
         let text = serde_json::to_string_pretty(&found).expect("plain data");
         std::fs::write(Path::new(&keep).join("expected.json"), text + "\n").expect("written");
     }
-    check(&found);
+    check(&found, NEWEST);
 }
 
-fn check(found: &Value) {
-    let expected = expected();
+fn check(found: &Value, name: &str) {
+    let text = std::fs::read_to_string(fixture(name).join("expected.json"));
+    let expected: Value = serde_json::from_str(&text.expect("an expectation")).expect("JSON");
     assert!(*found == expected, "expected {expected:#}\nfound {found:#}");
 }
 
