@@ -4,6 +4,7 @@
 //! rendered by the command line and the page.
 
 use serde::{Deserialize, Serialize};
+use shipway_model::prospect::Prospect;
 use shipway_model::{
     Attempt, Bytes, GpuDevice, JobCounts, JobId, JobSpec, JobState, Millis, NodeAd, NodeName,
     Outcome, PilotId, Reason, Role, TaskId, TaskIndex, TaskState, Timestamp, UserName,
@@ -89,6 +90,7 @@ pub struct DryRun {
     pub first_command: Vec<String>,
     /// Why its first task could not start right now; empty when it could.
     pub reasons: Vec<Reason>,
+    pub prospect: Prospect,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -172,6 +174,9 @@ pub struct Why {
     pub job: JobId,
     pub state: JobState,
     pub reasons: Vec<Reason>,
+    /// What would change it, and when it may start; only while something of it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prospect: Option<Prospect>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]

@@ -57,6 +57,16 @@ pub enum Command {
         by: Actor,
         id: String,
     },
+    /// How fast past usage fades, as the server was told at its start.
+    SetHalfLife {
+        half_life: Millis,
+    },
+    /// What part of the machines a user may use when others want them too.
+    SetShare {
+        by: Actor,
+        user: UserName,
+        share: u32,
+    },
     /// A secret good for one pilot only.
     IssuePilotToken {
         pilot: PilotId,

@@ -29,7 +29,9 @@ pub fn consequences(state: &State, event: &Event) -> Vec<Event> {
         | Event::TokenIssued { .. }
         | Event::TokenRevoked { .. }
         | Event::PilotTokenIssued { .. }
-        | Event::KeysExpired { .. } => Vec::new(),
+        | Event::KeysExpired { .. }
+        | Event::HalfLifeSet { .. }
+        | Event::ShareSet { .. } => Vec::new(),
     }
 }
 

@@ -105,6 +105,15 @@ pub enum Event {
     KeysExpired {
         before: Timestamp,
     },
+    /// How fast past usage fades.
+    HalfLifeSet {
+        half_life: Millis,
+    },
+    /// What part of the machines a user may use when others want them too.
+    ShareSet {
+        user: UserName,
+        share: u32,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

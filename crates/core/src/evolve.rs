@@ -2,21 +2,24 @@
 //! restart and a replay.
 
 use crate::event::{AttemptEnded, Event, Joined, Placement, Submitted, Verdict, Which};
-use crate::job::{Job, JobRecord};
+use crate::job::{Job, JobRecord, Terms};
+use crate::keys::{KeyDigest, UsedKey};
 use crate::load::Load;
 use crate::ordinals::Ordinals;
 use crate::pilot::{Active, Link, Pilot};
 use crate::shape::Shape;
-use crate::state::{State, UsedKey, key_of};
+use crate::state::State;
 use crate::task_table::TaskTable;
+use crate::usage::charge;
 use shipway_model::{IndexSet, JobId, Ordinal, PilotId, TaskId, TaskState, Timestamp};
 
 pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
     state.at = state.at.max(at);
     match event {
         Event::ServerStarted => {
-            for pilot in state.pilots.values_mut() {
+            for (id, pilot) in &mut state.pilots {
                 pilot.link = Link::Away { since: at, lost: false };
+                state.planner.nodes.renew(id, None);
             }
         }
         Event::JobSubmitted(submitted) => submit(state, at, submitted),
@@ -27,7 +30,7 @@ pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
                 start(state, *task, *started);
             }
         }
-        Event::AttemptEnded(ended) => attempt_ended(state, ended),
+        Event::AttemptEnded(ended) => attempt_ended(state, at, ended),
         Event::TasksReady { tasks } => tasks.iter().for_each(|task| ready(state, *task)),
         Event::TasksCancelled { job, which, .. } => cancel(state, *job, which),
         Event::StopRequested { tasks } => {
@@ -51,6 +54,7 @@ pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
         Event::PilotEnded { pilot } => {
             // A pilot whose lease ran out may live and come back; a supervised one is dead.
             let ended = state.pilots.remove(pilot);
+            state.planner.nodes.renew(pilot, None);
             if ended.is_none_or(|ended| ended.lease.is_none()) {
                 state.pilot_tokens.remove(pilot);
             }
@@ -71,7 +75,9 @@ pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
         Event::PilotTokenIssued { pilot, hash } => {
             state.pilot_tokens.insert(pilot.clone(), hash.clone());
         }
-        Event::KeysExpired { before } => expire_keys(state, *before),
+        Event::KeysExpired { before } => state.keys.expire(*before),
+        Event::HalfLifeSet { half_life } => state.fair_share.set_half_life(at, *half_life),
+        Event::ShareSet { user, share } => state.fair_share.set_share(user, at, *share),
     }
 }
 
@@ -80,14 +86,14 @@ fn submit(state: &mut State, at: Timestamp, submitted: &Submitted) {
     let id = submitted.job;
     let indices = spec.indices().unwrap_or_else(IndexSet::single);
     let waits = spec.after.iter().filter(|after| !submitted.met.contains(&after.job));
+    let terms = Terms { max_running: spec.max_running, retries: spec.retries.clone() };
     let job = Job {
-        owner: submitted.owner.clone(),
-        shape: state.shapes.intern(Shape { resources: spec.resources.clone() }),
+        owner: state.fair_share.name(&submitted.owner, at),
+        shape: state.shapes.intern(Shape::of(spec)),
         priority: spec.priority,
         tasks: TaskTable::new(indices.len()),
         indices,
-        max_running: spec.max_running,
-        retries: spec.retries.clone(),
+        terms: state.share_terms(terms),
         after: waits.copied().collect(),
         submitted: at,
         ended: None,
@@ -98,8 +104,7 @@ fn submit(state: &mut State, at: Timestamp, submitted: &Submitted) {
         state.dependents.entry(after.job).or_default().insert(id);
     }
     if let Some(key) = &submitted.key {
-        let key = key_of(&submitted.owner, key);
-        state.keys_by_age.insert((at, key.clone()));
+        let key = KeyDigest::of(&submitted.owner, key);
         state.keys.insert(key, UsedKey { job: id, digest: submitted.digest, at });
     }
     state.ready.refresh(id, &job);
@@ -109,7 +114,7 @@ fn submit(state: &mut State, at: Timestamp, submitted: &Submitted) {
 
 /// Changes a job and puts it back where it belongs in the queue.
 fn change(state: &mut State, id: JobId, change: impl FnOnce(&mut Job)) {
-    if let Some(job) = state.jobs.get_mut(&id) {
+    if let Some(job) = state.jobs.get_mut(id) {
         change(job);
         state.ready.refresh(id, job);
     }
@@ -117,12 +122,14 @@ fn change(state: &mut State, id: JobId, change: impl FnOnce(&mut Job)) {
 
 /// The position of a task in its job's table.
 fn ordinal(state: &State, task: TaskId) -> Option<Ordinal> {
-    state.jobs.get(&task.job)?.indices.ordinal(task.index)
+    state.jobs.get(task.job)?.indices.ordinal(task.index)
 }
 
 fn dependency_met(state: &mut State, id: JobId, on: JobId) {
     unlink(state, id, on);
-    change(state, id, |job| job.after.retain(|after| after.job != on));
+    change(state, id, |job| {
+        job.after = job.after.iter().filter(|after| after.job != on).copied().collect();
+    });
 }
 
 fn unlink(state: &mut State, id: JobId, on: JobId) {
@@ -139,12 +146,7 @@ fn place(state: &mut State, at: Timestamp, pilot_id: &PilotId, tasks: &[Placemen
         let task = placement.task;
         let Some(position) = ordinal(state, task) else { continue };
         change(state, task.job, |job| job.tasks.place(position));
-        let need = need_of(state, task.job);
-        if let (Some(pilot), Some(need)) = (state.pilots.get_mut(pilot_id), need) {
-            pilot.load.add(&need.resources, &placement.devices);
-            pilot.placed.insert(task);
-            pilot.unstarted += 1;
-        }
+        hold(state, at, pilot_id, placement);
         let active = Active {
             attempt: placement.attempt,
             pilot: pilot_id.clone(),
@@ -155,10 +157,21 @@ fn place(state: &mut State, at: Timestamp, pilot_id: &PilotId, tasks: &[Placemen
         };
         state.active.insert(task, active);
     }
+    if let Some(pilot) = state.pilots.get(pilot_id) {
+        state.planner.nodes.refresh(pilot_id, pilot);
+    }
 }
 
-fn need_of(state: &State, job: JobId) -> Option<Shape> {
-    state.jobs.get(&job).map(|job| state.shapes.get(job.shape).clone())
+/// Counts what an attempt takes, on its pilot and for its user.
+fn hold(state: &mut State, at: Timestamp, pilot: &PilotId, placement: &Placement) {
+    let Some(job) = state.jobs.get(placement.task.job) else { return };
+    let need = &state.shapes.get(job.shape).resources;
+    if let Some(pilot) = state.pilots.get_mut(pilot) {
+        pilot.load.add(need, &placement.devices);
+        pilot.placed.insert(placement.task);
+        pilot.unstarted += 1;
+    }
+    state.fair_share.add(&job.owner, at, charge(need));
 }
 
 fn start(state: &mut State, task: TaskId, started: Timestamp) {
@@ -168,12 +181,13 @@ fn start(state: &mut State, task: TaskId, started: Timestamp) {
     }
     if let Some(pilot) = state.pilots.get_mut(&active.pilot) {
         pilot.unstarted -= 1;
+        state.planner.nodes.refresh(&active.pilot, pilot);
     }
 }
 
-fn attempt_ended(state: &mut State, ended: &AttemptEnded) {
+fn attempt_ended(state: &mut State, at: Timestamp, ended: &AttemptEnded) {
     let task = ended.task;
-    release(state, task);
+    release(state, at, task);
     let Some(position) = ordinal(state, task) else { return };
     change(state, task.job, |job| {
         match ended.verdict {
@@ -189,16 +203,22 @@ fn attempt_ended(state: &mut State, ended: &AttemptEnded) {
     if let Verdict::Retry { at, .. } = ended.verdict {
         state.back_offs.insert((at, task));
     }
+    if let Some(job) = state.jobs.get(task.job).filter(|_| ended.started.is_some()) {
+        state.shapes.learn(job.shape, ended.ran);
+    }
 }
 
 /// Gives back what an attempt held on its pilot.
-fn release(state: &mut State, task: TaskId) {
+fn release(state: &mut State, at: Timestamp, task: TaskId) {
     let Some(active) = state.active.remove(&task) else { return };
-    let need = need_of(state, task.job);
-    if let (Some(pilot), Some(need)) = (state.pilots.get_mut(&active.pilot), need) {
-        pilot.load.remove(&need.resources, &active.devices);
+    let Some(job) = state.jobs.get(task.job) else { return };
+    let need = &state.shapes.get(job.shape).resources;
+    state.fair_share.remove(&job.owner, at, charge(need));
+    if let Some(pilot) = state.pilots.get_mut(&active.pilot) {
+        pilot.load.remove(need, &active.devices);
         pilot.placed.remove(&task);
         pilot.unstarted -= u32::from(active.started.is_none());
+        state.planner.nodes.refresh(&active.pilot, pilot);
     }
 }
 
@@ -209,16 +229,19 @@ fn ready(state: &mut State, task: TaskId) {
 }
 
 fn clear_back_off(state: &mut State, task: TaskId, position: Ordinal) {
-    let at = state.jobs.get(&task.job).and_then(|job| job.tasks.backing_off().get(&position.0));
+    let at = state.jobs.get(task.job).and_then(|job| job.tasks.back_off_of(position));
     if let Some(at) = at {
-        state.back_offs.remove(&(*at, task));
+        state.back_offs.remove(&(at, task));
     }
 }
 
 fn cancel(state: &mut State, id: JobId, which: &Which) {
-    let Some(job) = state.jobs.get(&id) else { return };
+    let Some(job) = state.jobs.get(id) else { return };
     let gone: Vec<Ordinal> = match which {
-        Which::AllWaiting => job.tasks.backing_off().keys().map(|at| Ordinal(*at)).collect(),
+        Which::AllWaiting => {
+            let runs = job.tasks.backing_off();
+            runs.flat_map(|(first, last, _)| (first..=last).map(Ordinal)).collect()
+        }
         Which::These(tasks) => tasks.iter().collect(),
     };
     let indices = job.indices.clone();
@@ -232,25 +255,23 @@ fn cancel(state: &mut State, id: JobId, which: &Which) {
         Which::These(tasks) => tasks.iter().for_each(|task| job.tasks.cancel(task)),
     });
     // A job without waiting tasks waits for nobody.
-    let over = state.jobs.get(&id).is_some_and(|job| job.tasks.counts().is_over());
-    if over {
-        let waits: Vec<JobId> = state.jobs[&id].after.iter().map(|after| after.job).collect();
-        for on in waits {
-            unlink(state, id, on);
-        }
-        change(state, id, |job| job.after.clear());
+    let over = state.jobs.get(id).filter(|job| job.tasks.counts().is_over());
+    let waits = over.map(|job| job.after.clone()).unwrap_or_default();
+    for after in &waits {
+        unlink(state, id, after.job);
+    }
+    if !waits.is_empty() {
+        change(state, id, |job| job.after = Box::default());
     }
 }
 
 fn requeue(state: &mut State, id: JobId, tasks: &Ordinals) {
-    if let Some(ended) = state.jobs.get(&id).and_then(|job| job.ended) {
+    if let Some(ended) = state.jobs.get(id).and_then(|job| job.ended) {
         state.ended.remove(&(ended, id));
     }
     change(state, id, |job| {
         job.ended = None;
-        for task in tasks.iter() {
-            job.tasks.requeue(task);
-        }
+        job.tasks.requeue(tasks);
     });
 }
 
@@ -264,7 +285,10 @@ fn job_ended(state: &mut State, at: Timestamp, id: JobId) {
 
 fn revive(state: &mut State, record: &JobRecord) {
     let mut job = record.job.clone();
-    job.shape = state.shapes.intern(Shape { resources: record.resources.clone() });
+    let shape = Shape { resources: record.resources.clone(), at_most: record.at_most };
+    job.shape = state.shapes.intern(shape);
+    job.terms = state.share_terms((*job.terms).clone());
+    job.owner = state.fair_share.name(&job.owner, state.at);
     if let Some(ended) = job.ended {
         state.ended.insert((ended, record.id));
     }
@@ -272,7 +296,7 @@ fn revive(state: &mut State, record: &JobRecord) {
 }
 
 fn forget(state: &mut State, id: JobId) {
-    if let Some(job) = state.jobs.remove(&id) {
+    if let Some(job) = state.jobs.remove(id) {
         state.ready.remove(id, &job);
         if let Some(ended) = job.ended {
             state.ended.remove(&(ended, id));
@@ -295,20 +319,12 @@ fn join(state: &mut State, joined: &Joined) {
     pilot.session = joined.session;
     pilot.lease = joined.lease;
     pilot.link = Link::Connected;
+    state.planner.nodes.renew(&joined.pilot, Some(pilot));
 }
 
-fn set_link(state: &mut State, pilot: &PilotId, link: Link) {
-    if let Some(pilot) = state.pilots.get_mut(pilot) {
+fn set_link(state: &mut State, id: &PilotId, link: Link) {
+    if let Some(pilot) = state.pilots.get_mut(id) {
         pilot.link = link;
-    }
-}
-
-fn expire_keys(state: &mut State, before: Timestamp) {
-    while let Some((at, key)) = state.keys_by_age.first().cloned() {
-        if at >= before {
-            break;
-        }
-        state.keys_by_age.pop_first();
-        state.keys.remove(&key);
+        state.planner.nodes.renew(id, Some(pilot));
     }
 }

@@ -74,7 +74,8 @@ fn check_indexes(state: &State, found: &mut Vec<Violation>) {
         ("back_offs", rebuilt.back_offs == state.back_offs),
         ("dependents", rebuilt.dependents == state.dependents),
         ("ended", rebuilt.ended == state.ended),
-        ("keys_by_age", rebuilt.keys_by_age == state.keys_by_age),
+        ("fair_share", rebuilt.fair_share == state.fair_share),
+        ("nodes", rebuilt.planner == state.planner),
         ("shapes", rebuilt.shapes == state.shapes),
     ];
     found.extend(
@@ -83,21 +84,21 @@ fn check_indexes(state: &State, found: &mut Vec<Violation>) {
 }
 
 fn check_jobs(state: &State, found: &mut Vec<Violation>) {
-    for (id, job) in state.jobs() {
+    for (id, job) in state.jobs().iter() {
         let counts = job.tasks.counts();
-        let active = u32::try_from(state.active_of(*id).count()).unwrap_or(u32::MAX);
+        let active = u32::try_from(state.active_of(id).count()).unwrap_or(u32::MAX);
         if active != counts.active {
             let counted = counts.active;
-            found.push(Violation::ActiveCountWrong { job: *id, counted, found: active });
+            found.push(Violation::ActiveCountWrong { job: id, counted, found: active });
         }
-        if job.max_running.is_some_and(|limit| counts.active > limit) {
-            found.push(Violation::OverMaxRunning(*id));
+        if job.terms.max_running.is_some_and(|limit| counts.active > limit) {
+            found.push(Violation::OverMaxRunning(id));
         }
         if counts.is_over() != job.ended.is_some() {
-            found.push(Violation::EndWrong(*id));
+            found.push(Violation::EndWrong(id));
         }
         if !job.after.is_empty() && counts.active > 0 {
-            found.push(Violation::HeldJobRuns(*id));
+            found.push(Violation::HeldJobRuns(id));
         }
     }
 }

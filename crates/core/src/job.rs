@@ -1,7 +1,8 @@
 //! One job as the core keeps it: what deciding needs, not what the user wrote.
 //!
 //! The specification itself (command, environment, rows) is in the journal and in history; the
-//! core never looks at it again once the job is accepted.
+//! core never looks at it again once the job is accepted. A million of these wait at once, so what
+//! many have in common is shared.
 
 use crate::shape::ShapeId;
 use crate::task_table::TaskTable;
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use shipway_model::{
     After, IndexSet, JobId, JobState, Millis, Resources, RetryPolicy, Timestamp, UserName,
 };
+use std::sync::Arc;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
@@ -17,10 +19,10 @@ pub struct Job {
     pub priority: i32,
     pub indices: IndexSet,
     pub tasks: TaskTable,
-    pub max_running: Option<u32>,
-    pub retries: RetryPolicy,
+    #[serde(flatten)]
+    pub terms: Arc<Terms>,
     /// Jobs it still waits for.
-    pub after: Vec<After>,
+    pub after: Box<[After]>,
     pub submitted: Timestamp,
     pub ended: Option<Timestamp>,
     /// How often it has ended; a retried job ends again.
@@ -29,11 +31,21 @@ pub struct Job {
     pub pace: Option<Millis>,
 }
 
+/// What a job asked for beside its shape. Few are different, so jobs share them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Terms {
+    pub max_running: Option<u32>,
+    pub retries: RetryPolicy,
+}
+
 /// A job that has ended, with all that is needed to bring it back for a retry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobRecord {
     pub id: JobId,
     pub resources: Resources,
+    /// The longest a task of it may run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<Millis>,
     pub job: Job,
 }
 
@@ -44,7 +56,7 @@ impl Job {
 
     /// How many more of its tasks may be placed, by its own limit.
     pub fn room(&self) -> u32 {
-        let limit = self.max_running.unwrap_or(u32::MAX);
+        let limit = self.terms.max_running.unwrap_or(u32::MAX);
         limit.saturating_sub(self.tasks.counts().active)
     }
 
@@ -56,5 +68,26 @@ impl Job {
     pub(crate) fn learn_pace(&mut self, ran: Millis) {
         let average = self.pace.map_or(ran.0, |pace| (pace.0 * 7 + ran.0) / 8);
         self.pace = Some(Millis(average));
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn plain() -> Job {
+        Job {
+            owner: UserName::new("ada").expect("good"),
+            shape: ShapeId::default(),
+            priority: 0,
+            indices: IndexSet::single(),
+            tasks: TaskTable::new(1),
+            terms: Arc::default(),
+            after: Box::default(),
+            submitted: Timestamp(0),
+            ended: None,
+            revision: 0,
+            pace: None,
+        }
     }
 }

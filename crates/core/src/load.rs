@@ -68,7 +68,7 @@ impl Load {
         self.lacks_named(ad, need).or_else(|| self.lacks_gpus(ad, need))
     }
 
-    fn lacks_named(&self, ad: &NodeAd, need: &Resources) -> Option<(Quantity, Quantity)> {
+    pub fn lacks_named(&self, ad: &NodeAd, need: &Resources) -> Option<(Quantity, Quantity)> {
         need.named.iter().find_map(|(name, wanted)| {
             let has = ad.capacity.named.get(name).copied().unwrap_or(0);
             let free = has.saturating_sub(self.named.get(name).copied().unwrap_or(0));
@@ -79,9 +79,14 @@ impl Load {
 
     fn lacks_gpus(&self, ad: &NodeAd, need: &Resources) -> Option<(Quantity, Quantity)> {
         let gpu = need.gpu.as_ref()?;
-        let free = u32::try_from(self.free_devices(ad, need).count()).unwrap_or(u32::MAX);
+        let free = self.free_count(ad, need);
         let quantity = |amount| Quantity::Gpus { amount, request: gpu.to_string() };
         (free < gpu.count).then(|| (quantity(gpu.count), quantity(free)))
+    }
+
+    /// How many devices one more task could choose from.
+    pub fn free_count(&self, ad: &NodeAd, need: &Resources) -> u32 {
+        u32::try_from(self.free_devices(ad, need).count()).unwrap_or(u32::MAX)
     }
 
     fn free_devices<'a>(

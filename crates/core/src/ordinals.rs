@@ -26,6 +26,11 @@ impl Ordinals {
         self.runs.iter().map(|(first, last)| last - first + 1).sum()
     }
 
+    /// First and last of each run.
+    pub fn runs(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.runs.iter().copied()
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = Ordinal> + '_ {
         self.runs.iter().flat_map(|(first, last)| (*first..=*last).map(Ordinal))
     }
@@ -41,6 +46,12 @@ impl FromIterator<Ordinal> for Ordinals {
             }
         }
         Ordinals { runs }
+    }
+}
+
+impl FromIterator<(u32, u32)> for Ordinals {
+    fn from_iter<I: IntoIterator<Item = (u32, u32)>>(runs: I) -> Self {
+        Ordinals { runs: runs.into_iter().collect() }
     }
 }
 

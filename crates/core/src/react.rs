@@ -33,7 +33,9 @@ pub fn react(state: &State, event: &Event) -> Vec<Effect> {
         | Event::TokenIssued { .. }
         | Event::TokenRevoked { .. }
         | Event::PilotTokenIssued { .. }
-        | Event::KeysExpired { .. } => Vec::new(),
+        | Event::KeysExpired { .. }
+        | Event::HalfLifeSet { .. }
+        | Event::ShareSet { .. } => Vec::new(),
     }
 }
 

@@ -1,59 +1,150 @@
-//! The queue: for each shape, the jobs that have tasks to place, best first.
+//! The queue: for each user and each shape, the jobs that have tasks to place, best first.
 //!
-//! Derived from the jobs and never stored. Jobs of equal priority go in the order of their ids,
-//! which is the order of submission.
+//! Derived from the jobs and never stored. Which user is served next is the fair share's question;
+//! here is only which of their own jobs goes first.
 
 use crate::job::Job;
+use crate::ranks::{Rank, Ranks};
 use crate::shape::ShapeId;
-use shipway_model::JobId;
-use std::cmp::Reverse;
+use shipway_model::limits::PRIORITY_IN_WAITING;
+use shipway_model::{JobId, UserName};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Smaller is sooner.
-pub type Rank = (Reverse<i32>, JobId);
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ready {
-    by_shape: BTreeMap<ShapeId, BTreeSet<Rank>>,
+    users: BTreeMap<UserName, UserQueue>,
+    /// How many jobs wait with each shape, over all users.
+    demand: BTreeMap<ShapeId, u32>,
+    len: usize,
 }
 
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct UserQueue {
+    shapes: BTreeMap<ShapeId, Ranks>,
+    /// The first job of each shape.
+    heads: BTreeSet<(Rank, ShapeId)>,
+}
+
+/// One step of priority is worth a stretch of waiting. Whoever waits long enough therefore goes
+/// before any newcomer, and as all wait alike the order of two jobs never changes.
 pub fn rank(id: JobId, job: &Job) -> Rank {
-    (Reverse(job.priority), id)
+    let submitted = i64::try_from(job.submitted.0).unwrap_or(i64::MAX / 2);
+    let ahead = i64::from(job.priority).saturating_mul(PRIORITY_IN_WAITING.0.cast_signed());
+    Rank { key: submitted.saturating_sub(ahead), job: id }
 }
 
 impl Ready {
-    /// Puts the job where it belongs now: in its shape's queue or out of it.
+    /// Puts the job where it belongs now: in its queue or out of it.
     pub(crate) fn refresh(&mut self, id: JobId, job: &Job) {
         if job.wants_placing() {
-            self.by_shape.entry(job.shape).or_default().insert(rank(id, job));
+            self.insert(id, job);
         } else {
             self.remove(id, job);
         }
     }
 
-    pub(crate) fn remove(&mut self, id: JobId, job: &Job) {
-        if let Some(queue) = self.by_shape.get_mut(&job.shape) {
-            queue.remove(&rank(id, job));
-            if queue.is_empty() {
-                self.by_shape.remove(&job.shape);
-            }
+    fn insert(&mut self, id: JobId, job: &Job) {
+        if !self.users.contains_key(&job.owner) {
+            self.users.insert(job.owner.clone(), UserQueue::default());
+        }
+        let user = self.users.get_mut(&job.owner).expect("just put there");
+        if user.insert(rank(id, job), job.shape) {
+            *self.demand.entry(job.shape).or_default() += 1;
+            self.len += 1;
         }
     }
 
+    pub(crate) fn remove(&mut self, id: JobId, job: &Job) {
+        let Some(user) = self.users.get_mut(&job.owner) else { return };
+        if !user.remove(rank(id, job), job.shape) {
+            return;
+        }
+        if user.shapes.is_empty() {
+            self.users.remove(&job.owner);
+        }
+        let demand = self.demand.get_mut(&job.shape).expect("a queued job is counted");
+        *demand -= 1;
+        if *demand == 0 {
+            self.demand.remove(&job.shape);
+        }
+        self.len -= 1;
+    }
+
     pub fn is_empty(&self) -> bool {
-        self.by_shape.is_empty()
+        self.len == 0
     }
-
-    pub fn shapes(&self) -> impl Iterator<Item = (ShapeId, &BTreeSet<Rank>)> {
-        self.by_shape.iter().map(|(shape, queue)| (*shape, queue))
+    /// Jobs with tasks to place.
+    pub fn len(&self) -> usize {
+        self.len
     }
-
+    pub fn users(&self) -> &BTreeMap<UserName, UserQueue> {
+        &self.users
+    }
+    pub fn user(&self, user: &UserName) -> Option<&UserQueue> {
+        self.users.get(user)
+    }
+    /// The shapes that anybody waits with.
+    pub fn shapes(&self) -> impl Iterator<Item = ShapeId> + '_ {
+        self.demand.keys().copied()
+    }
     pub fn contains(&self, id: JobId, job: &Job) -> bool {
-        self.by_shape.get(&job.shape).is_some_and(|queue| queue.contains(&rank(id, job)))
+        let queue = self.users.get(&job.owner).and_then(|user| user.shapes.get(&job.shape));
+        queue.is_some_and(|queue| queue.contains(rank(id, job)))
+    }
+}
+
+impl UserQueue {
+    fn insert(&mut self, rank: Rank, shape: ShapeId) -> bool {
+        let queue = self.shapes.entry(shape).or_default();
+        let head = queue.first();
+        if !queue.insert(rank) {
+            return false;
+        }
+        if head.is_none_or(|head| rank < head) {
+            self.move_head(shape, head, Some(rank));
+        }
+        true
     }
 
-    /// How many jobs stand before this one, over all shapes.
-    pub fn ahead_of(&self, rank: Rank) -> usize {
-        self.by_shape.values().map(|queue| queue.range(..rank).count()).sum()
+    fn remove(&mut self, rank: Rank, shape: ShapeId) -> bool {
+        let Some(queue) = self.shapes.get_mut(&shape) else { return false };
+        let head = queue.first();
+        if !queue.remove(rank) {
+            return false;
+        }
+        let next = queue.first();
+        if next.is_none() {
+            self.shapes.remove(&shape);
+        }
+        if head != next {
+            self.move_head(shape, head, next);
+        }
+        true
+    }
+
+    fn move_head(&mut self, shape: ShapeId, from: Option<Rank>, to: Option<Rank>) {
+        if let Some(from) = from {
+            self.heads.remove(&(from, shape));
+        }
+        self.heads.extend(to.map(|to| (to, shape)));
+    }
+
+    /// The first job of each shape, best first.
+    pub fn heads(&self) -> &BTreeSet<(Rank, ShapeId)> {
+        &self.heads
+    }
+    pub fn queue(&self, shape: ShapeId) -> Option<&Ranks> {
+        self.shapes.get(&shape)
+    }
+    /// Jobs with tasks to place.
+    pub fn len(&self) -> usize {
+        self.shapes.values().map(Ranks::len).sum()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.shapes.is_empty()
+    }
+    /// How many of this user's jobs stand before this one, over all shapes.
+    pub fn before(&self, rank: Rank) -> usize {
+        self.shapes.values().map(|queue| queue.before(rank)).sum()
     }
 }

@@ -1,7 +1,8 @@
-//! Shapes: what a task needs, interned, so that a million equal jobs share one.
+//! Shapes: what a task needs, interned, so that a million equal jobs share one; and what is known
+//! of how long tasks of each shape run.
 
 use serde::{Deserialize, Serialize};
-use shipway_model::Resources;
+use shipway_model::{JobSpec, Millis, Resources};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,16 +10,58 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Shape {
     pub resources: Resources,
+    /// The longest it may hold them: its time limit with the grace after it. Whether it can go
+    /// before a reservation depends on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<Millis>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+impl Shape {
+    pub fn of(spec: &JobSpec) -> Shape {
+        let limit = spec.time_limit.as_ref();
+        let at_most = limit.map(|limit| Millis(limit.limit.0.saturating_add(limit.grace.0)));
+        Shape { resources: spec.resources.clone(), at_most }
+    }
+}
+
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct ShapeId(u32);
+
+impl ShapeId {
+    pub(crate) fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// How long tasks of one shape have run, as a moving average.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pace {
+    pub tasks: u32,
+    pub mean: Millis,
+}
+
+impl Pace {
+    /// Each counts for an eighth, so that a change is followed within a few tasks.
+    const WEIGHT: u64 = 8;
+
+    fn learn(&mut self, ran: Millis) {
+        let first = self.tasks == 0;
+        let mean = (u128::from(self.mean.0) * u128::from(Self::WEIGHT - 1) + u128::from(ran.0))
+            / u128::from(Self::WEIGHT);
+        self.mean = if first { ran } else { Millis(u64::try_from(mean).unwrap_or(u64::MAX)) };
+        self.tasks = self.tasks.saturating_add(1);
+    }
+}
 
 /// Shapes by id and ids by shape. Ids are never reused, so an id in a snapshot stays true.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Shapes {
     by_id: Vec<Arc<Shape>>,
+    #[serde(default)]
+    paces: Vec<Pace>,
     #[serde(skip)]
     ids: BTreeMap<Arc<Shape>, ShapeId>,
 }
@@ -31,16 +74,30 @@ impl Shapes {
         let id = ShapeId(u32::try_from(self.by_id.len()).expect("fewer shapes than jobs"));
         let shape = Arc::new(shape);
         self.by_id.push(Arc::clone(&shape));
+        self.paces.push(Pace::default());
         self.ids.insert(shape, id);
         id
     }
 
     pub fn get(&self, id: ShapeId) -> &Shape {
-        &self.by_id[id.0 as usize]
+        &self.by_id[id.at()]
+    }
+
+    pub fn find(&self, shape: &Shape) -> Option<ShapeId> {
+        self.ids.get(shape).copied()
+    }
+
+    pub fn pace(&self, id: ShapeId) -> Pace {
+        self.paces[id.at()]
+    }
+
+    pub(crate) fn learn(&mut self, id: ShapeId, ran: Millis) {
+        self.paces[id.at()].learn(ran);
     }
 
     /// The reverse index is not stored; it follows from the list.
     pub(crate) fn rebuild(&mut self) {
+        self.paces.resize(self.by_id.len(), Pace::default());
         let ids = self.by_id.iter().zip(0u32..);
         self.ids = ids.map(|(shape, id)| (Arc::clone(shape), ShapeId(id))).collect();
     }

@@ -1,55 +1,43 @@
 //! Everything the core knows: plain ordered maps, and indexes that follow from them.
 //!
-//! Changed only by `evolve`. A snapshot is this structure as JSON; the indexes are left out and
-//! rebuilt. What users wrote (commands, environments, names) is not here but in history.
+//! Changed only by `evolve`. `snapshot.rs` stores it; the indexes are left out and rebuilt. What
+//! users wrote (commands, environments, names) is not here but in history.
 
 use crate::command::Token;
-use crate::job::{Job, JobRecord};
+use crate::job::{Job, JobRecord, Terms};
+use crate::job_table::JobTable;
+use crate::keys::Keys;
 use crate::pilot::{Active, Pilot};
 use crate::ready::Ready;
+use crate::schedule::Planner;
 use crate::shape::Shapes;
-use serde::{Deserialize, Serialize};
-use shipway_model::limits::IDEMPOTENCY_KEPT;
-use shipway_model::{JobId, Millis, PilotId, Role, TaskId, TaskState, Timestamp, UserName};
+use crate::usage::{FairShare, charge};
+use shipway_model::{JobId, Ordinal, PilotId, Role, TaskId, TaskState, Timestamp, UserName};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct State {
     /// The time of the last event.
     pub(crate) at: Timestamp,
     pub(crate) next_job: u64,
-    pub(crate) jobs: BTreeMap<JobId, Job>,
+    pub(crate) jobs: JobTable,
     pub(crate) shapes: Shapes,
     pub(crate) pilots: BTreeMap<PilotId, Pilot>,
     pub(crate) active: BTreeMap<TaskId, Active>,
     pub(crate) users: BTreeMap<UserName, Role>,
+    pub(crate) fair_share: FairShare,
     pub(crate) tokens: BTreeMap<String, Token>,
     pub(crate) pilot_tokens: BTreeMap<PilotId, String>,
-    /// Idempotency keys by `owner key`.
-    pub(crate) keys: BTreeMap<String, UsedKey>,
+    pub(crate) keys: Keys,
 
-    #[serde(skip)]
+    // From here on all follows from the above; see `rebuild`.
+    pub(crate) terms: BTreeSet<Arc<Terms>>,
     pub(crate) ready: Ready,
-    #[serde(skip)]
+    pub(crate) planner: Planner,
     pub(crate) back_offs: BTreeSet<(Timestamp, TaskId)>,
-    #[serde(skip)]
     pub(crate) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
-    #[serde(skip)]
     pub(crate) ended: BTreeSet<(Timestamp, JobId)>,
-    #[serde(skip)]
-    pub(crate) keys_by_age: BTreeSet<(Timestamp, String)>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UsedKey {
-    pub job: JobId,
-    pub digest: u64,
-    pub at: Timestamp,
-}
-
-/// One key per owner: two users may use the same word.
-pub fn key_of(owner: &UserName, key: &str) -> String {
-    format!("{owner} {key}")
 }
 
 impl State {
@@ -61,9 +49,9 @@ impl State {
         JobId(self.next_job.max(1))
     }
     pub fn job(&self, id: JobId) -> Option<&Job> {
-        self.jobs.get(&id)
+        self.jobs.get(id)
     }
-    pub fn jobs(&self) -> &BTreeMap<JobId, Job> {
+    pub fn jobs(&self) -> &JobTable {
         &self.jobs
     }
     pub fn shapes(&self) -> &Shapes {
@@ -81,6 +69,12 @@ impl State {
         let last = job.task(shipway_model::TaskIndex(u64::MAX));
         self.active.range(first..=last)
     }
+    pub fn fair_share(&self) -> &FairShare {
+        &self.fair_share
+    }
+    pub fn planner(&self) -> &Planner {
+        &self.planner
+    }
     pub fn ready(&self) -> &Ready {
         &self.ready
     }
@@ -95,7 +89,7 @@ impl State {
     }
 
     pub fn task_state(&self, task: TaskId) -> Option<TaskState> {
-        let job = self.jobs.get(&task.job)?;
+        let job = self.jobs.get(task.job)?;
         let known = job.tasks.state(job.indices.ordinal(task.index)?);
         let running = self.active.get(&task).is_some_and(|active| active.started.is_some());
         Some(if running { TaskState::Running } else { known })
@@ -103,8 +97,10 @@ impl State {
 
     /// An ended job with all that history needs to bring it back.
     pub fn record(&self, id: JobId) -> Option<JobRecord> {
-        let job = self.jobs.get(&id)?.clone();
-        Some(JobRecord { id, resources: self.shapes.get(job.shape).resources.clone(), job })
+        let job = self.jobs.get(id)?.clone();
+        let shape = self.shapes.get(job.shape);
+        let (resources, at_most) = (shape.resources.clone(), shape.at_most);
+        Some(JobRecord { id, resources, at_most, job })
     }
 
     /// How many ended jobs are still in memory.
@@ -124,10 +120,7 @@ impl State {
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let back_off = self.back_offs.first().map(|(at, _)| *at);
         let pilots = self.pilots.values().filter_map(Pilot::next_deadline).min();
-        // A key is kept through the last moment of its time, so it is looked at just after.
-        let kept = Millis(IDEMPOTENCY_KEPT.0 + 1);
-        let keys = self.keys_by_age.first().map(|(at, _)| at.plus(kept));
-        [back_off, pilots, keys].into_iter().flatten().min()
+        [back_off, pilots, self.keys.next_deadline()].into_iter().flatten().min()
     }
 
     /// Builds the indexes anew, after a snapshot was read.
@@ -137,20 +130,39 @@ impl State {
         self.back_offs.clear();
         self.dependents.clear();
         self.ended.clear();
-        for (id, job) in &self.jobs {
-            self.ready.refresh(*id, job);
+        self.fair_share.forget_rates();
+        for (id, job) in self.jobs.iter() {
+            self.ready.refresh(id, job);
             for after in &job.after {
-                self.dependents.entry(after.job).or_default().insert(*id);
+                self.dependents.entry(after.job).or_default().insert(id);
             }
             if let Some(ended) = job.ended {
-                self.ended.insert((ended, *id));
+                self.ended.insert((ended, id));
             }
-            for (task, at) in job.tasks.backing_off() {
-                let index = job.indices.index(shipway_model::Ordinal(*task));
-                let index = index.expect("a task in its table has an index");
-                self.back_offs.insert((*at, id.task(index)));
+            for (first, last, at) in job.tasks.backing_off() {
+                let index = |task| job.indices.index(Ordinal(task)).expect("a task of its job");
+                self.back_offs.extend((first..=last).map(|task| (at, id.task(index(task)))));
             }
         }
-        self.keys_by_age = self.keys.iter().map(|(key, used)| (used.at, key.clone())).collect();
+        for task in self.active.keys() {
+            if let Some(job) = self.jobs.get(task.job) {
+                let rate = charge(&self.shapes.get(job.shape).resources);
+                self.fair_share.restore_rate(&job.owner, rate);
+            }
+        }
+        self.planner = Planner::default();
+        for (id, pilot) in &self.pilots {
+            self.planner.nodes.renew(id, Some(pilot));
+        }
+    }
+
+    /// The one copy of these terms.
+    pub(crate) fn share_terms(&mut self, terms: Terms) -> Arc<Terms> {
+        if let Some(known) = self.terms.get(&terms) {
+            return Arc::clone(known);
+        }
+        let terms = Arc::new(terms);
+        self.terms.insert(Arc::clone(&terms));
+        terms
     }
 }

@@ -8,7 +8,7 @@ use shipway_core::event::{
     AttemptEnded, CancelReason, EVENT_VERSION, Event, Joined, Placement, Recorded, Submitted,
     Verdict, Which,
 };
-use shipway_core::job::{Job, JobRecord};
+use shipway_core::job::{Job, JobRecord, Terms};
 use shipway_core::task_table::TaskTable;
 use shipway_model::{
     Attempt, Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor, IndexSet, JobId,
@@ -16,6 +16,7 @@ use shipway_model::{
     RetryPolicy, Role, TaskId, TaskIndex, Timestamp, UserName,
 };
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 fn job() -> JobId {
     JobId(7)
@@ -123,16 +124,17 @@ fn revived() -> Event {
         priority: 0,
         tasks: used_table(),
         indices,
-        max_running: Some(2),
-        retries: RetryPolicy::default(),
-        after: Vec::new(),
+        terms: Arc::new(Terms { max_running: Some(2), retries: RetryPolicy::default() }),
+        after: Box::default(),
         submitted: Timestamp(100),
         ended: Some(Timestamp(200)),
         revision: 1,
         pace: Some(Millis(50)),
     };
     let resources = Resources::default();
-    Event::JobRevived { record: Box::new(JobRecord { id: JobId(7), resources, job }) }
+    Event::JobRevived {
+        record: Box::new(JobRecord { id: JobId(7), resources, at_most: None, job }),
+    }
 }
 
 fn of_jobs() -> Vec<Event> {
@@ -177,6 +179,8 @@ fn of_the_rest() -> Vec<Event> {
         Event::TokenRevoked { id: "t1".into() },
         Event::PilotTokenIssued { pilot: pilot(), hash: "def".into() },
         Event::KeysExpired { before: Timestamp(5) },
+        Event::HalfLifeSet { half_life: Millis(60_000) },
+        Event::ShareSet { user: user(), share: 200 },
     ]
 }
 
@@ -206,9 +210,11 @@ fn variant(event: &Event) -> u32 {
         Event::TokenRevoked { .. } => 20,
         Event::PilotTokenIssued { .. } => 21,
         Event::KeysExpired { .. } => 22,
+        Event::HalfLifeSet { .. } => 23,
+        Event::ShareSet { .. } => 24,
     }
 }
-const VARIANTS: u32 = 23;
+const VARIANTS: u32 = 25;
 
 #[test]
 fn every_event_is_written_as_it_always_was() {

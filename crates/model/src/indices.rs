@@ -8,6 +8,7 @@ use crate::limits::{MAX_RANGES, MAX_TASKS};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// `first`, `first + step`, … up to `last`, which is itself a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,14 +30,23 @@ impl Range {
     }
 }
 
+/// Shared and small: a million jobs of one task each have a word of it each.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IndexSet {
+    /// `None`: index 0 alone, the one task of a job that is not an array.
+    ranges: Option<Arc<Ranges>>,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Ranges {
     /// Ascending and disjoint as intervals, so that both translations are a search.
-    ranges: Vec<Range>,
+    list: Vec<Range>,
     /// How many indices lie before each range.
     before: Vec<u64>,
     len: u32,
 }
+
+const SINGLE: Range = Range { first: 0, last: 0, step: 1 };
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadArray {
@@ -53,7 +63,7 @@ pub enum BadArray {
 impl IndexSet {
     /// The one task of a job that is not an array.
     pub fn single() -> Self {
-        Self::from_ranges(vec![Range { first: 0, last: 0, step: 1 }]).expect("one index")
+        IndexSet { ranges: None }
     }
 
     /// Tasks 0, 1, … for jobs with one task per row.
@@ -70,6 +80,9 @@ impl IndexSet {
         if found > u128::from(MAX_TASKS) {
             return Err(BadArray::TooMany { found });
         }
+        if ranges == [SINGLE] {
+            return Ok(Self::single());
+        }
         ranges.sort_unstable();
         if ranges.windows(2).any(|pair| pair[1].first <= pair[0].last) {
             ranges = untangle(&ranges)?;
@@ -80,30 +93,40 @@ impl IndexSet {
             before.push(u64::from(len));
             len += u32::try_from(range.len()).expect("at most MAX_TASKS");
         }
-        Ok(IndexSet { ranges, before, len })
+        Ok(IndexSet { ranges: Some(Arc::new(Ranges { list: ranges, before, len })) })
     }
 
     pub fn len(&self) -> u32 {
-        self.len
+        self.ranges.as_ref().map_or(1, |ranges| ranges.len)
     }
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     pub fn index(&self, ordinal: Ordinal) -> Option<TaskIndex> {
+        let Some(ranges) = &self.ranges else {
+            return (ordinal.0 == 0).then_some(TaskIndex(0));
+        };
         let position = u64::from(ordinal.0);
-        if ordinal.0 >= self.len {
+        if ordinal.0 >= ranges.len {
             return None;
         }
-        let at = self.before.partition_point(|before| *before <= position) - 1;
-        let range = self.ranges[at];
-        Some(TaskIndex(range.first + (position - self.before[at]) * range.step))
+        let at = ranges.before.partition_point(|before| *before <= position) - 1;
+        let range = ranges.list[at];
+        Some(TaskIndex(range.first + (position - ranges.before[at]) * range.step))
     }
 
     pub fn ordinal(&self, index: TaskIndex) -> Option<Ordinal> {
-        let at = self.ranges.partition_point(|range| range.first <= index.0).checked_sub(1)?;
-        let position = self.before[at] + self.ranges[at].position(index.0)?;
+        let Some(ranges) = &self.ranges else {
+            return (index.0 == 0).then_some(Ordinal(0));
+        };
+        let at = ranges.list.partition_point(|range| range.first <= index.0).checked_sub(1)?;
+        let position = ranges.before[at] + ranges.list[at].position(index.0)?;
         u32::try_from(position).ok().map(Ordinal)
+    }
+
+    fn list(&self) -> &[Range] {
+        self.ranges.as_ref().map_or(&[SINGLE], |ranges| &ranges.list)
     }
 }
 
@@ -150,7 +173,7 @@ fn parse_range(part: &str) -> Option<Range> {
 
 impl fmt::Display for IndexSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, range) in self.ranges.iter().enumerate() {
+        for (i, range) in self.list().iter().enumerate() {
             let comma = if i == 0 { "" } else { "," };
             match (range.len(), range.step) {
                 (1, _) => write!(f, "{comma}{}", range.first)?,
@@ -189,19 +212,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn list(text: &str) -> Vec<u64> {
+    fn indices(text: &str) -> Vec<u64> {
         let set: IndexSet = text.parse().expect(text);
         (0..set.len()).map(|i| set.index(Ordinal(i)).expect("inside").0).collect()
     }
 
     #[test]
     fn arrays_mean_what_they_say() {
-        assert_eq!(list("1-5"), [1, 2, 3, 4, 5]);
-        assert_eq!(list("0-9:3"), [0, 3, 6, 9]);
-        assert_eq!(list("0-10:3"), [0, 3, 6, 9]);
-        assert_eq!(list("9,1,5"), [1, 5, 9]);
-        assert_eq!(list("0-6:2,1-5:2"), [0, 1, 2, 3, 4, 5, 6]);
-        assert_eq!("1-1000000".parse::<IndexSet>().expect("one range").ranges.len(), 1);
+        assert_eq!(indices("1-5"), [1, 2, 3, 4, 5]);
+        assert_eq!("0".parse(), Ok(IndexSet::single()));
+        assert_eq!(indices("0-9:3"), [0, 3, 6, 9]);
+        assert_eq!(indices("0-10:3"), [0, 3, 6, 9]);
+        assert_eq!(indices("9,1,5"), [1, 5, 9]);
+        assert_eq!(indices("0-6:2,1-5:2"), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!("1-1000000".parse::<IndexSet>().expect("one range").list().len(), 1);
     }
 
     #[test]

@@ -29,6 +29,10 @@ pub const MAX_RETRIES: u32 = 1_000;
 pub const MAX_NAMED_RESOURCES: usize = 32;
 /// Priorities outside this range say nothing more.
 pub const PRIORITY_RANGE: std::ops::RangeInclusive<i32> = -1_000_000..=1_000_000;
+/// One step of priority goes before as much waiting as this.
+pub const PRIORITY_IN_WAITING: Millis = Millis(3_600 * 1_000);
+/// A user's part of the machines, against the parts of others; 100 unless somebody says otherwise.
+pub const SHARE_RANGE: std::ops::RangeInclusive<u32> = 1..=1_000_000;
 pub const MAX_KEY_BYTES: usize = 200;
 
 /// Output kept per stream and task unless the job says otherwise.

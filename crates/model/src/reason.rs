@@ -55,8 +55,12 @@ pub enum Reason {
     TooSmall { nodes: u32, class: String, wanted: Quantity, found: Quantity },
     /// These nodes could run it, but what it needs is in use now.
     Busy { nodes: u32, class: String, wanted: Quantity, found: Quantity },
-    /// Others stand before it.
+    /// These nodes have room, but it is kept for a job that stands before it.
+    Kept { nodes: u32, class: String, job: JobId },
+    /// Jobs of the same user stand before it.
     Behind { jobs: u32 },
+    /// Users with waiting jobs who have used less for their share are served first.
+    OthersFirst { users: u32 },
     /// Nothing stands against it: it starts with the next plan.
     Next,
 }
@@ -97,6 +101,21 @@ impl Quantity {
         }
     }
 
+    /// Another amount of the same thing.
+    #[must_use]
+    pub fn with(&self, amount: u64) -> Quantity {
+        match self {
+            Quantity::Cpus { .. } => Quantity::Cpus { amount: Cores { milli: amount } },
+            Quantity::Memory { .. } => Quantity::Memory { amount: Bytes(amount) },
+            Quantity::Disk { .. } => Quantity::Disk { amount: Bytes(amount) },
+            Quantity::Gpus { request, .. } => {
+                let amount = u32::try_from(amount).unwrap_or(u32::MAX);
+                Quantity::Gpus { amount, request: request.clone() }
+            }
+            Quantity::Named { name, .. } => Quantity::Named { name: name.clone(), amount },
+        }
+    }
+
     /// The bare amount, for "found" beside a "wanted" that names the thing.
     pub fn amount(&self) -> String {
         match self {
@@ -115,7 +134,8 @@ impl fmt::Display for Reason {
                 write!(f, "waits for job {job} to end ({condition}); it is {state}")
             }
             Reason::BackOff { tasks, last, .. } => {
-                write!(f, "{tasks} failed task(s) will be tried again")?;
+                let what = if *tasks == 1 { "task" } else { "tasks" };
+                write!(f, "{tasks} failed {what} will be tried again")?;
                 last.as_ref().map_or(Ok(()), |outcome| write!(f, " (last: {outcome})"))
             }
             Reason::MaxRunning { limit } => {
@@ -144,7 +164,17 @@ impl fmt::Display for Reason {
                     ),
                 }
             }
-            Reason::Behind { jobs } => write!(f, "{jobs} job(s) stand before it"),
+            Reason::Kept { class, job, .. } => {
+                write!(f, "room on a node with {class} is kept for job {job}, which is before it")
+            }
+            Reason::Behind { jobs: 1 } => write!(f, "1 job of the same user stands before it"),
+            Reason::Behind { jobs } => write!(f, "{jobs} jobs of the same user stand before it"),
+            Reason::OthersFirst { users: 1 } => {
+                write!(f, "1 user who has used less for their share is served first")
+            }
+            Reason::OthersFirst { users } => {
+                write!(f, "{users} users who have used less for their share are served first")
+            }
             Reason::Next => write!(f, "nothing stands against it; it starts with the next plan"),
         }
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RetryPolicy {
     /// Tries after the first one.
@@ -20,7 +20,7 @@ pub struct RetryPolicy {
 }
 
 /// Which ends count: exit codes (all, or listed ones), `signal`, `oom`, `timeout`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RetryOn {
     /// `None`: every code but 0.
     codes: Option<Vec<(i32, i32)>>,

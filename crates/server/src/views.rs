@@ -6,7 +6,7 @@ use crate::http::error::ApiError;
 use crate::journal::{AttemptRow, JobRow};
 use shipway_api::types::{AttemptView, JobView};
 use shipway_core::State;
-use shipway_core::explain::explain;
+use shipway_core::explain::Explainer;
 use shipway_core::job::JobRecord;
 use shipway_model::{
     Actor, Attempt, IndexSet, JobCounts, JobId, JobSpec, JobState, Outcome, Reason, TaskIndex,
@@ -51,10 +51,14 @@ pub async fn job(site: &Site, by: &Actor, id: JobId) -> Result<JobView, ApiError
 
 pub async fn jobs(site: &Site, rows: Vec<JobRow>) -> Result<Vec<JobView>, ApiError> {
     let ids: Vec<JobId> = rows.iter().map(|row| JobId(row.job)).collect();
+    let at = site.clock.now();
     let mut now: HashMap<JobId, Now> = site
         .writer
         .ask(move |state| {
-            ids.into_iter().filter_map(|id| Some((id, now_in_memory(state, id)?))).collect()
+            let mut why = Explainer::new(state, at);
+            ids.into_iter()
+                .filter_map(|id| Some((id, now_in_memory(state, id, &mut why)?)))
+                .collect()
         })
         .await?;
     let gone: Vec<u64> =
@@ -74,14 +78,14 @@ pub async fn jobs(site: &Site, rows: Vec<JobRow>) -> Result<Vec<JobView>, ApiErr
     Ok(views)
 }
 
-fn now_in_memory(state: &State, id: JobId) -> Option<Now> {
+fn now_in_memory(state: &State, id: JobId, why: &mut Explainer<'_>) -> Option<Now> {
     let job = state.job(id)?;
     Some(Now {
         state: job.state(),
         counts: job.tasks.counts(),
         ended: job.ended,
         is_array: job.indices != IndexSet::single(),
-        reasons: explain(state, id),
+        reasons: why.reasons(id),
     })
 }
 

@@ -5,7 +5,7 @@
 use shipway_core::event::{Event, Recorded};
 use shipway_core::evolve::evolve;
 use shipway_core::job::JobRecord;
-use shipway_core::{State, engine};
+use shipway_core::{State, engine, snapshot};
 use shipway_model::{JobId, JobSpec};
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub struct Disk {
     batches: Vec<Vec<String>>,
     /// The state after this many batches.
-    snapshot: Option<(usize, String)>,
+    snapshot: Option<(usize, Vec<u8>)>,
     history: BTreeMap<JobId, String>,
     specs: BTreeMap<JobId, JobSpec>,
 }
@@ -45,7 +45,7 @@ impl Disk {
     }
 
     pub fn take_snapshot(&mut self, state: &State) {
-        let text = serde_json::to_string(state).expect("a state is plain data");
+        let text = snapshot::write(state);
         self.snapshot = Some((self.batches.len(), text));
     }
 
@@ -54,8 +54,7 @@ impl Disk {
         let mut state = State::default();
         let mut from = 0;
         if let Some((batches, text)) = &self.snapshot {
-            state = serde_json::from_str(text).map_err(|error| format!("snapshot: {error}"))?;
-            state.rebuild();
+            state = snapshot::read(text).map_err(|error| format!("snapshot: {error}"))?;
             from = *batches;
         }
         self.fold(&mut state, from)?;

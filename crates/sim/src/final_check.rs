@@ -19,10 +19,10 @@ pub fn not_over(world: &World) -> Option<String> {
     }
     let (id, job) = server.state.jobs().iter().find(|(_, job)| job.ended.is_none())?;
     let reasons: Vec<String> =
-        explain(&server.state, *id).iter().map(ToString::to_string).collect();
+        explain(&server.state, id, server.state.at()).iter().map(ToString::to_string).collect();
     let active: Vec<String> = server
         .state
-        .active_of(*id)
+        .active_of(id)
         .take(3)
         .map(|(task, active)| format!("{task} on {}: {:?}", active.pilot, active))
         .collect();

@@ -50,7 +50,7 @@ fn describe(event: &Event) -> String {
 }
 
 pub fn summary(state: &State) -> String {
-    let ended = state.jobs().values().filter(|job| job.ended.is_some()).count();
+    let ended = state.jobs().iter().filter(|(_, job)| job.ended.is_some()).count();
     let connected = state.pilots().values().filter(|pilot| pilot.is_connected()).count();
     format!(
         "{} job(s), {ended} over; {} active task(s); {connected} of {} pilot(s) in touch",

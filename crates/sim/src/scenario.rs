@@ -264,7 +264,7 @@ impl Scenario {
                 shipway_core::pilot::Link::Away { lost: false, .. } => "away",
                 shipway_core::pilot::Link::Away { lost: true, .. } => "lost",
             };
-            format!("  {id} is {link}, {} task(s) placed\n", pilot.placed.len())
+            format!("  {id} is {link}, {} placed\n", pilot.placed.len())
         };
         Ok(server.state.pilots().iter().map(line).collect())
     }
@@ -273,7 +273,7 @@ impl Scenario {
         let id = self.job(words.next("a job")?)?;
         let server = self.world.server.as_ref().ok_or("the server is down")?;
         let mut out = String::new();
-        for reason in explain(&server.state, id) {
+        for reason in explain(&server.state, id, server.state.at()) {
             show(&mut out, &format!("  {reason}"));
         }
         Ok(out)

@@ -119,7 +119,7 @@ impl Server {
             self.one(at, request, disk, &mut batch);
         }
         loop {
-            let plan = schedule(&self.state);
+            let plan = schedule(&mut self.state, at);
             if plan.is_empty() || self.apply(at, &Command::ApplyPlan(plan), &mut batch).is_err() {
                 return batch;
             }

@@ -42,6 +42,14 @@ pub fn decide(state: &State, at: Timestamp, command: &Command) -> Result<Vec<Eve
         Command::RemoveUser { by, user } => users::remove(state, by, user),
         Command::IssueToken { by, token } => users::issue_token(state, by, token),
         Command::RevokeToken { by, id } => users::revoke_token(state, by, id),
+        Command::SetHalfLife { half_life } => {
+            let known = state.fair_share().half_life() == *half_life;
+            Ok((!known)
+                .then_some(Event::HalfLifeSet { half_life: *half_life })
+                .into_iter()
+                .collect())
+        }
+        Command::SetShare { by, user, share } => users::set_share(state, by, user, *share),
         Command::IssuePilotToken { pilot, hash } => {
             Ok(vec![Event::PilotTokenIssued { pilot: pilot.clone(), hash: hash.clone() }])
         }

@@ -3,8 +3,9 @@
 use crate::command::Submit;
 use crate::consequence::is_met;
 use crate::event::{CancelReason, Event, Submitted, Which};
+use crate::keys::KeyDigest;
 use crate::rejection::Rejection;
-use crate::state::{State, key_of};
+use crate::state::State;
 use shipway_model::limits::MAX_KEY_BYTES;
 use shipway_model::validate::{Problem, validate};
 use shipway_model::{After, JobId, JobState};
@@ -45,7 +46,7 @@ pub fn already_submitted(state: &State, submit: &Submit) -> Result<Option<JobId>
         let what = format!("{} bytes; between 1 and {MAX_KEY_BYTES}", key.len());
         return Err(Rejection::InvalidSpec(vec![Problem { field: "idempotency key", what }]));
     }
-    match state.keys.get(&key_of(&submit.by.user, key)) {
+    match state.keys.get(KeyDigest::of(&submit.by.user, key)) {
         None => Ok(None),
         Some(used) if used.digest == submit.digest => Ok(Some(used.job)),
         Some(used) => Err(Rejection::KeyReused(used.job)),

@@ -6,6 +6,7 @@ mod explaining;
 mod jobs;
 mod pilots;
 mod plans;
+mod policy;
 mod random;
 mod retries;
 mod users;
@@ -16,13 +17,14 @@ use crate::command::{
 use crate::engine::step;
 use crate::event::{Event, Placement, Recorded, Verdict};
 use crate::evolve::evolve;
+use crate::explain::explain;
 use crate::invariants::check;
 use crate::schedule::schedule;
-use crate::{Effect, Rejection, State};
+use crate::{Effect, Rejection, State, snapshot};
 use shipway_model::{
     Actor, Attempt, Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor, JobCounts,
-    JobId, JobSpec, JobState, Lost, Millis, NodeAd, NodeName, Outcome, PilotId, Role, TaskId,
-    TaskIndex, TaskState, Timestamp, UserName,
+    JobId, JobSpec, JobState, Lost, Millis, NodeAd, NodeName, Outcome, PilotId, Reason, Role,
+    TaskId, TaskIndex, TaskState, Timestamp, UserName,
 };
 
 /// A core and the time, with everything that was recorded and asked for.
@@ -43,6 +45,8 @@ impl Told {
         let events = done.events.iter().map(|recorded| recorded.event.clone()).collect();
         self.recorded.extend(done.events);
         assert_eq!(replayed(&self.recorded), self.state, "replay after {command:?}");
+        let stored = snapshot::read(&snapshot::write(&self.state)).expect("a snapshot reads back");
+        assert_eq!(stored, self.state, "snapshot after {command:?}");
         Ok(events)
     }
 
@@ -70,12 +74,24 @@ impl Told {
     fn place(&mut self) -> Vec<Placement> {
         let mut placed = Vec::new();
         loop {
-            let plan = schedule(&self.state);
+            let plan = schedule(&mut self.state, Timestamp(self.now));
             if plan.is_empty() {
+                self.check_that_nothing_was_missed();
                 return placed;
             }
             placed.extend(plan.placements.values().flatten().cloned());
             self.tell(Command::ApplyPlan(plan));
+        }
+    }
+
+    /// What the scheduler remembers saves work and changes nothing: one that remembers nothing
+    /// finds nothing more to place.
+    fn check_that_nothing_was_missed(&self) {
+        if self.state.planner().reservations().is_empty() {
+            let mut fresh = self.state.clone();
+            fresh.rebuild();
+            let plan = schedule(&mut fresh, Timestamp(self.now));
+            assert!(plan.is_empty(), "left lying: {plan:?}");
         }
     }
 
@@ -104,6 +120,10 @@ impl Told {
     fn retry(&mut self, job: JobId, pick: Pick) -> Vec<Event> {
         let select = Select { by: ada(), jobs: vec![(job, pick)] };
         self.tell(Command::Retry { select, revived: Vec::new() })
+    }
+
+    fn why(&self, job: JobId) -> Vec<Reason> {
+        explain(&self.state, job, Timestamp(self.now))
     }
 
     fn job_state(&self, job: JobId) -> JobState {

@@ -17,8 +17,8 @@ pub(super) fn decide(state: &State, at: Timestamp) -> Vec<Event> {
     for (id, pilot) in state.pilots() {
         events.extend(look_at(state, at, id, pilot));
     }
-    let before = Timestamp(at.0.saturating_sub(IDEMPOTENCY_KEPT.0));
-    if state.keys_by_age.first().is_some_and(|(used, _)| *used < before) {
+    if state.keys.next_deadline().is_some_and(|due| due <= at) {
+        let before = Timestamp(at.0.saturating_sub(IDEMPOTENCY_KEPT.0));
         events.push(Event::KeysExpired { before });
     }
     events

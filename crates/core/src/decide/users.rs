@@ -4,6 +4,8 @@ use crate::command::Token;
 use crate::event::Event;
 use crate::rejection::Rejection;
 use crate::state::State;
+use shipway_model::limits::SHARE_RANGE;
+use shipway_model::validate::Problem;
 use shipway_model::{Actor, Role, UserName};
 
 fn admin_only(by: &Actor, what: &'static str) -> Result<(), Rejection> {
@@ -30,6 +32,27 @@ pub(super) fn remove(state: &State, by: &Actor, user: &UserName) -> Result<Vec<E
         return Err(Rejection::NoSuchUser(user.clone()));
     }
     Ok(vec![Event::UserRemoved { user: user.clone() }])
+}
+
+pub(super) fn set_share(
+    state: &State,
+    by: &Actor,
+    user: &UserName,
+    share: u32,
+) -> Result<Vec<Event>, Rejection> {
+    admin_only(by, "set users' shares")?;
+    if !state.users().contains_key(user) {
+        return Err(Rejection::NoSuchUser(user.clone()));
+    }
+    if !SHARE_RANGE.contains(&share) {
+        let (from, to) = (SHARE_RANGE.start(), SHARE_RANGE.end());
+        let what = format!("{share} is not between {from} and {to}");
+        return Err(Rejection::InvalidSpec(vec![Problem { field: "share", what }]));
+    }
+    if state.fair_share().share(user) == share {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Event::ShareSet { user: user.clone(), share }])
 }
 
 pub(super) fn issue_token(

@@ -51,6 +51,6 @@ fn verdict(state: &State, at: Timestamp, task: TaskId, outcome: &Outcome) -> Opt
         let again = tries.lost + 1 < MAX_LOST_ATTEMPTS;
         return Some(if again { Verdict::Retry { at, counted: false } } else { Verdict::Failed });
     }
-    let wait = job.retries.wait_after(tries.failed + 1, outcome);
+    let wait = job.terms.retries.wait_after(tries.failed + 1, outcome);
     Some(wait.map_or(Verdict::Failed, |wait| Verdict::Retry { at: at.plus(wait), counted: true }))
 }

@@ -7,6 +7,7 @@
 
 use crate::job::Job;
 use crate::pilot::Pilot;
+use crate::shape::Pace;
 use shipway_model::Resources;
 use shipway_model::limits::{BACKLOG_TARGET, MAX_BACKLOG};
 
@@ -21,4 +22,9 @@ pub fn allows(job: &Job, pilot: &Pilot, need: &Resources, unstarted: u32) -> boo
         && need.disk <= pilot.ad.capacity.disk;
     let target = BACKLOG_TARGET.0.saturating_mul(slots) / pace.0.max(1);
     fits_when_empty && u64::from(unstarted) < target.min(u64::from(MAX_BACKLOG))
+}
+
+/// Whether some task of a shape with this pace may be worth sending ahead.
+pub(super) fn may_be_short(pace: Pace, gpus: u32, named: bool) -> bool {
+    gpus == 0 && !named && pace.tasks > 0 && pace.mean <= BACKLOG_TARGET
 }

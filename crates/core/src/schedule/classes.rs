@@ -1,51 +1,79 @@
 //! Node classes: nodes that are alike to the matcher, with a name people understand.
 
 use crate::pilot::Pilot;
-use crate::state::State;
-use shipway_model::{Capacity, GpuDevice, PilotId, Quantity};
+use shipway_model::gpu::Version;
+use shipway_model::{Bytes, Capacity, DeviceId, GpuDevice, GpuSource, GpuVendor, Quantity};
 use std::collections::BTreeMap;
 
 /// What makes nodes alike: all they have, but for the ids of their devices.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClassKey {
-    capacity: Capacity,
+    pub capacity: Capacity,
     gpus: Vec<GpuKind>,
 }
 
+/// What makes devices alike.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct GpuKind {
+pub(super) struct GpuKind {
     model: String,
-    memory: shipway_model::Bytes,
-    capability: Option<shipway_model::gpu::Version>,
-    driver: Option<shipway_model::gpu::Version>,
+    memory: Bytes,
+    vendor: GpuVendor,
+    source: GpuSource,
+    capability: Option<Version>,
+    driver: Option<Version>,
     slice: Option<String>,
 }
 
+impl GpuKind {
+    pub(super) fn of(gpu: &GpuDevice) -> GpuKind {
+        GpuKind {
+            model: gpu.model.clone(),
+            memory: gpu.memory,
+            vendor: gpu.vendor,
+            source: gpu.source,
+            capability: gpu.capability.clone(),
+            driver: gpu.driver.clone(),
+            slice: gpu.slice.clone(),
+        }
+    }
+
+    /// A device of this kind, to be asked whether a request matches it.
+    pub(super) fn example(&self) -> GpuDevice {
+        GpuDevice {
+            id: DeviceId::new("example").expect("a good id"),
+            model: self.model.clone(),
+            memory: self.memory,
+            vendor: self.vendor,
+            source: self.source,
+            capability: self.capability.clone(),
+            driver: self.driver.clone(),
+            slice: self.slice.clone(),
+        }
+    }
+}
+
 pub fn class_of(pilot: &Pilot) -> ClassKey {
-    let kind = |gpu: &GpuDevice| GpuKind {
-        model: gpu.model.clone(),
-        memory: gpu.memory,
-        capability: gpu.capability.clone(),
-        driver: gpu.driver.clone(),
-        slice: gpu.slice.clone(),
-    };
-    let mut gpus: Vec<GpuKind> = pilot.ad.gpus.iter().map(kind).collect();
+    let mut gpus: Vec<GpuKind> = pilot.ad.gpus.iter().map(GpuKind::of).collect();
     gpus.sort();
     // Free disk differs from node to node by a little; it is compared per node, not per class.
-    let capacity = Capacity { disk: shipway_model::Bytes(0), ..pilot.ad.capacity.clone() };
+    let capacity = Capacity { disk: Bytes(0), ..pilot.ad.capacity.clone() };
     ClassKey { capacity, gpus }
 }
 
-/// Connected pilots by class, in a fixed order.
-pub fn connected(state: &State) -> BTreeMap<ClassKey, Vec<&PilotId>> {
-    let mut classes: BTreeMap<ClassKey, Vec<&PilotId>> = BTreeMap::new();
-    for (id, pilot) in state.pilots().iter().filter(|(_, pilot)| pilot.is_connected()) {
-        classes.entry(class_of(pilot)).or_default().push(id);
-    }
-    classes
-}
-
 impl ClassKey {
+    pub fn gpus(&self) -> usize {
+        self.gpus.len()
+    }
+
+    /// Each kind of device once, with how many there are.
+    pub(super) fn kinds(&self) -> BTreeMap<GpuKind, u32> {
+        let mut kinds = BTreeMap::new();
+        for gpu in &self.gpus {
+            *kinds.entry(gpu.clone()).or_default() += 1;
+        }
+        kinds
+    }
+
     /// `8 cores, 32GB, 2 × NVIDIA A100`
     pub fn describe(&self) -> String {
         let mut parts = vec![

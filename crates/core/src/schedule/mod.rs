@@ -1,19 +1,36 @@
 //! The scheduler: shapes × node classes → a plan. It proposes; `ApplyPlan` re-checks and applies.
 //!
-//! The best job of any shape is served first. A shape that fits nowhere is set aside for the rest
-//! of the pass, with all its jobs: that is what makes a pass cost shapes × classes and not jobs ×
-//! nodes. Which node of a class: the first with room, so that others stay empty for large tasks.
+//! The user who has used least for their share is served next, with the first of their own jobs.
+//! A shape that fits nowhere is set aside until some node has more room, with all its jobs: that is
+//! what makes a pass cost shapes × classes, and the end of one task cost one node. The first few
+//! that fit nowhere get a reservation.
+//!
+//! - `classes.rs`  what makes nodes alike
+//! - `nodes.rs`    what is free where
+//! - `needs.rs`    what a shape needs, and which classes could serve it
+//! - `search.rs`   the node for one more task
+//! - `order.rs`    who is next, and with which task
+//! - `pass.rs`     one pass: order, search, reserve
+//! - `reserve.rs`  reservations, and what may go before them
+//! - `backlog.rs`  how much may wait at a pilot
 
 pub mod backlog;
 pub mod classes;
-mod fit;
+pub mod needs;
+pub mod nodes;
+mod order;
+mod pass;
+pub mod reserve;
+mod search;
 
 use crate::event::Placement;
-use crate::ready::Rank;
+use crate::job::Job;
 use crate::shape::ShapeId;
 use crate::state::State;
-use fit::Nodes;
-use shipway_model::PilotId;
+use needs::Need;
+use nodes::NodeTable;
+use reserve::Reservation;
+use shipway_model::{JobId, PilotId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Placements in one plan: one commit's worth; the next pass follows at once.
@@ -35,55 +52,51 @@ impl Plan {
     }
 }
 
-pub fn schedule(state: &State) -> Plan {
-    let mut plan = Plan::default();
-    if state.ready().is_empty() {
-        return plan;
+/// What the scheduler keeps between passes: all of it follows from the state, or may be forgotten.
+#[derive(Debug, Clone, Default)]
+pub struct Planner {
+    pub nodes: NodeTable,
+    needs: Vec<Option<Need>>,
+    /// Shapes that fit nowhere but on nodes that have more room since.
+    blocked: BTreeSet<ShapeId>,
+    reservations: Vec<Reservation>,
+}
+
+impl Planner {
+    pub fn reservations(&self) -> &[Reservation] {
+        &self.reservations
     }
-    let mut nodes = Nodes::new(state);
-    let first = |(shape, queue): (ShapeId, &BTreeSet<Rank>)| queue.first().map(|r| (*r, shape));
-    let mut heads: BTreeSet<(Rank, ShapeId)> = state.ready().shapes().filter_map(first).collect();
-    let mut placed = 0;
-    while let Some((rank, shape)) = heads.pop_first() {
-        let room = MAX_PLAN - placed;
-        let (count, blocked) = place_job(state, &mut nodes, &mut plan, rank, room);
-        placed += count;
-        if placed == MAX_PLAN {
-            plan.more = true;
-            break;
-        }
-        if !blocked {
-            heads.extend(next_job(state, shape, rank).map(|rank| (rank, shape)));
-        }
+
+    pub fn reservation_of(&self, job: JobId) -> Option<&Reservation> {
+        self.reservations.iter().find(|held| held.job == job)
     }
+
+    fn need(&mut self, state: &State, shape: ShapeId) -> &Need {
+        if self.needs.len() <= shape.at() {
+            self.needs.resize(shape.at() + 1, None);
+        }
+        let known = self.needs[shape.at()].take().filter(|need| !need.is_stale(&self.nodes));
+        let need = known.unwrap_or_else(|| Need::of(state.shapes().get(shape), &self.nodes));
+        self.needs[shape.at()].insert(need)
+    }
+}
+
+/// Two planners are alike when they see the same nodes; the rest is only remembered work.
+impl PartialEq for Planner {
+    fn eq(&self, other: &Planner) -> bool {
+        self.nodes == other.nodes
+    }
+}
+
+/// Proposes what to place now. Changes only what the scheduler remembers.
+pub fn schedule(state: &mut State, now: Timestamp) -> Plan {
+    let mut planner = std::mem::take(&mut state.planner);
+    let plan = pass::run(state, &mut planner, now);
+    state.planner = planner;
     plan
 }
 
-fn next_job(state: &State, shape: ShapeId, after: Rank) -> Option<Rank> {
-    let (_, queue) = state.ready().shapes().find(|(id, _)| *id == shape)?;
-    let bounds = (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded);
-    queue.range(bounds).next().copied()
-}
-
-/// Places what it can of one job. Returns how many, and whether its shape fits nowhere any more.
-fn place_job(
-    state: &State,
-    nodes: &mut Nodes<'_>,
-    plan: &mut Plan,
-    (_, id): Rank,
-    room: usize,
-) -> (usize, bool) {
-    let Some(job) = state.job(id) else { return (0, false) };
-    let need = &state.shapes().get(job.shape).resources;
-    let mut placed = 0;
-    let most = room.min(job.room() as usize);
-    for position in job.tasks.placeable().take(most) {
-        let Some((pilot, devices)) = nodes.take(job, need) else { return (placed, true) };
-        let index = job.indices.index(position).expect("a task in its table has an index");
-        let attempt = job.tasks.next_attempt(position);
-        let placement = Placement { task: id.task(index), attempt, devices };
-        plan.placements.entry(pilot).or_default().push(placement);
-        placed += 1;
-    }
-    (placed, false)
+/// Whether tasks of this job are known to be so short that a few may wait at a pilot.
+fn is_short(job: &Job) -> bool {
+    job.pace.is_some_and(|pace| pace <= shipway_model::limits::BACKLOG_TARGET)
 }

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use shipway_api::error::{ErrorBody, codes};
 use shipway_api::types::{JobPage, JobQuery, JobView, WaitQuery, Why};
-use shipway_core::explain::explain;
+use shipway_core::explain::{explain, prospect};
 use shipway_model::limits::{DEFAULT_PAGE, MAX_PAGE};
 use shipway_model::{Actor, JobId, Role};
 use std::time::Duration;
@@ -134,6 +134,8 @@ pub async fn why(
 ) -> Result<Json<Why>, ApiError> {
     let id = JobId(job);
     let view = views::job(&site, &caller.0, id).await?;
-    let reasons = site.writer.ask(move |state| explain(state, id)).await?;
-    Ok(Json(Why { job: id, state: view.state, reasons }))
+    let now = site.clock.now();
+    let found = site.writer.ask(move |state| (explain(state, id, now), prospect(state, id, now)));
+    let (reasons, prospect) = found.await?;
+    Ok(Json(Why { job: id, state: view.state, reasons, prospect }))
 }

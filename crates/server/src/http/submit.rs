@@ -11,10 +11,11 @@ use shipway_api::error::ErrorBody;
 use shipway_api::routes::IDEMPOTENCY_KEY;
 use shipway_api::types::{DryRun, Submission, Submitted};
 use shipway_core::Rejection;
-use shipway_core::explain::explain_need;
+use shipway_core::explain::{explain_need, prospect_of_new};
+use shipway_core::shape::Shape;
+use shipway_model::JobSpec;
 use shipway_model::expand::substitute;
 use shipway_model::validate::validate;
-use shipway_model::{JobSpec, Reason};
 
 /// Accepts a job. Answers when it is on disk.
 #[utoipa::path(post, path = "/api/v1/jobs", request_body = Submission,
@@ -46,16 +47,20 @@ pub async fn submit(
 #[utoipa::path(post, path = "/api/v1/dry-run", request_body = Submission,
     responses((status = 200, body = DryRun), (status = "4XX", body = ErrorBody)))]
 pub async fn dry_run(
-    _caller: Caller,
+    caller: Caller,
     axum::extract::State(site): axum::extract::State<Site>,
     Body(submission): Body<Submission>,
 ) -> Result<Json<DryRun>, ApiError> {
     let spec = submission.spec;
     validate(&spec).map_err(Rejection::InvalidSpec)?;
-    let need = spec.resources.clone();
-    let reasons: Vec<Reason> = site.writer.ask(move |state| explain_need(state, &need)).await?;
+    let (shape, now) = (Shape::of(&spec), site.clock.now());
+    let found = site.writer.ask(move |state| {
+        let reasons = explain_need(state, &shape, now);
+        (reasons, prospect_of_new(state, &shape, &caller.0.user, now))
+    });
+    let (reasons, prospect) = found.await?;
     let tasks = spec.indices().map_or(0, |indices| indices.len());
-    Ok(Json(DryRun { tasks, first_command: first_command(&spec), spec, reasons }))
+    Ok(Json(DryRun { tasks, first_command: first_command(&spec), spec, reasons, prospect }))
 }
 
 fn first_command(spec: &JobSpec) -> Vec<String> {

@@ -10,7 +10,7 @@ use super::chain::Tip;
 use super::error::{JournalError, during, on_file};
 
 /// The format this binary writes. Raise it with every change of `TABLES`, and add a step.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 pub(super) const THIS_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A step brings a home from format `from` to `from + 1`.
@@ -19,8 +19,8 @@ struct Step {
     sql: &'static str,
 }
 
-/// Every step there is, in order. Format 1 is the first, so there is none yet.
-const STEPS: &[Step] = &[];
+/// Every step there is, in order. Format 2 has the same tables; its snapshots are written as lines.
+const STEPS: &[Step] = &[Step { from: 1, sql: "" }];
 
 /// `crc` stands before `body`: SQLite walks a long value's overflow pages to reach what follows.
 /// In the history tables, `seq` is the first event of the commit that wrote the row.

@@ -5,6 +5,7 @@ use shipway_core::State;
 use shipway_core::engine::{UnknownVersion, upgrade};
 use shipway_core::event::Recorded;
 use shipway_core::evolve::evolve;
+use shipway_core::snapshot::{self, BadSnapshot};
 use std::ops::ControlFlow;
 
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +16,7 @@ pub enum RestoreError {
     Snapshot {
         seq: EventSeq,
         #[source]
-        source: serde_json::Error,
+        source: BadSnapshot,
     },
     #[error("event {seq} cannot be understood")]
     Event {
@@ -33,14 +34,13 @@ pub enum RestoreError {
 
 /// The state, and how many events were read to get there.
 pub fn restore(journal: &mut dyn Journal) -> Result<(State, u64), RestoreError> {
-    let snapshot = journal.load_snapshot()?;
-    let after = snapshot.as_ref().map_or(EventSeq(0), |snapshot| snapshot.seq);
-    let mut state = match snapshot {
+    let kept = journal.load_snapshot()?;
+    let after = kept.as_ref().map_or(EventSeq(0), |kept| kept.seq);
+    let mut state = match kept {
         None => State::default(),
-        Some(snapshot) => serde_json::from_slice(&snapshot.body)
-            .map_err(|source| RestoreError::Snapshot { seq: snapshot.seq, source })?,
+        Some(kept) => snapshot::read(&kept.body)
+            .map_err(|source| RestoreError::Snapshot { seq: kept.seq, source })?,
     };
-    state.rebuild();
     let mut failed = None;
     let mut read = 0;
     journal.replay(after, &mut |found| match decode(found.seq, found.body) {

@@ -15,7 +15,7 @@ use shipway_core::command::Command;
 use shipway_core::engine::step;
 use shipway_core::event::Event;
 use shipway_core::schedule::schedule;
-use shipway_core::{Rejection, State};
+use shipway_core::{Rejection, State, snapshot};
 use shipway_model::{Millis, Timestamp};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -26,9 +26,10 @@ const KEEP_ENDED: usize = 1_000;
 /// Ended jobs leave memory this many at a time: one event, not one each.
 const ARCHIVE_STEP: usize = 500;
 /// Events between snapshots: a restart replays at most this many, a fraction of a second's worth.
-/// A large state waits longer: its snapshot costs as much as replaying that many events.
+/// A large state waits longer, for a part of its size: a snapshot of so many jobs costs about as
+/// much as replaying that many events.
 const SNAPSHOT_EVERY: u64 = 10_000;
-const SNAPSHOT_EVENTS_PER_JOB: u64 = 2;
+const SNAPSHOT_JOBS_PER_EVENT: u64 = 4;
 /// How often a journal that cannot be written is tried again.
 const RETRY_AFTER: Millis = Millis(1_000);
 
@@ -200,7 +201,7 @@ impl<J: Journal> Loop<J> {
             Ok(first) => {
                 self.tell(batch, Some(first));
                 let jobs = self.state.jobs().len() as u64;
-                if self.since_snapshot >= SNAPSHOT_EVERY.max(jobs * SNAPSHOT_EVENTS_PER_JOB) {
+                if self.since_snapshot >= SNAPSHOT_EVERY.max(jobs / SNAPSHOT_JOBS_PER_EVENT) {
                     self.save_snapshot();
                 }
             }
@@ -226,7 +227,7 @@ impl<J: Journal> Loop<J> {
 
     fn plan(&mut self, batch: &mut Batch) {
         while !batch.is_full() {
-            let plan = schedule(&self.state);
+            let plan = schedule(&mut self.state, self.edges.clock.now());
             if plan.is_empty() {
                 return;
             }
@@ -269,7 +270,7 @@ impl<J: Journal> Loop<J> {
     }
 
     fn save_snapshot(&mut self) {
-        let body = serde_json::to_vec(&self.state).expect("the state is plain data");
+        let body = snapshot::write(&self.state);
         let saved = self.journal.save_snapshot(self.journal.tip(), &body);
         match saved.and_then(|()| self.journal.prune()) {
             Ok(_) => self.since_snapshot = 0,

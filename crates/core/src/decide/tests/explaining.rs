@@ -1,28 +1,27 @@
 //! Why a job waits, in every way it can.
 
 use super::*;
-use crate::explain::explain;
 use shipway_model::{Condition, Quantity, Reason};
 
 #[test]
 fn every_wait_has_its_reason() {
     let mut told = Told::default();
     let job = told.submit("{}");
-    assert_eq!(explain(&told.state, job), [Reason::NoNodes]);
+    assert_eq!(told.why(job), [Reason::NoNodes]);
     told.join("p", 1, 0);
-    assert_eq!(explain(&told.state, job), [Reason::Next]);
+    assert_eq!(told.why(job), [Reason::Next]);
     told.place();
-    assert_eq!(explain(&told.state, job), [], "nothing of it waits");
+    assert_eq!(told.why(job), [], "nothing of it waits");
     let second = told.submit(r#"{"priority":-1}"#);
     let behind = told.submit(r#"{"priority":-2}"#);
-    let [Reason::Busy { nodes: 1, wanted, found, .. }] = &explain(&told.state, second)[..] else {
-        panic!("{:?}", explain(&told.state, second));
+    let [Reason::Busy { nodes: 1, wanted, found, .. }] = &told.why(second)[..] else {
+        panic!("{:?}", told.why(second));
     };
     let cpus = |amount| Quantity::Cpus { amount: Cores::whole(amount) };
     assert_eq!((wanted, found), (&cpus(1), &cpus(0)));
-    assert!(explain(&told.state, behind).contains(&Reason::Behind { jobs: 1 }));
+    assert!(told.why(behind).contains(&Reason::Behind { jobs: 1 }));
     told.tell(Command::PilotAway { pilot: id("p"), session: 1 });
-    assert!(explain(&told.state, second).contains(&Reason::NodesAway { nodes: 1 }));
+    assert!(told.why(second).contains(&Reason::NodesAway { nodes: 1 }));
 }
 
 #[test]
@@ -32,7 +31,7 @@ fn a_request_beyond_every_node_says_so_for_each_class() {
     told.join("b", 1, 0);
     told.join("c", 8, 1);
     let job = told.submit(r#"{"resources":{"gpu":2}}"#);
-    let reasons = explain(&told.state, job);
+    let reasons = told.why(job);
     assert_eq!(reasons.len(), 2, "two of the three nodes are alike: {reasons:?}");
     assert!(reasons.iter().all(Reason::is_hopeless), "{reasons:?}");
 }
@@ -43,11 +42,11 @@ fn waiting_by_its_own_rules_is_said_too() {
     told.join("p", 9, 0);
     let job = told.submit(r#"{"array":"1-2","max_running":1,"retries":1}"#);
     told.place();
-    assert_eq!(explain(&told.state, job), [Reason::MaxRunning { limit: 1 }]);
+    assert_eq!(told.why(job), [Reason::MaxRunning { limit: 1 }]);
     told.ended("p", task(job, 1), 1, FAILED);
-    assert!(matches!(explain(&told.state, job)[0], Reason::BackOff { tasks: 1, .. }));
+    assert!(matches!(told.why(job)[0], Reason::BackOff { tasks: 1, .. }));
     let held = told.submit(r#"{"after":["1:any"]}"#);
     let state = JobState::Waiting;
     let reason = Reason::AfterJob { job, condition: Condition::Any, state };
-    assert_eq!(explain(&told.state, held), [reason]);
+    assert_eq!(told.why(held), [reason]);
 }

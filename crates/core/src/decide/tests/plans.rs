@@ -20,14 +20,14 @@ fn a_stale_plan_is_refused_as_far_as_it_is_stale() {
     let mut told = Told::default();
     told.join("p", 2, 0);
     told.submit(r#"{"array":"1-2"}"#);
-    let plan = schedule(&told.state);
+    let plan = schedule(&mut told.state, Timestamp(told.now));
     told.tell(Command::ApplyPlan(plan.clone()));
     assert_eq!(told.refused(Command::ApplyPlan(plan)), "stale_plan", "already done");
 
     let mut told = Told::default();
     told.join("p", 2, 0);
     let job = told.submit(r#"{"array":"1-2"}"#);
-    let plan = schedule(&told.state);
+    let plan = schedule(&mut told.state, Timestamp(told.now));
     told.cancel(job, Pick::Tasks(vec![TaskIndex(1)]));
     told.tell(Command::ApplyPlan(plan.clone()));
     assert_eq!(told.counts(job).active, 1, "the cancelled one is left out");

@@ -1,0 +1,172 @@
+//! One class of nodes against one need: what the node that comes nearest has, and lacks.
+
+use crate::load::Load;
+use crate::pilot::Pilot;
+use crate::schedule::needs::Need;
+use crate::schedule::nodes::{Class, NodeAt};
+use crate::shape::Shape;
+use crate::state::State;
+use shipway_model::prospect::{ClassProspect, Fit, Requirement};
+use shipway_model::{JobId, Quantity, Reason, Resources, Timestamp};
+
+#[derive(Debug)]
+pub(super) struct Look {
+    pub(super) class: String,
+    nodes: u32,
+    pub(super) fit: Fit,
+    pub(super) requirements: Vec<Requirement>,
+    kept_for: Option<JobId>,
+}
+
+impl Look {
+    pub(super) fn at(
+        state: &State,
+        class: &Class,
+        shape: &Shape,
+        need: &Need,
+        job: Option<JobId>,
+        now: Timestamp,
+    ) -> Look {
+        let mut best: Option<((usize, u64), NodeAt, Option<JobId>)> = None;
+        for at in &class.members {
+            let Some(pilot) = pilot_at(state, *at) else { continue };
+            let kept_for = kept_for(state, *at, pilot, need, job, now);
+            let short = shortage(pilot, &shape.resources);
+            // Room that is kept for another comes after room that is not.
+            let score = (short.0, short.1 + u64::from(kept_for.is_some()));
+            if best.as_ref().is_none_or(|(known, ..)| score < *known) {
+                best = Some((score, *at, kept_for));
+            }
+            if score == (0, 0) {
+                break;
+            }
+        }
+        let (_, nearest, kept_for) = best.expect("a class that is listed has a node");
+        let pilot = pilot_at(state, nearest).expect("a node in the table is a pilot's");
+        let requirements = requirements(pilot, &shape.resources);
+        let fit = fit(&requirements, kept_for);
+        let nodes = u32::try_from(class.members.len()).unwrap_or(u32::MAX);
+        Look { class: class.key.describe(), nodes, fit, requirements, kept_for }
+    }
+
+    /// `None`: a node of this class could take it now.
+    pub(super) fn reason(self) -> Option<Reason> {
+        let Look { class, nodes, fit, requirements, kept_for } = self;
+        let mut all = requirements.into_iter();
+        match fit {
+            Fit::Now => None,
+            Fit::Kept => kept_for.map(|job| Reason::Kept { nodes, class, job }),
+            Fit::Busy => all.find(|one| !one.is_met()).map(|one| {
+                let (wanted, found) = (one.wanted, one.free);
+                Reason::Busy { nodes, class, wanted, found }
+            }),
+            Fit::Never => all.find(|one| !one.can_be_met()).map(|one| {
+                let (wanted, found) = (one.wanted, one.has);
+                Reason::TooSmall { nodes, class, wanted, found }
+            }),
+        }
+    }
+
+    pub(super) fn prospect(&self) -> ClassProspect {
+        ClassProspect {
+            class: self.class.clone(),
+            nodes: self.nodes,
+            fit: self.fit,
+            requirements: self.requirements.clone(),
+        }
+    }
+}
+
+pub(super) fn pilot_at(state: &State, at: NodeAt) -> Option<&Pilot> {
+    state.pilots().get(state.planner().nodes.pilot(at)?)
+}
+
+fn fit(requirements: &[Requirement], kept_for: Option<JobId>) -> Fit {
+    if requirements.iter().any(|one| !one.can_be_met()) {
+        Fit::Never
+    } else if requirements.iter().any(|one| !one.is_met()) {
+        Fit::Busy
+    } else if kept_for.is_some() {
+        Fit::Kept
+    } else {
+        Fit::Now
+    }
+}
+
+/// The job that this node is kept for, if that keeps ours out.
+fn kept_for(
+    state: &State,
+    at: NodeAt,
+    pilot: &Pilot,
+    need: &Need,
+    job: Option<JobId>,
+    now: Timestamp,
+) -> Option<JobId> {
+    let held = state.planner().reservations().iter().find(|held| held.node == at)?;
+    let mine = job == Some(held.job);
+    (!mine && !held.lets_by(now, need, pilot)).then_some(held.job)
+}
+
+/// How many things are short, and by how many thousandths of what is wanted in all. A thing that
+/// the node does not have at all is worse than one in use.
+fn shortage(pilot: &Pilot, need: &Resources) -> (usize, u64) {
+    const NEVER: usize = 100;
+    let mut short = (0, 0);
+    each(pilot, need, |wanted, has, free| {
+        if wanted > free {
+            short.0 += if wanted > has { NEVER } else { 1 };
+            let missing = u128::from(wanted - free) * 1_000 / u128::from(wanted.max(1));
+            short.1 += u64::try_from(missing).unwrap_or(1_000);
+        }
+    });
+    short
+}
+
+/// Calls with wanted, had and free of everything that is asked for.
+fn each(pilot: &Pilot, need: &Resources, mut see: impl FnMut(u64, u64, u64)) {
+    let (has, load) = (&pilot.ad.capacity, &pilot.load);
+    see(need.cpus.milli, has.cpus.milli, has.cpus.milli.saturating_sub(load.cpus.milli));
+    see(need.memory.0, has.memory.0, has.memory.0.saturating_sub(load.memory.0));
+    see(need.disk.0, has.disk.0, has.disk.0.saturating_sub(load.disk.0));
+    if let Some(gpu) = &need.gpu {
+        let count = |load: &Load| u64::from(load.free_count(&pilot.ad, need));
+        see(u64::from(gpu.count), count(&Load::default()), count(load));
+    }
+    for (name, wanted) in &need.named {
+        let has = has.named.get(name).copied().unwrap_or(0);
+        let used = load.named.get(name).copied().unwrap_or(0);
+        see(*wanted, has, has.saturating_sub(used));
+    }
+}
+
+/// The same as quantities; what is not asked for is left out.
+fn requirements(pilot: &Pilot, need: &Resources) -> Vec<Requirement> {
+    let kinds = quantities(need);
+    let mut found = Vec::new();
+    let mut at = 0;
+    each(pilot, need, |wanted, has, free| {
+        let quantity = |amount| kinds[at].with(amount);
+        if wanted > 0 {
+            let (wanted, has, free) = (quantity(wanted), quantity(has), quantity(free));
+            found.push(Requirement { wanted, has, free });
+        }
+        at += 1;
+    });
+    found
+}
+
+/// What is asked for, in the order of `each`.
+fn quantities(need: &Resources) -> Vec<Quantity> {
+    let mut kinds = vec![
+        Quantity::Cpus { amount: need.cpus },
+        Quantity::Memory { amount: need.memory },
+        Quantity::Disk { amount: need.disk },
+    ];
+    let gpus = need.gpu.as_ref();
+    kinds.extend(gpus.map(|gpu| Quantity::Gpus { amount: gpu.count, request: gpu.to_string() }));
+    let named = need.named.iter();
+    kinds.extend(
+        named.map(|(name, amount)| Quantity::Named { name: name.clone(), amount: *amount }),
+    );
+    kinds
+}

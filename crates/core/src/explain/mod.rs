@@ -1,0 +1,162 @@
+//! Why a job waits: every reason, from the state as it is. Computed when asked, never stored.
+//!
+//! - `look.rs`      what each class of nodes has and lacks for a need
+//! - `prospect.rs`  place in line, requirements, the smallest change
+//! - `estimate.rs`  when it may start
+
+mod estimate;
+mod look;
+mod prospect;
+
+use crate::job::Job;
+use crate::ready::rank;
+use crate::schedule::needs::Need;
+use crate::shape::{Shape, ShapeId};
+use crate::state::State;
+use look::Look;
+use shipway_model::prospect::{Fit, Prospect};
+use shipway_model::{JobId, JobState, Reason, Timestamp, UserName};
+use std::collections::BTreeMap;
+
+/// Users who are counted as served first; beyond it "many" is all there is to say.
+const MAX_USERS_COUNTED: usize = 10_000;
+
+/// Explains several jobs: what is found for a shape once is not looked for again.
+#[derive(Debug)]
+pub struct Explainer<'a> {
+    state: &'a State,
+    now: Timestamp,
+    needs: BTreeMap<ShapeId, Vec<Reason>>,
+}
+
+impl<'a> Explainer<'a> {
+    pub fn new(state: &'a State, now: Timestamp) -> Self {
+        Explainer { state, now, needs: BTreeMap::new() }
+    }
+
+    /// The reasons of a job that is in memory; empty when nothing of it waits.
+    pub fn reasons(&mut self, id: JobId) -> Vec<Reason> {
+        let Some(job) = self.state.job(id).filter(|job| job.tasks.counts().waiting > 0) else {
+            return Vec::new();
+        };
+        let mut reasons = own_reasons(self.state, job);
+        if !job.wants_placing() {
+            return reasons;
+        }
+        let (state, now) = (self.state, self.now);
+        let found = self.needs.entry(job.shape).or_insert_with(|| {
+            reasons_of_need(state, state.shapes().get(job.shape), Some(id), now)
+        });
+        reasons.extend(found.iter().cloned());
+        if !reasons.iter().any(|reason| matches!(reason, Reason::TooSmall { .. })) {
+            reasons.extend(line_reasons(state, id, job, now));
+        }
+        if reasons.is_empty() { vec![Reason::Next] } else { reasons }
+    }
+}
+
+pub fn explain(state: &State, id: JobId, now: Timestamp) -> Vec<Reason> {
+    Explainer::new(state, now).reasons(id)
+}
+
+/// Why one task with this need could not start right now, class by class; empty when it could.
+pub fn explain_need(state: &State, shape: &Shape, now: Timestamp) -> Vec<Reason> {
+    reasons_of_need(state, shape, None, now)
+}
+
+/// All that is to be said about a job that waits.
+pub fn prospect(state: &State, id: JobId, now: Timestamp) -> Option<Prospect> {
+    let job = state.job(id).filter(|job| job.tasks.counts().waiting > 0)?;
+    let mut found = prospect::of(state, state.shapes().get(job.shape), Some(id), now);
+    if job.wants_placing() {
+        let place = prospect::place(state, id, job, now);
+        found.estimate = estimate::of(state, job.shape, &place, now);
+        found.place = Some(place);
+    }
+    Some(found)
+}
+
+/// The same for a job that is not submitted, had this user submitted it.
+pub fn prospect_of_new(state: &State, shape: &Shape, user: &UserName, now: Timestamp) -> Prospect {
+    let mut found = prospect::of(state, shape, None, now);
+    let place = prospect::place_of_new(state, user, now);
+    if let Some(known) = state.shapes().find(shape) {
+        found.estimate = estimate::of(state, known, &place, now);
+    }
+    found.place = Some(place);
+    found
+}
+
+/// What the job itself waits for, whatever nodes there are.
+fn own_reasons(state: &State, job: &Job) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    for after in &job.after {
+        let ended = state.job(after.job).map_or(JobState::Succeeded, Job::state);
+        let (job, condition) = (after.job, after.condition);
+        reasons.push(Reason::AfterJob { job, condition, state: ended });
+    }
+    if !reasons.is_empty() {
+        return reasons;
+    }
+    if let Some(until) = job.tasks.backing_off().map(|(_, _, until)| until).min() {
+        let tasks = job.tasks.backing_off().map(|(first, last, _)| last - first + 1).sum();
+        reasons.push(Reason::BackOff { until, tasks, last: None });
+    }
+    if job.tasks.has_placeable() && job.room() == 0 {
+        let limit = job.terms.max_running.unwrap_or(u32::MAX);
+        reasons.push(Reason::MaxRunning { limit });
+    }
+    reasons
+}
+
+fn reasons_of_need(
+    state: &State,
+    shape: &Shape,
+    job: Option<JobId>,
+    now: Timestamp,
+) -> Vec<Reason> {
+    let nodes = &state.planner().nodes;
+    if nodes.is_empty() {
+        let away = u32::try_from(state.pilots().len()).unwrap_or(u32::MAX);
+        return vec![if away == 0 { Reason::NoNodes } else { Reason::NodesAway { nodes: away } }];
+    }
+    let need = Need::of(shape, nodes);
+    let mut reasons = Vec::new();
+    for (_, class) in nodes.classes() {
+        let look = Look::at(state, class, shape, &need, job, now);
+        match look.reason() {
+            Some(reason) => reasons.push(reason),
+            None => return Vec::new(),
+        }
+    }
+    reasons
+}
+
+/// Who goes first.
+fn line_reasons(state: &State, id: JobId, job: &Job, now: Timestamp) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    let own = state.ready().user(&job.owner).map_or(0, |queue| queue.before(rank(id, job)));
+    if own > 0 {
+        reasons.push(Reason::Behind { jobs: u32::try_from(own).unwrap_or(u32::MAX) });
+    }
+    let users = users_before(state, &job.owner, now);
+    if users > 0 {
+        reasons.push(Reason::OthersFirst { users });
+    }
+    reasons
+}
+
+fn users_before(state: &State, user: &UserName, now: Timestamp) -> u32 {
+    let fair = state.fair_share();
+    let mine = fair.standing(user, now);
+    let others = state.ready().users().keys().filter(|other| *other != user);
+    let before = others
+        .take(MAX_USERS_COUNTED)
+        .filter(|other| fair.standing(other, now).order(mine) == std::cmp::Ordering::Less);
+    u32::try_from(before.count()).unwrap_or(u32::MAX)
+}
+
+/// Whether a class could take it at once.
+fn fits_now(fit: Fit) -> bool {
+    fit == Fit::Now
+}

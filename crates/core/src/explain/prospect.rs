@@ -1,0 +1,84 @@
+//! Place in line, requirements per class, and the smallest change that would let a job start.
+
+use super::look::{Look, pilot_at};
+use super::{fits_now, users_before};
+use crate::job::Job;
+use crate::ready::{UserQueue, rank};
+use crate::schedule::needs::Need;
+use crate::shape::Shape;
+use crate::state::State;
+use shipway_model::prospect::{Change, Fit, Held, Place, Prospect, Requirement};
+use shipway_model::{JobId, Timestamp, UserName};
+
+/// Changes that are offered: the first is the smallest, a second may suit better.
+const MAX_CHANGES: usize = 3;
+
+pub(super) fn of(state: &State, shape: &Shape, job: Option<JobId>, now: Timestamp) -> Prospect {
+    let nodes = &state.planner().nodes;
+    let need = Need::of(shape, nodes);
+    let classes = nodes.classes();
+    let looks: Vec<Look> =
+        classes.map(|(_, class)| Look::at(state, class, shape, &need, job, now)).collect();
+    let changes =
+        if looks.iter().any(|look| fits_now(look.fit)) { Vec::new() } else { changes(&looks) };
+    let classes = looks.iter().map(Look::prospect).collect();
+    Prospect { place: None, classes, changes, estimate: None }
+}
+
+/// For each class what would have to be asked for less; the smallest first.
+fn changes(looks: &[Look]) -> Vec<Change> {
+    let possible = |look: &&Look| look.fit != Fit::Kept;
+    let mut sized: Vec<(u64, Change)> = Vec::new();
+    for look in looks.iter().filter(possible) {
+        sized.extend(change(look, true));
+        // Less than what is free may be too little to be of use; what the node has when it is
+        // free is then the better offer.
+        if look.fit == Fit::Never {
+            sized.extend(change(look, false));
+        }
+    }
+    sized.sort_by_key(|(size, change)| (*size, !change.now, change.class.clone()));
+    sized.dedup_by(|a, b| a.1.ask == b.1.ask && a.1.now == b.1.now);
+    sized.into_iter().take(MAX_CHANGES).map(|(_, change)| change).collect()
+}
+
+/// How much less, in thousandths of what is asked for, and the change itself.
+fn change(look: &Look, now: bool) -> Option<(u64, Change)> {
+    let limit = |one: &Requirement| if now { one.free.clone() } else { one.has.clone() };
+    let short = |one: &&Requirement| one.wanted.raw() > limit(one).raw();
+    let short: Vec<&Requirement> = look.requirements.iter().filter(short).collect();
+    let size = short.iter().map(|one| {
+        let missing = one.wanted.raw() - limit(one).raw();
+        u64::try_from(u128::from(missing) * 1_000 / u128::from(one.wanted.raw())).unwrap_or(1_000)
+    });
+    let change = Change {
+        ask: short.iter().map(|one| limit(one)).collect(),
+        instead_of: short.iter().map(|one| one.wanted.clone()).collect(),
+        class: look.class.clone(),
+        now,
+    };
+    (!short.is_empty()).then(|| (size.sum(), change))
+}
+
+pub(super) fn place(state: &State, id: JobId, job: &Job, now: Timestamp) -> Place {
+    let own = state.ready().user(&job.owner).map_or(0, |queue| queue.before(rank(id, job)));
+    let held = state.planner().reservation_of(id).and_then(|held| {
+        let node = pilot_at(state, held.node)?.ad.node.clone();
+        Some(Held { node, latest: held.latest })
+    });
+    let own_before = u32::try_from(own).unwrap_or(u32::MAX);
+    Place { own_before, held, ..place_of_new(state, &job.owner, now) }
+}
+
+/// Behind all of the user's own jobs.
+pub(super) fn place_of_new(state: &State, user: &UserName, now: Timestamp) -> Place {
+    let own = state.ready().user(user).map_or(0, UserQueue::len);
+    let fair = state.fair_share();
+    Place {
+        own_before: u32::try_from(own).unwrap_or(u32::MAX),
+        users_before: users_before(state, user, now),
+        used_core_hours: fair.used_core_hours(user, now),
+        share: fair.share(user),
+        held: None,
+    }
+}

@@ -1,0 +1,109 @@
+//! Jobs by id. Ids are given out in order and nearly all of a page live and leave together, so a
+//! page of neighbours costs what its jobs cost, without the slack of a tree.
+
+use crate::job::Job;
+use shipway_model::JobId;
+use std::collections::BTreeMap;
+
+const PAGE: u64 = 64;
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct JobTable {
+    pages: BTreeMap<u64, Page>,
+    len: usize,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Page {
+    jobs: Box<[Option<Job>]>,
+    used: usize,
+}
+
+impl Page {
+    fn new() -> Page {
+        Page { jobs: (0..PAGE).map(|_| None).collect(), used: 0 }
+    }
+}
+
+fn place(id: JobId) -> (u64, usize) {
+    (id.0 / PAGE, usize::try_from(id.0 % PAGE).expect("below the size of a page"))
+}
+
+impl JobTable {
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn get(&self, id: JobId) -> Option<&Job> {
+        let (page, at) = place(id);
+        self.pages.get(&page)?.jobs[at].as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, id: JobId) -> Option<&mut Job> {
+        let (page, at) = place(id);
+        self.pages.get_mut(&page)?.jobs[at].as_mut()
+    }
+
+    pub fn contains(&self, id: JobId) -> bool {
+        self.get(id).is_some()
+    }
+
+    pub(crate) fn insert(&mut self, id: JobId, job: Job) {
+        let (number, at) = place(id);
+        let page = self.pages.entry(number).or_insert_with(Page::new);
+        if page.jobs[at].replace(job).is_none() {
+            page.used += 1;
+            self.len += 1;
+        }
+    }
+
+    pub(crate) fn remove(&mut self, id: JobId) -> Option<Job> {
+        let (number, at) = place(id);
+        let page = self.pages.get_mut(&number)?;
+        let job = page.jobs[at].take()?;
+        page.used -= 1;
+        self.len -= 1;
+        if page.used == 0 {
+            self.pages.remove(&number);
+        }
+        Some(job)
+    }
+
+    /// In the order of their ids.
+    pub fn iter(&self) -> impl Iterator<Item = (JobId, &Job)> {
+        self.pages.iter().flat_map(|(number, page)| {
+            let ids = (number * PAGE..).map(JobId);
+            ids.zip(&page.jobs).filter_map(|(id, job)| Some((id, job.as_ref()?)))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::tests::plain;
+
+    #[test]
+    fn jobs_come_and_go_and_pages_with_them() {
+        let mut table = JobTable::default();
+        for id in [1, 63, 64, 1_000_000_000_000] {
+            table.insert(JobId(id), plain());
+        }
+        table.insert(JobId(64), plain());
+        assert_eq!((table.len(), table.pages.len()), (4, 3));
+        let ids: Vec<u64> = table.iter().map(|(id, _)| id.0).collect();
+        assert_eq!(ids, [1, 63, 64, 1_000_000_000_000]);
+        assert!(table.get(JobId(2)).is_none() && table.contains(JobId(63)));
+        assert!(table.remove(JobId(64)).is_some() && table.remove(JobId(64)).is_none());
+        assert_eq!((table.len(), table.pages.len()), (3, 2));
+    }
+
+    /// A million waiting jobs have to fit; see the goal in `docs/internals/measuring.md`.
+    #[test]
+    fn a_waiting_job_is_small() {
+        assert!(size_of::<Option<Job>>() <= 128, "{}", size_of::<Option<Job>>());
+    }
+}

@@ -1,0 +1,157 @@
+//! One queue: jobs in the order they are to be served, with a count of how many stand before one.
+//!
+//! Sorted pieces of bounded size rather than a tree: a waiting job costs its rank and little more,
+//! and "how many before me" adds up pieces instead of walking jobs.
+
+use shipway_model::JobId;
+
+/// Large enough that pieces are few, small enough that moving half of one is nothing.
+const PIECE: usize = 512;
+
+/// Smaller is sooner. Waiting and priority are one measure here, so that the order of two jobs
+/// never changes while they wait; see `ready::rank`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rank {
+    pub key: i64,
+    pub job: JobId,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Ranks {
+    pieces: Vec<Vec<Rank>>,
+    len: usize,
+}
+
+impl Ranks {
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn first(&self) -> Option<Rank> {
+        self.pieces.first()?.first().copied()
+    }
+
+    pub fn contains(&self, rank: Rank) -> bool {
+        self.pieces.get(self.piece(rank)).is_some_and(|piece| piece.binary_search(&rank).is_ok())
+    }
+
+    /// The one after this, which need not be here itself.
+    pub fn after(&self, rank: Rank) -> Option<Rank> {
+        let at = self.pieces.partition_point(|piece| piece[piece.len() - 1] <= rank);
+        let piece = self.pieces.get(at)?;
+        piece.get(piece.partition_point(|other| *other <= rank)).copied()
+    }
+
+    /// How many stand before this one.
+    pub fn before(&self, rank: Rank) -> usize {
+        let at = self.piece(rank);
+        let whole: usize = self.pieces[..at].iter().map(Vec::len).sum();
+        whole + self.pieces.get(at).map_or(0, |piece| piece.partition_point(|r| *r < rank))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Rank> + '_ {
+        self.pieces.iter().flatten().copied()
+    }
+
+    /// The piece that holds this rank or would.
+    fn piece(&self, rank: Rank) -> usize {
+        self.pieces.partition_point(|piece| piece[piece.len() - 1] < rank)
+    }
+
+    /// Whether it is new here.
+    pub(crate) fn insert(&mut self, rank: Rank) -> bool {
+        let at = self.piece(rank);
+        let Some(piece) = self.pieces.get_mut(at) else {
+            self.append(rank);
+            return true;
+        };
+        let Err(place) = piece.binary_search(&rank) else { return false };
+        piece.insert(place, rank);
+        if piece.len() > PIECE {
+            let rest = piece.split_off(PIECE / 2);
+            self.pieces.insert(at + 1, rest);
+        }
+        self.len += 1;
+        true
+    }
+
+    /// Most jobs come last; they fill pieces to the brim.
+    fn append(&mut self, rank: Rank) {
+        match self.pieces.last_mut().filter(|piece| piece.len() < PIECE) {
+            Some(piece) => piece.push(rank),
+            None => self.pieces.push(vec![rank]),
+        }
+        self.len += 1;
+    }
+
+    pub(crate) fn remove(&mut self, rank: Rank) -> bool {
+        let at = self.piece(rank);
+        let Some(piece) = self.pieces.get_mut(at) else { return false };
+        let Ok(place) = piece.binary_search(&rank) else { return false };
+        piece.remove(place);
+        if piece.is_empty() {
+            self.pieces.remove(at);
+        }
+        self.len -= 1;
+        true
+    }
+}
+
+/// By what they hold: how it is cut into pieces depends on the order it came in.
+impl PartialEq for Ranks {
+    fn eq(&self, other: &Ranks) -> bool {
+        self.len == other.len && self.iter().eq(other.iter())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn rank(key: i64) -> Rank {
+        Rank { key, job: JobId(key.unsigned_abs()) }
+    }
+
+    #[test]
+    fn a_million_in_order_fill_their_pieces() {
+        let mut ranks = Ranks::default();
+        for key in 0..100_000 {
+            assert!(ranks.insert(rank(key)));
+        }
+        assert_eq!(ranks.pieces.len(), 100_000usize.div_ceil(PIECE));
+        assert_eq!(ranks.before(rank(70_001)), 70_001);
+        assert_eq!(ranks.after(rank(511)), Some(rank(512)));
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_what_a_sorted_set_would_be(
+            steps in prop::collection::vec((0i64..2_000, prop::bool::weighted(0.7)), 0..3_000),
+        ) {
+            let mut ranks = Ranks::default();
+            let mut plain = BTreeSet::new();
+            for (key, put) in steps {
+                let (ours, theirs) = if put {
+                    (ranks.insert(rank(key)), plain.insert(rank(key)))
+                } else {
+                    (ranks.remove(rank(key)), plain.remove(&rank(key)))
+                };
+                prop_assert_eq!(ours, theirs);
+            }
+            prop_assert!(ranks.iter().eq(plain.iter().copied()));
+            prop_assert_eq!(ranks.len(), plain.len());
+            for key in (0..2_000).step_by(97) {
+                prop_assert_eq!(ranks.before(rank(key)), plain.range(..rank(key)).count());
+                let next = plain.range((std::ops::Bound::Excluded(rank(key)),
+                    std::ops::Bound::Unbounded)).next().copied();
+                prop_assert_eq!(ranks.after(rank(key)), next);
+                prop_assert_eq!(ranks.contains(rank(key)), plain.contains(&rank(key)));
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Reservations: a node kept for the first requests that fit nowhere yet, so that smaller ones
+//! cannot starve them, and what may still go before them.
+//!
+//! A reservation is not a fact: it is made anew after a restart. It stands until its job has
+//! started there or elsewhere, or is gone.
+
+use super::needs::Need;
+use super::nodes::NodeAt;
+use crate::load::Load;
+use crate::pilot::Pilot;
+use crate::state::State;
+use shipway_model::{JobId, Resources, TaskId, Timestamp};
+
+/// The first in line have one each; more would hold more nodes idle than they help.
+pub const MAX_RESERVATIONS: usize = 4;
+/// Nodes that are looked at for one reservation.
+pub(super) const MAX_LOOKED_AT: usize = 64;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reservation {
+    pub job: JobId,
+    pub node: NodeAt,
+    /// When everything that is in the way has to have ended, by its time limits. `None`: something
+    /// in the way has no limit.
+    pub latest: Option<Timestamp>,
+    pub made: Timestamp,
+    pub(super) need: Need,
+}
+
+impl Reservation {
+    /// Whether another task may use the node: it is over before the reservation begins, or it
+    /// takes nothing that the reservation waits for.
+    pub(crate) fn lets_by(&self, now: Timestamp, other: &Need, pilot: &Pilot) -> bool {
+        let ends = other.at_most.map(|at_most| now.plus(at_most));
+        let over_before = ends.zip(self.latest).is_some_and(|(ends, latest)| ends <= latest);
+        over_before || self.is_beside(other, pilot)
+    }
+
+    fn is_beside(&self, other: &Need, pilot: &Pilot) -> bool {
+        let (has, load) = (&pilot.ad.capacity, &pilot.load);
+        let fits = |mine: u64, theirs: u64, used: u64, has: u64| {
+            theirs == 0 || mine == 0 || mine.saturating_add(theirs).saturating_add(used) <= has
+        };
+        let devices = pilot.ad.gpus.len() as u64;
+        let in_use = load.gpus.len() as u64;
+        !self.need.named
+            && fits(self.need.cpus, other.cpus, load.cpus.milli, has.cpus.milli)
+            && fits(self.need.memory, other.memory, load.memory.0, has.memory.0)
+            && fits(self.need.disk, other.disk, load.disk.0, has.disk.0)
+            && fits(u64::from(self.need.gpus), u64::from(other.gpus), in_use, devices)
+    }
+}
+
+/// When a node has room, if nothing else comes. The sooner, the smaller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Room {
+    At(Timestamp),
+    /// Something of which no end is known stands in the way.
+    SomeTime,
+    /// Not even when it is empty.
+    Never,
+}
+
+impl Room {
+    pub fn time(self) -> Option<Timestamp> {
+        match self {
+            Room::At(at) => Some(at),
+            Room::SomeTime | Room::Never => None,
+        }
+    }
+}
+
+/// When one more task of this need would fit on a node, by the time limits of
+/// what runs there; see `room_by`.
+pub(super) fn room_at(state: &State, pilot: &Pilot, need: &Resources, now: Timestamp) -> Room {
+    room_by(state, pilot, need, now, |task| {
+        let active = state.active().get(&task)?;
+        let shape = state.shapes().get(state.job(task.job)?.shape);
+        let begun = active.started.unwrap_or(now);
+        shape.at_most.map(|at_most| begun.plus(at_most).max(now))
+    })
+}
+
+/// When one more task of this need would fit, if what runs on the node ends as `end_of` says.
+pub fn room_by(
+    state: &State,
+    pilot: &Pilot,
+    need: &Resources,
+    now: Timestamp,
+    end_of: impl Fn(TaskId) -> Option<Timestamp>,
+) -> Room {
+    if Load::default().lacks(&pilot.ad, need).is_some() {
+        return Room::Never;
+    }
+    let mut load = pilot.load.clone();
+    if load.lacks(&pilot.ad, need).is_none() {
+        return Room::At(now);
+    }
+    let mut tasks: Vec<_> = pilot.placed.iter().map(|task| (end_of(*task), *task)).collect();
+    tasks.sort_by_key(|(end, _)| end.map_or((1, 0), |end| (0, end.0)));
+    for (end, task) in tasks {
+        let (Some(active), Some(job)) = (state.active().get(&task), state.job(task.job)) else {
+            continue;
+        };
+        load.remove(&state.shapes().get(job.shape).resources, &active.devices);
+        if load.lacks(&pilot.ad, need).is_none() {
+            return end.map_or(Room::SomeTime, Room::At);
+        }
+    }
+    Room::SomeTime
+}

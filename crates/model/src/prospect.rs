@@ -1,0 +1,177 @@
+//! What stands between a job and its start, as data: its place in line, every requirement with
+//! wanted and found per node class, the smallest change that would help, and when it may start.
+//!
+//! The sentences are here too, so that the command line, the API and the page say the same.
+
+use crate::ids::NodeName;
+use crate::reason::Quantity;
+use crate::units::{Millis, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Prospect {
+    /// `None` for a job that is not submitted, or that has nothing to place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+    pub classes: Vec<ClassProspect>,
+    /// The least that would have to change, the smallest first.
+    pub changes: Vec<Change>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Estimate>,
+}
+
+/// Where a job stands in line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Place {
+    /// Jobs of the same user that go first.
+    pub own_before: u32,
+    /// Users with waiting jobs who have used less for their share and are therefore served first.
+    pub users_before: u32,
+    /// What the owner has used, with the past counting less and less.
+    pub used_core_hours: u64,
+    pub share: u32,
+    /// A node that is kept for this job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Held {
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub node: NodeName,
+    /// When all that is in the way has to have ended, by its time limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latest: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Fit {
+    /// One of its nodes could take it now.
+    Now,
+    /// What it needs is in use.
+    Busy,
+    /// There is room, but it is kept for a job that stands before it.
+    Kept,
+    /// Too small, even when empty.
+    Never,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ClassProspect {
+    pub class: String,
+    pub nodes: u32,
+    pub fit: Fit,
+    /// As found on the node of this class that comes nearest.
+    pub requirements: Vec<Requirement>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Requirement {
+    pub wanted: Quantity,
+    /// What the node has.
+    pub has: Quantity,
+    /// What is free of it now.
+    pub free: Quantity,
+}
+
+impl Requirement {
+    pub fn is_met(&self) -> bool {
+        self.wanted.raw() <= self.free.raw()
+    }
+    pub fn can_be_met(&self) -> bool {
+        self.wanted.raw() <= self.has.raw()
+    }
+}
+
+/// Ask for this instead, and it could start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Change {
+    pub ask: Vec<Quantity>,
+    pub instead_of: Vec<Quantity>,
+    pub class: String,
+    /// At once; otherwise as soon as such a node is free.
+    pub now: bool,
+}
+
+/// When it may start, and what that rests on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Estimate {
+    pub at: Timestamp,
+    /// The first room, by what runs now.
+    pub room_at: Timestamp,
+    /// Jobs before it that were counted, each as one task.
+    pub jobs_before: u32,
+    /// How many tasks of this kind can run side by side.
+    pub side_by_side: u32,
+    /// How long tasks of this kind ran on average, and how many that is known of.
+    pub usual: Millis,
+    pub known_of: u32,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.own_before, self.users_before) {
+            (0, 0) => write!(f, "first in line")?,
+            (own, 0) => write!(f, "after {} of the same user", count(own, "job"))?,
+            (0, users) => {
+                write!(f, "after {} who used less for their share", count(users, "user"))?;
+            }
+            (own, users) => write!(
+                f,
+                "after {} of the same user, and {} who used less for their share",
+                count(own, "job"),
+                count(users, "user")
+            )?,
+        }
+        write!(f, " (used lately: {}; share {})", hours(self.used_core_hours), self.share)
+    }
+}
+
+fn hours(core_hours: u64) -> String {
+    match core_hours {
+        0 => "less than a core-hour".into(),
+        1 => "1 core-hour".into(),
+        many => format!("{many} core-hours"),
+    }
+}
+
+pub fn count(number: u32, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+impl fmt::Display for Fit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Fit::Now => "room now",
+            Fit::Busy => "busy",
+            Fit::Kept => "kept for a job before it",
+            Fit::Never => "too small",
+        })
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |all: &[Quantity]| {
+            all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+        };
+        let (ask, instead) = (list(&self.ask), list(&self.instead_of));
+        write!(f, "ask for {ask} instead of {instead}: ")?;
+        let class = &self.class;
+        if self.now {
+            write!(f, "it could start now on a node with {class}")
+        } else {
+            write!(f, "a node with {class} could run it when it is free")
+        }
+    }
+}
