@@ -13,7 +13,8 @@ const TAB: usize = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
-    pub stream: Stream,
+    /// `None`: the line is our own.
+    pub stream: Option<Stream>,
     pub text: String,
 }
 
@@ -62,7 +63,7 @@ impl LogText {
         for c in writer.decode(bytes).chars() {
             ended.extend(writer.take(c));
         }
-        self.done.extend(ended.into_iter().map(|text| LogLine { stream, text }));
+        self.done.extend(ended.into_iter().map(|text| LogLine { stream: Some(stream), text }));
         while self.done.len() > LINES_KEPT {
             self.done.pop_front();
             self.dropped += 1;
@@ -74,19 +75,19 @@ impl LogText {
         for (stream, writer) in [(Stream::Stdout, &mut self.out), (Stream::Stderr, &mut self.err)] {
             if !writer.line.is_empty() {
                 let text = std::mem::take(&mut writer.line);
-                self.done.push_back(LogLine { stream, text });
+                self.done.push_back(LogLine { stream: Some(stream), text });
             }
             *writer = Writer::default();
         }
-        self.done.push_back(LogLine { stream: Stream::Stderr, text: text.into() });
+        self.done.push_back(LogLine { stream: None, text: text.into() });
     }
 
     /// Finished lines, then what is being written.
-    pub fn lines(&self) -> impl DoubleEndedIterator<Item = (Stream, &str)> {
+    pub fn lines(&self) -> impl DoubleEndedIterator<Item = (Option<Stream>, &str)> {
         let open = [(Stream::Stdout, &self.out), (Stream::Stderr, &self.err)];
         let open = open.into_iter().filter(|(_, writer)| !writer.line.is_empty());
         let done = self.done.iter().map(|line| (line.stream, line.text.as_str()));
-        done.chain(open.map(|(stream, writer)| (stream, writer.line.as_str())))
+        done.chain(open.map(|(stream, writer)| (Some(stream), writer.line.as_str())))
     }
 
     pub fn len(&self) -> usize {
@@ -177,7 +178,9 @@ mod tests {
 
     fn shown(pieces: &[&[u8]]) -> Vec<String> {
         let mut text = LogText::default();
-        pieces.iter().for_each(|piece| text.push(Stream::Stdout, piece));
+        for piece in pieces {
+            text.push(Stream::Stdout, piece);
+        }
         text.lines().map(|(_, line)| line.to_string()).collect()
     }
 
@@ -213,7 +216,7 @@ mod tests {
         text.push(Stream::Stderr, b"err\n");
         text.push(Stream::Stdout, b"put\n");
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines, [(Stream::Stderr, "err"), (Stream::Stdout, "output")]);
+        assert_eq!(lines, [(Some(Stream::Stderr), "err"), (Some(Stream::Stdout), "output")]);
         text.push(Stream::Stdout, b"open");
         text.note("-- attempt 1 has ended --");
         let last: Vec<_> = text.lines().skip(2).map(|(_, line)| line).collect();

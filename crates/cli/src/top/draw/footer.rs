@@ -1,7 +1,8 @@
 //! The two lines at the bottom: what was said or is being typed, and the keys.
 
+use super::jobs::reason;
 use super::style::{Look, Tone, clean_cut};
-use crate::top::app::{App, Link, Overlay};
+use crate::top::app::{App, Link, Overlay, Panel};
 use crate::top::pages::Page;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -13,9 +14,9 @@ type Key = (&'static str, &'static str);
 
 /// The most wanted first: what does not fit is left to the help.
 const OVER_PANELS: &[Key] = &[
-    ("Enter", "details"),
+    ("Enter", "show"),
     ("w", "why"),
-    ("l", "output"),
+    ("l", "log"),
     ("c", "cancel"),
     ("r", "retry"),
     ("/", "filter"),
@@ -26,7 +27,7 @@ const OVER_PANELS: &[Key] = &[
 ];
 const IN_DETAIL: &[Key] = &[
     ("Esc", "back"),
-    ("l", "output"),
+    ("l", "log"),
     ("c", "cancel task"),
     ("C", "cancel job"),
     ("r", "retry"),
@@ -60,14 +61,25 @@ fn message(app: &App, look: Look, width: usize) -> Line<'static> {
     if let Link::OutOfTouch { why, .. } = &app.link {
         return Line::from(look.span(Tone::Bad, clean_cut(why, width)));
     }
-    let Some(notice) = &app.notice else { return Line::default() };
+    let Some(notice) = &app.notice else {
+        return Line::from(look.span(Tone::Plain, clean_cut(&whole_reason(app), width)));
+    };
     let tone = if notice.is_bad { Tone::Bad } else { Tone::Plain };
     Line::from(look.span(tone, clean_cut(&notice.text, width)))
 }
 
+/// The reason of the selected job: the list has seldom room for all of it.
+fn whole_reason(app: &App) -> String {
+    let is_listed = app.pages.is_empty() && app.panel == Panel::Jobs;
+    let job = app.list.selected.filter(|_| is_listed).and_then(|id| app.find(id));
+    let said = job.map(|job| (job.id, reason(job))).filter(|(_, reason)| !reason.is_empty());
+    said.map(|(id, reason)| format!("{id}: {reason}")).unwrap_or_default()
+}
+
 fn key_line(own: &[Key], look: Look, width: usize) -> Line<'static> {
     let wide = |(key, word): &Key| key.width() + word.width() + 3;
-    let mut left = width.saturating_sub(ALWAYS.iter().map(wide).sum());
+    // The last one needs no gap behind it.
+    let mut left = (width + 2).saturating_sub(ALWAYS.iter().map(wide).sum());
     let fits = own.iter().take_while(|key| {
         let fits = wide(key) <= left;
         left = left.saturating_sub(wide(key));

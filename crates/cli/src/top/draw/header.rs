@@ -48,31 +48,32 @@ fn clock_or_trouble(app: &App, look: Look) -> Line<'static> {
     }
 }
 
+/// What is free comes first: a narrow terminal cuts the end.
 fn numbers(app: &App, look: Look) -> Line<'static> {
-    let count = |state| app.data.jobs.iter().filter(|job| job.state == state).count();
-    let states = STATES.into_iter().map(|state| (state, count(state)));
-    let mut spans = vec![look.span(Tone::Faint, "jobs ".into())];
-    let mut first = true;
-    for (state, count) in states.filter(|(_, count)| *count > 0) {
-        let gap = if first { "" } else { ", " };
-        spans.push(Span::raw(gap));
-        spans.push(look.span(Tone::of_job(state), format!("{count} {state}")));
-        first = false;
-    }
-    if first {
-        spans.push(Span::raw("none"));
-    }
+    let gpus = app.gpus();
+    let used = gpus.iter().filter(|at| at.gpu.used > 0).count();
     let nodes = &app.data.nodes;
     let connected = nodes.iter().filter(|node| node.link == "connected").count();
-    spans.push(look.span(Tone::Faint, "  nodes ".into()));
-    spans.push(Span::raw(connected.to_string()));
+    let mut spans = vec![
+        look.span(Tone::Faint, "GPUs ".into()),
+        Span::raw(format!("{used}/{} used", gpus.len())),
+        look.span(Tone::Faint, "  nodes ".into()),
+        Span::raw(connected.to_string()),
+    ];
     if connected < nodes.len() {
         let away = format!(" (+{} away)", nodes.len() - connected);
         spans.push(look.span(Tone::Bad, away));
     }
-    let gpus = app.gpus();
-    let used = gpus.iter().filter(|at| at.gpu.used > 0).count();
-    spans.push(look.span(Tone::Faint, "  GPUs ".into()));
-    spans.push(Span::raw(format!("{used}/{} used", gpus.len())));
+    spans.push(look.span(Tone::Faint, "  jobs ".into()));
+    let count = |state| app.data.jobs.iter().filter(|job| job.state == state).count();
+    let counts = STATES.into_iter().map(|state| (state, count(state)));
+    let counts: Vec<_> = counts.filter(|(_, count)| *count > 0).collect();
+    if counts.is_empty() {
+        spans.push(Span::raw("none"));
+    }
+    for (at, (state, count)) in counts.into_iter().enumerate() {
+        spans.push(Span::raw(if at == 0 { "" } else { ", " }));
+        spans.push(look.span(Tone::of_job(state), format!("{count} {state}")));
+    }
     Line::from(spans)
 }

@@ -10,7 +10,8 @@ use shipway_model::{Millis, Outcome};
 
 /// From here on names may be longer and there is room for the time a job took.
 const ROOMY: u16 = 110;
-const BAR: usize = 8;
+/// Places of a progress bar.
+const BAR: usize = 10;
 
 pub(super) fn grid(app: &App, width: u16) -> Grid {
     let is_roomy = width >= ROOMY;
@@ -43,7 +44,7 @@ fn row(app: &App, job: &JobView, is_roomy: bool) -> Vec<Cell> {
     cells.extend([
         if job.name.is_empty() { "-".into() } else { Cell::from(&job.name) },
         Cell::toned(job.state, Tone::of_job(job.state)),
-        progress(job).into(),
+        progress(job, is_roomy).into(),
         age(app, job).into(),
     ]);
     if is_roomy {
@@ -62,22 +63,22 @@ fn age(app: &App, job: &JobView) -> String {
     }
 }
 
-/// Ended tasks of all of them; a bar where there are many.
-fn progress(job: &JobView) -> String {
+/// Ended tasks of all of them; a bar where there are many, and room for it.
+fn progress(job: &JobView, is_roomy: bool) -> String {
     let counts = job.counts;
     let ended = counts.succeeded + counts.failed + counts.cancelled;
     let mut text = format!("{ended}/{}", job.tasks);
-    if job.is_array {
+    if job.is_array && is_roomy {
         text = format!("{} {text}", bar(ended.into(), job.tasks.into(), BAR));
-        if counts.failed > 0 {
-            text = format!("{text} {}!", counts.failed);
-        }
+    }
+    if job.is_array && counts.failed > 0 {
+        text = format!("{text} {} failed", counts.failed);
     }
     text
 }
 
 /// Why it waits; or, when it ended badly, how.
-fn reason(job: &JobView) -> String {
+pub(super) fn reason(job: &JobView) -> String {
     let outcome = job.outcome.as_ref().filter(|end| !end.is_success() && !is_plain(end));
     match job.reasons.first().filter(|_| !job.state.is_over()) {
         Some(reason) => reason.to_string(),

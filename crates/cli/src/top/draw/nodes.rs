@@ -21,7 +21,7 @@ pub(super) fn nodes(app: &App, width: u16) -> Grid {
         ("MEMORY", 24),
         ("GPUS", 7),
         ("RUNS", 6),
-        ("NEXT", 6),
+        ("BACKLOG", 7),
         ("NOTES", 0),
     ];
     let rows = app.data.nodes.iter().map(|node| node_row(app, node, is_roomy)).collect();

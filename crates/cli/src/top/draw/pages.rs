@@ -11,12 +11,14 @@ use ratatui::text::{Line, Text};
 
 /// The tasks of a job keep this many lines below its facts.
 const LEAST_TASKS: u16 = 6;
+/// Before what was written to standard error.
+const STDERR_MARK: &str = "! ";
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, page: &Page, look: Look) {
     match page {
         Page::Detail(detail) => draw_detail(frame, area, app, detail, look),
         Page::Why { job, text, scroll } => {
-            let title = format!("Why job {job} waits");
+            let title = format!("Why: job {job}");
             let text = text.as_deref().unwrap_or("…");
             let body = titled(frame, area, look, &title);
             let lines = wrapped(text, body.width);
@@ -81,10 +83,16 @@ fn draw_log(frame: &mut Frame<'_>, area: Rect, pane: &LogPane, look: Look) {
     let mut rows: Vec<Line<'static>> = Vec::new();
     let from_end = pane.from_end.min(pane.text.len().saturating_sub(1));
     for (stream, text) in pane.text.lines().rev().skip(from_end) {
-        let tone = if stream == Stream::Stderr { Tone::Busy } else { Tone::Plain };
-        let mut pieces = cut_rows(text, usize::from(body.width));
+        let (mark, tone) = match stream {
+            None => ("", Tone::Faint),
+            Some(Stream::Stdout) => ("", Tone::Plain),
+            Some(Stream::Stderr) => (STDERR_MARK, Tone::Busy),
+        };
+        let mut pieces = cut_rows(text, usize::from(body.width).saturating_sub(mark.len()));
         pieces.reverse();
-        rows.extend(pieces.into_iter().map(|piece| Line::from(look.span(tone, piece))));
+        let line =
+            |piece| Line::from(vec![look.span(Tone::Faint, mark.into()), look.span(tone, piece)]);
+        rows.extend(pieces.into_iter().map(line));
         if rows.len() >= room {
             break;
         }

@@ -58,33 +58,32 @@ pub fn clean_cut(text: &str, width: usize) -> String {
 /// In lines of at most this width, between words where that is possible. The indent stays.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let text = clean(text);
+    if text.width() <= width {
+        return vec![text];
+    }
     let indent = text.chars().take_while(|c| *c == ' ').count().min(width / 2);
-    let mut lines = Vec::new();
-    let mut line = " ".repeat(indent);
+    let mut lines = vec![" ".repeat(indent)];
     let mut used = indent;
-    let mut has_words = false;
-    for word in text.split(' ').filter(|word| !word.is_empty()) {
-        let gap = usize::from(has_words);
-        if has_words && used + gap + word.width() > width {
-            lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
+    // Each word with the spaces after it: what stood in columns stays there.
+    for word in text.trim_start().split_inclusive(' ') {
+        if used + word.trim_end().width() > width && used > indent {
+            lines.push(" ".repeat(indent));
             used = indent;
-        } else if has_words {
-            line.push(' ');
-            used += 1;
         }
         for c in word.chars() {
             let wide = c.width().unwrap_or(0);
-            if used + wide > width && used > indent {
-                lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
+            if used + wide > width {
+                if c == ' ' {
+                    continue;
+                }
+                lines.push(" ".repeat(indent));
                 used = indent;
             }
-            line.push(c);
+            lines.last_mut().expect("never empty").push(c);
             used += wide;
         }
-        has_words = true;
     }
-    lines.push(line);
-    lines
+    lines.iter().map(|line| line.trim_end().to_string()).collect()
 }
 
 /// `████░░░░`: how much of the whole, in this many places. Full only when it is the whole.
@@ -112,6 +111,7 @@ mod tests {
     fn long_lines_go_on_below_with_their_indent() {
         assert_eq!(wrap("  1. one two three", 10), ["  1. one", "  two", "  three"]);
         assert_eq!(wrap("abcdefgh", 3), ["abc", "def", "gh"]);
+        assert_eq!(wrap("a   b cccccccc", 10), ["a   b", "cccccccc"]);
         assert_eq!(wrap("", 10), [""]);
     }
 

@@ -4,7 +4,7 @@ use crate::top::app::{App, Overlay};
 use crate::top::news::{Act, Ask};
 use crate::top::pages::Page;
 use shipway_api::types::Selection;
-use shipway_model::TaskId;
+use shipway_model::{TaskId, TaskState};
 
 /// In a job's details: the selected task, unless the whole job is meant. Elsewhere: the job.
 pub(super) fn ask_to_cancel(app: &mut App, whole: bool) {
@@ -14,6 +14,9 @@ pub(super) fn ask_to_cancel(app: &mut App, whole: bool) {
         return app.complain(format!("job {job} is {state} already"));
     }
     if let Some(task) = task_of_array(app).filter(|_| !whole) {
+        if let Some(state) = task_state(app, task).filter(|state| state.is_over()) {
+            return app.complain(format!("task {task} is {state} already (C: the whole job)"));
+        }
         let (what, tasks) = (format!("task {task}"), vec![task]);
         let selection = Selection { tasks, ..Selection::default() };
         app.overlay = Overlay::Cancel { what, selection };
@@ -38,6 +41,11 @@ fn task_of_array(app: &App) -> Option<TaskId> {
         }
         Page::Detail(_) | Page::Why { .. } | Page::Log(_) => None,
     }
+}
+
+fn task_state(app: &App, task: TaskId) -> Option<TaskState> {
+    let (_, page) = app.data.open.as_ref()?;
+    page.tasks.iter().find(|found| found.id == task).map(|found| found.state)
 }
 
 /// All tasks of the job that failed or were cancelled.
