@@ -5,7 +5,7 @@ use crate::args::jobs::TopArgs;
 use crate::failure::{Exit, Failure};
 use crate::settings;
 use crate::top::app::{App, JOBS_AT_ONCE};
-use crate::top::fetch::{Way, fetch};
+use crate::top::fetch::{Older, Way, fetch};
 use crate::top::news::Wanted;
 use crate::top::plain::Once;
 use crate::top::run;
@@ -23,8 +23,8 @@ pub async fn run(context: &Context, args: &TopArgs) -> Result<Exit, Failure> {
     if !is_once && !Screen::is_possible() {
         return Err(Failure::NotATerminal);
     }
-    let wanted = Wanted { all: args.all, limit: JOBS_AT_ONCE, open: None };
-    let data = fetch(&context.client, wanted).await?;
+    let wanted = Wanted { all: args.all, limit: JOBS_AT_ONCE, open: None, is_operator: false };
+    let data = fetch(&context.client, wanted, &mut Older::default()).await?;
     let (server, reader) = (context.client.url(), Reader::here());
     if is_once {
         let once = Once {

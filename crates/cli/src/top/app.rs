@@ -26,6 +26,8 @@ pub struct App {
     pub list: JobList,
     pub node: usize,
     pub gpu: usize,
+    /// The job whose details are opened as soon as it is there.
+    pub opening: Option<JobId>,
     /// What lies over the panels, the uppermost last.
     pub pages: Vec<Page>,
     pub overlay: Overlay,
@@ -135,6 +137,7 @@ impl App {
             list,
             node: 0,
             gpu: 0,
+            opening: None,
             pages: Vec::new(),
             overlay: Overlay::None,
             notice: None,
@@ -193,7 +196,8 @@ impl App {
             Page::Detail(detail) => Some(detail.job.id),
             Page::Why { .. } | Page::Log(_) => None,
         });
-        Wanted { all: self.list.all, limit: self.list.limit, open }
+        let is_operator = self.is_operator();
+        Wanted { all: self.list.all, limit: self.list.limit, open, is_operator }
     }
 
     /// Keeps every selection on something that is there.

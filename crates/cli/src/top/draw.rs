@@ -9,7 +9,7 @@ mod header;
 mod jobs;
 mod nodes;
 mod overlays;
-mod pages;
+pub mod pages;
 pub mod style;
 
 use super::app::{App, Panel};

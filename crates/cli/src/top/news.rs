@@ -65,6 +65,8 @@ pub struct Wanted {
     pub all: bool,
     pub limit: usize,
     pub open: Option<JobId>,
+    /// Who asks may see any job; the open one need not be in the list.
+    pub is_operator: bool,
 }
 
 /// Tells the output that is being followed from what is left of an earlier one.

@@ -8,7 +8,7 @@ mod open;
 use super::app::{App, Link};
 use super::log_text::LogText;
 use super::news::{Ask, Fresh, Input, News, Ticket};
-use super::pages::{LogPane, Page};
+use super::pages::{Detail, LogPane, Page};
 use crate::view;
 use crate::view::output::Stream;
 use crate::view::why::WhyView;
@@ -40,7 +40,7 @@ fn heard(app: &mut App, news: News) -> Vec<Ask> {
             return vec![Ask::Refresh(app.wanted())];
         }
         News::OutOfTouch { why } => out_of_touch(app, why),
-        News::Spec(job) => specified(app, *job),
+        News::Spec(job) => return specified(app, *job),
         News::Why(why) => explained(app, &why),
         News::Output { ticket, stream, bytes } => written(app, ticket, stream, &bytes),
         News::OutputAgain { ticket } => {
@@ -103,7 +103,11 @@ fn out_of_touch(app: &mut App, why: String) {
     app.link = Link::OutOfTouch { since, why };
 }
 
-fn specified(app: &mut App, job: JobView) {
+fn specified(app: &mut App, job: JobView) -> Vec<Ask> {
+    if app.opening.take_if(|opening| *opening == job.id).is_some() && app.pages.is_empty() {
+        app.pages.push(Page::Detail(Detail::new(job, &app.reader)));
+        return vec![Ask::Refresh(app.wanted())];
+    }
     let mut details = app.pages.iter_mut().filter_map(|page| match page {
         Page::Detail(detail) => Some(detail),
         Page::Why { .. } | Page::Log(_) => None,
@@ -111,6 +115,7 @@ fn specified(app: &mut App, job: JobView) {
     if let Some(detail) = details.find(|detail| detail.job.id == job.id) {
         detail.specify(job, &app.reader);
     }
+    Vec::new()
 }
 
 fn explained(app: &mut App, why: &Why) {

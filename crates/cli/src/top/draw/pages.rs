@@ -11,6 +11,8 @@ use ratatui::text::{Line, Text};
 
 /// The tasks of a job keep this many lines below its facts.
 const LEAST_TASKS: u16 = 6;
+/// Lines of the header, the footer and the title of a page.
+const BESIDE_TEXT: u16 = 5;
 /// Before what was written to standard error.
 const STDERR_MARK: &str = "! ";
 
@@ -22,7 +24,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, page: &Page, lo
             let text = text.as_deref().unwrap_or("…");
             let body = titled(frame, area, look, &title);
             let lines = wrapped(text, body.width);
-            let last = lines.len().saturating_sub(usize::from(body.height).max(1));
+            let last = last_scroll(text, app.size);
             let shown = lines.into_iter().skip((*scroll).min(last)).map(Line::from);
             frame.render_widget(Text::from(shown.collect::<Vec<_>>()), body);
         }
@@ -36,6 +38,11 @@ fn titled(frame: &mut Frame<'_>, area: Rect, look: Look, title: &str) -> Rect {
     let title = clean_cut(title, usize::from(area.width));
     frame.render_widget(Line::from(look.span(Tone::Strong, title)), top);
     body
+}
+
+/// How far a text can be scrolled on a terminal of this size: to its last screenful.
+pub(crate) fn last_scroll(text: &str, (width, height): (u16, u16)) -> usize {
+    wrapped(text, width).len().saturating_sub(usize::from(height.saturating_sub(BESIDE_TEXT)))
 }
 
 fn wrapped(text: &str, width: u16) -> Vec<String> {

@@ -1,9 +1,10 @@
 //! Keys that move, open, filter and sort.
 
-use super::{app, fresh, hear, job, open_array, press, press_all};
+use super::{app, busy, fresh, hear, job, open_array, press, press_all};
 use crate::top::app::{Overlay, Panel, Sort};
 use crate::top::news::{Ask, Fresh, Input, News, Ticket};
 use crate::top::pages::Page;
+use crate::top::plain::lines;
 use crate::top::update::update;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use shipway_model::limits::MAX_PAGE;
@@ -174,6 +175,35 @@ fn output_of_an_array_asks_which_task_and_a_gpu_knows_it() {
     press(&mut app, KeyCode::End);
     assert_eq!(press(&mut app, KeyCode::Char('l')), [], "nobody uses this one");
     assert!(app.notice.is_some_and(|notice| notice.is_bad));
+}
+
+#[test]
+fn reasons_are_scrolled_to_their_last_screenful() {
+    let mut app = app();
+    update(&mut app, Input::Size { width: 40, height: 12 });
+    app.list.selected = Some(JobId(16));
+    press(&mut app, KeyCode::Char('w'));
+    let many = serde_json::json!({"job": 16, "state": "waiting", "reasons": [busy(), busy()]});
+    hear(&mut app, News::Why(Box::new(super::from(many))));
+    let shown = |app: &_| lines(app, 40, 12).join("\n");
+    assert!(!shown(&app).contains("  2. needs"), "{}", shown(&app));
+    press(&mut app, KeyCode::End);
+    let last = shown(&app);
+    assert!(last.contains("  2. needs") && last.contains("found:"), "{last}");
+    press(&mut app, KeyCode::Up);
+    assert_ne!(shown(&app), last, "one step back is one line");
+}
+
+#[test]
+fn a_job_that_is_not_listed_is_opened_when_it_has_come() {
+    let mut app = app();
+    app.data.jobs.retain(|job| job.id != JobId(14));
+    press(&mut app, KeyCode::Char('3'));
+    assert_eq!(press(&mut app, KeyCode::Enter), [Ask::Spec(JobId(14))]);
+    assert!(app.pages.is_empty());
+    let found = super::from(job(14, "train-resnet", "running", [0, 0, 1, 0]));
+    hear(&mut app, News::Spec(Box::new(found)));
+    assert_eq!(app.wanted().open, Some(JobId(14)));
 }
 
 #[test]

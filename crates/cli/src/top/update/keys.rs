@@ -2,6 +2,7 @@
 
 use super::{act, open};
 use crate::top::app::{App, JOBS_AT_ONCE, Overlay, Panel};
+use crate::top::draw::pages::last_scroll;
 use crate::top::news::{Act, Ask};
 use crate::top::pages::Page;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -108,7 +109,8 @@ fn step(app: &mut App, by: isize) -> Vec<Ask> {
             detail.selected = moved(detail.selected, by, detail.tasks.len());
         }
         Some(Page::Why { text, scroll, .. }) => {
-            *scroll = moved(*scroll, by, text.as_deref().unwrap_or_default().lines().count());
+            let last = last_scroll(text.as_deref().unwrap_or_default(), app.size);
+            *scroll = moved(*scroll, by, last + 1);
         }
         // Counted from below: up is more.
         Some(Page::Log(pane)) => pane.from_end = moved(pane.from_end, -by, pane.text.len()),

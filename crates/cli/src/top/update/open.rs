@@ -8,8 +8,8 @@ use shipway_model::{JobId, TaskId, TaskIndex};
 pub(super) fn detail(app: &mut App) -> Vec<Ask> {
     let Some(id) = some_job(app) else { return Vec::new() };
     let Some(job) = app.find(id).cloned() else {
-        app.complain(format!("job {id} is not in the list (a: everybody's jobs)"));
-        return Vec::new();
+        app.opening = Some(id);
+        return vec![Ask::Spec(id)];
     };
     app.pages.push(Page::Detail(Detail::new(job, &app.reader)));
     vec![Ask::Spec(id), Ask::Refresh(app.wanted())]
