@@ -226,6 +226,10 @@ pub struct GpuView {
     pub device: GpuDevice,
     /// Ten-thousandths in use.
     pub used: u32,
+    /// Tasks that hold it or a share of it, as far as the asking person may see their jobs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub tasks: Vec<TaskId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

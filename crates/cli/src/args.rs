@@ -58,6 +58,9 @@ pub enum Command {
     /// List the GPUs, and which of them a request would match.
     #[command(after_long_help = examples::GPUS)]
     Gpus(jobs::GpusArgs),
+    /// Watch jobs, nodes and GPUs live, and act on them.
+    #[command(after_long_help = examples::LIVE)]
+    Top(jobs::TopArgs),
     /// List the nodes.
     #[command(after_long_help = examples::NODES)]
     Nodes,

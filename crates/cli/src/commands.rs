@@ -17,6 +17,7 @@ pub mod show;
 pub mod submission;
 pub mod submit;
 pub mod token;
+pub mod top;
 pub mod up;
 pub mod user;
 pub mod wait;
@@ -81,6 +82,7 @@ async fn ask(context: Context, command: Command) -> Result<Exit, Failure> {
         Command::Retry(args) => act::retry(context, args).await,
         Command::Why(args) => why::run(context, &args).await,
         Command::Gpus(args) => gpus::run(context, args).await,
+        Command::Top(args) => top::run(context, &args).await,
         Command::Nodes => nodes::run(context).await,
         Command::User(command) => user::run(context, command).await,
         Command::Token(command) => token::run(context, command).await,

@@ -42,6 +42,8 @@ pub enum Failure {
     NoSuchTask { job: shipway_model::JobId, index: shipway_model::TaskIndex },
     #[error("job {job} has many tasks; the output of one can be followed")]
     FollowMany { job: shipway_model::JobId },
+    #[error("`top` draws on a terminal, and this is none")]
+    NotATerminal,
     #[error("cannot write the output")]
     Output(#[source] io::Error),
     #[error("cannot start the runtime")]
@@ -72,6 +74,7 @@ impl Failure {
             | Failure::Input(_)
             | Failure::JobFile(_)
             | Failure::Arguments(_)
+            | Failure::NotATerminal
             | Failure::FollowMany { .. } => Exit::WRONG_USAGE,
             Failure::Settings(error) => match error {
                 NoLocalServer { .. } | LocalServer { .. } => Exit::NO_SERVER,
@@ -122,6 +125,9 @@ impl Failure {
             Failure::JobFile(error) => error.hint(),
             Failure::Service { hint, .. } => hint.clone(),
             Failure::Arguments(error) => error.hint(),
+            Failure::NotATerminal => Some(
+                "`shipway top --once` prints one frame, `shipway top --json` its data".into(),
+            ),
             Failure::FollowMany { job } => Some(format!("name one: shipway logs -f {job}/INDEX")),
             _ => None,
         }

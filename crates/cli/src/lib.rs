@@ -4,6 +4,7 @@
 //! args        what may be typed; no I/O        commands/   one file per verb: ask, build a view
 //! settings    environment and local files      view/       values; the only place that prints
 //! build_spec, job_file, each_file, input       from what a user wrote to a job
+//! top/        the live view: model, update, draw, loop
 //! failure     what went wrong, exit codes, hints
 //! ```
 //!
@@ -19,6 +20,7 @@ pub mod job_file;
 pub mod logging;
 pub mod query;
 pub mod settings;
+pub mod top;
 pub mod view;
 
 use clap::Parser;

@@ -6,6 +6,7 @@ Examples:
   shipway run -- python fit.py              run a command, see its output
   shipway run -d --array 1-1000 -- ./fit    a thousand tasks; prints the job's id
   shipway jobs                              what is there
+  shipway top                               the same, live
   shipway why 12                            why job 12 waits
 
 Exit codes: 0 done, 1 a task failed (`run` and `wait`: the task's own code), 2 wrong usage,
@@ -95,6 +96,13 @@ pub const GPUS: &str = "\
 Examples:
   shipway gpus
   shipway gpus A100:40GB..:2                which would match, and which now";
+
+pub const LIVE: &str = "\
+Examples:
+  shipway top                               ? shows the keys, q leaves; jobs go on
+  shipway top --all                         everybody's jobs, for operators
+  shipway top --once                        one frame as plain text, for a pipe or a log
+  shipway top --json                        the data of one frame, for a program";
 
 pub const NODES: &str = "\
 Example:

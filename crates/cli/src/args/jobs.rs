@@ -110,6 +110,16 @@ pub struct WhyArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Print one frame as plain text and return (--json: its data).
+    #[arg(long)]
+    pub once: bool,
+    /// Begin with everybody's jobs (for operators).
+    #[arg(long)]
+    pub all: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct GpusArgs {
     /// What you would ask for: 2, A100, A100:40GB..:2, 1g.10gb or 0.25.
     pub request: Option<GpuRequest>,

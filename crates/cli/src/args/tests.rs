@@ -37,6 +37,7 @@ fn good_lines_are_taken() {
         "why 1",
         "gpus 0.25",
         "nodes",
+        "top --once --all",
         "user add ada --role admin",
         "token new --note x --lasts 90d",
         "token revoke abc",

@@ -10,6 +10,7 @@ use crate::view;
 use crate::view::job_detail::{JobDetail, TaskDetail};
 use crate::view::task_table::rank;
 use crate::view::time::Reader;
+use shipway_api::client::{Client, ClientError};
 use shipway_api::routes;
 use shipway_api::types::{JobView, TaskPage};
 use shipway_model::limits::DEFAULT_PAGE;
@@ -38,9 +39,9 @@ async fn whole_job(context: &Context, job: JobView, args: &ShowArgs) -> Result<(
     let limit = args.limit.unwrap_or(DEFAULT_PAGE);
     let asked_for_a_page = args.state.is_some() || args.from.is_some();
     let tasks = if asked_for_a_page || job.tasks as usize <= limit {
-        page(context, job.id, args.from, args.state, limit).await?
+        page(&context.client, job.id, args.from, args.state, limit).await?
     } else {
-        most_wanted(context, job.id, limit).await?
+        most_wanted(&context.client, job.id, limit).await?
     };
     let shown = u32::try_from(tasks.tasks.len()).unwrap_or(u32::MAX);
     let of = match args.state {
@@ -53,29 +54,33 @@ async fn whole_job(context: &Context, job: JobView, args: &ShowArgs) -> Result<(
 }
 
 async fn page(
-    context: &Context,
+    client: &Client,
     job: JobId,
     from: Option<u32>,
     state: Option<TaskState>,
     limit: usize,
-) -> Result<TaskPage, Failure> {
+) -> Result<TaskPage, ClientError> {
     let query = Query::new().maybe("from", from).maybe("state", state).with("limit", limit);
-    let mut page: TaskPage = context.client.get(&query.on(&routes::job_tasks(job))).await?;
+    let mut page: TaskPage = client.get(&query.on(&routes::job_tasks(job))).await?;
     page.tasks.sort_by_key(|task| (rank(task.state), task.id.index));
     Ok(page)
 }
 
 /// Failed and running tasks as far as they fit, then the first of the others.
-async fn most_wanted(context: &Context, job: JobId, limit: usize) -> Result<TaskPage, Failure> {
+pub async fn most_wanted(
+    client: &Client,
+    job: JobId,
+    limit: usize,
+) -> Result<TaskPage, ClientError> {
     let mut tasks = Vec::new();
     for state in FIRST_STATES {
         let room = limit - tasks.len();
         if room == 0 {
             break;
         }
-        tasks.extend(page(context, job, None, Some(state), room).await?.tasks);
+        tasks.extend(page(client, job, None, Some(state), room).await?.tasks);
     }
-    let others = page(context, job, None, None, limit).await?.tasks.into_iter();
+    let others = page(client, job, None, None, limit).await?.tasks.into_iter();
     let others = others.filter(|task| !FIRST_STATES.contains(&task.state));
     tasks.extend(others.take(limit - tasks.len()));
     Ok(TaskPage { tasks, next: None })

@@ -89,7 +89,14 @@ impl Paper {
 
 /// Names, notes and messages are other people's: what could steer a terminal becomes `?`.
 pub fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    text.chars().map(|c| if is_steering(c) { '?' } else { c }).collect()
+}
+
+/// Control characters, and those that turn the direction of a line around or hide in it.
+pub fn is_steering(c: char) -> bool {
+    let unseen = matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{feff}'
+        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e007f}');
+    c.is_control() || unseen
 }
 
 #[cfg(test)]
@@ -112,6 +119,7 @@ mod tests {
     fn nobody_steers_my_terminal() {
         let mut paper = Paper::new(false);
         paper.line("a\x1b[2Jb\u{9b}1m\nc");
-        assert_eq!(paper.into_text(), "a?[2Jb?1m?c\n");
+        paper.line("left\u{202e}tfel \u{2067}x\u{feff}");
+        assert_eq!(paper.into_text(), "a?[2Jb?1m?c\nleft?tfel ?x?\n");
     }
 }

@@ -4,6 +4,7 @@
 //! - `World`        the home, `up`, commands
 //! - `processes.rs` finding and signalling processes
 //! - `http.rs`      one plain request
+//! - `terminal.rs`  a terminal to type into
 //!
 //! Not here: what any test checks.
 
@@ -13,6 +14,7 @@
 
 mod http;
 mod processes;
+mod terminal;
 
 use serde_json::Value;
 use std::fs::File;
@@ -22,7 +24,8 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use processes::processes_of;
-pub use processes::{is_alive, kill, terminate};
+pub use processes::{has_word, is_alive, kill, terminate};
+pub use terminal::Terminal;
 
 /// For a machine that is busy with other tests; nothing that works comes near it.
 const DEADLINE: Duration = Duration::from_mins(2);

@@ -41,7 +41,7 @@ pub(super) fn processes_of(dir: &Path) -> Vec<u32> {
     numbers.filter(|process| *process != own && of_dir(process) && is_alive(*process)).collect()
 }
 
-pub(super) fn has_word(process: u32, word: &str) -> bool {
+pub fn has_word(process: u32, word: &str) -> bool {
     let text = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     text.split(|byte| *byte == 0).any(|found| found == word.as_bytes())
 }

@@ -10,14 +10,21 @@ use axum::extract::State;
 use shipway_api::error::ErrorBody;
 use shipway_api::types::{GpuView, IssuedPilot, NodeList, NodeView};
 use shipway_core::pilot::{Link, Pilot};
-use shipway_core::{Command, Rejection};
-use shipway_model::{PilotId, Role};
+use shipway_core::{Command, Rejection, State as Core};
+use shipway_model::{Actor, DeviceId, PilotId, Role, TaskId};
+use std::collections::BTreeMap;
 
-/// Everybody may see what there is.
+/// Everybody may see what there is; who uses it, only those who may see the job.
 #[utoipa::path(get, path = "/api/v1/nodes",
     responses((status = 200, body = NodeList), (status = "4XX", body = ErrorBody)))]
-pub async fn list(_caller: Caller, State(site): State<Site>) -> Result<Json<NodeList>, ApiError> {
-    let nodes = site.writer.ask(|state| state.pilots().iter().map(view).collect());
+pub async fn list(
+    Caller(by): Caller,
+    State(site): State<Site>,
+) -> Result<Json<NodeList>, ApiError> {
+    let nodes = site.writer.ask(move |state| {
+        let pilots = state.pilots().iter();
+        pilots.map(|(id, pilot)| view(id, pilot, &holders(state, pilot, &by))).collect()
+    });
     Ok(Json(NodeList { nodes: nodes.await? }))
 }
 
@@ -39,7 +46,25 @@ pub async fn issue(
     Ok(Json(IssuedPilot { pilot, token }))
 }
 
-fn view((id, pilot): (&PilotId, &Pilot)) -> NodeView {
+type Holders = BTreeMap<DeviceId, Vec<TaskId>>;
+
+/// Which tasks hold which devices. A node without GPUs has no need to look at its tasks.
+fn holders(state: &Core, pilot: &Pilot, by: &Actor) -> Holders {
+    let mut holders = Holders::new();
+    if pilot.ad.gpus.is_empty() {
+        return holders;
+    }
+    for task in &pilot.placed {
+        let visible = state.job(task.job).is_some_and(|job| by.may_touch(&job.owner));
+        let Some(active) = state.active().get(task).filter(|_| visible) else { continue };
+        for device in &active.devices {
+            holders.entry(device.clone()).or_default().push(*task);
+        }
+    }
+    holders
+}
+
+fn view(id: &PilotId, pilot: &Pilot, holders: &Holders) -> NodeView {
     let (link, away_since) = match pilot.link {
         Link::Connected => ("connected", None),
         Link::Away { since, lost: false } => ("away", Some(since)),
@@ -48,6 +73,7 @@ fn view((id, pilot): (&PilotId, &Pilot)) -> NodeView {
     let gpus = pilot.ad.gpus.iter().map(|device| GpuView {
         device: device.clone(),
         used: pilot.load.gpus.get(&device.id).map_or(0, |share| share.0),
+        tasks: holders.get(&device.id).cloned().unwrap_or_default(),
     });
     let placed = u32::try_from(pilot.placed.len()).unwrap_or(u32::MAX);
     NodeView {
