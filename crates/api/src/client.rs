@@ -94,6 +94,15 @@ impl Client {
         self.ask(Method::POST, path, headers, body.into()).await
     }
 
+    pub async fn put<B: Serialize, A: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+    ) -> Result<A, ClientError> {
+        let body = serde_json::to_vec(body).expect("requests are plain data");
+        self.ask(Method::PUT, path, &[], body.into()).await
+    }
+
     /// The body of an answer, piece by piece, on a connection of its own.
     pub async fn stream(&self, path: &str) -> Result<BodyStream, ClientError> {
         let request = self.request(&Method::GET, path, &[], Bytes::new())?;

@@ -17,6 +17,7 @@ pub const NODES: &str = "/api/v1/nodes";
 pub const PILOTS: &str = "/api/v1/pilots";
 pub const USERS: &str = "/api/v1/users";
 pub const USER: &str = "/api/v1/users/{user}";
+pub const USER_SHARE: &str = "/api/v1/users/{user}/share";
 pub const TOKENS: &str = "/api/v1/tokens";
 pub const TOKEN: &str = "/api/v1/tokens/{id}";
 pub const WHO_AM_I: &str = "/api/v1/whoami";

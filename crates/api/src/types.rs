@@ -248,6 +248,19 @@ pub struct IssuedPilot {
 pub struct UserView {
     pub user: UserName,
     pub role: Role,
+    /// The user's part of the machines when others want them too, against the others' parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<u32>,
+    /// What the user has used, with the past counting less and less. Given in answers only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_core_hours: Option<u64>,
+}
+
+/// A user's new share.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewShare {
+    pub share: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

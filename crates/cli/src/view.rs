@@ -14,6 +14,7 @@ pub mod nodes;
 pub mod output;
 pub mod paper;
 pub mod progress;
+mod prospect;
 pub mod simple;
 pub mod table;
 pub mod talk;

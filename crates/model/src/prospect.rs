@@ -162,11 +162,10 @@ impl fmt::Display for Fit {
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |all: &[Quantity]| {
-            all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
-        };
-        let (ask, instead) = (list(&self.ask), list(&self.instead_of));
-        write!(f, "ask for {ask} instead of {instead}: ")?;
+        let pairs = self.ask.iter().zip(&self.instead_of);
+        let pairs: Vec<String> =
+            pairs.map(|(ask, instead)| format!("{} instead of {instead}", ask.amount())).collect();
+        write!(f, "ask for {}: ", pairs.join(" and "))?;
         let class = &self.class;
         if self.now {
             write!(f, "it could start now on a node with {class}")

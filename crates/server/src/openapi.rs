@@ -32,6 +32,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
         http::users::list,
         http::users::add,
         http::users::remove,
+        http::users::set_share,
         http::users::tokens,
         http::users::issue,
         http::users::revoke,

@@ -17,7 +17,7 @@ use crate::writer::{self, Edges, Wish, WriteError};
 use shipway_api::local::{self, LocalServer};
 use shipway_api::wire::link_server::LinkServer;
 use shipway_core::{Command, State};
-use shipway_model::{Actor, Role};
+use shipway_model::{Actor, Millis, Role};
 use shipway_sites::local::LocalError;
 use std::io;
 use std::net::SocketAddr;
@@ -39,6 +39,8 @@ pub struct Settings {
     pub no_pilot: bool,
     /// Devices and amounts for the local pilot instead of what it finds.
     pub declared: Option<PathBuf>,
+    /// How fast past usage fades; `None` leaves it as it was.
+    pub half_life: Option<Millis>,
     /// The shipway binary, to start the pilot with.
     pub program: PathBuf,
 }
@@ -123,6 +125,9 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
     let by = Actor { user: owner.clone(), role: Role::Admin };
     let add = Command::AddUser { by, user: owner, role: Role::Admin };
     site.writer.wish(Wish::Core(add)).await?;
+    if let Some(half_life) = settings.half_life {
+        site.writer.wish(Wish::Core(Command::SetHalfLife { half_life })).await?;
+    }
 
     let (config, certificate) = prepared.map_or((None, None), |(c, file)| (Some(c), file));
     let (stop, stopped) = watch::channel(false);

@@ -112,6 +112,7 @@ pub const USER: &str = "\
 Examples:
   shipway user add ada
   shipway user add grace --role operator
+  shipway user share ada 300                       three times the usual share
   shipway user remove ada";
 
 pub const TOKEN: &str = "\

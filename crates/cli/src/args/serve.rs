@@ -31,8 +31,19 @@ pub struct UpArgs {
     /// GPUs and amounts to declare beside what is found (for tests and dry planning).
     #[arg(long, value_name = "FILE", conflicts_with = "no_pilot")]
     pub declared: Option<PathBuf>,
+    /// How long until past usage counts half when users compete; 7 days until it is set once.
+    #[arg(long, value_name = "TIME", value_parser = half_life)]
+    pub half_life: Option<Millis>,
     #[command(flatten)]
     pub log: LogArgs,
+}
+
+/// Shorter than this, the order would follow noise.
+const SHORTEST_HALF_LIFE: Millis = Millis(60_000);
+
+fn half_life(text: &str) -> Result<Millis, String> {
+    let span: Millis = text.parse().map_err(|error| format!("{error}"))?;
+    if span < SHORTEST_HALF_LIFE { Err("at least 1m".into()) } else { Ok(span) }
 }
 
 #[derive(Debug, Args)]
@@ -99,7 +110,13 @@ pub enum UserCommand {
         /// user, operator or admin.
         #[arg(long, default_value = "user")]
         role: Role,
+        /// The user's part of the machines against the others' parts; 100 unless given.
+        #[arg(long, value_name = "NUMBER")]
+        share: Option<u32>,
     },
+    /// Give a user another part of the machines: with 200 twice as much as with 100.
+    #[command(after_long_help = super::examples::USER)]
+    Share { name: UserName, share: u32 },
     /// List the users.
     #[command(after_long_help = super::examples::USER)]
     List,

@@ -5,6 +5,7 @@ use crate::args::jobs::SubmitArgs;
 use crate::failure::{Exit, Failure};
 use crate::view::dry_run::DryRuns;
 use crate::view::simple::SubmittedIds;
+use crate::view::time::Reader;
 use crate::{build_spec, input, job_file, view};
 use shipway_api::routes;
 use shipway_api::types::{DryRun, Submission};
@@ -52,6 +53,6 @@ async fn dry_run(context: &Context, specs: Vec<JobSpec>) -> Result<Exit, Failure
     for spec in specs {
         runs.push(context.client.post(routes::DRY_RUN, &Submission { spec }, &[]).await?);
     }
-    view::show(&DryRuns { runs }, context.output)?;
+    view::show(&DryRuns { runs, reader: Reader::here() }, context.output)?;
     Ok(Exit::DONE)
 }

@@ -23,6 +23,7 @@ pub fn run(args: UpArgs) -> Result<Exit, Failure> {
         allow_plain_text: args.allow_plain_text,
         no_pilot: args.no_pilot,
         declared: args.declared,
+        half_life: args.half_life,
         program,
     };
     let mut builder = tokio::runtime::Builder::new_multi_thread();

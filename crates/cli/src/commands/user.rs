@@ -1,20 +1,25 @@
-//! `user`: add, list and remove users.
+//! `user`: add, list and remove users, and set their shares.
 
 use super::Context;
 use crate::args::serve::UserCommand;
 use crate::failure::{Exit, Failure};
 use crate::view;
-use crate::view::users::{UserAdded, UserRemoved, UserTable};
+use crate::view::users::{UserAdded, UserRemoved, UserShare, UserTable};
 use serde::de::IgnoredAny;
 use shipway_api::routes;
-use shipway_api::types::UserView;
+use shipway_api::types::{NewShare, UserView};
 
 pub async fn run(context: &Context, command: UserCommand) -> Result<Exit, Failure> {
     match command {
-        UserCommand::Add { name, role } => {
-            let new = UserView { user: name, role };
+        UserCommand::Add { name, role, share } => {
+            let new = UserView { user: name, role, share, used_core_hours: None };
             let user = context.client.post(routes::USERS, &new, &[]).await?;
             view::show(&UserAdded { user }, context.output)?;
+        }
+        UserCommand::Share { name, share } => {
+            let path = routes::USER_SHARE.replace("{user}", name.as_str());
+            let new: NewShare = context.client.put(&path, &NewShare { share }).await?;
+            view::show(&UserShare { user: name, share: new.share }, context.output)?;
         }
         UserCommand::List => {
             let list = context.client.get(routes::USERS).await?;

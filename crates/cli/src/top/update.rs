@@ -123,7 +123,8 @@ fn explained(app: &mut App, why: &Why) {
         if let Page::Why { job, text, .. } = page
             && *job == why.job
         {
-            *text = Some(view::text(&WhyView { why: why.clone() }, false));
+            let shown = WhyView { why: why.clone(), reader: app.reader.clone() };
+            *text = Some(view::text(&shown, false));
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::View;
 use super::job_detail::{command, specification};
 use super::paper::{Paper, Tone};
+use super::time::Reader;
 use serde::Serialize;
 use shipway_api::types::DryRun;
 
@@ -10,6 +11,8 @@ use shipway_api::types::DryRun;
 #[serde(transparent)]
 pub struct DryRuns {
     pub runs: Vec<DryRun>,
+    #[serde(skip)]
+    pub reader: Reader,
 }
 
 impl View for DryRuns {
@@ -18,12 +21,12 @@ impl View for DryRuns {
             if at > 0 {
                 paper.end_line();
             }
-            write_one(paper, run);
+            write_one(paper, run, &self.reader);
         }
     }
 }
 
-fn write_one(paper: &mut Paper, run: &DryRun) {
+fn write_one(paper: &mut Paper, run: &DryRun, reader: &Reader) {
     let tasks = if run.tasks == 1 { "task" } else { "tasks" };
     let name = if run.spec.name.is_empty() { "a job" } else { &run.spec.name };
     paper.write(Tone::Strong, &format!("Would submit {name} of {} {tasks}", run.tasks));
@@ -39,4 +42,5 @@ fn write_one(paper: &mut Paper, run: &DryRun) {
     for (at, reason) in run.reasons.iter().enumerate() {
         paper.line(&format!("  {}. {reason}", at + 1));
     }
+    super::prospect::write(paper, &run.prospect, reader);
 }

@@ -115,15 +115,37 @@ fn colours_leave_the_words_alone() {
     assert_ne!(text(&table, true), text(&table, false));
 }
 
+fn prospect() -> Value {
+    let gpus = |amount: u32| json!({"resource": "gpus", "amount": amount, "request": "A100:2"});
+    let memory = |amount: u64| json!({"resource": "memory", "amount": amount * 1_000_000_000});
+    json!({
+        "place": {"own_before": 3, "users_before": 1, "used_core_hours": 12, "share": 100,
+            "held": {"node": "gpu-07", "latest": NOW + 5 * MINUTE}},
+        "classes": [
+            {"class": "4 cores, 16GB of memory, no GPU", "nodes": 1, "fit": "never",
+                "requirements": [
+                    {"wanted": memory(64), "has": memory(16), "free": memory(10)},
+                    {"wanted": gpus(2), "has": gpus(0), "free": gpus(0)}]},
+            {"class": "64 cores, 256GB of memory, 4 × A100", "nodes": 2, "fit": "busy",
+                "requirements": [
+                    {"wanted": memory(64), "has": memory(256), "free": memory(100)},
+                    {"wanted": gpus(2), "has": gpus(4), "free": gpus(1)}]}],
+        "changes": [{"ask": [gpus(1)], "instead_of": [gpus(2)], "now": true,
+            "class": "64 cores, 256GB of memory, 4 × A100"}],
+        "estimate": {"at": NOW + 7 * MINUTE, "room_at": NOW + 5 * MINUTE, "jobs_before": 4,
+            "side_by_side": 4, "usual": "2m", "known_of": 120}})
+}
+
 #[test]
 fn why() {
-    let both = json!({"job": 12, "state": "waiting", "reasons": [small_reason(), busy_reason()]});
-    check("why_busy", &why::WhyView { why: from(both) });
+    let both = json!({"job": 12, "state": "waiting", "reasons": [small_reason(), busy_reason()],
+        "prospect": prospect()});
+    check("why_busy", &why::WhyView { why: from(both), reader: reader() });
     let hopeless = json!({"job": 12, "state": "waiting",
         "reasons": [small_reason(), {"kind": "no_nodes"}]});
-    check("why_hopeless", &why::WhyView { why: from(hopeless) });
+    check("why_hopeless", &why::WhyView { why: from(hopeless), reader: reader() });
     let over = json!({"job": 12, "state": "succeeded", "reasons": []});
-    let over = why::WhyView { why: from(over) };
+    let over = why::WhyView { why: from(over), reader: reader() };
     assert_eq!(text(&over, false), "Job 12 is succeeded.\n");
 }
 
@@ -160,8 +182,8 @@ fn node_and_gpu_tables() {
 
 #[test]
 fn users_and_tokens() {
-    let list =
-        json!({"users": [{"user": "ada", "role": "admin"}, {"user": "bob", "role": "user"}]});
+    let list = json!({"users": [{"user": "ada", "role": "admin", "share": 100, "used_core_hours": 12},
+            {"user": "bob", "role": "user", "share": 300, "used_core_hours": 0}]});
     check("users", &users::UserTable { list: from(list) });
     let tokens = json!({"tokens": [
         {"id": "t1", "user": "ada", "note": "laptop", "expires": NOW + MINUTE},
@@ -183,8 +205,10 @@ fn small_views() {
     let one = from(json!({"id": 7, "repeated": false}));
     check("submitted", &simple::SubmittedIds::One(one));
     let run = json!({"tasks": 2, "first_command": ["fit", "1"], "reasons": [{"kind": "no_nodes"}],
+        "prospect": {"classes": [], "changes": [], "place": {"own_before": 0, "users_before": 0,
+            "used_core_hours": 0, "share": 100}},
         "spec": {"command": ["fit", "{seed}"], "each": [{"seed": 1}, {"seed": 2}]}});
-    check("dry_run", &DryRuns { runs: vec![from(run)] });
+    check("dry_run", &DryRuns { runs: vec![from(run)], reader: reader() });
 }
 
 #[test]

@@ -15,9 +15,16 @@ pub struct UserTable {
 
 impl View for UserTable {
     fn text(&self, paper: &mut Paper) {
-        let mut table = Table::new(&["USER", "ROLE"]);
+        let mut table = Table::new(&["USER", "ROLE", "SHARE", "USED LATELY"]);
         for user in &self.list.users {
-            table.row(vec![Cell::from(&user.user), user.role.as_str().into()]);
+            let used = user.used_core_hours.map(|hours| format!("{hours} core-hours"));
+            let share = user.share.map(|share| share.to_string());
+            table.row(vec![
+                Cell::from(&user.user),
+                user.role.as_str().into(),
+                share.unwrap_or_default().into(),
+                used.unwrap_or_default().into(),
+            ]);
         }
         table.write(paper);
     }
@@ -31,7 +38,7 @@ pub struct UserAdded {
 
 impl View for UserAdded {
     fn text(&self, paper: &mut Paper) {
-        let UserView { user, role } = &self.user;
+        let UserView { user, role, .. } = &self.user;
         paper.line(&format!("user {user} is {}", role.as_str()));
     }
 }
@@ -44,5 +51,17 @@ pub struct UserRemoved {
 impl View for UserRemoved {
     fn text(&self, paper: &mut Paper) {
         paper.line(&format!("user {} is removed", self.removed));
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub struct UserShare {
+    pub user: UserName,
+    pub share: u32,
+}
+
+impl View for UserShare {
+    fn text(&self, paper: &mut Paper) {
+        paper.line(&format!("user {} has share {}", self.user, self.share));
     }
 }

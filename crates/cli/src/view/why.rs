@@ -2,6 +2,7 @@
 
 use super::View;
 use super::paper::{Paper, Tone};
+use super::time::Reader;
 use serde::Serialize;
 use shipway_api::types::Why;
 use shipway_model::{JobState, Quantity, Reason};
@@ -10,11 +11,13 @@ use shipway_model::{JobState, Quantity, Reason};
 #[serde(transparent)]
 pub struct WhyView {
     pub why: Why,
+    #[serde(skip)]
+    pub reader: Reader,
 }
 
 impl View for WhyView {
     fn text(&self, paper: &mut Paper) {
-        let Why { job, state, reasons } = &self.why;
+        let Why { job, state, reasons, prospect } = &self.why;
         paper.write(Tone::Strong, &format!("Job {job} is {state}"));
         if reasons.is_empty() {
             paper.write(Tone::Plain, if state.is_over() { "." } else { "; it waits for nothing." });
@@ -26,10 +29,9 @@ impl View for WhyView {
             let tone = if reason.is_hopeless() { Tone::Bad } else { Tone::Plain };
             paper.write(tone, &format!("  {}. {reason}", at + 1));
             paper.end_line();
-            if let Some((wanted, found)) = wanted_and_found(reason) {
-                paper.line(&format!("     wanted: {wanted}"));
-                paper.line(&format!("     found:  {found}"));
-            }
+        }
+        if let Some(prospect) = prospect {
+            super::prospect::write(paper, prospect, &self.reader);
         }
         // One node class that is too small does not matter while another one is merely busy.
         if reasons.iter().any(|reason| !reason.is_hopeless()) {
@@ -40,15 +42,6 @@ impl View for WhyView {
         for advice in advice(reasons) {
             paper.line(&format!("  - {advice}"));
         }
-    }
-}
-
-fn wanted_and_found(reason: &Reason) -> Option<(&Quantity, &Quantity)> {
-    match reason {
-        Reason::TooSmall { wanted, found, .. } | Reason::Busy { wanted, found, .. } => {
-            Some((wanted, found))
-        }
-        _ => None,
     }
 }
 

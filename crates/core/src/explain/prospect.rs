@@ -57,7 +57,9 @@ fn change(look: &Look, now: bool) -> Option<(u64, Change)> {
         class: look.class.clone(),
         now,
     };
-    (!short.is_empty()).then(|| (size.sum(), change))
+    // To ask for none of a thing is not a smaller request but another one.
+    let asks_for_some = change.ask.iter().all(|ask| ask.raw() > 0);
+    (!short.is_empty() && asks_for_some).then(|| (size.sum(), change))
 }
 
 pub(super) fn place(state: &State, id: JobId, job: &Job, now: Timestamp) -> Place {

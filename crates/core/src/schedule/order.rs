@@ -91,6 +91,27 @@ impl<'a> Order<'a> {
         }
     }
 
+    /// The jobs at the head of the line whose shapes are not open, up to the first that is.
+    pub(super) fn first_blocked(&self, open: &Open, most: usize) -> Vec<(Rank, ShapeId)> {
+        let mut found = Vec::new();
+        // Nearly always the very first may fit, and nobody is passed by.
+        let first = self.users.peek().and_then(|user| user.queue.heads().first());
+        if first.is_none_or(|(_, shape)| open.is_open(*shape)) {
+            return found;
+        }
+        let mut users: Vec<&Waiting<'a>> = self.users.iter().collect();
+        users.sort_unstable_by(|a, b| b.cmp(a));
+        for user in users {
+            for (rank, shape) in user.queue.heads() {
+                if open.is_open(*shape) || found.len() == most {
+                    return found;
+                }
+                found.push((*rank, *shape));
+            }
+        }
+        found
+    }
+
     /// The next task of one job, out of turn: for who holds a reservation.
     pub(super) fn task_of(&mut self, job: JobId) -> Option<Ordinal> {
         next_task(self.state, &mut self.feeds, job)

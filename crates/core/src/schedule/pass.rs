@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// With more nodes changed than this, every shape is tried: asking each of them about each node
 /// would cost more.
 const MANY_HOT: usize = 256;
+/// Blocked requests at the head of the line that are looked at for a reservation.
+const MAX_PASSED_BY: usize = 16;
 
 /// The shapes that may still find a place in this pass.
 #[derive(Debug, Default)]
@@ -54,6 +56,7 @@ pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan 
         placed: 0,
     };
     pass.serve_reservations();
+    pass.reserve_for_the_first();
     pass.serve_users();
     let Pass { search, closed, plan, reservations: held, open, .. } = pass;
     let nodes = search.undo();
@@ -150,6 +153,15 @@ impl Pass<'_> {
         }
     }
 
+    /// Requests that were found to fit nowhere earlier, and stand before the first that may fit now:
+    /// they are not to be passed by for ever.
+    fn reserve_for_the_first(&mut self) {
+        for (rank, shape) in self.order.first_blocked(&self.open, MAX_PASSED_BY) {
+            let Some(task) = self.order.task_of(rank.job) else { continue };
+            self.reserve_if_starved(&Turn { rank, shape, task });
+        }
+    }
+
     fn serve_users(&mut self) {
         while let Some(mut user) = self.order.next_user() {
             while self.order.is_still_first(&user) {
@@ -207,6 +219,10 @@ impl Pass<'_> {
     fn close(&mut self, turn: &Turn) {
         self.open.shapes.remove(&turn.shape);
         self.closed.insert(turn.shape);
+        self.reserve_if_starved(turn);
+    }
+
+    fn reserve_if_starved(&mut self, turn: &Turn) {
         if self.reservations.len() < MAX_RESERVATIONS && self.is_starved_by_others(turn) {
             let made = self.reserve(turn);
             self.reservations.extend(made);

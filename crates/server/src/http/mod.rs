@@ -104,6 +104,7 @@ pub fn router(site: Site) -> Router {
         .route(routes::PILOTS, post(nodes::issue))
         .route(routes::USERS, get(users::list).post(users::add))
         .route(routes::USER, axum::routing::delete(users::remove))
+        .route(routes::USER_SHARE, axum::routing::put(users::set_share))
         .route(routes::TOKENS, get(users::tokens).post(users::issue))
         .route(routes::TOKEN, axum::routing::delete(users::revoke))
         .route(routes::WHO_AM_I, get(users::who_am_i))

@@ -8,10 +8,12 @@ use crate::writer::Wish;
 use axum::Json;
 use axum::extract::State;
 use shipway_api::error::ErrorBody;
-use shipway_api::types::{IssuedToken, NewToken, TokenList, TokenView, UserList, UserView};
+use shipway_api::types::{
+    IssuedToken, NewShare, NewToken, TokenList, TokenView, UserList, UserView,
+};
 use shipway_core::Command;
 use shipway_core::command::Token;
-use shipway_model::{Millis, Role, UserName};
+use shipway_model::{Millis, Role, Timestamp, UserName};
 
 const DAY: u64 = 24 * 3_600 * 1_000;
 const USUAL_LIFE: Millis = Millis(30 * DAY);
@@ -20,8 +22,23 @@ const LONGEST_LIFE: Millis = Millis(366 * DAY);
 
 #[utoipa::path(get, path = "/api/v1/whoami", responses((status = 200, body = UserView),
     (status = "4XX", body = ErrorBody)))]
-pub async fn who_am_i(Caller(actor): Caller) -> Json<UserView> {
-    Json(UserView { user: actor.user, role: actor.role })
+pub async fn who_am_i(
+    Caller(actor): Caller,
+    State(site): State<Site>,
+) -> Result<Json<UserView>, ApiError> {
+    let now = site.clock.now();
+    let view = site.writer.ask(move |state| view(state, &actor.user, actor.role, now));
+    Ok(Json(view.await?))
+}
+
+fn view(state: &shipway_core::State, user: &UserName, role: Role, now: Timestamp) -> UserView {
+    let fair = state.fair_share();
+    UserView {
+        user: user.clone(),
+        role,
+        share: Some(fair.share(user)),
+        used_core_hours: Some(fair.used_core_hours(user, now)),
+    }
 }
 
 #[utoipa::path(get, path = "/api/v1/users", responses((status = 200, body = UserList),
@@ -30,10 +47,11 @@ pub async fn list(
     Caller(by): Caller,
     State(site): State<Site>,
 ) -> Result<Json<UserList>, ApiError> {
+    let now = site.clock.now();
     let users = site.writer.ask(move |state| {
         let visible = |user: &UserName| by.role >= Role::Operator || *user == by.user;
         let users = state.users().iter().filter(|(user, _)| visible(user));
-        users.map(|(user, role)| UserView { user: user.clone(), role: *role }).collect()
+        users.map(|(user, role)| view(state, user, *role, now)).collect()
     });
     Ok(Json(UserList { users: users.await? }))
 }
@@ -45,7 +63,27 @@ pub async fn add(
     State(site): State<Site>,
     Body(new): Body<UserView>,
 ) -> Result<Json<UserView>, ApiError> {
-    let command = Command::AddUser { by, user: new.user.clone(), role: new.role };
+    let UserView { user, role, share, .. } = new.clone();
+    let command = Command::AddUser { by: by.clone(), user: user.clone(), role };
+    site.writer.wish(Wish::Core(command)).await?;
+    if let Some(share) = share {
+        site.writer.wish(Wish::Core(Command::SetShare { by, user, share })).await?;
+    }
+    Ok(Json(new))
+}
+
+/// Gives a user another part of the machines.
+#[utoipa::path(put, path = "/api/v1/users/{user}/share", request_body = NewShare,
+    params(("user" = String, Path)),
+    responses((status = 200, body = NewShare), (status = "4XX", body = ErrorBody)))]
+pub async fn set_share(
+    Caller(by): Caller,
+    State(site): State<Site>,
+    Path(user): Path<String>,
+    Body(new): Body<NewShare>,
+) -> Result<Json<NewShare>, ApiError> {
+    let user: UserName = user.parse().map_err(bad_name)?;
+    let command = Command::SetShare { by, user, share: new.share };
     site.writer.wish(Wish::Core(command)).await?;
     Ok(Json(new))
 }

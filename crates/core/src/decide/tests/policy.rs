@@ -243,3 +243,17 @@ fn named_things_are_counted_too() {
     told.place();
     assert_eq!(told.counts(job).active, 1);
 }
+
+#[test]
+fn what_was_found_to_fit_nowhere_is_not_passed_by_for_ever() {
+    let mut told = Told::default();
+    told.join("n1", 64, 2);
+    told.submit(r#"{"resources":{"gpu":1},"time_limit":"1h"}"#);
+    told.place();
+    let large = told.submit(r#"{"resources":{"gpu":2}}"#);
+    assert_eq!(told.place(), [], "looked at while nobody smaller was there");
+    let small = told.submit(r#"{"array":"1-9","resources":{"gpu":1}}"#);
+    assert_eq!(told.place(), [], "and kept when somebody came");
+    assert!(told.state.planner().reservation_of(large).is_some());
+    assert_eq!(told.counts(small).active, 0);
+}

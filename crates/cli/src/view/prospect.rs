@@ -1,0 +1,94 @@
+//! What stands between a job and its start, below the reasons: its place in line, each class of
+//! nodes with wanted and found, the smallest change, and when it may start.
+
+use super::paper::{Paper, Tone};
+use super::table::{Cell, Table};
+use super::time::{Reader, short};
+use shipway_model::prospect::{ClassProspect, Estimate, Fit, Prospect, Requirement, count};
+
+pub(super) fn write(paper: &mut Paper, prospect: &Prospect, reader: &Reader) {
+    if let Some(place) = &prospect.place {
+        paper.end_line();
+        paper.line(&format!("In line: {place}."));
+        if let Some(held) = &place.held {
+            let until = held.latest.map_or_else(
+                || "something that runs there has no time limit, so nobody knows until when".into(),
+                |at| format!("free by {} at the latest, by time limits", reader.moment(at)),
+            );
+            paper.line(&format!("Kept for it: node {} ({until}).", held.node));
+        }
+    }
+    if !prospect.classes.is_empty() {
+        paper.end_line();
+        requirements(&prospect.classes).write(paper);
+    }
+    if !prospect.changes.is_empty() {
+        paper.end_line();
+        paper.line("What would let it start:");
+        for change in &prospect.changes {
+            paper.line(&format!("  - {change}"));
+        }
+    }
+    if let Some(estimate) = &prospect.estimate {
+        paper.end_line();
+        let has_room = prospect.classes.iter().any(|class| class.fit == Fit::Now);
+        paper.line(&when(estimate, has_room, reader));
+    }
+}
+
+fn requirements(classes: &[ClassProspect]) -> Table {
+    let mut table = Table::new(&["NODES", "EACH WITH", "WANTED", "HAS", "FREE NOW", "FIT"]);
+    for class in classes {
+        let tone = match class.fit {
+            Fit::Now => Tone::Good,
+            Fit::Busy | Fit::Kept => Tone::Plain,
+            Fit::Never => Tone::Bad,
+        };
+        let first = [Cell::from(class.nodes), Cell::from(&class.class)];
+        let fit = Cell::toned(class.fit, tone);
+        let mut requirements = class.requirements.iter().map(cells);
+        let [wanted, has, free] =
+            requirements.next().unwrap_or_else(|| [(); 3].map(|()| "".into()));
+        table.row(first.into_iter().chain([wanted, has, free, fit]).collect());
+        for [wanted, has, free] in requirements {
+            let blank = || Cell::from("");
+            table.row(vec![blank(), blank(), wanted, has, free, blank()]);
+        }
+    }
+    table
+}
+
+fn cells(one: &Requirement) -> [Cell; 3] {
+    let has = if one.can_be_met() { Tone::Plain } else { Tone::Bad };
+    let free = if one.is_met() { Tone::Plain } else { Tone::Bad };
+    let short = |met: bool, text: String| if met { text } else { format!("{text} !") };
+    [
+        Cell::from(&one.wanted),
+        Cell::toned(short(one.can_be_met(), one.has.amount()), has),
+        Cell::toned(short(one.is_met(), one.free.amount()), free),
+    ]
+}
+
+fn when(estimate: &Estimate, has_room: bool, reader: &Reader) -> String {
+    let Estimate { at, room_at, jobs_before, side_by_side, usual, known_of } = estimate;
+    if *at <= reader.now {
+        let why = if has_room { "there is room" } else { "what is in its way is due to end" };
+        return format!("It may start at any moment: {why}, and it is its turn.");
+    }
+    let moment = |at| format!("{} (in {})", reader.moment(at), short(at.since(reader.now)));
+    let mut text = format!("It may start at about {}. ", moment(*at));
+    if *room_at > reader.now {
+        let room = format!("By what runs now there is room at {}. ", reader.moment(*room_at));
+        text.push_str(&room);
+    }
+    if *jobs_before > 0 {
+        text.push_str(&format!("Before it: {}. ", count(*jobs_before, "job")));
+    }
+    if *known_of > 0 {
+        text.push_str(&format!(
+            "Tasks like this run {} on average (known of {known_of}), {side_by_side} side by side.",
+            short(*usual)
+        ));
+    }
+    text.trim_end().to_string()
+}
