@@ -15,6 +15,7 @@ pub mod disk;
 pub mod final_check;
 pub mod node;
 pub mod replay;
+pub mod scale;
 pub mod scenario;
 pub mod seeds;
 pub mod server;

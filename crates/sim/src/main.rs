@@ -2,10 +2,12 @@
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use shipway_sim::scale::cost::{self, Size};
+use shipway_sim::scale::{fairness, timeline};
 use shipway_sim::totals::Totals;
 use shipway_sim::{replay, scenario, seeds};
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -25,6 +27,23 @@ enum Command {
         #[arg(long, default_value_t = 1)]
         first: u64,
     },
+    /// Measure the scheduler with a million jobs on ten thousand nodes (build with --release).
+    Scale {
+        #[arg(long, default_value_t = 1_000_000)]
+        jobs: u32,
+        #[arg(long, default_value_t = 1_000)]
+        shapes: u32,
+        #[arg(long, default_value_t = 10_000)]
+        nodes: u32,
+        #[arg(long, default_value_t = 100)]
+        users: u32,
+        /// Days of simulated time for the fairness of two users.
+        #[arg(long, default_value_t = 30)]
+        days: u64,
+        /// Draw what was found into this directory.
+        #[arg(long, value_name = "DIR")]
+        charts: Option<PathBuf>,
+    },
     /// Run a scenario file and print what it shows.
     Run { scenario: PathBuf },
     /// Fold a recorded journal (one event per line) and check it after each event.
@@ -40,6 +59,10 @@ fn main() -> Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     match Arguments::parse().command {
         Command::Seeds { count, first } => run_seeds(&mut out, first, count),
+        Command::Scale { jobs, shapes, nodes, users, days, charts } => {
+            let size = Size { jobs, shapes, nodes, users };
+            run_scale(&mut out, size, days, charts.as_deref())
+        }
         Command::Run { scenario } => {
             let text = std::fs::read_to_string(&scenario)
                 .with_context(|| format!("cannot read {}", scenario.display()))?;
@@ -79,4 +102,32 @@ fn run_seeds(out: &mut impl Write, first: u64, count: u64) -> Result<ExitCode> {
     let seconds = millis / 1_000;
     writeln!(out, "{count} seeds, {failed} violations, {seconds} s, {whole}.{tenth} seeds/s")?;
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn run_scale(
+    out: &mut impl Write,
+    size: Size,
+    days: u64,
+    charts: Option<&Path>,
+) -> Result<ExitCode> {
+    write!(out, "{}", cost::measure(size))?;
+    let work = timeline::at_work(size);
+    write!(out, "{work}")?;
+    let users = fairness::two_users(days);
+    write!(out, "{users}")?;
+    let large = fairness::large_request();
+    write!(out, "{large}")?;
+    if let Some(dir) = charts {
+        let drawn = [
+            ("work.svg", work.chart),
+            ("two-users.svg", users.chart),
+            ("large-request.svg", large.chart),
+        ];
+        for (name, text) in drawn {
+            let path = dir.join(name);
+            std::fs::write(&path, text)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }

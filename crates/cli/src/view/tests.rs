@@ -182,7 +182,8 @@ fn node_and_gpu_tables() {
 
 #[test]
 fn users_and_tokens() {
-    let list = json!({"users": [{"user": "ada", "role": "admin", "share": 100, "used_core_hours": 12},
+    let list = json!({"users": [
+            {"user": "ada", "role": "admin", "share": 100, "used_core_hours": 12},
             {"user": "bob", "role": "user", "share": 300, "used_core_hours": 0}]});
     check("users", &users::UserTable { list: from(list) });
     let tokens = json!({"tokens": [

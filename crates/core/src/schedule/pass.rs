@@ -153,8 +153,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Requests that were found to fit nowhere earlier, and stand before the first that may fit now:
-    /// they are not to be passed by for ever.
+    /// Requests that were found to fit nowhere earlier, and stand before the first that may fit
+    /// now: they are not to be passed by for ever.
     fn reserve_for_the_first(&mut self) {
         for (rank, shape) in self.order.first_blocked(&self.open, MAX_PASSED_BY) {
             let Some(task) = self.order.task_of(rank.job) else { continue };

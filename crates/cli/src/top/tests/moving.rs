@@ -183,7 +183,8 @@ fn reasons_are_scrolled_to_their_last_screenful() {
     update(&mut app, Input::Size { width: 40, height: 12 });
     app.list.selected = Some(JobId(16));
     press(&mut app, KeyCode::Char('w'));
-    let many = serde_json::json!({"job": 16, "state": "waiting", "reasons": [busy(), busy(), busy(), busy()]});
+    let reasons = [busy(), busy(), busy(), busy()];
+    let many = serde_json::json!({"job": 16, "state": "waiting", "reasons": reasons});
     hear(&mut app, News::Why(Box::new(super::from(many))));
     let shown = |app: &_| lines(app, 40, 12).join("\n");
     assert!(!shown(&app).contains("  4. needs"), "{}", shown(&app));
