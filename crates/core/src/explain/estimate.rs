@@ -10,7 +10,7 @@ use shipway_model::prospect::{Estimate, Place};
 use shipway_model::{Millis, TaskId, Timestamp};
 
 /// Nodes of one class that are looked at for the first room.
-const MAX_LOOKED_AT: usize = 64;
+const MAX_LOOKED_AT: usize = 16;
 
 pub(super) fn of(state: &State, id: ShapeId, place: &Place, now: Timestamp) -> Option<Estimate> {
     let shape = state.shapes().get(id);

@@ -27,11 +27,16 @@ impl Look {
         job: Option<JobId>,
         now: Timestamp,
     ) -> Look {
-        let mut best: Option<((usize, u64), NodeAt, Option<JobId>)> = None;
+        let mut best: Option<((u32, u64), NodeAt, Option<JobId>)> = None;
+        let nodes = &state.planner().nodes;
+        let groups = need.matching(class);
         for at in &class.members {
+            let short = need.shortage(groups, nodes.free(*at));
+            if best.as_ref().is_some_and(|(known, ..)| short >= *known) {
+                continue;
+            }
             let Some(pilot) = pilot_at(state, *at) else { continue };
             let kept_for = kept_for(state, *at, pilot, need, job, now);
-            let short = shortage(pilot, &shape.resources);
             // Room that is kept for another comes after room that is not.
             let score = (short.0, short.1 + u64::from(kept_for.is_some()));
             if best.as_ref().is_none_or(|(known, ..)| score < *known) {
@@ -105,21 +110,6 @@ fn kept_for(
     let held = state.planner().reservations().iter().find(|held| held.node == at)?;
     let mine = job == Some(held.job);
     (!mine && !held.lets_by(now, need, pilot)).then_some(held.job)
-}
-
-/// How many things are short, and by how many thousandths of what is wanted in all. A thing that
-/// the node does not have at all is worse than one in use.
-fn shortage(pilot: &Pilot, need: &Resources) -> (usize, u64) {
-    const NEVER: usize = 100;
-    let mut short = (0, 0);
-    each(pilot, need, |wanted, has, free| {
-        if wanted > free {
-            short.0 += if wanted > has { NEVER } else { 1 };
-            let missing = u128::from(wanted - free) * 1_000 / u128::from(wanted.max(1));
-            short.1 += u64::try_from(missing).unwrap_or(1_000);
-        }
-    });
-    short
 }
 
 /// Calls with wanted, had and free of everything that is asked for.

@@ -31,21 +31,20 @@ use needs::Need;
 use nodes::NodeTable;
 use reserve::Reservation;
 use shipway_model::{JobId, PilotId, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// Placements in one plan: one commit's worth; the next pass follows at once.
 pub const MAX_PLAN: usize = 4_096;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
-    pub placements: BTreeMap<PilotId, Vec<Placement>>,
+    pub placements: Vec<(PilotId, Vec<Placement>)>,
     /// The plan was full: there is more to place right now.
     pub more: bool,
 }
 
 impl Plan {
     pub fn len(&self) -> usize {
-        self.placements.values().map(Vec::len).sum()
+        self.placements.iter().map(|(_, tasks)| tasks.len()).sum()
     }
     pub fn is_empty(&self) -> bool {
         self.placements.is_empty()
@@ -58,7 +57,7 @@ pub struct Planner {
     pub nodes: NodeTable,
     needs: Vec<Option<Need>>,
     /// Shapes that fit nowhere but on nodes that have more room since.
-    blocked: BTreeSet<ShapeId>,
+    blocked: Vec<bool>,
     reservations: Vec<Reservation>,
 }
 
@@ -74,10 +73,13 @@ impl Planner {
     fn need(&mut self, state: &State, shape: ShapeId) -> &Need {
         if self.needs.len() <= shape.at() {
             self.needs.resize(shape.at() + 1, None);
+            self.blocked.resize(shape.at() + 1, false);
         }
-        let known = self.needs[shape.at()].take().filter(|need| !need.is_stale(&self.nodes));
-        let need = known.unwrap_or_else(|| Need::of(state.shapes().get(shape), &self.nodes));
-        self.needs[shape.at()].insert(need)
+        let known = &mut self.needs[shape.at()];
+        if known.as_ref().is_none_or(|need| need.is_stale(&self.nodes)) {
+            *known = Some(Need::of(state.shapes().get(shape), &self.nodes));
+        }
+        known.as_ref().expect("just made")
     }
 }
 

@@ -1,10 +1,9 @@
 //! What a shape needs as plain numbers, and which classes could ever serve it, best fit first.
 
 use super::nodes::{Class, ClassAt, Free, NodeTable};
-use crate::load::Load;
 use crate::shape::Shape;
 use crate::usage::charge;
-use shipway_model::{Bytes, Capacity, GpuShare, Millis, NodeAd, NodeName, Resources};
+use shipway_model::{GpuRequest, GpuShare, Millis, Resources};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Need {
@@ -14,6 +13,7 @@ pub struct Need {
     pub gpus: u32,
     /// Of each device; a part of one when it is less than a whole.
     pub share: u32,
+    gpu: Option<GpuRequest>,
     /// It asks for things a site counts itself: those are looked up in the pilot.
     pub named: bool,
     pub at_most: Option<Millis>,
@@ -26,7 +26,7 @@ pub struct Need {
 }
 
 /// Which kinds of a class's devices a request matches, one bit each.
-pub(super) type Groups = u64;
+pub(crate) type Groups = u64;
 /// Kinds of devices on one node that are told apart; hardware slices come in a dozen kinds.
 const MAX_GROUPS: usize = Groups::BITS as usize;
 
@@ -40,6 +40,7 @@ impl Need {
             disk: need.disk.0,
             gpus: gpu.map_or(0, |gpu| gpu.count),
             share: gpu.map_or(GpuShare::WHOLE, |gpu| gpu.share).0,
+            gpu: need.gpu.clone(),
             named: !need.named.is_empty(),
             at_most: shape.at_most,
             charge: charge(need),
@@ -48,6 +49,14 @@ impl Need {
         };
         made.learn_classes(need, table);
         made
+    }
+
+    /// Which kinds of a class's devices will do, even when there are too few of them.
+    pub(crate) fn matching(&self, class: &Class) -> Groups {
+        let Some(gpu) = &self.gpu else { return 0 };
+        let examples = class.examples.iter().enumerate().take(MAX_GROUPS);
+        let matching = examples.filter(|(_, (example, _))| gpu.matches(example));
+        matching.fold(0, |groups, (at, _)| groups | 1 << at)
     }
 
     /// Whether classes have come since this was made.
@@ -86,6 +95,27 @@ impl Need {
             && (self.gpus == 0 || self.gpus_fit(free, groups))
     }
 
+    /// How many things are short on a node, and by how many thousandths of what is wanted in all.
+    /// Disk and what a site counts itself are left aside: they are named when it comes to it.
+    pub(crate) fn shortage(&self, groups: Groups, free: &Free) -> (u32, u64) {
+        let matched = free.groups.iter().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
+        let gpus: u32 =
+            matched.map(|(_, group)| group.whole + u32::from(group.part >= self.share)).sum();
+        let pairs = [
+            (self.cpus, free.cpus),
+            (self.memory, free.memory),
+            (self.disk, free.disk),
+            (u64::from(self.gpus), u64::from(gpus)),
+        ];
+        let mut short = (0, 0);
+        for (wanted, free) in pairs.into_iter().filter(|(wanted, free)| wanted > free) {
+            short.0 += 1;
+            let missing = u128::from(wanted - free) * 1_000 / u128::from(wanted.max(1));
+            short.1 += u64::try_from(missing).unwrap_or(1_000);
+        }
+        short
+    }
+
     fn gpus_fit(&self, free: &Free, groups: Groups) -> bool {
         let matched = free.groups.iter().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
         let mut groups = matched.map(|(_, group)| group);
@@ -96,35 +126,31 @@ impl Need {
     }
 }
 
-/// `None`: no node of this class could run it, even an empty one.
+/// `None`: no node of this class could run it, even an empty one. Disk is each node's own and is
+/// left aside.
 fn groups_for(need: &Resources, class: &Class) -> Option<Groups> {
-    let mut groups = 0;
-    for (at, kind) in class.kinds.iter().enumerate().take(MAX_GROUPS) {
-        let matches = need.gpu.as_ref().is_some_and(|gpu| gpu.matches(&kind.example()));
-        groups |= Groups::from(matches) << at;
+    let has = &class.key.capacity;
+    let named =
+        |(name, wanted): (&String, &u64)| has.named.get(name).is_some_and(|has| wanted <= has);
+    if need.cpus > has.cpus || need.memory > has.memory || !need.named.iter().all(named) {
+        return None;
     }
-    let found: u32 = class
-        .key
-        .kinds()
-        .values()
-        .zip(0..MAX_GROUPS)
-        .filter(|(_, at)| groups >> at & 1 == 1)
-        .map(|(count, _)| *count)
-        .sum();
-    let enough = need.gpu.as_ref().is_none_or(|gpu| found >= gpu.count);
-    // Disk is each node's own; here it is as large as anybody could wish.
-    let capacity = Capacity { disk: Bytes(u64::MAX), ..class.key.capacity.clone() };
-    let node = NodeName::new("any").expect("a good name");
-    let ad = NodeAd { node, capacity, gpus: Vec::new(), notes: Vec::new() };
-    let without_gpus = Resources { gpu: None, ..need.clone() };
-    (enough && Load::default().lacks(&ad, &without_gpus).is_none()).then_some(groups)
+    let Some(gpu) = &need.gpu else { return Some(0) };
+    let (mut groups, mut found) = (0, 0);
+    for (at, (example, count)) in class.examples.iter().enumerate().take(MAX_GROUPS) {
+        if gpu.matches(example) {
+            groups |= 1 << at;
+            found += count;
+        }
+    }
+    (found >= gpu.count).then_some(groups)
 }
 
 /// Smaller is better: no devices for those who need none, then the least device that will do, then
 /// few devices, then small nodes; so that the rare and the large stay free for who needs them.
 fn preference(class: &Class, groups: Groups) -> (usize, u64, usize, u64) {
-    let matched = class.kinds.iter().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
-    let memory = matched.map(|(_, kind)| kind.example().memory.0).min();
+    let matched = class.examples.iter().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
+    let memory = matched.map(|(_, (example, _))| example.memory.0).min();
     let capacity = &class.key.capacity;
     let needless = if groups == 0 { class.key.gpus() } else { 0 };
     (needless, memory.unwrap_or(0), class.key.gpus(), capacity.cpus.milli)

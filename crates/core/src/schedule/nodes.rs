@@ -2,9 +2,8 @@
 //! numbers. Derived from the pilots and kept up to date by `evolve`; never stored.
 
 use super::classes::{ClassKey, GpuKind, class_of};
-use crate::load::Load;
 use crate::pilot::Pilot;
-use shipway_model::{GpuShare, PilotId};
+use shipway_model::{GpuDevice, GpuShare, PilotId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A node's place in the table; used again when the node has gone.
@@ -33,6 +32,8 @@ pub struct Free {
     pub disk: u64,
     /// Devices that nobody uses, over all kinds.
     pub whole: u32,
+    /// The same, and those with a part left.
+    pub devices: u32,
     /// Of each kind of device of the node's class.
     pub groups: Box<[Group]>,
     /// Work waiting there beyond what it can run.
@@ -65,6 +66,8 @@ impl Free {
 pub struct Class {
     pub key: ClassKey,
     pub(super) kinds: Vec<GpuKind>,
+    /// A device of each kind, to be asked whether a request matches it, and how many there are.
+    pub(super) examples: Vec<(GpuDevice, u32)>,
     pub members: Vec<NodeAt>,
     /// Nodes with devices, by how many of them nobody uses: the fullest that fits comes first.
     pub(super) by_whole: Vec<BTreeSet<NodeAt>>,
@@ -151,22 +154,40 @@ impl NodeTable {
     }
 
     /// Changes what is free, and where the node stands among its like.
-    pub(super) fn set_free(&mut self, at: NodeAt, free: Free) -> Free {
+    pub(super) fn set_free(&mut self, at: NodeAt, free: Free) {
         let class = self.class_of(at).expect("a node that is listed");
         let before = std::mem::replace(&mut self.free[at.at()], free);
-        let now = self.free[at.at()].whole as usize;
-        let by_whole = &mut self.classes[class.at()].by_whole;
-        if before.whole as usize != now && !by_whole.is_empty() {
-            by_whole[before.whole as usize].remove(&at);
-            by_whole[now].insert(at);
-        }
-        before
+        self.move_bucket(class, at, before.whole, self.free[at.at()].whole);
     }
 
-    /// What would be free of a node's devices under this load.
-    pub(super) fn devices_free(&self, at: NodeAt, pilot: &Pilot, load: &Load) -> Box<[Group]> {
+    /// For amounts alone; devices go by `count_devices`, which keeps the node's place.
+    pub(super) fn free_mut(&mut self, at: NodeAt) -> &mut Free {
+        &mut self.free[at.at()]
+    }
+
+    /// The kind of a node's device, by its place in the node's ad.
+    pub(super) fn group_of(&self, at: NodeAt, device: usize) -> usize {
+        self.nodes[at.at()].as_ref().map_or(0, |node| node.groups[device])
+    }
+
+    /// What is left of a node's devices when so much of each is used.
+    pub(super) fn count_devices(&mut self, at: NodeAt, used: &[u32]) {
         let node = self.nodes[at.at()].as_ref().expect("a node that is listed");
-        devices_free(pilot, load, &node.groups, self.class(node.class).kinds.len())
+        let mut free = std::mem::take(&mut self.free[at.at()].groups);
+        let before = self.free[at.at()].whole;
+        count(&mut free, used.iter().copied().zip(node.groups.iter().copied()));
+        let (whole, devices) = sums(&free);
+        let (class, entry) = (node.class, &mut self.free[at.at()]);
+        (entry.groups, entry.whole, entry.devices) = (free, whole, devices);
+        self.move_bucket(class, at, before, whole);
+    }
+
+    fn move_bucket(&mut self, class: ClassAt, at: NodeAt, before: u32, now: u32) {
+        let by_whole = &mut self.classes[class.at()].by_whole;
+        if before != now && !by_whole.is_empty() {
+            by_whole[before as usize].remove(&at);
+            by_whole[now as usize].insert(at);
+        }
     }
 
     fn insert(&mut self, id: &PilotId, pilot: &Pilot) {
@@ -218,37 +239,47 @@ impl NodeTable {
         let kinds: Vec<GpuKind> = key.kinds().into_keys().collect();
         let buckets = if kinds.is_empty() { 0 } else { key.gpus() + 1 };
         let by_whole = vec![BTreeSet::new(); buckets];
+        let counts = key.kinds().into_values();
+        let examples = kinds.iter().map(GpuKind::example).zip(counts).collect();
         self.ids.insert(key.clone(), at);
-        self.classes.push(Class { key, kinds, members: Vec::new(), by_whole });
+        self.classes.push(Class { key, kinds, examples, members: Vec::new(), by_whole });
         at
     }
 }
 
 fn free(pilot: &Pilot, groups: &[usize], kinds: usize) -> Free {
     let (has, load) = (&pilot.ad.capacity, &pilot.load);
-    let left = devices_free(pilot, load, groups, kinds);
+    let mut left = vec![Group::default(); kinds].into_boxed_slice();
+    let used = |gpu: &GpuDevice| load.gpus.get(&gpu.id).map_or(0, |share| share.0);
+    count(&mut left, pilot.ad.gpus.iter().map(used).zip(groups.iter().copied()));
+    let (whole, devices) = sums(&left);
     Free {
         cpus: has.cpus.milli.saturating_sub(load.cpus.milli),
         memory: has.memory.0.saturating_sub(load.memory.0),
         disk: has.disk.0.saturating_sub(load.disk.0),
-        whole: left.iter().map(|group| group.whole).sum(),
+        whole,
+        devices,
         groups: left,
         unstarted: pilot.unstarted,
     }
 }
 
-fn devices_free(pilot: &Pilot, load: &Load, groups: &[usize], kinds: usize) -> Box<[Group]> {
-    let mut left = vec![Group::default(); kinds].into_boxed_slice();
-    for (gpu, group) in pilot.ad.gpus.iter().zip(groups) {
-        let used = load.gpus.get(&gpu.id).map_or(0, |share| share.0);
-        let group = &mut left[*group];
+/// From how much of each device is used, with the group it belongs to.
+fn count(groups: &mut [Group], used: impl Iterator<Item = (u32, usize)>) {
+    groups.fill(Group::default());
+    for (used, group) in used {
+        let group = &mut groups[group];
         if used == 0 {
             group.whole += 1;
         } else {
             group.part = group.part.max(GpuShare::WHOLE.0.saturating_sub(used));
         }
     }
-    left
+}
+
+fn sums(groups: &[Group]) -> (u32, u32) {
+    let whole = groups.iter().map(|group| group.whole).sum();
+    (whole, whole + groups.iter().map(|group| u32::from(group.part > 0)).sum::<u32>())
 }
 
 /// By what it says of each pilot: places in the table depend on who came when.

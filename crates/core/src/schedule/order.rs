@@ -1,6 +1,7 @@
 //! Who is next, and with which task: users by their standing, their jobs by rank.
 
 use super::pass::Open;
+use crate::job::Job;
 use crate::ranks::Rank;
 use crate::ready::UserQueue;
 use crate::shape::ShapeId;
@@ -13,16 +14,18 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 pub(super) struct Order<'a> {
     state: &'a State,
     users: BinaryHeap<Waiting<'a>>,
-    /// Jobs that were served in this pass, with the tasks they still have.
+    /// Arrays that were served in this pass, with the tasks they still have.
     feeds: BTreeMap<JobId, Feed<'a>>,
+    /// Jobs of one task that were served out of turn.
+    served: BTreeSet<JobId>,
 }
 
 pub(super) struct Waiting<'a> {
     standing: Standing,
     name: &'a UserName,
     queue: &'a UserQueue,
-    /// The first job of each open shape; made when the user is first looked at.
-    heads: Option<BTreeSet<(Rank, ShapeId)>>,
+    /// The first job of each open shape, the best last; made when the user is first looked at.
+    heads: Option<Vec<(Rank, ShapeId)>>,
 }
 
 struct Feed<'a> {
@@ -33,8 +36,9 @@ struct Feed<'a> {
 
 /// One task that wants a place.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Turn {
-    pub(super) rank: Rank,
+pub(super) struct Turn<'a> {
+    pub(super) id: JobId,
+    pub(super) job: &'a Job,
     pub(super) shape: ShapeId,
     pub(super) task: Ordinal,
 }
@@ -45,7 +49,8 @@ impl<'a> Order<'a> {
             let standing = state.fair_share().standing(name, now);
             Waiting { standing, name, queue, heads: None }
         });
-        Order { state, users: users.collect(), feeds: BTreeMap::new() }
+        let users = users.collect();
+        Order { state, users, feeds: BTreeMap::new(), served: BTreeSet::new() }
     }
 
     /// Takes the user who is next out of the line; put them back with `back`.
@@ -63,85 +68,76 @@ impl<'a> Order<'a> {
     }
 
     /// The user's next task with an open shape.
-    pub(super) fn turn(&mut self, user: &mut Waiting<'a>, open: &Open) -> Option<Turn> {
+    pub(super) fn turn(&mut self, user: &mut Waiting<'a>, open: &Open) -> Option<Turn<'a>> {
         let queue = user.queue;
         let heads = user.heads.get_or_insert_with(|| open_heads(queue, open));
-        while let Some((rank, shape)) = heads.first().copied() {
+        while let Some((rank, shape)) = heads.last().copied() {
             if !open.is_open(shape) {
-                heads.pop_first();
-            } else if let Some(task) = next_task(self.state, &mut self.feeds, rank.job) {
-                return Some(Turn { rank, shape, task });
+                heads.pop();
+            } else if let Some(turn) = self.turn_of(rank.job) {
+                return Some(turn);
             } else {
-                heads.pop_first();
-                let next = queue.queue(shape).and_then(|queue| queue.after(rank));
-                heads.extend(next.map(|next| (next, shape)));
+                next_of_shape(heads, queue);
             }
         }
         None
     }
 
-    /// The task of this turn has its place.
-    pub(super) fn served(&mut self, turn: &Turn, user: Option<(&mut Waiting<'a>, u64)>) {
-        if let Some(feed) = self.feeds.get_mut(&turn.rank.job) {
+    /// The task of this turn has its place, or a node that is kept for it.
+    pub(super) fn served(&mut self, turn: &Turn<'a>, user: Option<(&mut Waiting<'a>, u64)>) {
+        if let Some(feed) = self.feeds.get_mut(&turn.id) {
             feed.left = feed.left.saturating_sub(1);
             feed.next = feed.tasks.next();
+        } else if user.is_none() {
+            self.served.insert(turn.id);
         }
         if let Some((user, charge)) = user {
             user.standing = user.standing.with(charge);
-        }
-    }
-
-    /// The jobs at the head of the line whose shapes are not open, up to the first that is.
-    pub(super) fn first_blocked(&self, open: &Open, most: usize) -> Vec<(Rank, ShapeId)> {
-        let mut found = Vec::new();
-        // Nearly always the very first may fit, and nobody is passed by.
-        let first = self.users.peek().and_then(|user| user.queue.heads().first());
-        if first.is_none_or(|(_, shape)| open.is_open(*shape)) {
-            return found;
-        }
-        let mut users: Vec<&Waiting<'a>> = self.users.iter().collect();
-        users.sort_unstable_by(|a, b| b.cmp(a));
-        for user in users {
-            for (rank, shape) in user.queue.heads() {
-                if open.is_open(*shape) || found.len() == most {
-                    return found;
-                }
-                found.push((*rank, *shape));
+            if turn.job.tasks.len() == 1
+                && let Some(heads) = &mut user.heads
+            {
+                next_of_shape(heads, user.queue);
             }
         }
-        found
     }
 
-    /// The next task of one job, out of turn: for who holds a reservation.
-    pub(super) fn task_of(&mut self, job: JobId) -> Option<Ordinal> {
-        next_task(self.state, &mut self.feeds, job)
+    /// The next task of one job, whether or not it is its turn.
+    pub(super) fn turn_of(&mut self, id: JobId) -> Option<Turn<'a>> {
+        let job = self.state.job(id).filter(|job| job.wants_placing())?;
+        let shape = job.shape;
+        if job.tasks.len() == 1 {
+            let served = !self.served.is_empty() && self.served.contains(&id);
+            return (!served).then_some(Turn { id, job, shape, task: Ordinal(0) });
+        }
+        let feed = self.feeds.entry(id).or_insert_with(|| {
+            let mut tasks = Box::new(job.tasks.placeable());
+            let next = tasks.next();
+            Feed { tasks, next, left: job.room() }
+        });
+        let task = feed.next.filter(|_| feed.left > 0)?;
+        Some(Turn { id, job, shape, task })
     }
 }
 
-fn next_task<'a>(
-    state: &'a State,
-    feeds: &mut BTreeMap<JobId, Feed<'a>>,
-    id: JobId,
-) -> Option<Ordinal> {
-    let feed = match feeds.entry(id) {
-        std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
-        std::collections::btree_map::Entry::Vacant(entry) => {
-            let job = state.job(id).filter(|job| job.wants_placing())?;
-            let mut tasks = Box::new(job.tasks.placeable());
-            let next = tasks.next();
-            entry.insert(Feed { tasks, next, left: job.room() })
-        }
-    };
-    feed.next.filter(|_| feed.left > 0)
+/// The best head's shape goes on with its next job.
+fn next_of_shape(heads: &mut Vec<(Rank, ShapeId)>, queue: &UserQueue) {
+    let Some((rank, shape)) = heads.pop() else { return };
+    if let Some(next) = queue.queue(shape).and_then(|queue| queue.after(rank)) {
+        let at = heads.partition_point(|other| *other > (next, shape));
+        heads.insert(at, (next, shape));
+    }
 }
 
 /// Whichever is fewer is gone through: the shapes that are open or those the user waits with.
-fn open_heads(queue: &UserQueue, open: &Open) -> BTreeSet<(Rank, ShapeId)> {
-    if open.len() < queue.heads().len() {
+fn open_heads(queue: &UserQueue, open: &Open) -> Vec<(Rank, ShapeId)> {
+    if open.len() * 4 < queue.heads().len() {
         let head = |shape: ShapeId| Some((queue.queue(shape)?.first()?, shape));
-        return open.shapes().filter_map(head).collect();
+        let mut heads: Vec<_> = open.shapes().filter_map(head).collect();
+        heads.sort_unstable_by(|a, b| b.cmp(a));
+        return heads;
     }
-    queue.heads().iter().filter(|(_, shape)| open.is_open(*shape)).copied().collect()
+    let heads = queue.heads().iter().rev();
+    heads.filter(|(_, shape)| open.is_open(*shape)).copied().collect()
 }
 
 impl PartialEq for Waiting<'_> {

@@ -1,48 +1,69 @@
 //! One pass: the next user, their next task, a node for it; until nothing fits or the plan is full.
 
+use super::needs::Need;
+use super::nodes::NodeAt;
 use super::order::{Order, Turn};
-use super::reserve::{MAX_LOOKED_AT, MAX_RESERVATIONS, Reservation, Room, room_at};
+use super::reserve::{self, MAX_LOOKED_AT, Reservation, Room, room_at};
 use super::search::{Asking, Progress, Scope, Search};
 use super::{MAX_PLAN, Plan, Planner, backlog};
 use crate::event::Placement;
-use crate::schedule::nodes::{NodeAt, NodeTable};
 use crate::shape::ShapeId;
 use crate::state::State;
-use shipway_model::{JobId, Ordinal, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
+use shipway_model::Timestamp;
+use std::collections::BTreeSet;
 
 /// With more nodes changed than this, every shape is tried: asking each of them about each node
 /// would cost more.
 const MANY_HOT: usize = 256;
-/// Blocked requests at the head of the line that are looked at for a reservation.
-const MAX_PASSED_BY: usize = 16;
+/// Searches for a node to keep, in one pass: each looks at many nodes.
+const MAX_SEARCHES: usize = 8;
 
-/// The shapes that may still find a place in this pass.
+/// The shapes that may still find a place in this pass, or a node to be kept for them.
 #[derive(Debug, Default)]
 pub(super) struct Open {
-    shapes: BTreeMap<ShapeId, (Scope, Progress)>,
+    by_shape: Vec<Option<Scope>>,
+    progress: Vec<Progress>,
+    listed: Vec<ShapeId>,
+    len: usize,
 }
 
 impl Open {
+    fn add(&mut self, shape: ShapeId, scope: Scope) {
+        let size = shape.at() + 1;
+        if self.by_shape.len() < size {
+            self.by_shape.resize(size, None);
+            self.progress.resize_with(size, Progress::default);
+        }
+        self.by_shape[shape.at()] = Some(scope);
+        self.listed.push(shape);
+        self.len += 1;
+    }
+    fn close(&mut self, shape: ShapeId) {
+        self.len -= usize::from(self.by_shape[shape.at()].take().is_some());
+    }
+    fn scope(&self, shape: ShapeId) -> Option<Scope> {
+        self.by_shape.get(shape.at()).copied().flatten()
+    }
     pub(super) fn is_open(&self, shape: ShapeId) -> bool {
-        self.shapes.contains_key(&shape)
+        self.scope(shape).is_some()
     }
     pub(super) fn len(&self) -> usize {
-        self.shapes.len()
+        self.len
     }
     pub(super) fn shapes(&self) -> impl Iterator<Item = ShapeId> + '_ {
-        self.shapes.keys().copied()
+        self.listed.iter().copied().filter(|shape| self.is_open(*shape))
     }
 }
 
 pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan {
     drop_old_reservations(state, planner);
-    let open = open_shapes(state, planner);
-    if open.shapes.is_empty() {
+    let (open, least) = open_shapes(state, planner);
+    if open.len == 0 {
         planner.nodes.hot.clear();
         return Plan::default();
     }
     let Planner { nodes, needs, blocked, reservations } = planner;
+    let most_reservations = reserve::most(nodes.len());
     let mut pass = Pass {
         state,
         needs,
@@ -51,19 +72,26 @@ pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan 
         order: Order::new(state, now),
         search: Search::new(state, nodes, now),
         reservations: std::mem::take(reservations),
-        closed: BTreeSet::new(),
-        plan: Plan::default(),
-        placed: 0,
+        most_reservations,
+        searches: 0,
+        least,
+        closed: Vec::new(),
+        placed: Vec::new(),
+        more: false,
     };
     pass.serve_reservations();
-    pass.reserve_for_the_first();
     pass.serve_users();
-    let Pass { search, closed, plan, reservations: held, open, .. } = pass;
+    let Pass { search, closed, placed, more, reservations: held, open, .. } = pass;
+    let plan = Plan { placements: search.by_pilot(placed), more };
     let nodes = search.undo();
     *reservations = held;
-    // A shape that was placed to the last task is not known to fit nowhere.
-    blocked.retain(|shape| !open.is_open(*shape) || closed.contains(shape));
-    blocked.extend(closed);
+    // What found a place to its last task is not known to fit nowhere.
+    for shape in open.shapes().filter(|shape| open.scope(*shape) == Some(Scope::Hot)) {
+        blocked[shape.at()] = false;
+    }
+    for shape in closed {
+        blocked[shape.at()] = true;
+    }
     if !plan.more {
         nodes.hot.clear();
     }
@@ -71,32 +99,49 @@ pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan 
 }
 
 /// Shapes that may fit: those not known to fit nowhere, and those that fit where room was made.
-fn open_shapes(state: &State, planner: &mut Planner) -> Open {
+/// The others may still have a node kept for them, when anything at all is to be placed. Also the
+/// least that anybody who waits is charged.
+fn open_shapes(state: &State, planner: &mut Planner) -> (Open, u64) {
     let mut open = Open::default();
+    let mut blocked = Vec::new();
+    let mut least = u64::MAX;
     let hot = !planner.nodes.hot.is_empty();
     for shape in state.ready().shapes() {
-        let blocked = planner.blocked.contains(&shape);
-        if blocked && !hot {
-            continue;
-        }
-        planner.need(state, shape);
-        let scope = if blocked { Scope::Hot } else { Scope::All };
-        if !blocked || may_fit_hot(state, planner, shape) {
-            open.shapes.insert(shape, (scope, Progress::default()));
+        let need = planner.need(state, shape);
+        least = least.min(need.charge);
+        if !planner.blocked[shape.at()] {
+            open.add(shape, Scope::All);
+        } else if hot && may_fit_hot(state, planner, shape) {
+            open.add(shape, Scope::Hot);
+        } else {
+            blocked.push(shape);
         }
     }
-    open
+    if open.len > 0 && planner.reservations.len() < reserve::most(planner.nodes.len()) {
+        for shape in blocked {
+            open.add(shape, Scope::Kept);
+        }
+    }
+    (open, least)
 }
 
 fn may_fit_hot(state: &State, planner: &Planner, shape: ShapeId) -> bool {
     let hot = &planner.nodes.hot;
     let need = planner.needs[shape.at()].as_ref().expect("just made");
-    let sent_ahead = backlog::may_be_short(state.shapes().pace(shape), need.gpus, need.named);
-    let fits = |at: &NodeAt| {
-        let groups = planner.nodes.class_of(*at).and_then(|class| need.groups(class));
-        groups.is_some_and(|groups| sent_ahead || need.fits(planner.nodes.free(*at), groups))
-    };
-    hot.len() > MANY_HOT || hot.iter().any(fits)
+    if hot.len() > MANY_HOT {
+        return true;
+    }
+    hot.iter().any(|at| {
+        let free = planner.nodes.free(*at);
+        let groups = || planner.nodes.class_of(*at).and_then(|class| need.groups(class));
+        let fits =
+            need.cpus <= free.cpus && need.memory <= free.memory && need.gpus <= free.devices;
+        if fits && groups().is_some_and(|groups| need.fits(free, groups)) {
+            return true;
+        }
+        let pace = state.shapes().pace(shape);
+        backlog::may_be_short(pace, need.gpus, need.named) && groups().is_some()
+    })
 }
 
 /// A job that started, ended or was taken back needs no node held; and a node may have gone.
@@ -114,164 +159,138 @@ fn drop_old_reservations(state: &State, planner: &mut Planner) {
 
 struct Pass<'a> {
     state: &'a State,
-    needs: &'a [Option<super::Need>],
+    needs: &'a [Option<Need>],
     now: Timestamp,
     open: Open,
     order: Order<'a>,
     search: Search<'a>,
     reservations: Vec<Reservation>,
+    most_reservations: usize,
+    searches: usize,
+    /// The least that anybody who waits is charged.
+    least: u64,
     /// Shapes that were found to fit nowhere.
-    closed: BTreeSet<ShapeId>,
-    plan: Plan,
-    placed: usize,
+    closed: Vec<ShapeId>,
+    placed: Vec<(NodeAt, Placement)>,
+    more: bool,
 }
 
-impl Pass<'_> {
-    fn asking(&self, id: JobId, shape: ShapeId) -> Option<Asking<'_>> {
-        Some(Asking {
-            id,
-            job: self.state.job(id)?,
-            need: self.needs[shape.at()].as_ref()?,
-            resources: &self.state.shapes().get(shape).resources,
-            reservations: &self.reservations,
-        })
+impl<'a> Pass<'a> {
+    fn need(&self, shape: ShapeId) -> &'a Need {
+        self.needs[shape.at()].as_ref().expect("made for every shape that anybody waits with")
+    }
+
+    fn asking(&self, turn: &Turn<'a>) -> Asking<'a> {
+        Asking {
+            id: turn.id,
+            job: turn.job,
+            need: self.need(turn.shape),
+            resources: &self.state.shapes().get(turn.shape).resources,
+        }
     }
 
     /// Who has waited for a node to be emptied gets it before anybody else.
     fn serve_reservations(&mut self) {
-        for held in self.reservations.clone() {
-            let Some(shape) = self.state.job(held.job).map(|job| job.shape) else { continue };
-            let Some(task) = self.order.task_of(held.job) else { continue };
-            let fits =
-                self.asking(held.job, shape).is_some_and(|a| self.search.fits(&a, held.node));
-            if fits {
-                self.put(held.job, shape, task, held.node);
-                let rank = crate::ranks::Rank { key: 0, job: held.job };
-                self.order.served(&Turn { rank, shape, task }, None);
-                self.reservations.retain(|other| other.job != held.job);
+        let mut at = 0;
+        while at < self.reservations.len() {
+            let node = self.reservations[at].node;
+            let turn = self.order.turn_of(self.reservations[at].job);
+            let fitting =
+                turn.filter(|turn| self.search.fits(&self.asking(turn), node, &self.reservations));
+            if let Some(turn) = fitting {
+                self.put(&turn, node);
+                self.order.served(&turn, None);
+                self.reservations.remove(at);
+            } else {
+                at += 1;
             }
-        }
-    }
-
-    /// Requests that were found to fit nowhere earlier, and stand before the first that may fit
-    /// now: they are not to be passed by for ever.
-    fn reserve_for_the_first(&mut self) {
-        for (rank, shape) in self.order.first_blocked(&self.open, MAX_PASSED_BY) {
-            let Some(task) = self.order.task_of(rank.job) else { continue };
-            self.reserve_if_starved(&Turn { rank, shape, task });
         }
     }
 
     fn serve_users(&mut self) {
-        while let Some(mut user) = self.order.next_user() {
-            while self.order.is_still_first(&user) {
-                let Some(turn) = self.order.turn(&mut user, &self.open) else { break };
-                if self.placed == MAX_PLAN {
-                    self.plan.more = true;
+        while self.open.len() > 0
+            && let Some(mut user) = self.order.next_user()
+        {
+            let mut turn = self.order.turn(&mut user, &self.open);
+            while let Some(next) = turn {
+                if self.placed.len() == MAX_PLAN {
+                    self.more = true;
                     return;
                 }
-                match self.find(&turn) {
-                    Some(at) => {
-                        self.put(turn.rank.job, turn.shape, turn.task, at);
-                        let charge = self.needs[turn.shape.at()].as_ref().map_or(0, |n| n.charge);
-                        self.order.served(&turn, Some((&mut user, charge)));
-                    }
-                    None => self.close(&turn),
+                if self.serve(&next) {
+                    let charge = self.need(next.shape).charge;
+                    self.order.served(&next, Some((&mut user, charge)));
+                }
+                turn = self.order.turn(&mut user, &self.open);
+                if !self.order.is_still_first(&user) {
+                    break;
                 }
             }
-            if self.order.turn(&mut user, &self.open).is_some() {
+            if turn.is_some() {
                 self.order.back(user);
             }
         }
     }
 
-    fn find(&mut self, turn: &Turn) -> Option<NodeAt> {
-        // Taken out while it is in use: the rest of the pass is only read meanwhile.
-        let (scope, progress) = self.open.shapes.get_mut(&turn.shape)?;
-        let (scope, mut progress) = (*scope, std::mem::take(progress));
-        let asking = self.asking(turn.rank.job, turn.shape)?;
-        let found = self.search.find(&asking, scope, &mut progress);
-        if let Some(entry) = self.open.shapes.get_mut(&turn.shape) {
-            entry.1 = progress;
+    /// Finds a place for this task, or has one kept for it. False: neither.
+    fn serve(&mut self, turn: &Turn<'a>) -> bool {
+        let Some(scope) = self.open.scope(turn.shape) else { return false };
+        if scope != Scope::Kept {
+            let mut progress = std::mem::take(&mut self.open.progress[turn.shape.at()]);
+            let found =
+                self.search.find(&self.asking(turn), scope, &mut progress, &self.reservations);
+            self.open.progress[turn.shape.at()] = progress;
+            if let Some(at) = found {
+                self.put(turn, at);
+                return true;
+            }
+            self.closed.push(turn.shape);
         }
-        found
-    }
-
-    fn put(&mut self, id: JobId, shape: ShapeId, task: Ordinal, at: NodeAt) {
-        let Some(job) = self.state.job(id) else { return };
-        let asking = Asking {
-            id,
-            job,
-            need: self.needs[shape.at()].as_ref().expect("made for every open shape"),
-            resources: &self.state.shapes().get(shape).resources,
-            reservations: &self.reservations,
-        };
-        let devices = self.search.put(&asking, at);
-        let index = job.indices.index(task).expect("a task in its table has an index");
-        let attempt = job.tasks.next_attempt(task);
-        let placement = Placement { task: id.task(index), attempt, devices };
-        let pilot = self.search.pilot(at).expect("a node in the table is a pilot's").clone();
-        self.plan.placements.entry(pilot).or_default().push(placement);
-        self.placed += 1;
-    }
-
-    /// This shape fits nowhere; the first few such requests have a node held for them.
-    fn close(&mut self, turn: &Turn) {
-        self.open.shapes.remove(&turn.shape);
-        self.closed.insert(turn.shape);
-        self.reserve_if_starved(turn);
-    }
-
-    fn reserve_if_starved(&mut self, turn: &Turn) {
-        if self.reservations.len() < MAX_RESERVATIONS && self.is_starved_by_others(turn) {
-            let made = self.reserve(turn);
-            self.reservations.extend(made);
+        // From here on it fits nowhere; the first in line have nodes kept for them.
+        let kept = self.keep_a_node(turn);
+        if kept {
+            self.open.by_shape[turn.shape.at()] = Some(Scope::Kept);
+        } else {
+            self.open.close(turn.shape);
         }
+        kept
+    }
+
+    fn put(&mut self, turn: &Turn<'a>, at: NodeAt) {
+        let devices = self.search.put(&self.asking(turn), at);
+        let index = turn.job.indices.index(turn.task).expect("a task in its table has an index");
+        let attempt = turn.job.tasks.next_attempt(turn.task);
+        self.placed.push((at, Placement { task: turn.id.task(index), attempt, devices }));
     }
 
     /// Without anybody smaller in line, the next room that comes is theirs anyway.
-    fn is_starved_by_others(&self, turn: &Turn) -> bool {
-        let charge = |shape: ShapeId| {
-            self.needs.get(shape.at()).and_then(Option::as_ref).map(|need| need.charge)
-        };
-        let mine = charge(turn.shape).unwrap_or(0);
-        let reserved = self.reservations.iter().any(|held| held.job == turn.rank.job);
-        let mut others = self.state.ready().shapes();
-        !reserved && others.any(|other| charge(other).is_some_and(|other| other < mine))
+    fn keep_a_node(&mut self, turn: &Turn<'a>) -> bool {
+        let starved = self.least < self.need(turn.shape).charge;
+        let known = self.reservations.iter().any(|held| held.job == turn.id);
+        let enough = self.reservations.len() >= self.most_reservations;
+        if enough || !starved || known || self.searches == MAX_SEARCHES {
+            return false;
+        }
+        self.searches += 1;
+        let made = self.reserve(turn);
+        let found = made.is_some();
+        self.reservations.extend(made);
+        found
     }
 
     /// The node where it can start first, by the time limits of what runs there.
-    fn reserve(&self, turn: &Turn) -> Option<Reservation> {
-        let need = self.needs[turn.shape.at()].as_ref()?;
+    fn reserve(&self, turn: &Turn<'a>) -> Option<Reservation> {
+        let need = self.need(turn.shape);
         let resources = &self.state.shapes().get(turn.shape).resources;
         let taken: BTreeSet<NodeAt> = self.reservations.iter().map(|held| held.node).collect();
         let nodes = self.search.candidates(need, MAX_LOOKED_AT);
         let free = nodes.into_iter().filter(|at| !taken.contains(at));
         let times = free.filter_map(|at| {
-            let pilot = self.state.pilots().get(self.search.pilot(at)?)?;
+            let pilot = self.search.pilot(at)?;
             Some((room_at(self.state, pilot, resources, self.now), at))
         });
         let (room, node) = times.filter(|(room, _)| *room != Room::Never).min()?;
-        let (job, made, latest) = (turn.rank.job, self.now, room.time());
+        let (job, made, latest) = (turn.id, self.now, room.time());
         Some(Reservation { job, node, latest, made, need: need.clone() })
-    }
-}
-
-impl Search<'_> {
-    pub(super) fn pilot(&self, at: NodeAt) -> Option<&shipway_model::PilotId> {
-        self.table().pilot(at)
-    }
-
-    /// Nodes that could serve this need when empty; those with most devices free first.
-    fn candidates(&self, need: &super::Need, most: usize) -> Vec<NodeAt> {
-        let table: &NodeTable = self.table();
-        let mut found = Vec::new();
-        for (class, _) in &need.classes {
-            let class = table.class(*class);
-            let by_devices = class.by_whole.iter().rev().flatten().copied();
-            let plain = class.members.iter().copied().filter(|_| class.by_whole.is_empty());
-            found.extend(by_devices.chain(plain).take(most));
-        }
-        found
     }
 }

@@ -11,8 +11,14 @@ use crate::pilot::Pilot;
 use crate::state::State;
 use shipway_model::{JobId, Resources, TaskId, Timestamp};
 
-/// The first in line have one each; more would hold more nodes idle than they help.
-pub const MAX_RESERVATIONS: usize = 4;
+/// Nodes that are kept at the same time: never more than every second one, and not so many that
+/// looking through them would cost.
+pub const MAX_RESERVATIONS: usize = 32;
+
+pub fn most(nodes: usize) -> usize {
+    nodes.div_ceil(2).min(MAX_RESERVATIONS)
+}
+
 /// Nodes that are looked at for one reservation.
 pub(super) const MAX_LOOKED_AT: usize = 64;
 

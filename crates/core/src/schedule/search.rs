@@ -4,10 +4,12 @@ use super::needs::{Groups, Need};
 use super::nodes::{ClassAt, Free, NodeAt, NodeTable};
 use super::reserve::Reservation;
 use super::{backlog, is_short};
+use crate::event::Placement;
 use crate::job::Job;
 use crate::load::Load;
+use crate::pilot::Pilot;
 use crate::state::State;
-use shipway_model::{DeviceId, JobId, Resources, Timestamp};
+use shipway_model::{DeviceId, GpuShare, JobId, PilotId, Resources, Timestamp};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -18,7 +20,9 @@ pub(super) struct Search<'a> {
     now: Timestamp,
     /// What each node had free before this pass changed it.
     before: BTreeMap<NodeAt, Free>,
-    /// Devices and named things, where this pass has given some out.
+    /// How much of each device is used, where this pass has given some out.
+    devices: BTreeMap<NodeAt, Vec<u32>>,
+    /// Named things, where this pass has given some out.
     loads: BTreeMap<NodeAt, Load>,
 }
 
@@ -38,24 +42,28 @@ pub(super) enum Scope {
     All,
     /// Only nodes that have more room since the last pass: the others are known to have none.
     Hot,
+    /// None: it can only have a node kept for it.
+    Kept,
 }
 
-/// Who asks: what it needs, and the reservations of others that it has to respect.
+/// Who asks, and for what.
 pub(super) struct Asking<'b> {
     pub(super) id: JobId,
     pub(super) job: &'b Job,
     pub(super) need: &'b Need,
     pub(super) resources: &'b Resources,
-    pub(super) reservations: &'b [Reservation],
 }
+
+type Held<'b> = &'b [Reservation];
 
 impl<'a> Search<'a> {
     pub(super) fn new(state: &'a State, table: &'a mut NodeTable, now: Timestamp) -> Self {
-        Search { state, table, now, before: BTreeMap::new(), loads: BTreeMap::new() }
+        let (before, devices, loads) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Search { state, table, now, before, devices, loads }
     }
 
-    pub(super) fn table(&self) -> &NodeTable {
-        self.table
+    pub(super) fn pilot(&self, at: NodeAt) -> Option<&'a Pilot> {
+        self.state.pilots().get(self.table.pilot(at)?)
     }
 
     pub(super) fn find(
@@ -63,66 +71,70 @@ impl<'a> Search<'a> {
         asking: &Asking<'_>,
         scope: Scope,
         progress: &mut Progress,
+        held: Held<'_>,
     ) -> Option<NodeAt> {
         let with_room = match scope {
-            Scope::Hot => self.find_hot(asking),
-            Scope::All if asking.need.gpus > 0 => self.find_by_devices(asking),
-            Scope::All => self.find_in_order(asking, progress),
+            Scope::Hot => self.find_hot(asking, held),
+            Scope::All if asking.need.gpus > 0 => self.find_by_devices(asking, held),
+            Scope::All => self.find_in_order(asking, progress, held),
+            Scope::Kept => return None,
         };
-        with_room.or_else(|| self.find_backlog(asking, scope, progress))
+        with_room.or_else(|| self.find_backlog(asking, scope, progress, held))
     }
 
     /// Whether one more task fits on this node now.
-    pub(super) fn fits(&self, asking: &Asking<'_>, at: NodeAt) -> bool {
+    pub(super) fn fits(&self, asking: &Asking<'_>, at: NodeAt, held: Held<'_>) -> bool {
         let groups = self.table.class_of(at).and_then(|class| asking.need.groups(class));
-        groups.is_some_and(|groups| self.has_room(asking, at, groups))
+        groups.is_some_and(|groups| self.has_room(asking, at, groups, held))
     }
 
-    fn has_room(&self, asking: &Asking<'_>, at: NodeAt, groups: Groups) -> bool {
+    fn has_room(&self, asking: &Asking<'_>, at: NodeAt, groups: Groups, held: Held<'_>) -> bool {
         asking.need.fits(self.table.free(at), groups)
             && (!asking.need.named || self.has_named(asking, at))
-            && self.is_let_by(asking, at)
+            && self.is_let_by(asking, at, held)
     }
 
     fn has_named(&self, asking: &Asking<'_>, at: NodeAt) -> bool {
-        let Some(pilot) = self.table.pilot(at).and_then(|id| self.state.pilots().get(id)) else {
-            return false;
-        };
+        let Some(pilot) = self.pilot(at) else { return false };
         let load = self.loads.get(&at).unwrap_or(&pilot.load);
         load.lacks_named(&pilot.ad, asking.resources).is_none()
     }
 
-    fn is_let_by(&self, asking: &Asking<'_>, at: NodeAt) -> bool {
-        let held = asking.reservations.iter().find(|held| held.node == at);
+    fn is_let_by(&self, asking: &Asking<'_>, at: NodeAt, held: Held<'_>) -> bool {
+        let held = held.iter().find(|held| held.node == at);
         held.is_none_or(|held| {
-            let pilot = self.table.pilot(at).and_then(|id| self.state.pilots().get(id));
-            held.job == asking.id
-                || pilot.is_some_and(|pilot| held.lets_by(self.now, asking.need, pilot))
+            let lets_by = |pilot| held.lets_by(self.now, asking.need, pilot);
+            held.job == asking.id || self.pilot(at).is_some_and(lets_by)
         })
     }
 
-    fn find_hot(&self, asking: &Asking<'_>) -> Option<NodeAt> {
-        let fitting = self.table.hot.iter().filter(|at| self.fits(asking, **at));
+    fn find_hot(&self, asking: &Asking<'_>, held: Held<'_>) -> Option<NodeAt> {
+        let fitting = self.table.hot.iter().filter(|at| self.fits(asking, **at, held));
         fitting.min_by_key(|at| self.table.free(**at).whole).copied()
     }
 
-    fn find_by_devices(&self, asking: &Asking<'_>) -> Option<NodeAt> {
+    fn find_by_devices(&self, asking: &Asking<'_>, held: Held<'_>) -> Option<NodeAt> {
         let fits_in = |class: ClassAt, groups: Groups| {
-            let whole = asking.need.share == shipway_model::GpuShare::WHOLE.0;
+            let whole = asking.need.share == GpuShare::WHOLE.0;
             // A part of a device may be found on a node without a whole one.
             let least = if whole { asking.need.gpus as usize } else { 0 };
             let buckets = self.table.class(class).by_whole.get(least..).unwrap_or_default();
             let mut nodes = buckets.iter().flatten().copied();
-            nodes.find(|at| self.has_room(asking, *at, groups))
+            nodes.find(|at| self.has_room(asking, *at, groups, held))
         };
         asking.need.classes.iter().find_map(|(class, groups)| fits_in(*class, *groups))
     }
 
-    fn find_in_order(&self, asking: &Asking<'_>, progress: &mut Progress) -> Option<NodeAt> {
+    fn find_in_order(
+        &self,
+        asking: &Asking<'_>,
+        progress: &mut Progress,
+        held: Held<'_>,
+    ) -> Option<NodeAt> {
         while let Some((class, groups)) = asking.need.classes.get(progress.class) {
             let members = &self.table.class(*class).members;
             while let Some(at) = members.get(progress.member) {
-                if self.has_room(asking, *at, *groups) {
+                if self.has_room(asking, *at, *groups, held) {
                     return Some(*at);
                 }
                 progress.member += 1;
@@ -139,6 +151,7 @@ impl<'a> Search<'a> {
         asking: &Asking<'_>,
         scope: Scope,
         progress: &mut Progress,
+        held: Held<'_>,
     ) -> Option<NodeAt> {
         if !is_short(asking.job) || asking.need.gpus > 0 || asking.need.named {
             return None;
@@ -148,7 +161,7 @@ impl<'a> Search<'a> {
             let unstarted = self.table.free(at).unstarted;
             if counted != unstarted {
                 backlogs.push(Reverse((unstarted, at)));
-            } else if self.may_wait_at(asking, at, unstarted) {
+            } else if self.may_wait_at(asking, at, unstarted, held) {
                 backlogs.push(Reverse((unstarted, at)));
                 return Some(at);
             }
@@ -158,58 +171,93 @@ impl<'a> Search<'a> {
 
     fn backlogs(&self, scope: Scope) -> BinaryHeap<Reverse<(u32, NodeAt)>> {
         let entry = |at: &NodeAt| Reverse((self.table.free(*at).unstarted, *at));
-        match scope {
-            Scope::Hot => self.table.hot.iter().map(entry).collect(),
-            Scope::All => {
-                self.table.classes().flat_map(|(_, class)| &class.members).map(entry).collect()
-            }
+        if scope == Scope::Hot {
+            return self.table.hot.iter().map(entry).collect();
         }
+        self.table.classes().flat_map(|(_, class)| &class.members).map(entry).collect()
     }
 
-    fn may_wait_at(&self, asking: &Asking<'_>, at: NodeAt, unstarted: u32) -> bool {
-        let pilot = self.table.pilot(at).and_then(|id| self.state.pilots().get(id));
-        let free_of_others = asking.reservations.iter().all(|held| held.node != at);
-        free_of_others
-            && pilot.is_some_and(|pilot| {
-                backlog::allows(asking.job, pilot, asking.resources, unstarted)
-            })
+    fn may_wait_at(&self, asking: &Asking<'_>, at: NodeAt, unstarted: u32, held: Held<'_>) -> bool {
+        let allows = |pilot| backlog::allows(asking.job, pilot, asking.resources, unstarted);
+        held.iter().all(|held| held.node != at) && self.pilot(at).is_some_and(allows)
     }
 
     /// Puts one task there; returns the devices it gets.
     pub(super) fn put(&mut self, asking: &Asking<'_>, at: NodeAt) -> Vec<DeviceId> {
-        let devices = self.take_devices(asking, at);
-        let before = self.table.free(at);
-        let mut free = before.clone();
-        free.cpus = free.cpus.saturating_sub(asking.need.cpus);
-        free.memory = free.memory.saturating_sub(asking.need.memory);
-        free.disk = free.disk.saturating_sub(asking.need.disk);
-        free.unstarted += 1;
-        if asking.need.gpus > 0 {
-            self.count_devices(at, &mut free);
+        let free = self.table.free(at);
+        self.before.entry(at).or_insert_with(|| free.clone());
+        let (changed, need) = (self.table.free_mut(at), asking.need);
+        changed.cpus = changed.cpus.saturating_sub(need.cpus);
+        changed.memory = changed.memory.saturating_sub(need.memory);
+        changed.disk = changed.disk.saturating_sub(need.disk);
+        changed.unstarted += 1;
+        if need.named {
+            let pilot = self.pilot(at).expect("a node in the table is a pilot's");
+            let load = self.loads.entry(at).or_insert_with(|| pilot.load.clone());
+            load.add(&Resources { gpu: None, ..asking.resources.clone() }, &[]);
         }
-        let before = self.table.set_free(at, free);
-        self.before.entry(at).or_insert(before);
-        devices
-    }
-
-    fn take_devices(&mut self, asking: &Asking<'_>, at: NodeAt) -> Vec<DeviceId> {
-        if asking.need.gpus == 0 && !asking.need.named {
+        if need.gpus == 0 {
             return Vec::new();
         }
-        let pilot = self.table.pilot(at).and_then(|id| self.state.pilots().get(id));
-        let pilot = pilot.expect("a node in the table is a pilot's");
-        let load = self.loads.entry(at).or_insert_with(|| pilot.load.clone());
-        let devices = load.choose_devices(&pilot.ad, asking.resources);
-        load.add(asking.resources, &devices);
-        devices
+        self.take_devices(asking, at)
     }
 
-    fn count_devices(&self, at: NodeAt, free: &mut Free) {
-        let pilot = self.table.pilot(at).and_then(|id| self.state.pilots().get(id));
-        let (Some(pilot), Some(load)) = (pilot, self.loads.get(&at)) else { return };
-        let counted = self.table.devices_free(at, pilot, load);
-        free.whole = counted.iter().map(|group| group.whole).sum();
-        free.groups = counted;
+    /// Whole devices as they come; for a part, the fullest that still fits.
+    fn take_devices(&mut self, asking: &Asking<'_>, at: NodeAt) -> Vec<DeviceId> {
+        let pilot = self.pilot(at).expect("a node in the table is a pilot's");
+        let class = self.table.class_of(at).expect("a node that is listed");
+        let groups = asking.need.groups(class).unwrap_or(0);
+        let used = self.devices.entry(at).or_insert_with(|| {
+            let used = |gpu: &shipway_model::GpuDevice| pilot.load.gpus.get(&gpu.id);
+            pilot.ad.gpus.iter().map(|gpu| used(gpu).map_or(0, |share| share.0)).collect()
+        });
+        let mut taken = Vec::with_capacity(asking.need.gpus as usize);
+        for _ in 0..asking.need.gpus {
+            let fits = |(device, used): &(usize, &u32)| {
+                let matches = groups >> self.table.group_of(at, *device) & 1 == 1;
+                matches && **used + asking.need.share <= GpuShare::WHOLE.0
+            };
+            let free = used.iter().enumerate().filter(fits);
+            let Some((device, _)) = free.max_by_key(|(device, used)| (**used, Reverse(*device)))
+            else {
+                break;
+            };
+            used[device] += asking.need.share;
+            taken.push(pilot.ad.gpus[device].id.clone());
+        }
+        self.table.count_devices(at, used);
+        taken
+    }
+
+    /// Nodes that could serve this need when empty; those with most devices free first.
+    pub(super) fn candidates(&self, need: &Need, most: usize) -> Vec<NodeAt> {
+        let mut found = Vec::new();
+        for (class, _) in &need.classes {
+            let class = self.table.class(*class);
+            let by_devices = class.by_whole.iter().rev().flatten().copied();
+            let plain = class.members.iter().copied().filter(|_| class.by_whole.is_empty());
+            found.extend(by_devices.chain(plain).take(most));
+        }
+        found
+    }
+
+    /// The placements of each node together, in the order they were made.
+    pub(super) fn by_pilot(
+        &self,
+        mut placed: Vec<(NodeAt, Placement)>,
+    ) -> Vec<(PilotId, Vec<Placement>)> {
+        placed.sort_by_key(|(at, _)| *at);
+        let mut grouped: Vec<(PilotId, Vec<Placement>)> = Vec::new();
+        let mut last = None;
+        for (at, placement) in placed {
+            if last != Some(at) {
+                let pilot = self.table.pilot(at).expect("a node in the table is a pilot's");
+                grouped.push((pilot.clone(), Vec::new()));
+                last = Some(at);
+            }
+            grouped.last_mut().expect("just put there").1.push(placement);
+        }
+        grouped
     }
 
     /// Puts everything back as it was: what was found becomes true when the plan is applied.

@@ -54,7 +54,7 @@ fn a_plan_cannot_overfill_a_node_a_job_or_itself() {
     assert_eq!(told.state.pilots()[&id("p")].placed.len(), 2, "two cores");
     assert_eq!(told.counts(job).active, 3, "three at once");
     let unknown = Placement { attempt: Attempt(7), ..place(8) };
-    let plan = Plan { placements: [(id("q"), vec![unknown])].into(), more: false };
+    let plan = Plan { placements: vec![(id("q"), vec![unknown])], more: false };
     assert_eq!(told.refused(Command::ApplyPlan(plan)), "stale_plan", "another attempt");
 }
 

@@ -1,7 +1,7 @@
 //! Who is served first, and where: fair share, waiting, best fit, reservations, backfill.
 
 use super::*;
-use crate::schedule::reserve::MAX_RESERVATIONS;
+use crate::schedule::reserve::most;
 
 fn bob() -> Actor {
     actor("bob", Role::User)
@@ -201,7 +201,7 @@ fn no_more_nodes_are_kept_than_the_limit_says() {
     }
     told.submit(r#"{"array":"1-9","resources":{"gpu":1}}"#);
     told.place();
-    assert_eq!(told.state.planner().reservations().len(), MAX_RESERVATIONS);
+    assert_eq!(told.state.planner().reservations().len(), most(10));
 }
 
 #[test]
