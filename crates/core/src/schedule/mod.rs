@@ -31,6 +31,7 @@ use needs::Need;
 use nodes::NodeTable;
 use reserve::Reservation;
 use shipway_model::{JobId, PilotId, Timestamp};
+use std::collections::BTreeMap;
 
 /// Placements in one plan: one commit's worth; the next pass follows at once.
 pub const MAX_PLAN: usize = 4_096;
@@ -56,9 +57,48 @@ impl Plan {
 pub struct Planner {
     pub nodes: NodeTable,
     needs: Vec<Option<Need>>,
-    /// Shapes that fit nowhere but on nodes that have more room since.
-    blocked: Vec<bool>,
+    blocked: Blocked,
     reservations: Vec<Reservation>,
+    carried: Carried,
+}
+
+/// Shapes that are known to fit nowhere, as of the last time that room was made. A shape that
+/// nobody waited with then was not looked at, and is not known to.
+#[derive(Debug, Clone, Default)]
+struct Blocked {
+    stamp: u64,
+    by_shape: Vec<u64>,
+}
+
+impl Blocked {
+    fn stamp(&self) -> u64 {
+        self.stamp
+    }
+    fn room_was_made(&mut self) {
+        self.stamp += 1;
+    }
+    fn was(&self, shape: ShapeId, stamp: u64) -> bool {
+        // A stamp of 0 was never given: the first is 1.
+        self.by_shape.get(shape.at()).is_some_and(|at| *at == stamp + 1)
+    }
+    fn set(&mut self, shape: ShapeId) {
+        if self.by_shape.len() <= shape.at() {
+            self.by_shape.resize(shape.at() + 1, 0);
+        }
+        self.by_shape[shape.at()] = self.stamp + 1;
+    }
+    fn clear(&mut self, shape: ShapeId) {
+        if let Some(at) = self.by_shape.get_mut(shape.at()) {
+            *at = 0;
+        }
+    }
+}
+
+/// How far searches had come when a plan was full: the next one goes on from there.
+#[derive(Debug, Clone, Default)]
+struct Carried {
+    progress: BTreeMap<ShapeId, search::Progress>,
+    moved: Vec<nodes::NodeAt>,
 }
 
 impl Planner {
@@ -73,7 +113,6 @@ impl Planner {
     fn need(&mut self, state: &State, shape: ShapeId) -> &Need {
         if self.needs.len() <= shape.at() {
             self.needs.resize(shape.at() + 1, None);
-            self.blocked.resize(shape.at() + 1, false);
         }
         let known = &mut self.needs[shape.at()];
         if known.as_ref().is_none_or(|need| need.is_stale(&self.nodes)) {

@@ -170,8 +170,9 @@ impl NodeTable {
         self.nodes[at.at()].as_ref().map_or(0, |node| node.groups[device])
     }
 
-    /// What is left of a node's devices when so much of each is used.
-    pub(super) fn count_devices(&mut self, at: NodeAt, used: &[u32]) {
+    /// What is left of a node's devices when so much of each is used. Whether that put the node
+    /// into another bucket.
+    pub(super) fn count_devices(&mut self, at: NodeAt, used: &[u32]) -> bool {
         let node = self.nodes[at.at()].as_ref().expect("a node that is listed");
         let mut free = std::mem::take(&mut self.free[at.at()].groups);
         let before = self.free[at.at()].whole;
@@ -180,6 +181,7 @@ impl NodeTable {
         let (class, entry) = (node.class, &mut self.free[at.at()]);
         (entry.groups, entry.whole, entry.devices) = (free, whole, devices);
         self.move_bucket(class, at, before, whole);
+        before != whole
     }
 
     fn move_bucket(&mut self, class: ClassAt, at: NodeAt, before: u32, now: u32) {

@@ -9,7 +9,7 @@ use crate::state::State;
 use crate::usage::Standing;
 use shipway_model::{JobId, Ordinal, Timestamp, UserName};
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, btree_set};
 
 pub(super) struct Order<'a> {
     state: &'a State,
@@ -24,8 +24,10 @@ pub(super) struct Waiting<'a> {
     standing: Standing,
     name: &'a UserName,
     queue: &'a UserQueue,
-    /// The first job of each open shape, the best last; made when the user is first looked at.
-    heads: Option<Vec<(Rank, ShapeId)>>,
+    /// The first job of each shape that was not looked at yet, best first.
+    heads: btree_set::Iter<'a, (Rank, ShapeId)>,
+    /// The next jobs of shapes whose first jobs were served or are looked at, the best last.
+    next: Vec<(Rank, ShapeId)>,
 }
 
 struct Feed<'a> {
@@ -47,7 +49,7 @@ impl<'a> Order<'a> {
     pub(super) fn new(state: &'a State, now: Timestamp) -> Self {
         let users = state.ready().users().iter().map(|(name, queue)| {
             let standing = state.fair_share().standing(name, now);
-            Waiting { standing, name, queue, heads: None }
+            Waiting { standing, name, queue, heads: queue.heads().iter(), next: Vec::new() }
         });
         let users = users.collect();
         Order { state, users, feeds: BTreeMap::new(), served: BTreeSet::new() }
@@ -67,17 +69,19 @@ impl<'a> Order<'a> {
         self.users.push(user);
     }
 
-    /// The user's next task with an open shape.
-    pub(super) fn turn(&mut self, user: &mut Waiting<'a>, open: &Open) -> Option<Turn<'a>> {
-        let queue = user.queue;
-        let heads = user.heads.get_or_insert_with(|| open_heads(queue, open));
-        while let Some((rank, shape)) = heads.last().copied() {
-            if !open.is_open(shape) {
-                heads.pop();
+    /// The user's next task with a shape that may still be placed.
+    pub(super) fn turn(
+        &mut self,
+        user: &mut Waiting<'a>,
+        mut may_be_placed: impl FnMut(ShapeId) -> bool,
+    ) -> Option<Turn<'a>> {
+        while let Some((rank, shape)) = user.best() {
+            if !may_be_placed(shape) {
+                user.next.pop();
             } else if let Some(turn) = self.turn_of(rank.job) {
                 return Some(turn);
             } else {
-                next_of_shape(heads, queue);
+                user.go_on();
             }
         }
         None
@@ -93,12 +97,49 @@ impl<'a> Order<'a> {
         }
         if let Some((user, charge)) = user {
             user.standing = user.standing.with(charge);
-            if turn.job.tasks.len() == 1
-                && let Some(heads) = &mut user.heads
-            {
-                next_of_shape(heads, user.queue);
+            if turn.job.tasks.len() == 1 {
+                user.go_on();
             }
         }
+    }
+
+    /// The shape of the very first in line.
+    pub(super) fn first_shape(&self) -> Option<ShapeId> {
+        self.users.peek()?.queue.heads().first().map(|(_, shape)| *shape)
+    }
+
+    /// Jobs whose shapes are not open and that stand before the first that is: user by user, each
+    /// for as long as what is kept for them already leaves them before the others.
+    pub(super) fn passed_by(
+        &self,
+        open: &Open,
+        most: usize,
+        kept: impl Fn(JobId) -> u64,
+    ) -> Vec<JobId> {
+        let mut users: Vec<&Waiting<'a>> = self.users.iter().collect();
+        users.sort_unstable_by(|a, b| b.cmp(a));
+        let mut found = Vec::new();
+        for (at, user) in users.iter().enumerate() {
+            let next = users.get(at + 1).map(|next| next.standing);
+            let mut standing = user.standing;
+            let mut heads: BTreeSet<(Rank, ShapeId)> =
+                user.queue.heads().iter().take(most).copied().collect();
+            while let Some((rank, shape)) = heads.pop_first() {
+                if open.is_open(shape) || found.len() == most {
+                    return found;
+                }
+                if next.is_some_and(|next| standing.order(next) == Ordering::Greater) {
+                    break;
+                }
+                match kept(rank.job) {
+                    0 => found.push(rank.job),
+                    charge => standing = standing.with(charge),
+                }
+                let after = user.queue.queue(shape).and_then(|queue| queue.after(rank));
+                heads.extend(after.map(|after| (after, shape)));
+            }
+        }
+        found
     }
 
     /// The next task of one job, whether or not it is its turn.
@@ -119,25 +160,26 @@ impl<'a> Order<'a> {
     }
 }
 
-/// The best head's shape goes on with its next job.
-fn next_of_shape(heads: &mut Vec<(Rank, ShapeId)>, queue: &UserQueue) {
-    let Some((rank, shape)) = heads.pop() else { return };
-    if let Some(next) = queue.queue(shape).and_then(|queue| queue.after(rank)) {
-        let at = heads.partition_point(|other| *other > (next, shape));
-        heads.insert(at, (next, shape));
+impl Waiting<'_> {
+    /// The best job that is left; it is the last of `next` then.
+    fn best(&mut self) -> Option<(Rank, ShapeId)> {
+        let head = self.heads.clone().next();
+        let head = head.filter(|head| self.next.last().is_none_or(|next| *head < next));
+        if let Some(head) = head {
+            self.heads.next();
+            self.next.push(*head);
+        }
+        self.next.last().copied()
     }
-}
 
-/// Whichever is fewer is gone through: the shapes that are open or those the user waits with.
-fn open_heads(queue: &UserQueue, open: &Open) -> Vec<(Rank, ShapeId)> {
-    if open.len() * 4 < queue.heads().len() {
-        let head = |shape: ShapeId| Some((queue.queue(shape)?.first()?, shape));
-        let mut heads: Vec<_> = open.shapes().filter_map(head).collect();
-        heads.sort_unstable_by(|a, b| b.cmp(a));
-        return heads;
+    /// The best job's shape goes on with its next one.
+    fn go_on(&mut self) {
+        let Some((rank, shape)) = self.next.pop() else { return };
+        if let Some(next) = self.queue.queue(shape).and_then(|queue| queue.after(rank)) {
+            let at = self.next.partition_point(|other| *other > (next, shape));
+            self.next.insert(at, (next, shape));
+        }
     }
-    let heads = queue.heads().iter().rev();
-    heads.filter(|(_, shape)| open.is_open(*shape)).copied().collect()
 }
 
 impl PartialEq for Waiting<'_> {

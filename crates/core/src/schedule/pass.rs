@@ -1,38 +1,38 @@
 //! One pass: the next user, their next task, a node for it; until nothing fits or the plan is full.
 
 use super::needs::Need;
-use super::nodes::NodeAt;
-use super::order::{Order, Turn};
+use super::nodes::{NodeAt, NodeTable};
+use super::order::{Order, Turn, Waiting};
 use super::reserve::{self, MAX_LOOKED_AT, Reservation, Room, room_at};
 use super::search::{Asking, Progress, Scope, Search};
-use super::{MAX_PLAN, Plan, Planner, backlog};
+use super::{Carried, MAX_PLAN, Plan, Planner, backlog};
 use crate::event::Placement;
 use crate::shape::ShapeId;
 use crate::state::State;
 use shipway_model::Timestamp;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// With more nodes changed than this, every shape is tried: asking each of them about each node
 /// would cost more.
 const MANY_HOT: usize = 256;
+/// Requests at the head of the line that are looked at for a node to keep, in one pass.
+const MAX_PASSED_BY: usize = 16;
 /// Searches for a node to keep, in one pass: each looks at many nodes.
-const MAX_SEARCHES: usize = 8;
+const MAX_SEARCHES: usize = 4;
 
-/// The shapes that may still find a place in this pass, or a node to be kept for them.
+/// The shapes that may still find a place in this pass.
 #[derive(Debug, Default)]
 pub(super) struct Open {
     by_shape: Vec<Option<Scope>>,
-    progress: Vec<Progress>,
+    progress: BTreeMap<ShapeId, Progress>,
     listed: Vec<ShapeId>,
     len: usize,
 }
 
 impl Open {
     fn add(&mut self, shape: ShapeId, scope: Scope) {
-        let size = shape.at() + 1;
-        if self.by_shape.len() < size {
-            self.by_shape.resize(size, None);
-            self.progress.resize_with(size, Progress::default);
+        if self.by_shape.len() <= shape.at() {
+            self.by_shape.resize(shape.at() + 1, None);
         }
         self.by_shape[shape.at()] = Some(scope);
         self.listed.push(shape);
@@ -47,22 +47,23 @@ impl Open {
     pub(super) fn is_open(&self, shape: ShapeId) -> bool {
         self.scope(shape).is_some()
     }
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-    pub(super) fn shapes(&self) -> impl Iterator<Item = ShapeId> + '_ {
+    fn shapes(&self) -> impl Iterator<Item = ShapeId> + '_ {
         self.listed.iter().copied().filter(|shape| self.is_open(*shape))
     }
 }
 
 pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan {
     drop_old_reservations(state, planner);
-    let (open, least) = open_shapes(state, planner);
+    // With more room anywhere, how far searches have come says nothing any more.
+    let carried = Some(std::mem::take(&mut planner.carried));
+    let carried = carried.filter(|_| planner.nodes.hot.is_empty()).unwrap_or_default();
+    let (mut open, least) = open_shapes(state, planner);
+    planner.nodes.hot.retain(|_| open.len > 0);
     if open.len == 0 {
-        planner.nodes.hot.clear();
         return Plan::default();
     }
-    let Planner { nodes, needs, blocked, reservations } = planner;
+    open.progress = carried.progress;
+    let Planner { nodes, needs, reservations, .. } = planner;
     let most_reservations = reserve::most(nodes.len());
     let mut pass = Pass {
         state,
@@ -70,7 +71,7 @@ pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan 
         now,
         open,
         order: Order::new(state, now),
-        search: Search::new(state, nodes, now),
+        search: Search::new(state, nodes, carried.moved, now),
         reservations: std::mem::take(reservations),
         most_reservations,
         searches: 0,
@@ -80,67 +81,57 @@ pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan 
         more: false,
     };
     pass.serve_reservations();
+    pass.keep_nodes_for_the_first();
     pass.serve_users();
     let Pass { search, closed, placed, more, reservations: held, open, .. } = pass;
     let plan = Plan { placements: search.by_pilot(placed), more };
-    let nodes = search.undo();
+    let (nodes, moved) = search.undo();
+    nodes.hot.clear();
     *reservations = held;
     // What found a place to its last task is not known to fit nowhere.
-    for shape in open.shapes().filter(|shape| open.scope(*shape) == Some(Scope::Hot)) {
-        blocked[shape.at()] = false;
-    }
-    for shape in closed {
-        blocked[shape.at()] = true;
-    }
-    if !plan.more {
-        nodes.hot.clear();
+    open.shapes().for_each(|shape| planner.blocked.clear(shape));
+    closed.into_iter().for_each(|shape| planner.blocked.set(shape));
+    if plan.more {
+        planner.carried = Carried { progress: open.progress, moved };
     }
     plan
 }
 
 /// Shapes that may fit: those not known to fit nowhere, and those that fit where room was made.
-/// The others may still have a node kept for them, when anything at all is to be placed. Also the
-/// least that anybody who waits is charged.
+/// Also the least that anybody who waits is charged.
 fn open_shapes(state: &State, planner: &mut Planner) -> (Open, u64) {
     let mut open = Open::default();
-    let mut blocked = Vec::new();
     let mut least = u64::MAX;
-    let hot = !planner.nodes.hot.is_empty();
-    for shape in state.ready().shapes() {
-        let need = planner.need(state, shape);
-        least = least.min(need.charge);
-        if !planner.blocked[shape.at()] {
-            open.add(shape, Scope::All);
-        } else if hot && may_fit_hot(state, planner, shape) {
-            open.add(shape, Scope::Hot);
-        } else {
-            blocked.push(shape);
-        }
+    let hot = planner.nodes.hot.len();
+    let was_blocked = planner.blocked.stamp();
+    if hot > 0 {
+        planner.blocked.room_was_made();
     }
-    if open.len > 0 && planner.reservations.len() < reserve::most(planner.nodes.len()) {
-        for shape in blocked {
-            open.add(shape, Scope::Kept);
+    for shape in state.ready().shapes() {
+        least = least.min(planner.need(state, shape).charge);
+        if !planner.blocked.was(shape, was_blocked) || hot > MANY_HOT {
+            open.add(shape, Scope::All);
+        } else if hot > 0 {
+            let need = planner.needs[shape.at()].as_ref().expect("just made");
+            if may_fit_hot(state, &planner.nodes, need, shape) {
+                open.add(shape, Scope::Hot);
+            } else {
+                planner.blocked.set(shape);
+            }
         }
     }
     (open, least)
 }
 
-fn may_fit_hot(state: &State, planner: &Planner, shape: ShapeId) -> bool {
-    let hot = &planner.nodes.hot;
-    let need = planner.needs[shape.at()].as_ref().expect("just made");
-    if hot.len() > MANY_HOT {
-        return true;
-    }
-    hot.iter().any(|at| {
-        let free = planner.nodes.free(*at);
-        let groups = || planner.nodes.class_of(*at).and_then(|class| need.groups(class));
+fn may_fit_hot(state: &State, nodes: &NodeTable, need: &Need, shape: ShapeId) -> bool {
+    let short = || backlog::may_be_short(state.shapes().pace(shape), need.gpus, need.named);
+    nodes.hot.iter().any(|at| {
+        let free = nodes.free(*at);
+        let groups = || nodes.class_of(*at).and_then(|class| need.groups(class));
         let fits =
             need.cpus <= free.cpus && need.memory <= free.memory && need.gpus <= free.devices;
-        if fits && groups().is_some_and(|groups| need.fits(free, groups)) {
-            return true;
-        }
-        let pace = state.shapes().pace(shape);
-        backlog::may_be_short(pace, need.gpus, need.named) && groups().is_some()
+        fits && groups().is_some_and(|groups| need.fits(free, groups))
+            || short() && groups().is_some()
     })
 }
 
@@ -208,10 +199,11 @@ impl<'a> Pass<'a> {
     }
 
     fn serve_users(&mut self) {
-        while self.open.len() > 0
+        // When nothing is left that could be placed, nobody is passed by either.
+        while self.open.len > 0
             && let Some(mut user) = self.order.next_user()
         {
-            let mut turn = self.order.turn(&mut user, &self.open);
+            let mut turn = self.turn(&mut user);
             while let Some(next) = turn {
                 if self.placed.len() == MAX_PLAN {
                     self.more = true;
@@ -221,7 +213,7 @@ impl<'a> Pass<'a> {
                     let charge = self.need(next.shape).charge;
                     self.order.served(&next, Some((&mut user, charge)));
                 }
-                turn = self.order.turn(&mut user, &self.open);
+                turn = self.turn(&mut user);
                 if !self.order.is_still_first(&user) {
                     break;
                 }
@@ -232,28 +224,60 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Finds a place for this task, or has one kept for it. False: neither.
+    /// The user's next task that may find a place. What room was made for may be gone again: then
+    /// the shape is out of this pass without a look at its jobs.
+    fn turn(&mut self, user: &mut Waiting<'a>) -> Option<Turn<'a>> {
+        let (open, search, needs, state) = (&mut self.open, &self.search, self.needs, self.state);
+        let closed = &mut self.closed;
+        self.order.turn(user, |shape| match open.scope(shape) {
+            None => false,
+            Some(Scope::All) => true,
+            Some(Scope::Hot) => {
+                let need = needs[shape.at()].as_ref().expect("made for every open shape");
+                let fits = may_fit_hot(state, search.table(), need, shape);
+                if !fits {
+                    open.close(shape);
+                    closed.push(shape);
+                }
+                fits
+            }
+        })
+    }
+
+    /// Finds a place for this task. A shape that fits nowhere is out of this pass.
     fn serve(&mut self, turn: &Turn<'a>) -> bool {
         let Some(scope) = self.open.scope(turn.shape) else { return false };
-        if scope != Scope::Kept {
-            let mut progress = std::mem::take(&mut self.open.progress[turn.shape.at()]);
-            let found =
-                self.search.find(&self.asking(turn), scope, &mut progress, &self.reservations);
-            self.open.progress[turn.shape.at()] = progress;
-            if let Some(at) = found {
-                self.put(turn, at);
-                return true;
+        let mut progress = self.open.progress.remove(&turn.shape).unwrap_or_default();
+        let found = self.search.find(&self.asking(turn), scope, &mut progress, &self.reservations);
+        if let Some(at) = found {
+            self.open.progress.insert(turn.shape, progress);
+            self.put(turn, at);
+            return true;
+        }
+        self.closed.push(turn.shape);
+        self.open.close(turn.shape);
+        self.keep_a_node(turn);
+        false
+    }
+
+    /// Requests that were found to fit nowhere earlier, and stand before the first that may fit
+    /// now: they are not to be passed by for ever.
+    fn keep_nodes_for_the_first(&mut self) {
+        if self.reservations.len() >= self.most_reservations || self.is_nobody_passed_by() {
+            return;
+        }
+        let held = |job| self.reservations.iter().find(|held: &&Reservation| held.job == job);
+        let charge = |job| held(job).map_or(0, |held| held.need.charge);
+        for id in self.order.passed_by(&self.open, MAX_PASSED_BY, charge) {
+            if let Some(turn) = self.order.turn_of(id) {
+                self.keep_a_node(&turn);
             }
-            self.closed.push(turn.shape);
         }
-        // From here on it fits nowhere; the first in line have nodes kept for them.
-        let kept = self.keep_a_node(turn);
-        if kept {
-            self.open.by_shape[turn.shape.at()] = Some(Scope::Kept);
-        } else {
-            self.open.close(turn.shape);
-        }
-        kept
+    }
+
+    /// Nearly always the very first may fit, and nobody is passed by.
+    fn is_nobody_passed_by(&self) -> bool {
+        self.order.first_shape().is_none_or(|shape| self.open.is_open(shape))
     }
 
     fn put(&mut self, turn: &Turn<'a>, at: NodeAt) {
@@ -264,18 +288,16 @@ impl<'a> Pass<'a> {
     }
 
     /// Without anybody smaller in line, the next room that comes is theirs anyway.
-    fn keep_a_node(&mut self, turn: &Turn<'a>) -> bool {
+    fn keep_a_node(&mut self, turn: &Turn<'a>) {
         let starved = self.least < self.need(turn.shape).charge;
         let known = self.reservations.iter().any(|held| held.job == turn.id);
         let enough = self.reservations.len() >= self.most_reservations;
         if enough || !starved || known || self.searches == MAX_SEARCHES {
-            return false;
+            return;
         }
         self.searches += 1;
         let made = self.reserve(turn);
-        let found = made.is_some();
         self.reservations.extend(made);
-        found
     }
 
     /// The node where it can start first, by the time limits of what runs there.

@@ -12,6 +12,7 @@ use crate::state::State;
 use shipway_model::{DeviceId, GpuShare, JobId, PilotId, Resources, Timestamp};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::ops::Bound;
 
 /// The nodes during one pass: changed as tasks are put on them, and put back at its end.
 pub(super) struct Search<'a> {
@@ -24,14 +25,21 @@ pub(super) struct Search<'a> {
     devices: BTreeMap<NodeAt, Vec<u32>>,
     /// Named things, where this pass has given some out.
     loads: BTreeMap<NodeAt, Load>,
+    /// Nodes that came into another bucket in this pass, where a search may have gone by already.
+    moved: Vec<NodeAt>,
 }
 
-/// How far a shape's search has come in this pass. Room only shrinks, so no node is looked at
-/// twice for a shape that needs no device.
+/// How far a shape's search has come in this pass. Room only shrinks, so a node that was too full
+/// is not looked at again.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Progress {
     class: usize,
+    /// How far in the class: a member, or a bucket and the last node of it that was looked at.
     member: usize,
+    bucket: usize,
+    last: Option<NodeAt>,
+    /// How many of the nodes that changed buckets were looked at.
+    moved: usize,
     /// Pilots by how much waits there, for tasks that are sent ahead.
     backlogs: Option<BinaryHeap<Reverse<(u32, NodeAt)>>>,
 }
@@ -42,8 +50,6 @@ pub(super) enum Scope {
     All,
     /// Only nodes that have more room since the last pass: the others are known to have none.
     Hot,
-    /// None: it can only have a node kept for it.
-    Kept,
 }
 
 /// Who asks, and for what.
@@ -57,9 +63,18 @@ pub(super) struct Asking<'b> {
 type Held<'b> = &'b [Reservation];
 
 impl<'a> Search<'a> {
-    pub(super) fn new(state: &'a State, table: &'a mut NodeTable, now: Timestamp) -> Self {
+    pub(super) fn new(
+        state: &'a State,
+        table: &'a mut NodeTable,
+        moved: Vec<NodeAt>,
+        now: Timestamp,
+    ) -> Self {
         let (before, devices, loads) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Search { state, table, now, before, devices, loads }
+        Search { state, table, now, before, devices, loads, moved }
+    }
+
+    pub(super) fn table(&self) -> &NodeTable {
+        self.table
     }
 
     pub(super) fn pilot(&self, at: NodeAt) -> Option<&'a Pilot> {
@@ -75,9 +90,8 @@ impl<'a> Search<'a> {
     ) -> Option<NodeAt> {
         let with_room = match scope {
             Scope::Hot => self.find_hot(asking, held),
-            Scope::All if asking.need.gpus > 0 => self.find_by_devices(asking, held),
+            Scope::All if asking.need.gpus > 0 => self.find_by_devices(asking, progress, held),
             Scope::All => self.find_in_order(asking, progress, held),
-            Scope::Kept => return None,
         };
         with_room.or_else(|| self.find_backlog(asking, scope, progress, held))
     }
@@ -113,16 +127,38 @@ impl<'a> Search<'a> {
         fitting.min_by_key(|at| self.table.free(**at).whole).copied()
     }
 
-    fn find_by_devices(&self, asking: &Asking<'_>, held: Held<'_>) -> Option<NodeAt> {
-        let fits_in = |class: ClassAt, groups: Groups| {
-            let whole = asking.need.share == GpuShare::WHOLE.0;
-            // A part of a device may be found on a node without a whole one.
-            let least = if whole { asking.need.gpus as usize } else { 0 };
-            let buckets = self.table.class(class).by_whole.get(least..).unwrap_or_default();
-            let mut nodes = buckets.iter().flatten().copied();
-            nodes.find(|at| self.has_room(asking, *at, groups, held))
-        };
-        asking.need.classes.iter().find_map(|(class, groups)| fits_in(*class, *groups))
+    fn find_by_devices(
+        &self,
+        asking: &Asking<'_>,
+        progress: &mut Progress,
+        held: Held<'_>,
+    ) -> Option<NodeAt> {
+        while let Some(at) = self.moved.get(progress.moved) {
+            if self.fits(asking, *at, held) {
+                return Some(*at);
+            }
+            progress.moved += 1;
+        }
+        let whole = asking.need.share == GpuShare::WHOLE.0;
+        // A part of a device may be found on a node without a whole one.
+        let least = if whole { asking.need.gpus as usize } else { 0 };
+        while let Some((class, groups)) = asking.need.classes.get(progress.class) {
+            progress.bucket = progress.bucket.max(least);
+            while let Some(bucket) = self.table.class(*class).by_whole.get(progress.bucket) {
+                let from = progress.last.map_or(Bound::Unbounded, Bound::Included);
+                for at in bucket.range((from, Bound::Unbounded)) {
+                    progress.last = Some(*at);
+                    if self.has_room(asking, *at, *groups, held) {
+                        return Some(*at);
+                    }
+                }
+                progress.last = None;
+                progress.bucket += 1;
+            }
+            progress.class += 1;
+            progress.bucket = 0;
+        }
+        None
     }
 
     fn find_in_order(
@@ -225,7 +261,9 @@ impl<'a> Search<'a> {
             used[device] += asking.need.share;
             taken.push(pilot.ad.gpus[device].id.clone());
         }
-        self.table.count_devices(at, used);
+        if self.table.count_devices(at, used) {
+            self.moved.push(at);
+        }
         taken
     }
 
@@ -261,10 +299,11 @@ impl<'a> Search<'a> {
     }
 
     /// Puts everything back as it was: what was found becomes true when the plan is applied.
-    pub(super) fn undo(self) -> &'a mut NodeTable {
+    /// Also the nodes that came into other buckets.
+    pub(super) fn undo(self) -> (&'a mut NodeTable, Vec<NodeAt>) {
         for (at, free) in self.before {
             self.table.set_free(at, free);
         }
-        self.table
+        (self.table, self.moved)
     }
 }

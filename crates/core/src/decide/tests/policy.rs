@@ -201,7 +201,8 @@ fn no_more_nodes_are_kept_than_the_limit_says() {
     }
     told.submit(r#"{"array":"1-9","resources":{"gpu":1}}"#);
     told.place();
-    assert_eq!(told.state.planner().reservations().len(), most(10));
+    let kept = told.state.planner().reservations().len();
+    assert!((1..=most(10)).contains(&kept), "{kept}");
 }
 
 #[test]
