@@ -6,10 +6,11 @@ use crate::job::{Job, JobRecord};
 use crate::load::Load;
 use crate::ordinals::Ordinals;
 use crate::pilot::{Active, Link, Pilot};
-use crate::shape::Shape;
+use crate::shape::{Shape, Shapes};
 use crate::state::{State, UsedKey, key_of};
 use crate::task_table::TaskTable;
 use shipway_model::{IndexSet, JobId, Ordinal, PilotId, TaskId, TaskState, Timestamp};
+use std::collections::BTreeMap;
 
 pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
     state.at = state.at.max(at);
@@ -139,7 +140,7 @@ fn place(state: &mut State, at: Timestamp, pilot_id: &PilotId, tasks: &[Placemen
         let task = placement.task;
         let Some(position) = ordinal(state, task) else { continue };
         change(state, task.job, |job| job.tasks.place(position));
-        let need = need_of(state, task.job);
+        let need = need_of(&state.jobs, &state.shapes, task.job);
         if let (Some(pilot), Some(need)) = (state.pilots.get_mut(pilot_id), need) {
             pilot.load.add(&need.resources, &placement.devices);
             pilot.placed.insert(task);
@@ -157,8 +158,8 @@ fn place(state: &mut State, at: Timestamp, pilot_id: &PilotId, tasks: &[Placemen
     }
 }
 
-fn need_of(state: &State, job: JobId) -> Option<Shape> {
-    state.jobs.get(&job).map(|job| state.shapes.get(job.shape).clone())
+fn need_of<'a>(jobs: &BTreeMap<JobId, Job>, shapes: &'a Shapes, job: JobId) -> Option<&'a Shape> {
+    jobs.get(&job).map(|job| shapes.get(job.shape))
 }
 
 fn start(state: &mut State, task: TaskId, started: Timestamp) {
@@ -194,7 +195,7 @@ fn attempt_ended(state: &mut State, ended: &AttemptEnded) {
 /// Gives back what an attempt held on its pilot.
 fn release(state: &mut State, task: TaskId) {
     let Some(active) = state.active.remove(&task) else { return };
-    let need = need_of(state, task.job);
+    let need = need_of(&state.jobs, &state.shapes, task.job);
     if let (Some(pilot), Some(need)) = (state.pilots.get_mut(&active.pilot), need) {
         pilot.load.remove(&need.resources, &active.devices);
         pilot.placed.remove(&task);
