@@ -62,7 +62,8 @@ impl Instance {
         Ok(instance)
     }
 
-    fn up(&mut self, options: &[&str]) -> Result<()> {
+    /// Starts the server in its home.
+    pub(crate) fn up(&mut self, options: &[&str]) -> Result<()> {
         let log = File::create(self.log_file()).context("could not open the server's log")?;
         let mut up = self.command(&["up", "--listen", "127.0.0.1:0"]);
         up.args(options);
@@ -71,13 +72,12 @@ impl Instance {
         self.wait_until_ready()
     }
 
-    /// Kills the server as a crash would, and starts it again in the same home.
-    pub(crate) fn kill_and_restart(&mut self, options: &[&str]) -> Result<()> {
+    /// Kills the server as a crash would; its home stays.
+    pub(crate) fn kill(&mut self) -> Result<()> {
         let pid = Pid::from_raw(self.pid()).context("the server has no number")?;
         kill_process(pid, Signal::KILL).context("could not kill the server")?;
         drop(self.server.take());
-        fs::remove_file(self.contact()).context("could not remove the old contact")?;
-        self.up(options)
+        fs::remove_file(self.contact()).context("could not remove the old contact")
     }
 
     /// The server's process id.

@@ -102,8 +102,9 @@ impl Crowd {
         let before = resident(instance.pid())?;
         submit_all(&instance, MANY, jobs)?;
         let bytes_each = (resident(instance.pid())? - before) / f64::from(jobs);
+        instance.kill()?;
         let start = Instant::now();
-        instance.kill_and_restart(&["--no-pilot"])?;
+        instance.up(&["--no-pilot"])?;
         let restart_ms = milliseconds(start);
         instance.stop()?;
         Ok(Queued { bytes_each, restart_ms })

@@ -226,8 +226,7 @@ impl Subjects {
         results.add(M::ArrayMemory, array.megabytes);
         let queued = self.crowd.queued(size.queued_jobs)?;
         results.add(M::QueuedMemory, queued.bytes_each);
-        let million = 1e6 / f64::from(size.queued_jobs);
-        results.add(M::QueuedRestart, queued.restart_ms * million);
+        results.add(M::QueuedRestart, queued.restart_ms);
         Ok(())
     }
 

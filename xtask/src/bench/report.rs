@@ -86,7 +86,7 @@ const LINES: [Line; 20] = [
     line("array of 10^6", M::ArraySubmit, FDATASYNC_TIME, "ms", AtMost(100.0)),
     line("array of 10^6", M::ArrayMemory, Fixed("1 MB", 1.0), "MB", AtMost(1.0)),
     line("queued job", M::QueuedMemory, Fixed("256 bytes", 256.0), "B", AtMost(1.0)),
-    line("restart, 10^6 jobs", M::QueuedRestart, Fixed("1 second", 1000.0), "ms", AtMost(1.0)),
+    line("restart with jobs", M::QueuedRestart, Fixed("1 second", 1000.0), "ms", AtMost(1.0)),
     line("idle memory", M::IdleMemory, Fixed("20 MB", 20.0), "MB", AtMost(1.0)),
     line("idle processor", M::IdleCpu, Fixed("1 % of a core", 1.0), "%", AtMost(0.5)),
     line("start", M::IdleStart, Fixed("50 ms", 50.0), "ms", AtMost(1.0)),
