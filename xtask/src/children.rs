@@ -93,6 +93,11 @@ impl Group {
         self.child.wait().context("could not wait for a child")
     }
 
+    /// The leader's process id.
+    pub(crate) fn id(&self) -> i32 {
+        self.pid.as_raw_pid()
+    }
+
     /// The leader's status if it has ended.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
         self.child.try_wait().context("could not look after a child")

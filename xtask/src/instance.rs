@@ -21,7 +21,7 @@ const START_LIMIT: Duration = Duration::from_mins(1);
 /// How long it may take to end after SIGTERM.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 /// How often a wait looks again.
-const POLL: Duration = Duration::from_millis(10);
+const POLL: Duration = Duration::from_millis(1);
 /// Lines of the server's log that a failure shows.
 const LOG_LINES: usize = 20;
 
@@ -50,15 +50,48 @@ impl Instance {
     /// Starts a server on a free loopback port and returns when it can be found. Its home is a
     /// new folder in `place`.
     pub(crate) fn start(binary: &Path, place: &Path) -> Result<Instance> {
+        Self::start_with(binary, place, &[])
+    }
+
+    /// The same, with more options for `shipway up`.
+    pub(crate) fn start_with(binary: &Path, place: &Path, options: &[&str]) -> Result<Instance> {
         let folder = TempDir::with_prefix_in("shipway-", place).context("could not make a home")?;
         let mut instance = Instance { binary: binary.to_path_buf(), server: None, folder };
         fs::create_dir(instance.home()).context("could not make a home")?;
-        let log = File::create(instance.log_file()).context("could not open the server's log")?;
-        let mut up = instance.command(&["up", "--listen", "127.0.0.1:0"]);
-        up.stdout(log.try_clone().context("could not share the server's log")?).stderr(log);
-        instance.server = Some(Group::spawn(&mut up)?);
-        instance.wait_until_ready()?;
+        instance.up(options)?;
         Ok(instance)
+    }
+
+    /// Starts the server in its home.
+    pub(crate) fn up(&mut self, options: &[&str]) -> Result<()> {
+        let log = File::create(self.log_file()).context("could not open the server's log")?;
+        let mut up = self.command(&["up", "--listen", "127.0.0.1:0"]);
+        up.args(options);
+        up.stdout(log.try_clone().context("could not share the server's log")?).stderr(log);
+        self.server = Some(Group::spawn(&mut up)?);
+        self.wait_until_ready()
+    }
+
+    /// Kills the server as a crash would; its home stays.
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        let pid = Pid::from_raw(self.pid()).context("the server has no number")?;
+        kill_process(pid, Signal::KILL).context("could not kill the server")?;
+        drop(self.server.take());
+        fs::remove_file(self.contact()).context("could not remove the old contact")
+    }
+
+    /// The server's process id.
+    pub(crate) fn pid(&self) -> i32 {
+        self.server.as_ref().expect("the server was started").id()
+    }
+
+    /// What a client needs to know of the server, as the server wrote it.
+    pub(crate) fn contact_text(&self) -> Result<String> {
+        fs::read_to_string(self.contact()).context("could not read the server's contact")
+    }
+
+    fn contact(&self) -> PathBuf {
+        self.home().join("server.json")
     }
 
     fn home(&self) -> PathBuf {
@@ -79,7 +112,7 @@ impl Instance {
 
     fn wait_until_ready(&mut self) -> Result<()> {
         let deadline = Instant::now() + START_LIMIT;
-        let contact = self.home().join("server.json");
+        let contact = self.contact();
         while !is_json(&contact) {
             let server = self.server.as_mut().expect("the server was just started");
             if let Some(status) = server.ended()? {

@@ -150,6 +150,10 @@ pub struct Machine {
     /// What happened since the last report.
     new_starts: Vec<AttemptKey>,
     new_ends: Vec<AttemptKey>,
+    /// When what happened must be reported at the latest; see `speech.rs`.
+    report_due: Option<Millis>,
+    /// The server should hear of room when so few are left in the queue.
+    refill_at: usize,
     draining: bool,
     finished: bool,
 }
@@ -168,6 +172,8 @@ impl Machine {
             timers: BTreeSet::new(),
             new_starts: Vec::new(),
             new_ends: Vec::new(),
+            report_due: None,
+            refill_at: 0,
             draining: false,
             finished: false,
         }
@@ -224,7 +230,8 @@ impl Machine {
         let heartbeat = self.link.as_ref().map(|link| self.contact.next_beat(link.welcomed));
         let lease = self.contact.lease_ends();
         let lease = lease.filter(|_| self.held.values().any(Held::is_under_lease));
-        [timer, heartbeat, lease].into_iter().flatten().min()
+        let report = self.report_due.filter(|_| self.is_welcome());
+        [timer, heartbeat, lease, report].into_iter().flatten().min()
     }
 
     fn tick(&mut self, now: Now, out: &mut Vec<Output>) {

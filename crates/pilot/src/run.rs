@@ -1,7 +1,9 @@
-//! The pilot at work: the loop around the pure machine.
+//! The pilot at work: what happens (processes, messages, signals, time) is told to the pure
+//! machine, and what it answers is done. It makes no choices of its own.
 //!
-//! Waits for what happens (processes, messages, signals, time), tells the machine, and does what
-//! it answers. It makes no choices of its own.
+//! The machine and all that belongs to it are behind one lock. Whoever learns of something tells
+//! it there and then: the pool's threads of processes, the loop here of everything else. So the
+//! end of one task starts the next one without waking a third thread in between.
 //!
 //! - `start.rs`  everything before the first connection
 //! - `link.rs`   the connection to the server, again and again
@@ -24,11 +26,11 @@ use serve_logs::ServeLogs;
 use shipway_api::wire;
 use shipway_model::{Millis, Timestamp};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use task::Tasks;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 pub use link::Server;
 pub use start::{Settings, StartError};
@@ -38,10 +40,13 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let started = start::start(&settings)?;
     // Processes that are left to us are children of the main thread, which is why no other
     // thread of this runtime may be it.
-    let (processes, from_processes) = mpsc::unbounded_channel();
+    let told: Arc<OnceLock<Weak<Pilot>>> = Arc::default();
+    let listener = Arc::clone(&told);
     let sink: spawn::EventSink = Arc::new(move |event| {
         // After the loop has ended nobody needs to know.
-        let _ = processes.send(event);
+        if let Some(pilot) = listener.get().and_then(Weak::upgrade) {
+            pilot.process(event);
+        }
     });
     let logs = Logs::new(settings.dir.join("logs"));
     let spawners = spawn::default_spawners();
@@ -60,11 +65,67 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         unsent: HashMap::new(),
         next_ticket: 0,
         steady: Instant::now(),
+        asleep_until: Instant::now(),
         finished: false,
     };
-    work.run(from_processes, from_link).await;
+    let pilot = Arc::new(Pilot { work: Mutex::new(work), look_again: Notify::new() });
+    told.set(Arc::downgrade(&pilot)).expect("set once");
+    pilot.run(from_link).await;
     drop(started.lock);
     Ok(())
+}
+
+struct Pilot {
+    work: Mutex<Work>,
+    /// The loop has to look again how long it may sleep.
+    look_again: Notify,
+}
+
+impl Pilot {
+    fn work(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().expect("no holder panics")
+    }
+
+    async fn run(&self, mut link: mpsc::Receiver<FromLink>) {
+        let mut end = signal(SignalKind::terminate()).expect("signals can be listened to");
+        let mut interrupt = signal(SignalKind::interrupt()).expect("signals can be listened to");
+        let mut draining = false;
+        loop {
+            let Some(until) = self.work().lie_down() else { return };
+            tokio::select! {
+                Some(event) = link.recv() => {
+                    let mut work = self.work();
+                    work.link(event);
+                    while let Ok(event) = link.try_recv() {
+                        work.link(event);
+                    }
+                    work.flush();
+                }
+                () = tokio::time::sleep_until(until.into()) => self.work().tick(),
+                () = self.look_again.notified() => {}
+                _ = end.recv() => return,
+                // Ctrl-C finishes what runs and says goodbye; a second one does not wait.
+                _ = interrupt.recv() => {
+                    if std::mem::replace(&mut draining, true) {
+                        return;
+                    }
+                    let mut work = self.work();
+                    work.tell(Input::Drain);
+                    work.flush();
+                }
+            }
+        }
+    }
+
+    /// Called by the pool's threads.
+    fn process(&self, event: ProcessEvent) {
+        let mut work = self.work();
+        work.process(event);
+        work.flush();
+        if work.finished || work.wait_until() < work.asleep_until {
+            self.look_again.notify_one();
+        }
+    }
 }
 
 struct Work {
@@ -80,46 +141,21 @@ struct Work {
     unsent: HashMap<Ticket, rustix::process::Signal>,
     next_ticket: u64,
     steady: Instant,
+    /// When the loop looks by itself.
+    asleep_until: Instant,
     finished: bool,
 }
 
 impl Work {
-    async fn run(
-        mut self,
-        mut processes: mpsc::UnboundedReceiver<ProcessEvent>,
-        mut link: mpsc::Receiver<FromLink>,
-    ) {
-        let mut end = signal(SignalKind::terminate()).expect("signals can be listened to");
-        let mut interrupt = signal(SignalKind::interrupt()).expect("signals can be listened to");
-        let mut draining = false;
-        while !self.finished {
-            let until = self.wait_until();
-            tokio::select! {
-                Some(event) = processes.recv() => {
-                    self.process(event);
-                    while let Ok(event) = processes.try_recv() {
-                        self.process(event);
-                    }
-                }
-                Some(event) = link.recv() => {
-                    self.link(event);
-                    while let Ok(event) = link.try_recv() {
-                        self.link(event);
-                    }
-                }
-                () = tokio::time::sleep_until(until.into()) => self.tick(),
-                _ = end.recv() => return,
-                // Ctrl-C finishes what runs and says goodbye; a second one does not wait.
-                _ = interrupt.recv() => {
-                    if std::mem::replace(&mut draining, true) {
-                        return;
-                    }
-                    self.tell(Input::Drain);
-                }
-            }
-            let outputs = self.machine.flush();
-            self.act(outputs);
-        }
+    /// How long the loop may sleep, unless woken. `None`: the pilot has finished.
+    fn lie_down(&mut self) -> Option<Instant> {
+        self.asleep_until = self.wait_until();
+        (!self.finished).then_some(self.asleep_until)
+    }
+
+    fn flush(&mut self) {
+        let outputs = self.machine.flush(self.now());
+        self.act(outputs);
     }
 
     fn now(&self) -> Now {
@@ -143,6 +179,7 @@ impl Work {
             self.pool.signal(ticket, signal);
         }
         self.tell(Input::Tick);
+        self.flush();
     }
 
     fn tell(&mut self, input: Input) {

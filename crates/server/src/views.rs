@@ -42,11 +42,20 @@ pub async fn spec(site: &Site, job: JobId) -> Result<Arc<JobSpec>, ApiError> {
 
 /// One job, if it exists for this person.
 pub async fn job(site: &Site, by: &Actor, id: JobId) -> Result<JobView, ApiError> {
+    job_of(site, row(site, by, id).await?).await
+}
+
+/// What of a job never changes, if it exists for this person.
+pub async fn row(site: &Site, by: &Actor, id: JobId) -> Result<JobRow, ApiError> {
     let row = site.readers.read(move |history| history.job(id.0)).await?;
     let row = row.filter(|row| UserName::new(&row.owner).is_ok_and(|owner| by.may_touch(&owner)));
-    let row = row.ok_or_else(|| ApiError::no_such_job(id))?;
-    let view = jobs(site, vec![row]).await?.pop();
-    view.ok_or_else(|| ApiError::no_such_job(id))
+    row.ok_or_else(|| ApiError::no_such_job(id))
+}
+
+/// The job of a row, as it is now.
+pub async fn job_of(site: &Site, row: JobRow) -> Result<JobView, ApiError> {
+    let id = JobId(row.job);
+    jobs(site, vec![row]).await?.pop().ok_or_else(|| ApiError::no_such_job(id))
 }
 
 pub async fn jobs(site: &Site, rows: Vec<JobRow>) -> Result<Vec<JobView>, ApiError> {

@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 
 /// About what one event of a job takes in a journal.
-const RECORD: [u8; 256] = [b'x'; 256];
+pub(super) const RECORD: [u8; 256] = [b'x'; 256];
 
 /// Appends a second, each on disk before the next.
 pub(super) fn append_rate(folder: &Path, count: u32) -> Result<f64> {

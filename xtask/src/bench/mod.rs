@@ -1,9 +1,13 @@
-//! `cargo xtask bench`: Shipway beside this machine's limits and beside HyperQueue.
+//! `cargo xtask bench`: Shipway beside this machine's limits, beside HyperQueue and beside its
+//! goals.
 //!
 //! Seconds mean nothing on another machine, so every line is a ratio. What a ratio compares is
 //! measured in turn, round after round, in one run: what slows the machine down slows both.
 
+mod crowd;
 mod disk;
+mod floor;
+mod http;
 mod hyperqueue;
 mod report;
 mod samples;
@@ -16,7 +20,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail};
 use tempfile::TempDir;
 
-use crate::{children, repo};
+use crate::{children, instance, repo};
 use samples::Samples;
 
 #[derive(Debug, clap::Args)]
@@ -29,9 +33,25 @@ pub(crate) struct Args {
     quick: bool,
 }
 
-/// What is measured. The unit is tasks, appends or processes a second, or milliseconds.
+/// What is measured; `report.rs` knows the units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Measure {
+    /// One durable write, one process and one round trip, after each other.
+    Floor,
+    FdatasyncTime,
+    ApiJob,
+    ApiJobP99,
+    /// What `shipway run` may take: a job by the API, and some for a process of its own.
+    CliAllowed,
+    ApiSubmit,
+    ApiSubmitMany,
+    ArraySubmit,
+    ArrayMemory,
+    QueuedMemory,
+    QueuedRestart,
+    IdleMemory,
+    IdleCpu,
+    IdleStart,
     SpawnTrue,
     SpawnStatic,
     Fdatasync,
@@ -55,6 +75,10 @@ struct Size {
     shipway_tasks: u32,
     runs: u32,
     submits: u32,
+    api_jobs: u32,
+    api_submits: u32,
+    array_tasks: u32,
+    queued_jobs: u32,
 }
 
 /// Rounds enough for a median that one bad round does not move.
@@ -67,6 +91,10 @@ const FULL: Size = Size {
     shipway_tasks: 5_000,
     runs: 50,
     submits: 100,
+    api_jobs: 200,
+    api_submits: 3_000,
+    array_tasks: 1_000_000,
+    queued_jobs: 1_000_000,
 };
 const QUICK: Size = Size {
     rounds: 3,
@@ -76,7 +104,13 @@ const QUICK: Size = Size {
     shipway_tasks: 1_000,
     runs: 10,
     submits: 20,
+    api_jobs: 30,
+    api_submits: 640,
+    array_tasks: 1_000_000,
+    queued_jobs: 20_000,
 };
+/// What a command may take beyond the same work by the API, in milliseconds.
+const CLI_EXTRA: f64 = 6.0;
 
 /// All samples of a run, and why some are missing.
 #[derive(Debug, Default)]
@@ -109,12 +143,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let hyperqueue =
         results.or_note("HyperQueue", hyperqueue::HyperQueue::prepare(&place, scratch.path()));
     results.notes.extend(hyperqueue.as_ref().map(hyperqueue::HyperQueue::describe));
-    let shipway = results.or_note("Shipway", shipway::Shipway::prepare(scratch.path()));
-    let subjects = Subjects { exit0, hyperqueue, shipway, scratch };
+    println!("building shipway (release) …");
+    let binary = instance::build(true)?;
+    let shipway = results.or_note("Shipway", shipway::Shipway::prepare(&binary, scratch.path()));
+    let crowd = crowd::Crowd::new(binary, scratch.path());
+    let subjects = Subjects { exit0, hyperqueue, shipway, crowd, scratch };
     for round in 1..=size.rounds {
         println!("round {round} of {}", size.rounds);
         subjects.measure(size, &mut results)?;
     }
+    println!("a large array, and {} jobs", size.queued_jobs);
+    subjects.measure_once(size, &mut results)?;
     print!("\n{}", report::table(&results));
     if let Some(file) = &args.json {
         std::fs::write(file, report::json(&results, args.quick)?)
@@ -131,6 +170,7 @@ struct Subjects {
     exit0: Option<PathBuf>,
     hyperqueue: Option<hyperqueue::HyperQueue>,
     shipway: Option<shipway::Shipway>,
+    crowd: crowd::Crowd,
     scratch: TempDir,
 }
 
@@ -151,7 +191,42 @@ impl Subjects {
             results.add(M::ShipwayStart, start);
             results.add(M::ShipwayStartRate, 1000.0 / start);
             results.add(M::ShipwayLatency, shipway.run_latency(size.runs)?);
+            self.one_job(shipway, size, results)?;
         }
+        results.add(M::ApiSubmit, self.crowd.submit_rate(1, size.api_submits)?);
+        results.add(M::ApiSubmitMany, self.crowd.submit_rate(crowd::MANY, size.api_submits)?);
+        let idle = self.crowd.idle()?;
+        results.add(M::IdleMemory, idle.megabytes);
+        results.add(M::IdleCpu, idle.cpu_percent);
+        results.add(M::IdleStart, idle.start_ms);
+        Ok(())
+    }
+
+    /// One job at a time by the API, beside what it is made of.
+    fn one_job(&self, shipway: &shipway::Shipway, size: Size, results: &mut Results) -> Result<()> {
+        use Measure as M;
+        let append = floor::append(self.scratch.path(), size.api_jobs)?;
+        let process = floor::process("true", size.api_jobs)?;
+        let round_trip = floor::round_trip(size.api_jobs)?;
+        results.add(M::FdatasyncTime, append);
+        results.add(M::Floor, append + process + round_trip);
+        let jobs = shipway.api_latency(size.api_jobs)?;
+        let (median, p99) = jobs.median().zip(jobs.p99()).context("no job was run")?;
+        results.add(M::ApiJob, median);
+        results.add(M::ApiJobP99, p99);
+        results.add(M::CliAllowed, median + CLI_EXTRA);
+        Ok(())
+    }
+
+    /// What is too large for every round.
+    fn measure_once(&self, size: Size, results: &mut Results) -> Result<()> {
+        use Measure as M;
+        let array = self.crowd.array(size.array_tasks)?;
+        results.add(M::ArraySubmit, array.submit_ms);
+        results.add(M::ArrayMemory, array.megabytes);
+        let queued = self.crowd.queued(size.queued_jobs)?;
+        results.add(M::QueuedMemory, queued.bytes_each);
+        results.add(M::QueuedRestart, queued.restart_ms);
         Ok(())
     }
 

@@ -6,66 +6,165 @@ use anyhow::Result;
 use serde_json::{Map, Value, json};
 
 use super::samples::Samples;
-use super::{Measure, Results, slots};
+use super::{Measure as M, Measure, Results, slots};
+use Goal::{AtLeast, AtMost};
+use Reference::{Fixed, Measured};
 
 /// One ratio: ours over a reference of the same kind.
 struct Line {
     name: &'static str,
     ours: Measure,
-    reference: (&'static str, Measure),
+    reference: Reference,
     unit: &'static str,
+    goal: Goal,
+}
+
+/// What ours is compared with.
+#[derive(Clone, Copy)]
+enum Reference {
+    Measured(&'static str, Measure),
+    /// A fixed amount, where the machine's speed does not matter.
+    Fixed(&'static str, f64),
+}
+
+/// What the ratio should be.
+#[derive(Clone, Copy)]
+enum Goal {
+    AtLeast(f64),
+    AtMost(f64),
+    None,
 }
 
 const fn line(
     name: &'static str,
     ours: Measure,
-    reference: (&'static str, Measure),
+    reference: Reference,
     unit: &'static str,
+    goal: Goal,
 ) -> Line {
-    Line { name, ours, reference, unit }
+    Line { name, ours, reference, unit, goal }
 }
 
-const MACHINE: &str = "posix_spawn + wait";
-const PEER: &str = "HyperQueue";
+const fn spawn(measure: Measure) -> Reference {
+    Measured("posix_spawn + wait", measure)
+}
 
-const LINES: [Line; 9] = [
-    line("peer: true", Measure::HyperQueueTrue, (MACHINE, Measure::SpawnTrue), "/s"),
-    line("peer: static", Measure::HyperQueueStatic, (MACHINE, Measure::SpawnStatic), "/s"),
-    line("dispatch true", Measure::ShipwayTrue, (MACHINE, Measure::SpawnTrue), "/s"),
-    line("dispatch true", Measure::ShipwayTrue, (PEER, Measure::HyperQueueTrue), "/s"),
-    line("dispatch static", Measure::ShipwayStatic, (MACHINE, Measure::SpawnStatic), "/s"),
-    line("dispatch static", Measure::ShipwayStatic, (PEER, Measure::HyperQueueStatic), "/s"),
-    line("submit by CLI", Measure::ShipwaySubmit, ("fdatasync 256 B", Measure::Fdatasync), "/s"),
-    line(
-        "submit by CLI",
-        Measure::ShipwaySubmit,
-        ("shipway --version", Measure::ShipwayStartRate),
-        "/s",
-    ),
+const fn peer(measure: Measure) -> Reference {
+    Measured("HyperQueue", measure)
+}
+
+const FDATASYNC: Reference = Measured("fdatasync 256 B", M::Fdatasync);
+const FLOOR: Reference = Measured("sync+spawn+trip", M::Floor);
+const VERSION: &str = "shipway --version";
+
+const LINES: [Line; 20] = [
+    line("peer: true", M::HyperQueueTrue, spawn(M::SpawnTrue), "/s", Goal::None),
+    line("peer: static", M::HyperQueueStatic, spawn(M::SpawnStatic), "/s", Goal::None),
+    line("dispatch true", M::ShipwayTrue, spawn(M::SpawnTrue), "/s", AtLeast(0.85)),
+    line("dispatch true", M::ShipwayTrue, peer(M::HyperQueueTrue), "/s", AtLeast(2.0)),
+    line("dispatch static", M::ShipwayStatic, spawn(M::SpawnStatic), "/s", AtLeast(0.5)),
+    line("dispatch static", M::ShipwayStatic, peer(M::HyperQueueStatic), "/s", Goal::None),
+    line("job by API, p50", M::ApiJob, FLOOR, "ms", AtMost(2.5)),
+    line("job by API, p99", M::ApiJobP99, FLOOR, "ms", Goal::None),
+    line("run -- true, p50", M::ShipwayLatency, ALLOWED, "ms", AtMost(1.0)),
     line(
         "run -- true, p50",
-        Measure::ShipwayLatency,
-        ("shipway --version", Measure::ShipwayStart),
+        M::ShipwayLatency,
+        Measured(VERSION, M::ShipwayStart),
         "ms",
+        Goal::None,
     ),
+    line("submit by API", M::ApiSubmit, FDATASYNC, "/s", AtLeast(0.6)),
+    line("submit, 64 clients", M::ApiSubmitMany, ONE_CLIENT, "/s", AtLeast(8.0)),
+    line(
+        "submit by CLI",
+        M::ShipwaySubmit,
+        Measured(VERSION, M::ShipwayStartRate),
+        "/s",
+        Goal::None,
+    ),
+    line("array of 10^6", M::ArraySubmit, FDATASYNC_TIME, "ms", AtMost(100.0)),
+    line("array of 10^6", M::ArrayMemory, Fixed("1 MB", 1.0), "MB", AtMost(1.0)),
+    line("queued job", M::QueuedMemory, Fixed("256 bytes", 256.0), "B", AtMost(1.0)),
+    line("restart with jobs", M::QueuedRestart, Fixed("1 second", 1000.0), "ms", AtMost(1.0)),
+    line("idle memory", M::IdleMemory, Fixed("20 MB", 20.0), "MB", AtMost(1.0)),
+    line("idle processor", M::IdleCpu, Fixed("1 % of a core", 1.0), "%", AtMost(0.5)),
+    line("start", M::IdleStart, Fixed("50 ms", 50.0), "ms", AtMost(1.0)),
 ];
+const ALLOWED: Reference = Measured("by API + 6 ms", M::CliAllowed);
+const ONE_CLIENT: Reference = Measured("one client", M::ApiSubmit);
+const FDATASYNC_TIME: Reference = Measured("one fdatasync", M::FdatasyncTime);
+
+impl Line {
+    fn against(&self) -> &'static str {
+        match self.reference {
+            Reference::Measured(name, _) | Reference::Fixed(name, _) => name,
+        }
+    }
+
+    /// What ours is compared with, once for each of our samples.
+    fn reference(&self, results: &Results) -> Option<Samples> {
+        let ours = results.samples.get(&self.ours)?;
+        match self.reference {
+            Reference::Measured(_, measure) => results.samples.get(&measure).cloned(),
+            Reference::Fixed(_, amount) => Some(ours.values().iter().map(|_| amount).collect()),
+        }
+    }
+
+    fn ratio(&self, results: &Results) -> Option<Samples> {
+        let ours = results.samples.get(&self.ours)?;
+        Some(ours.over(&self.reference(results)?))
+    }
+}
+
+impl Goal {
+    fn is_met(self, ratio: f64) -> Option<bool> {
+        match self {
+            Goal::AtLeast(least) => Some(ratio >= least),
+            Goal::AtMost(most) => Some(ratio <= most),
+            Goal::None => None,
+        }
+    }
+
+    fn describe(self, ratio: Option<f64>) -> String {
+        let verdict = match ratio.and_then(|ratio| self.is_met(ratio)) {
+            Some(true) => ", met",
+            Some(false) => ", missed",
+            None => "",
+        };
+        match self {
+            Goal::AtLeast(least) => format!("≥ {least}{verdict}"),
+            Goal::AtMost(most) => format!("≤ {most}{verdict}"),
+            Goal::None => String::new(),
+        }
+    }
+}
 
 /// Medians, with the least and the greatest of all rounds in brackets.
 pub(super) fn table(results: &Results) -> String {
-    let mut text =
-        format!("{:<17} {:<27} {:<19} {:<27} ratio\n", "line", "ours", "reference", "reference's");
-    for Line { name, ours, reference: (against, reference), unit } in &LINES {
-        let (ours, reference) = (results.samples.get(ours), results.samples.get(reference));
-        let ratio = ours.zip(reference).map(|(ours, reference)| ours.over(reference));
-        let (ours, reference) = (cell(ours, unit), cell(reference, unit));
-        let ratio = cell(ratio.as_ref(), "");
-        writeln!(text, "{name:<17} {ours:<27} {against:<19} {reference:<27} {ratio}")
-            .expect("a String takes any text");
+    let head = ["line", "ours", "reference", "reference's", "ratio", "goal"];
+    let mut text = row(head.map(ToOwned::to_owned));
+    for line in &LINES {
+        let (ours, reference) = (results.samples.get(&line.ours), line.reference(results));
+        let ratio = line.ratio(results);
+        text += &row([
+            line.name.to_owned(),
+            cell(ours, line.unit),
+            line.against().to_owned(),
+            cell(reference.as_ref(), line.unit),
+            cell(ratio.as_ref(), ""),
+            line.goal.describe(ratio.and_then(|ratio| ratio.median())),
+        ]);
     }
     for note in &results.notes {
         writeln!(text, "{note}").expect("a String takes any text");
     }
     text
+}
+
+fn row([name, ours, against, reference, ratio, goal]: [String; 6]) -> String {
+    let row = format!("{name:<18} {ours:<26} {against:<18} {reference:<26} {ratio:<18} {goal}");
+    row.trim_end().to_owned() + "\n"
 }
 
 fn cell(samples: Option<&Samples>, unit: &str) -> String {
@@ -96,15 +195,17 @@ pub(super) fn json(results: &Results, quick: bool) -> Result<String> {
 
 /// None for a line that could not be measured; the notes say why.
 fn ratio(line: &Line, results: &Results) -> Option<Value> {
-    let ours = results.samples.get(&line.ours)?;
-    let ratio = ours.over(results.samples.get(&line.reference.1)?);
+    let ratio = line.ratio(results)?;
     let (least, greatest) = ratio.spread()?;
+    let median = ratio.median()?;
     Some(json!({
         "line": line.name,
-        "reference": line.reference.0,
-        "median": ratio.median()?,
+        "reference": line.against(),
+        "median": median,
         "least": least,
         "greatest": greatest,
+        "goal": line.goal.describe(None),
+        "met": line.goal.is_met(median),
     }))
 }
 
@@ -132,10 +233,21 @@ mod tests {
     }
 
     #[test]
+    fn a_goal_is_met_or_missed() {
+        let mut results = results();
+        results.add(Measure::ShipwayTrue, 90.0);
+        results.add(Measure::IdleMemory, 30.0);
+        let text = table(&results);
+        let line = |name: &str| text.lines().find(|line| line.starts_with(name)).expect("a line");
+        assert!(line("dispatch true").ends_with("0.90 (0.90–0.90)   ≥ 0.85, met"), "{text}");
+        assert!(line("idle memory").ends_with("1.50 (1.50–1.50)   ≤ 1, missed"), "{text}");
+    }
+
+    #[test]
     fn what_was_not_measured_is_a_dash_and_a_note() {
         let text = table(&results());
         let ours = text.lines().find(|line| line.starts_with("dispatch true")).expect("a line");
-        assert!(ours.ends_with('-'), "{ours}");
+        assert!(ours.ends_with("-                  ≥ 0.85"), "{ours}");
         assert!(text.ends_with("no Shipway: it does not build\n"), "{text}");
     }
 

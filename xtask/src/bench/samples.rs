@@ -21,6 +21,12 @@ impl Samples {
         Some(f64::midpoint(lower, upper))
     }
 
+    /// The value that 99 of 100 do not exceed.
+    pub(super) fn p99(&self) -> Option<f64> {
+        let sorted = self.sorted();
+        sorted.get((sorted.len() * 99 / 100).min(sorted.len().saturating_sub(1))).copied()
+    }
+
     /// The least and the greatest.
     pub(super) fn spread(&self) -> Option<(f64, f64)> {
         let sorted = self.sorted();
@@ -58,6 +64,8 @@ mod tests {
         assert_eq!(samples(&[3.0, 1.0, 2.0]).median(), Some(2.0));
         assert_eq!(samples(&[4.0, 1.0, 2.0, 3.0]).median(), Some(2.5));
         assert_eq!(samples(&[]).median(), None);
+        assert_eq!(samples(&[3.0, 1.0, 2.0]).p99(), Some(3.0));
+        assert_eq!(samples(&[]).p99(), None);
         assert_eq!(samples(&[3.0, 1.0, 2.0]).spread(), Some((1.0, 3.0)));
     }
 

@@ -4,19 +4,21 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
+use serde_json::json;
 
+use super::floor;
+use super::http::Door;
 use super::samples::Samples;
 use crate::children;
-use crate::instance::{self, Instance};
+use crate::instance::Instance;
 
 /// A server for the length of the benchmark.
 pub(super) struct Shipway(Instance);
 
 impl Shipway {
-    pub(super) fn prepare(place: &Path) -> Result<Shipway> {
-        println!("building shipway (release) …");
-        let instance = Instance::start(&instance::build(true)?, place)?;
+    pub(super) fn prepare(binary: &Path, place: &Path) -> Result<Shipway> {
+        let instance = Instance::start(binary, place)?;
         let shipway = Shipway(instance);
         // Once unmeasured, so that the pilot's start is not part of the first round.
         children::run(&mut shipway.quiet(&["run", "--", "true"]))?;
@@ -28,6 +30,18 @@ impl Shipway {
         let array = format!("1-{tasks}");
         let mut run = self.quiet(&["run", "--array", &array, "--", program]);
         Ok(f64::from(tasks) / milliseconds(&mut run)? * 1000.0)
+    }
+
+    /// Milliseconds of one job after another over one connection: submitted, run, its end known.
+    pub(super) fn api_latency(&self, count: u32) -> Result<Samples> {
+        let mut client = Door::read(&self.0.contact_text()?)?.open()?;
+        let body = json!({"spec": {"command": ["true"], "workdir": "/tmp"}});
+        floor::times(count, &mut || {
+            let id = client.post("/api/v1/jobs", &body)?["id"].clone();
+            let job = client.get(&format!("/api/v1/jobs/{id}/wait"))?;
+            ensure!(job["state"] == "succeeded", "a job ended as {job}");
+            Ok(())
+        })
     }
 
     /// Durable submits a second by one user at a shell: one process and one reply each.

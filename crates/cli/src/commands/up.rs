@@ -27,6 +27,7 @@ pub fn run(args: UpArgs) -> Result<Exit, Failure> {
         program,
     };
     let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(request_threads());
     let runtime = builder.enable_all().build().map_err(Failure::Runtime)?;
     let done = runtime.block_on(up::run(settings, |up| {
         talk::say(format_args!("shipway is up at {} (home {})", up.url, home.display()));
@@ -34,6 +35,14 @@ pub fn run(args: UpArgs) -> Result<Exit, Failure> {
     // Watchers' connections may still be open; they end with the process.
     runtime.shutdown_background();
     done.map(|()| Exit::DONE).map_err(failure)
+}
+
+/// Threads for requests. All that matters goes through the one writer, so few are enough; more
+/// than that wake each other for work that one would have done sooner.
+fn request_threads() -> usize {
+    const MOST: usize = 8;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores / 2).clamp(1, MOST)
 }
 
 fn failure(error: UpError) -> Failure {

@@ -54,7 +54,7 @@ fn a_watcher_may_ask_for_one_job() {
     assert_eq!(world.cli(&["wait", &words[0], &words[1]]).code, 0);
     let path = format!("/api/v1/events?job={watched}");
     let seen = Events::of(&world, &world.token(), &path, 0).until_end_of(watched);
-    assert!(seen.iter().any(|(_, data)| data["what"] == "tasks_started"), "{seen:?}");
+    assert!(seen.iter().any(|(_, data)| data["what"] == "tasks_placed"), "{seen:?}");
     assert!(seen.iter().all(|(_, data)| data["job"] == watched), "{seen:?}");
 }
 

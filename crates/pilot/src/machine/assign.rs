@@ -29,6 +29,7 @@ impl Machine {
             }
         }
         self.start_what_fits(out);
+        self.refill_at = self.queue.len() / 2;
     }
 
     /// False when the task cannot even be held. One that is held already is the same one.

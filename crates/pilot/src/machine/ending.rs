@@ -22,6 +22,7 @@ impl Machine {
         } else if let Some(limit) = limit {
             self.set_timer(id, Some(Millis(now.steady.0 + limit)));
         }
+        self.something_happened(now);
     }
 
     pub(super) fn process_not_started(
@@ -73,6 +74,7 @@ impl Machine {
         if let Some(held) = self.held.get_mut(&id) {
             held.phase = Phase::Ended(Box::new(held.end(id, now, outcome)));
             self.new_ends.push(id);
+            self.something_happened(now);
         }
     }
 

@@ -1,12 +1,20 @@
 //! What is said to the server and heard from it: greetings, reports, acknowledgements, heartbeats.
+//!
+//! A report costs the server a commit. So starts wait a little for the end, and while more work is
+//! in the queue than the server needs to think about, ends wait for company; with an empty queue
+//! each end leaves at once.
 
 use super::held::Phase;
 use super::{AttemptKey, Connection, Held, Inbox, Machine, Now, Output};
 use shipway_api::{link, wire};
+use shipway_model::Millis;
 use std::collections::VecDeque;
 
 /// Starts and ends in one report: well below the size of a message, and one commit's worth.
 pub(super) const MAX_REPORT: usize = 4_096;
+/// How long a report waits for company: too short to be seen by people, and less than half of
+/// the backlog (`BACKLOG_TARGET`) is used up meanwhile.
+pub(super) const REPORT_WAIT: Millis = Millis(20);
 
 fn say(body: wire::to_server::Body) -> Output {
     Output::Send(wire::ToServer { body: Some(body) })
@@ -19,6 +27,7 @@ impl Machine {
         self.session += 1;
         self.new_starts.clear();
         self.new_ends.clear();
+        self.report_due = None;
         self.contact.hello(now.steady);
         let ended = self.held.iter().filter(|(_, held)| held.has_ended());
         self.link = Some(Connection {
@@ -85,14 +94,33 @@ impl Machine {
         }
     }
 
-    /// Reports what happened since the last call; call it after a batch of inputs.
-    pub fn flush(&mut self) -> Vec<Output> {
+    pub(super) fn something_happened(&mut self, now: Now) {
+        self.report_due.get_or_insert(Millis(now.steady.0 + REPORT_WAIT.0));
+    }
+
+    /// Reports what happened since the last report, if that is due; call it after a batch of
+    /// inputs.
+    pub fn flush(&mut self, now: Now) -> Vec<Output> {
         let mut out = Vec::new();
+        if self.waits_for_company(now) {
+            return out;
+        }
         while let Some(report) = self.next_report() {
             out.push(say(wire::to_server::Body::Report(report)));
         }
         self.say_goodbye(&mut out);
         out
+    }
+
+    /// Ends wait only while there is work to go on with: the server hears of the last tasks at
+    /// once. Starts always do, because the end of a short task tells of both.
+    fn waits_for_company(&self, now: Now) -> bool {
+        let Some(link) = &self.link else { return false };
+        let only_starts = self.new_ends.is_empty();
+        let has_work = self.queue.len() > self.refill_at;
+        let is_answering = !link.reports.is_empty() && !self.queue.is_empty();
+        let may_wait = only_starts || has_work || is_answering;
+        may_wait && self.report_due.is_some_and(|due| now.steady < due)
     }
 
     /// Nothing is reported before the Welcome: until then the Hello speaks for all there is, and
@@ -105,14 +133,16 @@ impl Machine {
         let starts = self.new_starts.len().min(MAX_REPORT);
         let ends = self.new_ends.len().min(MAX_REPORT - starts);
         let started = self.new_starts.drain(..starts);
-        let started = started.filter_map(|id| Some(started_at(id, self.held.get(&id)?)));
-        let started = started.collect();
+        let started = started.filter_map(|id| started_at(id, self.held.get(&id)?)).collect();
         let ids: Vec<AttemptKey> = self.new_ends.drain(..ends).collect();
         let ended = ids.iter().filter_map(|id| match &self.held.get(id)?.phase {
             Phase::Ended(ended) => Some((**ended).clone()),
             Phase::Queued | Phase::Starting | Phase::Running { .. } => None,
         });
         let ended = ended.collect();
+        if self.new_starts.is_empty() && self.new_ends.is_empty() {
+            self.report_due = None;
+        }
         link.last_report += 1;
         link.reports.push_back((link.last_report, ids));
         Some(wire::Report { number: link.last_report, started, ended })
@@ -140,11 +170,12 @@ impl Machine {
     }
 }
 
-fn started_at(id: AttemptKey, held: &Held) -> wire::Started {
-    let started_ms = match &held.phase {
-        Phase::Running { started, .. } => started.0,
-        Phase::Ended(ended) => ended.started_ms,
-        Phase::Queued | Phase::Starting => 0,
-    };
-    wire::Started { id: Some(id.wire()), started_ms }
+/// `None` for one that has ended since: its end says when it started.
+fn started_at(id: AttemptKey, held: &Held) -> Option<wire::Started> {
+    match &held.phase {
+        Phase::Running { started, .. } => {
+            Some(wire::Started { id: Some(id.wire()), started_ms: started.0 })
+        }
+        Phase::Queued | Phase::Starting | Phase::Ended(_) => None,
+    }
 }

@@ -5,8 +5,10 @@
 
 mod endings;
 mod link;
+mod reports;
 mod starting;
 
+use super::speech::REPORT_WAIT;
 use super::*;
 use shipway_api::link::decode_outcome;
 use shipway_api::wire::{to_pilot, to_server};
@@ -119,15 +121,23 @@ impl Rig {
     fn run(&mut self, template: wire::Template, id: AttemptKey) {
         assert_eq!(starts(&self.assign(template, &[id])), [id]);
         assert_eq!(self.tell(Input::ProcessStarted { id }), []);
+        // Reported when it is due; the story goes on from now.
+        let now = self.now;
+        self.now += REPORT_WAIT.0;
         assert_eq!(self.report().started.len(), 1);
+        self.now = now;
     }
 
     fn ended(&mut self, id: AttemptKey, how: HowEnded) -> Vec<Output> {
         self.tell(Input::ProcessEnded { id, how, out_of_memory: None })
     }
 
+    fn flush(&mut self) -> Vec<Output> {
+        self.machine.flush(self.now())
+    }
+
     fn report(&mut self) -> wire::Report {
-        let mut out = self.machine.flush();
+        let mut out = self.flush();
         match (out.pop(), out.len()) {
             (Some(Output::Send(wire::ToServer { body: Some(to_server::Body::Report(r)) })), 0) => r,
             other => panic!("{other:?}"),

@@ -7,6 +7,7 @@ use shipway_api::wire::{LogChunk, LogRequest, ToServer, to_server};
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -16,6 +17,8 @@ pub(super) struct ServeLogs {
     to_link: mpsc::UnboundedSender<ToLink>,
     /// Requests that wait for output; each ends by itself with its answer.
     waiting: Arc<Mutex<HashMap<Asked, AbortHandle>>>,
+    /// Named, because a thread of the pool may be the one that calls.
+    runtime: Handle,
     connection: u64,
 }
 
@@ -29,7 +32,8 @@ struct Asked {
 
 impl ServeLogs {
     pub(super) fn new(logs: Arc<Logs>, to_link: mpsc::UnboundedSender<ToLink>) -> Self {
-        ServeLogs { logs, to_link, waiting: Arc::default(), connection: 0 }
+        let (waiting, runtime) = (Arc::default(), Handle::current());
+        ServeLogs { logs, to_link, waiting, runtime, connection: 0 }
     }
 
     pub(super) fn read(&self, request: &LogRequest) {
@@ -42,7 +46,7 @@ impl ServeLogs {
         let waiting = Arc::clone(&self.waiting);
         // Held until it is listed: an answer that is quicker than that finds itself to remove.
         let mut listed = self.waiting.lock().expect("no holder panics");
-        let answering = tokio::spawn(async move {
+        let answering = self.runtime.spawn(async move {
             let chunk = answer(&logs, name, stream, offset, follow).await;
             let body = Some(to_server::Body::Log(message(asked.number, offset, chunk)));
             // Said only while it is wanted, or it would answer another's question.

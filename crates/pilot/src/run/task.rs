@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 
 /// What a task gets of the pilot's own environment: enough to find programs and a home.
 const INHERITED: &[&str] =
@@ -31,6 +32,8 @@ pub(super) struct Tasks {
     has_amd: bool,
     /// Private folders of attempts that have one.
     private: BTreeMap<AttemptKey, PathBuf>,
+    /// Where folders go that are to be removed.
+    cleaner: Option<mpsc::Sender<PathBuf>>,
 }
 
 impl Tasks {
@@ -40,7 +43,14 @@ impl Tasks {
         let root = dir.join("work");
         // Whatever an earlier pilot left there belongs to nobody.
         let _ = std::fs::remove_dir_all(&root);
-        Tasks { root, base: base.collect(), has_nvidia, has_amd, private: BTreeMap::new() }
+        Tasks {
+            root,
+            base: base.collect(),
+            has_nvidia,
+            has_amd,
+            private: BTreeMap::new(),
+            cleaner: None,
+        }
     }
 
     pub(super) fn prepare(
@@ -109,8 +119,19 @@ impl Tasks {
 
     pub(super) fn clean(&mut self, id: AttemptKey) {
         if let Some(dir) = self.private.remove(&id) {
-            // On a thread of its own: a task may leave a million files.
-            std::thread::spawn(move || std::fs::remove_dir_all(dir));
+            let _ = self.cleaner.get_or_insert_with(start_cleaner).send(dir);
         }
     }
+}
+
+/// A thread of its own removes folders: a task may leave a million files.
+fn start_cleaner() -> mpsc::Sender<PathBuf> {
+    let (send, dirs) = mpsc::channel::<PathBuf>();
+    std::thread::spawn(move || {
+        for dir in dirs {
+            // What cannot be removed now is removed when the next pilot starts.
+            let _ = std::fs::remove_dir_all(dir);
+        }
+    });
+    send
 }

@@ -4,7 +4,7 @@
 //! fork and exec in a big process. It takes that path only when the program is given by its path,
 //! so the search along `PATH` happens here, where it also gives the better message.
 
-use super::{Request, Ticket};
+use super::{Request, Ticket, lock};
 use rustix::fs::{Access, OFlags, access, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -19,6 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Where a program is looked for when the task's environment has no `PATH`.
@@ -29,6 +30,10 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// the descriptor for the blink until it reaches its own program.
 const BUSY_TRIES: u32 = 10;
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
+
+/// How long the place of a program is remembered: the tasks of a job all run the same one, and
+/// looking through a long `PATH` costs as much as any other part of a start.
+const REMEMBERED_FOR: Duration = Duration::from_secs(1);
 
 /// Why a process could not be started. The texts name the program and the directory, because the
 /// person who reads them wrote both.
@@ -71,20 +76,35 @@ pub(super) struct Launched {
     pub(super) pidfd: OwnedFd,
     pub(super) out: OwnedFd,
     pub(super) err: OwnedFd,
+    /// Our copies of the writing ends.
+    pub(super) writing: Writing,
     pub(super) started: SystemTime,
     pub(super) clock: Instant,
 }
+
+/// Holds the writing ends of a task's pipes open on our side too. While it is there no pipe hangs
+/// up, so a task that ends wakes us once, by its end, and not by each pipe before.
+pub(super) struct Writing(#[allow(dead_code, reason = "held for its descriptors")] Command);
 
 /// What is the same for every process of a pool.
 pub(super) struct Launcher {
     /// Node key and attempt key: variables by which processes are found again.
     marks: [(&'static str, String); 2],
     null: File,
+    /// The last program that was looked up.
+    found: Mutex<Option<Found>>,
+}
+
+struct Found {
+    name: OsString,
+    path: OsString,
+    program: PathBuf,
+    until: Instant,
 }
 
 impl Launcher {
     pub(super) fn new(marks: [(&'static str, String); 2]) -> io::Result<Self> {
-        Ok(Self { marks, null: File::open("/dev/null")? })
+        Ok(Self { marks, null: File::open("/dev/null")?, found: Mutex::default() })
     }
 
     pub(super) fn attempt_key(&self, ticket: Ticket) -> String {
@@ -93,8 +113,28 @@ impl Launcher {
 
     pub(super) fn launch(&self, request: &Request) -> Result<Launched, StartError> {
         let name = request.argv.first().ok_or(StartError::EmptyCommand)?;
-        let program = find_program(name, request)?;
+        let program = self.find_program(name, request)?;
         self.launch_program(&program, request).map_err(|error| explain(&error, &program, request))
+    }
+
+    fn find_program(&self, name: &OsStr, request: &Request) -> Result<PathBuf, StartError> {
+        if name.as_bytes().contains(&b'/') {
+            return Ok(PathBuf::from(name));
+        }
+        let path = request.env.iter().rev().find(|(name, _)| name == "PATH");
+        let path = path.map_or(OsStr::new(DEFAULT_PATH), |(_, value)| value);
+        let now = Instant::now();
+        let is_it = |it: &&Found| it.until > now && it.name == name && it.path == path;
+        if let Some(found) = lock(&self.found).as_ref().filter(is_it) {
+            return Ok(found.program.clone());
+        }
+        let program = search(name, path, request)?;
+        // With a relative entry it depends on where the task stands.
+        if std::env::split_paths(path).all(|directory| directory.is_absolute()) {
+            let (name, path, until) = (name.into(), path.into(), now + REMEMBERED_FOR);
+            *lock(&self.found) = Some(Found { name, path, program: program.clone(), until });
+        }
+        Ok(program)
     }
 
     fn launch_program(&self, program: &Path, request: &Request) -> io::Result<Launched> {
@@ -117,7 +157,7 @@ impl Launcher {
         let (started, clock) = (SystemTime::now(), Instant::now());
         let pid = Pid::from_child(&child);
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).inspect_err(|_| end_unwatched(pid))?;
-        Ok(Launched { pid, pidfd, out, err, started, clock })
+        Ok(Launched { pid, pidfd, out, err, writing: Writing(command), started, clock })
     }
 }
 
@@ -147,14 +187,9 @@ fn end_unwatched(pid: Pid) {
     let _reaped = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
 }
 
-fn find_program(name: &OsStr, request: &Request) -> Result<PathBuf, StartError> {
-    if name.as_bytes().contains(&b'/') {
-        return Ok(PathBuf::from(name));
-    }
-    let path = request.env.iter().rev().find(|(name, _)| name == "PATH");
-    let path = path.map_or_else(|| OsString::from(DEFAULT_PATH), |(_, value)| value.clone());
+fn search(name: &OsStr, path: &OsStr, request: &Request) -> Result<PathBuf, StartError> {
     let mut refused = None;
-    for directory in std::env::split_paths(&path) {
+    for directory in std::env::split_paths(path) {
         // An entry of PATH may be relative; the task stands in its own directory, not in ours.
         let candidate = request.cwd.join(directory).join(name);
         match access(&candidate, Access::EXEC_OK) {
@@ -164,7 +199,7 @@ fn find_program(name: &OsStr, request: &Request) -> Result<PathBuf, StartError> 
         }
     }
     // What is there but may not be run is tried all the same: the kernel's answer names it.
-    refused.ok_or_else(|| not_found(name, &path, request))
+    refused.ok_or_else(|| not_found(name, path, request))
 }
 
 fn not_found(name: &OsStr, path: &OsStr, request: &Request) -> StartError {

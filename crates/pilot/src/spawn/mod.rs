@@ -1,4 +1,4 @@
-//! Runs tasks as plain processes: a few threads start them, a few watch them.
+//! Runs tasks as plain processes, with a few threads that each start and watch them.
 //!
 //! A request becomes a process group with its output captured, and one `Ended` event once the
 //! leader is dead, everything it left is dead, and all it printed can be read. It decides nothing:
@@ -25,7 +25,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
 use watch::{Task, Watcher};
@@ -37,11 +37,12 @@ pub const ATTEMPT_KEY_VARIABLE: &str = "SHIPWAY_ATTEMPT_KEY";
 /// fill its memory.
 pub const QUEUE_LIMIT: usize = 16_384;
 
-/// Fewest spawner threads: while one hangs (a dead network file system) another goes on.
+/// Fewest processes that can be started at once: while one start hangs (a dead network file
+/// system) another goes on.
 pub const LEAST_SPAWNERS: usize = 2;
 
-/// Threads that watch: two, so that one slow disk write does not delay every exit.
-const WATCHERS: usize = 2;
+/// Threads beyond those that may be busy starting: whatever hangs there, exits are seen.
+const ALWAYS_WATCHING: usize = 1;
 
 /// How long the end of a task waits for output pipes that a process outside its group still
 /// holds, or for killed processes that have not vanished yet.
@@ -93,7 +94,8 @@ pub struct Ended {
     pub left_behind: usize,
 }
 
-/// Called from the pool's threads: it must not block.
+/// Called from the pool's threads: it must not block. A request it makes there is started by the
+/// same thread as soon as it returns.
 pub type EventSink = Arc<dyn Fn(ProcessEvent) + Send + Sync>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -131,15 +133,24 @@ struct Queued {
     output: (StreamWriter, StreamWriter),
 }
 
+/// What waits to be started.
+#[derive(Default)]
+struct Queue {
+    requests: VecDeque<Queued>,
+    /// Threads that are starting a process now.
+    starting: usize,
+}
+
 /// What all threads of a pool share.
 struct Shared {
     launcher: Launcher,
     sink: EventSink,
-    queue: Mutex<VecDeque<Queued>>,
-    queue_grew: Condvar,
+    queue: Mutex<Queue>,
+    /// How many processes may be started at the same time.
+    spawners: usize,
     leaders: Mutex<HashMap<Ticket, Arc<Leader>>>,
     orphans: Orphans,
-    watchers: Vec<Watcher>,
+    watcher: Watcher,
     /// Requests taken and not yet answered by `NotStarted` or `Ended`.
     unfinished: AtomicUsize,
     closed: AtomicBool,
@@ -156,9 +167,7 @@ impl Shared {
 
     fn wake_if_over(&self) {
         if self.is_over() {
-            self.watchers.iter().for_each(Watcher::wake);
-            let _no_spawner_between_look_and_wait = lock(&self.queue);
-            self.queue_grew.notify_all();
+            self.watcher.wake();
         }
     }
 
@@ -202,45 +211,48 @@ impl Pool {
             launcher: Launcher::new(marks)?,
             sink,
             queue: Mutex::default(),
-            queue_grew: Condvar::new(),
+            spawners: spawners.max(LEAST_SPAWNERS),
             leaders: Mutex::default(),
             orphans: Orphans::new(),
-            watchers: (0..WATCHERS).map(|_| Watcher::new()).collect::<io::Result<_>>()?,
+            watcher: Watcher::new()?,
             unfinished: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
         });
-        for number in 0..spawners.max(LEAST_SPAWNERS) {
+        let threads = shared.spawners + ALWAYS_WATCHING;
+        for number in 0..threads {
             let shared = Arc::clone(&shared);
-            spawn_thread(format!("spawn-{number}"), move || spawner_loop(&shared))?;
-        }
-        for number in 0..WATCHERS {
-            let shared = Arc::clone(&shared);
-            spawn_thread(format!("watch-{number}"), move || watch::run(&shared, number))?;
+            let thread = thread::Builder::new().name(format!("tasks-{number}"));
+            thread.spawn(move || watch::run(&shared))?;
         }
         Ok(Self { shared, logs })
     }
 
     /// Takes a request; the rest comes as events. Its log can be followed from now on.
     pub fn start(&self, request: Request) -> Result<(), QueueFull> {
+        let output = self.logs.writers(request.log, request.log_limit);
         let mut queue = lock(&self.shared.queue);
-        if queue.len() >= QUEUE_LIMIT {
+        if queue.requests.len() >= QUEUE_LIMIT {
             return Err(QueueFull);
         }
-        let output = self.logs.writers(request.log, request.log_limit);
         self.shared.unfinished.fetch_add(1, Ordering::AcqRel);
-        queue.push_back(Queued { request, output });
+        queue.requests.push_back(Queued { request, output });
+        // A thread of the pool looks at the queue before it waits again.
+        let is_seen_to = queue.requests.len() == 1 && watch::is_pool_thread();
         drop(queue);
-        self.shared.queue_grew.notify_one();
+        if !is_seen_to {
+            self.shared.watcher.wake();
+        }
         Ok(())
     }
 
     /// Takes a request back that no spawner has picked up yet; then no event will come for it.
     pub fn withdraw(&self, ticket: Ticket) -> bool {
         let mut queue = lock(&self.shared.queue);
-        let Some(at) = queue.iter().position(|queued| queued.request.ticket == ticket) else {
+        let mut requests = queue.requests.iter();
+        let Some(at) = requests.position(|queued| queued.request.ticket == ticket) else {
             return false;
         };
-        let withdrawn = queue.remove(at);
+        let withdrawn = queue.requests.remove(at);
         drop(queue);
         drop(withdrawn);
         self.shared.unfinished.fetch_sub(1, Ordering::AcqRel);
@@ -264,7 +276,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         let shared = &self.shared;
         shared.closed.store(true, Ordering::Release);
-        let unstarted = std::mem::take(&mut *lock(&shared.queue));
+        let unstarted = std::mem::take(&mut lock(&shared.queue).requests);
         shared.unfinished.fetch_sub(unstarted.len(), Ordering::AcqRel);
         let leaders: Vec<_> = lock(&shared.leaders).values().cloned().collect();
         for leader in leaders {
@@ -275,32 +287,23 @@ impl Drop for Pool {
     }
 }
 
-fn spawn_thread(name: String, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    thread::Builder::new().name(name).spawn(body).map(drop)
-}
-
-fn spawner_loop(shared: &Shared) {
-    while let Some(queued) = next_request(shared) {
-        let ticket = queued.request.ticket;
-        if let Err(error) = start_one(shared, queued) {
-            shared.finish(ProcessEvent::NotStarted { ticket, error });
-        }
-    }
-}
-
-/// Waits for a request; `None` when the pool is closed and nothing runs. Not before: the children
-/// of a thread that ends are handed to the main thread, where they would be taken for orphans.
-fn next_request(shared: &Shared) -> Option<Queued> {
+/// Starts one of the requests that wait, if there is one and a thread is left to watch meanwhile.
+/// Returns whether more of them could be started now.
+fn start_next(shared: &Shared) -> bool {
     let mut queue = lock(&shared.queue);
-    loop {
-        if shared.is_over() {
-            return None;
-        }
-        if let Some(queued) = queue.pop_front() {
-            return Some(queued);
-        }
-        queue = shared.queue_grew.wait(queue).unwrap_or_else(PoisonError::into_inner);
+    if queue.starting == shared.spawners {
+        return false;
     }
+    let Some(queued) = queue.requests.pop_front() else { return false };
+    queue.starting += 1;
+    drop(queue);
+    let ticket = queued.request.ticket;
+    if let Err(error) = start_one(shared, queued) {
+        shared.finish(ProcessEvent::NotStarted { ticket, error });
+    }
+    let mut queue = lock(&shared.queue);
+    queue.starting -= 1;
+    !queue.requests.is_empty()
 }
 
 fn start_one(shared: &Shared, queued: Queued) -> Result<(), StartError> {
@@ -311,9 +314,8 @@ fn start_one(shared: &Shared, queued: Queued) -> Result<(), StartError> {
     let task = Task::new(ticket, shared.launcher.attempt_key(ticket), launched, output);
     let leader = Arc::clone(task.leader());
     lock(&shared.leaders).insert(ticket, Arc::clone(&leader));
-    let watcher = &shared.watchers[usize::try_from(ticket.0).unwrap_or(0) % WATCHERS];
     let announce = || (shared.sink)(ProcessEvent::Started { ticket, pid, at });
-    if let Err(error) = watcher.add(task, announce) {
+    if let Err(error) = shared.watcher.add(task, announce) {
         lock(&shared.leaders).remove(&ticket);
         return Err(launch::unwatched(&error, &request));
     }

@@ -1,26 +1,26 @@
-//! Watches processes and their output: one thread, one epoll, many tasks.
+//! What the pool's threads do: start processes, and watch them and their output by one epoll.
 //!
-//! A task belongs to one watcher for its whole life, so its end and its output need no agreement
-//! between threads. Nothing is polled; the only timeout is `DRAIN_LIMIT`, and only while a task is
-//! dead whose pipes or processes are not.
+//! Each thread takes one event at a time, so whichever is free sees to the next; what one event
+//! leads to (the end of a task, and so the start of another) is done without waking anybody. Every
+//! descriptor speaks once and is armed again when it was listened to: so no event is seen by two,
+//! and closing a descriptor is enough to hear no more of it. Nothing is polled; the only timeout
+//! is `DRAIN_LIMIT`, and only while a task is dead whose pipes or processes are not.
 
-use super::launch::Launched;
-use super::{DRAIN_LIMIT, Ended, HowEnded, Leader, ProcessEvent, Shared, Ticket, lock};
+use super::launch::{Launched, Writing};
+use super::{DRAIN_LIMIT, Ended, HowEnded, Leader, ProcessEvent, Shared, Ticket, lock, start_next};
 use crate::logs::{CHUNK_BYTES, StreamWriter};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid};
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
-
-/// Events taken from the kernel at once.
-const EVENT_BATCH: usize = 256;
 
 /// Reads from one pipe when its task has ended before other tasks get their turn; a pipe holds
 /// one or two of them unless the task made it bigger.
@@ -34,6 +34,8 @@ const ABOUT_ORPHAN: u64 = 3;
 const ABOUT_BITS: u32 = 2;
 const WAKE: u64 = u64::MAX;
 
+const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
 /// One of the two streams of a task: the pipe until its end, and the log it goes to.
 pub(super) struct Output {
     open: Option<(OwnedFd, StreamWriter)>,
@@ -45,30 +47,17 @@ impl Output {
     }
 
     /// Moves what is there to the log, in at most `reads` pieces.
-    fn pump(&mut self, epoll: &OwnedFd, buffer: &mut [u8], reads: usize) {
+    fn pump(&mut self, buffer: &mut [u8], reads: usize) {
         for _ in 0..reads {
             let Some((pipe, log)) = &mut self.open else { return };
             match rustix::io::read(&*pipe, &mut *buffer) {
                 Ok(length) if length > 0 => log.append(&buffer[..length]),
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR) => {}
-                Ok(_) | Err(_) => self.close(epoll),
+                Ok(_) | Err(_) => self.open = None,
             }
         }
     }
-
-    fn close(&mut self, epoll: &OwnedFd) {
-        if let Some((pipe, _)) = self.open.take() {
-            forget(epoll, &pipe);
-        }
-    }
-}
-
-/// Takes a descriptor out of the epoll before it is closed. Closing alone is not enough: another
-/// process that is just being started has a copy until it reaches its program, and for that long
-/// the kernel would wake us over and over for a descriptor nobody knows any more.
-fn forget(epoll: &OwnedFd, fd: &OwnedFd) {
-    let _not_registered = epoll::delete(epoll, fd);
 }
 
 pub(super) struct Task {
@@ -77,6 +66,8 @@ pub(super) struct Task {
     leader: Arc<Leader>,
     pidfd: OwnedFd,
     outputs: [Output; 2],
+    /// Until the leader is dead.
+    writing: Option<Writing>,
     started: SystemTime,
     clock: Instant,
     /// Set when the leader is dead.
@@ -91,13 +82,15 @@ impl Task {
         launched: Launched,
         (out, err): (StreamWriter, StreamWriter),
     ) -> Self {
-        let Launched { pid, pidfd, out: out_pipe, err: err_pipe, started, clock } = launched;
+        let Launched { pid, pidfd, out: out_pipe, err: err_pipe, writing, started, clock } =
+            launched;
         Self {
             ticket,
             key,
             leader: Arc::new(Leader { pid, reaped: Mutex::new(false) }),
             pidfd,
             outputs: [Output::new(out_pipe, out), Output::new(err_pipe, err)],
+            writing: Some(writing),
             started,
             clock,
             ended: None,
@@ -115,28 +108,34 @@ impl Task {
     }
 }
 
-/// The part of a watcher that other threads reach: its epoll, and the tasks it watches.
+/// What is watched, by all threads of a pool together.
 pub(super) struct Watcher {
     epoll: OwnedFd,
     wake: OwnedFd,
     next_slot: AtomicU64,
     tasks: Mutex<HashMap<u64, Arc<Mutex<Task>>>>,
+    /// Dead tasks that wait for pipes or processes, the oldest first.
+    draining: Mutex<VecDeque<(Instant, u64)>>,
 }
 
 impl Watcher {
     pub(super) fn new() -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        epoll::add(&epoll, &wake, EventData::new_u64(WAKE), EventFlags::IN)?;
-        Ok(Self { epoll, wake, next_slot: AtomicU64::new(0), tasks: Mutex::default() })
+        // Each write wakes one thread, and nobody has to read it.
+        let once_each = EventFlags::IN | EventFlags::ET;
+        epoll::add(&epoll, &wake, EventData::new_u64(WAKE), once_each)?;
+        let (tasks, draining) = (Mutex::default(), Mutex::default());
+        Ok(Self { epoll, wake, next_slot: AtomicU64::new(0), tasks, draining })
     }
 
+    /// Wakes one thread.
     pub(super) fn wake(&self) {
         let _already_awake = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
-    /// Called by a spawner: from here on the watcher's thread has the task. `announce` runs
-    /// before anything that happens to the task is looked at.
+    /// From here on any thread may see to the task. `announce` runs before anything that happens
+    /// to it is looked at.
     pub(super) fn add(&self, task: Task, announce: impl FnOnce()) -> io::Result<()> {
         let slot = self.next_slot.fetch_add(1, Ordering::Relaxed);
         let shared_task = Arc::new(Mutex::new(task));
@@ -164,52 +163,71 @@ impl Watcher {
 
     fn register(&self, fd: &OwnedFd, slot: u64, about: u64) -> io::Result<()> {
         let data = EventData::new_u64(slot << ABOUT_BITS | about);
-        Ok(epoll::add(&self.epoll, fd, data, EventFlags::IN)?)
+        Ok(epoll::add(&self.epoll, fd, data, EventFlags::IN | EventFlags::ONESHOT)?)
+    }
+
+    fn listen_again(&self, fd: &OwnedFd, slot: u64, about: u64) {
+        let data = EventData::new_u64(slot << ABOUT_BITS | about);
+        let armed = epoll::modify(&self.epoll, fd, data, EventFlags::IN | EventFlags::ONESHOT);
+        armed.expect("a registered descriptor can be armed again");
     }
 }
 
-/// The body of a watcher's thread; returns when the pool is closed and nothing is left.
-pub(super) fn run(shared: &Shared, number: usize) {
-    let watcher = &shared.watchers[number];
-    let mut thread =
-        WatchThread { shared, watcher, buffer: vec![0; CHUNK_BYTES], draining: VecDeque::new() };
-    let mut events: Vec<Event> = Vec::with_capacity(EVENT_BATCH);
+thread_local! {
+    static IS_POOL_THREAD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the caller will look at the queue before it waits for anything.
+pub(super) fn is_pool_thread() -> bool {
+    IS_POOL_THREAD.get()
+}
+
+/// The body of each thread; returns when the pool is closed and nothing is left. Not before: the
+/// children of a thread that ends are handed to the main thread, where they would be taken for
+/// orphans.
+pub(super) fn run(shared: &Shared) {
+    IS_POOL_THREAD.set(true);
+    let watcher = &shared.watcher;
+    let mut thread = WatchThread { shared, watcher, buffer: Vec::new() };
+    // Room for one: whichever thread is free takes the next.
+    let mut events: Vec<Event> = Vec::with_capacity(1);
     while !shared.is_over() {
-        let timeout = thread.until_next_deadline();
+        let more_to_start = start_next(shared);
+        let timeout = if more_to_start { Some(NO_WAIT) } else { thread.until_next_deadline() };
         match epoll::wait(&watcher.epoll, spare_capacity(&mut events), timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => unreachable!("waiting on our own epoll cannot fail: {errno}"),
         }
-        for event in events.drain(..) {
+        if let Some(event) = events.pop() {
             thread.handle(event);
         }
-        thread.give_up_overdue(Instant::now());
+        thread.give_up_overdue();
     }
+    // The others have to see it too.
+    watcher.wake();
 }
 
 struct WatchThread<'a> {
     shared: &'a Shared,
     watcher: &'a Watcher,
+    /// Made when the first output comes.
     buffer: Vec<u8>,
-    /// Dead tasks that wait for pipes or processes, the oldest first.
-    draining: VecDeque<(Instant, u64)>,
 }
 
 impl WatchThread<'_> {
     fn handle(&mut self, event: Event) {
-        let (data, flags) = (event.data, event.flags);
-        let number = data.u64();
+        let number = event.data.u64();
         if number == WAKE {
             return;
         }
         let (slot, about) = (number >> ABOUT_BITS, number & ((1 << ABOUT_BITS) - 1));
-        // Gone when an event before this one in the same batch finished the task.
+        // Gone when another event has finished the task meanwhile.
         let Some(task) = lock(&self.watcher.tasks).get(&slot).cloned() else { return };
         let mut task = lock(&task);
         match about {
             ABOUT_LEADER => self.leader_died(slot, &mut task),
-            ABOUT_OUT => self.output_ready(&mut task.outputs[0], flags),
-            ABOUT_ERR => self.output_ready(&mut task.outputs[1], flags),
+            ABOUT_OUT => self.output_ready(slot, &mut task.outputs[0], about),
+            ABOUT_ERR => self.output_ready(slot, &mut task.outputs[1], about),
             ABOUT_ORPHAN => self.sweep(slot, &mut task),
             _ => unreachable!("two bits hold four values"),
         }
@@ -218,13 +236,16 @@ impl WatchThread<'_> {
         }
     }
 
-    fn output_ready(&mut self, output: &mut Output, flags: EventFlags) {
-        if flags.contains(EventFlags::IN) {
-            output.pump(&self.watcher.epoll, &mut self.buffer, 1);
-        } else {
-            // Hung up and nothing to read: the end, without another read to be told so.
-            output.close(&self.watcher.epoll);
+    fn output_ready(&mut self, slot: u64, output: &mut Output, about: u64) {
+        output.pump(self.buffer(), 1);
+        if let Some((pipe, _)) = &output.open {
+            self.watcher.listen_again(pipe, slot, about);
         }
+    }
+
+    fn buffer(&mut self) -> &mut [u8] {
+        self.buffer.resize(CHUNK_BYTES, 0);
+        &mut self.buffer
     }
 
     fn leader_died(&mut self, slot: u64, task: &mut Task) {
@@ -240,21 +261,18 @@ impl WatchThread<'_> {
             ran: task.clock.elapsed(),
             left_behind: 0,
         });
-        // It stays readable for ever; nothing more is to be learnt from it.
-        forget(&self.watcher.epoll, &task.pidfd);
+        task.writing = None;
         for output in &mut task.outputs {
-            output.pump(&self.watcher.epoll, &mut self.buffer, END_READS);
+            output.pump(self.buffer(), END_READS);
         }
         self.sweep(slot, task);
         if task.left() > 0 {
-            self.draining.push_back((Instant::now() + DRAIN_LIMIT, slot));
+            let give_up = (Instant::now() + DRAIN_LIMIT, slot);
+            lock(&self.watcher.draining).push_back(give_up);
         }
     }
 
     fn sweep(&self, slot: u64, task: &mut Task) {
-        for pidfd in task.orphans.drain(..) {
-            forget(&self.watcher.epoll, &pidfd);
-        }
         task.orphans = self.shared.orphans.sweep(&task.key, self.shared);
         // One that cannot be watched is killed all the same; its end is not waited for.
         task.orphans.retain(|pidfd| self.watcher.register(pidfd, slot, ABOUT_ORPHAN).is_ok());
@@ -265,26 +283,30 @@ impl WatchThread<'_> {
         ended.left_behind = task.left();
         lock(&self.watcher.tasks).remove(&slot);
         for output in &mut task.outputs {
-            output.close(&self.watcher.epoll);
+            output.open = None;
         }
-        for pidfd in task.orphans.drain(..) {
-            forget(&self.watcher.epoll, &pidfd);
-        }
+        task.orphans.clear();
         self.shared.finish(ProcessEvent::Ended(ended));
     }
 
     fn until_next_deadline(&self) -> Option<Timespec> {
-        let (deadline, _) = self.draining.front()?;
+        let (deadline, _) = *lock(&self.watcher.draining).front()?;
         let left = deadline.saturating_duration_since(Instant::now());
         Some(left.try_into().expect("a limit of seconds fits a timespec"))
     }
 
-    fn give_up_overdue(&mut self, now: Instant) {
-        while self.draining.front().is_some_and(|(deadline, _)| *deadline <= now) {
-            let Some((_, slot)) = self.draining.pop_front() else { return };
+    fn give_up_overdue(&self) {
+        while let Some(slot) = self.next_overdue() {
             let Some(task) = lock(&self.watcher.tasks).get(&slot).cloned() else { continue };
             self.finish(slot, &mut lock(&task));
         }
+    }
+
+    fn next_overdue(&self) -> Option<u64> {
+        let mut draining = lock(&self.watcher.draining);
+        // The clock is only asked when there is something to compare it with.
+        let overdue = draining.pop_front_if(|(deadline, _)| *deadline <= Instant::now());
+        overdue.map(|(_, slot)| slot)
     }
 }
 

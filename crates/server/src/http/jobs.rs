@@ -3,7 +3,7 @@
 use super::Site;
 use super::caller::{Caller, Path, Query};
 use super::error::ApiError;
-use crate::journal::JobFilter;
+use crate::journal::{JobFilter, JobRow};
 use crate::views;
 use axum::Json;
 use axum::extract::State;
@@ -14,6 +14,7 @@ use shipway_core::explain::{explain, prospect};
 use shipway_model::limits::{DEFAULT_PAGE, MAX_PAGE};
 use shipway_model::{Actor, JobId, Role};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// A wait is answered after this long at most, so that proxies do not cut it; clients ask again.
 const LONGEST_WAIT: u64 = 60;
@@ -97,31 +98,30 @@ pub async fn wait(
     Path(job): Path<u64>,
     Query(query): Query<WaitQuery>,
 ) -> Result<Json<JobView>, ApiError> {
-    let id = JobId(job);
-    let view = views::job(&site, &caller.0, id).await?;
-    if view.state.is_over() {
-        return Ok(Json(view));
-    }
+    let row = views::row(&site, &caller.0, JobId(job)).await?;
     let seconds = query.seconds.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
-    wait_for_end(&site, id, Duration::from_secs(seconds)).await?;
-    views::job(&site, &caller.0, id).await.map(Json)
+    let waiter = site.live.waiter(JobId(job));
+    let view = wait_for_end(&site, row, &waiter, Duration::from_secs(seconds)).await;
+    site.live.release(JobId(job), waiter);
+    view.map(Json)
 }
 
-async fn wait_for_end(site: &Site, id: JobId, longest: Duration) -> Result<(), ApiError> {
-    let waiter = site.live.waiter(id);
-    {
-        // Registered before the state is asked for, so that an end in between is not missed.
-        let woken = waiter.notified();
-        tokio::pin!(woken);
-        woken.as_mut().enable();
-        let over =
-            move |state: &shipway_core::State| state.job(id).is_none_or(|job| job.ended.is_some());
-        if !site.writer.ask(over).await? {
-            let _ = tokio::time::timeout(longest, woken).await;
-        }
+async fn wait_for_end(
+    site: &Site,
+    row: JobRow,
+    waiter: &Notify,
+    longest: Duration,
+) -> Result<JobView, ApiError> {
+    // Registered before the state is asked for, so that an end in between is not missed.
+    let woken = waiter.notified();
+    tokio::pin!(woken);
+    woken.as_mut().enable();
+    let view = views::job_of(site, row.clone()).await?;
+    if view.state.is_over() {
+        return Ok(view);
     }
-    site.live.release(id, waiter);
-    Ok(())
+    let _ = tokio::time::timeout(longest, woken).await;
+    views::job_of(site, row).await
 }
 
 /// Every reason why it does not run.

@@ -25,7 +25,7 @@ impl World {
         let now = Now { steady: shipway_model::Millis(self.now), wall: self.wall() };
         let Some(pilot) = &mut self.nodes[node].pilot else { return };
         let mut outputs = pilot.machine.handle(now, input);
-        outputs.extend(pilot.machine.flush());
+        outputs.extend(pilot.machine.flush(now));
         for output in outputs {
             self.do_for_pilot(node, output);
         }
