@@ -76,6 +76,7 @@ fn check_indexes(state: &State, found: &mut Vec<Violation>) {
         ("ended", rebuilt.ended == state.ended),
         ("keys_by_age", rebuilt.keys_by_age == state.keys_by_age),
         ("shapes", rebuilt.shapes == state.shapes),
+        ("totals", rebuilt.totals == state.totals),
     ];
     found.extend(
         pairs.iter().filter(|(_, same)| !same).map(|(name, _)| Violation::StaleIndex(name)),

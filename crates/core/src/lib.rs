@@ -33,6 +33,7 @@ pub mod schedule;
 pub mod shape;
 pub mod state;
 pub mod task_table;
+pub mod totals;
 
 pub use command::Command;
 pub use effect::Effect;

@@ -8,6 +8,7 @@ use crate::job::{Job, JobRecord};
 use crate::pilot::{Active, Pilot};
 use crate::ready::Ready;
 use crate::shape::Shapes;
+use crate::totals::Totals;
 use serde::{Deserialize, Serialize};
 use shipway_model::limits::IDEMPOTENCY_KEPT;
 use shipway_model::{JobId, Millis, PilotId, Role, TaskId, TaskState, Timestamp, UserName};
@@ -38,6 +39,8 @@ pub struct State {
     pub(crate) ended: BTreeSet<(Timestamp, JobId)>,
     #[serde(skip)]
     pub(crate) keys_by_age: BTreeSet<(Timestamp, String)>,
+    #[serde(skip)]
+    pub(crate) totals: Totals,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +86,10 @@ impl State {
     }
     pub fn ready(&self) -> &Ready {
         &self.ready
+    }
+    /// What is not over, in numbers.
+    pub fn totals(&self) -> Totals {
+        self.totals
     }
     pub fn users(&self) -> &BTreeMap<UserName, Role> {
         &self.users
@@ -137,8 +144,10 @@ impl State {
         self.back_offs.clear();
         self.dependents.clear();
         self.ended.clear();
+        self.totals = Totals::default();
         for (id, job) in &self.jobs {
             self.ready.refresh(*id, job);
+            self.totals.add(job);
             for after in &job.after {
                 self.dependents.entry(after.job).or_default().insert(*id);
             }

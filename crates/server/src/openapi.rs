@@ -37,6 +37,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
         http::users::revoke,
         http::health::healthz,
         http::health::readyz,
+        http::metrics::scrape,
     )
 )]
 struct Api;

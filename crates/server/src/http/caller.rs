@@ -2,6 +2,7 @@
 
 use super::Site;
 use super::error::ApiError;
+use super::request::AskedBy;
 
 use axum::Json;
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -21,7 +22,11 @@ impl FromRequestParts<Site> for Caller {
     async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, ApiError> {
         let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = header.and_then(|header| header.strip_prefix("Bearer "));
-        Ok(Caller(site.auth.person(token, site.clock.now())?))
+        let actor = site.auth.person(token, site.clock.now())?;
+        if let Some(AskedBy(user)) = parts.extensions.get() {
+            let _ = user.set(actor.user.clone());
+        }
+        Ok(Caller(actor))
     }
 }
 

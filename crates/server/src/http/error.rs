@@ -2,16 +2,11 @@
 //! the server's log only.
 
 use crate::auth::Denied;
-use crate::secrets::random_word;
 use crate::writer::WriteError;
-use axum::Json;
-use axum::extract::Request;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
-use axum::http::{HeaderValue, StatusCode};
-use axum::middleware::Next;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use shipway_api::error::{ErrorBody, codes};
-use shipway_api::routes;
 use shipway_core::Rejection;
 use shipway_model::JobId;
 
@@ -139,7 +134,7 @@ impl From<PathRejection> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        // The id is the one in the header, put there by `request_id` on the way out.
+        // The id is the one in the header, put there by `request.rs` on the way out.
         let body = ErrorBody {
             code: self.code.to_string(),
             message: self.message,
@@ -150,23 +145,6 @@ impl IntoResponse for ApiError {
         response.extensions_mut().insert(body);
         response
     }
-}
-
-/// Gives every request an id, and every error its body.
-pub async fn request_id(request: Request, next: Next) -> Response {
-    let id = random_word(12);
-    let (method, path) = (request.method().clone(), request.uri().path().to_string());
-    let mut response = next.run(request).await;
-    let status = response.status();
-    if let Some(mut body) = response.extensions_mut().remove::<ErrorBody>() {
-        tracing::info!(%method, path, %status, code = body.code, request = id, "refused");
-        body.request_id.clone_from(&id);
-        response = (status, Json(body)).into_response();
-    }
-    if let Ok(value) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(routes::REQUEST_ID, value);
-    }
-    response
 }
 
 pub async fn no_such_page() -> ApiError {
