@@ -242,6 +242,15 @@ pub struct UserView {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AddedUser {
+    pub user: UserName,
+    pub role: Role,
+    /// The user was there before, in the same role: nothing has changed.
+    #[serde(default)]
+    pub existed: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct UserList {
     pub users: Vec<UserView>,
 }

@@ -120,6 +120,7 @@ impl Failure {
                 Some("the server may have been restarted; ask again".into())
             }
             Failure::JobFile(error) => error.hint(),
+            Failure::Input(error) => Some(error.hint().into()),
             Failure::Service { hint, .. } => hint.clone(),
             Failure::Arguments(error) => error.hint(),
             Failure::FollowMany { job } => Some(format!("name one: shipway logs -f {job}/INDEX")),

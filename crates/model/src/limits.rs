@@ -29,6 +29,8 @@ pub const MAX_RETRIES: u32 = 1_000;
 pub const MAX_NAMED_RESOURCES: usize = 32;
 /// Priorities outside this range say nothing more.
 pub const PRIORITY_RANGE: std::ops::RangeInclusive<i32> = -1_000_000..=1_000_000;
+/// Memory that a task may ask for: whoever asks for less forgot the unit.
+pub const MIN_MEMORY: Bytes = Bytes(1_000_000);
 pub const MAX_KEY_BYTES: usize = 200;
 
 /// Output kept per stream and task unless the job says otherwise.

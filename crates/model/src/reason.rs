@@ -115,7 +115,8 @@ impl fmt::Display for Reason {
                 write!(f, "waits for job {job} to end ({condition}); it is {state}")
             }
             Reason::BackOff { tasks, last, .. } => {
-                write!(f, "{tasks} failed task(s) will be tried again")?;
+                let plural = if *tasks == 1 { "" } else { "s" };
+                write!(f, "{tasks} failed task{plural} will be tried again")?;
                 last.as_ref().map_or(Ok(()), |outcome| write!(f, " (last: {outcome})"))
             }
             Reason::MaxRunning { limit } => {
@@ -144,7 +145,8 @@ impl fmt::Display for Reason {
                     ),
                 }
             }
-            Reason::Behind { jobs } => write!(f, "{jobs} job(s) stand before it"),
+            Reason::Behind { jobs: 1 } => f.write_str("1 job stands before it"),
+            Reason::Behind { jobs } => write!(f, "{jobs} jobs stand before it"),
             Reason::Next => write!(f, "nothing stands against it; it starts with the next plan"),
         }
     }

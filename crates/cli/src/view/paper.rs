@@ -1,6 +1,7 @@
 //! Text being written: lines, with colour where it is wanted, and never a control character that
 //! came from somebody else.
 
+pub use shipway_model::plain_text::clean;
 use shipway_model::{JobState, TaskState};
 
 /// What a piece of text means; how that looks is decided when it is written.
@@ -87,11 +88,6 @@ impl Paper {
     }
 }
 
-/// Names, notes and messages are other people's: what could steer a terminal becomes `?`.
-pub fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,7 +107,7 @@ mod tests {
     #[test]
     fn nobody_steers_my_terminal() {
         let mut paper = Paper::new(false);
-        paper.line("a\x1b[2Jb\u{9b}1m\nc");
-        assert_eq!(paper.into_text(), "a?[2Jb?1m?c\n");
+        paper.line("a\x1b[2Jb\u{9b}1m\nc\u{202e}d");
+        assert_eq!(paper.into_text(), "a?[2Jb?1m?c?d\n");
     }
 }

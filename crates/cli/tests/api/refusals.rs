@@ -59,8 +59,8 @@ fn what_is_not_understood_is_400_415_and_422() {
         check(&post(&world, jobs, broken), 400, "bad_request", "JSON");
     }
     for (body, words) in [
-        (r#"{"spec": {"comand": ["true"]}}"#, "unknown field `comand`"),
-        (r#"{"spec": {"command": ["true"]}, "sepc": 1}"#, "unknown field `sepc`"),
+        (r#"{"spec": {"comand": ["true"]}}"#, "`comand` is not a key of a job"),
+        (r#"{"spec": {"command": ["true"]}, "sepc": 1}"#, "unknown key `sepc`"),
         (r#"{"spec": {"command": 7}}"#, "command"),
         (
             r#"{"spec": {"command": ["true"], "array": "1-9223372036854775807"}}"#,

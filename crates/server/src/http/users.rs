@@ -7,8 +7,11 @@ use crate::secrets;
 use crate::writer::Wish;
 use axum::Json;
 use axum::extract::State;
-use shipway_api::error::ErrorBody;
-use shipway_api::types::{IssuedToken, NewToken, TokenList, TokenView, UserList, UserView};
+use axum::http::StatusCode;
+use shipway_api::error::{ErrorBody, codes};
+use shipway_api::types::{
+    AddedUser, IssuedToken, NewToken, TokenList, TokenView, UserList, UserView,
+};
 use shipway_core::Command;
 use shipway_core::command::Token;
 use shipway_model::{Millis, Role, UserName};
@@ -39,15 +42,19 @@ pub async fn list(
 }
 
 #[utoipa::path(post, path = "/api/v1/users", request_body = UserView,
-    responses((status = 200, body = UserView), (status = "4XX", body = ErrorBody)))]
+    responses((status = 200, body = AddedUser), (status = "4XX", body = ErrorBody)))]
 pub async fn add(
     Caller(by): Caller,
     State(site): State<Site>,
     Body(new): Body<UserView>,
-) -> Result<Json<UserView>, ApiError> {
-    let command = Command::AddUser { by, user: new.user.clone(), role: new.role };
+) -> Result<Json<AddedUser>, ApiError> {
+    let UserView { user, role } = new;
+    let asked = user.clone();
+    // Between this look and the wish somebody may add the same user: then both hear of a new one.
+    let existed = site.writer.ask(move |state| state.users().contains_key(&asked)).await?;
+    let command = Command::AddUser { by, user: user.clone(), role };
     site.writer.wish(Wish::Core(command)).await?;
-    Ok(Json(new))
+    Ok(Json(AddedUser { user, role, existed }))
 }
 
 #[utoipa::path(delete, path = "/api/v1/users/{user}", params(("user" = String, Path)),
@@ -58,6 +65,11 @@ pub async fn remove(
     Path(user): Path<String>,
 ) -> Result<Json<UserList>, ApiError> {
     let user: UserName = user.parse().map_err(bad_name)?;
+    if by.role == Role::Admin && user == *site.auth.owner() {
+        let message = format!("user {user} started this server and stays its admin");
+        return Err(ApiError::new(StatusCode::CONFLICT, codes::IS_OWNER, message)
+            .hint("`shipway token list` and `shipway token revoke ID` end single tokens"));
+    }
     let command = Command::RemoveUser { by: by.clone(), user };
     site.writer.wish(Wish::Core(command)).await?;
     list(Caller(by), State(site)).await
