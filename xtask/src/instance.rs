@@ -1,7 +1,8 @@
 //! A Shipway of our own for the length of a command: `shipway up` in a temporary home.
 //!
 //! When it goes, everything goes: the server's process group, any task that left the group, and
-//! the home. Used by `bench` and `demo`; tests of the product have their own support code.
+//! the home. Used by `bench`, `demo` and the fuzzing of the API; tests of the product have their
+//! own support code.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt as _;
@@ -50,18 +51,24 @@ impl Instance {
     /// Starts a server on a free loopback port and returns when it can be found. Its home is a
     /// new folder in `place`.
     pub(crate) fn start(binary: &Path, place: &Path) -> Result<Instance> {
+        Self::start_with(binary, place, &[])
+    }
+
+    /// The same with more arguments for `up`.
+    pub(crate) fn start_with(binary: &Path, place: &Path, more: &[&str]) -> Result<Instance> {
         let folder = TempDir::with_prefix_in("shipway-", place).context("could not make a home")?;
         let mut instance = Instance { binary: binary.to_path_buf(), server: None, folder };
         fs::create_dir(instance.home()).context("could not make a home")?;
         let log = File::create(instance.log_file()).context("could not open the server's log")?;
         let mut up = instance.command(&["up", "--listen", "127.0.0.1:0"]);
+        up.args(more);
         up.stdout(log.try_clone().context("could not share the server's log")?).stderr(log);
         instance.server = Some(Group::spawn(&mut up)?);
         instance.wait_until_ready()?;
         Ok(instance)
     }
 
-    fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.folder.path().join("home")
     }
 

@@ -55,11 +55,12 @@ pub struct JobQuery {
     pub limit: Option<usize>,
     /// `KEY=VALUE[,KEY=VALUE…]`
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(pattern = "^[^=,]*=[^,]*(,[^=,]*=[^,]*)*$")]
     pub label: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(value_type = Option<String>)]
+    #[param(inline)]
     pub state: Option<JobState>,
     /// Operators may ask for one user's jobs or, with `*`, everybody's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -141,7 +142,7 @@ pub struct TaskQuery {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(value_type = Option<String>)]
+    #[param(inline)]
     pub state: Option<TaskState>,
 }
 
@@ -189,6 +190,7 @@ pub struct WaitQuery {
 pub struct LogQuery {
     /// `stdout` (default) or `stderr`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(pattern = "^(stdout|stderr)$")]
     pub stream: Option<String>,
     /// The newest one when not named.
     #[serde(skip_serializing_if = "Option::is_none")]

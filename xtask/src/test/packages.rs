@@ -16,7 +16,7 @@ struct Package {
     why: &'static str,
 }
 
-const PACKAGES: [Package; 5] = [
+const PACKAGES: [Package; 6] = [
     Package {
         name: "curl",
         proof: &["curl", "--version"],
@@ -36,6 +36,11 @@ const PACKAGES: [Package; 5] = [
         name: "python3",
         proof: &["python3", "--version"],
         why: "tests run a task that takes more memory than it may",
+    },
+    Package {
+        name: "python3-venv",
+        proof: &["python3", "-c", "import ensurepip, venv"],
+        why: "the API is fuzzed by a Python program, in an environment of its own",
     },
     Package {
         name: "prometheus",

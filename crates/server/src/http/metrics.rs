@@ -21,7 +21,7 @@ const WRITER_ANSWERS_WITHIN: Duration = Duration::from_secs(3);
 /// The server's figures in Prometheus' text format; for operators.
 #[utoipa::path(get, path = "/metrics",
     responses((status = 200, content_type = "text/plain", body = String),
-        (status = 401, body = ErrorBody), (status = 403, body = ErrorBody)))]
+        (status = "4XX", body = ErrorBody)))]
 pub async fn scrape(
     Caller(by): Caller,
     State(site): State<Site>,

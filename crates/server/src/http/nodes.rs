@@ -14,7 +14,7 @@ use shipway_core::{Command, Rejection};
 use shipway_model::{PilotId, Role};
 
 /// Everybody may see what there is.
-#[utoipa::path(get, path = "/api/v1/nodes",
+#[utoipa::path(get, path = "/api/v1/nodes", operation_id = "list_nodes",
     responses((status = 200, body = NodeList), (status = "4XX", body = ErrorBody)))]
 pub async fn list(_caller: Caller, State(site): State<Site>) -> Result<Json<NodeList>, ApiError> {
     let nodes = site.writer.ask(|state| state.pilots().iter().map(view).collect());
@@ -22,7 +22,7 @@ pub async fn list(_caller: Caller, State(site): State<Site>) -> Result<Json<Node
 }
 
 /// Credentials for one pilot; only an admin may let nodes in.
-#[utoipa::path(post, path = "/api/v1/pilots",
+#[utoipa::path(post, path = "/api/v1/pilots", operation_id = "issue_pilot",
     responses((status = 200, body = IssuedPilot), (status = "4XX", body = ErrorBody)))]
 pub async fn issue(
     Caller(by): Caller,

@@ -27,7 +27,8 @@ pub async fn who_am_i(Caller(actor): Caller) -> Json<UserView> {
     Json(UserView { user: actor.user, role: actor.role })
 }
 
-#[utoipa::path(get, path = "/api/v1/users", responses((status = 200, body = UserList),
+#[utoipa::path(get, path = "/api/v1/users", operation_id = "list_users",
+    responses((status = 200, body = UserList),
     (status = "4XX", body = ErrorBody)))]
 pub async fn list(
     Caller(by): Caller,
@@ -41,7 +42,8 @@ pub async fn list(
     Ok(Json(UserList { users: users.await? }))
 }
 
-#[utoipa::path(post, path = "/api/v1/users", request_body = UserView,
+#[utoipa::path(post, path = "/api/v1/users", operation_id = "add_user",
+    request_body = UserView,
     responses((status = 200, body = AddedUser), (status = "4XX", body = ErrorBody)))]
 pub async fn add(
     Caller(by): Caller,
@@ -57,7 +59,8 @@ pub async fn add(
     Ok(Json(AddedUser { user, role, existed }))
 }
 
-#[utoipa::path(delete, path = "/api/v1/users/{user}", params(("user" = String, Path)),
+#[utoipa::path(delete, path = "/api/v1/users/{user}", operation_id = "remove_user",
+    params(("user" = UserName, Path)),
     responses((status = 200, body = UserList), (status = "4XX", body = ErrorBody)))]
 pub async fn remove(
     Caller(by): Caller,
@@ -80,7 +83,8 @@ fn bad_name(error: shipway_model::ids::BadId) -> ApiError {
     ApiError::bad_request(error.to_string())
 }
 
-#[utoipa::path(get, path = "/api/v1/tokens", responses((status = 200, body = TokenList),
+#[utoipa::path(get, path = "/api/v1/tokens", operation_id = "list_tokens",
+    responses((status = 200, body = TokenList),
     (status = "4XX", body = ErrorBody)))]
 pub async fn tokens(
     Caller(by): Caller,
@@ -100,7 +104,8 @@ pub async fn tokens(
 }
 
 /// The secret is in the answer and nowhere else.
-#[utoipa::path(post, path = "/api/v1/tokens", request_body = NewToken,
+#[utoipa::path(post, path = "/api/v1/tokens", operation_id = "issue_token",
+    request_body = NewToken,
     responses((status = 200, body = IssuedToken), (status = "4XX", body = ErrorBody)))]
 pub async fn issue(
     Caller(by): Caller,
@@ -130,7 +135,8 @@ pub async fn issue(
     Ok(Json(issued))
 }
 
-#[utoipa::path(delete, path = "/api/v1/tokens/{id}", params(("id" = String, Path)),
+#[utoipa::path(delete, path = "/api/v1/tokens/{id}", operation_id = "revoke_token",
+    params(("id" = String, Path)),
     responses((status = 200, body = TokenList), (status = "4XX", body = ErrorBody)))]
 pub async fn revoke(
     Caller(by): Caller,
