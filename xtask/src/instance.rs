@@ -1,7 +1,8 @@
 //! A Shipway of our own for the length of a command: `shipway up` in a temporary home.
 //!
 //! When it goes, everything goes: the server's process group, any task that left the group, and
-//! the home. Used by `bench` and `demo`; tests of the product have their own support code.
+//! the home. Used by `bench`, `demo` and the fuzzing of the API; tests of the product have their
+//! own support code.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt as _;
@@ -94,7 +95,7 @@ impl Instance {
         self.home().join("server.json")
     }
 
-    fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.folder.path().join("home")
     }
 

@@ -19,11 +19,14 @@ pub mod codes {
     pub const BAD_REQUEST: &str = "bad_request";
     pub const NOT_FOUND: &str = "not_found";
     pub const TOO_LARGE: &str = "too_large";
+    pub const TOO_SLOW: &str = "too_slow";
     /// The journal cannot be written: nothing is accepted until it can.
     pub const NOT_DURABLE: &str = "not_durable";
     pub const NODE_AWAY: &str = "node_away";
     pub const INTERNAL: &str = "internal";
     pub const BUSY: &str = "busy";
     pub const BAD_METHOD: &str = "bad_method";
+    /// Whoever started the server cannot be taken from it.
+    pub const IS_OWNER: &str = "is_owner";
     pub const STOPPING: &str = "stopping";
 }

@@ -6,6 +6,7 @@
 pub mod causes;
 pub mod client;
 pub mod error;
+pub mod job_form;
 pub mod link;
 pub mod local;
 pub mod routes;

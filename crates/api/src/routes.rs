@@ -23,6 +23,13 @@ pub const TOKEN: &str = "/api/v1/tokens/{id}";
 pub const WHO_AM_I: &str = "/api/v1/whoami";
 pub const HEALTHZ: &str = "/healthz";
 pub const READYZ: &str = "/readyz";
+pub const METRICS: &str = "/metrics";
+
+/// All of them: what requests are counted by. Anything else is nobody's.
+pub const ALL: &[&str] = &[
+    JOBS, JOB, JOB_WAIT, JOB_WHY, JOB_TASKS, TASK_LOG, CANCEL, RETRY, DRY_RUN, EVENTS, NODES,
+    PILOTS, USERS, USER, TOKENS, TOKEN, WHO_AM_I, HEALTHZ, READYZ, METRICS,
+];
 
 /// The header by which a client's repeat of a submission is recognised.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";

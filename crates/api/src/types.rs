@@ -56,11 +56,12 @@ pub struct JobQuery {
     pub limit: Option<usize>,
     /// `KEY=VALUE[,KEY=VALUE…]`
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(pattern = "^[^=,]*=[^,]*(,[^=,]*=[^,]*)*$")]
     pub label: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(value_type = Option<String>)]
+    #[param(inline)]
     pub state: Option<JobState>,
     /// Operators may ask for one user's jobs or, with `*`, everybody's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,7 +144,7 @@ pub struct TaskQuery {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[param(value_type = Option<String>)]
+    #[param(inline)]
     pub state: Option<TaskState>,
 }
 
@@ -194,6 +195,7 @@ pub struct WaitQuery {
 pub struct LogQuery {
     /// `stdout` (default) or `stderr`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(pattern = "^(stdout|stderr)$")]
     pub stream: Option<String>,
     /// The newest one when not named.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -261,6 +263,15 @@ pub struct UserView {
 #[serde(deny_unknown_fields)]
 pub struct NewShare {
     pub share: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AddedUser {
+    pub user: UserName,
+    pub role: Role,
+    /// The user was there before, in the same role: nothing has changed.
+    #[serde(default)]
+    pub existed: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -52,7 +52,14 @@ impl BadArguments {
             BadArguments::CurrentDirectory(_) | BadArguments::DirectoryNotText(_) => {
                 Some("name another with --workdir DIR, or --workdir private".into())
             }
-            _ => None,
+            BadArguments::Each { .. } => {
+                Some("each line is a task: plain text, or one JSON object per line".into())
+            }
+            BadArguments::StdinTwice => Some("write one of them to a file".into()),
+            BadArguments::VariableNotText { name } => {
+                Some(format!("give a value: --env {name}=VALUE"))
+            }
+            BadArguments::Problems(_) => Some("`shipway run --help` lists the options".into()),
         }
     }
 }

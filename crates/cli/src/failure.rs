@@ -123,6 +123,7 @@ impl Failure {
                 Some("the server may have been restarted; ask again".into())
             }
             Failure::JobFile(error) => error.hint(),
+            Failure::Input(error) => Some(error.hint().into()),
             Failure::Service { hint, .. } => hint.clone(),
             Failure::Arguments(error) => error.hint(),
             Failure::NotATerminal => Some(

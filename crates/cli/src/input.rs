@@ -22,6 +22,22 @@ pub enum InputError {
     Nul { name: PathBuf, position: usize },
 }
 
+impl InputError {
+    pub fn hint(&self) -> &'static str {
+        match self {
+            InputError::Read { source, .. } if source.kind() == io::ErrorKind::IsADirectory => {
+                "name a file in it, or `-` for standard input"
+            }
+            InputError::Read { .. } => "name a file that you may read, or `-` for standard input",
+            InputError::TooLarge { .. } => "keep large data in files that the tasks read",
+            InputError::NotText { .. } | InputError::Nul { .. } => "save the file as UTF-8 text",
+        }
+    }
+}
+
+/// What some editors put at the beginning of a text; it is no part of it.
+const BYTE_ORDER_MARK: &str = "\u{feff}";
+
 pub fn is_standard_input(name: &Path) -> bool {
     name == Path::new("-")
 }
@@ -45,8 +61,12 @@ pub fn read_text(name: &Path) -> Result<String, InputError> {
     if let Some(position) = bytes.iter().position(|byte| *byte == 0) {
         return Err(InputError::Nul { name: shown(), position });
     }
-    String::from_utf8(bytes).map_err(|error| InputError::NotText {
+    let mut text = String::from_utf8(bytes).map_err(|error| InputError::NotText {
         name: shown(),
         position: error.utf8_error().valid_up_to(),
-    })
+    })?;
+    if text.starts_with(BYTE_ORDER_MARK) {
+        text.drain(..BYTE_ORDER_MARK.len());
+    }
+    Ok(text)
 }

@@ -1,14 +1,13 @@
 //! A job file in YAML or JSON, read into specifications. Pure: it is given the text.
 //!
 //! Keys are checked before types, because "unknown key, did you mean" helps more than what a
-//! parser says about the place where it lost its way.
-
-mod keys;
+//! parser says about the place where it lost its way. What is wrong with a value is said by
+//! `job_form`, in words of ours.
 
 use serde_json::Value;
+use shipway_api::job_form::{self, Language, Wrong, plain_words};
 use shipway_model::JobSpec;
 use shipway_model::validate::{Problem, validate};
-use std::error::Error;
 use std::path::Path;
 
 /// Jobs in one file; more of them belong into an array.
@@ -16,14 +15,13 @@ const MAX_DOCUMENTS: usize = 1_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum JobFileError {
-    #[error("{place}: `{key}` is not a key of {of}")]
-    UnknownKey { place: String, key: String, of: &'static str, nearest: Option<&'static str> },
-    #[error("{place}: this is not a job file")]
-    Syntax {
-        place: String,
-        #[source]
-        source: Box<dyn Error + Send + Sync>,
-    },
+    #[error("{place}: {wrong}")]
+    Wrong { place: String, wrong: Wrong },
+    #[error("{place}: this {language} cannot be read: {said}")]
+    Syntax { place: String, language: &'static str, said: String },
+    /// It is YAML or JSON, but not a job; and no single value is to blame.
+    #[error("{place}: this is not a job: {said}")]
+    Unreadable { place: String, said: String },
     #[error("{place}: there is no job in it")]
     Empty { place: String },
     #[error("{place}: {found} jobs; at most {MAX_DOCUMENTS}")]
@@ -34,22 +32,28 @@ pub enum JobFileError {
     Problem { place: String, problem: Problem, more: usize },
 }
 
+const SEE_HELP: &str = "`shipway submit --help` shows a job file";
+
 impl JobFileError {
     pub fn hint(&self) -> Option<String> {
         match self {
-            JobFileError::UnknownKey { nearest: Some(nearest), .. } => {
-                Some(format!("did you mean `{nearest}`?"))
+            JobFileError::Wrong { wrong, .. } => wrong.hint().or_else(|| Some(SEE_HELP.into())),
+            JobFileError::Problem { more: 0, .. } => {
+                Some("change it in the file; `shipway submit --dry-run FILE` checks it".into())
             }
-            JobFileError::UnknownKey { of, .. } => {
-                keys::known(of).map(|known| format!("known keys: {}", known.join(", ")))
+            JobFileError::Problem { more: 1, .. } => {
+                Some("there is one more problem in this job".into())
             }
-            JobFileError::Problem { more, .. } if *more > 0 => {
-                Some(format!("{more} more problem(s) in this job"))
+            JobFileError::Problem { more, .. } => {
+                Some(format!("there are {more} more problems in this job"))
             }
-            JobFileError::Empty { .. } | JobFileError::NotAJob { .. } => {
-                Some("`shipway submit --help` shows a job file".into())
+            JobFileError::TooMany { .. } => {
+                Some("one job may have many tasks: see `array` and `each`".into())
             }
-            _ => None,
+            JobFileError::Syntax { .. }
+            | JobFileError::Unreadable { .. }
+            | JobFileError::Empty { .. }
+            | JobFileError::NotAJob { .. } => Some(SEE_HELP.into()),
         }
     }
 }
@@ -57,8 +61,12 @@ impl JobFileError {
 pub fn parse(name: &Path, text: &str) -> Result<Vec<JobSpec>, JobFileError> {
     let json = name.extension().is_some_and(|ext| ext.eq_ignore_ascii_case("json"))
         || text.trim_start().starts_with('{');
+    let language = if json { Language::Json } else { Language::Yaml };
     let file = name.display().to_string();
-    let values: Vec<Value> = read(json, &file, text)?;
+    let values: Vec<Value> = read(language, text).map_err(|(line, said)| {
+        let language = if json { "JSON" } else { "YAML" };
+        JobFileError::Syntax { place: place(&file, line), language, said }
+    })?;
     if values.iter().all(Value::is_null) {
         return Err(JobFileError::Empty { place: file });
     }
@@ -68,7 +76,16 @@ pub fn parse(name: &Path, text: &str) -> Result<Vec<JobSpec>, JobFileError> {
     for value in &values {
         check_keys(&file, text, value)?;
     }
-    let specs: Vec<JobSpec> = read(json, &file, text)?;
+    let specs: Vec<JobSpec> = read(language, text).map_err(|(line, said)| {
+        let wrong = values.iter().find_map(|job| job_form::wrong_value(job, language));
+        match wrong {
+            Some(wrong) => {
+                let line = if line == 0 { line_of_key(text, wrong.key()) } else { line };
+                JobFileError::Wrong { place: place(&file, line), wrong }
+            }
+            None => JobFileError::Unreadable { place: place(&file, line), said },
+        }
+    })?;
     for (at, spec) in specs.iter().enumerate() {
         let place = if specs.len() == 1 { file.clone() } else { format!("{file}: job {}", at + 1) };
         first_problem(place, spec)?;
@@ -76,15 +93,14 @@ pub fn parse(name: &Path, text: &str) -> Result<Vec<JobSpec>, JobFileError> {
     Ok(specs)
 }
 
+/// Or the line (0: not known) and what is wrong there.
 fn read<T: serde::de::DeserializeOwned>(
-    json: bool,
-    file: &str,
+    language: Language,
     text: &str,
-) -> Result<Vec<T>, JobFileError> {
-    if json {
+) -> Result<Vec<T>, (u64, String)> {
+    if language == Language::Json {
         return serde_json::from_str(text).map(|job| vec![job]).map_err(|error| {
-            let line = u64::try_from(error.line()).unwrap_or(0);
-            JobFileError::Syntax { place: place(file, line), source: error.into() }
+            (u64::try_from(error.line()).unwrap_or(0), plain_words(&error.to_string()))
         });
     }
     // Only `true` and `false` are booleans: `on`, `yes` and `y` are words that people write.
@@ -92,9 +108,27 @@ fn read<T: serde::de::DeserializeOwned>(
     serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
         let line = error.location().map_or(0, |location| location.line());
         // The excerpt a terminal would show beside it spans lines; the place is named already.
-        let source = error.without_snippet().to_string();
-        JobFileError::Syntax { place: place(file, line), source: source.into() }
+        (line, yaml_words(&error.without_snippet().to_string()))
     })
+}
+
+/// What the reader of YAML says, in words for who wrote the file and not for its programmer.
+fn yaml_words(said: &str) -> String {
+    const WORDS: &[(&str, &str)] = &[
+        ("budget breached: Nodes", "it has too many values, aliases written out; use JSON"),
+        ("budget breached", "it is too large, aliases written out"),
+        ("recursive references", "an alias stands inside of what it names"),
+        ("unknown anchor", "an alias (*name) names nothing (&name)"),
+        ("non-finite", "not every number can be used: .nan and .inf cannot"),
+        ("!!binary", "a job is made of texts; !!binary is not taken"),
+        ("expected string scalar", "a text is wanted here"),
+    ];
+    if let Some((_, rest)) = said.split_once("duplicate mapping key: ") {
+        let key = rest.split(", set ").next().unwrap_or(rest);
+        return format!("the key `{key}` stands twice");
+    }
+    let known = WORDS.iter().find(|(word, _)| said.contains(word));
+    known.map_or_else(|| plain_words(said), |(_, plain)| (*plain).to_string())
 }
 
 fn place(file: &str, line: u64) -> String {
@@ -111,13 +145,8 @@ fn check_keys(file: &str, text: &str, value: &Value) -> Result<(), JobFileError>
     if !found.is_empty() {
         return Err(JobFileError::NotAJob { place: file.into(), found });
     }
-    let Some(unknown) = keys::first_unknown(value) else { return Ok(()) };
-    Err(JobFileError::UnknownKey {
-        place: place(file, line_of_key(text, &unknown.key)),
-        nearest: keys::nearest(&unknown.key, unknown.known),
-        of: unknown.of,
-        key: unknown.key.chars().take(80).collect(),
-    })
+    let Some(wrong) = job_form::unknown_key(value) else { return Ok(()) };
+    Err(JobFileError::Wrong { place: place(file, line_of_key(text, wrong.key())), wrong })
 }
 
 /// The first line that writes the key, from 1; 0 when it is written in some unusual way.

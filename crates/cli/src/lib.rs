@@ -33,8 +33,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(usage) => {
             let code = u8::try_from(usage.exit_code()).unwrap_or(Exit::WRONG_USAGE.0);
-            // Nobody may be there to read it; the code says it too.
-            let _ = usage.print();
+            view::failure::show_usage(&usage);
             return ExitCode::from(code);
         }
     };

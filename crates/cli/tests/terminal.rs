@@ -23,6 +23,8 @@ fn control_c_asks_once_and_detaches_or_cancels() {
     terminal.wait_for_text("begun");
     terminal.type_in(CONTROL_C);
     terminal.wait_for_text(QUESTION);
+    terminal.type_in("yes\n");
+    terminal.wait_for_text("`c` cancels the job");
     terminal.type_in("d\n");
     assert_eq!(terminal.exit_code(), Some(130));
     terminal.wait_for_text("job 1 goes on");

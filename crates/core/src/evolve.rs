@@ -108,6 +108,7 @@ fn submit(state: &mut State, at: Timestamp, submitted: &Submitted) {
         state.keys.insert(key, UsedKey { job: id, digest: submitted.digest, at });
     }
     state.ready.refresh(id, &job);
+    state.totals.add(&job);
     state.jobs.insert(id, job);
     state.next_job = state.next_job.max(id.0 + 1);
 }
@@ -115,7 +116,9 @@ fn submit(state: &mut State, at: Timestamp, submitted: &Submitted) {
 /// Changes a job and puts it back where it belongs in the queue.
 fn change(state: &mut State, id: JobId, change: impl FnOnce(&mut Job)) {
     if let Some(job) = state.jobs.get_mut(id) {
+        state.totals.remove(job);
         change(job);
+        state.totals.add(job);
         state.ready.refresh(id, job);
     }
 }
@@ -292,12 +295,17 @@ fn revive(state: &mut State, record: &JobRecord) {
     if let Some(ended) = job.ended {
         state.ended.insert((ended, record.id));
     }
+    state.totals.add(&job);
+    if let Some(old) = state.jobs.remove(record.id) {
+        state.totals.remove(&old);
+    }
     state.jobs.insert(record.id, job);
 }
 
 fn forget(state: &mut State, id: JobId) {
     if let Some(job) = state.jobs.remove(id) {
         state.ready.remove(id, &job);
+        state.totals.remove(&job);
         if let Some(ended) = job.ended {
             state.ended.remove(&(ended, id));
         }

@@ -77,6 +77,7 @@ fn check_indexes(state: &State, found: &mut Vec<Violation>) {
         ("fair_share", rebuilt.fair_share == state.fair_share),
         ("nodes", rebuilt.planner == state.planner),
         ("shapes", rebuilt.shapes == state.shapes),
+        ("totals", rebuilt.totals == state.totals),
     ];
     found.extend(
         pairs.iter().filter(|(_, same)| !same).map(|(name, _)| Violation::StaleIndex(name)),

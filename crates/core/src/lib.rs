@@ -38,6 +38,7 @@ pub mod shape;
 pub mod snapshot;
 pub mod state;
 pub mod task_table;
+pub mod totals;
 pub mod usage;
 
 pub use command::Command;

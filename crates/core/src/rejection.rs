@@ -63,7 +63,9 @@ impl Rejection {
             Rejection::NoSuchDependency(..) => Some("submit the job it waits for first"),
             Rejection::KeyReused(_) => Some("use a new idempotency key for a different job"),
             Rejection::NoSuchUser(_) => Some("`shipway user list` lists them"),
-            Rejection::UserExists(_) => Some("remove the user first to change the role"),
+            Rejection::UserExists(_) => {
+                Some("`shipway user remove NAME` first; it revokes the user's tokens")
+            }
             Rejection::NoSuchToken(_) => Some("`shipway token list` lists them"),
             Rejection::NotAllowed(_) => Some("ask an admin of this server"),
             Rejection::NothingToDo(_) => Some("`shipway show JOB` says what state it is in"),

@@ -11,6 +11,7 @@ use crate::pilot::{Active, Pilot};
 use crate::ready::Ready;
 use crate::schedule::Planner;
 use crate::shape::Shapes;
+use crate::totals::Totals;
 use crate::usage::{FairShare, charge};
 use shipway_model::{JobId, Ordinal, PilotId, Role, TaskId, TaskState, Timestamp, UserName};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +39,7 @@ pub struct State {
     pub(crate) back_offs: BTreeSet<(Timestamp, TaskId)>,
     pub(crate) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
     pub(crate) ended: BTreeSet<(Timestamp, JobId)>,
+    pub(crate) totals: Totals,
 }
 
 impl State {
@@ -77,6 +79,10 @@ impl State {
     }
     pub fn ready(&self) -> &Ready {
         &self.ready
+    }
+    /// What is not over, in numbers.
+    pub fn totals(&self) -> Totals {
+        self.totals
     }
     pub fn users(&self) -> &BTreeMap<UserName, Role> {
         &self.users
@@ -131,8 +137,10 @@ impl State {
         self.dependents.clear();
         self.ended.clear();
         self.fair_share.forget_rates();
+        self.totals = Totals::default();
         for (id, job) in self.jobs.iter() {
             self.ready.refresh(id, job);
+            self.totals.add(job);
             for after in &job.after {
                 self.dependents.entry(after.job).or_default().insert(id);
             }

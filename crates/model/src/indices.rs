@@ -52,6 +52,8 @@ const SINGLE: Range = Range { first: 0, last: 0, step: 1 };
 pub enum BadArray {
     #[error("`{0}` is not an array of indices (write 1-1000, 0-99:3 or 1,5,9)")]
     Syntax(String),
+    #[error("the array goes backwards: {first}-{last} (write {last}-{first})")]
+    Backwards { first: u64, last: u64 },
     #[error("the array names index {0} twice")]
     Twice(u64),
     #[error("the array has {found} tasks; one job may have {MAX_TASKS}")]
@@ -154,21 +156,25 @@ impl FromStr for IndexSet {
     type Err = BadArray;
     fn from_str(text: &str) -> Result<Self, BadArray> {
         let syntax = || BadArray::Syntax(text.chars().take(80).collect());
-        let ranges = text.split(',').map(|part| parse_range(part.trim()));
-        Self::from_ranges(ranges.collect::<Option<_>>().ok_or_else(syntax)?)
+        let ranges = text.split(',').map(|part| parse_range(part.trim()).ok_or_else(syntax)?);
+        Self::from_ranges(ranges.collect::<Result<_, _>>()?)
     }
 }
 
-fn parse_range(part: &str) -> Option<Range> {
+/// `None`: not a range at all.
+fn parse_range(part: &str) -> Option<Result<Range, BadArray>> {
     let (bounds, step) = part.split_once(':').map_or((part, Some(1)), |(b, s)| (b, s.parse().ok()));
     let step = step.filter(|s| *s > 0)?;
     let (first, last) = match bounds.split_once('-') {
         Some((first, last)) => (first.parse().ok()?, last.parse().ok()?),
         None => (bounds.parse().ok()?, bounds.parse().ok()?),
     };
+    if first > last {
+        return Some(Err(BadArray::Backwards { first, last }));
+    }
     // The last member and no idle step, so that arrays compare by what they hold.
-    let last: u64 = (first <= last).then(|| first + (last - first) / step * step)?;
-    Some(Range { first, last, step: if first == last { 1 } else { step } })
+    let last: u64 = first + (last - first) / step * step;
+    Some(Ok(Range { first, last, step: if first == last { 1 } else { step } }))
 }
 
 impl fmt::Display for IndexSet {
@@ -230,9 +236,11 @@ mod tests {
 
     #[test]
     fn bad_arrays_are_refused_with_a_reason() {
-        for bad in ["", "a", "5-1", "1-", "-3", "1-5:0", "1,,2", "1-9223372036854775808:x"] {
+        for bad in ["", "a", "1-", "-3", "1-5:0", "1,,2", "1-9223372036854775808:x"] {
             assert!(matches!(bad.parse::<IndexSet>(), Err(BadArray::Syntax(_))), "{bad}");
         }
+        let backwards = BadArray::Backwards { first: 5, last: 1 };
+        assert_eq!("5-1".parse::<IndexSet>(), Err(backwards));
         assert_eq!("1-5,3".parse::<IndexSet>(), Err(BadArray::Twice(3)));
         let huge = "0-18446744073709551615".parse::<IndexSet>();
         assert!(matches!(huge, Err(BadArray::TooMany { .. })));

@@ -11,6 +11,7 @@ pub mod indices;
 pub mod limits;
 pub mod node;
 pub mod outcome;
+pub mod plain_text;
 pub mod prospect;
 pub mod reason;
 pub mod resources;

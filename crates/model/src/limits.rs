@@ -33,6 +33,8 @@ pub const PRIORITY_RANGE: std::ops::RangeInclusive<i32> = -1_000_000..=1_000_000
 pub const PRIORITY_IN_WAITING: Millis = Millis(3_600 * 1_000);
 /// A user's part of the machines, against the parts of others; 100 unless somebody says otherwise.
 pub const SHARE_RANGE: std::ops::RangeInclusive<u32> = 1..=1_000_000;
+/// Memory that a task may ask for: whoever asks for less forgot the unit.
+pub const MIN_MEMORY: Bytes = Bytes(1_000_000);
 pub const MAX_KEY_BYTES: usize = 200;
 
 /// Output kept per stream and task unless the job says otherwise.

@@ -6,8 +6,9 @@
 use crate::limits::{
     MAX_ARG_BYTES, MAX_ARGS, MAX_DEPENDENCIES, MAX_EACH_ROWS, MAX_EXEC_BYTES, MAX_LABEL_BYTES,
     MAX_LABELS, MAX_LOG_LIMIT, MAX_NAME_BYTES, MAX_NAMED_RESOURCES, MAX_RETRIES, MAX_SCRIPT_BYTES,
-    PRIORITY_RANGE,
+    MIN_MEMORY, PRIORITY_RANGE,
 };
+use crate::plain_text::steers;
 use crate::spec::JobSpec;
 use crate::units::GpuShare;
 use std::collections::BTreeSet;
@@ -101,15 +102,16 @@ fn check_tasks(spec: &JobSpec, check: &mut Check<'_>) {
 fn check_words(spec: &JobSpec, check: &mut Check<'_>) {
     let name = spec.name.len();
     check(name <= MAX_NAME_BYTES, "name", format!("{name} bytes; at most {MAX_NAME_BYTES}"));
-    let printable = !spec.name.chars().any(char::is_control);
-    check(printable, "name", "cannot contain control characters".into());
+    let printable = !spec.name.chars().any(steers);
+    check(printable, "name", "cannot contain control or direction characters".into());
     let labels = spec.labels.len();
     check(labels <= MAX_LABELS, "labels", format!("{labels} labels; at most {MAX_LABELS}"));
     for (key, value) in spec.labels.iter().take(MAX_LABELS) {
         let size = key.len() + value.len();
         let what = format!("`{key}` has {size} bytes; at most {MAX_LABEL_BYTES}");
         check(size <= MAX_LABEL_BYTES, "labels", what);
-        let good = !key.is_empty() && !key.contains('=') && !key.chars().any(char::is_control);
+        let printable = !key.chars().chain(value.chars()).any(steers);
+        let good = !key.is_empty() && !key.contains('=') && printable;
         check(good, "labels", format!("`{key}` is not a label"));
     }
     let (low, high) = (PRIORITY_RANGE.start(), PRIORITY_RANGE.end());
@@ -118,6 +120,11 @@ fn check_words(spec: &JobSpec, check: &mut Check<'_>) {
 }
 
 fn check_resources(spec: &JobSpec, check: &mut Check<'_>) {
+    check(spec.resources.cpus.milli > 0, "resources", "cpus: 0 cores; write 0.1 for little".into());
+    let memory = spec.resources.memory;
+    let enough = memory.0 == 0 || memory >= MIN_MEMORY;
+    let what = format!("memory: {memory}; at least {MIN_MEMORY} (a bare number is bytes)");
+    check(enough, "resources", what);
     let named = spec.resources.named.len();
     let what = format!("{named} named resources; at most {MAX_NAMED_RESOURCES}");
     check(named <= MAX_NAMED_RESOURCES, "resources", what);
@@ -152,6 +159,11 @@ mod tests {
             (r#"{"command":["true"],"max_running":0}"#, "max_running"),
             (r#"{"command":["true"],"time_limit":0}"#, "time_limit"),
             (r#"{"command":["true"],"name":"a\nb"}"#, "name"),
+            (r#"{"command":["true"],"name":"a\u202eb"}"#, "name"),
+            (r#"{"command":["true"],"labels":{"a":"\u2066b"}}"#, "labels"),
+            (r#"{"command":["true"],"resources":{"cpus":0}}"#, "resources"),
+            (r#"{"command":["true"],"resources":{"memory":1}}"#, "resources"),
+            (r#"{"command":["true"],"resources":{"memory":"1MB"}}"#, ""),
             (r#"{"command":["true"],"labels":{"":"x"}}"#, "labels"),
             (r#"{"command":["true"],"priority":2000000}"#, "priority"),
             (r#"{"command":["true"],"retries":5000}"#, "retries"),

@@ -49,6 +49,11 @@ impl Auth {
         *self.table.write().expect("no writer panics") = table;
     }
 
+    /// Whoever started this server.
+    pub fn owner(&self) -> &UserName {
+        &self.owner.1.user
+    }
+
     /// Hashes are compared, never secrets, so the time a comparison takes tells nothing useful.
     pub fn person(&self, secret: Option<&str>, now: Timestamp) -> Result<Actor, Denied> {
         let hash = secrets::hash(secret.ok_or(Denied::NoToken)?);

@@ -11,6 +11,7 @@ use crate::clock::{Clock, wall};
 use crate::http::{self, Readers, Site};
 use crate::journal::{HistoryReader, Journal, JournalError, SqliteJournal};
 use crate::live::Live;
+use crate::metrics::Metrics;
 use crate::pilots::{PilotService, Pilots, Specs};
 use crate::tls::{self, Tls, TlsError};
 use crate::writer::{self, Edges, Wish, WriteError};
@@ -213,6 +214,7 @@ fn assemble(
     let clock = Clock::start(restored.0.at());
     let auth = Arc::new(auth);
     let live = Arc::new(Live::default());
+    let metrics = Arc::new(Metrics::default());
     let pilots = Arc::new(Pilots::default());
     let specs = Arc::new(Specs::new(reader.try_clone().map_err(in_home)?));
     let edges = Edges {
@@ -221,12 +223,13 @@ fn assemble(
         specs: Arc::clone(&specs),
         effects: Box::new(Arc::clone(&pilots)),
         clock: clock.clone(),
+        metrics: Arc::clone(&metrics),
     };
     let history = reader.try_clone().map_err(in_home)?;
     let running = writer::start(restored, journal, history, edges).map_err(UpError::Thread)?;
     let writer = running.writer.clone();
     let readers = Arc::new(Readers::new(reader));
-    Ok((Site { writer, auth, live, pilots, specs, readers, clock }, running))
+    Ok((Site { writer, auth, live, pilots, specs, readers, clock, metrics }, running))
 }
 
 impl Up {

@@ -5,6 +5,7 @@
 
 mod deny;
 mod packages;
+mod schemathesis;
 mod table;
 
 use std::process::Command;
@@ -27,6 +28,9 @@ pub(crate) struct Args {
     /// Under five minutes: fewer seeds, short rounds, nothing installed by cargo
     #[arg(long)]
     quick: bool,
+    /// One step alone, by its name in the closing table
+    #[arg(long, value_name = "STEP", value_parser = STEPS.map(|step| step.name))]
+    only: Option<String>,
 }
 
 /// How a step ended.
@@ -65,7 +69,7 @@ struct Context {
 
 const BUILD: &str = "build";
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     Step { name: "packages", needs_build: false, run: packages::install },
     Step { name: "format", needs_build: false, run: |_| cargo(&["fmt", "--all", "--check"]) },
     Step { name: "tidy", needs_build: false, run: |_| tidy::run().map(|()| Done::Passed) },
@@ -73,6 +77,7 @@ const STEPS: [Step; 9] = [
     Step { name: BUILD, needs_build: false, run: |_| cargo(&["build", "--workspace"]) },
     Step { name: "tests", needs_build: true, run: tests },
     Step { name: "openapi", needs_build: true, run: |_| openapi::check().map(|()| Done::Passed) },
+    Step { name: "schemathesis", needs_build: true, run: schemathesis::check },
     Step { name: "simulation", needs_build: true, run: simulation },
     Step { name: "deny", needs_build: false, run: deny::check },
 ];
@@ -81,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let ci = std::env::var("CI").is_ok_and(|value| !value.is_empty() && value != "false");
     let context = Context { quick: args.quick, ci };
     let mut rows: Vec<Row> = Vec::new();
-    for step in &STEPS {
+    for step in STEPS.iter().filter(|step| args.only.as_deref().is_none_or(|n| n == step.name)) {
         let row = run_step(step, &context, &rows);
         rows.push(row);
         if children::interrupted() {

@@ -16,7 +16,7 @@ struct Package {
     why: &'static str,
 }
 
-const PACKAGES: [Package; 4] = [
+const PACKAGES: [Package; 6] = [
     Package {
         name: "curl",
         proof: &["curl", "--version"],
@@ -36,6 +36,16 @@ const PACKAGES: [Package; 4] = [
         name: "python3",
         proof: &["python3", "--version"],
         why: "tests run a task that takes more memory than it may",
+    },
+    Package {
+        name: "python3-venv",
+        proof: &["python3", "-c", "import ensurepip, venv"],
+        why: "the API is fuzzed by a Python program, in an environment of its own",
+    },
+    Package {
+        name: "prometheus",
+        proof: &["promtool", "--version"],
+        why: "tests have the metrics judged by the tool that Prometheus comes with",
     },
 ];
 
@@ -72,6 +82,8 @@ fn apt_install(missing: &[&Package]) {
     let install = || {
         let mut apt = Command::new("apt-get");
         apt.env("DEBIAN_FRONTEND", "noninteractive");
+        // Some of them are services; the tests want the programs and nothing running.
+        apt.env("SYSTEMD_OFFLINE", "1");
         apt.args(["install", "--yes", "--quiet=2", "--no-install-recommends"]);
         apt.args(missing.iter().map(|package| package.name));
         println!("$ {}", children::describe(&apt));

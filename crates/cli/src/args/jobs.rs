@@ -105,8 +105,20 @@ pub struct SelectArgs {
 
 #[derive(Debug, Args)]
 pub struct WhyArgs {
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", value_parser = whole_job)]
     pub job: JobId,
+}
+
+/// Reasons are a job's; whoever names a task is told where to look.
+fn whole_job(text: &str) -> Result<JobId, String> {
+    let target: Target = text.parse().map_err(|error: super::BadTarget| error.to_string())?;
+    match target {
+        Target { job, index: None } => Ok(job),
+        Target { job, index: Some(_) } => Err(format!(
+            "a job waits as a whole: `shipway why {job}` says why, `shipway show {target}` has \
+             the task"
+        )),
+    }
 }
 
 #[derive(Debug, Args)]

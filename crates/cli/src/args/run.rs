@@ -71,7 +71,8 @@ pub struct TasksArgs {
     #[arg(long, value_name = "SPEC", conflicts_with = "each")]
     pub array: Option<IndexSet>,
     /// One task per line of FILE, or per JSON object (`-`: standard input; blank lines are not
-    /// tasks). A line is {line} in the command; an object's fields are {name}.
+    /// tasks). A line is {line} in the command and the variable $line of the task; a field of an
+    /// object is {name} and $name.
     #[arg(long, value_name = "FILE")]
     pub each: Option<PathBuf>,
     /// Tasks of this job that may run at the same time.

@@ -57,12 +57,49 @@ fn leave(job: JobId) {
     ));
 }
 
-/// Reads one line in a thread of its own, which cannot be called back: it ends with the process.
+/// Asks until it understands the answer; somebody who is gone answers nothing and detaches.
 async fn answer() -> Choice {
+    loop {
+        match understood(&line().await) {
+            Some(choice) => return choice,
+            None => talk::ask("shipway: `c` cancels the job, `d` lets it run. [c/d]"),
+        }
+    }
+}
+
+fn understood(line: &str) -> Option<Choice> {
+    match line.trim().to_ascii_lowercase().as_str() {
+        "c" | "cancel" => Some(Choice::Cancel),
+        "d" | "detach" => Some(Choice::Detach),
+        // The end of the input: not even a line break.
+        _ if line.is_empty() => Some(Choice::Detach),
+        _ => None,
+    }
+}
+
+/// Reads one line in a thread of its own, which cannot be called back: it ends with the process.
+async fn line() -> String {
     let line = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
         std::io::stdin().read_line(&mut line).map(|_| line)
     });
-    let line = line.await.ok().and_then(Result::ok).unwrap_or_default();
-    if line.trim().eq_ignore_ascii_case("c") { Choice::Cancel } else { Choice::Detach }
+    line.await.ok().and_then(Result::ok).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_answer_is_an_answer() {
+        for (line, choice) in [
+            ("c\n", Some(Choice::Cancel)),
+            (" Detach \n", Some(Choice::Detach)),
+            ("", Some(Choice::Detach)),
+            ("\n", None),
+            ("yes\n", None),
+        ] {
+            assert_eq!(understood(line), choice, "{line:?}");
+        }
+    }
 }

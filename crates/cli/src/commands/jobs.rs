@@ -7,15 +7,56 @@ use crate::failure::{Exit, Failure};
 use crate::query::Query;
 use crate::view;
 use crate::view::job_table::JobTable;
+use crate::view::talk;
 use crate::view::time::Reader;
 use shipway_api::routes;
+use shipway_api::types::{JobPage, UserView};
+use shipway_model::Role;
 
 pub async fn run(context: &Context, args: &JobsArgs) -> Result<Exit, Failure> {
     let path = query(args).on(routes::JOBS);
-    let page = context.client.get(&path).await?;
-    let table = JobTable { page, with_owner: args.all, reader: Reader::here() };
+    let page: JobPage = context.client.get(&path).await?;
+    let nothing = page.jobs.is_empty();
+    let options = options(args);
+    let table = JobTable { page, with_owner: args.all, options, reader: Reader::here() };
     view::show(&table, context.output)?;
+    if nothing && !args.all && !context.output.json {
+        tell_of_others(context).await;
+    }
     Ok(Exit::DONE)
+}
+
+/// An operator who sees nothing may have meant everybody's. An error here is no news.
+async fn tell_of_others(context: &Context) {
+    if let Ok(me) = context.client.get::<UserView>(routes::WHO_AM_I).await
+        && me.role >= Role::Operator
+    {
+        talk::say(format_args!(
+            "shipway: none of your own; `shipway jobs --all` lists everybody's"
+        ));
+    }
+}
+
+/// As they were typed, but for `--before`, to be typed again.
+fn options(args: &JobsArgs) -> String {
+    let mut words = Vec::new();
+    words.extend(args.all.then(|| " --all".to_string()));
+    words.extend(args.state.map(|state| format!(" --state {state}")));
+    let label =
+        |Pair { key, value }: &Pair| format!(" --label {}", word(&format!("{key}={value}")));
+    words.extend(args.labels.iter().map(label));
+    words.extend(args.name.as_ref().map(|name| format!(" --name {}", word(name))));
+    words.extend(args.limit.map(|limit| format!(" --limit {limit}")));
+    words.concat()
+}
+
+/// As a shell takes it for one word.
+fn word(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-=.,:/@+".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_string();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 fn query(args: &JobsArgs) -> Query {

@@ -136,7 +136,8 @@ async fn progress(
     job: JobId,
     tasks: u32,
 ) -> Result<JobView, Failure> {
-    talk::say(format_args!("shipway: job {job}, {tasks} task(s)"));
+    let plural = if tasks == 1 { "" } else { "s" };
+    talk::say(format_args!("shipway: job {job}, {tasks} task{plural}"));
     let mut shown = Progress::new(tasks);
     let every = if io::stderr().is_terminal() { BAR_EVERY } else { LINE_EVERY };
     let watch = async {

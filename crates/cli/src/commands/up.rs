@@ -1,6 +1,6 @@
 //! `shipway up`: the whole product on this machine, in the foreground.
 
-use crate::args::serve::UpArgs;
+use crate::args::serve::{LogFormat, UpArgs};
 use crate::failure::{Exit, Failure};
 use crate::view::talk;
 use crate::{logging, settings};
@@ -9,6 +9,7 @@ use shipway_server::up::{self, Settings, UpError};
 
 pub fn run(args: UpArgs) -> Result<Exit, Failure> {
     logging::start(&args.log);
+    let format = args.log.log_format;
     let home = settings::home(&settings::environment)?;
     let program = std::env::current_exe().map_err(Failure::OwnProgram)?;
     let tls = match (args.tls, args.cert, args.key) {
@@ -30,7 +31,14 @@ pub fn run(args: UpArgs) -> Result<Exit, Failure> {
     builder.worker_threads(request_threads());
     let runtime = builder.enable_all().build().map_err(Failure::Runtime)?;
     let done = runtime.block_on(up::run(settings, |up| {
-        talk::say(format_args!("shipway is up at {} (home {})", up.url, home.display()));
+        let text = match format {
+            LogFormat::Text => format!("shipway is up at {} (home {})", up.url, home.display()),
+            // Whoever reads JSON lines reads nothing else; and this one comes at every level.
+            LogFormat::Json => serde_json::json!({"level": "INFO", "fields": {
+                "message": "shipway is up", "url": up.url, "home": home}})
+            .to_string(),
+        };
+        talk::say(format_args!("{text}"));
     }));
     // Watchers' connections may still be open; they end with the process.
     runtime.shutdown_background();

@@ -2,7 +2,7 @@
 //! return begins the line anew, as a progress bar means it. Only the newest lines are kept.
 
 use crate::view::output::Stream;
-use crate::view::paper::is_steering;
+use shipway_model::plain_text::steers;
 use std::collections::VecDeque;
 
 /// Enough to scroll back through; the whole output is what `shipway logs` prints.
@@ -156,7 +156,7 @@ impl Writer {
                 self.length += spaces;
             }
             '\u{8}' => self.length -= usize::from(self.line.pop().is_some()),
-            c if is_steering(c) => {}
+            c if steers(c) => {}
             c => {
                 self.line.push(c);
                 self.length += 1;

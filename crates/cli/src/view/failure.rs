@@ -32,6 +32,18 @@ pub fn show(failure: &Failure, json: bool) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
+/// What was typed is repeated in it, and may be somebody else's text: then it is shown plain.
+pub fn show_usage(usage: &clap::Error) {
+    let text = usage.to_string();
+    let lines: Vec<String> = text.lines().map(clean).collect();
+    // Nobody may be there to read it; the exit code says it too.
+    let _ = if lines.iter().map(String::as_str).eq(text.lines()) {
+        usage.print()
+    } else {
+        writeln!(io::stderr().lock(), "{}", lines.join("\n"))
+    };
+}
+
 fn body(failure: &Failure) -> Body<'_> {
     let causes = std::iter::successors(failure.source(), |error| (*error).source());
     Body {

@@ -17,6 +17,9 @@ pub struct JobTable {
     /// Several people's jobs: say whose.
     #[serde(skip)]
     pub with_owner: bool,
+    /// The options that chose these jobs; the next page needs them too.
+    #[serde(skip)]
+    pub options: String,
     #[serde(skip)]
     pub reader: Reader,
 }
@@ -41,7 +44,7 @@ impl View for JobTable {
         }
         table.write(paper);
         if let Some(next) = self.page.next {
-            paper.line(&format!("older ones: shipway jobs --before {next}"));
+            paper.line(&format!("older ones: shipway jobs{} --before {next}", self.options));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Text being written: lines, with colour where it is wanted, and never a control character that
 //! came from somebody else.
 
+pub use shipway_model::plain_text::clean;
 use shipway_model::{JobState, TaskState};
 
 /// What a piece of text means; how that looks is decided when it is written.
@@ -85,18 +86,6 @@ impl Paper {
     pub fn into_text(self) -> String {
         self.text
     }
-}
-
-/// Names, notes and messages are other people's: what could steer a terminal becomes `?`.
-pub fn clean(text: &str) -> String {
-    text.chars().map(|c| if is_steering(c) { '?' } else { c }).collect()
-}
-
-/// Control characters, and those that turn the direction of a line around or hide in it.
-pub fn is_steering(c: char) -> bool {
-    let unseen = matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{feff}'
-        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e007f}');
-    c.is_control() || unseen
 }
 
 #[cfg(test)]

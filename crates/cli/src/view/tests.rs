@@ -86,10 +86,25 @@ fn tasks() -> Value {
 #[test]
 fn jobs() {
     let page = json!({"jobs": [array_job(), ended_job()], "next": 11});
-    check("jobs", &JobTable { page: from(page.clone()), with_owner: false, reader: reader() });
-    let owned = JobTable { page: from(page), with_owner: true, reader: reader() };
+    check(
+        "jobs",
+        &JobTable {
+            page: from(page.clone()),
+            with_owner: false,
+            options: String::new(),
+            reader: reader(),
+        },
+    );
+    let owned =
+        JobTable { page: from(page), with_owner: true, options: " --all".into(), reader: reader() };
     assert!(text(&owned, false).contains("OWNER"));
-    let none = JobTable { page: from(json!({"jobs": []})), with_owner: false, reader: reader() };
+    assert!(text(&owned, false).contains("shipway jobs --all --before 11"));
+    let none = JobTable {
+        page: from(json!({"jobs": []})),
+        with_owner: false,
+        options: String::new(),
+        reader: reader(),
+    };
     assert_eq!(text(&none, false), "no jobs\n");
 }
 
@@ -106,7 +121,8 @@ fn job_and_task() {
 #[test]
 fn colours_leave_the_words_alone() {
     let page = json!({"jobs": [array_job(), ended_job()]});
-    let table = JobTable { page: from(page), with_owner: true, reader: reader() };
+    let table =
+        JobTable { page: from(page), with_owner: true, options: " --all".into(), reader: reader() };
     let mut plain = text(&table, true);
     for code in ["1", "2", "31", "32", "36", "0"] {
         plain = plain.replace(&format!("\x1b[{code}m"), "");
@@ -146,7 +162,7 @@ fn why() {
     check("why_hopeless", &why::WhyView { why: from(hopeless), reader: reader() });
     let over = json!({"job": 12, "state": "succeeded", "reasons": []});
     let over = why::WhyView { why: from(over), reader: reader() };
-    assert_eq!(text(&over, false), "Job 12 is succeeded.\n");
+    assert_eq!(text(&over, false), "Job 12 is succeeded; `shipway show 12` has the details.\n");
 }
 
 fn nodes() -> Value {

@@ -4,7 +4,7 @@ use super::View;
 use super::paper::Paper;
 use super::table::{Cell, Table};
 use serde::Serialize;
-use shipway_api::types::{UserList, UserView};
+use shipway_api::types::{AddedUser, UserList};
 use shipway_model::UserName;
 
 #[derive(Debug, Serialize)]
@@ -33,13 +33,14 @@ impl View for UserTable {
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub struct UserAdded {
-    pub user: UserView,
+    pub user: AddedUser,
 }
 
 impl View for UserAdded {
     fn text(&self, paper: &mut Paper) {
-        let UserView { user, role, .. } = &self.user;
-        paper.line(&format!("user {user} is {}", role.as_str()));
+        let AddedUser { user, role, existed } = &self.user;
+        let verb = if *existed { "was already" } else { "is" };
+        paper.line(&format!("user {user} {verb} {}", role.as_str()));
     }
 }
 

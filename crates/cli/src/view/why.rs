@@ -20,8 +20,16 @@ impl View for WhyView {
         let Why { job, state, reasons, prospect } = &self.why;
         paper.write(Tone::Strong, &format!("Job {job} is {state}"));
         if reasons.is_empty() {
-            paper.write(Tone::Plain, if state.is_over() { "." } else { "; it waits for nothing." });
-            return paper.end_line();
+            let more = match state {
+                JobState::Failed | JobState::Cancelled => {
+                    format!("; `shipway show {job}` says how, `shipway retry {job}` runs it again.")
+                }
+                JobState::Succeeded => format!("; `shipway show {job}` has the details."),
+                JobState::Held | JobState::Waiting | JobState::Running => {
+                    "; it waits for nothing.".into()
+                }
+            };
+            return paper.line(&more);
         }
         let waits = matches!(state, JobState::Held | JobState::Waiting);
         paper.line(if waits { " because:" } else { "; what of it waits does so because:" });

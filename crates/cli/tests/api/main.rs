@@ -2,7 +2,8 @@
 //!
 //! - `pages.rs`    lists in pages, health, the OpenAPI document
 //! - `refusals.rs` requests that are wrong, each refused in the same form
-//! - `hostile.rs`  requests that mean harm: the server's memory stays bounded
+//! - `metrics.rs`  `/metrics`, judged by `promtool`
+//! - `server_log.rs` requests in the log, and no secrets
 //! - `live.rs`     server-sent events across a crash
 //! - `curl.rs`     how they ask
 
@@ -10,7 +11,8 @@
 mod common;
 
 mod curl;
-mod hostile;
 mod live;
+mod metrics;
 mod pages;
 mod refusals;
+mod server_log;

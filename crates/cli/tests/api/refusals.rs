@@ -1,7 +1,7 @@
 //! Requests that are wrong: refused with the status that says how, and always the same body.
 
 use super::common::World;
-use super::curl::{Answer, ask, get, post};
+use super::curl::{Answer, anonymous, ask, get, post};
 use serde_json::json;
 
 /// Every refusal has a code, a message, a hint and the id by which it is found in the log.
@@ -59,8 +59,8 @@ fn what_is_not_understood_is_400_415_and_422() {
         check(&post(&world, jobs, broken), 400, "bad_request", "JSON");
     }
     for (body, words) in [
-        (r#"{"spec": {"comand": ["true"]}}"#, "unknown field `comand`"),
-        (r#"{"spec": {"command": ["true"]}, "sepc": 1}"#, "unknown field `sepc`"),
+        (r#"{"spec": {"comand": ["true"]}}"#, "`comand` is not a key of a job"),
+        (r#"{"spec": {"command": ["true"]}, "sepc": 1}"#, "unknown key `sepc`"),
         (r#"{"spec": {"command": 7}}"#, "command"),
         (
             r#"{"spec": {"command": ["true"], "array": "1-9223372036854775807"}}"#,
@@ -112,15 +112,4 @@ fn without_a_good_token_there_is_nothing_to_see() {
             check(&answer, 401, "unauthenticated", "token");
         }
     }
-}
-
-/// Without the owner's token, which `ask` would send along.
-fn anonymous(world: &World, path: &str, words: &[&str]) -> Answer {
-    let mut command = std::process::Command::new("curl");
-    command.args(["--silent", "--include"]).args(words).arg(format!("{}{path}", world.url()));
-    let output = command.output().expect("curl is here");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let (headers, body) = text.split_once("\r\n\r\n").expect("an answer");
-    let status = headers.split(' ').nth(1).expect("a status").parse().expect("a number");
-    Answer { status, headers: headers.to_string(), body: body.to_string() }
 }

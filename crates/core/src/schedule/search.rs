@@ -1,7 +1,7 @@
 //! The node for one more task: the fullest that fits, in the least class that will do.
 
 use super::needs::{Groups, Need};
-use super::nodes::{ClassAt, Free, NodeAt, NodeTable};
+use super::nodes::{Free, NodeAt, NodeTable};
 use super::reserve::Reservation;
 use super::{backlog, is_short};
 use crate::event::Placement;

@@ -2,28 +2,30 @@
 //! the server's log only.
 
 use crate::auth::Denied;
-use crate::secrets::random_word;
 use crate::writer::WriteError;
-use axum::Json;
-use axum::extract::Request;
+use axum::extract::path::ErrorKind;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
-use axum::http::{HeaderValue, StatusCode};
-use axum::middleware::Next;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use shipway_api::error::{ErrorBody, codes};
-use shipway_api::routes;
+use shipway_api::job_form::{Wrong, plain_words};
 use shipway_core::Rejection;
 use shipway_model::JobId;
+use shipway_model::plain_text::clean;
+use std::borrow::Cow;
 
 /// The hint for whoever writes requests by hand.
 const READ_THE_API: &str = "the API is described by `shipway openapi`";
+
+/// Letters of an address that a message repeats.
+const QUOTED: usize = 60;
 
 #[derive(Debug, Clone)]
 pub struct ApiError {
     status: StatusCode,
     code: &'static str,
     message: String,
-    hint: Option<&'static str>,
+    hint: Option<Cow<'static, str>>,
 }
 
 impl ApiError {
@@ -32,8 +34,8 @@ impl ApiError {
     }
 
     #[must_use]
-    pub fn hint(mut self, hint: &'static str) -> Self {
-        self.hint = Some(hint);
+    pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.hint = Some(hint.into());
         self
     }
 
@@ -45,6 +47,12 @@ impl ApiError {
         let status = StatusCode::PAYLOAD_TOO_LARGE;
         Self::new(status, codes::TOO_LARGE, "the request is too large")
             .hint("keep large data in files that the tasks read")
+    }
+
+    pub fn too_slow() -> Self {
+        let status = StatusCode::REQUEST_TIMEOUT;
+        Self::new(status, codes::TOO_SLOW, "the request came too slowly to its end")
+            .hint("send it again; is the network in order?")
     }
 
     pub fn no_such_job(job: JobId) -> Self {
@@ -80,7 +88,7 @@ impl From<Rejection> for ApiError {
             | Rejection::NothingToDo(_)
             | Rejection::StalePlan(_) => StatusCode::CONFLICT,
         };
-        let (code, hint) = (rejection.code(), rejection.hint());
+        let (code, hint) = (rejection.code(), rejection.hint().map(Cow::Borrowed));
         ApiError { status, code, message: rejection.to_string(), hint }
     }
 }
@@ -121,52 +129,70 @@ impl From<JsonRejection> for ApiError {
         if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
             return Self::too_large();
         }
-        Self::new(rejection.status(), codes::BAD_REQUEST, rejection.body_text()).hint(READ_THE_API)
+        let message = match &rejection {
+            JsonRejection::JsonSyntaxError(error) => {
+                format!("the request is not JSON: {}", innermost(error))
+            }
+            JsonRejection::MissingJsonContentType(_) => {
+                "the request does not say `Content-Type: application/json`".into()
+            }
+            other => format!("the request cannot be understood: {}", without_prefix(other)),
+        };
+        Self::new(rejection.status(), codes::BAD_REQUEST, message).hint(READ_THE_API)
+    }
+}
+
+/// What a library says first about itself is left out.
+fn without_prefix(rejection: &dyn std::error::Error) -> String {
+    plain_words(&innermost(rejection))
+}
+
+fn innermost(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.last().map(ToString::to_string).unwrap_or_default()
+}
+
+impl From<Wrong> for ApiError {
+    fn from(wrong: Wrong) -> Self {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        let hint = wrong.hint().unwrap_or_else(|| READ_THE_API.into());
+        Self::new(status, codes::BAD_REQUEST, format!("the job cannot be read: {wrong}")).hint(hint)
     }
 }
 
 impl From<QueryRejection> for ApiError {
     fn from(rejection: QueryRejection) -> Self {
-        Self::bad_request(rejection.body_text())
+        Self::bad_request(format!("the query cannot be understood: {}", without_prefix(&rejection)))
     }
 }
 
 impl From<PathRejection> for ApiError {
     fn from(rejection: PathRejection) -> Self {
-        Self::bad_request(rejection.body_text())
+        use ErrorKind::{ParseError, ParseErrorAtIndex};
+        let PathRejection::FailedToDeserializePathParams(failed) = &rejection else {
+            return Self::bad_request("the address cannot be understood");
+        };
+        let (ParseErrorAtIndex { value, .. } | ParseError { value, .. }) = failed.kind() else {
+            return Self::bad_request("the address cannot be understood");
+        };
+        let value: String = value.chars().take(QUOTED).collect();
+        Self::bad_request(format!("the address has `{value}` where a number stands"))
     }
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        // The id is the one in the header, put there by `request_id` on the way out.
+        // The id is the one in the header, put there by `request.rs` on the way out.
         let body = ErrorBody {
             code: self.code.to_string(),
-            message: self.message,
-            hint: self.hint.map(ToString::to_string),
+            message: clean(&self.message),
+            hint: self.hint.map(Cow::into_owned),
             request_id: String::new(),
         };
         let mut response = self.status.into_response();
         response.extensions_mut().insert(body);
         response
     }
-}
-
-/// Gives every request an id, and every error its body.
-pub async fn request_id(request: Request, next: Next) -> Response {
-    let id = random_word(12);
-    let (method, path) = (request.method().clone(), request.uri().path().to_string());
-    let mut response = next.run(request).await;
-    let status = response.status();
-    if let Some(mut body) = response.extensions_mut().remove::<ErrorBody>() {
-        tracing::info!(%method, path, %status, code = body.code, request = id, "refused");
-        body.request_id.clone_from(&id);
-        response = (status, Json(body)).into_response();
-    }
-    if let Ok(value) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(routes::REQUEST_ID, value);
-    }
-    response
 }
 
 pub async fn no_such_page() -> ApiError {

@@ -22,7 +22,8 @@ const LONGEST_WAIT: u64 = 60;
 const MOST_SCANNED: usize = 10_000;
 
 /// Newest first.
-#[utoipa::path(get, path = "/api/v1/jobs", params(JobQuery),
+#[utoipa::path(get, path = "/api/v1/jobs", operation_id = "list_jobs",
+    params(JobQuery),
     responses((status = 200, body = JobPage), (status = "4XX", body = ErrorBody)))]
 pub async fn list(
     caller: Caller,

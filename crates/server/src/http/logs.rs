@@ -35,7 +35,7 @@ struct Place {
 }
 
 /// Plain bytes. What was dropped at the log's limit is said in place.
-#[utoipa::path(get, path = "/api/v1/jobs/{job}/tasks/{index}/log",
+#[utoipa::path(get, path = "/api/v1/jobs/{job}/tasks/{index}/log", operation_id = "read_log",
     params(("job" = u64, Path), ("index" = u64, Path), LogQuery),
     responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>),
         (status = "4XX", body = ErrorBody)))]

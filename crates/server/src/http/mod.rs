@@ -10,7 +10,9 @@ pub mod events;
 pub mod health;
 pub mod jobs;
 pub mod logs;
+pub mod metrics;
 pub mod nodes;
+mod request;
 pub mod serve;
 pub mod submit;
 pub mod tasks;
@@ -20,6 +22,7 @@ use crate::auth::Auth;
 use crate::clock::Clock;
 use crate::journal::{HistoryReader, JournalError};
 use crate::live::Live;
+use crate::metrics::Metrics;
 use crate::pilots::{Pilots, Specs};
 use crate::writer::Writer;
 use axum::Router;
@@ -40,6 +43,7 @@ pub struct Site {
     pub specs: Arc<Specs>,
     pub readers: Arc<Readers>,
     pub clock: Clock,
+    pub metrics: Arc<Metrics>,
 }
 
 /// Connections to history; one is taken for each question and put back.
@@ -110,9 +114,10 @@ pub fn router(site: Site) -> Router {
         .route(routes::WHO_AM_I, get(users::who_am_i))
         .route(routes::HEALTHZ, get(health::healthz))
         .route(routes::READYZ, get(health::readyz))
+        .route(routes::METRICS, get(metrics::scrape))
         .fallback(error::no_such_page)
         .method_not_allowed_fallback(error::no_such_method)
-        .layer(axum::middleware::from_fn(error::request_id))
+        .layer(axum::middleware::from_fn_with_state(site.clone(), request::around))
         .layer(DefaultBodyLimit::max(MAX_SPEC_BYTES))
         .with_state(site)
 }

@@ -15,7 +15,7 @@ use shipway_model::{Actor, DeviceId, PilotId, Role, TaskId};
 use std::collections::BTreeMap;
 
 /// Everybody may see what there is; who uses it, only those who may see the job.
-#[utoipa::path(get, path = "/api/v1/nodes",
+#[utoipa::path(get, path = "/api/v1/nodes", operation_id = "list_nodes",
     responses((status = 200, body = NodeList), (status = "4XX", body = ErrorBody)))]
 pub async fn list(
     Caller(by): Caller,
@@ -29,7 +29,7 @@ pub async fn list(
 }
 
 /// Credentials for one pilot; only an admin may let nodes in.
-#[utoipa::path(post, path = "/api/v1/pilots",
+#[utoipa::path(post, path = "/api/v1/pilots", operation_id = "issue_pilot",
     responses((status = 200, body = IssuedPilot), (status = "4XX", body = ErrorBody)))]
 pub async fn issue(
     Caller(by): Caller,

@@ -1,14 +1,18 @@
 //! The listener: HTTP/1.1 and HTTP/2 on one port, with TLS or without, for people and pilots alike.
 
 use axum::Router;
+use axum::http::Request;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt;
 
 /// A peer that does not answer for this long together is gone: a dead node is noticed by it.
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(5);
@@ -60,6 +64,15 @@ async fn one(
     }
 }
 
+/// Comes when nothing was asked in time. Until it knows which HTTP is spoken, hyper itself would
+/// wait for ever.
+async fn silence(asked: &AtomicBool) {
+    tokio::time::sleep(GREETING).await;
+    if asked.load(Ordering::Relaxed) {
+        std::future::pending::<()>().await;
+    }
+}
+
 async fn speak<S>(stream: S, router: Router, mut stop: watch::Receiver<bool>)
 where
     S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
@@ -71,11 +84,18 @@ where
         .timer(TokioTimer::new())
         .keep_alive_interval(KEEP_ALIVE_EVERY)
         .keep_alive_timeout(KEEP_ALIVE_ANSWER);
-    let service = TowerToHyperService::new(router);
+    let asked = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&asked);
+    let service = router.map_request(move |request: Request<Incoming>| {
+        seen.store(true, Ordering::Relaxed);
+        request
+    });
+    let service = TowerToHyperService::new(service);
     let connection = builder.serve_connection(stream, service);
     tokio::pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return,
+        () = silence(&asked) => return tracing::debug!("a client asked for nothing"),
         _ = stop.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
     }
     let _ = tokio::time::timeout(STOPPING, connection).await;

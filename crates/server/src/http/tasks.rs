@@ -15,7 +15,8 @@ use shipway_model::limits::{DEFAULT_PAGE, MAX_PAGE};
 use shipway_model::{Attempt, JobId, NodeName, Ordinal, TaskId, TaskState};
 
 /// In the order of the array.
-#[utoipa::path(get, path = "/api/v1/jobs/{job}/tasks", params(("job" = u64, Path), TaskQuery),
+#[utoipa::path(get, path = "/api/v1/jobs/{job}/tasks", operation_id = "list_tasks",
+    params(("job" = u64, Path), TaskQuery),
     responses((status = 200, body = TaskPage), (status = "4XX", body = ErrorBody)))]
 pub async fn list(
     caller: Caller,

@@ -7,9 +7,10 @@ use crate::secrets;
 use crate::writer::Wish;
 use axum::Json;
 use axum::extract::State;
-use shipway_api::error::ErrorBody;
+use axum::http::StatusCode;
+use shipway_api::error::{ErrorBody, codes};
 use shipway_api::types::{
-    IssuedToken, NewShare, NewToken, TokenList, TokenView, UserList, UserView,
+    AddedUser, IssuedToken, NewShare, NewToken, TokenList, TokenView, UserList, UserView,
 };
 use shipway_core::Command;
 use shipway_core::command::Token;
@@ -41,7 +42,8 @@ fn view(state: &shipway_core::State, user: &UserName, role: Role, now: Timestamp
     }
 }
 
-#[utoipa::path(get, path = "/api/v1/users", responses((status = 200, body = UserList),
+#[utoipa::path(get, path = "/api/v1/users", operation_id = "list_users",
+    responses((status = 200, body = UserList),
     (status = "4XX", body = ErrorBody)))]
 pub async fn list(
     Caller(by): Caller,
@@ -56,25 +58,30 @@ pub async fn list(
     Ok(Json(UserList { users: users.await? }))
 }
 
-#[utoipa::path(post, path = "/api/v1/users", request_body = UserView,
-    responses((status = 200, body = UserView), (status = "4XX", body = ErrorBody)))]
+#[utoipa::path(post, path = "/api/v1/users", operation_id = "add_user",
+    request_body = UserView,
+    responses((status = 200, body = AddedUser), (status = "4XX", body = ErrorBody)))]
 pub async fn add(
     Caller(by): Caller,
     State(site): State<Site>,
     Body(new): Body<UserView>,
-) -> Result<Json<UserView>, ApiError> {
-    let UserView { user, role, share, .. } = new.clone();
+) -> Result<Json<AddedUser>, ApiError> {
+    let UserView { user, role, share, .. } = new;
+    let asked = user.clone();
+    // Between this look and the wish somebody may add the same user: then both hear of a new one.
+    let existed = site.writer.ask(move |state| state.users().contains_key(&asked)).await?;
     let command = Command::AddUser { by: by.clone(), user: user.clone(), role };
     site.writer.wish(Wish::Core(command)).await?;
     if let Some(share) = share {
+        let user = user.clone();
         site.writer.wish(Wish::Core(Command::SetShare { by, user, share })).await?;
     }
-    Ok(Json(new))
+    Ok(Json(AddedUser { user, role, existed }))
 }
 
 /// Gives a user another part of the machines.
-#[utoipa::path(put, path = "/api/v1/users/{user}/share", request_body = NewShare,
-    params(("user" = String, Path)),
+#[utoipa::path(put, path = "/api/v1/users/{user}/share", operation_id = "set_share",
+    request_body = NewShare, params(("user" = UserName, Path)),
     responses((status = 200, body = NewShare), (status = "4XX", body = ErrorBody)))]
 pub async fn set_share(
     Caller(by): Caller,
@@ -88,7 +95,8 @@ pub async fn set_share(
     Ok(Json(new))
 }
 
-#[utoipa::path(delete, path = "/api/v1/users/{user}", params(("user" = String, Path)),
+#[utoipa::path(delete, path = "/api/v1/users/{user}", operation_id = "remove_user",
+    params(("user" = UserName, Path)),
     responses((status = 200, body = UserList), (status = "4XX", body = ErrorBody)))]
 pub async fn remove(
     Caller(by): Caller,
@@ -96,6 +104,11 @@ pub async fn remove(
     Path(user): Path<String>,
 ) -> Result<Json<UserList>, ApiError> {
     let user: UserName = user.parse().map_err(bad_name)?;
+    if by.role == Role::Admin && user == *site.auth.owner() {
+        let message = format!("user {user} started this server and stays its admin");
+        return Err(ApiError::new(StatusCode::CONFLICT, codes::IS_OWNER, message)
+            .hint("`shipway token list` and `shipway token revoke ID` end single tokens"));
+    }
     let command = Command::RemoveUser { by: by.clone(), user };
     site.writer.wish(Wish::Core(command)).await?;
     list(Caller(by), State(site)).await
@@ -106,7 +119,8 @@ fn bad_name(error: shipway_model::ids::BadId) -> ApiError {
     ApiError::bad_request(error.to_string())
 }
 
-#[utoipa::path(get, path = "/api/v1/tokens", responses((status = 200, body = TokenList),
+#[utoipa::path(get, path = "/api/v1/tokens", operation_id = "list_tokens",
+    responses((status = 200, body = TokenList),
     (status = "4XX", body = ErrorBody)))]
 pub async fn tokens(
     Caller(by): Caller,
@@ -126,7 +140,8 @@ pub async fn tokens(
 }
 
 /// The secret is in the answer and nowhere else.
-#[utoipa::path(post, path = "/api/v1/tokens", request_body = NewToken,
+#[utoipa::path(post, path = "/api/v1/tokens", operation_id = "issue_token",
+    request_body = NewToken,
     responses((status = 200, body = IssuedToken), (status = "4XX", body = ErrorBody)))]
 pub async fn issue(
     Caller(by): Caller,
@@ -156,7 +171,8 @@ pub async fn issue(
     Ok(Json(issued))
 }
 
-#[utoipa::path(delete, path = "/api/v1/tokens/{id}", params(("id" = String, Path)),
+#[utoipa::path(delete, path = "/api/v1/tokens/{id}", operation_id = "revoke_token",
+    params(("id" = String, Path)),
     responses((status = 200, body = TokenList), (status = "4XX", body = ErrorBody)))]
 pub async fn revoke(
     Caller(by): Caller,

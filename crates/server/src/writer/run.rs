@@ -9,6 +9,7 @@ use crate::auth::Auth;
 use crate::clock::Clock;
 use crate::journal::{self, HistoryReader, Journal, JournalError};
 use crate::live::{Live, Told};
+use crate::metrics::Metrics;
 use crate::pilots::Specs;
 use shipway_api::causes::causes;
 use shipway_core::command::Command;
@@ -19,6 +20,7 @@ use shipway_core::{Rejection, State, snapshot};
 use shipway_model::{Millis, Timestamp};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Instant;
 use tokio::sync::{mpsc, watch};
 
 /// Ended jobs that stay in memory, so that a client that asks right after the end is answered fast.
@@ -40,6 +42,7 @@ pub struct Edges {
     pub specs: Arc<Specs>,
     pub effects: Box<dyn EffectRunner>,
     pub clock: Clock,
+    pub metrics: Arc<Metrics>,
 }
 
 impl std::fmt::Debug for Edges {
@@ -167,6 +170,7 @@ impl<J: Journal> Loop<J> {
 
     fn take(&mut self, batch: &mut Batch, command: &Command, reply: Option<Reply>) {
         let answer = self.decide(batch, command).map_err(WriteError::Rejected);
+        self.edges.metrics.decided(answer.is_ok());
         batch.answer(reply, answer);
     }
 
@@ -220,7 +224,9 @@ impl<J: Journal> Loop<J> {
     fn commit(&mut self, batch: &Batch) -> Result<journal::EventSeq, JournalError> {
         let at_ms = self.state.at().0;
         let pending = journal::Batch { at_ms, events: &batch.encoded, rows: &batch.rows };
+        let began = Instant::now();
         let committed = self.journal.append(&pending)?;
+        self.edges.metrics.committed(batch.events.len(), began.elapsed());
         self.since_snapshot += batch.events.len() as u64;
         Ok(committed.first)
     }
@@ -264,16 +270,21 @@ impl<J: Journal> Loop<J> {
         for question in batch.questions {
             question(&self.state);
         }
+        self.edges.metrics.happened(&batch.events);
         if let Some(first) = first {
             self.edges.live.tell(Told { first, events: batch.events });
         }
     }
 
     fn save_snapshot(&mut self) {
+        let began = Instant::now();
         let body = snapshot::write(&self.state);
         let saved = self.journal.save_snapshot(self.journal.tip(), &body);
         match saved.and_then(|()| self.journal.prune()) {
-            Ok(_) => self.since_snapshot = 0,
+            Ok(_) => {
+                self.since_snapshot = 0;
+                self.edges.metrics.snapshot(body.len(), began.elapsed());
+            }
             // The journal itself is whole; only the next restart takes longer.
             Err(error) => tracing::warn!(%error, "the snapshot was not saved"),
         }
@@ -284,6 +295,7 @@ impl<J: Journal> Loop<J> {
     fn stall(&mut self, batch: Batch, error: &JournalError) {
         let problem = causes(error);
         tracing::error!(problem, "the journal cannot be written; nothing is accepted");
+        self.edges.metrics.commit_failed();
         self.health.send_replace(Some(problem.clone()));
         self.edges.effects.reset();
         refuse(batch, &problem);

@@ -145,7 +145,7 @@ fn nobody_steers_my_terminal() {
     hear(&mut app, News::OutOfTouch { why: evil.into() });
     look(&app);
     assert!(seen.contains("a?[2J?b"), "the name is shown");
-    let steering = seen.chars().find(|c| view::paper::is_steering(*c));
+    let steering = seen.chars().find(|c| shipway_model::plain_text::steers(*c));
     assert_eq!(steering, None);
 }
 

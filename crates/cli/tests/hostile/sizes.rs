@@ -3,18 +3,13 @@
 
 use super::common::{World, quick};
 use super::curl::{ask, get, post};
+use super::resident;
 use std::fmt::Write;
 
 /// What the server may have grown by: the largest bodies that it takes (24 MiB), parsed, in each
 /// of the allocator's arenas, which keep what they once had.
 const MAY_GROW_BY: u64 = 512 << 20;
 const ROUNDS: usize = 2;
-
-fn resident(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a size");
-    line.split_whitespace().nth(1).expect("a size").parse::<u64>().expect("a number") * 1024
-}
 
 fn a_million_labels() -> String {
     let mut text = String::from(r#"{"spec": {"command": ["true"], "labels": {"a": "b""#);

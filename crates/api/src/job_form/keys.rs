@@ -1,5 +1,6 @@
 //! The keys a job file may have, and the nearest known one to a key that is not.
 
+use super::{Wrong, quoted};
 use serde_json::Value;
 
 const JOB: &[&str] = &[
@@ -39,23 +40,12 @@ const FARTHEST: usize = 3;
 /// A longer key is no misspelling of ours; the distance costs the product of the lengths.
 const LONGEST: usize = 40;
 
-#[derive(Debug)]
-pub(super) struct Unknown {
-    pub key: String,
-    pub of: &'static str,
-    pub known: &'static [&'static str],
-}
-
-pub(super) fn first_unknown(job: &Value) -> Option<Unknown> {
+pub(super) fn first_unknown(job: &Value) -> Option<Wrong> {
     PLACES.iter().find_map(|(of, path, known)| {
         let inner = path.iter().try_fold(job, |value, key| value.get(key))?;
         let key = inner.as_object()?.keys().find(|key| !known.contains(&key.as_str()))?;
-        Some(Unknown { key: key.clone(), of, known })
+        Some(Wrong::Key { key: quoted(key), of, known })
     })
-}
-
-pub(super) fn known(place: &str) -> Option<&'static [&'static str]> {
-    PLACES.iter().find(|(of, _, _)| *of == place).map(|(_, _, known)| *known)
 }
 
 pub(super) fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str> {
