@@ -8,6 +8,7 @@ mod packages;
 mod schemathesis;
 mod table;
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -18,8 +19,6 @@ use crate::{children, openapi, repo, tidy};
 /// Seeds of simulated worlds: enough to meet each fault in company of each other.
 const SIM_SEEDS: u32 = 200;
 const SIM_SEEDS_QUICK: u32 = 20;
-/// The simulator's profile. Debug keeps overflow checks and shares the build of the tests.
-const SIM_IN_RELEASE: bool = false;
 /// Tests read this to leave out their long rounds.
 const QUICK_VARIABLE: &str = "SHIPWAY_TEST_QUICK";
 
@@ -76,7 +75,7 @@ const STEPS: [Step; 10] = [
     Step { name: "clippy", needs_build: false, run: |_| clippy() },
     Step { name: BUILD, needs_build: false, run: |_| cargo(&["build", "--workspace"]) },
     Step { name: "tests", needs_build: true, run: tests },
-    Step { name: "openapi", needs_build: true, run: |_| openapi::check().map(|()| Done::Passed) },
+    Step { name: "openapi", needs_build: true, run: |_| document() },
     Step { name: "schemathesis", needs_build: true, run: schemathesis::check },
     Step { name: "simulation", needs_build: true, run: simulation },
     Step { name: "deny", needs_build: false, run: deny::check },
@@ -121,12 +120,12 @@ fn run_step(step: &Step, context: &Context, before: &[Row]) -> Row {
 }
 
 fn cargo(args: &[&str]) -> Result<Done> {
-    run_cargo(repo::cargo().args(args))
+    run_shown(repo::cargo().args(args))
 }
 
-fn run_cargo(cargo: &mut Command) -> Result<Done> {
-    println!("$ {}", children::describe(cargo));
-    children::run(cargo).map(|()| Done::Passed)
+fn run_shown(command: &mut Command) -> Result<Done> {
+    println!("$ {}", children::describe(command));
+    children::run(command).map(|()| Done::Passed)
 }
 
 fn clippy() -> Result<Done> {
@@ -139,15 +138,21 @@ fn tests(context: &Context) -> Result<Done> {
     if context.quick {
         cargo.env(QUICK_VARIABLE, "1");
     }
-    run_cargo(cargo.args(["test", "--workspace", "--no-fail-fast"]))
+    run_shown(cargo.args(["test", "--workspace", "--no-fail-fast"]))
+}
+
+/// Built with the whole workspace: built alone, its dependencies would be compiled once more with
+/// fewer features.
+fn built(name: &str) -> Result<PathBuf> {
+    Ok(repo::target_dir()?.join("debug").join(name))
+}
+
+fn document() -> Result<Done> {
+    openapi::check(Some(&built("shipway")?)).map(|()| Done::Passed)
 }
 
 fn simulation(context: &Context) -> Result<Done> {
     let seeds = if context.quick { SIM_SEEDS_QUICK } else { SIM_SEEDS };
-    let mut cargo = repo::cargo();
-    cargo.args(["run", "--quiet", "--package", "shipway-sim"]);
-    if SIM_IN_RELEASE {
-        cargo.arg("--release");
-    }
-    run_cargo(cargo.args(["--", "seeds", "--count", &seeds.to_string()]))
+    let mut sim = Command::new(built("shipway-sim")?);
+    run_shown(sim.args(["seeds", "--count", &seeds.to_string()]))
 }

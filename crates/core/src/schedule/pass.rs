@@ -89,8 +89,12 @@ pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan 
     nodes.hot.clear();
     *reservations = held;
     // What found a place to its last task is not known to fit nowhere.
-    open.shapes().for_each(|shape| planner.blocked.clear(shape));
-    closed.into_iter().for_each(|shape| planner.blocked.set(shape));
+    for shape in open.shapes() {
+        planner.blocked.clear(shape);
+    }
+    for shape in closed {
+        planner.blocked.set(shape);
+    }
     if plan.more {
         planner.carried = Carried { progress: open.progress, moved };
     }

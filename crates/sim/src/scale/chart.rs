@@ -31,7 +31,7 @@ pub struct Chart {
 
 impl Chart {
     pub fn svg(&self) -> String {
-        let last = self.lines.iter().flat_map(|line| line.points.last()).map(|(at, _)| *at).max();
+        let last = self.lines.iter().filter_map(|line| line.points.last()).map(|(at, _)| *at).max();
         let last = last.unwrap_or(1).max(1);
         let mut out = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
