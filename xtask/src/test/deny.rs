@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::{Context, Done, run_cargo};
+use super::{Context, Done, run_shown};
 use crate::{children, repo};
 
 /// deny.toml is written for the keys of these versions.
@@ -30,7 +30,7 @@ pub(super) fn check(context: &Context) -> Result<Done> {
     children::run(repo::cargo().args(["fetch", "--locked", "--quiet"]))?;
     let mut deny = Command::new(program);
     deny.current_dir(repo::root());
-    run_cargo(deny.args([
+    run_shown(deny.args([
         "--offline",
         "check",
         "--hide-inclusion-graph",
@@ -50,7 +50,7 @@ fn install(tools: &Path) -> Result<PathBuf> {
     cargo.args(["install", "cargo-deny", "--locked", "--quiet", "--version", VERSION]);
     cargo.arg("--root").arg(tools);
     cargo.env("CARGO_TARGET_DIR", tools.join("build"));
-    run_cargo(&mut cargo)?;
+    run_shown(&mut cargo)?;
     // A gigabyte that is not needed again.
     let _ = std::fs::remove_dir_all(tools.join("build"));
     Ok(tools.join("bin/cargo-deny"))

@@ -76,19 +76,19 @@ fn when(estimate: &Estimate, has_room: bool, reader: &Reader) -> String {
         return format!("It may start at any moment: {why}, and it is its turn.");
     }
     let moment = |at| format!("{} (in {})", reader.moment(at), short(at.since(reader.now)));
-    let mut text = format!("It may start at about {}. ", moment(*at));
+    let mut parts = vec![format!("It may start at about {}.", moment(*at))];
     if *room_at > reader.now {
-        let room = format!("By what runs now there is room at {}. ", reader.moment(*room_at));
-        text.push_str(&room);
+        parts.push(format!("By what runs now there is room at {}.", reader.moment(*room_at)));
     }
     if *jobs_before > 0 {
-        text.push_str(&format!("Before it: {}. ", count(*jobs_before, "job")));
+        parts.push(format!("Before it: {}.", count(*jobs_before, "job")));
     }
     if *known_of > 0 {
-        text.push_str(&format!(
-            "Tasks like this run {} on average (known of {known_of}), {side_by_side} side by side.",
-            short(*usual)
+        let usual = short(*usual);
+        parts.push(format!(
+            "Tasks like this run {usual} on average (known of {known_of}), {side_by_side} side by \
+             side."
         ));
     }
-    text.trim_end().to_string()
+    parts.join(" ")
 }
