@@ -126,7 +126,8 @@ impl State {
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let back_off = self.back_offs.first().map(|(at, _)| *at);
         let pilots = self.pilots.values().filter_map(Pilot::next_deadline).min();
-        [back_off, pilots, self.keys.next_deadline()].into_iter().flatten().min()
+        let planner = self.planner.next_deadline();
+        [back_off, pilots, planner, self.keys.next_deadline()].into_iter().flatten().min()
     }
 
     /// Builds the indexes anew, after a snapshot was read.

@@ -43,6 +43,9 @@ enum Command {
         /// Draw what was found into this directory.
         #[arg(long, value_name = "DIR")]
         charts: Option<PathBuf>,
+        /// Print the figures as one JSON object.
+        #[arg(long)]
+        json: bool,
     },
     /// Run a scenario file and print what it shows.
     Run { scenario: PathBuf },
@@ -59,9 +62,9 @@ fn main() -> Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     match Arguments::parse().command {
         Command::Seeds { count, first } => run_seeds(&mut out, first, count),
-        Command::Scale { jobs, shapes, nodes, users, days, charts } => {
+        Command::Scale { jobs, shapes, nodes, users, days, charts, json } => {
             let size = Size { jobs, shapes, nodes, users };
-            run_scale(&mut out, size, days, charts.as_deref())
+            run_scale(&mut out, size, days, charts.as_deref(), json)
         }
         Command::Run { scenario } => {
             let text = std::fs::read_to_string(&scenario)
@@ -109,14 +112,17 @@ fn run_scale(
     size: Size,
     days: u64,
     charts: Option<&Path>,
+    json: bool,
 ) -> Result<ExitCode> {
-    write!(out, "{}", cost::measure(size))?;
+    let cost = cost::measure(size);
     let work = timeline::at_work(size);
-    write!(out, "{work}")?;
     let users = fairness::two_users(days);
-    write!(out, "{users}")?;
     let large = fairness::large_request();
-    write!(out, "{large}")?;
+    if json {
+        writeln!(out, "{}", figures(&cost, &users, &large))?;
+    } else {
+        write!(out, "{cost}{work}{users}{large}")?;
+    }
     if let Some(dir) = charts {
         let drawn = [
             ("work.svg", work.chart),
@@ -130,4 +136,24 @@ fn run_scale(
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn figures(
+    cost: &cost::Cost,
+    users: &fairness::TwoUsers,
+    large: &fairness::LargeRequest,
+) -> serde_json::Value {
+    let millis = |span: std::time::Duration| span.as_secs_f64() * 1_000.0;
+    let number = |amount: u64| f64::from(u32::try_from(amount).unwrap_or(u32::MAX));
+    let minutes = |span: u64| number(span) / 60_000.0;
+    serde_json::json!({
+        "bare_ms": millis(cost.bare),
+        "pass_ms": millis(cost.pass),
+        "freed_p50_us": millis(cost::part(&cost.freed, 50)) * 1_000.0,
+        "freed_p99_us": millis(cost::part(&cost.freed, 99)) * 1_000.0,
+        "why_p99_ms": millis(cost::part(&cost.why, 99)),
+        "few_percent": number(users.few_permille) / 10.0,
+        "large_waited_min": minutes(large.waited),
+        "large_bound_min": large.bound.map(minutes),
+    })
 }

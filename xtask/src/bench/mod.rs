@@ -11,6 +11,7 @@ mod http;
 mod hyperqueue;
 mod report;
 mod samples;
+mod scheduler;
 mod shipway;
 mod spawn;
 
@@ -52,6 +53,13 @@ enum Measure {
     IdleMemory,
     IdleCpu,
     IdleStart,
+    BarePass,
+    FullPass,
+    FreedNode,
+    Why,
+    FewJobsPart,
+    LargeWaited,
+    LargeBound,
     SpawnTrue,
     SpawnStatic,
     Fdatasync,
@@ -154,6 +162,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     println!("a large array, and {} jobs", size.queued_jobs);
     subjects.measure_once(size, &mut results)?;
+    println!("the scheduler alone");
+    scheduler::measure(args.quick, &mut results)?;
     print!("\n{}", report::table(&results));
     if let Some(file) = &args.json {
         std::fs::write(file, report::json(&results, args.quick)?)

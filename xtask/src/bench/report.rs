@@ -57,7 +57,7 @@ const FDATASYNC: Reference = Measured("fdatasync 256 B", M::Fdatasync);
 const FLOOR: Reference = Measured("sync+spawn+trip", M::Floor);
 const VERSION: &str = "shipway --version";
 
-const LINES: [Line; 20] = [
+const LINES: [Line; 25] = [
     line("peer: true", M::HyperQueueTrue, spawn(M::SpawnTrue), "/s", Goal::None),
     line("peer: static", M::HyperQueueStatic, spawn(M::SpawnStatic), "/s", Goal::None),
     line("dispatch true", M::ShipwayTrue, spawn(M::SpawnTrue), "/s", AtLeast(0.85)),
@@ -90,6 +90,11 @@ const LINES: [Line; 20] = [
     line("idle memory", M::IdleMemory, Fixed("20 MB", 20.0), "MB", AtMost(1.0)),
     line("idle processor", M::IdleCpu, Fixed("1 % of a core", 1.0), "%", AtMost(0.5)),
     line("start", M::IdleStart, Fixed("50 ms", 50.0), "ms", AtMost(1.0)),
+    line("full pass", M::FullPass, Measured("bare first-fit", M::BarePass), "ms", AtMost(3.0)),
+    line("freed node, p50", M::FreedNode, Fixed("50 µs", 50.0), "µs", AtMost(1.0)),
+    line("why, p99", M::Why, Fixed("5 ms", 5.0), "ms", AtMost(1.0)),
+    line("1 % of the jobs", M::FewJobsPart, Fixed("half of the time", 50.0), "%", AtLeast(0.95)),
+    line("large request", M::LargeWaited, Measured("its bound", M::LargeBound), "min", AtMost(1.0)),
 ];
 const ALLOWED: Reference = Measured("by API + 6 ms", M::CliAllowed);
 const ONE_CLIENT: Reference = Measured("one client", M::ApiSubmit);

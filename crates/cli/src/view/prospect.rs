@@ -12,7 +12,7 @@ pub(super) fn write(paper: &mut Paper, prospect: &Prospect, reader: &Reader) {
         paper.line(&format!("In line: {place}."));
         if let Some(held) = &place.held {
             let until = held.latest.map_or_else(
-                || "something that runs there has no time limit, so nobody knows until when".into(),
+                || "for ten minutes at a time: something that runs there has no time limit".into(),
                 |at| format!("free by {} at the latest, by time limits", reader.moment(at)),
             );
             paper.line(&format!("Kept for it: node {} ({until}).", held.node));

@@ -109,7 +109,8 @@ fn kept_for(
 ) -> Option<JobId> {
     let held = state.planner().reservations().iter().find(|held| held.node == at)?;
     let mine = job == Some(held.job);
-    (!mine && !held.lets_by(now, need, pilot)).then_some(held.job)
+    let free = state.planner().nodes.free(at);
+    (!mine && !held.lets_by(now, need, pilot, free)).then_some(held.job)
 }
 
 /// Calls with wanted, had and free of everything that is asked for.

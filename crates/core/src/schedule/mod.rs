@@ -59,6 +59,8 @@ pub struct Planner {
     needs: Vec<Option<Need>>,
     blocked: Blocked,
     reservations: Vec<Reservation>,
+    /// Shapes that no node is kept for until then; see `reserve::KEPT_WITHOUT_LIMIT`.
+    resting: BTreeMap<ShapeId, Timestamp>,
     carried: Carried,
 }
 
@@ -104,6 +106,12 @@ struct Carried {
 impl Planner {
     pub fn reservations(&self) -> &[Reservation] {
         &self.reservations
+    }
+
+    /// When a node is to be given to others, or may be kept again.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        let ends = self.reservations.iter().filter_map(Reservation::ends);
+        ends.chain(self.resting.values().copied()).min()
     }
 
     pub fn reservation_of(&self, job: JobId) -> Option<&Reservation> {

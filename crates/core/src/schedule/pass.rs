@@ -53,7 +53,7 @@ impl Open {
 }
 
 pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan {
-    drop_old_reservations(state, planner);
+    drop_old_reservations(state, planner, now);
     // With more room anywhere, how far searches have come says nothing any more.
     let carried = Some(std::mem::take(&mut planner.carried));
     let carried = carried.filter(|_| planner.nodes.hot.is_empty()).unwrap_or_default();
@@ -63,7 +63,7 @@ pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan 
         return Plan::default();
     }
     open.progress = carried.progress;
-    let Planner { nodes, needs, reservations, .. } = planner;
+    let Planner { nodes, needs, reservations, resting, .. } = planner;
     let most_reservations = reserve::most(nodes.len());
     let mut pass = Pass {
         state,
@@ -73,6 +73,7 @@ pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan 
         order: Order::new(state, now),
         search: Search::new(state, nodes, carried.moved, now),
         reservations: std::mem::take(reservations),
+        resting,
         most_reservations,
         searches: 0,
         least,
@@ -139,12 +140,18 @@ fn may_fit_hot(state: &State, nodes: &NodeTable, need: &Need, shape: ShapeId) ->
     })
 }
 
-/// A job that started, ended or was taken back needs no node held; and a node may have gone.
-fn drop_old_reservations(state: &State, planner: &mut Planner) {
-    let Planner { nodes, reservations, .. } = planner;
+/// A job that started, ended or was taken back needs no node kept, and a node may have gone. Where
+/// nobody knows how long it will take, others have their turn now and then.
+fn drop_old_reservations(state: &State, planner: &mut Planner, now: Timestamp) {
+    let Planner { nodes, reservations, resting, .. } = planner;
+    resting.retain(|_, until| *until > now);
     reservations.retain(|held| {
-        let waits = state.job(held.job).is_some_and(|job| state.ready().contains(held.job, job));
-        let keep = waits && nodes.is_connected(held.node);
+        let job = state.job(held.job).filter(|job| state.ready().contains(held.job, job));
+        let over = held.ends().is_some_and(|ends| ends <= now);
+        if let Some(job) = job.filter(|_| over) {
+            resting.insert(job.shape, now.plus(reserve::KEPT_WITHOUT_LIMIT));
+        }
+        let keep = job.is_some() && !over && nodes.is_connected(held.node);
         if !keep && nodes.is_connected(held.node) {
             nodes.hot.insert(held.node);
         }
@@ -160,6 +167,7 @@ struct Pass<'a> {
     order: Order<'a>,
     search: Search<'a>,
     reservations: Vec<Reservation>,
+    resting: &'a BTreeMap<ShapeId, Timestamp>,
     most_reservations: usize,
     searches: usize,
     /// The least that anybody who waits is charged.
@@ -295,7 +303,8 @@ impl<'a> Pass<'a> {
     fn keep_a_node(&mut self, turn: &Turn<'a>) {
         let starved = self.least < self.need(turn.shape).charge;
         let known = self.reservations.iter().any(|held| held.job == turn.id);
-        let enough = self.reservations.len() >= self.most_reservations;
+        let rests = self.resting.contains_key(&turn.shape);
+        let enough = rests || self.reservations.len() >= self.most_reservations;
         if enough || !starved || known || self.searches == MAX_SEARCHES {
             return;
         }

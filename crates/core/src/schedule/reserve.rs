@@ -5,11 +5,11 @@
 //! started there or elsewhere, or is gone.
 
 use super::needs::Need;
-use super::nodes::NodeAt;
+use super::nodes::{Free, NodeAt};
 use crate::load::Load;
 use crate::pilot::Pilot;
 use crate::state::State;
-use shipway_model::{JobId, Resources, TaskId, Timestamp};
+use shipway_model::{JobId, Millis, Resources, TaskId, Timestamp};
 
 /// Nodes that are kept at the same time: never more than every second one, and not so many that
 /// looking through them would cost.
@@ -18,6 +18,10 @@ pub const MAX_RESERVATIONS: usize = 32;
 pub fn most(nodes: usize) -> usize {
     nodes.div_ceil(2).min(MAX_RESERVATIONS)
 }
+
+/// Where something without a time limit is in the way, a node is kept for so long, then given to
+/// others for as long: one large request must not hold up everybody behind a task that never ends.
+pub const KEPT_WITHOUT_LIMIT: Millis = Millis(10 * 60 * 1_000);
 
 /// Nodes that are looked at for one reservation.
 pub(super) const MAX_LOOKED_AT: usize = 64;
@@ -34,26 +38,32 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Whether another task may use the node: it is over before the reservation begins, or it
-    /// takes nothing that the reservation waits for.
-    pub(crate) fn lets_by(&self, now: Timestamp, other: &Need, pilot: &Pilot) -> bool {
-        let ends = other.at_most.map(|at_most| now.plus(at_most));
-        let over_before = ends.zip(self.latest).is_some_and(|(ends, latest)| ends <= latest);
-        over_before || self.is_beside(other, pilot)
+    /// When it is given up, unless its job has started before.
+    pub(super) fn ends(&self) -> Option<Timestamp> {
+        self.latest.is_none().then(|| self.made.plus(KEPT_WITHOUT_LIMIT))
     }
 
-    fn is_beside(&self, other: &Need, pilot: &Pilot) -> bool {
-        let (has, load) = (&pilot.ad.capacity, &pilot.load);
-        let fits = |mine: u64, theirs: u64, used: u64, has: u64| {
+    /// Whether another task may use the node, with so much of it free: it is over before the
+    /// reservation begins, or it takes nothing that the reservation waits for.
+    pub(crate) fn lets_by(&self, now: Timestamp, other: &Need, pilot: &Pilot, free: &Free) -> bool {
+        let ends = other.at_most.map(|at_most| now.plus(at_most));
+        let over_before = ends.zip(self.latest).is_some_and(|(ends, latest)| ends <= latest);
+        over_before || self.is_beside(other, pilot, free)
+    }
+
+    /// Whether both would fit although all that is there now stayed.
+    fn is_beside(&self, other: &Need, pilot: &Pilot, free: &Free) -> bool {
+        let fits = |mine: u64, theirs: u64, free: u64, has: u64| {
+            let used = has.saturating_sub(free);
             theirs == 0 || mine == 0 || mine.saturating_add(theirs).saturating_add(used) <= has
         };
-        let devices = pilot.ad.gpus.len() as u64;
-        let in_use = load.gpus.len() as u64;
+        let has = &pilot.ad.capacity;
+        let (devices, whole) = (pilot.ad.gpus.len() as u64, u64::from(free.whole));
         !self.need.named
-            && fits(self.need.cpus, other.cpus, load.cpus.milli, has.cpus.milli)
-            && fits(self.need.memory, other.memory, load.memory.0, has.memory.0)
-            && fits(self.need.disk, other.disk, load.disk.0, has.disk.0)
-            && fits(u64::from(self.need.gpus), u64::from(other.gpus), in_use, devices)
+            && fits(self.need.cpus, other.cpus, free.cpus, has.cpus.milli)
+            && fits(self.need.memory, other.memory, free.memory, has.memory.0)
+            && fits(self.need.disk, other.disk, free.disk, has.disk.0)
+            && fits(u64::from(self.need.gpus), u64::from(other.gpus), whole, devices)
     }
 }
 

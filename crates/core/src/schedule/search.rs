@@ -117,7 +117,8 @@ impl<'a> Search<'a> {
     fn is_let_by(&self, asking: &Asking<'_>, at: NodeAt, held: Held<'_>) -> bool {
         let held = held.iter().find(|held| held.node == at);
         held.is_none_or(|held| {
-            let lets_by = |pilot| held.lets_by(self.now, asking.need, pilot);
+            let free = self.table.free(at);
+            let lets_by = |pilot| held.lets_by(self.now, asking.need, pilot, free);
             held.job == asking.id || self.pilot(at).is_some_and(lets_by)
         })
     }

@@ -83,7 +83,8 @@ fn refill(
 fn keep_waiting(line: &mut Timeline, dice: &mut Dice, user: &UserName, tasks: u64) {
     for _ in 0..tasks {
         let count = [1, 1, 1, 2, 2, 4, 8][usize::try_from(dice.below(7)).unwrap_or(0)];
-        let wish = Wish { user: user.clone(), resources: gpus(count), tasks: 1, limit: None };
+        let limit = Some(Millis(HOUR));
+        let wish = Wish { user: user.clone(), resources: gpus(count), tasks: 1, limit };
         let runs = 10 * MINUTE + dice.below(50 * MINUTE);
         line.expect(Arrival { at: line.now, wish, runs });
     }

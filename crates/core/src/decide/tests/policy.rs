@@ -166,6 +166,9 @@ fn what_is_over_in_time_may_go_before_a_reservation() {
     let beside = told.submit("{}");
     told.place();
     assert_eq!(told.counts(beside).active, 1, "cores are not what the large one waits for");
+    let many = told.submit(r#"{"array":"1-9","resources":{"cpus":20}}"#);
+    told.place();
+    assert_eq!(told.counts(many).active, 2, "but some have to be left for it");
     assert!(told.state.planner().reservation_of(large).is_some());
 }
 
@@ -257,4 +260,27 @@ fn what_was_found_to_fit_nowhere_is_not_passed_by_for_ever() {
     assert_eq!(told.place(), [], "and kept when somebody came");
     assert!(told.state.planner().reservation_of(large).is_some());
     assert_eq!(told.counts(small).active, 0);
+}
+
+#[test]
+fn a_task_without_a_limit_does_not_hold_up_everybody() {
+    let mut told = Told::default();
+    told.join("n1", 64, 2);
+    told.submit(r#"{"resources":{"gpu":1}}"#);
+    told.place();
+    let large = told.submit(r#"{"resources":{"gpu":2}}"#);
+    let small = told.submit(r#"{"array":"1-9","resources":{"gpu":1}}"#);
+    told.place();
+    assert_eq!(told.counts(small).active, 0, "kept at first");
+    let due = told.state.next_deadline().expect("the core wants to be told").0;
+    told.now = due;
+    told.place();
+    assert_eq!(told.counts(small).active, 1, "others have their turn");
+    assert!(told.state.planner().reservation_of(large).is_none());
+    let due = told.state.next_deadline().expect("and it may be kept again").0;
+    told.now = due;
+    let running = told.state.active_of(small).next().expect("one runs").0.index.0;
+    told.ended("n1", task(small, running), 1, OK);
+    told.place();
+    assert!(told.state.planner().reservation_of(large).is_some());
 }
