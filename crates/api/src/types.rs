@@ -255,7 +255,7 @@ pub struct UserView {
     pub share: Option<u32>,
     /// What the user has used, with the past counting less and less. Given in answers only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub used_core_hours: Option<u64>,
+    pub used_core_seconds: Option<u64>,
 }
 
 /// A user's new share.

@@ -107,6 +107,7 @@ fn submit(state: &mut State, at: Timestamp, submitted: &Submitted) {
         let key = KeyDigest::of(&submitted.owner, key);
         state.keys.insert(key, UsedKey { job: id, digest: submitted.digest, at });
     }
+    state.planner.somebody_came = true;
     state.ready.refresh(id, &job);
     state.totals.add(&job);
     state.jobs.insert(id, job);

@@ -22,10 +22,12 @@ const CORES_PER_GPU: u64 = 16;
 
 /// What runs now counts as if it had run for this long already. Without it, users who start from
 /// nothing would be alike until somebody's first task ends, and the first would take all.
-pub const LOOKAHEAD: Millis = Millis(60_000);
+const LOOKAHEAD: Millis = Millis(60_000);
+/// And never for more than this part of a half-life, or the past would have no say.
+const LOOKAHEAD_PART: u64 = 32;
 
-/// A core for an hour, in the unit of usage.
-const CORE_HOUR: u128 = 1_000 * 3_600 * 1_000;
+/// A core for a second, in the unit of usage.
+const CORE_SECOND: u128 = 1_000 * 1_000;
 
 pub const DEFAULT_HALF_LIFE: Millis = Millis(7 * 24 * 3_600 * 1_000);
 pub const DEFAULT_SHARE: u32 = 100;
@@ -52,6 +54,7 @@ pub struct Usage {
 pub struct Standing {
     usage: u128,
     share: u32,
+    lookahead: u64,
 }
 
 impl Standing {
@@ -63,7 +66,7 @@ impl Standing {
 
     #[must_use]
     pub fn with(self, more_rate: u64) -> Standing {
-        let usage = self.usage + u128::from(more_rate) * u128::from(LOOKAHEAD.0);
+        let usage = self.usage + u128::from(more_rate) * u128::from(self.lookahead);
         Standing { usage, ..self }
     }
 }
@@ -106,11 +109,12 @@ impl FairShare {
     }
 
     pub fn standing(&self, user: &UserName, at: Timestamp) -> Standing {
+        let lookahead = LOOKAHEAD.0.min(self.half_life.0 / LOOKAHEAD_PART);
         let Some(usage) = self.users.get(user) else {
-            return Standing { usage: 0, share: DEFAULT_SHARE };
+            return Standing { usage: 0, share: DEFAULT_SHARE, lookahead };
         };
         let past = usage.past_at(at, self.half_life);
-        Standing { usage: past, share: usage.share.max(1) }.with(usage.rate)
+        Standing { usage: past, share: usage.share.max(1), lookahead }.with(usage.rate)
     }
 
     /// What a user has used up to now, what runs included.
@@ -118,9 +122,9 @@ impl FairShare {
         self.users.get(user).map_or(0, |usage| usage.past_at(at, self.half_life))
     }
 
-    /// The same as people read it.
-    pub fn used_core_hours(&self, user: &UserName, at: Timestamp) -> u64 {
-        u64::try_from(self.used(user, at) / CORE_HOUR).unwrap_or(u64::MAX)
+    /// The same in core-seconds.
+    pub fn used_core_seconds(&self, user: &UserName, at: Timestamp) -> u64 {
+        u64::try_from(self.used(user, at) / CORE_SECOND).unwrap_or(u64::MAX)
     }
 
     pub(crate) fn add(&mut self, user: &UserName, at: Timestamp, rate: u64) {

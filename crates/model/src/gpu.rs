@@ -274,6 +274,8 @@ impl FromStr for GpuRequest {
 fn read_part(request: &mut GpuRequest, part: &str) -> Option<()> {
     if let Ok(count) = part.parse::<u32>() {
         request.count = count;
+    } else if part.chars().all(|c| c.is_ascii_digit()) {
+        return None; // More devices than there can be, and no unit that would make it a size.
     } else if part.contains("..") || part.parse::<Bytes>().is_ok() && !part.contains('.') {
         request.memory = part.parse().ok()?;
     } else if part.starts_with("0.") {

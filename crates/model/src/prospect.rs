@@ -31,7 +31,7 @@ pub struct Place {
     /// Users with waiting jobs who have used less for their share and are therefore served first.
     pub users_before: u32,
     /// What the owner has used, with the past counting less and less.
-    pub used_core_hours: u64,
+    pub used_core_seconds: u64,
     pub share: u32,
     /// A node that is kept for this job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -133,15 +133,18 @@ impl fmt::Display for Place {
                 count(users, "user")
             )?,
         }
-        write!(f, " (used lately: {}; share {})", hours(self.used_core_hours), self.share)
+        write!(f, " (used lately: {}; share {})", core_hours(self.used_core_seconds), self.share)
     }
 }
 
-fn hours(core_hours: u64) -> String {
-    match core_hours {
-        0 => "less than a core-hour".into(),
-        1 => "1 core-hour".into(),
-        many => format!("{many} core-hours"),
+/// Core-seconds as people read them: `0.43 core-hours`.
+pub fn core_hours(seconds: u64) -> String {
+    let hundredths = seconds.saturating_mul(100) / 3_600;
+    match (seconds, hundredths) {
+        (0, _) => "nothing".into(),
+        (_, 0) => "less than 0.01 core-hours".into(),
+        (_, hundredths) if hundredths >= 10_000 => format!("{} core-hours", hundredths / 100),
+        (_, hundredths) => format!("{}.{:02} core-hours", hundredths / 100, hundredths % 100),
     }
 }
 

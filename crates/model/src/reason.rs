@@ -56,7 +56,8 @@ pub enum Reason {
     /// These nodes could run it, but what it needs is in use now.
     Busy { nodes: u32, class: String, wanted: Quantity, found: Quantity },
     /// These nodes have room, but it is kept for a job that stands before it.
-    Kept { nodes: u32, class: String, job: JobId },
+    /// `job` is named when it is of the same user.
+    Kept { nodes: u32, class: String, job: Option<JobId> },
     /// Jobs of the same user stand before it.
     Behind { jobs: u32 },
     /// Users with waiting jobs who have used less for their share are served first.
@@ -164,8 +165,11 @@ impl fmt::Display for Reason {
                     ),
                 }
             }
-            Reason::Kept { class, job, .. } => {
-                write!(f, "room on a node with {class} is kept for job {job}, which is before it")
+            Reason::Kept { class, job: Some(job), .. } => {
+                write!(f, "room on a node with {class} is kept for job {job}")
+            }
+            Reason::Kept { class, job: None, .. } => {
+                write!(f, "room on a node with {class} is kept for a job of another user")
             }
             Reason::Behind { jobs: 1 } => write!(f, "1 job of the same user stands before it"),
             Reason::Behind { jobs } => write!(f, "{jobs} jobs of the same user stand before it"),

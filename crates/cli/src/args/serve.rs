@@ -39,11 +39,11 @@ pub struct UpArgs {
 }
 
 /// Shorter than this, the order would follow noise.
-const SHORTEST_HALF_LIFE: Millis = Millis(60_000);
+const SHORTEST_HALF_LIFE: Millis = Millis(10 * 60_000);
 
 fn half_life(text: &str) -> Result<Millis, String> {
     let span: Millis = text.parse().map_err(|error| format!("{error}"))?;
-    if span < SHORTEST_HALF_LIFE { Err("at least 1m".into()) } else { Ok(span) }
+    if span < SHORTEST_HALF_LIFE { Err("at least 10m".into()) } else { Ok(span) }
 }
 
 #[derive(Debug, Args)]
@@ -101,6 +101,12 @@ pub struct PilotArgs {
     pub log: LogArgs,
 }
 
+fn share(text: &str) -> Result<u32, String> {
+    let range = shipway_model::limits::SHARE_RANGE;
+    let share = text.parse().ok().filter(|share| range.contains(share));
+    share.ok_or_else(|| format!("a share is a number from {} to {}", range.start(), range.end()))
+}
+
 #[derive(Debug, Subcommand)]
 pub enum UserCommand {
     /// Add a user (a role is changed by removing the user first).
@@ -111,12 +117,18 @@ pub enum UserCommand {
         #[arg(long, default_value = "user")]
         role: Role,
         /// The user's part of the machines against the others' parts; 100 unless given.
-        #[arg(long, value_name = "NUMBER")]
+        #[arg(long, value_name = "NUMBER", value_parser = share)]
         share: Option<u32>,
     },
     /// Give a user another part of the machines: with 200 twice as much as with 100.
     #[command(after_long_help = super::examples::USER)]
-    Share { name: UserName, share: u32 },
+    Share {
+        /// Whose share.
+        name: UserName,
+        /// From 1 to 1000000; 100 is the usual one.
+        #[arg(value_parser = share)]
+        share: u32,
+    },
     /// List the users.
     #[command(after_long_help = super::examples::USER)]
     List,

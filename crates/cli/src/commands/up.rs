@@ -4,6 +4,7 @@ use crate::args::serve::{LogFormat, UpArgs};
 use crate::failure::{Exit, Failure};
 use crate::view::talk;
 use crate::{logging, settings};
+use shipway_pilot::probe::Declared;
 use shipway_server::tls::Tls;
 use shipway_server::up::{self, Settings, UpError};
 
@@ -17,6 +18,14 @@ pub fn run(args: UpArgs) -> Result<Exit, Failure> {
         (true, _, _) => Tls::SelfMade,
         _ => Tls::None,
     };
+    if let Some(file) = &args.declared {
+        // Read again by the pilot; what is wrong with it is told here, before anything starts.
+        Declared::read(file).map_err(|error| Failure::Service {
+            what: "the server",
+            hint: Some("docs/gpus.md shows what the file may say".into()),
+            source: Box::new(error),
+        })?;
+    }
     let settings = Settings {
         home: home.clone(),
         listen: args.listen,

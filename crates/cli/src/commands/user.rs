@@ -12,7 +12,7 @@ use shipway_api::types::{NewShare, UserView};
 pub async fn run(context: &Context, command: UserCommand) -> Result<Exit, Failure> {
     match command {
         UserCommand::Add { name, role, share } => {
-            let new = UserView { user: name, role, share, used_core_hours: None };
+            let new = UserView { user: name, role, share, used_core_seconds: None };
             let user = context.client.post(routes::USERS, &new, &[]).await?;
             view::show(&UserAdded { user }, context.output)?;
         }

@@ -72,8 +72,11 @@ fn cells(one: &Requirement) -> [Cell; 3] {
 fn when(estimate: &Estimate, has_room: bool, reader: &Reader) -> String {
     let Estimate { at, room_at, jobs_before, side_by_side, usual, known_of } = estimate;
     if *at <= reader.now {
-        let why = if has_room { "there is room" } else { "what is in its way is due to end" };
-        return format!("It may start at any moment: {why}, and it is its turn.");
+        return match (has_room, jobs_before) {
+            (true, 0) => "It may start at any moment: there is room, and it is its turn.".into(),
+            (true, _) => "There is room; it may start as soon as it is its turn.".into(),
+            (false, _) => "It may start soon: what is in its way is due to end.".into(),
+        };
     }
     let moment = |at| format!("{} (in {})", reader.moment(at), short(at.since(reader.now)));
     let mut parts = vec![format!("It may start at about {}.", moment(*at))];

@@ -135,7 +135,7 @@ fn prospect() -> Value {
     let gpus = |amount: u32| json!({"resource": "gpus", "amount": amount, "request": "A100:2"});
     let memory = |amount: u64| json!({"resource": "memory", "amount": amount * 1_000_000_000});
     json!({
-        "place": {"own_before": 3, "users_before": 1, "used_core_hours": 12, "share": 100,
+        "place": {"own_before": 3, "users_before": 1, "used_core_seconds": 12, "share": 100,
             "held": {"node": "gpu-07", "latest": NOW + 5 * MINUTE}},
         "classes": [
             {"class": "4 cores, 16GB of memory, no GPU", "nodes": 1, "fit": "never",
@@ -199,8 +199,8 @@ fn node_and_gpu_tables() {
 #[test]
 fn users_and_tokens() {
     let list = json!({"users": [
-            {"user": "ada", "role": "admin", "share": 100, "used_core_hours": 12},
-            {"user": "bob", "role": "user", "share": 300, "used_core_hours": 0}]});
+            {"user": "ada", "role": "admin", "share": 100, "used_core_seconds": 12},
+            {"user": "bob", "role": "user", "share": 300, "used_core_seconds": 0}]});
     check("users", &users::UserTable { list: from(list) });
     let tokens = json!({"tokens": [
         {"id": "t1", "user": "ada", "note": "laptop", "expires": NOW + MINUTE},
@@ -223,7 +223,7 @@ fn small_views() {
     check("submitted", &simple::SubmittedIds::One(one));
     let run = json!({"tasks": 2, "first_command": ["fit", "1"], "reasons": [{"kind": "no_nodes"}],
         "prospect": {"classes": [], "changes": [], "place": {"own_before": 0, "users_before": 0,
-            "used_core_hours": 0, "share": 100}},
+            "used_core_seconds": 0, "share": 100}},
         "spec": {"command": ["fit", "{seed}"], "each": [{"seed": 1}, {"seed": 2}]}});
     check("dry_run", &DryRuns { runs: vec![from(run)], reader: reader() });
 }

@@ -6,6 +6,7 @@ use super::table::{Cell, Table};
 use serde::Serialize;
 use shipway_api::types::{AddedUser, UserList};
 use shipway_model::UserName;
+use shipway_model::prospect::core_hours;
 
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
@@ -17,7 +18,7 @@ impl View for UserTable {
     fn text(&self, paper: &mut Paper) {
         let mut table = Table::new(&["USER", "ROLE", "SHARE", "USED LATELY"]);
         for user in &self.list.users {
-            let used = user.used_core_hours.map(|hours| format!("{hours} core-hours"));
+            let used = user.used_core_seconds.map(core_hours);
             let share = user.share.map(|share| share.to_string());
             table.row(vec![
                 Cell::from(&user.user),

@@ -50,10 +50,10 @@ fn expected_end(state: &State, task: TaskId, now: Timestamp) -> Option<Timestamp
     let shape = state.job(task.job)?.shape;
     let begun = active.started.unwrap_or(now);
     let pace = state.shapes().pace(shape);
-    let usual = (pace.tasks > 0).then(|| begun.plus(pace.mean));
-    let limit = state.shapes().get(shape).at_most.map(|at_most| begun.plus(at_most));
-    // Whatever is overdue ends soon.
-    [usual, limit].into_iter().flatten().min().map(|end| end.max(now))
+    // One that has run longer than usual says nothing about when it will end.
+    let usual = (pace.tasks > 0).then(|| begun.plus(pace.mean)).filter(|end| *end > now);
+    let limit = state.shapes().get(shape).at_most.map(|at_most| begun.plus(at_most).max(now));
+    [usual, limit].into_iter().flatten().min()
 }
 
 /// How many such tasks all nodes together can run.

@@ -55,12 +55,16 @@ impl Look {
     }
 
     /// `None`: a node of this class could take it now.
-    pub(super) fn reason(self) -> Option<Reason> {
+    /// Which job it is kept for is said when it is the same user's.
+    pub(super) fn reason(self, is_own: impl Fn(JobId) -> bool) -> Option<Reason> {
         let Look { class, nodes, fit, requirements, kept_for } = self;
         let mut all = requirements.into_iter();
         match fit {
             Fit::Now => None,
-            Fit::Kept => kept_for.map(|job| Reason::Kept { nodes, class, job }),
+            Fit::Kept => {
+                let job = kept_for.filter(|job| is_own(*job));
+                Some(Reason::Kept { nodes, class, job })
+            }
             Fit::Busy => all.find(|one| !one.is_met()).map(|one| {
                 let (wanted, found) = (one.wanted, one.free);
                 Reason::Busy { nodes, class, wanted, found }
@@ -110,7 +114,9 @@ fn kept_for(
     let held = state.planner().reservations().iter().find(|held| held.node == at)?;
     let mine = job == Some(held.job);
     let free = state.planner().nodes.free(at);
-    (!mine && !held.lets_by(now, need, pilot, free)).then_some(held.job)
+    let owner = job.and_then(|job| state.job(job)).map(|job| &job.owner);
+    let standing = owner.map(|owner| state.fair_share().standing(owner, now));
+    (!mine && !held.lets_by(now, (need, standing), pilot, free)).then_some(held.job)
 }
 
 /// Calls with wanted, had and free of everything that is asked for.

@@ -70,7 +70,9 @@ pub fn prospect(state: &State, id: JobId, now: Timestamp) -> Option<Prospect> {
     let mut found = prospect::of(state, state.shapes().get(job.shape), Some(id), now);
     if job.wants_placing() {
         let place = prospect::place(state, id, job, now);
-        found.estimate = estimate::of(state, job.shape, &place, now);
+        // Of room that is kept for others nobody knows when it is left.
+        let kept = found.classes.iter().any(|class| class.fit == Fit::Kept);
+        found.estimate = estimate::of(state, job.shape, &place, now).filter(|_| !kept);
         found.place = Some(place);
     }
     Some(found)
@@ -124,7 +126,11 @@ fn reasons_of_need(
     let mut reasons = Vec::new();
     for (_, class) in nodes.classes() {
         let look = Look::at(state, class, shape, &need, job, now);
-        match look.reason() {
+        let mine = |other: JobId| {
+            let owner = |id: JobId| state.job(id).map(|job| &job.owner);
+            job.is_some_and(|job| owner(job) == owner(other))
+        };
+        match look.reason(mine) {
             Some(reason) => reasons.push(reason),
             None => return Vec::new(),
         }

@@ -38,7 +38,7 @@ fn changes(looks: &[Look]) -> Vec<Change> {
         }
     }
     sized.sort_by_key(|(size, change)| (*size, !change.now, change.class.clone()));
-    sized.dedup_by(|a, b| a.1.ask == b.1.ask && a.1.now == b.1.now);
+    sized.dedup_by(|a, b| a.1.ask == b.1.ask && a.1.instead_of == b.1.instead_of);
     sized.into_iter().take(MAX_CHANGES).map(|(_, change)| change).collect()
 }
 
@@ -79,7 +79,7 @@ pub(super) fn place_of_new(state: &State, user: &UserName, now: Timestamp) -> Pl
     Place {
         own_before: u32::try_from(own).unwrap_or(u32::MAX),
         users_before: users_before(state, user, now),
-        used_core_hours: fair.used_core_hours(user, now),
+        used_core_seconds: fair.used_core_seconds(user, now),
         share: fair.share(user),
         held: None,
     }

@@ -61,6 +61,8 @@ pub struct Planner {
     reservations: Vec<Reservation>,
     /// Shapes that no node is kept for until then; see `reserve::KEPT_WITHOUT_LIMIT`.
     resting: BTreeMap<ShapeId, Timestamp>,
+    /// A job was submitted since the last pass.
+    pub(crate) somebody_came: bool,
     carried: Carried,
 }
 

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, btree_set};
 
 pub(super) struct Order<'a> {
     state: &'a State,
+    now: Timestamp,
     users: BinaryHeap<Waiting<'a>>,
     /// Arrays that were served in this pass, with the tasks they still have.
     feeds: BTreeMap<JobId, Feed<'a>>,
@@ -43,6 +44,8 @@ pub(super) struct Turn<'a> {
     pub(super) job: &'a Job,
     pub(super) shape: ShapeId,
     pub(super) task: Ordinal,
+    /// Where its user stands.
+    pub(super) standing: Standing,
 }
 
 impl<'a> Order<'a> {
@@ -52,7 +55,7 @@ impl<'a> Order<'a> {
             Waiting { standing, name, queue, heads: queue.heads().iter(), next: Vec::new() }
         });
         let users = users.collect();
-        Order { state, users, feeds: BTreeMap::new(), served: BTreeSet::new() }
+        Order { state, now, users, feeds: BTreeMap::new(), served: BTreeSet::new() }
     }
 
     /// Takes the user who is next out of the line; put them back with `back`.
@@ -79,7 +82,7 @@ impl<'a> Order<'a> {
             if !may_be_placed(shape) {
                 user.next.pop();
             } else if let Some(turn) = self.turn_of(rank.job) {
-                return Some(turn);
+                return Some(Turn { standing: user.standing, ..turn });
             } else {
                 user.go_on();
             }
@@ -146,9 +149,10 @@ impl<'a> Order<'a> {
     pub(super) fn turn_of(&mut self, id: JobId) -> Option<Turn<'a>> {
         let job = self.state.job(id).filter(|job| job.wants_placing())?;
         let shape = job.shape;
+        let standing = self.state.fair_share().standing(&job.owner, self.now);
         if job.tasks.len() == 1 {
             let served = !self.served.is_empty() && self.served.contains(&id);
-            return (!served).then_some(Turn { id, job, shape, task: Ordinal(0) });
+            return (!served).then_some(Turn { id, job, shape, task: Ordinal(0), standing });
         }
         let feed = self.feeds.entry(id).or_insert_with(|| {
             let mut tasks = Box::new(job.tasks.placeable());
@@ -156,7 +160,7 @@ impl<'a> Order<'a> {
             Feed { tasks, next, left: job.room() }
         });
         let task = feed.next.filter(|_| feed.left > 0)?;
-        Some(Turn { id, job, shape, task })
+        Some(Turn { id, job, shape, task, standing })
     }
 }
 

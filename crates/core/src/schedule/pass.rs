@@ -54,6 +54,11 @@ impl Open {
 
 pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan {
     drop_old_reservations(state, planner, now);
+    if std::mem::take(&mut planner.somebody_came) {
+        // Who came may stand before those that nodes are kept for.
+        let kept = planner.reservations.iter().map(|held| held.node);
+        planner.nodes.hot.extend(kept);
+    }
     // With more room anywhere, how far searches have come says nothing any more.
     let carried = Some(std::mem::take(&mut planner.carried));
     let carried = carried.filter(|_| planner.nodes.hot.is_empty()).unwrap_or_default();
@@ -145,11 +150,14 @@ fn may_fit_hot(state: &State, nodes: &NodeTable, need: &Need, shape: ShapeId) ->
 fn drop_old_reservations(state: &State, planner: &mut Planner, now: Timestamp) {
     let Planner { nodes, reservations, resting, .. } = planner;
     resting.retain(|_, until| *until > now);
-    reservations.retain(|held| {
+    reservations.retain_mut(|held| {
         let job = state.job(held.job).filter(|job| state.ready().contains(held.job, job));
         let over = held.ends().is_some_and(|ends| ends <= now);
         if let Some(job) = job.filter(|_| over) {
             resting.insert(job.shape, now.plus(reserve::KEPT_WITHOUT_LIMIT));
+        }
+        if let Some(job) = job {
+            held.standing = state.fair_share().standing(&job.owner, now);
         }
         let keep = job.is_some() && !over && nodes.is_connected(held.node);
         if !keep && nodes.is_connected(held.node) {
@@ -189,6 +197,7 @@ impl<'a> Pass<'a> {
             job: turn.job,
             need: self.need(turn.shape),
             resources: &self.state.shapes().get(turn.shape).resources,
+            standing: turn.standing,
         }
     }
 
@@ -326,6 +335,7 @@ impl<'a> Pass<'a> {
         });
         let (room, node) = times.filter(|(room, _)| *room != Room::Never).min()?;
         let (job, made, latest) = (turn.id, self.now, room.time());
-        Some(Reservation { job, node, latest, made, need: need.clone() })
+        let standing = turn.standing;
+        Some(Reservation { job, node, latest, made, need: need.clone(), standing })
     }
 }

@@ -9,7 +9,9 @@ use super::nodes::{Free, NodeAt};
 use crate::load::Load;
 use crate::pilot::Pilot;
 use crate::state::State;
+use crate::usage::Standing;
 use shipway_model::{JobId, Millis, Resources, TaskId, Timestamp};
+use std::cmp::Ordering;
 
 /// Nodes that are kept at the same time: never more than every second one, and not so many that
 /// looking through them would cost.
@@ -26,7 +28,7 @@ pub const KEPT_WITHOUT_LIMIT: Millis = Millis(10 * 60 * 1_000);
 /// Nodes that are looked at for one reservation.
 pub(super) const MAX_LOOKED_AT: usize = 64;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Reservation {
     pub job: JobId,
     pub node: NodeAt,
@@ -35,6 +37,8 @@ pub struct Reservation {
     pub latest: Option<Timestamp>,
     pub made: Timestamp,
     pub(super) need: Need,
+    /// Where its owner stands: a node is kept from those behind, never from those before.
+    pub(super) standing: Standing,
 }
 
 impl Reservation {
@@ -43,12 +47,20 @@ impl Reservation {
         self.latest.is_none().then(|| self.made.plus(KEPT_WITHOUT_LIMIT))
     }
 
-    /// Whether another task may use the node, with so much of it free: it is over before the
-    /// reservation begins, or it takes nothing that the reservation waits for.
-    pub(crate) fn lets_by(&self, now: Timestamp, other: &Need, pilot: &Pilot, free: &Free) -> bool {
+    /// Whether another task may use the node, with so much of it free: its user stands before this
+    /// one's, it is over before the reservation begins, or it takes nothing that is waited for.
+    pub(crate) fn lets_by(
+        &self,
+        now: Timestamp,
+        (other, standing): (&Need, Option<Standing>),
+        pilot: &Pilot,
+        free: &Free,
+    ) -> bool {
+        let before = |standing: Standing| standing.order(self.standing) == Ordering::Less;
         let ends = other.at_most.map(|at_most| now.plus(at_most));
-        let over_before = ends.zip(self.latest).is_some_and(|(ends, latest)| ends <= latest);
-        over_before || self.is_beside(other, pilot, free)
+        standing.is_some_and(before)
+            || ends.zip(self.latest).is_some_and(|(ends, latest)| ends <= latest)
+            || self.is_beside(other, pilot, free)
     }
 
     /// Whether both would fit although all that is there now stayed.

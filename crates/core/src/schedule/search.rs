@@ -9,6 +9,7 @@ use crate::job::Job;
 use crate::load::Load;
 use crate::pilot::Pilot;
 use crate::state::State;
+use crate::usage::Standing;
 use shipway_model::{DeviceId, GpuShare, JobId, PilotId, Resources, Timestamp};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -58,6 +59,7 @@ pub(super) struct Asking<'b> {
     pub(super) job: &'b Job,
     pub(super) need: &'b Need,
     pub(super) resources: &'b Resources,
+    pub(super) standing: Standing,
 }
 
 type Held<'b> = &'b [Reservation];
@@ -118,7 +120,8 @@ impl<'a> Search<'a> {
         let held = held.iter().find(|held| held.node == at);
         held.is_none_or(|held| {
             let free = self.table.free(at);
-            let lets_by = |pilot| held.lets_by(self.now, asking.need, pilot, free);
+            let lets_by =
+                |pilot| held.lets_by(self.now, (asking.need, Some(asking.standing)), pilot, free);
             held.job == asking.id || self.pilot(at).is_some_and(lets_by)
         })
     }

@@ -4,6 +4,7 @@ use super::Site;
 use super::caller::{Body, Caller};
 use super::error::ApiError;
 use crate::secrets;
+use crate::views;
 use crate::writer::Wish;
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode};
@@ -13,9 +14,9 @@ use shipway_api::types::{DryRun, Submission, Submitted};
 use shipway_core::Rejection;
 use shipway_core::explain::{explain_need, prospect_of_new};
 use shipway_core::shape::Shape;
-use shipway_model::JobSpec;
 use shipway_model::expand::substitute;
 use shipway_model::validate::validate;
+use shipway_model::{After, JobSpec, Reason};
 
 /// Accepts a job. Answers when it is on disk.
 #[utoipa::path(post, path = "/api/v1/jobs", request_body = Submission,
@@ -53,14 +54,26 @@ pub async fn dry_run(
 ) -> Result<Json<DryRun>, ApiError> {
     let spec = submission.spec;
     validate(&spec).map_err(Rejection::InvalidSpec)?;
-    let (shape, now) = (Shape::of(&spec), site.clock.now());
+    let (shape, now, user) = (Shape::of(&spec), site.clock.now(), caller.0.user.clone());
     let found = site.writer.ask(move |state| {
         let reasons = explain_need(state, &shape, now);
-        (reasons, prospect_of_new(state, &shape, &caller.0.user, now))
+        (reasons, prospect_of_new(state, &shape, &user, now))
     });
-    let (reasons, prospect) = found.await?;
+    let (mut reasons, prospect) = found.await?;
+    for after in &spec.after {
+        reasons.extend(waits_for(&site, &caller, after).await?);
+    }
     let tasks = spec.indices().map_or(0, |indices| indices.len());
     Ok(Json(DryRun { tasks, first_command: first_command(&spec), spec, reasons, prospect }))
+}
+
+/// What a dependency has to do with it: a reason while it has not ended, an error when there is no
+/// such job.
+async fn waits_for(site: &Site, by: &Caller, after: &After) -> Result<Option<Reason>, ApiError> {
+    let (job, condition) = (after.job, after.condition);
+    let missing = |_| ApiError::from(Rejection::NoSuchDependency(job));
+    let state = views::job(site, &by.0, job).await.map_err(missing)?.state;
+    Ok((!state.is_over()).then_some(Reason::AfterJob { job, condition, state }))
 }
 
 fn first_command(spec: &JobSpec) -> Vec<String> {

@@ -38,7 +38,7 @@ fn view(state: &shipway_core::State, user: &UserName, role: Role, now: Timestamp
         user: user.clone(),
         role,
         share: Some(fair.share(user)),
-        used_core_hours: Some(fair.used_core_hours(user, now)),
+        used_core_seconds: Some(fair.used_core_seconds(user, now)),
     }
 }
 

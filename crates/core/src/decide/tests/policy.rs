@@ -148,7 +148,7 @@ fn a_large_request_is_not_starved_by_small_ones() {
     let limit = held.latest.expect("what runs has time limits").since(Timestamp(told.now)).0;
     assert!((3_500_000..3_700_000).contains(&limit), "an hour and the grace after it: {limit}");
     let small = told.why(JobId(3));
-    assert!(matches!(small[0], Reason::Kept { job, .. } if job == large), "{small:?}");
+    assert!(matches!(small[0], Reason::Kept { job, .. } if job == Some(large)), "{small:?}");
     told.all_end("n1");
     let placed = told.place();
     assert_eq!(placed.len(), 1);
@@ -214,7 +214,7 @@ fn without_anybody_smaller_nothing_is_kept() {
     told.join("n1", 4, 0);
     told.submit(r#"{"array":"1-100"}"#);
     told.place();
-    assert_eq!(told.state.planner().reservations(), []);
+    assert!(told.state.planner().reservations().is_empty());
 }
 
 #[test]
@@ -283,4 +283,16 @@ fn a_task_without_a_limit_does_not_hold_up_everybody() {
     told.ended("n1", task(small, running), 1, OK);
     told.place();
     assert!(told.state.planner().reservation_of(large).is_some());
+}
+
+#[test]
+fn a_node_is_kept_from_those_behind_and_not_from_those_before() {
+    let (mut told, large) = contested();
+    told.now += 60_000;
+    told.place();
+    assert!(told.state.planner().reservation_of(large).is_some());
+    let first = told.submit_as(bob(), r#"{"array":"1-2","resources":{"gpu":1},"time_limit":"9h"}"#);
+    told.place();
+    assert_eq!(told.counts(first).active, 2, "bob has used nothing, ada two GPUs");
+    assert_eq!(told.counts(JobId(3)).active, 0);
 }
