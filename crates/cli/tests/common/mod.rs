@@ -213,7 +213,10 @@ impl World {
     /// The pilot's process, below the guard.
     pub fn pilot_pid(&self) -> u32 {
         wait_some("a pilot", || {
-            self.pilot_processes().into_iter().find(|pid| processes::has_word(*pid, "--inner"))
+            let mut inner = self.pilot_processes();
+            inner.retain(|pid| processes::has_word(*pid, "--inner"));
+            // A task that is just being started still has its pilot's words.
+            inner.iter().find(|pid| !inner.contains(&processes::parent(**pid))).copied()
         })
     }
 

@@ -41,6 +41,14 @@ pub(super) fn processes_of(dir: &Path) -> Vec<u32> {
     numbers.filter(|process| *process != own && of_dir(process) && is_alive(*process)).collect()
 }
 
+/// The process that started this one; 0 when it has gone.
+pub(super) fn parent(process: u32) -> u32 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name before it is in parentheses and may hold anything; the state comes next.
+    let rest = stat.rsplit_once(") ").map(|(_, rest)| rest).unwrap_or_default();
+    rest.split(' ').nth(1).and_then(|parent| parent.parse().ok()).unwrap_or(0)
+}
+
 pub fn has_word(process: u32, word: &str) -> bool {
     let text = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     text.split(|byte| *byte == 0).any(|found| found == word.as_bytes())
