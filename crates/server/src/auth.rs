@@ -16,10 +16,27 @@ pub struct Auth {
     table: RwLock<Table>,
 }
 
+/// Tokens by their hashes.
 #[derive(Debug, Default)]
-struct Table {
+pub struct Table {
     people: HashMap<String, (Actor, Timestamp)>,
     pilots: HashMap<String, PilotId>,
+}
+
+impl Table {
+    /// What the state says about who may come in.
+    pub fn of(state: &State) -> Self {
+        let people = state.tokens().values().filter_map(|token| {
+            let role = *state.users().get(&token.user)?;
+            let actor = Actor { user: token.user.clone(), role };
+            Some((token.hash.clone(), (actor, token.expires)))
+        });
+        let pilots = state.pilot_tokens().iter();
+        Table {
+            people: people.collect(),
+            pilots: pilots.map(|(pilot, hash)| (hash.clone(), pilot.clone())).collect(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,17 +52,7 @@ impl Auth {
         Auth { owner: (secrets::hash(owner_secret), actor), table: RwLock::default() }
     }
 
-    pub fn refresh(&self, state: &State) {
-        let people = state.tokens().values().filter_map(|token| {
-            let role = *state.users().get(&token.user)?;
-            let actor = Actor { user: token.user.clone(), role };
-            Some((token.hash.clone(), (actor, token.expires)))
-        });
-        let pilots = state.pilot_tokens().iter();
-        let table = Table {
-            people: people.collect(),
-            pilots: pilots.map(|(pilot, hash)| (hash.clone(), pilot.clone())).collect(),
-        };
+    pub fn install(&self, table: Table) {
         *self.table.write().expect("no writer panics") = table;
     }
 

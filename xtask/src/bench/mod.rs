@@ -32,6 +32,26 @@ pub(crate) struct Args {
     /// Small counts: to see that it works, not to compare
     #[arg(long)]
     quick: bool,
+    /// Only these lines, e.g. `--only submit,job`
+    #[arg(long, value_name = "PART", value_delimiter = ',')]
+    only: Vec<Part>,
+}
+
+/// Lines that are measured together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    Dispatch,
+    Job,
+    Submit,
+    Idle,
+    Large,
+    Scheduler,
+}
+
+impl Args {
+    fn wants(&self, part: Part) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
 }
 
 /// What is measured; `report.rs` knows the units.
@@ -148,8 +168,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut results = Results::default();
     results.notes.extend(busy(&std::fs::read_to_string("/proc/loadavg").unwrap_or_default()));
     let exit0 = results.or_note("static program", spawn::build_static(scratch.path()));
-    let hyperqueue =
-        results.or_note("HyperQueue", hyperqueue::HyperQueue::prepare(&place, scratch.path()));
+    let hyperqueue = if args.wants(Part::Dispatch) {
+        results.or_note("HyperQueue", hyperqueue::HyperQueue::prepare(&place, scratch.path()))
+    } else {
+        None
+    };
     results.notes.extend(hyperqueue.as_ref().map(hyperqueue::HyperQueue::describe));
     println!("building shipway (release) …");
     let binary = instance::build(true)?;
@@ -158,13 +181,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let subjects = Subjects { exit0, hyperqueue, shipway, crowd, scratch };
     for round in 1..=size.rounds {
         println!("round {round} of {}", size.rounds);
-        subjects.measure(size, &mut results)?;
+        subjects.measure(args, size, &mut results)?;
     }
-    println!("a large array, and {} jobs", size.queued_jobs);
-    subjects.measure_once(size, &mut results)?;
-    println!("the scheduler alone");
-    scheduler::measure(args.quick, &mut results)?;
-    print!("\n{}", report::table(&results));
+    if args.wants(Part::Large) {
+        println!("a large array, and {} jobs", size.queued_jobs);
+        subjects.measure_once(size, &mut results)?;
+    }
+    if args.wants(Part::Scheduler) {
+        println!("the scheduler alone");
+        scheduler::measure(args.quick, &mut results)?;
+    }
+    print!("\n{}", report::table(&results, !args.only.is_empty()));
     if let Some(file) = &args.json {
         std::fs::write(file, report::json(&results, args.quick)?)
             .with_context(|| format!("could not write {}", file.display()))?;
@@ -186,16 +213,18 @@ struct Subjects {
 
 impl Subjects {
     /// One round. What is compared stands side by side, to meet the same weather.
-    fn measure(&self, size: Size, results: &mut Results) -> Result<()> {
+    fn measure(&self, args: &Args, size: Size, results: &mut Results) -> Result<()> {
         use Measure as M;
-        self.dispatch(size, "true", [M::SpawnTrue, M::HyperQueueTrue, M::ShipwayTrue], results)?;
-        if let Some(exit0) = &self.exit0 {
+        if args.wants(Part::Dispatch) {
+            let measures = [M::SpawnTrue, M::HyperQueueTrue, M::ShipwayTrue];
+            self.dispatch(size, "true", measures, results)?;
+        }
+        if let Some(exit0) = self.exit0.as_ref().filter(|_| args.wants(Part::Dispatch)) {
             let program = exit0.to_string_lossy();
             let measures = [M::SpawnStatic, M::HyperQueueStatic, M::ShipwayStatic];
             self.dispatch(size, &program, measures, results)?;
         }
-        results.add(M::Fdatasync, disk::append_rate(self.scratch.path(), size.appends)?);
-        if let Some(shipway) = &self.shipway {
+        if let Some(shipway) = self.shipway.as_ref().filter(|_| args.wants(Part::Job)) {
             results.add(M::ShipwaySubmit, shipway.submit_rate(size.submits)?);
             let start = shipway.start_latency(size.runs)?;
             results.add(M::ShipwayStart, start);
@@ -203,12 +232,17 @@ impl Subjects {
             results.add(M::ShipwayLatency, shipway.run_latency(size.runs)?);
             self.one_job(shipway, size, results)?;
         }
-        results.add(M::ApiSubmit, self.crowd.submit_rate(1, size.api_submits)?);
-        results.add(M::ApiSubmitMany, self.crowd.submit_rate(crowd::MANY, size.api_submits)?);
-        let idle = self.crowd.idle()?;
-        results.add(M::IdleMemory, idle.megabytes);
-        results.add(M::IdleCpu, idle.cpu_percent);
-        results.add(M::IdleStart, idle.start_ms);
+        if args.wants(Part::Submit) {
+            results.add(M::Fdatasync, disk::append_rate(self.scratch.path(), size.appends)?);
+            results.add(M::ApiSubmit, self.crowd.submit_rate(1, size.api_submits)?);
+            results.add(M::ApiSubmitMany, self.crowd.submit_rate(crowd::MANY, size.api_submits)?);
+        }
+        if args.wants(Part::Idle) {
+            let idle = self.crowd.idle()?;
+            results.add(M::IdleMemory, idle.megabytes);
+            results.add(M::IdleCpu, idle.cpu_percent);
+            results.add(M::IdleStart, idle.start_ms);
+        }
         Ok(())
     }
 

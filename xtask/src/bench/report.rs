@@ -146,11 +146,15 @@ impl Goal {
 }
 
 /// Medians, with the least and the greatest of all rounds in brackets.
-pub(super) fn table(results: &Results) -> String {
+/// All lines, or only those that were measured.
+pub(super) fn table(results: &Results, only: bool) -> String {
     let head = ["line", "ours", "reference", "reference's", "ratio", "goal"];
     let mut text = row(head.map(ToOwned::to_owned));
     for line in &LINES {
         let (ours, reference) = (results.samples.get(&line.ours), line.reference(results));
+        if only && ours.is_none() {
+            continue;
+        }
         let ratio = line.ratio(results);
         text += &row([
             line.name.to_owned(),
@@ -230,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_line_shows_medians_and_spread() {
-        let text = table(&results());
+        let text = table(&results(), false);
         let line = text.lines().nth(1).expect("a line under the head");
         assert!(line.contains("60.00/s (50.00–70.00)"), "{line}");
         assert!(line.contains("100/s (100–100)"), "{line}");
@@ -242,7 +246,7 @@ mod tests {
         let mut results = results();
         results.add(Measure::ShipwayTrue, 90.0);
         results.add(Measure::IdleMemory, 30.0);
-        let text = table(&results);
+        let text = table(&results, false);
         let line = |name: &str| text.lines().find(|line| line.starts_with(name)).expect("a line");
         assert!(line("dispatch true").ends_with("0.90 (0.90–0.90)   ≥ 0.85, met"), "{text}");
         assert!(line("idle memory").ends_with("1.50 (1.50–1.50)   ≤ 1, missed"), "{text}");
@@ -250,7 +254,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_is_a_dash_and_a_note() {
-        let text = table(&results());
+        let text = table(&results(), false);
         let ours = text.lines().find(|line| line.starts_with("dispatch true")).expect("a line");
         assert!(ours.ends_with("-                  ≥ 0.85"), "{ours}");
         assert!(text.ends_with("no Shipway: it does not build\n"), "{text}");

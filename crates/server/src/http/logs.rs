@@ -103,9 +103,9 @@ async fn find(
         if let Some(place) = look(site, task, attempt).await? {
             return Ok(Some(place));
         }
-        let over = site
-            .writer
-            .ask(move |state| state.task_state(task).is_none_or(shipway_model::TaskState::is_over));
+        let over = site.writer.glance(move |state| {
+            state.task_state(task).is_none_or(shipway_model::TaskState::is_over)
+        });
         if !follow || over.await? {
             return Ok(None);
         }
@@ -131,7 +131,7 @@ async fn look(
     task: TaskId,
     attempt: Option<Attempt>,
 ) -> Result<Option<Place>, ApiError> {
-    let live = site.writer.ask(move |state| {
+    let live = site.writer.glance(move |state| {
         let active = state.active().get(&task)?;
         let node = state.pilots().get(&active.pilot)?.ad.node.clone();
         Some(Place { attempt: active.attempt, pilot: active.pilot.clone(), node })

@@ -28,7 +28,7 @@ pub async fn who_am_i(
     State(site): State<Site>,
 ) -> Result<Json<UserView>, ApiError> {
     let now = site.clock.now();
-    let view = site.writer.ask(move |state| view(state, &actor.user, actor.role, now));
+    let view = site.writer.glance(move |state| view(state, &actor.user, actor.role, now));
     Ok(Json(view.await?))
 }
 
@@ -69,7 +69,7 @@ pub async fn add(
     let UserView { user, role, share, .. } = new;
     let asked = user.clone();
     // Between this look and the wish somebody may add the same user: then both hear of a new one.
-    let existed = site.writer.ask(move |state| state.users().contains_key(&asked)).await?;
+    let existed = site.writer.glance(move |state| state.users().contains_key(&asked)).await?;
     let command = Command::AddUser { by: by.clone(), user: user.clone(), role };
     site.writer.wish(Wish::Core(command)).await?;
     if let Some(share) = share {

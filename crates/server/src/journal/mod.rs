@@ -7,7 +7,7 @@
 //!
 //! - `chain.rs` one row per commit, each checksummed over the one before
 //! - `recover.rs`, `wal.rs` what is looked at before a home is believed
-//! - `sqlite.rs`, `connection.rs`, `snapshots.rs`, `rows.rs` the writing side
+//! - `sqlite.rs`, `connection.rs`, `room.rs`, `snapshots.rs`, `rows.rs` the writing side
 //! - `history.rs`, `attempts.rs`, `live.rs` the reading side, used while the writer writes
 
 mod attempts;
@@ -18,6 +18,7 @@ mod history;
 mod live;
 mod lock;
 mod recover;
+mod room;
 mod rows;
 mod schema;
 mod snapshots;

@@ -13,6 +13,7 @@ use super::connection::{checkpoint, connect};
 use super::error::{JournalError, NotDurable, during, on_file};
 use super::lock::HomeLock;
 use super::recover::{self, Found, RecoveryKind, RecoveryNote, damaged};
+use super::room::Room;
 use super::wal::Tail;
 use super::{
     Batch, Committed, DB_FILE, EventSeq, Journal, MAX_COMMIT_BYTES, Recorded, Snapshot, rows,
@@ -29,6 +30,7 @@ pub struct SqliteJournal {
     tip: Tip,
     /// Reused for every commit's body.
     body: Vec<u8>,
+    room: Room,
     needs_reopen: bool,
     notes: Vec<RecoveryNote>,
     /// Last: the connection closes before another server may come.
@@ -100,8 +102,8 @@ impl SqliteJournal {
             Ok(()) | Err(JournalError::NotDurable { what: NotDurable::Busy, .. }) => {}
             Err(error) => return Err(error),
         }
-        let body = Vec::new();
-        Ok(Self { conn, db, tip, body, needs_reopen: false, notes, _lock: lock })
+        let (body, room) = (Vec::new(), Room::of(&db));
+        Ok(Self { conn, db, tip, body, room, needs_reopen: false, notes, _lock: lock })
     }
 
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Tip, JournalError> {
@@ -201,6 +203,7 @@ impl Journal for SqliteJournal {
         let tip = self.watch(result)?;
         let first = EventSeq(self.tip.seq + 1);
         self.tip = tip;
+        self.room.make();
         Ok(Committed { first, last: EventSeq(tip.seq) })
     }
 
@@ -268,6 +271,7 @@ impl Journal for SqliteJournal {
         self.settle(&mut conn, found)?;
         Self::find_room(&conn)?;
         self.conn = conn;
+        self.room = Room::of(&self.db);
         self.needs_reopen = false;
         Ok(())
     }

@@ -9,6 +9,10 @@ const FRAME_HEADER: usize = 24;
 const MAGIC_LITTLE: u32 = 0x377f_0682;
 const MAGIC_BIG: u32 = 0x377f_0683;
 
+/// What the log's file is filled with ahead of its use (`room.rs`): not what a disk that lost
+/// something shows, and as the salts of a frame it belongs to no use of the log.
+pub(super) const FILL: u8 = 0xA5;
+
 /// What a `-wal` file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WalReport {
@@ -101,8 +105,10 @@ fn judge_tail(frames: &[u8], header: &Header, valid: &Valid) -> Tail {
         // The checksum does not cover the salts: a frame that continues the sum is ours even
         // when its salts are damaged.
         let continues = index == 0 && frame.stored == frame_sum(bytes, header, valid.sum);
+        header_only |= index == 0 && bytes[FRAME_HEADER..].iter().all(|byte| *byte == FILL);
         if frame.salts_match || continues || frame.blank {
             last_of_ours = end;
+            header_only &= index == 0;
             if frame.commit && first_commit.is_none() {
                 first_commit = Some(end);
             }
@@ -123,8 +129,8 @@ fn judge_tail(frames: &[u8], header: &Header, valid: &Valid) -> Tail {
 /// header in front of a frame is damage, not a crash.
 fn without_header(wal: &[u8]) -> Tail {
     const SMALLEST_FRAME: usize = FRAME_HEADER + 512;
-    let all_blank = wal.iter().all(|byte| *byte == 0);
-    if wal.len() < HEADER + SMALLEST_FRAME || all_blank {
+    let unused = |byte: &u8| *byte == 0 || *byte == FILL;
+    if wal.len() < HEADER + SMALLEST_FRAME || wal.iter().all(unused) {
         return Tail::Clean;
     }
     Tail::DamagedWithin { bytes: wal.len() }

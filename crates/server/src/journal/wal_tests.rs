@@ -102,3 +102,27 @@ fn a_blank_tail_is_torn() {
     wal.resize(wal.len() + FRAME, 0);
     assert_eq!(tail(&wal), Tail::Torn { bytes: FRAME });
 }
+
+#[test]
+fn room_made_ahead_is_clean_and_damage_before_it_is_seen() {
+    let (_dir, _conn, wal) = real_log();
+    let with_room = |mut wal: Vec<u8>| {
+        wal.resize(wal.len() + 10 * FRAME + 7, FILL);
+        wal
+    };
+    assert_eq!(tail(&with_room(wal.clone())), Tail::Clean);
+    assert_eq!(tail(&with_room(Vec::new())), Tail::Clean);
+    assert_eq!(tail(&with_room(vec![0; HEADER])), Tail::Clean, "nothing was written yet");
+    // A process killed between the two writes of a frame.
+    let only_header = with_room(wal[..wal.len() - 4096].to_vec());
+    assert!(matches!(tail(&only_header), Tail::Unfinished { .. }), "{:?}", tail(&only_header));
+    let mut flipped = with_room(wal.clone());
+    flipped[wal.len() - 9] ^= 0x10;
+    assert!(matches!(tail(&flipped), Tail::Torn { .. }));
+    let mut lost = with_room(wal.clone());
+    lost[HEADER..HEADER + FRAME].fill(FILL);
+    assert!(matches!(tail(&lost), Tail::DamagedWithin { .. }), "{:?}", tail(&lost));
+    let mut no_header = with_room(wal);
+    no_header[..HEADER].fill(FILL);
+    assert!(matches!(tail(&no_header), Tail::DamagedWithin { .. }));
+}

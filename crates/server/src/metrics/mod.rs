@@ -100,6 +100,11 @@ impl Metrics {
         add(if accepted { &self.accepted } else { &self.rejected }, 1);
     }
 
+    #[cfg(test)]
+    pub fn decided_so_far(&self) -> u64 {
+        read(&self.accepted) + read(&self.rejected)
+    }
+
     /// One commit is on disk.
     pub fn committed(&self, events: usize, took: Duration) {
         add(&self.events, events as u64);

@@ -1,9 +1,11 @@
 //! What is decided but not yet on disk: events, rows, effects, and the answers that wait for them.
 
-use super::{Done, Question, WriteError};
+use super::{Answered, Done, WriteError};
+use crate::auth::Table;
 use crate::journal::{HistoryRow, MAX_COMMIT_BYTES};
 use shipway_core::Effect;
 use shipway_core::event::Recorded;
+use shipway_model::Timestamp;
 use tokio::sync::oneshot;
 
 /// A batch is closed at half of what one commit may hold; the rest is room for what follows from
@@ -20,7 +22,12 @@ pub(super) struct Batch {
     pub(super) rows: Vec<HistoryRow>,
     pub(super) effects: Vec<Effect>,
     pub(super) replies: Vec<(Reply, Result<Done, WriteError>)>,
-    pub(super) questions: Vec<Question>,
+    /// What was asked, answered from the state with these events in it.
+    pub(super) answers: Vec<Answered>,
+    /// Who may come in from now on, if these events change it.
+    pub(super) auth: Option<Table>,
+    /// The state's time after the last event.
+    pub(super) at: Timestamp,
     bytes: usize,
 }
 
@@ -32,6 +39,11 @@ impl Batch {
         self.bytes += encoded.len();
         self.encoded.push(encoded);
         self.events.push(recorded);
+    }
+
+    /// Whether nobody waits for anything in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.replies.is_empty() && self.answers.is_empty()
     }
 
     pub(super) fn is_full(&self) -> bool {

@@ -1,29 +1,46 @@
-//! The one writer: a thread that owns the state and the journal.
+//! The one writer: it owns the state and the journal.
 //!
 //! It drains what is waiting, decides each wish in order, commits all their events in one
-//! transaction, and only then replies, carries out effects and tells watchers. Questions about the
-//! state are answered between commits, so that no answer shows what is not on disk.
+//! transaction, and only then replies, carries out effects and tells watchers. With more waiting,
+//! the next batch is decided while the last one is written; answers wait until all they rest on is
+//! on disk, so that none shows what is not.
+//!
+//! A lone request is decided and written by the thread it came in on, because waking another one
+//! takes as long as the rest. The desk has one lock, so there is one writer all the same.
 //!
 //! - `prepare.rs` from a wish to a command: ids, and what history knows
-//! - `run.rs`     the loop
-//! - `batch.rs`   what is pending until the commit
+//! - `desk.rs`    the state, and deciding
+//! - `batch.rs`   what is decided and not yet on disk
+//! - `keeper.rs`  the journal: writing, then telling
+//! - `run.rs`     the threads, and a disk that does not take a batch
+//! - `at_once.rs` a lone request, on the thread it came in on
 //! - `restore.rs` from disk to state
 //! - `rows.rs`    what of an event goes into history
 
+mod at_once;
 mod batch;
+mod desk;
+mod keeper;
 mod prepare;
 mod restore;
 mod rows;
 mod run;
 
+use crate::auth::Auth;
+use crate::clock::Clock;
+use crate::live::Live;
+use crate::metrics::Metrics;
+use crate::pilots::Specs;
+use at_once::{AtOnce, Present, Shared, Then};
 use shipway_core::command::{Command, Select};
 use shipway_core::rejection::Rejection;
 use shipway_core::{Effect, State};
 use shipway_model::{Actor, JobId, JobSpec};
+use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use restore::restore;
-pub use run::{Edges, Running, start};
+pub use run::{Running, start};
 
 /// Wishes waiting for the writer. More than this and the server is busier than it can say.
 const QUEUE: usize = 16_384;
@@ -71,10 +88,15 @@ enum Request {
     Ask(Question),
     /// The time that the writer asked to be woken at has come.
     Wake,
+    /// The writer's own thread is needed: a write failed, or a snapshot is due.
+    Attend,
     Stop,
 }
 
-type Question = Box<dyn FnOnce(&State) + Send>;
+/// Finds the answer; it goes out when all that the state shows is on disk.
+type Question = Box<dyn FnOnce(&State) -> Answered + Send>;
+/// Sends what was found.
+type Answered = Box<dyn FnOnce() + Send>;
 
 impl std::fmt::Debug for Request {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -82,8 +104,25 @@ impl std::fmt::Debug for Request {
             Request::Wish { .. } => "Wish",
             Request::Ask(_) => "Ask",
             Request::Wake => "Wake",
+            Request::Attend => "Attend",
             Request::Stop => "Stop",
         })
+    }
+}
+
+/// What the writer speaks to.
+pub struct Edges {
+    pub auth: Arc<Auth>,
+    pub live: Arc<Live>,
+    pub specs: Arc<Specs>,
+    pub effects: Box<dyn EffectRunner>,
+    pub clock: Clock,
+    pub metrics: Arc<Metrics>,
+}
+
+impl std::fmt::Debug for Edges {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Edges")
     }
 }
 
@@ -92,6 +131,7 @@ impl std::fmt::Debug for Request {
 pub struct Writer {
     queue: mpsc::Sender<Request>,
     health: watch::Receiver<Option<String>>,
+    desk: Arc<dyn AtOnce>,
 }
 
 impl Writer {
@@ -99,10 +139,10 @@ impl Writer {
     pub async fn wish(&self, wish: Wish) -> Result<Done, WriteError> {
         let (reply, answer) = oneshot::channel();
         let request = Request::Wish { wish, reply: Some(reply) };
-        self.queue.try_send(request).map_err(|refused| match refused {
-            mpsc::error::TrySendError::Full(_) => WriteError::Busy,
-            mpsc::error::TrySendError::Closed(_) => WriteError::Stopping,
-        })?;
+        let present = self.desk.come_in();
+        if let Some(request) = self.try_at_once(request, &present).await {
+            self.try_send(request)?;
+        }
         answer.await.unwrap_or(Err(WriteError::Stopping))
     }
 
@@ -116,7 +156,11 @@ impl Writer {
     pub async fn hand_in(&self, command: Command) -> Option<Answer> {
         let (reply, answer) = oneshot::channel();
         let request = Request::Wish { wish: Wish::Core(command), reply: Some(reply) };
-        self.queue.send(request).await.ok().map(|()| answer)
+        let present = self.desk.come_in();
+        match self.try_at_once(request, &present).await {
+            Some(request) => self.send(request).await.then_some(answer),
+            None => Some(answer),
+        }
     }
 
     /// Asks about the state as it is on disk.
@@ -126,14 +170,33 @@ impl Writer {
     ) -> Result<A, WriteError> {
         let (reply, answer) = oneshot::channel();
         let ask: Question = Box::new(move |state| {
-            // Whoever asked may have gone.
-            let _ = reply.send(question(state));
+            let found = question(state);
+            Box::new(move || {
+                // Whoever asked may have gone.
+                let _ = reply.send(found);
+            })
         });
-        self.queue.send(Request::Ask(ask)).await.map_err(|_| WriteError::Stopping)?;
+        if !self.send(Request::Ask(ask)).await {
+            return Err(WriteError::Stopping);
+        }
         // A question is dropped unanswered when the journal cannot be written, or at the end.
         answer
             .await
             .map_err(|_| self.problem().map_or(WriteError::Stopping, WriteError::NotDurable))
+    }
+
+    /// The same for what is found in microseconds: answered on this thread if nobody is before.
+    pub async fn glance<A: Send + 'static>(
+        &self,
+        question: impl FnOnce(&State) -> A + Send + 'static,
+    ) -> Result<A, WriteError> {
+        let (mut question, mut found) = (Some(question), None);
+        self.desk.look(&mut |state| found = question.take().map(|question| question(state)));
+        match (found, question) {
+            (Some(found), _) => Ok(found),
+            (None, Some(question)) => self.ask(question).await,
+            (None, None) => Err(WriteError::Stopping),
+        }
     }
 
     /// What is wrong with the journal, if something is.
@@ -142,13 +205,47 @@ impl Writer {
     }
 
     pub async fn stop(&self) {
-        let _ = self.queue.send(Request::Stop).await;
+        self.send(Request::Stop).await;
+    }
+
+    /// Returns the request unless it is done.
+    async fn try_at_once(&self, request: Request, present: &Present) -> Option<Request> {
+        let mut request = Some(request);
+        if self.desk.is_quiet() {
+            // Whoever else has a request here now comes first: together they are one write.
+            tokio::task::yield_now().await;
+            if self.desk.at_once(&mut request, present) == Then::CallTheWriter {
+                // Busy is as good: then it is awake, and looks by itself.
+                let _ = self.try_send(Request::Attend);
+            }
+        }
+        request
+    }
+
+    /// Waits for room. False: the writer has stopped.
+    async fn send(&self, request: Request) -> bool {
+        self.desk.expect_one();
+        self.queue.send(request).await.is_ok()
+    }
+
+    fn try_send(&self, request: Request) -> Result<(), WriteError> {
+        self.desk.expect_one();
+        self.queue.try_send(request).map_err(|refused| {
+            self.desk.expect_one_less();
+            match refused {
+                mpsc::error::TrySendError::Full(_) => WriteError::Busy,
+                mpsc::error::TrySendError::Closed(_) => WriteError::Stopping,
+            }
+        })
     }
 }
 
 /// Carries out what the core asks of the outside. Must not block.
-pub trait EffectRunner: Send {
+pub trait EffectRunner: Send + Sync {
     fn run(&self, effect: Effect);
     /// The state was taken back to what is on disk: everything said since may be wrong.
     fn reset(&self);
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,55 +1,29 @@
-//! The writer's loop: wait, drain, decide, plan, commit, tell. And what it does when the disk
-//! does not take a commit: it takes back what it decided, says so, and tries until it can go on.
+//! The writer's thread: wait, drain, decide, plan, have it written. And what it does when the disk
+//! does not take a batch: it takes back what it decided, says so, and tries until it can go on.
+//!
+//! A short write it does itself: handing it over would only cost time. Where writes take long and
+//! several have wishes, a second thread writes, and the next batch is decided meanwhile.
 
-use super::batch::{Batch, Reply};
-use super::prepare::prepare;
+use super::batch::Batch;
+use super::desk::Desk;
+use super::keeper::{Failed, Keeper, Written};
 use super::restore::restore;
-use super::{Done, EffectRunner, QUEUE, Question, Request, WriteError, Writer, rows};
-use crate::auth::Auth;
+use super::{Done, Edges, QUEUE, Request, Shared, WriteError, Writer};
+use crate::auth::Table;
 use crate::clock::Clock;
-use crate::journal::{self, HistoryReader, Journal, JournalError};
-use crate::live::{Live, Told};
-use crate::metrics::Metrics;
-use crate::pilots::Specs;
+use crate::journal::{HistoryReader, Journal};
 use shipway_api::causes::causes;
+use shipway_core::State;
 use shipway_core::command::Command;
-use shipway_core::engine::step;
-use shipway_core::event::Event;
-use shipway_core::schedule::schedule;
-use shipway_core::{Rejection, State, snapshot};
 use shipway_model::{Millis, Timestamp};
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
-/// Ended jobs that stay in memory, so that a client that asks right after the end is answered fast.
-const KEEP_ENDED: usize = 1_000;
-/// Ended jobs leave memory this many at a time: one event, not one each.
-const ARCHIVE_STEP: usize = 500;
-/// Events between snapshots: a restart replays at most this many, a fraction of a second's worth.
-/// A large state waits longer, for a part of its size: a snapshot of so many jobs costs about as
-/// much as replaying that many events.
-const SNAPSHOT_EVERY: u64 = 10_000;
-const SNAPSHOT_JOBS_PER_EVENT: u64 = 4;
 /// How often a journal that cannot be written is tried again.
 const RETRY_AFTER: Millis = Millis(1_000);
-
-/// What the writer speaks to.
-pub struct Edges {
-    pub auth: Arc<Auth>,
-    pub live: Arc<Live>,
-    pub specs: Arc<Specs>,
-    pub effects: Box<dyn EffectRunner>,
-    pub clock: Clock,
-    pub metrics: Arc<Metrics>,
-}
-
-impl std::fmt::Debug for Edges {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Edges")
-    }
-}
 
 /// A writer at work.
 #[derive(Debug)]
@@ -59,19 +33,15 @@ pub struct Running {
 }
 
 struct Loop<J> {
-    state: State,
-    journal: J,
-    history: HistoryReader,
-    edges: Edges,
+    shared: Arc<Shared<J>>,
     queue: mpsc::Receiver<Request>,
-    wake_at: watch::Sender<Option<Timestamp>>,
+    hands: Hands<J>,
     health: watch::Sender<Option<String>>,
-    since_snapshot: u64,
     /// Told to stop while the journal could not be written.
     stopped: bool,
 }
 
-/// Starts the writer's thread, and the timer that wakes it. Needs a tokio runtime for the timer.
+/// Starts the writer's threads, and the timer that wakes it. Needs a tokio runtime for the timer.
 pub fn start<J: Journal + Send + 'static>(
     (state, replayed): (State, u64),
     journal: J,
@@ -81,35 +51,41 @@ pub fn start<J: Journal + Send + 'static>(
     let (send, queue) = mpsc::channel(QUEUE);
     let (wake_at, wake_at_seen) = watch::channel(None);
     let (health, health_seen) = watch::channel(None);
-    tokio::spawn(timer(edges.clock.clone(), wake_at_seen, send.clone()));
-    let mut work = Loop {
-        state,
+    let edges = Arc::new(edges);
+    let clock = edges.clock.clone();
+    let keeper = Keeper {
         journal,
+        edges: Arc::clone(&edges),
+        since_snapshot: replayed,
+        last_took: Duration::ZERO,
+    };
+    let desk = Desk {
+        state,
+        batch: Batch::default(),
+        keeper: Some(keeper),
         history,
         edges,
-        queue,
         wake_at,
-        health,
-        since_snapshot: replayed,
-        stopped: false,
+        failed: None,
     };
+    let shared = Arc::new(Shared::new(desk));
+    let writer = Writer { queue: send, health: health_seen, desk: shared.clone() };
+    tokio::spawn(timer(clock, wake_at_seen, writer.clone()));
+    let hands = Hands::start(writer.clone())?;
+    let mut work = Loop { shared, queue, hands, health, stopped: false };
     let thread = std::thread::Builder::new().name("writer".into()).spawn(move || work.run())?;
-    Ok(Running { writer: Writer { queue: send, health: health_seen }, thread })
+    Ok(Running { writer, thread })
 }
 
 /// Sends one wake-up at the time the writer asks for; a later wish replaces an earlier one.
-async fn timer(
-    clock: Clock,
-    mut wake_at: watch::Receiver<Option<Timestamp>>,
-    queue: mpsc::Sender<Request>,
-) {
+async fn timer(clock: Clock, mut wake_at: watch::Receiver<Option<Timestamp>>, writer: Writer) {
     loop {
         let at = *wake_at.borrow_and_update();
         let changed = match at {
             None => wake_at.changed().await,
             Some(at) => {
                 let slept = tokio::time::timeout(clock.until(at), wake_at.changed()).await;
-                if slept.is_err() && queue.send(Request::Wake).await.is_err() {
+                if slept.is_err() && !writer.send(Request::Wake).await {
                     return;
                 }
                 match slept {
@@ -124,184 +100,129 @@ async fn timer(
     }
 }
 
-impl<J: Journal> Loop<J> {
-    fn run(&mut self) {
-        self.edges.auth.refresh(&self.state);
-        let mut batch = Batch::default();
-        self.take(&mut batch, &Command::ServerStarted, None);
-        self.finish(batch);
-        while let Some(first) = self.queue.blocking_recv() {
-            let mut batch = Batch::default();
-            let mut stop = self.handle(&mut batch, first);
-            while !stop && !batch.is_full() {
-                let Ok(next) = self.queue.try_recv() else { break };
-                stop = self.handle(&mut batch, next);
+/// The second thread: it writes a batch while the next one is decided.
+struct Hands<J> {
+    errands: std::sync::mpsc::Sender<(Keeper<J>, Batch)>,
+    done: std::sync::mpsc::Receiver<(Keeper<J>, Written)>,
+}
+
+impl<J: Journal + Send + 'static> Hands<J> {
+    fn start(writer: Writer) -> std::io::Result<Self> {
+        let (errands, to_do) = std::sync::mpsc::channel::<(Keeper<J>, Batch)>();
+        let (finished, done) = std::sync::mpsc::channel();
+        std::thread::Builder::new().name("journal".into()).spawn(move || {
+            for (mut keeper, batch) in to_do {
+                let written = keeper.write(batch);
+                if finished.send((keeper, written)).is_err() {
+                    return;
+                }
+                // With a full queue the writer is awake, and looks by itself.
+                let _ = writer.try_send(Request::Attend);
             }
-            self.finish(batch);
+        })?;
+        Ok(Hands { errands, done })
+    }
+
+    fn take(&self, (keeper, batch): (Keeper<J>, Batch)) {
+        self.errands.send((keeper, batch)).expect("it ends with us");
+    }
+}
+
+impl<J: Journal + Send + 'static> Loop<J> {
+    fn run(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let mut desk = shared.lock();
+        desk.edges.auth.install(Table::of(&desk.state));
+        desk.take(&Command::ServerStarted, None);
+        desk.plan();
+        self.write(&mut desk);
+        drop(desk);
+        while let Some(first) = self.queue.blocking_recv() {
+            let mut desk = shared.lock();
+            let stop = self.decide(&mut desk, first);
+            let stop = self.write_all(&mut desk, stop);
             if self.stopped {
                 return;
             }
             if stop {
-                self.save_snapshot();
-                return;
+                return desk.save_snapshot();
             }
         }
     }
 
-    /// Returns whether to stop.
-    fn handle(&mut self, batch: &mut Batch, request: Request) -> bool {
-        match request {
-            Request::Wish { wish, reply } => match prepare(wish, &self.state, &self.history) {
-                Ok(command) => self.take(batch, &command, reply),
-                Err(error) => {
-                    let answer = Err(WriteError::NotDurable(error.to_string()));
-                    batch.answer(reply, answer);
-                }
-            },
-            Request::Ask(question) => batch.questions.push(question),
-            Request::Wake => {
-                self.wake_at.send_replace(None);
-                self.take(batch, &Command::Tick, None);
+    /// Decides what waits, as far as one batch goes. Returns whether to stop.
+    fn decide(&mut self, desk: &mut Desk<J>, first: Request) -> bool {
+        let mut next = Some(first);
+        let mut stop = false;
+        while let Some(request) = next {
+            match request {
+                Request::Stop => stop = true,
+                Request::Attend => {}
+                Request::Wish { .. } | Request::Ask(_) | Request::Wake => desk.handle(request),
             }
-            Request::Stop => return true,
+            // Counted down only now, with the desk in our hands: whoever finds nothing waiting
+            // then comes after it.
+            self.shared.waiting.fetch_sub(1, Ordering::Release);
+            let full = stop || desk.batch.is_full();
+            next = if full { None } else { self.queue.try_recv().ok() };
         }
-        false
+        desk.plan();
+        stop
     }
 
-    fn take(&mut self, batch: &mut Batch, command: &Command, reply: Option<Reply>) {
-        let answer = self.decide(batch, command).map_err(WriteError::Rejected);
-        self.edges.metrics.decided(answer.is_ok());
-        batch.answer(reply, answer);
+    /// Has everything written that is decided, and what comes up meanwhile. Returns whether to
+    /// stop.
+    fn write_all(&mut self, desk: &mut Desk<J>, mut stop: bool) -> bool {
+        while !stop && let Some(errand) = desk.hand_over() {
+            self.hands.take(errand);
+            stop = self.decide_until_written(desk);
+        }
+        self.write(desk);
+        stop
     }
 
-    fn decide(&mut self, batch: &mut Batch, command: &Command) -> Result<Done, Rejection> {
-        let repeated = repeated_submission(&self.state, command)?;
-        let cancelled_before = cancelled(&self.state, command);
-        let done = step(&mut self.state, self.edges.clock.now(), command)?;
-        let mut tasks = cancelled(&self.state, command) - cancelled_before;
-        for recorded in done.events {
-            tasks += touched(&recorded.event);
-            batch.rows.extend(rows::row(&recorded, &self.state));
-            batch.add(recorded);
-        }
-        batch.effects.extend(done.effects);
-        let submitted = match command {
-            Command::Submit(submit) => Some(submit.job),
-            _ => None,
+    /// While the journal is away. Returns whether to stop.
+    fn decide_until_written(&mut self, desk: &mut Desk<J>) -> bool {
+        let mut stop = false;
+        let (keeper, written) = loop {
+            if let Ok(done) = self.hands.done.try_recv() {
+                break done;
+            }
+            let more = !stop && !desk.batch.is_full();
+            match more.then(|| self.queue.blocking_recv()).flatten() {
+                Some(request) => stop = self.decide(desk, request),
+                None => break self.hands.done.recv().expect("it ends with us"),
+            }
         };
-        let job = repeated.or(submitted);
-        Ok(Done { job, repeated: repeated.is_some(), tasks })
+        desk.keeper = Some(keeper);
+        desk.failed = written.err();
+        stop
     }
 
-    /// Plans for what is waiting, commits, and tells.
-    fn finish(&mut self, mut batch: Batch) {
-        self.plan(&mut batch);
-        self.archive(&mut batch);
-        if batch.events.is_empty() {
-            self.tell(batch, None);
-            return self.ask_to_be_woken();
+    fn write(&mut self, desk: &mut Desk<J>) {
+        let failed = desk.failed.take().or_else(|| desk.write().err());
+        if let Some(failed) = failed {
+            return self.stall(desk, *failed);
         }
-        match self.commit(&batch) {
-            Ok(first) => {
-                self.tell(batch, Some(first));
-                let jobs = self.state.jobs().len() as u64;
-                if self.since_snapshot >= SNAPSHOT_EVERY.max(jobs / SNAPSHOT_JOBS_PER_EVENT) {
-                    self.save_snapshot();
-                }
-            }
-            Err(error) => self.stall(batch, &error),
-        }
-        self.ask_to_be_woken();
-    }
-
-    fn ask_to_be_woken(&self) {
-        let next = self.state.next_deadline();
-        // The timer sleeps on unless something changed: most commits change no deadline.
-        self.wake_at.send_if_modified(|at| std::mem::replace(at, next) != next);
-    }
-
-    /// When this returns the batch is on disk.
-    fn commit(&mut self, batch: &Batch) -> Result<journal::EventSeq, JournalError> {
-        let at_ms = self.state.at().0;
-        let pending = journal::Batch { at_ms, events: &batch.encoded, rows: &batch.rows };
-        let began = Instant::now();
-        let committed = self.journal.append(&pending)?;
-        self.edges.metrics.committed(batch.events.len(), began.elapsed());
-        self.since_snapshot += batch.events.len() as u64;
-        Ok(committed.first)
-    }
-
-    fn plan(&mut self, batch: &mut Batch) {
-        while !batch.is_full() {
-            let plan = schedule(&mut self.state, self.edges.clock.now());
-            if plan.is_empty() {
-                return;
-            }
-            let more = plan.more;
-            // A plan made from this very state fits it; what does not is left for the next one.
-            if self.decide(batch, &Command::ApplyPlan(plan)).is_err() || !more {
-                return;
-            }
+        if desk.is_snapshot_due() {
+            desk.save_snapshot();
         }
     }
 
-    fn archive(&mut self, batch: &mut Batch) {
-        if self.state.ended_in_memory() >= KEEP_ENDED + ARCHIVE_STEP {
-            let jobs = self.state.archivable(KEEP_ENDED);
-            let _ = self.decide(batch, &Command::Archive { jobs });
-        }
-    }
-
-    fn tell(&mut self, batch: Batch, first: Option<journal::EventSeq>) {
-        if batch.events.iter().any(|recorded| changes_auth(&recorded.event)) {
-            self.edges.auth.refresh(&self.state);
-        }
-        for recorded in &batch.events {
-            if let Event::JobSubmitted(submitted) = &recorded.event {
-                self.edges.specs.keep(submitted.job, submitted.spec.clone());
-            }
-        }
-        for effect in batch.effects {
-            self.edges.effects.run(effect);
-        }
-        for (reply, answer) in batch.replies {
-            let _ = reply.send(answer);
-        }
-        for question in batch.questions {
-            question(&self.state);
-        }
-        self.edges.metrics.happened(&batch.events);
-        if let Some(first) = first {
-            self.edges.live.tell(Told { first, events: batch.events });
-        }
-    }
-
-    fn save_snapshot(&mut self) {
-        let began = Instant::now();
-        let body = snapshot::write(&self.state);
-        let saved = self.journal.save_snapshot(self.journal.tip(), &body);
-        match saved.and_then(|()| self.journal.prune()) {
-            Ok(_) => {
-                self.since_snapshot = 0;
-                self.edges.metrics.snapshot(body.len(), began.elapsed());
-            }
-            // The journal itself is whole; only the next restart takes longer.
-            Err(error) => tracing::warn!(%error, "the snapshot was not saved"),
-        }
-    }
-
-    /// The commit failed. Nothing of it was acknowledged; the state goes back to what is on disk,
-    /// everybody who waited is told, and pilots have to greet anew.
-    fn stall(&mut self, batch: Batch, error: &JournalError) {
-        let problem = causes(error);
+    /// A batch could not be written. Nothing of it was acknowledged, nor of what was decided
+    /// since; the state goes back to what is on disk, everybody who waited is told, and pilots
+    /// have to greet anew.
+    fn stall(&mut self, desk: &mut Desk<J>, failed: Failed) {
+        let problem = causes(&failed.error);
         tracing::error!(problem, "the journal cannot be written; nothing is accepted");
-        self.edges.metrics.commit_failed();
+        desk.edges.metrics.commit_failed();
         self.health.send_replace(Some(problem.clone()));
-        self.edges.effects.reset();
-        refuse(batch, &problem);
+        desk.edges.effects.reset();
+        refuse(failed.batch, &problem);
+        refuse(std::mem::take(&mut desk.batch), &problem);
         // Never at once: a disk that is nearly full takes a small write and refuses the next.
-        while self.refuse_for_a_while(&problem) {
-            match self.go_on() {
+        while self.refuse_for_a_while(desk, &problem) {
+            match self.go_on(desk) {
                 Ok(()) => {
                     tracing::info!("the journal can be written again");
                     return;
@@ -312,28 +233,31 @@ impl<J: Journal> Loop<J> {
     }
 
     /// Puts the state back to what is on disk and starts anew from there, as after a restart.
-    fn go_on(&mut self) -> Result<(), String> {
-        self.journal.reopen().map_err(|error| causes(&error))?;
-        let restored = restore(&mut self.journal).map_err(|error| causes(&error))?;
-        (self.state, self.since_snapshot) = restored;
-        let mut batch = Batch::default();
-        self.take(&mut batch, &Command::ServerStarted, None);
-        let first = self.commit(&batch).map_err(|error| causes(&error))?;
-        self.health.send_replace(None);
-        self.edges.auth.refresh(&self.state);
-        self.tell(batch, Some(first));
-        Ok(())
+    fn go_on(&mut self, desk: &mut Desk<J>) -> Result<(), String> {
+        let keeper = desk.keeper.as_mut().expect("it is here between two batches");
+        keeper.journal.reopen().map_err(|error| causes(&error))?;
+        let restored = restore(&mut keeper.journal).map_err(|error| causes(&error))?;
+        (desk.state, keeper.since_snapshot) = restored;
+        desk.take(&Command::ServerStarted, None);
+        // Told before the first of it goes out: whoever hears of it may ask again at once.
+        let before = self.health.send_replace(None);
+        desk.edges.auth.install(Table::of(&desk.state));
+        desk.write().map_err(|failed| {
+            self.health.send_replace(before);
+            causes(&failed.error)
+        })
     }
 
     /// Says no to everything until it is time to try the disk again. False: told to stop.
-    fn refuse_for_a_while(&mut self, problem: &str) -> bool {
-        let until = self.edges.clock.now().plus(RETRY_AFTER);
-        let _ = self.wake_at.send(Some(until));
+    fn refuse_for_a_while(&mut self, desk: &mut Desk<J>, problem: &str) -> bool {
+        let until = desk.edges.clock.now().plus(RETRY_AFTER);
+        let _ = desk.wake_at.send(Some(until));
         while let Some(request) = self.queue.blocking_recv() {
+            self.shared.waiting.fetch_sub(1, Ordering::Release);
             let mut batch = Batch::default();
             match request {
                 Request::Wish { reply, .. } => batch.answer(reply, Ok(Done::default())),
-                Request::Ask(_) => {}
+                Request::Ask(_) | Request::Attend => {}
                 Request::Wake => return true,
                 Request::Stop => {
                     self.stopped = true;
@@ -346,51 +270,15 @@ impl<J: Journal> Loop<J> {
     }
 }
 
-/// How many tasks of the jobs that a command would cancel are cancelled.
-fn cancelled(state: &State, command: &Command) -> u32 {
-    let Command::Cancel(select) = command else { return 0 };
-    let jobs = select.jobs.iter().filter_map(|(id, _)| state.job(*id));
-    jobs.map(|job| job.tasks.counts().cancelled).sum()
-}
-
-/// How many tasks an event touched at a person's wish.
-fn touched(event: &Event) -> u32 {
-    let count = |tasks: usize| u32::try_from(tasks).unwrap_or(u32::MAX);
-    #[allow(clippy::wildcard_enum_match_arm, reason = "the others are nobody's wish")]
-    match event {
-        Event::StopRequested { tasks } => count(tasks.len()),
-        Event::TasksRequeued { tasks, .. } => tasks.len(),
-        _ => 0,
-    }
-}
-
-fn changes_auth(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::UserAdded { .. }
-            | Event::UserRemoved { .. }
-            | Event::TokenIssued { .. }
-            | Event::TokenRevoked { .. }
-            | Event::PilotTokenIssued { .. }
-            | Event::PilotEnded { .. }
-    )
-}
-
-/// The job that a submission repeats, if it does.
-fn repeated_submission(
-    state: &State,
-    command: &Command,
-) -> Result<Option<shipway_model::JobId>, Rejection> {
-    match command {
-        Command::Submit(submit) => shipway_core::decide::already_submitted(state, submit),
-        _ => Ok(None),
-    }
-}
-
+/// Answers are dropped: whoever asked learns that there is none now.
 fn refuse(batch: Batch, problem: &str) {
     for (reply, _) in batch.replies {
         let _ = reply.send(Err(WriteError::NotDurable(problem.to_string())));
     }
-    // Questions are dropped: whoever asked learns that there is no answer now.
-    let _: Vec<Question> = batch.questions;
+}
+
+impl<J> Shared<J> {
+    fn lock(&self) -> MutexGuard<'_, Desk<J>> {
+        self.desk.lock().expect("no holder panics")
+    }
 }

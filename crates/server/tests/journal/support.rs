@@ -71,6 +71,15 @@ impl Image {
         Self { db: read("shipway.db"), wal: read("shipway.db-wal") }
     }
 
+    /// The length of the log as far as it was written; behind it is room made ahead.
+    pub(crate) fn used(&self) -> usize {
+        const HEADER: usize = 32;
+        const FRAME: usize = 24 + 4096;
+        const FILL: u8 = 0xA5;
+        let last = self.wal.iter().rposition(|byte| *byte != FILL).expect("it was written to");
+        HEADER + (last + 1 - HEADER).div_ceil(FRAME) * FRAME
+    }
+
     pub(crate) fn lay_out(&self) -> tempfile::TempDir {
         let dir = tempfile::tempdir().expect("a temporary directory");
         std::fs::write(dir.path().join("shipway.db"), &self.db).expect("writing the image");

@@ -1,0 +1,102 @@
+//! The journal's keeper: writes one batch, and only then tells. It goes from thread to thread with
+//! the journal in its hands, so there is never more than one that writes. It decides nothing.
+
+use super::Edges;
+use super::batch::Batch;
+use crate::journal::{self, Journal, JournalError};
+use crate::live::Told;
+use shipway_core::event::Event;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A write shorter than this is over before another thread has begun with it.
+pub(super) const WORTH_HANDING_OVER: Duration = Duration::from_micros(300);
+
+pub(super) struct Keeper<J> {
+    pub(super) journal: J,
+    pub(super) edges: Arc<Edges>,
+    /// Events on disk since the last snapshot.
+    pub(super) since_snapshot: u64,
+    /// How long the last write took.
+    pub(super) last_took: Duration,
+}
+
+/// A batch that is not on disk, and of which nothing was told.
+pub(super) struct Failed {
+    pub(super) batch: Batch,
+    pub(super) error: JournalError,
+}
+
+pub(super) type Written = Result<(), Box<Failed>>;
+
+impl<J: Journal> Keeper<J> {
+    /// When this returns the batch is on disk, and everybody knows.
+    pub(super) fn write(&mut self, batch: Batch) -> Written {
+        if batch.events.is_empty() {
+            self.tell(batch, None);
+            return Ok(());
+        }
+        match self.commit(&batch) {
+            Ok(first) => {
+                self.tell(batch, Some(first));
+                Ok(())
+            }
+            Err(error) => Err(Box::new(Failed { batch, error })),
+        }
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<journal::EventSeq, JournalError> {
+        let pending =
+            journal::Batch { at_ms: batch.at.0, events: &batch.encoded, rows: &batch.rows };
+        let began = Instant::now();
+        let committed = self.journal.append(&pending)?;
+        self.last_took = began.elapsed();
+        self.edges.metrics.committed(batch.events.len(), self.last_took);
+        self.since_snapshot += batch.events.len() as u64;
+        Ok(committed.first)
+    }
+
+    /// Whether to have a batch written by another thread, and decide the next one meanwhile. Where
+    /// several had a wish, more are on their way.
+    pub(super) fn is_worth_handing_over(&self, batch: &Batch) -> bool {
+        batch.replies.len() > 1 && self.last_took >= WORTH_HANDING_OVER
+    }
+
+    fn tell(&self, batch: Batch, first: Option<journal::EventSeq>) {
+        let edges = &*self.edges;
+        if let Some(table) = batch.auth {
+            edges.auth.install(table);
+        }
+        for recorded in &batch.events {
+            if let Event::JobSubmitted(submitted) = &recorded.event {
+                edges.specs.keep(submitted.job, submitted.spec.clone());
+            }
+        }
+        for effect in batch.effects {
+            edges.effects.run(effect);
+        }
+        for (reply, answer) in batch.replies {
+            let _ = reply.send(answer);
+        }
+        for answer in batch.answers {
+            answer();
+        }
+        edges.metrics.happened(&batch.events);
+        if let Some(first) = first {
+            edges.live.tell(Told { first, events: batch.events });
+        }
+    }
+
+    pub(super) fn save_snapshot(&mut self, body: &[u8]) {
+        let began = Instant::now();
+        let saved = self.journal.save_snapshot(self.journal.tip(), body);
+        match saved.and_then(|()| self.journal.prune()) {
+            Ok(_) => {
+                self.since_snapshot = 0;
+                self.edges.metrics.snapshot(body.len(), began.elapsed());
+            }
+            // The journal itself is whole; only the next restart takes longer.
+            Err(error) => tracing::warn!(%error, "the snapshot was not saved"),
+        }
+    }
+}

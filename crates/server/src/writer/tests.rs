@@ -1,0 +1,279 @@
+//! The writer with a journal that writes when it is told to: what is said, when, and on which
+//! thread.
+
+use super::keeper::WORTH_HANDING_OVER;
+use super::*;
+use crate::journal::{
+    Batch, Committed, EventSeq, HistoryReader, JournalError, Recorded, RecoveryNote, Snapshot,
+    SqliteJournal,
+};
+use shipway_model::{Role, Timestamp, UserName};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::mpsc as std_mpsc;
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes; only a failure waits for it.
+const LONG: Duration = Duration::from_secs(20);
+
+/// What the test answers to a write that has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Write,
+    Fail,
+}
+
+/// A real journal behind a gate: each write says that it has begun, and waits.
+struct Gated {
+    inner: SqliteJournal,
+    begun: std_mpsc::Sender<(usize, ThreadId)>,
+    orders: std_mpsc::Receiver<Order>,
+}
+
+impl crate::journal::Journal for Gated {
+    fn append(&mut self, batch: &Batch<'_>) -> Result<Committed, JournalError> {
+        let events = batch.events.len();
+        let _ = self.begun.send((events, std::thread::current().id()));
+        // The test has ended: so does the writer.
+        let order = self.orders.recv().unwrap_or(Order::Write);
+        match order {
+            Order::Write => self.inner.append(batch),
+            Order::Fail => Err(JournalError::Refused { what: "the test said so" }),
+        }
+    }
+    fn save_snapshot(&mut self, seq: EventSeq, body: &[u8]) -> Result<(), JournalError> {
+        self.inner.save_snapshot(seq, body)
+    }
+    fn load_snapshot(&mut self) -> Result<Option<Snapshot>, JournalError> {
+        self.inner.load_snapshot()
+    }
+    fn replay(
+        &mut self,
+        after: EventSeq,
+        visit: &mut dyn FnMut(Recorded<'_>) -> ControlFlow<()>,
+    ) -> Result<(), JournalError> {
+        self.inner.replay(after, visit)
+    }
+    fn prune(&mut self) -> Result<u64, JournalError> {
+        self.inner.prune()
+    }
+    fn reopen(&mut self) -> Result<(), JournalError> {
+        self.inner.reopen()
+    }
+    fn tip(&self) -> EventSeq {
+        self.inner.tip()
+    }
+    fn notes(&self) -> &[RecoveryNote] {
+        self.inner.notes()
+    }
+}
+
+struct NoPilots;
+
+impl EffectRunner for NoPilots {
+    fn run(&self, _: Effect) {}
+    fn reset(&self) {}
+}
+
+struct Rig {
+    writer: Writer,
+    metrics: Arc<Metrics>,
+    begun: std_mpsc::Receiver<(usize, ThreadId)>,
+    orders: std_mpsc::Sender<Order>,
+    _home: tempfile::TempDir,
+}
+
+impl Rig {
+    /// A writer whose first write, of its own start, is done.
+    fn new() -> Rig {
+        let home = tempfile::tempdir().expect("a folder");
+        let inner = SqliteJournal::open(home.path(), 1).expect("a new home opens");
+        let history = HistoryReader::open(home.path()).expect("its history too");
+        let specs = Specs::new(history.try_clone().expect("another connection"));
+        let metrics = Arc::new(Metrics::default());
+        let edges = Edges {
+            auth: Arc::new(Auth::new("secret", user("owner"))),
+            live: Arc::default(),
+            specs: Arc::new(specs),
+            effects: Box::new(NoPilots),
+            clock: Clock::start(Timestamp(1)),
+            metrics: Arc::clone(&metrics),
+        };
+        let (begin, begun) = std_mpsc::channel();
+        let (orders, ordered) = std_mpsc::channel();
+        let journal = Gated { inner, begun: begin, orders: ordered };
+        let running = start((State::default(), 0), journal, history, edges).expect("threads");
+        let rig = Rig { writer: running.writer, metrics, begun, orders, _home: home };
+        rig.next_write();
+        rig.order(Order::Write);
+        rig
+    }
+
+    fn next_write(&self) -> (usize, ThreadId) {
+        self.begun.recv_timeout(LONG).expect("a write begins")
+    }
+
+    fn order(&self, order: Order) {
+        self.orders.send(order).expect("the journal listens");
+    }
+
+    /// Lets the write that has begun end, after so long that handing the next over is worth it.
+    fn order_slowly(&self, order: Order) {
+        let began = Instant::now();
+        while began.elapsed() < WORTH_HANDING_OVER {
+            std::thread::yield_now();
+        }
+        self.order(order);
+    }
+
+    /// Waits until so many more wishes than at `before` have been decided.
+    fn decided(&self, before: u64, more: u64) {
+        let deadline = Instant::now() + LONG;
+        while self.metrics.decided_so_far() < before + more {
+            assert!(Instant::now() < deadline, "they were not decided");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Lets a write end if one has begun.
+    fn finish_one(&self) {
+        if self.begun.recv_timeout(Duration::from_millis(5)).is_ok() {
+            self.order(Order::Write);
+        }
+    }
+
+    /// Lets writes end until something is done.
+    async fn finish_until<T: Send>(&self, mut done: tokio::task::JoinHandle<T>) -> T {
+        let deadline = Instant::now() + LONG;
+        loop {
+            tokio::select! {
+                found = &mut done => return found.expect("it does not panic"),
+                // tidy: allow(sleep-in-test) because this is the pause between two looks
+                () = tokio::time::sleep(Duration::from_millis(1)) => self.finish_one(),
+            }
+            assert!(Instant::now() < deadline, "it takes too long");
+        }
+    }
+
+    /// A wish on its way to the writer's own thread, as a pilot's report would be.
+    fn send(&self, name: &str) -> Answer {
+        let (reply, answer) = oneshot::channel();
+        let request = Request::Wish { wish: add(name), reply: Some(reply) };
+        self.writer.try_send(request).expect("there is room");
+        answer
+    }
+}
+
+fn user(name: &str) -> UserName {
+    UserName::new(name).expect("a good name")
+}
+
+fn add(name: &str) -> Wish {
+    let by = Actor { user: user("owner"), role: Role::Admin };
+    Wish::Core(Command::AddUser { by, user: user(name), role: Role::User })
+}
+
+fn users(state: &State) -> BTreeSet<UserName> {
+    state.users().keys().cloned().collect()
+}
+
+fn is_pending(answer: &mut Answer) -> bool {
+    matches!(answer.try_recv(), Err(oneshot::error::TryRecvError::Empty))
+}
+
+/// Leaves "a" and "b" being written by the second thread, and "c" decided behind them.
+fn a_batch_under_way(rig: &Rig) -> Vec<Answer> {
+    let before = rig.metrics.decided_so_far();
+    let mut answers = vec![rig.send("slow")];
+    let (_, writer) = rig.next_write();
+    // Both wait for the writer when it is done with the first: they are one batch.
+    answers.extend([rig.send("a"), rig.send("b")]);
+    rig.order_slowly(Order::Write);
+    let (events, hands) = rig.next_write();
+    assert_eq!(events, 2);
+    assert_ne!(hands, writer, "a second thread writes");
+    answers.push(rig.send("c"));
+    rig.decided(before, 4);
+    answers
+}
+
+#[tokio::test]
+async fn the_next_batch_is_decided_while_the_last_is_written() {
+    let rig = Rig::new();
+    let mut answers = a_batch_under_way(&rig);
+    assert!(answers.remove(0).await.expect("an answer").is_ok());
+    let question = tokio::spawn({
+        let writer = rig.writer.clone();
+        async move { writer.glance(users).await }
+    });
+    tokio::task::yield_now().await;
+    assert!(answers.iter_mut().all(is_pending), "nothing is told before its time");
+    assert!(!question.is_finished(), "no answer shows what is not on disk");
+    rig.order(Order::Write);
+    let seen = rig.finish_until(question).await.expect("an answer");
+    assert_eq!(seen, ["a", "b", "c", "slow"].map(user).into());
+    for answer in answers {
+        assert!(answer.await.expect("an answer").is_ok());
+    }
+}
+
+#[tokio::test]
+async fn a_failed_write_takes_back_what_was_decided_since() {
+    let rig = Rig::new();
+    let mut answers = a_batch_under_way(&rig);
+    assert!(answers.remove(0).await.expect("an answer").is_ok());
+    rig.order(Order::Fail);
+    for refused in answers {
+        let answer = refused.await.expect("an answer");
+        assert!(matches!(answer, Err(WriteError::NotDurable(_))), "{answer:?}");
+    }
+    // It goes on by itself, from what is on disk.
+    let seen = tokio::spawn({
+        let writer = rig.writer.clone();
+        async move {
+            loop {
+                match writer.ask(users).await {
+                    Ok(seen) => return seen,
+                    Err(_) => tokio::task::yield_now().await,
+                }
+            }
+        }
+    });
+    let seen = rig.finish_until(seen).await;
+    assert_eq!(seen, BTreeSet::from([user("slow")]));
+}
+
+#[tokio::test]
+async fn a_lone_wish_is_written_on_the_thread_it_came_in_on() {
+    let rig = Rig::new();
+    let deadline = Instant::now() + LONG;
+    for count in 0.. {
+        // Answers go out just before the writer's thread lets go of the desk: the first wishes
+        // may still find it there.
+        rig.order(Order::Write);
+        assert!(rig.writer.wish(add(&format!("alone-{count}"))).await.is_ok());
+        let (_, thread) = rig.next_write();
+        if thread == std::thread::current().id() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "no wish was");
+    }
+}
+
+#[tokio::test]
+async fn a_wish_does_not_overtake_what_waits() {
+    let rig = Rig::new();
+    let mut first = rig.send("first");
+    let (_, writer) = rig.next_write();
+    let second = tokio::spawn({
+        let writer = rig.writer.clone();
+        async move { writer.wish(add("second")).await }
+    });
+    tokio::task::yield_now().await;
+    assert!(is_pending(&mut first) && !second.is_finished());
+    rig.order(Order::Write);
+    let second = rig.finish_until(second).await;
+    assert!(second.is_ok() && first.await.expect("an answer").is_ok());
+    assert_ne!(writer, std::thread::current().id());
+}
