@@ -29,6 +29,9 @@ pub struct JobView {
     /// How its one task ended, or the first that failed; for `run` and `wait` to exit with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
+    /// The last attempt at its one task, when it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_attempt: Option<Attempt>,
     /// Why it does not run, when it waits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Reason>,

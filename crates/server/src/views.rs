@@ -7,10 +7,10 @@ use crate::journal::{AttemptRow, JobRow};
 use shipway_api::types::{AttemptView, JobView};
 use shipway_core::State;
 use shipway_core::explain::Explainer;
-use shipway_core::job::JobRecord;
+use shipway_core::job::{Job, JobRecord};
 use shipway_model::{
-    Actor, Attempt, IndexSet, JobCounts, JobId, JobSpec, JobState, Outcome, Reason, TaskIndex,
-    Timestamp, UserName,
+    Actor, Attempt, IndexSet, JobCounts, JobId, JobSpec, JobState, Ordinal, Outcome, Reason,
+    TaskIndex, Timestamp, UserName,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,6 +21,7 @@ struct Now {
     counts: JobCounts,
     ended: Option<Timestamp>,
     is_array: bool,
+    last_attempt: Option<Attempt>,
     reasons: Vec<Reason>,
 }
 
@@ -91,6 +92,7 @@ fn now_in_memory(state: &State, id: JobId, why: &mut Explainer<'_>) -> Option<No
         counts: job.tasks.counts(),
         ended: job.ended,
         is_array: job.indices != IndexSet::single(),
+        last_attempt: last_attempt(job),
         reasons: why.reasons(id),
     })
 }
@@ -101,8 +103,15 @@ fn now_in_history(record: &JobRecord) -> Now {
         counts: record.job.tasks.counts(),
         ended: record.job.ended,
         is_array: record.job.indices != IndexSet::single(),
+        last_attempt: last_attempt(&record.job),
         reasons: Vec::new(),
     }
+}
+
+/// Of a job with one task that is over.
+fn last_attempt(job: &Job) -> Option<Attempt> {
+    let known = job.ended.is_some() && job.indices == IndexSet::single();
+    known.then(|| Attempt(job.tasks.next_attempt(Ordinal(0)).0.saturating_sub(1)))
 }
 
 fn view(row: JobRow, now: &mut HashMap<JobId, Now>) -> Option<JobView> {
@@ -120,6 +129,7 @@ fn view(row: JobRow, now: &mut HashMap<JobId, Now>) -> Option<JobView> {
         submitted: Timestamp(row.submitted_ms),
         ended: now.ended,
         outcome: None,
+        last_attempt: now.last_attempt,
         reasons: now.reasons,
         spec: None,
     })

@@ -19,6 +19,15 @@ use tokio::sync::watch;
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LONGEST_LOOK: Duration = Duration::from_secs(2);
 
+/// What somebody else knows of the task's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    NotYet,
+    /// It is over with this attempt.
+    With(Attempt),
+    Somehow,
+}
+
 #[derive(Debug)]
 pub struct Follower<'a> {
     /// Opens the streams, each on a connection of its own.
@@ -39,7 +48,7 @@ impl Follower<'_> {
     pub async fn attempts_from(
         &self,
         first: u32,
-        mut ended: watch::Receiver<bool>,
+        mut ended: watch::Receiver<End>,
     ) -> Result<(), Failure> {
         let mut attempt = Attempt(first);
         loop {
@@ -113,7 +122,7 @@ impl Follower<'_> {
     async fn next_attempt(
         &self,
         attempt: Attempt,
-        ended: &mut watch::Receiver<bool>,
+        ended: &mut watch::Receiver<End>,
     ) -> Result<Option<Attempt>, Failure> {
         let mut look = FIRST_LOOK;
         let mut patience = Patience::default();
@@ -121,9 +130,12 @@ impl Follower<'_> {
             let announced = tokio::select! {
                 biased;
                 // A sender that is gone will never say it: then looking must do.
-                Ok(_) = ended.wait_for(|ended| *ended) => true,
-                () = tokio::time::sleep(look) => false,
+                Ok(end) = ended.wait_for(|end| *end != End::NotYet) => *end,
+                () = tokio::time::sleep(look) => End::NotYet,
             };
+            if announced == End::With(attempt) {
+                return Ok(None);
+            }
             look = (look * 2).min(LONGEST_LOOK);
             let task = match self.look().await {
                 Ok(task) => task,
@@ -140,7 +152,7 @@ impl Follower<'_> {
                 say_again(&task, attempt);
                 return Ok(Some(attempt.next()));
             }
-            if announced || task.state.is_over() {
+            if announced != End::NotYet || task.state.is_over() {
                 return Ok(None);
             }
         }

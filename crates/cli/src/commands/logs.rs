@@ -1,7 +1,7 @@
 //! `logs`: what tasks have written.
 
 use super::Context;
-use super::follow::{Follower, task_at};
+use super::follow::{End, Follower, task_at};
 use crate::args::jobs::LogsArgs;
 use crate::failure::{Exit, Failure};
 use crate::query::Query;
@@ -48,7 +48,7 @@ async fn follow(context: &Context, follower: &Follower<'_>) -> Result<(), Failur
     let task = task_at(&context.client, follower.task, follower.position).await?;
     let newest = task.map_or(Attempt::FIRST, |task| task.attempt.max(Attempt::FIRST));
     // Nobody announces the end of one task of many; the follower looks for itself.
-    let (_, never) = watch::channel(false);
+    let (_, never) = watch::channel(End::NotYet);
     follower.attempts_from(newest.0, never).await
 }
 

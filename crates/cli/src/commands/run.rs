@@ -1,6 +1,6 @@
 //! `run`: submit one job and stay with it: its output and its exit code, or its progress.
 
-use super::follow::Follower;
+use super::follow::{End, Follower};
 use super::{Context, ending, interrupt, submission};
 use crate::args::run::RunArgs;
 use crate::build_spec::{self, Caller};
@@ -67,10 +67,11 @@ pub async fn run(context: &Context, args: RunArgs) -> Result<Exit, Failure> {
 
 /// The output of the one task, until the job has ended.
 async fn output(context: &Context, asker: &Client, job: JobId) -> Result<JobView, Failure> {
-    let (over, ended) = watch::channel(false);
+    let (over, ended) = watch::channel(End::NotYet);
     let end = async {
         let view = ending::wait(&context.client, job, None).await;
-        over.send_replace(true);
+        let last = view.as_ref().ok().and_then(|view| view.last_attempt);
+        over.send_replace(last.map_or(End::Somehow, End::With));
         view
     };
     let follower = Follower {
