@@ -43,8 +43,9 @@ pub fn run(args: UpArgs) -> Result<Exit, Failure> {
         let text = match format {
             LogFormat::Text => format!("shipway is up at {} (home {})", up.url, home.display()),
             // Whoever reads JSON lines reads nothing else; and this one comes at every level.
-            LogFormat::Json => serde_json::json!({"level": "INFO", "fields": {
-                "message": "shipway is up", "url": up.url, "home": home}})
+            LogFormat::Json => serde_json::json!({"timestamp": logging::timestamp(),
+                "level": "INFO", "fields": {
+                    "message": "shipway is up", "url": up.url, "home": home}})
             .to_string(),
         };
         talk::say(format_args!("{text}"));
