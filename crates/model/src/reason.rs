@@ -48,7 +48,7 @@ pub enum Reason {
     MaxRunning { limit: u32 },
     /// No node is connected at all.
     NoNodes,
-    /// Nodes are known but out of touch.
+    /// Nodes are known but out of touch, or take nothing more.
     NodesAway { nodes: u32 },
     /// These nodes could never run it: they do not have enough, even when empty.
     TooSmall { nodes: u32, class: String, wanted: Quantity, found: Quantity },
@@ -140,8 +140,12 @@ impl fmt::Display for Reason {
                 write!(f, "{limit} of its tasks run already, as many as it allows (--max-running)")
             }
             Reason::NoNodes => write!(f, "no node is connected"),
-            Reason::NodesAway { nodes: 1 } => write!(f, "the one node known is out of touch"),
-            Reason::NodesAway { nodes } => write!(f, "all {nodes} nodes known are out of touch"),
+            Reason::NodesAway { nodes: 1 } => {
+                write!(f, "the one node known is out of touch or leaving")
+            }
+            Reason::NodesAway { nodes } => {
+                write!(f, "all {nodes} nodes known are out of touch or leaving")
+            }
             Reason::TooSmall { nodes, class, wanted, found } => {
                 let has = found.amount();
                 match nodes {

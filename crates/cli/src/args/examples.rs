@@ -113,6 +113,7 @@ Examples:
   shipway user add ada
   shipway user add grace --role operator
   shipway user share ada 300                       three times the usual share
+  shipway user add prometheus --role monitor       may read /metrics and change nothing
   shipway user remove ada";
 
 pub const TOKEN: &str = "\

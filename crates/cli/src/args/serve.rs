@@ -113,7 +113,7 @@ pub enum UserCommand {
     #[command(after_long_help = super::examples::USER)]
     Add {
         name: UserName,
-        /// user, operator or admin.
+        /// user, operator, admin, or monitor (reads /metrics and nodes, changes nothing).
         #[arg(long, default_value = "user")]
         role: Role,
         /// The user's part of the machines against the others' parts; 100 unless given.

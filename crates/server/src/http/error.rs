@@ -82,7 +82,7 @@ impl From<Rejection> for ApiError {
             | Rejection::NoSuchUser(_)
             | Rejection::NoSuchToken(_)
             | Rejection::NoSuchPilot(_) => StatusCode::NOT_FOUND,
-            Rejection::NotAllowed(_) => StatusCode::FORBIDDEN,
+            Rejection::NotAllowed(_) | Rejection::OnlyLooks => StatusCode::FORBIDDEN,
             Rejection::KeyReused(_)
             | Rejection::UserExists(_)
             | Rejection::NothingToDo(_)
