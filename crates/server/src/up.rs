@@ -132,7 +132,8 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
 
     let (config, certificate) = prepared.map_or((None, None), |(c, file)| (Some(c), file));
     let (stop, stopped) = watch::channel(false);
-    let served = tokio::spawn(http::serve::serve(listener, config, router(&site), stopped));
+    let told = (Arc::clone(&site.metrics), http::serve::connection_limit());
+    let served = tokio::spawn(http::serve::serve(listener, config, router(&site), told, stopped));
     let scheme = if secure { "https" } else { "http" };
     let url = format!("{scheme}://{}", reachable(address));
     let server =
