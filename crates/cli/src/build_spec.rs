@@ -1,7 +1,7 @@
 //! From the options of `run` to a job's specification. Files and the caller's environment are
 //! read here; whether the specification makes sense is asked of `model`.
 
-use crate::args::run::{EndsArgs, EnvArg, NeedsArgs, ProgramArgs, RunArgs};
+use crate::args::run::{CountedResource, EndsArgs, EnvArg, NeedsArgs, ProgramArgs, RunArgs};
 use crate::each_file::{self, BadRow};
 use crate::failure::Failure;
 use crate::input;
@@ -31,6 +31,8 @@ pub enum BadArguments {
     NoVariable { name: String },
     #[error("--env {name}: your value is not UTF-8")]
     VariableNotText { name: String },
+    #[error("--resource {name} stands twice")]
+    ResourceTwice { name: String },
     #[error("cannot tell the current directory")]
     CurrentDirectory(#[source] io::Error),
     #[error("the directory {} has a name that is not UTF-8", .0.display())]
@@ -54,6 +56,9 @@ impl BadArguments {
             }
             BadArguments::Each { .. } => {
                 Some("each line is a task: plain text, or one JSON object per line".into())
+            }
+            BadArguments::ResourceTwice { name } => {
+                Some(format!("write all that a task needs of it once: --resource {name}=N"))
             }
             BadArguments::StdinTwice => Some("write one of them to a file".into()),
             BadArguments::VariableNotText { name } => {
@@ -105,7 +110,7 @@ pub fn build(args: RunArgs, caller: Caller) -> Result<JobSpec, Failure> {
         retries: retries(&args.ends),
         time_limit: time_limit(&args.ends),
         max_running: args.tasks.max_running,
-        resources: resources(args.needs),
+        resources: resources(args.needs)?,
         log_limit: args.program.log_limit.unwrap_or(JobSpec::default().log_limit),
     };
     validate(&spec).map_err(BadArguments::Problems)?;
@@ -178,15 +183,22 @@ fn time_limit(args: &EndsArgs) -> Option<TimeLimit> {
     })
 }
 
-fn resources(args: NeedsArgs) -> Resources {
+fn resources(args: NeedsArgs) -> Result<Resources, BadArguments> {
     let usual = Resources::default();
-    Resources {
+    let mut named = BTreeMap::new();
+    for CountedResource { name, amount } in args.resources {
+        if named.contains_key(&name) {
+            return Err(BadArguments::ResourceTwice { name });
+        }
+        named.insert(name, amount);
+    }
+    Ok(Resources {
         cpus: args.cpus.unwrap_or(usual.cpus),
         memory: args.memory.unwrap_or(usual.memory),
         disk: args.disk.unwrap_or(usual.disk),
         gpu: args.gpus,
-        named: args.resources.into_iter().map(|counted| (counted.name, counted.amount)).collect(),
-    }
+        named,
+    })
 }
 
 #[cfg(test)]

@@ -4,6 +4,11 @@ use crate::args::serve::{LogArgs, LogFormat, LogLevel};
 use std::io::IsTerminal;
 use tracing::level_filters::LevelFilter;
 
+/// The present as the lines of the log write it, for a line that does not come from the logger.
+pub fn timestamp() -> String {
+    format!("{:.6}", jiff::Timestamp::now())
+}
+
 pub fn start(args: &LogArgs) {
     let level = match args.log_level {
         LogLevel::Error => LevelFilter::ERROR,

@@ -5,6 +5,7 @@
 //! is complete without colours. Neither asks the clock or the server.
 
 pub mod acted;
+mod advice;
 pub mod dry_run;
 pub mod failure;
 pub mod gpus;
@@ -15,6 +16,7 @@ pub mod output;
 pub mod paper;
 pub mod progress;
 mod prospect;
+pub mod reason;
 pub mod simple;
 pub mod table;
 pub mod talk;

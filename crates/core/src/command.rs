@@ -30,6 +30,11 @@ pub enum Command {
         pilot: PilotId,
         session: u64,
     },
+    /// A pilot takes nothing more; it finishes what it runs, then says goodbye.
+    PilotLeaving {
+        pilot: PilotId,
+        session: u64,
+    },
     /// A pilot said goodbye, or its supervisor saw that it and all its processes are gone.
     PilotEnded {
         pilot: PilotId,

@@ -22,6 +22,7 @@ pub fn consequences(state: &State, event: &Event) -> Vec<Event> {
         | Event::JobsArchived { .. }
         | Event::PilotJoined(_)
         | Event::PilotAway { .. }
+        | Event::PilotLeaving { .. }
         | Event::PilotLost { .. }
         | Event::PilotEnded { .. }
         | Event::UserAdded { .. }

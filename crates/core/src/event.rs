@@ -77,6 +77,10 @@ pub enum Event {
     PilotAway {
         pilot: PilotId,
     },
+    /// It is in touch and finishes what it runs, but takes nothing more.
+    PilotLeaving {
+        pilot: PilotId,
+    },
     /// Not heard of for so long that people should know.
     PilotLost {
         pilot: PilotId,

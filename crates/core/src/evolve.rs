@@ -46,6 +46,7 @@ pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
         Event::JobsArchived { jobs } => jobs.iter().for_each(|job| forget(state, *job)),
         Event::PilotJoined(joined) => join(state, joined),
         Event::PilotAway { pilot } => set_link(state, pilot, Link::Away { since: at, lost: false }),
+        Event::PilotLeaving { pilot } => leave(state, pilot),
         Event::PilotLost { pilot } => {
             if let Some(Pilot { link: Link::Away { lost, .. }, .. }) = state.pilots.get_mut(pilot) {
                 *lost = true;
@@ -319,6 +320,7 @@ fn join(state: &mut State, joined: &Joined) {
         session: joined.session,
         lease: joined.lease,
         link: Link::Connected,
+        leaving: false,
         load: Load::default(),
         placed: std::collections::BTreeSet::new(),
         unstarted: 0,
@@ -328,7 +330,15 @@ fn join(state: &mut State, joined: &Joined) {
     pilot.session = joined.session;
     pilot.lease = joined.lease;
     pilot.link = Link::Connected;
+    pilot.leaving = false;
     state.planner.nodes.renew(&joined.pilot, Some(pilot));
+}
+
+fn leave(state: &mut State, id: &PilotId) {
+    if let Some(pilot) = state.pilots.get_mut(id) {
+        pilot.leaving = true;
+        state.planner.nodes.renew(id, Some(pilot));
+    }
 }
 
 fn set_link(state: &mut State, id: &PilotId, link: Link) {

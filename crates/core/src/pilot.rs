@@ -12,6 +12,9 @@ pub struct Pilot {
     pub session: u64,
     pub lease: Option<Millis>,
     pub link: Link,
+    /// It takes nothing more; see `Event::PilotLeaving`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub leaving: bool,
     pub load: Load,
     pub placed: BTreeSet<TaskId>,
     /// Of the placed ones, how many it has not started yet: its backlog.
@@ -44,6 +47,11 @@ pub struct Active {
 impl Pilot {
     pub fn is_connected(&self) -> bool {
         self.link == Link::Connected
+    }
+
+    /// Whether tasks may be placed there.
+    pub fn takes_work(&self) -> bool {
+        self.is_connected() && !self.leaving
     }
 
     /// When this pilot has to be looked at again, if it stays away.

@@ -26,6 +26,7 @@ pub fn react(state: &State, event: &Event) -> Vec<Effect> {
         | Event::JobRevived { .. }
         | Event::JobsArchived { .. }
         | Event::PilotAway { .. }
+        | Event::PilotLeaving { .. }
         | Event::PilotLost { .. }
         | Event::PilotEnded { .. }
         | Event::UserAdded { .. }

@@ -143,8 +143,8 @@ impl UserQueue {
     pub fn is_empty(&self) -> bool {
         self.shapes.is_empty()
     }
-    /// How many of this user's jobs stand before this one, over all shapes.
-    pub fn before(&self, rank: Rank) -> usize {
-        self.shapes.values().map(|queue| queue.before(rank)).sum()
+    /// The shapes this user waits with, and the jobs of each.
+    pub fn shapes(&self) -> impl Iterator<Item = (ShapeId, &Ranks)> {
+        self.shapes.iter().map(|(shape, ranks)| (*shape, ranks))
     }
 }

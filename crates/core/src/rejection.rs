@@ -23,6 +23,8 @@ pub enum Rejection {
     NoSuchToken(String),
     #[error("only an admin may {0}")]
     NotAllowed(&'static str),
+    #[error("a monitor may look at the metrics and the nodes, and change nothing")]
+    OnlyLooks,
     #[error("nothing of the selection can be {0}")]
     NothingToDo(&'static str),
     #[error("pilot {0} is not known")]
@@ -47,7 +49,7 @@ impl Rejection {
             Rejection::NoSuchUser(_) => "no_such_user",
             Rejection::UserExists(_) => "user_exists",
             Rejection::NoSuchToken(_) => "no_such_token",
-            Rejection::NotAllowed(_) => "not_allowed",
+            Rejection::NotAllowed(_) | Rejection::OnlyLooks => "not_allowed",
             Rejection::NothingToDo(_) => "nothing_to_do",
             Rejection::NoSuchPilot(_) => "no_such_pilot",
             Rejection::StalePlan(_) => "stale_plan",
@@ -67,7 +69,7 @@ impl Rejection {
                 Some("`shipway user remove NAME` first; it revokes the user's tokens")
             }
             Rejection::NoSuchToken(_) => Some("`shipway token list` lists them"),
-            Rejection::NotAllowed(_) => Some("ask an admin of this server"),
+            Rejection::NotAllowed(_) | Rejection::OnlyLooks => Some("ask an admin of this server"),
             Rejection::NothingToDo(_) => Some("`shipway show JOB` says what state it is in"),
             Rejection::NoSuchPilot(_) | Rejection::StalePlan(_) => None,
         }

@@ -171,6 +171,7 @@ fn of_the_rest() -> Vec<Event> {
         Event::ServerStarted,
         joined(),
         Event::PilotAway { pilot: pilot() },
+        Event::PilotLeaving { pilot: pilot() },
         Event::PilotLost { pilot: pilot() },
         Event::PilotEnded { pilot: pilot() },
         Event::UserAdded { user: user(), role: Role::Operator },
@@ -212,9 +213,10 @@ fn variant(event: &Event) -> u32 {
         Event::KeysExpired { .. } => 22,
         Event::HalfLifeSet { .. } => 23,
         Event::ShareSet { .. } => 24,
+        Event::PilotLeaving { .. } => 25,
     }
 }
-const VARIANTS: u32 = 25;
+const VARIANTS: u32 = 26;
 
 #[test]
 fn every_event_is_written_as_it_always_was() {

@@ -74,6 +74,10 @@ impl<T: PartialOrd> Span<T> {
     pub fn is_any(&self) -> bool {
         self.from.is_none() && self.to.is_none()
     }
+    /// Written the wrong way round: nothing lies between.
+    pub fn is_empty(&self) -> bool {
+        self.from.as_ref().zip(self.to.as_ref()).is_some_and(|(from, to)| from > to)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -130,6 +134,19 @@ impl Default for GpuRequest {
 impl GpuRequest {
     pub fn devices(count: u32) -> Self {
         GpuRequest { count, ..Self::default() }
+    }
+
+    /// What no device could ever match, in a sentence that names the way out. Asked where a request
+    /// comes in; what is stored already is read as it is.
+    pub fn contradiction(&self) -> Option<String> {
+        fn turned<T: PartialOrd + fmt::Display>(what: &str, span: &Span<T>) -> Option<String> {
+            let (from, to) = (span.from.as_ref()?, span.to.as_ref()?);
+            let found = format!("no GPU has a {what} of at least {from} and at most {to}");
+            span.is_empty().then(|| format!("{found}; write {to}..{from}"))
+        }
+        turned("memory", &self.memory)
+            .or_else(|| turned("capability", &self.capability))
+            .or_else(|| turned("driver", &self.driver))
     }
 
     /// Whether one of the wanted devices may be this one, leaving aside who uses it now.
@@ -409,6 +426,21 @@ mod tests {
         let text = serde_json::to_string(&long).expect("json");
         assert_eq!(serde_json::from_str::<GpuRequest>(&text).expect("back"), long);
         assert!(serde_json::from_str::<GpuRequest>(r#"{"cout":2}"#).is_err());
+    }
+
+    #[test]
+    fn a_range_the_wrong_way_round_is_told_with_the_right_one() {
+        let said = |text: &str| request(text).contradiction();
+        let expected = "no GPU has a memory of at least 40GB and at most 20GB; write 20GB..40GB";
+        assert_eq!(said("A100:40GB..20GB").as_deref(), Some(expected));
+        for good in ["20GB..40GB", "40GB..40GB", "40GB..", "..20GB", "2"] {
+            assert_eq!(said(good), None, "{good}");
+        }
+        for (key, range) in [("capability", "9.0..8.0"), ("driver", "550.54..550.5")] {
+            let long = format!(r#"{{"{key}":"{range}"}}"#);
+            let long: GpuRequest = serde_json::from_str(&long).expect("stored ones are read");
+            assert!(long.contradiction().is_some_and(|said| said.contains(key)), "{key}");
+        }
     }
 
     #[test]

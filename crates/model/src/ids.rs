@@ -83,10 +83,24 @@ macro_rules! show_number {
 }
 show_number!(JobId TaskIndex Attempt);
 
+/// Digits and nothing else: `+1` and ` 1` are numbers to Rust, but no id that was ever shown.
+pub(crate) fn digits(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
 impl FromStr for JobId {
     type Err = BadId;
     fn from_str(text: &str) -> Result<Self, BadId> {
-        text.parse().map(JobId).map_err(|_| BadId { text: text.into(), wanted: "job id" })
+        let bad = || BadId { text: text.chars().take(80).collect(), wanted: "job id (digits)" };
+        digits(text).map(JobId).ok_or_else(bad)
+    }
+}
+
+impl FromStr for TaskIndex {
+    type Err = BadId;
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        let bad = || BadId { text: text.chars().take(80).collect(), wanted: "task index (digits)" };
+        digits(text).map(TaskIndex).ok_or_else(bad)
     }
 }
 
@@ -96,7 +110,7 @@ impl FromStr for TaskId {
         let bad = || BadId { text: text.into(), wanted: "task id (JOB/INDEX)" };
         let (job, index) = text.split_once('/').ok_or_else(bad)?;
         let index = index.parse().map_err(|_| bad())?;
-        Ok(job.parse::<JobId>().map_err(|_| bad())?.task(TaskIndex(index)))
+        Ok(job.parse::<JobId>().map_err(|_| bad())?.task(index))
     }
 }
 
@@ -209,6 +223,16 @@ mod tests {
         assert!("12".parse::<TaskId>().is_err());
         assert!("/5".parse::<TaskId>().is_err());
         assert!("12/-1".parse::<TaskId>().is_err());
+    }
+
+    #[test]
+    fn an_id_is_digits_and_nothing_else() {
+        assert_eq!("12".parse::<JobId>().expect("good"), JobId(12));
+        for bad in ["", "+1", "-1", " 1", "1 ", "1.0", "0x1", "99999999999999999999"] {
+            assert!(bad.parse::<JobId>().is_err(), "{bad:?}");
+            assert!(format!("1/{bad}").parse::<TaskId>().is_err(), "{bad:?}");
+            assert!(format!("{bad}/1").parse::<TaskId>().is_err(), "{bad:?}");
+        }
     }
 
     #[test]

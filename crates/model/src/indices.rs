@@ -3,7 +3,7 @@
 //! Kept as ranges, never as a list: a million tasks are one range. Position (`Ordinal`) and index
 //! are translated in both directions; what state a task is in is not kept here.
 
-use crate::ids::{Ordinal, TaskIndex};
+use crate::ids::{Ordinal, TaskIndex, digits};
 use crate::limits::{MAX_RANGES, MAX_TASKS};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
@@ -163,11 +163,11 @@ impl FromStr for IndexSet {
 
 /// `None`: not a range at all.
 fn parse_range(part: &str) -> Option<Result<Range, BadArray>> {
-    let (bounds, step) = part.split_once(':').map_or((part, Some(1)), |(b, s)| (b, s.parse().ok()));
+    let (bounds, step) = part.split_once(':').map_or((part, Some(1)), |(b, s)| (b, digits(s)));
     let step = step.filter(|s| *s > 0)?;
     let (first, last) = match bounds.split_once('-') {
-        Some((first, last)) => (first.parse().ok()?, last.parse().ok()?),
-        None => (bounds.parse().ok()?, bounds.parse().ok()?),
+        Some((first, last)) => (digits(first)?, digits(last)?),
+        None => (digits(bounds)?, digits(bounds)?),
     };
     if first > last {
         return Some(Err(BadArray::Backwards { first, last }));

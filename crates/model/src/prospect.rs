@@ -97,6 +97,10 @@ impl Requirement {
 pub struct Change {
     pub ask: Vec<Quantity>,
     pub instead_of: Vec<Quantity>,
+    /// A shorter time limit, with which it would be over before kept room is needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub time_limit: Option<Millis>,
     pub class: String,
     /// At once; otherwise as soon as such a node is free.
     pub now: bool,
@@ -165,6 +169,14 @@ impl fmt::Display for Fit {
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(limit) = self.time_limit {
+            return write!(
+                f,
+                "set a time limit of at most {limit} (--time-limit {limit}): it could start now on \
+                 a node with {}, before the room is needed",
+                self.class
+            );
+        }
         let pairs = self.ask.iter().zip(&self.instead_of);
         let pairs: Vec<String> =
             pairs.map(|(ask, instead)| format!("{} instead of {instead}", ask.amount())).collect();

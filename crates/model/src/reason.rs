@@ -4,7 +4,6 @@
 //! shows is written here, so that they cannot drift apart.
 
 use crate::ids::JobId;
-use crate::outcome::Outcome;
 use crate::spec::Condition;
 use crate::states::JobState;
 use crate::units::{Bytes, Cores, Timestamp};
@@ -43,13 +42,13 @@ pub enum Quantity {
 pub enum Reason {
     /// Waits for another job to end in a certain way.
     AfterJob { job: JobId, condition: Condition, state: JobState },
-    /// A failed attempt is tried again later.
-    BackOff { until: Timestamp, tasks: u32, last: Option<Outcome> },
+    /// Failed attempts are tried again later, the first of them `until` then.
+    BackOff { until: Timestamp, tasks: u32 },
     /// As many tasks of this job run as it allows itself.
     MaxRunning { limit: u32 },
     /// No node is connected at all.
     NoNodes,
-    /// Nodes are known but out of touch.
+    /// Nodes are known but out of touch, or take nothing more.
     NodesAway { nodes: u32 },
     /// These nodes could never run it: they do not have enough, even when empty.
     TooSmall { nodes: u32, class: String, wanted: Quantity, found: Quantity },
@@ -134,17 +133,19 @@ impl fmt::Display for Reason {
             Reason::AfterJob { job, condition, state } => {
                 write!(f, "waits for job {job} to end ({condition}); it is {state}")
             }
-            Reason::BackOff { tasks, last, .. } => {
-                let what = if *tasks == 1 { "task" } else { "tasks" };
-                write!(f, "{tasks} failed {what} will be tried again")?;
-                last.as_ref().map_or(Ok(()), |outcome| write!(f, " (last: {outcome})"))
-            }
+            // When is for whoever knows the reader's clock and zone to say.
+            Reason::BackOff { tasks: 1, .. } => write!(f, "1 failed task will be tried again"),
+            Reason::BackOff { tasks, .. } => write!(f, "{tasks} failed tasks will be tried again"),
             Reason::MaxRunning { limit } => {
                 write!(f, "{limit} of its tasks run already, as many as it allows (--max-running)")
             }
             Reason::NoNodes => write!(f, "no node is connected"),
-            Reason::NodesAway { nodes: 1 } => write!(f, "the one node known is out of touch"),
-            Reason::NodesAway { nodes } => write!(f, "all {nodes} nodes known are out of touch"),
+            Reason::NodesAway { nodes: 1 } => {
+                write!(f, "the one node known is out of touch or leaving")
+            }
+            Reason::NodesAway { nodes } => {
+                write!(f, "all {nodes} nodes known are out of touch or leaving")
+            }
             Reason::TooSmall { nodes, class, wanted, found } => {
                 let has = found.amount();
                 match nodes {

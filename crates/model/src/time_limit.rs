@@ -49,6 +49,19 @@ impl Signal {
     }
 }
 
+impl std::fmt::Display for Signal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Signal::Term => "SIGTERM",
+            Signal::Int => "SIGINT",
+            Signal::Hup => "SIGHUP",
+            Signal::Usr1 => "SIGUSR1",
+            Signal::Usr2 => "SIGUSR2",
+            Signal::Quit => "SIGQUIT",
+        })
+    }
+}
+
 impl std::str::FromStr for Signal {
     type Err = crate::units::BadAmount;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -56,7 +69,7 @@ impl std::str::FromStr for Signal {
         let name = name.strip_prefix("SIG").unwrap_or(&name);
         Self::ALL
             .into_iter()
-            .find(|signal| format!("{signal:?}").to_ascii_uppercase() == name)
+            .find(|signal| signal.to_string().strip_prefix("SIG") == Some(name))
             .ok_or(crate::units::BadAmount {
                 text: text.into(),
                 wanted: "a warning signal (TERM, INT, HUP, USR1, USR2 or QUIT)",
@@ -100,5 +113,19 @@ impl<'de> Deserialize<'de> for TimeLimit {
                 grace: long.grace.unwrap_or(DEFAULT_GRACE),
             },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_is_shown_as_people_write_it() {
+        assert_eq!(Signal::Usr1.to_string(), "SIGUSR1");
+        for signal in Signal::ALL {
+            assert_eq!(signal.to_string().parse(), Ok(signal), "it reads back");
+            assert_eq!(format!("{signal:?}").parse(), Ok(signal), "without SIG too");
+        }
     }
 }

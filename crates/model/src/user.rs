@@ -8,6 +8,8 @@ use std::str::FromStr;
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
+    /// Reads the metrics and sees nodes; changes nothing and has no jobs. For machines that watch.
+    Monitor,
     /// Sees and touches their own jobs.
     User,
     /// Sees and touches everybody's jobs.
@@ -26,11 +28,17 @@ impl Actor {
     pub fn may_touch(&self, owner: &UserName) -> bool {
         self.role >= Role::Operator || self.user == *owner
     }
+
+    /// How much there is to do, and where: not for everybody on a machine that many share.
+    pub fn may_read_metrics(&self) -> bool {
+        self.role == Role::Monitor || self.role >= Role::Operator
+    }
 }
 
 impl Role {
     pub fn as_str(self) -> &'static str {
         match self {
+            Role::Monitor => "monitor",
             Role::User => "user",
             Role::Operator => "operator",
             Role::Admin => "admin",
@@ -41,10 +49,10 @@ impl Role {
 impl FromStr for Role {
     type Err = crate::ids::BadId;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let all = [Role::User, Role::Operator, Role::Admin];
+        let all = [Role::Monitor, Role::User, Role::Operator, Role::Admin];
         all.into_iter().find(|role| role.as_str() == text).ok_or_else(|| crate::ids::BadId {
             text: text.into(),
-            wanted: "role (user, operator or admin)",
+            wanted: "role (user, operator, admin or monitor)",
         })
     }
 }

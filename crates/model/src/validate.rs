@@ -133,6 +133,9 @@ fn check_resources(spec: &JobSpec, check: &mut Check<'_>) {
         let part = gpu.share < GpuShare::WHOLE;
         let what = "a share is a part of one GPU; its count is 1".to_string();
         check(!part || gpu.count == 1, "resources", what);
+        let contradiction = gpu.contradiction();
+        let what = format!("gpu: {}", contradiction.as_deref().unwrap_or_default());
+        check(contradiction.is_none(), "resources", what);
     }
     let limit = spec.log_limit;
     check(limit <= MAX_LOG_LIMIT, "log_limit", format!("{limit}; at most {MAX_LOG_LIMIT}"));
@@ -164,6 +167,8 @@ mod tests {
             (r#"{"command":["true"],"resources":{"cpus":0}}"#, "resources"),
             (r#"{"command":["true"],"resources":{"memory":1}}"#, "resources"),
             (r#"{"command":["true"],"resources":{"memory":"1MB"}}"#, ""),
+            (r#"{"command":["true"],"resources":{"gpu":"40GB..20GB"}}"#, "resources"),
+            (r#"{"command":["true"],"resources":{"gpu":{"driver":"9.0..8.0"}}}"#, "resources"),
             (r#"{"command":["true"],"labels":{"":"x"}}"#, "labels"),
             (r#"{"command":["true"],"priority":2000000}"#, "priority"),
             (r#"{"command":["true"],"retries":5000}"#, "retries"),

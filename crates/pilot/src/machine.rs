@@ -219,7 +219,7 @@ impl Machine {
                 self.process_ended(now, id, how, out_of_memory, &mut out);
             }
             Input::Tick => self.tick(now, &mut out),
-            Input::Drain => self.drain(),
+            Input::Drain => self.drain(&mut out),
         }
         out
     }
@@ -242,11 +242,12 @@ impl Machine {
 
     /// From now on nothing new is taken. What was never started is let go without a word: the
     /// server gives it to somebody else when it hears the goodbye.
-    fn drain(&mut self) {
+    fn drain(&mut self, out: &mut Vec<Output>) {
         self.draining = true;
         for id in std::mem::take(&mut self.queue) {
             self.held.remove(&id);
         }
+        self.say_leaving(out);
     }
 
     fn drop_link(&mut self, out: &mut Vec<Output>) {

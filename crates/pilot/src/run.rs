@@ -49,6 +49,9 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         }
     });
     let logs = Logs::new(settings.dir.join("logs"));
+    if let Some(keep) = settings.keep_output {
+        tokio::spawn(Arc::clone(&logs).keep(Duration::from_millis(keep.0)));
+    }
     let spawners = spawn::default_spawners();
     let pool = Pool::new(spawners, &started.node_key, Arc::clone(&logs), sink);
     let pool = pool.map_err(StartError::Threads)?;

@@ -40,6 +40,8 @@ pub struct Settings {
     pub no_pilot: bool,
     /// Devices and amounts for the local pilot instead of what it finds.
     pub declared: Option<PathBuf>,
+    /// How long the local pilot keeps the output of tasks; `None` for ever.
+    pub keep_output: Option<Millis>,
     /// How fast past usage fades; `None` leaves it as it was.
     pub half_life: Option<Millis>,
     /// The shipway binary, to start the pilot with.
@@ -132,7 +134,11 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
 
     let (config, certificate) = prepared.map_or((None, None), |(c, file)| (Some(c), file));
     let (stop, stopped) = watch::channel(false);
-    let served = tokio::spawn(http::serve::serve(listener, config, router(&site), stopped));
+    if !settings.no_pilot {
+        local_pilot::renew_if_idle(&settings, &site.writer).await?;
+    }
+    let told = (Arc::clone(&site.metrics), http::serve::connection_limit());
+    let served = tokio::spawn(http::serve::serve(listener, config, router(&site), told, stopped));
     let scheme = if secure { "https" } else { "http" };
     let url = format!("{scheme}://{}", reachable(address));
     let server =

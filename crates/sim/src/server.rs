@@ -286,6 +286,10 @@ impl Server {
                 let pong = wire::Pong { number: ping.number };
                 return self.message(link, wire::to_pilot::Body::Pong(pong));
             }
+            Body::Leaving(_) => {
+                let (pilot, session) = known.pilot.clone()?;
+                self.ask(Command::PilotLeaving { pilot, session }, Then::Nothing);
+            }
             Body::Goodbye(_) => {
                 let (pilot, _) = known.pilot.clone()?;
                 self.ask(Command::PilotEnded { pilot }, Then::Nothing);

@@ -6,7 +6,7 @@
 
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
-use shipway_model::PilotId;
+use shipway_model::{Millis, PilotId};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -22,6 +22,16 @@ pub struct LocalSite {
     pub home: PathBuf,
     /// A file with devices and amounts that take the place of what the probe finds.
     pub declared: Option<PathBuf>,
+    /// How long the output of tasks is kept; `None` for ever.
+    pub keep_output: Option<Millis>,
+}
+
+/// What a pilot was started with, as far as a later server may want something else.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Options {
+    /// The text of the file, not its name: it may be another one now.
+    declared: Option<String>,
+    keep_output: Option<Millis>,
 }
 
 /// What a pilot needs to be let in; written for it alone.
@@ -54,6 +64,33 @@ impl LocalSite {
         self.dir().join("credentials.json")
     }
 
+    fn options_file(&self) -> PathBuf {
+        self.dir().join("options.json")
+    }
+
+    fn options(&self) -> Result<Options, LocalError> {
+        let read = |path: &PathBuf| {
+            let failed = |source| LocalError { act: "read", path: path.clone(), source };
+            std::fs::read_to_string(path).map_err(failed)
+        };
+        let declared = self.declared.as_ref().map(read).transpose()?;
+        Ok(Options { declared, keep_output: self.keep_output })
+    }
+
+    /// The options that would be different if the pilot that lives were started now.
+    pub fn changed_options(&self) -> Result<Vec<&'static str>, LocalError> {
+        // Nothing that can be read says no more than nothing that is there.
+        let text = std::fs::read_to_string(self.options_file()).unwrap_or_default();
+        let started: Options = serde_json::from_str(&text).unwrap_or_default();
+        let wanted = self.options()?;
+        let options = [
+            ("--declared", started.declared == wanted.declared),
+            ("--keep-output", started.keep_output == wanted.keep_output),
+        ];
+        let changed = options.into_iter().filter(|(_, same)| !same);
+        Ok(changed.map(|(option, _)| option).collect())
+    }
+
     fn log_file(&self) -> PathBuf {
         self.dir().join("pilot.log")
     }
@@ -73,6 +110,9 @@ impl LocalSite {
         ];
         if let Some(declared) = &self.declared {
             words.extend(["--declared".into(), text(declared)]);
+        }
+        if let Some(keep) = self.keep_output {
+            words.extend(["--keep-output".into(), keep.to_string()]);
         }
         words
     }
@@ -117,6 +157,9 @@ impl LocalSite {
         let text = serde_json::to_string(credentials).expect("plain data");
         let failed = |act, path: PathBuf| move |source| LocalError { act, path, source };
         write_private(&file, &text).map_err(failed("write", file.clone()))?;
+        let options = serde_json::to_string(&self.options()?).expect("plain data");
+        let file = self.options_file();
+        write_private(&file, &options).map_err(failed("write", file.clone()))?;
         let log = OpenOptions::new().create(true).append(true).mode(0o600).open(self.log_file());
         let log = log.map_err(failed("open", self.log_file()))?;
         let words = self.command_line();
@@ -156,7 +199,31 @@ mod tests {
     use super::*;
 
     fn site(home: &Path) -> LocalSite {
-        LocalSite { program: "/bin/shipway".into(), home: home.into(), declared: None }
+        let program = "/bin/shipway".into();
+        LocalSite { program, home: home.into(), declared: None, keep_output: None }
+    }
+
+    #[test]
+    fn options_that_are_other_than_at_the_start_are_named() {
+        let home = tempfile::tempdir().expect("a folder");
+        let file = home.path().join("declared.json");
+        std::fs::write(&file, "{}").expect("written");
+        let mut site = LocalSite { program: "/bin/true".into(), ..site(home.path()) };
+        let changed = |site: &LocalSite| site.changed_options().expect("readable");
+        assert_eq!(changed(&site), [""; 0], "nothing is known, and nothing wanted");
+        site.declared = Some(file.clone());
+        assert_eq!(changed(&site), ["--declared"]);
+        let pilot = PilotId::new("p").expect("good");
+        let credentials = Credentials { pilot, token: "t".into(), succeeds: Vec::new() };
+        let mut child = site.start(&credentials).expect("it starts");
+        child.wait().expect("a child");
+        assert_eq!(changed(&site), [""; 0]);
+        std::fs::write(&file, r#"{"cpus_milli": 1}"#).expect("written");
+        assert_eq!(changed(&site), ["--declared"], "it is the content that counts");
+        site.keep_output = Some(Millis(3_600_000));
+        site.declared = None;
+        assert_eq!(changed(&site), ["--declared", "--keep-output"]);
+        assert!(site.command_line().ends_with(&["--keep-output".into(), "1h".into()]));
     }
 
     #[test]

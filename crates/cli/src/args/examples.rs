@@ -20,6 +20,7 @@ pub const UP: &str = "\
 Examples:
   shipway up
   shipway up --listen 0.0.0.0:7447 --tls    serve other machines too
+  shipway up --keep-output 30d              remove the output of tasks after a month
   SHIPWAY_HOME=/data/shipway shipway up --log-format json --log-level info";
 
 pub const RUN: &str = "\
@@ -112,6 +113,7 @@ pub const USER: &str = "\
 Examples:
   shipway user add ada
   shipway user add grace --role operator
+  shipway user add prometheus --role monitor       may read /metrics and change nothing
   shipway user share ada 300                       three times the usual share
   shipway user remove ada";
 

@@ -134,5 +134,12 @@ pub struct TopArgs {
 #[derive(Debug, Args)]
 pub struct GpusArgs {
     /// What you would ask for: 2, A100, A100:40GB..:2, 1g.10gb or 0.25.
+    #[arg(value_parser = gpu_request)]
     pub request: Option<GpuRequest>,
+}
+
+/// A request that no GPU could ever match is no question worth asking.
+fn gpu_request(text: &str) -> Result<GpuRequest, String> {
+    let request: GpuRequest = text.parse().map_err(|error| format!("{error}"))?;
+    request.contradiction().map_or(Ok(request), Err)
 }

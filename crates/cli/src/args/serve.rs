@@ -31,6 +31,10 @@ pub struct UpArgs {
     /// GPUs and amounts to declare beside what is found (for tests and dry planning).
     #[arg(long, value_name = "FILE", conflicts_with = "no_pilot")]
     pub declared: Option<PathBuf>,
+    /// Remove the output of tasks when nothing was written to it for so long (30d); unless given,
+    /// it is kept for ever.
+    #[arg(long, value_name = "TIME", value_parser = keep_output, conflicts_with = "no_pilot")]
+    pub keep_output: Option<Millis>,
     /// How long until past usage counts half when users compete; 7 days until it is set once.
     #[arg(long, value_name = "TIME", value_parser = half_life)]
     pub half_life: Option<Millis>,
@@ -44,6 +48,14 @@ const SHORTEST_HALF_LIFE: Millis = Millis(10 * 60_000);
 fn half_life(text: &str) -> Result<Millis, String> {
     let span: Millis = text.parse().map_err(|error| format!("{error}"))?;
     if span < SHORTEST_HALF_LIFE { Err("at least 10m".into()) } else { Ok(span) }
+}
+
+/// Shorter than this, output would be gone before anybody has read it.
+const SHORTEST_KEEP: Millis = Millis(60 * 60_000);
+
+fn keep_output(text: &str) -> Result<Millis, String> {
+    let span: Millis = text.parse().map_err(|error| format!("{error}"))?;
+    if span < SHORTEST_KEEP { Err("at least 1h".into()) } else { Ok(span) }
 }
 
 #[derive(Debug, Args)]
@@ -94,6 +106,9 @@ pub struct PilotArgs {
     /// GPUs and amounts to declare beside what is found (for tests and dry planning).
     #[arg(long, value_name = "FILE")]
     pub declared: Option<PathBuf>,
+    /// Remove the output of tasks when nothing was written to it for so long.
+    #[arg(long, value_name = "TIME", value_parser = keep_output)]
+    pub keep_output: Option<Millis>,
     /// Be the pilot itself, under the guard that started it.
     #[arg(long, hide = true)]
     pub inner: bool,
@@ -113,7 +128,7 @@ pub enum UserCommand {
     #[command(after_long_help = super::examples::USER)]
     Add {
         name: UserName,
-        /// user, operator or admin.
+        /// user, operator, admin, or monitor (reads /metrics and nodes, changes nothing).
         #[arg(long, default_value = "user")]
         role: Role,
         /// The user's part of the machines against the others' parts; 100 unless given.

@@ -44,6 +44,21 @@ fn the_environment_is_clean_unless_asked_for() {
 }
 
 #[test]
+fn a_resource_is_named_once() {
+    let named = built("--resource a=1 --resource b=2 -- true").expect("good").resources.named;
+    assert_eq!(named.len(), 2);
+    let error = built("--resource a=1 --resource a=2 -- true").expect_err("refused");
+    assert!(error.to_string().contains("--resource a stands twice"), "{error}");
+    assert!(error.hint().expect("hint").contains("--resource a=N"));
+}
+
+#[test]
+fn a_range_the_wrong_way_round_is_refused() {
+    let error = built("--gpus 40GB..20GB -- true").expect_err("refused");
+    assert!(error.to_string().contains("write 20GB..40GB"), "{error}");
+}
+
+#[test]
 fn files_are_read_into_the_job() {
     let dir = tempfile::tempdir().expect("directory");
     let (rows, script) = (dir.path().join("rows"), dir.path().join("script"));

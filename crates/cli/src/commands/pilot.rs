@@ -41,6 +41,7 @@ fn inner(args: PilotArgs) -> Result<Exit, Failure> {
         token_file: args.token_file,
         lease,
         declared: args.declared,
+        keep_output: args.keep_output,
     };
     // One thread, the main one: what tasks leave behind becomes its child and is found there.
     let mut builder = tokio::runtime::Builder::new_current_thread();

@@ -7,7 +7,9 @@ use crate::build_spec::{self, Caller};
 use crate::failure::{Exit, Failure};
 use crate::view::output::Stream;
 use crate::view::progress::{Progress, counts_text};
+use crate::view::reason::sentence;
 use crate::view::simple::{Ends, SubmittedIds};
+use crate::view::time::Reader;
 use crate::view::{self, talk};
 use shipway_api::client::Client;
 use shipway_api::routes;
@@ -122,6 +124,7 @@ async fn say_why(asker: &Client, job: JobId) {
         && matches!(view.state, JobState::Held | JobState::Waiting)
     {
         for reason in view.reasons.iter().take(REASONS_SAID) {
+            let reason = sentence(reason, &Reader::here());
             talk::say(format_args!("shipway: job {job} waits: {reason}"));
         }
         if view.reasons.len() > REASONS_SAID {

@@ -33,6 +33,7 @@ pub fn run(args: UpArgs) -> Result<Exit, Failure> {
         allow_plain_text: args.allow_plain_text,
         no_pilot: args.no_pilot,
         declared: args.declared,
+        keep_output: args.keep_output,
         half_life: args.half_life,
         program,
     };
@@ -43,8 +44,9 @@ pub fn run(args: UpArgs) -> Result<Exit, Failure> {
         let text = match format {
             LogFormat::Text => format!("shipway is up at {} (home {})", up.url, home.display()),
             // Whoever reads JSON lines reads nothing else; and this one comes at every level.
-            LogFormat::Json => serde_json::json!({"level": "INFO", "fields": {
-                "message": "shipway is up", "url": up.url, "home": home}})
+            LogFormat::Json => serde_json::json!({"timestamp": logging::timestamp(),
+                "level": "INFO", "fields": {
+                    "message": "shipway is up", "url": up.url, "home": home}})
             .to_string(),
         };
         talk::say(format_args!("{text}"));

@@ -1,8 +1,10 @@
 //! What a job file would do, had it been submitted.
 
 use super::View;
-use super::job_detail::{command, specification};
+use super::advice::Advice;
+use super::job_detail::{command, specification, standing};
 use super::paper::{Paper, Tone};
+use super::reason::sentence;
 use super::time::Reader;
 use serde::Serialize;
 use shipway_api::types::DryRun;
@@ -31,6 +33,7 @@ fn write_one(paper: &mut Paper, run: &DryRun, reader: &Reader) {
     let name = if run.spec.name.is_empty() { "a job" } else { &run.spec.name };
     paper.write(Tone::Strong, &format!("Would submit {name} of {} {tasks}", run.tasks));
     paper.end_line();
+    standing(paper, run.spec.priority, &run.spec.labels);
     specification(paper, &run.spec);
     if run.tasks > 1 {
         paper.line(&format!("First task: {}", command(&run.first_command)));
@@ -40,7 +43,8 @@ fn write_one(paper: &mut Paper, run: &DryRun, reader: &Reader) {
     }
     paper.line("It could not start now because:");
     for (at, reason) in run.reasons.iter().enumerate() {
-        paper.line(&format!("  {}. {reason}", at + 1));
+        paper.line(&format!("  {}. {}", at + 1, sentence(reason, reader)));
     }
-    super::prospect::write(paper, &run.prospect, reader);
+    let advice = Advice::of(&run.reasons, &run.prospect.changes);
+    super::prospect::write(paper, &run.prospect, &advice, reader);
 }

@@ -2,11 +2,13 @@
 
 use super::View;
 use super::paper::{Paper, Tone};
+use super::reason::sentence;
 use super::task_table::{write_attempts, write_tasks};
 use super::time::{Reader, short};
 use serde::Serialize;
 use shipway_api::types::{JobView, TaskPage, TaskView};
 use shipway_model::{JobSpec, Resources};
+use std::collections::BTreeMap;
 
 /// A command longer than this is cut; `--json` has it whole.
 const COMMAND_WIDTH: usize = 200;
@@ -40,7 +42,7 @@ impl View for JobDetail {
         if let Some(spec) = &self.job.spec {
             specification(paper, spec);
         }
-        reasons(paper, &self.job);
+        reasons(paper, &self.job, reader);
         if self.tasks.tasks.is_empty() {
             return;
         }
@@ -127,11 +129,16 @@ fn facts(paper: &mut Paper, job: &JobView, reader: &Reader) {
     let said: Vec<String> =
         parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
     fact(paper, "tasks", &format!("{}: {}", job.tasks, said.join(", ")));
-    if job.priority != 0 {
-        fact(paper, "priority", &job.priority.to_string());
+    standing(paper, job.priority, &job.labels);
+}
+
+/// What is neither the program nor its needs.
+pub(super) fn standing(paper: &mut Paper, priority: i32, labels: &BTreeMap<String, String>) {
+    if priority != 0 {
+        fact(paper, "priority", &priority.to_string());
     }
-    if !job.labels.is_empty() {
-        let labels: Vec<String> = job.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    if !labels.is_empty() {
+        let labels: Vec<String> = labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
         fact(paper, "labels", &labels.join(", "));
     }
 }
@@ -158,7 +165,7 @@ pub(super) fn specification(paper: &mut Paper, spec: &JobSpec) {
     fact(paper, "needs", &needs(&spec.resources));
     if let Some(limit) = &spec.time_limit {
         let (signal, grace) = (limit.warn, limit.grace);
-        let line = format!("{}, then {signal:?} and {grace} of grace", limit.limit);
+        let line = format!("{}, then {signal} and {grace} of grace", limit.limit);
         fact(paper, "time limit", &line);
     }
     if !spec.retries.is_none() {
@@ -209,13 +216,13 @@ fn needs(resources: &Resources) -> String {
     parts.join(", ")
 }
 
-fn reasons(paper: &mut Paper, job: &JobView) {
+fn reasons(paper: &mut Paper, job: &JobView, reader: &Reader) {
     if job.reasons.is_empty() {
         return;
     }
     paper.end_line();
     paper.line("It waits because:");
     for (at, reason) in job.reasons.iter().enumerate() {
-        paper.line(&format!("  {}. {reason}", at + 1));
+        paper.line(&format!("  {}. {}", at + 1, sentence(reason, reader)));
     }
 }

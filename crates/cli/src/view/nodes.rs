@@ -4,7 +4,8 @@ use super::View;
 use super::paper::{Paper, Tone};
 use super::table::{Cell, Table};
 use serde::Serialize;
-use shipway_api::types::{NodeList, NodeView};
+use shipway_api::types::{GpuView, NodeList, NodeView};
+use shipway_model::GpuShare;
 
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
@@ -25,18 +26,22 @@ impl View for NodeTable {
     }
 }
 
+/// What of these GPUs is given to tasks, parts as parts.
+pub fn gpus_used<'a>(gpus: impl IntoIterator<Item = &'a GpuView>) -> GpuShare {
+    GpuShare(gpus.into_iter().fold(0, |used, gpu| gpu.used.saturating_add(used)))
+}
+
 /// Used of all, for each thing.
 fn row(node: &NodeView) -> Vec<Cell> {
     let capacity = &node.ad.capacity;
     let tone = if node.link == "connected" { Tone::Good } else { Tone::Bad };
-    let used_gpus = node.gpus.iter().filter(|gpu| gpu.used > 0).count();
     vec![
         Cell::from(&node.ad.node),
         Cell::toned(&node.link, tone),
         node.running.into(),
         format!("{}/{}", node.cpus_used, capacity.cpus).into(),
         format!("{}/{}", node.memory_used, capacity.memory).into(),
-        format!("{used_gpus}/{}", node.gpus.len()).into(),
+        format!("{}/{}", gpus_used(&node.gpus), node.gpus.len()).into(),
         node.ad.notes.join("; ").into(),
     ]
 }

@@ -1,12 +1,13 @@
 //! What stands between a job and its start, below the reasons: its place in line, each class of
 //! nodes with wanted and found, the smallest change, and when it may start.
 
+use super::advice::Advice;
 use super::paper::{Paper, Tone};
 use super::table::{Cell, Table};
 use super::time::{Reader, short};
 use shipway_model::prospect::{ClassProspect, Estimate, Fit, Prospect, Requirement, count};
 
-pub(super) fn write(paper: &mut Paper, prospect: &Prospect, reader: &Reader) {
+pub(super) fn write(paper: &mut Paper, prospect: &Prospect, advice: &Advice, reader: &Reader) {
     if let Some(place) = &prospect.place {
         paper.end_line();
         paper.line(&format!("In line: {place}."));
@@ -22,13 +23,7 @@ pub(super) fn write(paper: &mut Paper, prospect: &Prospect, reader: &Reader) {
         paper.end_line();
         requirements(&prospect.classes).write(paper);
     }
-    if !prospect.changes.is_empty() {
-        paper.end_line();
-        paper.line("What would let it start:");
-        for change in &prospect.changes {
-            paper.line(&format!("  - {change}"));
-        }
-    }
+    advice.write(paper);
     if let Some(estimate) = &prospect.estimate {
         paper.end_line();
         let has_room = prospect.classes.iter().any(|class| class.fit == Fit::Now);

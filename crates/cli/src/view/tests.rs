@@ -160,6 +160,24 @@ fn why() {
     let hopeless = json!({"job": 12, "state": "waiting",
         "reasons": [small_reason(), {"kind": "no_nodes"}]});
     check("why_hopeless", &why::WhyView { why: from(hopeless), reader: reader() });
+    let mut small = prospect();
+    small["classes"].as_array_mut().expect("a list").pop();
+    small["changes"] = json!([{"ask": [{"resource": "memory", "amount": 16_000_000_000u64}],
+        "instead_of": [{"resource": "memory", "amount": 64_000_000_000u64}], "now": false,
+        "class": "4 cores, 16GB"}]);
+    let hopeless = json!({"job": 12, "state": "waiting", "reasons": [small_reason()],
+        "prospect": small});
+    let said = text(&why::WhyView { why: from(hopeless), reader: reader() }, false);
+    let advice: Vec<&str> = said.lines().filter(|line| line.starts_with("  - ")).collect();
+    assert_eq!(said.matches("would").count(), 1, "one list: {said}");
+    assert_eq!(
+        advice,
+        [
+            "  - ask for 16GB instead of 64GB of memory: a node with 4 cores, 16GB could run it \
+             when it is free",
+            "  - connect a node that has 64GB of memory"
+        ]
+    );
     let over = json!({"job": 12, "state": "succeeded", "reasons": []});
     let over = why::WhyView { why: from(over), reader: reader() };
     assert_eq!(text(&over, false), "Job 12 is succeeded; `shipway show 12` has the details.\n");
@@ -224,7 +242,8 @@ fn small_views() {
     let run = json!({"tasks": 2, "first_command": ["fit", "1"], "reasons": [{"kind": "no_nodes"}],
         "prospect": {"classes": [], "changes": [], "place": {"own_before": 0, "users_before": 0,
             "used_core_seconds": 0, "share": 100}},
-        "spec": {"command": ["fit", "{seed}"], "each": [{"seed": 1}, {"seed": 2}]}});
+        "spec": {"command": ["fit", "{seed}"], "each": [{"seed": 1}, {"seed": 2}], "priority": 3,
+            "labels": {"project": "higgs"}, "time_limit": {"limit": "1h", "warn": "usr1"}}});
     check("dry_run", &DryRuns { runs: vec![from(run)], reader: reader() });
 }
 

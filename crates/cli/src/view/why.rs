@@ -1,11 +1,13 @@
-//! Why a job waits: every reason, and for those that waiting will not end, what to do.
+//! Why a job waits: every reason, what stands between it and its start, and what would help.
 
 use super::View;
+use super::advice::Advice;
 use super::paper::{Paper, Tone};
+use super::reason::sentence;
 use super::time::Reader;
 use serde::Serialize;
 use shipway_api::types::Why;
-use shipway_model::{JobState, Quantity, Reason};
+use shipway_model::JobState;
 
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
@@ -35,57 +37,14 @@ impl View for WhyView {
         paper.line(if waits { " because:" } else { "; what of it waits does so because:" });
         for (at, reason) in reasons.iter().enumerate() {
             let tone = if reason.is_hopeless() { Tone::Bad } else { Tone::Plain };
-            paper.write(tone, &format!("  {}. {reason}", at + 1));
+            paper.write(tone, &format!("  {}. {}", at + 1, sentence(reason, &self.reader)));
             paper.end_line();
         }
-        if let Some(prospect) = prospect {
-            super::prospect::write(paper, prospect, &self.reader);
+        let changes = prospect.as_ref().map(|prospect| prospect.changes.as_slice());
+        let advice = Advice::of(reasons, changes.unwrap_or_default());
+        match prospect {
+            Some(prospect) => super::prospect::write(paper, prospect, &advice, &self.reader),
+            None => advice.write(paper),
         }
-        // One node class that is too small does not matter while another one is merely busy.
-        if reasons.iter().any(|reason| !reason.is_hopeless()) {
-            return;
-        }
-        paper.end_line();
-        paper.line("Waiting alone will not start it. What would:");
-        for advice in advice(reasons) {
-            paper.line(&format!("  - {advice}"));
-        }
-    }
-}
-
-/// A plain sentence for each hopeless reason, said once.
-fn advice(reasons: &[Reason]) -> Vec<String> {
-    let mut said: Vec<String> = Vec::new();
-    for reason in reasons {
-        let advice = match reason {
-            Reason::NoNodes => {
-                "connect a node: `shipway up` without --no-pilot runs tasks on this \
-                machine, `shipway pilot` on another"
-                    .to_string()
-            }
-            Reason::TooSmall { wanted, found, .. } => {
-                let option = option_of(wanted);
-                let less = match found.amount().as_str() {
-                    "0" | "0B" => format!("ask for none (no {option})"),
-                    most => format!("ask for at most {most} ({option})"),
-                };
-                format!("{less}, or connect a node that has {wanted}")
-            }
-            _ => continue,
-        };
-        if !said.contains(&advice) {
-            said.push(advice);
-        }
-    }
-    said
-}
-
-fn option_of(quantity: &Quantity) -> &'static str {
-    match quantity {
-        Quantity::Cpus { .. } => "--cpus",
-        Quantity::Memory { .. } => "--memory",
-        Quantity::Disk { .. } => "--disk",
-        Quantity::Gpus { .. } => "--gpus",
-        Quantity::Named { .. } => "--resource",
     }
 }

@@ -91,3 +91,28 @@ fn a_user_keeps_no_users_and_a_removed_one_is_out() {
     assert_eq!(out.code, 3);
     assert!(out.stderr.contains("token"), "{}", out.stderr);
 }
+
+#[test]
+fn a_monitor_looks_and_changes_nothing() {
+    let world = World::started();
+    let (bob, eye) = (person(&world, "bob", "user"), person(&world, "eye", "monitor"));
+    let submit = act(&world, &bob, &["run", "-d", "--", "sh", "-c", HOLD]);
+    let job = submit.stdout.trim();
+    assert_eq!(act(&world, &eye, &["nodes"]).code, 0);
+    assert_eq!(act(&world, &eye, &["jobs"]).stdout, "no jobs\n");
+    for words in [
+        &["run", "-d", "--", "true"][..],
+        &["token", "new"],
+        &["token", "revoke", "anything"],
+        &["user", "add", "eve"],
+    ] {
+        let ran = act(&world, &eye, words);
+        assert_eq!(ran.code, 3, "{words:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains("change nothing"), "{words:?}: {}", ran.stderr);
+    }
+    for words in [&["cancel", job][..], &["retry", job], &["show", job], &["logs", job]] {
+        assert_eq!(act(&world, &eye, words).code, 3, "{words:?}");
+    }
+    std::fs::write(world.work().join("go"), "").expect("a file");
+    assert_eq!(act(&world, &bob, &["wait", job]).code, 0, "nobody has touched it");
+}

@@ -116,7 +116,7 @@ fn what_is_in_use_and_what_is_only_declared_are_told_apart() {
 }
 
 #[test]
-fn only_operators_may_look() {
+fn only_operators_and_monitors_may_look() {
     let world = World::started();
     let (status, _) = world.get("/metrics").expect("an answer");
     assert_eq!(status, 401, "without a token there is nothing to see, on loopback either");
@@ -127,6 +127,7 @@ fn only_operators_may_look() {
         super::curl::anonymous(&world, "/metrics", &["--header", &header])
     };
     assert_eq!(with_role("user").status, 403);
+    assert_eq!(with_role("monitor").status, 200);
     assert_eq!(with_role("operator").status, 200);
     assert_eq!(with_role("admin").status, 200);
 }

@@ -2,7 +2,6 @@
 
 use super::common::World;
 use super::curl::{Answer, anonymous, ask, get, post};
-use serde_json::json;
 
 /// Every refusal has a code, a message, a hint and the id by which it is found in the log.
 fn check(answer: &Answer, status: u16, code: &str, words: &str) {
@@ -74,14 +73,27 @@ fn what_is_not_understood_is_400_415_and_422() {
         check(&post(&world, jobs, body.as_bytes()), 422, "bad_request", words);
     }
     check(&post(&world, jobs, br#"{"spec": {}}"#), 422, "invalid_spec", "command");
+    let turned = br#"{"spec": {"command": ["true"], "resources": {"gpu": "40GB..20GB"}}}"#;
+    check(&post(&world, jobs, turned), 422, "invalid_spec", "write 20GB..40GB");
     for query in ["limit=x", "limit=-1", "foo=1", "state=bogus", "before=1e9", "label=x"] {
         check(&get(&world, &format!("{jobs}?{query}")), 400, "bad_request", "");
     }
-    check(&get(&world, "/api/v1/jobs/abc"), 400, "bad_request", "abc");
+    world.submit(&["--", "true"]);
+    for id in ["abc", "+1", "%2B1", "%201", "-1", "1.0"] {
+        let shown = id.replace("%2B", "+").replace("%20", " ");
+        let words = format!("`{shown}` where a number stands");
+        for path in ["", "/why", "/wait", "/tasks", "/tasks/0/log"] {
+            let path = format!("/api/v1/jobs/{id}{path}");
+            check(&get(&world, &path), 400, "bad_request", &words);
+        }
+        let log = format!("/api/v1/jobs/1/tasks/{id}/log");
+        check(&get(&world, &log), 400, "bad_request", &words);
+    }
     check(&get(&world, "/api/v1/jobs/99999999999999999999"), 400, "bad_request", "");
     let events = ask(&world, "/api/v1/events", &["-H", "Last-Event-ID: x"], None);
     check(&events, 400, "bad_request", "Last-Event-ID");
-    assert_eq!(get(&world, jobs).json()["jobs"], json!([]), "none of these made a job");
+    let made = get(&world, jobs).json()["jobs"].as_array().map(Vec::len);
+    assert_eq!(made, Some(1), "none of these made a job");
 }
 
 #[test]

@@ -24,6 +24,11 @@ fn line_of(world: &World, request: &str) -> Value {
 fn every_request_is_one_line_with_who_what_and_how() {
     let world = World::new();
     world.up_with(&["--no-pilot", "--log-format", "json", "--log-level", "debug"], |_| {});
+    for line in lines(&world) {
+        let at = line["timestamp"].as_str().unwrap_or_else(|| panic!("no timestamp: {line}"));
+        // 2026-11-15T12:20:51.611862Z: lines can be sorted as texts.
+        assert!(at.len() == 27 && at.ends_with('Z') && at.as_bytes()[10] == b'T', "{line}");
+    }
     let answered = get(&world, "/api/v1/jobs?name=secret-name");
     let line = line_of(&world, answered.header("x-request-id").expect("an id"));
     let fields = &line["fields"];

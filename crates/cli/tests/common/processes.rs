@@ -17,6 +17,10 @@ pub fn kill(process: u32) {
     let _ = kill_process(pid(process), Signal::KILL);
 }
 
+pub fn interrupt(process: u32) {
+    let _ = kill_process(pid(process), Signal::INT);
+}
+
 pub fn terminate(process: u32) {
     let _ = kill_process(pid(process), Signal::TERM);
 }

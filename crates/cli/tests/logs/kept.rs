@@ -100,3 +100,26 @@ fn output_outlives_the_server_and_the_pilot() {
     wait_for_node(&world);
     check("after a restart of the server");
 }
+
+#[test]
+fn output_is_kept_as_long_as_asked() {
+    let world = World::started();
+    for words in ["old", "new"] {
+        assert_eq!(world.cli(&["run", "--", "echo", words]).code, 0);
+    }
+    assert!(world.stop_server().success());
+    let file = |job: &str| world.home().join(format!("pilot/logs/{job}/0.1.out"));
+    let week = std::time::Duration::from_hours(7 * 24);
+    let old = std::fs::File::options().write(true).open(file("1")).expect("its output");
+    old.set_modified(std::time::SystemTime::now() - week).expect("a time");
+    world.up();
+    wait_for_node(&world);
+    assert_eq!(world.ok(&["logs", "1"]), "old\n", "nothing is removed unasked");
+    assert!(world.stop_server().success());
+    world.up_with(&["--keep-output", "2d"], |_| {});
+    wait_for("the old output is removed", || !file("1").exists());
+    wait_for_node(&world);
+    assert_eq!(world.ok(&["logs", "1"]), "");
+    assert_eq!(world.ok(&["logs", "2"]), "new\n");
+    assert!(world.up_refused(&["--keep-output", "5m"]).stderr.contains("at least 1h"));
+}

@@ -35,7 +35,7 @@ pub(super) fn decide(state: &State, plan: &Plan) -> Result<Vec<Event>, Rejection
 fn take(state: &State, used: &mut Used, pilot_id: &PilotId, placement: &Placement) -> bool {
     let task = placement.task;
     let job = state.job(task.job).filter(|job| job.after.is_empty());
-    let pilot = state.pilots().get(pilot_id).filter(|pilot| pilot.is_connected());
+    let pilot = state.pilots().get(pilot_id).filter(|pilot| pilot.takes_work());
     let (Some(job), Some(pilot)) = (job, pilot) else { return false };
     let Some(position) = job.indices.ordinal(task.index) else { return false };
     let running = used.running.entry(task.job).or_default();

@@ -9,6 +9,7 @@ mod cancel;
 mod pilot_away;
 mod pilot_ended;
 mod pilot_joined;
+mod pilot_leaving;
 mod pilot_reported;
 mod retry;
 mod select;
@@ -23,9 +24,12 @@ use crate::command::Command;
 use crate::event::Event;
 use crate::rejection::Rejection;
 use crate::state::State;
-use shipway_model::Timestamp;
+use shipway_model::{Actor, Role, Timestamp};
 
 pub fn decide(state: &State, at: Timestamp, command: &Command) -> Result<Vec<Event>, Rejection> {
+    if asked_by(command).is_some_and(|by| by.role == Role::Monitor) {
+        return Err(Rejection::OnlyLooks);
+    }
     match command {
         Command::ServerStarted => Ok(vec![Event::ServerStarted]),
         Command::Submit(submit) => submit::decide(state, submit),
@@ -35,6 +39,9 @@ pub fn decide(state: &State, at: Timestamp, command: &Command) -> Result<Vec<Eve
         Command::PilotJoined(joined) => Ok(pilot_joined::decide(state, at, joined)),
         Command::PilotReported(report) => Ok(pilot_reported::decide(state, at, report)),
         Command::PilotAway { pilot, session } => Ok(pilot_away::decide(state, pilot, *session)),
+        Command::PilotLeaving { pilot, session } => {
+            Ok(pilot_leaving::decide(state, pilot, *session))
+        }
         Command::PilotEnded { pilot } => pilot_ended::decide(state, at, pilot),
         Command::Tick => Ok(tick::decide(state, at)),
         Command::Archive { jobs } => Ok(archive::decide(state, jobs)),
@@ -53,6 +60,30 @@ pub fn decide(state: &State, at: Timestamp, command: &Command) -> Result<Vec<Eve
         Command::IssuePilotToken { pilot, hash } => {
             Ok(vec![Event::PilotTokenIssued { pilot: pilot.clone(), hash: hash.clone() }])
         }
+    }
+}
+
+/// Whose wish it is; nobody's when it is a report.
+fn asked_by(command: &Command) -> Option<&Actor> {
+    match command {
+        Command::Submit(submit) => Some(&submit.by),
+        Command::Cancel(select) | Command::Retry { select, .. } => Some(&select.by),
+        Command::AddUser { by, .. }
+        | Command::RemoveUser { by, .. }
+        | Command::IssueToken { by, .. }
+        | Command::RevokeToken { by, .. }
+        | Command::SetShare { by, .. } => Some(by),
+        Command::ServerStarted
+        | Command::ApplyPlan(_)
+        | Command::PilotJoined(_)
+        | Command::PilotReported(_)
+        | Command::PilotAway { .. }
+        | Command::PilotLeaving { .. }
+        | Command::PilotEnded { .. }
+        | Command::Tick
+        | Command::Archive { .. }
+        | Command::SetHalfLife { .. }
+        | Command::IssuePilotToken { .. } => None,
     }
 }
 

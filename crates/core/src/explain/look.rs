@@ -4,6 +4,7 @@ use crate::load::Load;
 use crate::pilot::Pilot;
 use crate::schedule::needs::Need;
 use crate::schedule::nodes::{Class, NodeAt};
+use crate::schedule::reserve::Reservation;
 use crate::shape::Shape;
 use crate::state::State;
 use shipway_model::prospect::{ClassProspect, Fit, Requirement};
@@ -16,6 +17,8 @@ pub(super) struct Look {
     pub(super) fit: Fit,
     pub(super) requirements: Vec<Requirement>,
     kept_for: Option<JobId>,
+    /// When the room is needed at the latest, where it is kept and that is known.
+    pub(super) kept_until: Option<Timestamp>,
 }
 
 impl Look {
@@ -27,7 +30,7 @@ impl Look {
         job: Option<JobId>,
         now: Timestamp,
     ) -> Look {
-        let mut best: Option<((u32, u64), NodeAt, Option<JobId>)> = None;
+        let mut best: Option<((u32, u64), NodeAt, Option<&Reservation>)> = None;
         let nodes = &state.planner().nodes;
         let groups = need.matching(class);
         for at in &class.members {
@@ -46,18 +49,21 @@ impl Look {
                 break;
             }
         }
-        let (_, nearest, kept_for) = best.expect("a class that is listed has a node");
+        let (_, nearest, kept) = best.expect("a class that is listed has a node");
         let pilot = pilot_at(state, nearest).expect("a node in the table is a pilot's");
         let requirements = requirements(pilot, &shape.resources);
-        let fit = fit(&requirements, kept_for);
+        let fit = fit(&requirements, kept.is_some());
         let nodes = u32::try_from(class.members.len()).unwrap_or(u32::MAX);
-        Look { class: class.key.describe(), nodes, fit, requirements, kept_for }
+        let kept_for = kept.map(|held| held.job);
+        let kept_until = kept.filter(|_| fit == Fit::Kept).and_then(|held| held.latest);
+        let class = class.key.describe();
+        Look { class, nodes, fit, requirements, kept_for, kept_until }
     }
 
     /// `None`: a node of this class could take it now.
     /// Which job it is kept for is said when it is the same user's.
     pub(super) fn reason(self, is_own: impl Fn(JobId) -> bool) -> Option<Reason> {
-        let Look { class, nodes, fit, requirements, kept_for } = self;
+        let Look { class, nodes, fit, requirements, kept_for, .. } = self;
         let mut all = requirements.into_iter();
         match fit {
             Fit::Now => None,
@@ -90,33 +96,33 @@ pub(super) fn pilot_at(state: &State, at: NodeAt) -> Option<&Pilot> {
     state.pilots().get(state.planner().nodes.pilot(at)?)
 }
 
-fn fit(requirements: &[Requirement], kept_for: Option<JobId>) -> Fit {
+fn fit(requirements: &[Requirement], is_kept: bool) -> Fit {
     if requirements.iter().any(|one| !one.can_be_met()) {
         Fit::Never
     } else if requirements.iter().any(|one| !one.is_met()) {
         Fit::Busy
-    } else if kept_for.is_some() {
+    } else if is_kept {
         Fit::Kept
     } else {
         Fit::Now
     }
 }
 
-/// The job that this node is kept for, if that keeps ours out.
-fn kept_for(
-    state: &State,
+/// What this node is kept for, if that keeps ours out.
+fn kept_for<'a>(
+    state: &'a State,
     at: NodeAt,
     pilot: &Pilot,
     need: &Need,
     job: Option<JobId>,
     now: Timestamp,
-) -> Option<JobId> {
+) -> Option<&'a Reservation> {
     let held = state.planner().reservations().iter().find(|held| held.node == at)?;
     let mine = job == Some(held.job);
     let free = state.planner().nodes.free(at);
     let owner = job.and_then(|job| state.job(job)).map(|job| &job.owner);
     let standing = owner.map(|owner| state.fair_share().standing(owner, now));
-    (!mine && !held.lets_by(now, (need, standing), pilot, free)).then_some(held.job)
+    (!mine && !held.lets_by(now, (need, standing), pilot, free)).then_some(held)
 }
 
 /// Calls with wanted, had and free of everything that is asked for.

@@ -1,15 +1,16 @@
 //! Why a job waits: every reason, from the state as it is. Computed when asked, never stored.
 //!
+//! - `line.rs`      who goes first
 //! - `look.rs`      what each class of nodes has and lacks for a need
 //! - `prospect.rs`  place in line, requirements, the smallest change
 //! - `estimate.rs`  when it may start
 
 mod estimate;
+mod line;
 mod look;
 mod prospect;
 
 use crate::job::Job;
-use crate::ready::rank;
 use crate::schedule::needs::Need;
 use crate::shape::{Shape, ShapeId};
 use crate::state::State;
@@ -17,9 +18,6 @@ use look::Look;
 use shipway_model::prospect::{Fit, Prospect};
 use shipway_model::{JobId, JobState, Reason, Timestamp, UserName};
 use std::collections::BTreeMap;
-
-/// Users who are counted as served first; beyond it "many" is all there is to say.
-const MAX_USERS_COUNTED: usize = 10_000;
 
 /// Explains several jobs: what is found for a shape once is not looked for again.
 #[derive(Debug)]
@@ -49,7 +47,7 @@ impl<'a> Explainer<'a> {
         });
         reasons.extend(found.iter().cloned());
         if !reasons.iter().any(|reason| matches!(reason, Reason::TooSmall { .. })) {
-            reasons.extend(line_reasons(state, id, job, now));
+            reasons.extend(line::reasons(state, id, job, now));
         }
         if reasons.is_empty() { vec![Reason::Next] } else { reasons }
     }
@@ -102,7 +100,7 @@ fn own_reasons(state: &State, job: &Job) -> Vec<Reason> {
     }
     if let Some(until) = job.tasks.backing_off().map(|(_, _, until)| until).min() {
         let tasks = job.tasks.backing_off().map(|(first, last, _)| last - first + 1).sum();
-        reasons.push(Reason::BackOff { until, tasks, last: None });
+        reasons.push(Reason::BackOff { until, tasks });
     }
     if job.tasks.has_placeable() && job.room() == 0 {
         let limit = job.terms.max_running.unwrap_or(u32::MAX);
@@ -136,30 +134,6 @@ fn reasons_of_need(
         }
     }
     reasons
-}
-
-/// Who goes first.
-fn line_reasons(state: &State, id: JobId, job: &Job, now: Timestamp) -> Vec<Reason> {
-    let mut reasons = Vec::new();
-    let own = state.ready().user(&job.owner).map_or(0, |queue| queue.before(rank(id, job)));
-    if own > 0 {
-        reasons.push(Reason::Behind { jobs: u32::try_from(own).unwrap_or(u32::MAX) });
-    }
-    let users = users_before(state, &job.owner, now);
-    if users > 0 {
-        reasons.push(Reason::OthersFirst { users });
-    }
-    reasons
-}
-
-fn users_before(state: &State, user: &UserName, now: Timestamp) -> u32 {
-    let fair = state.fair_share();
-    let mine = fair.standing(user, now);
-    let others = state.ready().users().keys().filter(|other| *other != user);
-    let before = others
-        .take(MAX_USERS_COUNTED)
-        .filter(|other| fair.standing(other, now).order(mine) == std::cmp::Ordering::Less);
-    u32::try_from(before.count()).unwrap_or(u32::MAX)
 }
 
 /// Whether a class could take it at once.

@@ -1,14 +1,16 @@
 //! Place in line, requirements per class, and the smallest change that would let a job start.
 
+use super::fits_now;
+use super::line::{own_before, users_before};
 use super::look::{Look, pilot_at};
-use super::{fits_now, users_before};
 use crate::job::Job;
-use crate::ready::{UserQueue, rank};
+use crate::ready::rank;
 use crate::schedule::needs::Need;
 use crate::shape::Shape;
 use crate::state::State;
+use shipway_model::limits::DEFAULT_GRACE;
 use shipway_model::prospect::{Change, Fit, Held, Place, Prospect, Requirement};
-use shipway_model::{JobId, Timestamp, UserName};
+use shipway_model::{JobId, Millis, Timestamp, UserName};
 
 /// Changes that are offered: the first is the smallest, a second may suit better.
 const MAX_CHANGES: usize = 3;
@@ -19,8 +21,14 @@ pub(super) fn of(state: &State, shape: &Shape, job: Option<JobId>, now: Timestam
     let classes = nodes.classes();
     let looks: Vec<Look> =
         classes.map(|(_, class)| Look::at(state, class, shape, &need, job, now)).collect();
-    let changes =
-        if looks.iter().any(|look| fits_now(look.fit)) { Vec::new() } else { changes(&looks) };
+    let changes = if looks.iter().any(|look| fits_now(look.fit)) {
+        Vec::new()
+    } else {
+        let pace = state.shapes().find(shape).map(|known| state.shapes().pace(known));
+        let usual = pace.filter(|pace| pace.tasks > 0).map(|pace| pace.mean);
+        let shorter = looks.iter().find_map(|look| shorter_limit(look, usual, now));
+        shorter.into_iter().chain(changes(&looks)).take(MAX_CHANGES).collect()
+    };
     let classes = looks.iter().map(Look::prospect).collect();
     Prospect { place: None, classes, changes, estimate: None }
 }
@@ -42,6 +50,24 @@ fn changes(looks: &[Look]) -> Vec<Change> {
     sized.into_iter().take(MAX_CHANGES).map(|(_, change)| change).collect()
 }
 
+/// A time limit with which it would be over before what the room is kept for begins. None is
+/// offered that tasks of this kind usually exceed.
+fn shorter_limit(look: &Look, usual: Option<Millis>, now: Timestamp) -> Option<Change> {
+    /// It takes a moment to submit the job again, and the room is not kept from then on but until.
+    const TO_SUBMIT: Millis = Millis(60_000);
+    const MINUTE: u64 = 60_000;
+    let time = look.kept_until?.since(now.plus(TO_SUBMIT).plus(DEFAULT_GRACE));
+    let limit = Millis(time.0 / MINUTE * MINUTE);
+    let is_enough = limit.0 > 0 && usual.is_none_or(|usual| usual <= limit);
+    is_enough.then(|| Change {
+        ask: Vec::new(),
+        instead_of: Vec::new(),
+        time_limit: Some(limit),
+        class: look.class.clone(),
+        now: true,
+    })
+}
+
 /// How much less, in thousandths of what is asked for, and the change itself.
 fn change(look: &Look, now: bool) -> Option<(u64, Change)> {
     let limit = |one: &Requirement| if now { one.free.clone() } else { one.has.clone() };
@@ -54,6 +80,7 @@ fn change(look: &Look, now: bool) -> Option<(u64, Change)> {
     let change = Change {
         ask: short.iter().map(|one| limit(one)).collect(),
         instead_of: short.iter().map(|one| one.wanted.clone()).collect(),
+        time_limit: None,
         class: look.class.clone(),
         now,
     };
@@ -63,21 +90,19 @@ fn change(look: &Look, now: bool) -> Option<(u64, Change)> {
 }
 
 pub(super) fn place(state: &State, id: JobId, job: &Job, now: Timestamp) -> Place {
-    let own = state.ready().user(&job.owner).map_or(0, |queue| queue.before(rank(id, job)));
     let held = state.planner().reservation_of(id).and_then(|held| {
         let node = pilot_at(state, held.node)?.ad.node.clone();
         Some(Held { node, latest: held.latest })
     });
-    let own_before = u32::try_from(own).unwrap_or(u32::MAX);
+    let own_before = own_before(state, &job.owner, Some(rank(id, job)));
     Place { own_before, held, ..place_of_new(state, &job.owner, now) }
 }
 
 /// Behind all of the user's own jobs.
 pub(super) fn place_of_new(state: &State, user: &UserName, now: Timestamp) -> Place {
-    let own = state.ready().user(user).map_or(0, UserQueue::len);
     let fair = state.fair_share();
     Place {
-        own_before: u32::try_from(own).unwrap_or(u32::MAX),
+        own_before: own_before(state, user, None),
         users_before: users_before(state, user, now),
         used_core_seconds: fair.used_core_seconds(user, now),
         share: fair.share(user),

@@ -120,6 +120,11 @@ impl Planner {
         self.reservations.iter().find(|held| held.job == job)
     }
 
+    /// What a shape needs, if a pass has worked it out for the classes there are now.
+    pub(crate) fn known_need(&self, shape: ShapeId) -> Option<&Need> {
+        self.needs.get(shape.at())?.as_ref().filter(|need| !need.is_stale(&self.nodes))
+    }
+
     fn need(&mut self, state: &State, shape: ShapeId) -> &Need {
         if self.needs.len() <= shape.at() {
             self.needs.resize(shape.at() + 1, None);

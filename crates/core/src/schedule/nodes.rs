@@ -132,7 +132,7 @@ impl NodeTable {
     /// What a pilot offers or how it is connected has changed.
     pub(crate) fn renew(&mut self, id: &PilotId, pilot: Option<&Pilot>) {
         self.remove(id);
-        if let Some(pilot) = pilot.filter(|pilot| pilot.is_connected()) {
+        if let Some(pilot) = pilot.filter(|pilot| pilot.takes_work()) {
             self.insert(id, pilot);
         }
     }

@@ -10,6 +10,7 @@
 //! <root>/<job>/<index>.<attempt>.out.tail    header and ring, once the head is full
 //! ```
 
+mod keep;
 mod reader;
 mod tail;
 mod writer;

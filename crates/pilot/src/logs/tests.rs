@@ -3,7 +3,9 @@
 use super::*;
 use shipway_model::ids::{JobId, TaskIndex};
 use std::fmt::Write;
+use std::fs::File;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 fn name() -> LogName {
     LogName { task: JobId(7).task(TaskIndex(3)), attempt: Attempt(1) }
@@ -180,4 +182,42 @@ fn a_reader_beside_a_fast_writer_never_sees_a_torn_piece() {
     }
     writer.join().unwrap();
     assert_eq!(offset, 200 * 1000 * 8);
+}
+
+#[test]
+fn old_output_is_removed_and_nothing_else() {
+    const DAY: Duration = Duration::from_hours(24);
+    let dir = tempfile::tempdir().unwrap();
+    let logs = Logs::new(dir.path().to_owned());
+    let name = |index| LogName { task: JobId(7).task(TaskIndex(index)), attempt: Attempt(1) };
+    let old = SystemTime::now() - 10 * DAY;
+    let file = |index, ending: &str| dir.path().join(format!("7/{index}.1.{ending}"));
+    let age = |path: &Path| File::options().write(true).open(path).unwrap().set_modified(old);
+    for index in 0..4 {
+        let (mut out, _) = logs.writers(name(index), 8);
+        out.append(b"0123456789");
+        assert!(file(index, "out.tail").exists());
+    }
+    // 0 is old, 1 is new, the tail of 2 is new, 3 is being written.
+    let (mut live, _) = logs.writers(name(3), 8);
+    live.append(b"0123456789");
+    for (index, ending) in [(0, "out"), (0, "out.tail"), (2, "out"), (3, "out"), (3, "out.tail")] {
+        age(&file(index, ending)).unwrap();
+    }
+    let now = SystemTime::now();
+    assert_eq!(logs.remove_older(now, 20 * DAY).unwrap(), 0, "not old enough");
+    assert_eq!(logs.remove_older(now, 5 * DAY).unwrap(), 2);
+    assert!(!file(0, "out").exists() && !file(0, "out.tail").exists());
+    for index in 1..4 {
+        assert!(file(index, "out").exists() && file(index, "out.tail").exists(), "{index}");
+    }
+    drop(live);
+    assert_eq!(logs.remove_older(now, 5 * DAY).unwrap(), 0, "it ended just now");
+    age(&file(3, "out.tail")).unwrap();
+    assert_eq!(logs.remove_older(now, 5 * DAY).unwrap(), 2, "its writer is gone");
+    assert_eq!(logs.remove_older(now + 20 * DAY, DAY).unwrap(), 4);
+    assert!(dir.path().join("7").exists(), "an empty folder stays for a while");
+    assert_eq!(logs.remove_older(now + 20 * DAY, DAY).unwrap(), 0);
+    assert!(!dir.path().join("7").exists());
+    assert_eq!(Logs::new(dir.path().join("none")).remove_older(now, DAY).unwrap(), 0);
 }

@@ -63,7 +63,10 @@ impl Machine {
     fn hear(&mut self, now: Now, message: wire::ToPilot, out: &mut Vec<Output>) {
         use wire::to_pilot::Body;
         match message.body {
-            Some(Body::Welcome(_)) => self.welcome(now),
+            Some(Body::Welcome(_)) => {
+                self.welcome(now);
+                self.say_leaving(out);
+            }
             Some(Body::Assign(assign)) => self.assign(now, assign, out),
             Some(Body::Stop(stop)) => self.stop(now, &stop, out),
             Some(Body::Ack(ack)) => self.acknowledged(ack.report),
@@ -157,6 +160,13 @@ impl Machine {
             && let Some(number) = self.contact.ping(now.steady)
         {
             out.push(say(wire::to_server::Body::Ping(wire::Ping { number })));
+        }
+    }
+
+    /// So that the server gives nothing more. A new connection begins without it.
+    pub(super) fn say_leaving(&self, out: &mut Vec<Output>) {
+        if self.draining && !self.finished && self.is_welcome() {
+            out.push(say(wire::to_server::Body::Leaving(wire::Leaving {})));
         }
     }
 

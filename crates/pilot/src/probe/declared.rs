@@ -4,11 +4,12 @@
 //! Declared devices say so wherever they are shown.
 
 use super::Probe;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de};
 use shipway_model::gpu::{GpuDevice, GpuSource, GpuVendor, Version};
 use shipway_model::ids::DeviceId;
 use shipway_model::units::{Bytes, Cores};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,8 @@ pub enum DeclaredError {
     Read { path: PathBuf, source: io::Error },
     #[error("cannot understand the declared resources in {}", path.display())]
     Parse { path: PathBuf, source: serde_json::Error },
+    #[error("{} declares {what} twice", path.display())]
+    Twice { path: PathBuf, what: String },
 }
 
 /// The file: `{"gpus": […], "cpus_milli": 4000, "memory": "64GB", "named": {"licences": 3}}`,
@@ -29,6 +32,7 @@ pub struct Declared {
     pub cpus_milli: Option<u64>,
     pub memory: Option<Bytes>,
     pub disk: Option<Bytes>,
+    #[serde(deserialize_with = "each_once")]
     pub named: BTreeMap<String, u64>,
 }
 
@@ -51,8 +55,19 @@ impl Declared {
     pub fn read(path: &Path) -> Result<Self, DeclaredError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| DeclaredError::Read { path: path.to_owned(), source })?;
-        serde_json::from_str(&text)
-            .map_err(|source| DeclaredError::Parse { path: path.to_owned(), source })
+        let declared: Declared = serde_json::from_str(&text)
+            .map_err(|source| DeclaredError::Parse { path: path.to_owned(), source })?;
+        match declared.twice() {
+            Some(what) => Err(DeclaredError::Twice { path: path.to_owned(), what }),
+            None => Ok(declared),
+        }
+    }
+
+    /// What stands in the file more than once. Which of the two was meant nobody can tell.
+    fn twice(&self) -> Option<String> {
+        let mut seen = BTreeSet::new();
+        let gpu = self.gpus.iter().find(|gpu| !seen.insert(&gpu.uuid));
+        gpu.map(|gpu| format!("the GPU {}", gpu.uuid))
     }
 
     /// Amounts replace what was found, named ones and devices are added. A device that was really
@@ -65,14 +80,34 @@ impl Declared {
         capacity.named.extend(self.named);
         for gpu in self.gpus {
             if probe.gpus.iter().any(|found| found.id == gpu.uuid) {
-                probe
-                    .notes
-                    .push(format!("GPU {} is declared more than once or really there", gpu.uuid));
+                probe.notes.push(format!("GPU {} is declared, and really there", gpu.uuid));
             } else {
                 probe.gpus.push(gpu.into());
             }
         }
     }
+}
+
+/// A map that refuses a key it has seen; serde's own would take the last.
+fn each_once<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, u64>, D::Error> {
+    struct Amounts;
+    impl<'de> de::Visitor<'de> for Amounts {
+        type Value = BTreeMap<String, u64>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("names with whole numbers")
+        }
+        fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut amounts = BTreeMap::new();
+            while let Some((name, amount)) = map.next_entry::<String, u64>()? {
+                if amounts.contains_key(&name) {
+                    return Err(de::Error::custom(format_args!("`{name}` stands twice")));
+                }
+                amounts.insert(name, amount);
+            }
+            Ok(amounts)
+        }
+    }
+    from.deserialize_map(Amounts)
 }
 
 impl From<DeclaredGpu> for GpuDevice {

@@ -65,6 +65,24 @@ fn amd_cards_are_found_and_their_sockets_and_neighbours_are_not() {
 }
 
 #[test]
+fn what_is_declared_twice_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("node.json");
+    let gpu = r#"{"uuid":"GPU-7","model":"A100","memory":"40GB","vendor":"nvidia"}"#;
+    for (text, words) in [
+        (format!(r#"{{"gpus":[{gpu},{gpu}]}}"#), "declares the GPU GPU-7 twice"),
+        (r#"{"named":{"licences":1,"licences":2}}"#.into(), "`licences` stands twice"),
+    ] {
+        std::fs::write(&file, &text).unwrap();
+        let error = Declared::read(&file).unwrap_err();
+        let causes =
+            std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+        let said: Vec<String> = causes.map(ToString::to_string).collect();
+        assert!(said.join(": ").contains(words), "{said:?}");
+    }
+}
+
+#[test]
 fn declared_resources_come_on_top_and_say_so() {
     let dir = tempfile::tempdir().unwrap();
     write(
@@ -73,22 +91,24 @@ fn declared_resources_come_on_top_and_say_so() {
         r#"{
         "gpus": [
             {"uuid": "GPU-1", "model": "A100", "memory": "40GB", "capability": "8.0",
-             "vendor": "nvidia"},
-            {"uuid": "GPU-1", "model": "A100", "memory": "40GB", "vendor": "nvidia"}
+             "vendor": "nvidia"}
         ],
         "cpus_milli": 1500, "memory": "64GB", "named": {"licences": 3}
     }"#,
     );
     let declared = Declared::read(&dir.path().join("node.json")).unwrap();
-    let found = probe(&Places::of_this_node(dir.path()), Some(declared));
-    let declared: Vec<_> =
-        found.gpus.iter().filter(|gpu| gpu.source == GpuSource::Declared).collect();
-    assert_eq!(declared.len(), 1);
-    assert_eq!(declared[0].capability, Some(Version::new(&[8, 0])));
+    let mut found = probe(&Places::of_this_node(dir.path()), Some(declared.clone()));
+    let shown: Vec<_> = found.gpus.iter().filter(|gpu| gpu.source == GpuSource::Declared).collect();
+    assert_eq!(shown.len(), 1);
+    assert_eq!(shown[0].capability, Some(Version::new(&[8, 0])));
     assert_eq!(found.capacity.cpus.milli, 1500);
     assert_eq!(found.capacity.memory, Bytes(64_000_000_000));
     assert!(found.capacity.disk > Bytes(0));
     assert_eq!(found.capacity.named["licences"], 3);
+    found.gpus[0].id = declared.gpus[0].uuid.clone();
+    let before = found.gpus.len();
+    declared.apply(&mut found);
+    assert_eq!(found.gpus.len(), before, "one that is there is not hidden by a declared one");
     assert!(found.notes.iter().any(|note| note.contains("GPU-1")));
 }
 

@@ -20,6 +20,8 @@ pub struct Settings {
     pub token_file: PathBuf,
     pub lease: Option<Millis>,
     pub declared: Option<PathBuf>,
+    /// How long output is kept after the last of it was written; `None` for ever.
+    pub keep_output: Option<Millis>,
 }
 
 #[derive(Debug, thiserror::Error)]

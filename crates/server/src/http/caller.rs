@@ -1,7 +1,7 @@
 //! Who calls, and extractors whose refusals have our error body.
 
 use super::Site;
-use super::error::ApiError;
+use super::error::{ApiError, QUOTED};
 use super::request::AskedBy;
 
 use axum::Json;
@@ -11,10 +11,11 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use bytes::Bytes;
 use futures_util::StreamExt;
-use serde::de::DeserializeOwned;
+use serde::de::{self, Deserialize, DeserializeOwned, Deserializer};
 use shipway_api::job_form::{self, Language, Wrong};
 use shipway_model::Actor;
 use shipway_model::limits::MAX_SPEC_BYTES;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// The user behind a request.
@@ -100,6 +101,20 @@ async fn read_patiently(body: axum::body::Body) -> Result<Vec<u8>, ApiError> {
 #[derive(Debug, FromRequestParts)]
 #[from_request(via(axum::extract::Query), rejection(ApiError))]
 pub struct Query<T>(pub T);
+
+/// A number in the path, written in digits and nothing else: `+1` is no second name of job 1.
+#[derive(Debug, Clone, Copy)]
+pub struct Digits<T>(pub T);
+
+impl<'de, T: FromStr> Deserialize<'de> for Digits<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        text.parse().map(Digits).map_err(|_| {
+            let text: String = text.chars().take(QUOTED).collect();
+            de::Error::custom(format_args!("the address has `{text}` where a number stands"))
+        })
+    }
+}
 
 /// Parts of the path; refused with our error body.
 #[derive(Debug, FromRequestParts)]

@@ -18,7 +18,7 @@ use std::borrow::Cow;
 const READ_THE_API: &str = "the API is described by `shipway openapi`";
 
 /// Letters of an address that a message repeats.
-const QUOTED: usize = 60;
+pub(super) const QUOTED: usize = 60;
 
 #[derive(Debug, Clone)]
 pub struct ApiError {
@@ -82,7 +82,7 @@ impl From<Rejection> for ApiError {
             | Rejection::NoSuchUser(_)
             | Rejection::NoSuchToken(_)
             | Rejection::NoSuchPilot(_) => StatusCode::NOT_FOUND,
-            Rejection::NotAllowed(_) => StatusCode::FORBIDDEN,
+            Rejection::NotAllowed(_) | Rejection::OnlyLooks => StatusCode::FORBIDDEN,
             Rejection::KeyReused(_)
             | Rejection::UserExists(_)
             | Rejection::NothingToDo(_)
@@ -168,15 +168,17 @@ impl From<QueryRejection> for ApiError {
 
 impl From<PathRejection> for ApiError {
     fn from(rejection: PathRejection) -> Self {
-        use ErrorKind::{ParseError, ParseErrorAtIndex};
-        let PathRejection::FailedToDeserializePathParams(failed) = &rejection else {
-            return Self::bad_request("the address cannot be understood");
+        use ErrorKind::{DeserializeError, Message};
+        let kind = match &rejection {
+            PathRejection::FailedToDeserializePathParams(failed) => Some(failed.kind()),
+            _ => None,
         };
-        let (ParseErrorAtIndex { value, .. } | ParseError { value, .. }) = failed.kind() else {
-            return Self::bad_request("the address cannot be understood");
-        };
-        let value: String = value.chars().take(QUOTED).collect();
-        Self::bad_request(format!("the address has `{value}` where a number stands"))
+        match kind {
+            Some(Message(message) | DeserializeError { message, .. }) => {
+                Self::bad_request(message.clone())
+            }
+            _ => Self::bad_request("the address cannot be understood"),
+        }
     }
 }
 

@@ -217,6 +217,7 @@ fn live_events(event: &Event) -> Vec<(Option<JobId>, LiveEvent)> {
         }
         Event::PilotJoined(joined) => node(&joined.pilot, "connected"),
         Event::PilotAway { pilot } => node(pilot, "away"),
+        Event::PilotLeaving { pilot } => node(pilot, "leaving"),
         Event::PilotLost { pilot } => node(pilot, "lost"),
         Event::PilotEnded { pilot } => node(pilot, "ended"),
         _ => Vec::new(),

@@ -1,7 +1,7 @@
 //! Looking at jobs: a page of them, one, why it waits, and waiting for its end.
 
 use super::Site;
-use super::caller::{Caller, Path, Query};
+use super::caller::{Caller, Digits, Path, Query};
 use super::error::ApiError;
 use crate::journal::{JobFilter, JobRow};
 use crate::views;
@@ -83,10 +83,10 @@ fn filter(by: &Actor, query: &JobQuery) -> Result<JobFilter, ApiError> {
 pub async fn show(
     caller: Caller,
     State(site): State<Site>,
-    Path(job): Path<u64>,
+    Path(Digits(job)): Path<Digits<JobId>>,
 ) -> Result<Json<JobView>, ApiError> {
-    let mut view = views::job(&site, &caller.0, JobId(job)).await?;
-    view.spec = Some(Box::new(views::spec(&site, JobId(job)).await?.as_ref().clone()));
+    let mut view = views::job(&site, &caller.0, job).await?;
+    view.spec = Some(Box::new(views::spec(&site, job).await?.as_ref().clone()));
     Ok(Json(view))
 }
 
@@ -96,14 +96,14 @@ pub async fn show(
 pub async fn wait(
     caller: Caller,
     State(site): State<Site>,
-    Path(job): Path<u64>,
+    Path(Digits(job)): Path<Digits<JobId>>,
     Query(query): Query<WaitQuery>,
 ) -> Result<Json<JobView>, ApiError> {
-    let row = views::row(&site, &caller.0, JobId(job)).await?;
+    let row = views::row(&site, &caller.0, job).await?;
     let seconds = query.seconds.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
-    let waiter = site.live.waiter(JobId(job));
+    let waiter = site.live.waiter(job);
     let view = wait_for_end(&site, row, &waiter, Duration::from_secs(seconds)).await;
-    site.live.release(JobId(job), waiter);
+    site.live.release(job, waiter);
     view.map(Json)
 }
 
@@ -131,9 +131,8 @@ async fn wait_for_end(
 pub async fn why(
     caller: Caller,
     State(site): State<Site>,
-    Path(job): Path<u64>,
+    Path(Digits(id)): Path<Digits<JobId>>,
 ) -> Result<Json<Why>, ApiError> {
-    let id = JobId(job);
     let view = views::job(&site, &caller.0, id).await?;
     let now = site.clock.now();
     let found = site.writer.ask(move |state| (explain(state, id, now), prospect(state, id, now)));

@@ -4,7 +4,7 @@
 //! often and holds up nobody.
 
 use super::Site;
-use super::caller::{Caller, Path, Query};
+use super::caller::{Caller, Digits, Path, Query};
 use super::error::ApiError;
 use crate::pilots::LogPiece;
 use crate::views;
@@ -42,10 +42,10 @@ struct Place {
 pub async fn read(
     caller: Caller,
     State(site): State<Site>,
-    Path((job, index)): Path<(u64, u64)>,
+    Path((Digits(job), Digits(index))): Path<(Digits<JobId>, Digits<TaskIndex>)>,
     Query(query): Query<LogQuery>,
 ) -> Result<Response, ApiError> {
-    let task = JobId(job).task(TaskIndex(index));
+    let task = job.task(index);
     views::job(&site, &caller.0, task.job).await?;
     let stderr = match query.stream.as_deref() {
         None | Some("stdout") => false,

@@ -1,7 +1,7 @@
 //! `/metrics`: the server's own figures, for Prometheus and its kind.
 //!
-//! For operators: how much there is to do and where is nobody else's business, on a machine that
-//! many share. What is counted, and how, is in `crate::metrics`.
+//! For monitors and operators: how much there is to do and where is nobody else's business, on a
+//! machine that many share. What is counted, and how, is in `crate::metrics`.
 
 use super::Site;
 use super::caller::Caller;
@@ -12,13 +12,12 @@ use axum::http::StatusCode;
 use axum::http::header;
 use axum::response::IntoResponse;
 use shipway_api::error::{ErrorBody, codes};
-use shipway_model::Role;
 use std::time::Duration;
 
 /// A scrape is cut after ten seconds by most; what counters say must have gone out by then.
 const WRITER_ANSWERS_WITHIN: Duration = Duration::from_secs(3);
 
-/// The server's figures in Prometheus' text format; for operators.
+/// The server's figures in Prometheus' text format; for monitors and operators.
 #[utoipa::path(get, path = "/metrics",
     responses((status = 200, content_type = "text/plain", body = String),
         (status = "4XX", body = ErrorBody)))]
@@ -26,10 +25,10 @@ pub async fn scrape(
     Caller(by): Caller,
     State(site): State<Site>,
 ) -> Result<impl IntoResponse, ApiError> {
-    if by.role < Role::Operator {
-        let message = "only an operator may read the metrics";
+    if !by.may_read_metrics() {
+        let message = "only a monitor or an operator may read the metrics";
         return Err(ApiError::new(StatusCode::FORBIDDEN, codes::NOT_ALLOWED, message)
-            .hint("ask an admin for a token of a user with the role `operator`"));
+            .hint("ask an admin for a token of a user with the role `monitor`"));
     }
     // A writer that cannot write answers nobody; that it cannot is the most wanted figure of all.
     let census = tokio::time::timeout(WRITER_ANSWERS_WITHIN, site.writer.ask(Census::take));

@@ -1,7 +1,7 @@
 //! The tasks of a job, page by page, each with its attempts.
 
 use super::Site;
-use super::caller::{Caller, Path, Query};
+use super::caller::{Caller, Digits, Path, Query};
 use super::error::ApiError;
 use crate::journal::AttemptRow;
 use crate::views;
@@ -21,10 +21,9 @@ use shipway_model::{Attempt, JobId, NodeName, Ordinal, TaskId, TaskState};
 pub async fn list(
     caller: Caller,
     State(site): State<Site>,
-    Path(job): Path<u64>,
+    Path(Digits(id)): Path<Digits<JobId>>,
     Query(query): Query<TaskQuery>,
 ) -> Result<Json<TaskPage>, ApiError> {
-    let id = JobId(job);
     views::job(&site, &caller.0, id).await?;
     let limit = query.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
     let live = site.writer.ask(move |state| {

@@ -3,6 +3,7 @@
 //! Counters are atomics, changed where things happen; gauges are read when somebody asks. Every
 //! label has a fixed set of values: nothing that a user wrote is ever one.
 //!
+//! - `connections.rs` open ones, and their limit
 //! - `histogram.rs` durations and sizes, in buckets
 //! - `requests.rs`  HTTP requests by route
 //! - `census.rs`    jobs, tasks and nodes: one question to the writer
@@ -12,12 +13,14 @@
 //! Not here: who may ask (`http/metrics.rs`), and logs.
 
 mod census;
+mod connections;
 mod histogram;
 mod process;
 mod requests;
 mod text;
 
 pub use census::Census;
+pub use connections::Connections;
 pub use requests::Requests;
 pub use text::CONTENT_TYPE;
 
@@ -45,6 +48,7 @@ const ENDS: [&str; 3] = ["succeeded", "failed", "cancelled"];
 pub struct Metrics {
     started: Timestamp,
     pub requests: Requests,
+    pub connections: Connections,
     accepted: AtomicU64,
     rejected: AtomicU64,
     events: AtomicU64,
@@ -65,6 +69,7 @@ impl Default for Metrics {
         Metrics {
             started: wall(),
             requests: Requests::default(),
+            connections: Connections::default(),
             accepted: AtomicU64::default(),
             rejected: AtomicU64::default(),
             events: AtomicU64::default(),
@@ -151,6 +156,7 @@ impl Metrics {
         self.write_journal(&mut text, journal_problem);
         self.write_ends(&mut text);
         self.requests.write(&mut text);
+        self.connections.write(&mut text);
         process::write(&mut text, self.started);
         text.finish()
     }

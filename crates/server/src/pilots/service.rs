@@ -146,6 +146,13 @@ impl Connection {
                 Ok(())
             }
             to_server::Body::Report(report) => self.take_report(report).await,
+            to_server::Body::Leaving(_) => {
+                tracing::info!(pilot = %self.pilot, "a pilot takes nothing more");
+                let (pilot, session) = (self.pilot.clone(), self.session);
+                let command = Command::PilotLeaving { pilot, session };
+                let _ = self.service.writer.report(command).await;
+                Ok(())
+            }
             to_server::Body::Goodbye(_) => {
                 let pilot = self.pilot.clone();
                 let _ = self.service.writer.report(Command::PilotEnded { pilot }).await;

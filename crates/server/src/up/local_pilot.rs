@@ -4,7 +4,7 @@
 use super::{Settings, UpError};
 use crate::secrets;
 use crate::writer::{Wish, Writer};
-use shipway_core::Command;
+use shipway_core::{Command, State};
 use shipway_model::PilotId;
 use shipway_sites::local::{Credentials, LocalSite};
 use std::process::Child;
@@ -24,12 +24,49 @@ pub(super) struct Supervised {
     stopping: Arc<AtomicBool>,
 }
 
-pub(super) async fn supervise(settings: &Settings, writer: Writer) -> Result<Supervised, UpError> {
-    let site = Arc::new(LocalSite {
+fn site(settings: &Settings) -> Arc<LocalSite> {
+    Arc::new(LocalSite {
         program: settings.program.clone(),
         home: settings.home.clone(),
         declared: settings.declared.clone(),
-    });
+        keep_output: settings.keep_output,
+    })
+}
+
+/// A pilot that outlived its server may have been started with other options. One that has nothing
+/// to do is ended, so that the next one has them; of one that has, people are told. To be called
+/// before anybody is served: until then no task can come to it.
+pub(super) async fn renew_if_idle(settings: &Settings, writer: &Writer) -> Result<(), UpError> {
+    let site = site(settings);
+    let changed = if site.is_alive()? { site.changed_options()? } else { Vec::new() };
+    if changed.is_empty() {
+        return Ok(());
+    }
+    let options = changed.join(" and ");
+    let (pilot, tasks) = writer.ask(supervised_and_its_tasks).await?;
+    if tasks == 0 && end(&site).await {
+        tracing::info!(pilot, options, "the pilot of this machine is replaced: other options");
+        return Ok(());
+    }
+    tracing::warn!(
+        pilot,
+        tasks,
+        "the pilot of this machine was started with another {options} and goes on with that: it \
+         still has tasks. To change it, stop this server with Ctrl-C and start it again; what runs \
+         then runs again. Or end the server with `kill -9` and start it when the tasks are over"
+    );
+    Ok(())
+}
+
+/// The ids of this machine's pilots, of which one lives, and what is placed there.
+fn supervised_and_its_tasks(state: &State) -> (String, usize) {
+    let supervised = state.pilots().iter().filter(|(_, known)| known.lease.is_none());
+    let ids: Vec<&str> = supervised.clone().map(|(id, _)| id.as_str()).collect();
+    (ids.join(" "), supervised.map(|(_, known)| known.placed.len()).sum())
+}
+
+pub(super) async fn supervise(settings: &Settings, writer: Writer) -> Result<Supervised, UpError> {
+    let site = site(settings);
     let stopping = Arc::new(AtomicBool::new(false));
     let child = if site.is_alive()? {
         tracing::info!("the pilot of this machine is still there");
@@ -104,11 +141,16 @@ impl Supervised {
     }
 
     pub(super) async fn end(self) {
-        self.site.ask_to_end();
-        let site = Arc::clone(&self.site);
-        let gone = tokio::task::spawn_blocking(move || site.wait_until_gone());
-        if tokio::time::timeout(END_WITHIN, gone).await.is_err() {
+        if !end(&self.site).await {
             tracing::warn!("the pilot of this machine is still ending its tasks");
         }
     }
+}
+
+/// Whether the pilot and all its processes were gone in time.
+async fn end(site: &Arc<LocalSite>) -> bool {
+    site.ask_to_end();
+    let site = Arc::clone(site);
+    let gone = tokio::task::spawn_blocking(move || site.wait_until_gone());
+    matches!(tokio::time::timeout(END_WITHIN, gone).await, Ok(Ok(Ok(()))))
 }

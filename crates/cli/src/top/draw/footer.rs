@@ -1,7 +1,7 @@
 //! The two lines at the bottom: what was said or is being typed, and the keys.
 
 use super::jobs::reason;
-use super::style::{Look, Tone, clean_cut};
+use super::style::{Look, Tone, clean_cut, clean_end};
 use crate::top::app::{App, Link, Overlay, Panel};
 use crate::top::pages::Page;
 use ratatui::Frame;
@@ -52,11 +52,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
 
 fn message(app: &App, look: Look, width: usize) -> Line<'static> {
     if app.overlay == Overlay::Filter {
-        let text = clean_cut(&app.list.filter, width.saturating_sub(40));
-        let cursor =
-            Span::styled(" ", ratatui::style::Style::new().add_modifier(Modifier::REVERSED));
-        let hint = look.span(Tone::Faint, "  (Enter: keep, Esc: clear)".into());
-        return Line::from(vec![Span::raw(format!("filter: {text}")), cursor, hint]);
+        return filter(&app.list.filter, look, width);
     }
     if let Link::OutOfTouch { why, .. } = &app.link {
         return Line::from(look.span(Tone::Bad, clean_cut(why, width)));
@@ -68,11 +64,29 @@ fn message(app: &App, look: Look, width: usize) -> Line<'static> {
     Line::from(look.span(tone, clean_cut(&notice.text, width)))
 }
 
+/// Where there is little room the hint goes first, then the beginning: whoever types looks at the
+/// end.
+fn filter(typed: &str, look: Look, width: usize) -> Line<'static> {
+    const LABEL: &str = "filter: ";
+    const HINT: &str = "  (Enter: keep, Esc: clear)";
+    /// The cursor stands behind the last letter.
+    const CURSOR: &str = " ";
+    let room = width.saturating_sub(LABEL.width() + CURSOR.width());
+    let text = clean_end(typed, room);
+    let hint = if text.width() + HINT.width() <= room { HINT } else { "" };
+    let cursor = ratatui::style::Style::new().add_modifier(Modifier::REVERSED);
+    Line::from(vec![
+        Span::raw(format!("{LABEL}{text}")),
+        Span::styled(CURSOR, cursor),
+        look.span(Tone::Faint, hint.into()),
+    ])
+}
+
 /// The reason of the selected job: the list has seldom room for all of it.
 fn whole_reason(app: &App) -> String {
     let is_listed = app.pages.is_empty() && app.panel == Panel::Jobs;
     let job = app.list.selected.filter(|_| is_listed).and_then(|id| app.find(id));
-    let said = job.map(|job| (job.id, reason(job))).filter(|(_, reason)| !reason.is_empty());
+    let said = job.map(|job| (job.id, reason(app, job))).filter(|(_, reason)| !reason.is_empty());
     said.map(|(id, reason)| format!("{id}: {reason}")).unwrap_or_default()
 }
 

@@ -2,6 +2,7 @@
 
 use super::style::{Look, Tone, clean_cut};
 use crate::top::app::{App, Link};
+use crate::view::nodes::gpus_used;
 use crate::view::time::short;
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
@@ -51,7 +52,7 @@ fn clock_or_trouble(app: &App, look: Look) -> Line<'static> {
 /// What is free comes first: a narrow terminal cuts the end.
 fn numbers(app: &App, look: Look) -> Line<'static> {
     let gpus = app.gpus();
-    let used = gpus.iter().filter(|at| at.gpu.used > 0).count();
+    let used = gpus_used(gpus.iter().map(|at| at.gpu));
     let nodes = &app.data.nodes;
     let connected = nodes.iter().filter(|node| node.link == "connected").count();
     let mut spans = vec![

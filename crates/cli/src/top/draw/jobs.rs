@@ -4,6 +4,7 @@ use super::grid::{Cell, Column, Grid};
 use super::style::{Tone, bar};
 use crate::top::app::App;
 use crate::top::pages::Detail;
+use crate::view::reason::sentence;
 use crate::view::time::short;
 use shipway_api::types::{JobView, TaskView};
 use shipway_model::{Millis, Outcome};
@@ -51,7 +52,7 @@ fn row(app: &App, job: &JobView, is_roomy: bool) -> Vec<Cell> {
         let took = job.ended.map(|ended| short(ended.since(job.submitted)));
         cells.push(took.unwrap_or_else(|| "-".into()).into());
     }
-    cells.push(reason(job).into());
+    cells.push(reason(app, job).into());
     cells
 }
 
@@ -78,10 +79,10 @@ fn progress(job: &JobView, is_roomy: bool) -> String {
 }
 
 /// Why it waits; or, when it ended badly, how.
-pub(super) fn reason(job: &JobView) -> String {
+pub(super) fn reason(app: &App, job: &JobView) -> String {
     let outcome = job.outcome.as_ref().filter(|end| !end.is_success() && !is_plain(end));
     match job.reasons.first().filter(|_| !job.state.is_over()) {
-        Some(reason) => reason.to_string(),
+        Some(reason) => sentence(reason, &app.reader),
         None => outcome.map(ToString::to_string).unwrap_or_default(),
     }
 }

@@ -3,6 +3,7 @@
 use super::grid::{Cell, Grid};
 use super::style::{Tone, bar};
 use crate::top::app::{App, GpuAt};
+use crate::view::nodes::gpus_used;
 use shipway_api::types::NodeView;
 use shipway_model::{GpuShare, GpuSource};
 
@@ -19,7 +20,7 @@ pub(super) fn nodes(app: &App, width: u16) -> Grid {
         ("LINK", 12),
         ("CORES", 20),
         ("MEMORY", 24),
-        ("GPUS", 7),
+        ("GPUS", 11),
         ("RUNS", 6),
         ("BACKLOG", 7),
         ("NOTES", 0),
@@ -36,7 +37,6 @@ fn node_row(app: &App, node: &NodeView, is_roomy: bool) -> Vec<Cell> {
         Some(since) => format!("{} {}", node.link, app.reader.age(since)),
         None => node.link.clone(),
     };
-    let used_gpus = node.gpus.iter().filter(|gpu| gpu.used > 0).count();
     let with_bar = |text: String, used: u64, all: u64| {
         if is_roomy { format!("{} {text}", bar(used, all, BAR)) } else { text }
     };
@@ -47,7 +47,7 @@ fn node_row(app: &App, node: &NodeView, is_roomy: bool) -> Vec<Cell> {
         Cell::toned(link, tone),
         with_bar(cores, node.cpus_used.milli, capacity.cpus.milli).into(),
         with_bar(memory, node.memory_used.0, capacity.memory.0).into(),
-        format!("{used_gpus}/{}", node.gpus.len()).into(),
+        format!("{}/{}", gpus_used(&node.gpus), node.gpus.len()).into(),
         node.running.into(),
         node.backlog.into(),
         node.ad.notes.join("; ").into(),

@@ -55,6 +55,24 @@ pub fn clean_cut(text: &str, width: usize) -> String {
     cut
 }
 
+/// The same with the beginning cut off: for what is being typed.
+pub fn clean_end(text: &str, width: usize) -> String {
+    let text = clean(text);
+    if text.width() <= width {
+        return text;
+    }
+    let mut used = 1;
+    let fits = |c: &char| {
+        used += c.width().unwrap_or(0);
+        used <= width
+    };
+    let mut kept: Vec<char> = text.chars().rev().take_while(fits).collect();
+    if width > 0 {
+        kept.push('…');
+    }
+    kept.into_iter().rev().collect()
+}
+
 /// In lines of at most this width, between words where that is possible. The indent stays.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let text = clean(text);
@@ -105,6 +123,11 @@ mod tests {
             assert_eq!(clean_cut(text, width), expected);
         }
         assert_eq!(clean_cut("a\u{1b}[2J\u{202e}b", 10), "a?[2J?b");
+        for (text, width, expected) in
+            [("abcdef", 6, "abcdef"), ("abcdef", 4, "…def"), ("日本語", 4, "…語"), ("abc", 0, "")]
+        {
+            assert_eq!(clean_end(text, width), expected);
+        }
     }
 
     #[test]

@@ -99,6 +99,13 @@ fn little_data_and_little_room() {
     check("top_80x24_empty", &app, 80, 24);
     hear(&mut app, News::Fresh(Box::new(fresh("user"))));
     check("top_40x10", &app, 40, 10);
+    press_all(&mut app, "/project=higgs");
+    let line = |app: &App, width| lines(app, width, 8)[6].clone();
+    assert_eq!(line(&app, 40), "filter: project=higgs", "the hint makes room");
+    assert_eq!(line(&app, 50), "filter: project=higgs   (Enter: keep, Esc: clear)");
+    press_all(&mut app, " and a lot more of it");
+    assert_eq!(line(&app, 40), "filter: …ect=higgs and a lot more of it");
+    press(&mut app, KeyCode::Esc);
     // Whatever the window is dragged to, nothing may panic.
     open_array(&mut app);
     for (width, height) in [(0, 0), (1, 1), (29, 7), (30, 8), (31, 300), (500, 8)] {

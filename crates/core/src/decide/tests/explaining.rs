@@ -1,6 +1,7 @@
 //! Why a job waits, in every way it can.
 
 use super::*;
+use crate::explain::{prospect, prospect_of_new};
 use shipway_model::{Condition, Quantity, Reason};
 
 #[test]
@@ -34,6 +35,35 @@ fn a_request_beyond_every_node_says_so_for_each_class() {
     let reasons = told.why(job);
     assert_eq!(reasons.len(), 2, "two of the three nodes are alike: {reasons:?}");
     assert!(reasons.iter().all(Reason::is_hopeless), "{reasons:?}");
+}
+
+#[test]
+fn jobs_that_can_never_start_are_not_in_the_way() {
+    let mut told = Told::default();
+    told.join("p", 1, 0);
+    told.submit("{}");
+    told.place();
+    told.submit(r#"{"priority":5,"resources":{"cpus":2}}"#);
+    told.submit(r#"{"priority":5,"resources":{"gpu":1}}"#);
+    let job = told.submit("{}");
+    let [Reason::Busy { .. }] = &told.why(job)[..] else { panic!("{:?}", told.why(job)) };
+    let now = Timestamp(told.now);
+    let place = prospect(&told.state, job, now).expect("it waits").place.expect("in line");
+    assert_eq!((place.own_before, place.users_before), (0, 0));
+    let shape = told.state.shapes().get(told.state.job(job).expect("known").shape).clone();
+    let new = prospect_of_new(&told.state, &shape, &ada().user, now).place.expect("in line");
+    assert_eq!(new.own_before, 1, "the one that could run");
+    // A user who wants nothing but the impossible is not served first.
+    told.now += 3_600_000;
+    let lin = actor("lin", Role::User);
+    let next = told.state.next_job();
+    told.tell(submission(next, lin.clone(), r#"{"resources":{"gpu":1}}"#, None));
+    assert!(!told.why(job).iter().any(|why| matches!(why, Reason::OthersFirst { .. })));
+    let next = told.state.next_job();
+    told.tell(submission(next, lin, "{}", None));
+    assert!(told.why(job).contains(&Reason::OthersFirst { users: 1 }), "{:?}", told.why(job));
+    told.tell(Command::PilotAway { pilot: id("p"), session: 1 });
+    assert!(told.why(job).contains(&Reason::Behind { jobs: 2 }), "with no node nobody can tell");
 }
 
 #[test]

@@ -162,3 +162,30 @@ fn a_pilot_started_again_with_the_same_credentials_has_lost_what_it_ran() {
     told.wait(0);
     assert_eq!(told.place()[0].attempt, Attempt(2));
 }
+
+#[test]
+fn a_pilot_that_leaves_gets_nothing_more_and_keeps_what_it_runs() {
+    let mut told = Told::default();
+    told.join("p", 4, 0);
+    let job = told.submit(r#"{"array":"1-9"}"#);
+    told.place();
+    for index in 1..=4 {
+        told.started("p", task(job, index), 1);
+    }
+    let leaving = |session| Command::PilotLeaving { pilot: id("p"), session };
+    assert_eq!(told.tell(leaving(7)), [], "said on an earlier connection");
+    assert_eq!(told.tell(leaving(1)), [Event::PilotLeaving { pilot: id("p") }]);
+    assert_eq!(told.tell(leaving(1)), [], "once is enough");
+    told.ended("p", task(job, 1), 1, OK);
+    assert_eq!(told.place(), [], "there is room, but not for long");
+    assert_eq!(told.why(job), [Reason::NodesAway { nodes: 1 }]);
+    assert_eq!(told.counts(job).active, 3, "what runs goes on");
+    told.join("q", 1, 0);
+    assert_eq!(told.place().len(), 1, "another takes it");
+    let again = PilotJoined { session: 2, ..pilot("p", 4, 0) };
+    told.tell(Command::PilotJoined(Box::new(again)));
+    assert!(told.state.pilots()[&id("p")].takes_work(), "until it says so again");
+    assert_eq!(told.tell(leaving(2)).len(), 1);
+    told.tell(Command::PilotEnded { pilot: id("p") });
+    assert!(told.state.pilots().get(&id("p")).is_none());
+}

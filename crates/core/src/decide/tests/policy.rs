@@ -173,6 +173,27 @@ fn what_is_over_in_time_may_go_before_a_reservation() {
 }
 
 #[test]
+fn a_shorter_time_limit_is_offered_where_it_would_help() {
+    let (mut told, _) = contested();
+    told.place();
+    let changes = |told: &Told, job| {
+        let found = crate::explain::prospect(&told.state, job, Timestamp(told.now));
+        found.expect("it waits").changes
+    };
+    let offered = changes(&told, JobId(3));
+    let limit = offered[0].time_limit.expect("a time limit");
+    assert_eq!(limit, Millis(58 * 60_000), "an hour and grace, less ours and a minute to type");
+    let json = format!(r#"{{"resources":{{"gpu":1}},"time_limit":"{limit}"}}"#);
+    told.now += 30_000;
+    let quick = told.submit(&json);
+    told.place();
+    assert_eq!(told.counts(quick).active, 1, "what is offered works");
+    // What the kind is known to exceed is no offer, nor is less than a minute.
+    told.now += 58 * 60_000;
+    assert_eq!(changes(&told, JobId(3)), []);
+}
+
+#[test]
 fn a_reservation_ends_with_its_job_or_its_node() {
     let (mut told, large) = contested();
     told.place();

@@ -127,7 +127,8 @@ fn a_draining_pilot_finishes_what_runs_and_says_goodbye() {
     let mut rig = Rig::up(None);
     rig.run(template(1, 4), id(1, 0));
     rig.assign(template(1, 4), &[id(1, 1)]);
-    assert_eq!(rig.tell(Input::Drain), []);
+    let leaving = wire::ToServer { body: Some(to_server::Body::Leaving(wire::Leaving {})) };
+    assert_eq!(rig.tell(Input::Drain), [Output::Send(leaving.clone())]);
     assert_eq!(rig.assign(template(2, 1), &[id(2, 0)]), [], "nothing new is taken");
     assert_eq!(rig.held(), [id(1, 0)], "what was never started is let go");
     assert_eq!(rig.ended(id(1, 0), HowEnded::Exit(0)), []);

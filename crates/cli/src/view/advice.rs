@@ -1,0 +1,78 @@
+//! What would let a job start, in one list: what it could ask for instead, as the server found it,
+//! and for reasons that waiting will not end, what else would help.
+
+use super::paper::Paper;
+use shipway_model::prospect::Change;
+use shipway_model::{Quantity, Reason};
+
+#[derive(Debug)]
+pub(super) struct Advice {
+    /// Nothing but a change will start it.
+    is_hopeless: bool,
+    lines: Vec<String>,
+}
+
+impl Advice {
+    pub(super) fn of(reasons: &[Reason], changes: &[Change]) -> Self {
+        // One node class that is too small does not matter while another one is merely busy.
+        let is_hopeless = !reasons.is_empty() && reasons.iter().all(Reason::is_hopeless);
+        let mut lines: Vec<String> = changes.iter().map(ToString::to_string).collect();
+        let others = reasons.iter().filter(|_| is_hopeless);
+        for advice in others.filter_map(|reason| beyond(reason, changes)) {
+            if !lines.contains(&advice) {
+                lines.push(advice);
+            }
+        }
+        Advice { is_hopeless, lines }
+    }
+
+    pub(super) fn write(&self, paper: &mut Paper) {
+        if self.lines.is_empty() {
+            return;
+        }
+        paper.end_line();
+        paper.line(if self.is_hopeless {
+            "Waiting alone will not start it. What would:"
+        } else {
+            "What would let it start:"
+        });
+        for line in &self.lines {
+            paper.line(&format!("  - {line}"));
+        }
+    }
+}
+
+/// For a hopeless reason, what the changes do not say already.
+fn beyond(reason: &Reason, changes: &[Change]) -> Option<String> {
+    match reason {
+        Reason::NoNodes => Some(
+            "connect a node: `shipway up` without --no-pilot runs tasks on this machine, `shipway \
+             pilot` on another"
+                .into(),
+        ),
+        Reason::TooSmall { wanted, .. }
+            if changes.iter().any(|change| change.instead_of.contains(wanted)) =>
+        {
+            Some(format!("connect a node that has {wanted}"))
+        }
+        Reason::TooSmall { wanted, found, .. } => {
+            let option = option_of(wanted);
+            let less = match found.raw() {
+                0 => format!("ask for none (no {option})"),
+                _ => format!("ask for at most {} ({option})", found.amount()),
+            };
+            Some(format!("{less}, or connect a node that has {wanted}"))
+        }
+        _ => None,
+    }
+}
+
+fn option_of(quantity: &Quantity) -> &'static str {
+    match quantity {
+        Quantity::Cpus { .. } => "--cpus",
+        Quantity::Memory { .. } => "--memory",
+        Quantity::Disk { .. } => "--disk",
+        Quantity::Gpus { .. } => "--gpus",
+        Quantity::Named { .. } => "--resource",
+    }
+}

@@ -1,0 +1,70 @@
+//! Who goes first: the user's own jobs and other users. Jobs that no connected node could ever run
+//! hold nobody up, and are not counted.
+
+use crate::job::Job;
+use crate::ranks::Rank;
+use crate::ready::{UserQueue, rank};
+use crate::schedule::needs::Need;
+use crate::shape::ShapeId;
+use crate::state::State;
+use shipway_model::{JobId, Reason, Timestamp, UserName};
+
+/// Users who are counted as served first; beyond it "many" is all there is to say.
+const MAX_USERS_COUNTED: usize = 10_000;
+/// Shapes of one user that are looked at closely; those beyond it are taken for possible ones.
+const MAX_SHAPES_LOOKED_AT: usize = 1_000;
+
+pub(super) fn reasons(state: &State, id: JobId, job: &Job, now: Timestamp) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    let own = own_before(state, &job.owner, Some(rank(id, job)));
+    if own > 0 {
+        reasons.push(Reason::Behind { jobs: own });
+    }
+    let users = users_before(state, &job.owner, now);
+    if users > 0 {
+        reasons.push(Reason::OthersFirst { users });
+    }
+    reasons
+}
+
+/// The user's own jobs before this rank; all of them for a job that is not submitted.
+pub(super) fn own_before(state: &State, user: &UserName, rank: Option<Rank>) -> u32 {
+    let Some(queue) = state.ready().user(user) else { return 0 };
+    let before = queue
+        .shapes()
+        .map(|(shape, ranks)| (shape, rank.map_or_else(|| ranks.len(), |rank| ranks.before(rank))));
+    let before = before.filter(|(_, jobs)| *jobs > 0).enumerate();
+    let counted =
+        before.filter(|(at, (shape, _))| *at >= MAX_SHAPES_LOOKED_AT || is_possible(state, *shape));
+    u32::try_from(counted.map(|(_, (_, jobs))| jobs).sum::<usize>()).unwrap_or(u32::MAX)
+}
+
+/// Users who have used less for their share and have something that could run.
+pub(super) fn users_before(state: &State, user: &UserName, now: Timestamp) -> u32 {
+    let fair = state.fair_share();
+    let mine = fair.standing(user, now);
+    let others = state.ready().users().iter().filter(|(other, _)| *other != user);
+    let before = others.take(MAX_USERS_COUNTED).filter(|(other, queue)| {
+        fair.standing(other, now).order(mine) == std::cmp::Ordering::Less
+            && wants_something_possible(state, queue)
+    });
+    u32::try_from(before.count()).unwrap_or(u32::MAX)
+}
+
+fn wants_something_possible(state: &State, queue: &UserQueue) -> bool {
+    let mut shapes = queue.shapes().map(|(shape, _)| shape).enumerate();
+    shapes.any(|(at, shape)| at >= MAX_SHAPES_LOOKED_AT || is_possible(state, shape))
+}
+
+/// Whether a connected node could run it when empty. Without any node nothing is ruled out.
+fn is_possible(state: &State, shape: ShapeId) -> bool {
+    let nodes = &state.planner().nodes;
+    if nodes.is_empty() {
+        return true;
+    }
+    let could = |need: &Need| nodes.classes().any(|(class, _)| need.could_use(class));
+    match state.planner().known_need(shape) {
+        Some(need) => could(need),
+        None => could(&Need::of(state.shapes().get(shape), nodes)),
+    }
+}
