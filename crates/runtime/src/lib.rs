@@ -3,6 +3,7 @@
 //! ```text
 //! plan       what a container is, as data         runtime   what to start for it; checks; its end
 //! report     the letter between caller and helper  native    our own way of doing it
+//! gpu        which nodes and libraries devices need
 //! ```
 //!
 //! How a pilot uses it:
@@ -23,6 +24,7 @@
 //! [`Launch`]: runtime::Launch
 //! [`After::ending`]: runtime::After::ending
 
+pub mod gpu;
 pub mod native;
 pub mod plan;
 pub mod report;
