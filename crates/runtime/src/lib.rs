@@ -3,7 +3,8 @@
 //! ```text
 //! plan       what a container is, as data         runtime   what to start for it; checks; its end
 //! report     the letter between caller and helper  native    our own way of doing it
-//! gpu        which nodes and libraries devices need
+//! gpu        which nodes and libraries devices need  crun     any OCI runtime
+//! cgroup     limits where a node delegates them     binds     what a site lets people bind
 //! ```
 //!
 //! How a pilot uses it:
@@ -24,6 +25,10 @@
 //! [`Launch`]: runtime::Launch
 //! [`After::ending`]: runtime::After::ending
 
+pub mod binds;
+pub(crate) mod bundle;
+pub mod cgroup;
+pub mod crun;
 pub mod gpu;
 pub mod native;
 pub mod plan;

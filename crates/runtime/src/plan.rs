@@ -40,7 +40,7 @@ pub struct Container {
     pub tmp: Room,
     #[serde(default)]
     pub limits: Limits,
-    /// `cgroup.procs` files the container joins.
+    /// `cgroup.procs` files the container joins; see [`Group`](crate::cgroup::Group).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<PathBuf>,
     /// Who the task runs as. Must be given when the caller is root, and may not be root then.
@@ -73,21 +73,25 @@ pub enum Room {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bind {
-    /// On the node. Links in it are followed.
+    /// On the node. Links in it are followed, unless it is `resolved`.
     pub source: PathBuf,
     /// Inside, absolute. No part of it may be a link.
     pub target: PathBuf,
     #[serde(default)]
     pub writable: bool,
+    /// The source was allowed as it stands (see [`AllowList`](crate::binds::AllowList)): no part
+    /// of it may have become a link since.
+    #[serde(default)]
+    pub resolved: bool,
 }
 
 impl Bind {
     pub fn read_only(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
-        Self { source: source.into(), target: target.into(), writable: false }
+        Self { source: source.into(), target: target.into(), writable: false, resolved: false }
     }
 
     pub fn writable(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
-        Self { source: source.into(), target: target.into(), writable: true }
+        Self { source: source.into(), target: target.into(), writable: true, resolved: false }
     }
 }
 
@@ -102,7 +106,7 @@ pub enum Network {
     Loopback,
 }
 
-/// What a task may use. Held by cgroups where the node delegates them.
+/// What a task may use. Held by cgroups where the node delegates them; see [`crate::cgroup`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {

@@ -3,6 +3,7 @@
 //! A runtime starts nothing itself: it says what to start. The pilot has one fast and
 //! well-watched way of starting processes, and containers are no exception to it.
 
+use crate::bundle::Bundle;
 use crate::plan::{Container, PlanError};
 use crate::report::{Ending, Letter};
 use std::ffi::OsString;
@@ -49,6 +50,9 @@ impl Launch {
 #[derive(Debug)]
 pub struct After {
     pub(crate) letter: Option<Letter>,
+    /// Removed with this.
+    #[allow(dead_code, reason = "held for its end")]
+    pub(crate) bundle: Option<Bundle>,
     /// Exit codes above this are signals: how a runtime that has no better way says it.
     pub(crate) signal_base: Option<i32>,
 }
@@ -115,4 +119,14 @@ pub enum LaunchError {
     Plan(#[from] PlanError),
     #[error("cannot hand the plan of a container to its helper")]
     Letter(#[source] io::Error),
+    #[error("cannot write the bundle of a container in {}", dir.display())]
+    Bundle { dir: PathBuf, source: io::Error },
+    #[error("cannot run this container with {runtime}: it has no way to give it {feature}")]
+    Unsupported { runtime: &'static str, feature: &'static str },
+    #[error("cannot bind the device {}: it is not a device node", path.display())]
+    NotADevice { path: PathBuf },
+    #[error("cannot mount on {}: it is, or lies behind, a symbolic link", target.display())]
+    LinkedTarget { target: PathBuf },
+    #[error("cannot mount on {}: no such file or directory in the image", target.display())]
+    MissingTarget { target: PathBuf },
 }

@@ -6,7 +6,7 @@
 
 use super::error::{Doing, SetupError};
 use super::identity::Identity;
-use super::mounts::{Inside, Kind, copy_of, kind_of, restrict};
+use super::mounts::{Inside, Kind, copy_of, copy_unlinked, kind_of, restrict};
 use super::room;
 use super::root::{self, Place};
 use super::sys::{Attributes, keep_descriptors_to_ourselves, unblock_signals, wish_to_end};
@@ -107,7 +107,7 @@ fn build(container: &Container) -> Result<(), SetupError> {
 }
 
 fn open_bind(bind: &Bind) -> Result<(OwnedFd, Kind), SetupError> {
-    let mount = copy_of(&bind.source)?;
+    let mount = if bind.resolved { copy_unlinked(&bind.source)? } else { copy_of(&bind.source)? };
     let kind = kind_of(&mount, &bind.source)?;
     let mut attributes = Attributes::NO_SUID.and(Attributes::NO_DEV);
     if !bind.writable {

@@ -29,12 +29,15 @@ mod seccomp;
 mod sys;
 mod underlay;
 
+pub(crate) use seccomp::refused_calls;
+
 pub use helper::main;
 pub use sealed::Helper;
 
 use crate::plan::Container;
 use crate::report::Letter;
 use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
+use rustix::fs::{Mode, OFlags};
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
     sendmsg, socketpair,
@@ -42,6 +45,7 @@ use rustix::net::{
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 
 /// The word by which a program that is also a helper knows that it is one.
 pub const COMMAND: &str = "container-init";
@@ -79,8 +83,29 @@ impl Runtime for Native {
             argv: self.helper.argv.clone(),
             env: Vec::new(),
             stdin,
-            after: After { letter: Some(letter), signal_base: None },
+            after: After { letter: Some(letter), bundle: None, signal_base: None },
         })
+    }
+}
+
+/// What is at a place of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Looked {
+    There,
+    Missing,
+    /// A link, or behind one.
+    Link,
+}
+
+/// Looks a place of a tree up as the container will see it, for runtimes that do so less
+/// strictly.
+pub(crate) fn look(tree: &Path, place: &Path) -> Looked {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(tree) = rustix::fs::open(tree, flags, Mode::empty()) else { return Looked::Missing };
+    match mounts::Inside(tree).place(place) {
+        Ok(_) => Looked::There,
+        Err(error::SetupError::LinkedTarget { .. }) => Looked::Link,
+        Err(_) => Looked::Missing,
     }
 }
 

@@ -65,68 +65,68 @@ enum Verdict {
     UnlessSecond([u32; 2]),
 }
 
-const REFUSED: &[i64] = &[
+const REFUSED: &[(&str, i64)] = &[
     // Namespaces, mounts and roots.
-    libc::SYS_setns,
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_pivot_root,
-    libc::SYS_chroot,
-    libc::SYS_open_tree,
-    libc::SYS_move_mount,
-    libc::SYS_fsopen,
-    libc::SYS_fsconfig,
-    libc::SYS_fsmount,
-    libc::SYS_fspick,
-    libc::SYS_mount_setattr,
-    libc::SYS_open_by_handle_at,
+    ("setns", libc::SYS_setns),
+    ("mount", libc::SYS_mount),
+    ("umount2", libc::SYS_umount2),
+    ("pivot_root", libc::SYS_pivot_root),
+    ("chroot", libc::SYS_chroot),
+    ("open_tree", libc::SYS_open_tree),
+    ("move_mount", libc::SYS_move_mount),
+    ("fsopen", libc::SYS_fsopen),
+    ("fsconfig", libc::SYS_fsconfig),
+    ("fsmount", libc::SYS_fsmount),
+    ("fspick", libc::SYS_fspick),
+    ("mount_setattr", libc::SYS_mount_setattr),
+    ("open_by_handle_at", libc::SYS_open_by_handle_at),
     // The kernel itself, and the whole machine.
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_delete_module,
-    libc::SYS_kexec_load,
-    libc::SYS_kexec_file_load,
-    libc::SYS_reboot,
-    libc::SYS_swapon,
-    libc::SYS_swapoff,
-    libc::SYS_acct,
-    libc::SYS_quotactl,
-    libc::SYS_quotactl_fd,
-    libc::SYS_syslog,
-    libc::SYS_sethostname,
-    libc::SYS_setdomainname,
-    libc::SYS_settimeofday,
-    libc::SYS_clock_settime,
-    libc::SYS_clock_adjtime,
-    libc::SYS_adjtimex,
-    libc::SYS_vhangup,
-    libc::SYS_nfsservctl,
-    libc::SYS_lookup_dcookie,
+    ("init_module", libc::SYS_init_module),
+    ("finit_module", libc::SYS_finit_module),
+    ("delete_module", libc::SYS_delete_module),
+    ("kexec_load", libc::SYS_kexec_load),
+    ("kexec_file_load", libc::SYS_kexec_file_load),
+    ("reboot", libc::SYS_reboot),
+    ("swapon", libc::SYS_swapon),
+    ("swapoff", libc::SYS_swapoff),
+    ("acct", libc::SYS_acct),
+    ("quotactl", libc::SYS_quotactl),
+    ("quotactl_fd", libc::SYS_quotactl_fd),
+    ("syslog", libc::SYS_syslog),
+    ("sethostname", libc::SYS_sethostname),
+    ("setdomainname", libc::SYS_setdomainname),
+    ("settimeofday", libc::SYS_settimeofday),
+    ("clock_settime", libc::SYS_clock_settime),
+    ("clock_adjtime", libc::SYS_clock_adjtime),
+    ("adjtimex", libc::SYS_adjtimex),
+    ("vhangup", libc::SYS_vhangup),
+    ("nfsservctl", libc::SYS_nfsservctl),
+    ("lookup_dcookie", libc::SYS_lookup_dcookie),
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_iopl,
+    ("iopl", libc::SYS_iopl),
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_ioperm,
+    ("ioperm", libc::SYS_ioperm),
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_uselib,
+    ("uselib", libc::SYS_uselib),
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_ustat,
+    ("ustat", libc::SYS_ustat),
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_sysfs,
+    ("sysfs", libc::SYS_sysfs),
     #[cfg(target_arch = "x86_64")]
-    libc::SYS__sysctl,
+    ("_sysctl", libc::SYS__sysctl),
     // Keys that namespaces do not keep apart.
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    libc::SYS_keyctl,
+    ("add_key", libc::SYS_add_key),
+    ("request_key", libc::SYS_request_key),
+    ("keyctl", libc::SYS_keyctl),
     // Large doors into the kernel, rarely needed.
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_fanotify_init,
-    libc::SYS_kcmp,
-    libc::SYS_io_uring_setup,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
+    ("bpf", libc::SYS_bpf),
+    ("perf_event_open", libc::SYS_perf_event_open),
+    ("userfaultfd", libc::SYS_userfaultfd),
+    ("fanotify_init", libc::SYS_fanotify_init),
+    ("kcmp", libc::SYS_kcmp),
+    ("io_uring_setup", libc::SYS_io_uring_setup),
+    ("io_uring_enter", libc::SYS_io_uring_enter),
+    ("io_uring_register", libc::SYS_io_uring_register),
 ];
 
 const JUDGED: &[(i64, Verdict)] = &[
@@ -138,6 +138,11 @@ const JUDGED: &[(i64, Verdict)] = &[
     (libc::SYS_socket, Verdict::UnlessFirst(STRANGE_FAMILIES)),
     (libc::SYS_socketpair, Verdict::UnlessFirst(STRANGE_FAMILIES)),
 ];
+
+/// The names of what is refused whatever its arguments, for runtimes that make their own filter.
+pub(crate) fn refused_calls() -> Vec<&'static str> {
+    REFUSED.iter().map(|(name, _)| *name).collect()
+}
 
 /// The filter.
 pub(super) fn program() -> Vec<sock_filter> {
@@ -156,7 +161,7 @@ pub(super) fn program() -> Vec<sock_filter> {
 fn ranges() -> Vec<(u32, Verdict)> {
     let number = |number: i64| u32::try_from(number).expect("system calls have small numbers");
     let mut known: Vec<(u32, Verdict)> =
-        REFUSED.iter().map(|refused| (number(*refused), Verdict::Refuse)).collect();
+        REFUSED.iter().map(|(_, refused)| (number(*refused), Verdict::Refuse)).collect();
     known.extend(JUDGED.iter().map(|(judged, verdict)| (number(*judged), *verdict)));
     known.push((number(YOUNGEST) + 1, Verdict::Unknown));
     known.sort_by_key(|(number, _)| *number);
@@ -277,7 +282,7 @@ mod tests {
     fn every_number_has_the_verdict_of_the_lists() {
         for number in 0..1000 {
             let expected = match number {
-                _ if REFUSED.contains(&number) => REFUSED_WITH,
+                _ if REFUSED.iter().any(|(_, refused)| *refused == number) => REFUSED_WITH,
                 _ if number > YOUNGEST || number == libc::SYS_clone3 => UNKNOWN,
                 _ => ALLOWED,
             };

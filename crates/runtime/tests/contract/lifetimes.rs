@@ -1,7 +1,7 @@
 //! Signals and ends: the task's end comes out as it was, and nothing outlives the helper.
 
-use crate::Case;
 use crate::site::{Site, wait_for};
+use crate::{Case, On};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use shipway_runtime::report::Ending;
 use std::fs;
@@ -10,12 +10,13 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Child;
 
 pub(crate) const ALL: &[Case] = &[
-    Case { name: "death by signal comes out", run: death_by_signal },
-    Case { name: "a signal to the group reaches the task once", run: signal_to_group },
-    Case { name: "what the task leaves dies with it", run: leftovers },
-    Case { name: "orphans inside are buried", run: orphans },
-    Case { name: "killing the helper kills everything inside", run: kill_helper },
-    Case { name: "killing the group kills everything inside", run: kill_group },
+    Case { name: "death by signal comes out", on: On::Native, run: death_by_signal },
+    Case { name: "a signal to the group reaches the task once", on: On::All, run: signal_to_group },
+    Case { name: "a task without a handler dies", on: On::Native, run: signal_without_handler },
+    Case { name: "what the task leaves dies with it", on: On::All, run: leftovers },
+    Case { name: "orphans inside are buried", on: On::Native, run: orphans },
+    Case { name: "killing the helper kills everything inside", on: On::Native, run: kill_helper },
+    Case { name: "killing the group kills everything inside", on: On::Native, run: kill_group },
 ];
 
 fn death_by_signal(site: &Site) {
@@ -48,7 +49,10 @@ fn signal_to_group(site: &Site) {
     let output = child.wait_with_output().unwrap();
     assert_eq!(after.ending(output.status), Ending::Exit(9));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "got\n");
-    // Without a handler it dies of it.
+}
+
+/// Where the task is the first process of its namespace, the kernel would not let it die of it.
+fn signal_without_handler(site: &Site) {
     let (mut child, after) = site.start(&site.script("echo ready; sleep 1000"), None);
     assert_eq!(read_word(&mut child), "ready");
     kill_process_group(Pid::from_child(&child), Signal::TERM).unwrap();

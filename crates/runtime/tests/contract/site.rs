@@ -2,8 +2,8 @@
 
 use shipway_runtime::Runtime;
 use shipway_runtime::plan::{Container, Root, User};
-use shipway_runtime::report::Ending;
-use shipway_runtime::runtime::After;
+use shipway_runtime::report::{Ending, NotStarted, Why};
+use shipway_runtime::runtime::{After, LaunchError};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -28,7 +28,7 @@ pub(crate) struct Outcome {
 impl<'a> Site<'a> {
     pub(crate) fn new(runtime: &'a dyn Runtime) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        open_to_all(dir.path());
         let site = Self { runtime, dir };
         busybox_tree(&site.tree());
         site
@@ -86,7 +86,10 @@ impl<'a> Site<'a> {
     }
 
     pub(crate) fn run_with(&self, container: &Container, stdin: Option<OwnedFd>) -> Outcome {
-        let (child, after) = self.start(container, stdin);
+        let (child, after) = match self.try_start(container, stdin) {
+            Ok(started) => started,
+            Err(error) => return Outcome::not_started(&error),
+        };
         let output = child.wait_with_output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Outcome {
@@ -97,10 +100,17 @@ impl<'a> Site<'a> {
     }
 
     pub(crate) fn start(&self, container: &Container, stdin: Option<OwnedFd>) -> (Child, After) {
-        let launch = self.runtime.launch(container, stdin).expect("a container can be launched");
-        let (mut command, after) = launch.into_command();
+        self.try_start(container, stdin).expect("a container can be launched")
+    }
+
+    fn try_start(
+        &self,
+        container: &Container,
+        stdin: Option<OwnedFd>,
+    ) -> Result<(Child, After), LaunchError> {
+        let (mut command, after) = self.runtime.launch(container, stdin)?.into_command();
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
-        (command.spawn().expect("the helper starts"), after)
+        Ok((command.spawn().expect("the helper starts"), after))
     }
 
     /// What a script prints when all goes well.
@@ -116,6 +126,12 @@ impl<'a> Site<'a> {
 }
 
 impl Outcome {
+    fn not_started(error: &LaunchError) -> Self {
+        let told = NotStarted { why: Why::Container, message: error.to_string() };
+        let ending = Ending::NotStarted(told);
+        Self { ending, stdout: String::new(), stderr: String::new() }
+    }
+
     /// Why nothing was started.
     pub(crate) fn refusal(&self) -> &str {
         match &self.ending {
@@ -139,6 +155,11 @@ fn busybox_tree(tree: &Path) {
         symlink("busybox", tree.join("bin").join(name)).unwrap();
     }
     fs::write(tree.join("etc/marker"), "image\n").unwrap();
+}
+
+/// Lets every user into a directory.
+pub(crate) fn open_to_all(path: &Path) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// Waits for a condition.
