@@ -5,7 +5,8 @@
 //! runtime would make it there.
 
 use crate::bundle::Bundle;
-use crate::native::{Looked, look, refused_calls};
+use crate::foreign::{Missing, check_places, check_program, refuse_what_none_can};
+use crate::native::refused_calls;
 use crate::plan::{Bind, Container, Network, Room, Root};
 use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
 use rustix::process::{getegid, geteuid};
@@ -15,8 +16,9 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+const NAME: &str = "crun";
 
 /// Exit codes above it are signals.
 const SIGNAL_BASE: i32 = 128;
@@ -67,22 +69,12 @@ impl Crun {
 
 impl Runtime for Crun {
     fn name(&self) -> &'static str {
-        "crun"
+        NAME
     }
 
     fn check(&self) -> Vec<Finding> {
-        let found = Command::new(&self.program).arg("--version").output();
-        let version = found.ok().filter(|output| output.status.success());
-        let version = version.and_then(|output| String::from_utf8(output.stdout).ok());
-        match version.as_deref().and_then(|text| text.lines().next()) {
-            Some(line) => vec![Finding::good("OCI runtime", line)],
-            None => vec![Finding::bad(
-                "OCI runtime",
-                format!("{} does not run", self.program.display()),
-                "an OCI runtime",
-                "install the package crun, or name another one",
-            )],
-        }
+        let fix = "install the package crun, or name another OCI runtime";
+        vec![check_program("OCI runtime", &self.program, fix)]
     }
 
     fn launch(&self, container: &Container, stdin: Option<OwnedFd>) -> Result<Launch, LaunchError> {
@@ -109,44 +101,15 @@ impl Runtime for Crun {
     }
 }
 
-/// Better no container than one that differs from the plan.
 fn refuse_what_it_cannot(container: &Container) -> Result<(), LaunchError> {
-    let without = |feature| Err(LaunchError::Unsupported { runtime: "crun", feature });
+    let without = |feature| Err(LaunchError::Unsupported { runtime: NAME, feature });
     let Root::Tree(tree) = &container.root else { return without("the node's own tree as root") };
     if container.scratch.is_some() {
         return without("a writable root");
     }
-    if !container.cgroups.is_empty() {
-        return without("cgroups of ours");
-    }
-    if container.user.is_some() || geteuid().is_root() {
-        return without("another user's account");
-    }
-    // It follows links in sources: a site's list of what may be bound would be worth nothing.
-    let moved = |bind: &Bind| bind.source.canonicalize().ok().as_ref() != Some(&bind.source);
-    if container.binds.iter().any(|bind| bind.resolved && moved(bind)) {
-        return without("sources that changed since they were allowed");
-    }
-    let strange = |path: &&PathBuf| !path.starts_with("/dev") || !is_device(path);
-    if let Some(path) = container.devices.iter().find(strange) {
-        return Err(LaunchError::NotADevice { path: path.clone() });
-    }
-    let own = ["/dev", "/proc", "/sys", "/tmp"].map(Path::new);
-    let binds = container.binds.iter().map(|bind| bind.target.as_path());
-    for place in own.into_iter().chain(binds) {
-        match look(tree, place) {
-            Looked::There => {}
-            Looked::Link => return Err(LaunchError::LinkedTarget { target: place.to_owned() }),
-            Looked::Missing => return Err(LaunchError::MissingTarget { target: place.to_owned() }),
-        }
-    }
-    Ok(())
-}
-
-fn is_device(path: &Path) -> bool {
-    use std::os::unix::fs::FileTypeExt;
-    let kind = path.metadata().map(|found| found.file_type());
-    kind.is_ok_and(|kind| kind.is_char_device() || kind.is_block_device())
+    refuse_what_none_can(NAME, container)?;
+    // It would make them in the image.
+    check_places(tree, container, Missing::Refused)
 }
 
 fn config(container: &Container) -> Value {

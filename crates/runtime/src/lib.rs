@@ -3,7 +3,7 @@
 //! ```text
 //! plan       what a container is, as data         runtime   what to start for it; checks; its end
 //! report     the letter between caller and helper  native    our own way of doing it
-//! gpu        which nodes and libraries devices need  crun     any OCI runtime
+//! gpu        which nodes and libraries devices need  crun, apptainer  the others
 //! cgroup     limits where a node delegates them     binds     what a site lets people bind
 //! ```
 //!
@@ -25,10 +25,12 @@
 //! [`Launch`]: runtime::Launch
 //! [`After::ending`]: runtime::After::ending
 
+pub mod apptainer;
 pub mod binds;
 pub(crate) mod bundle;
 pub mod cgroup;
 pub mod crun;
+pub(crate) mod foreign;
 pub mod gpu;
 pub mod native;
 pub mod plan;

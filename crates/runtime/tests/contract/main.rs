@@ -11,6 +11,7 @@ mod lifetimes;
 mod site;
 
 use shipway_runtime::Runtime;
+use shipway_runtime::apptainer::Apptainer;
 use shipway_runtime::crun::Crun;
 use shipway_runtime::native::{self, Helper, Native};
 use site::{NOBODY, Site};
@@ -18,6 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
+const APPTAINER: &str = "/usr/bin/apptainer";
 const AS_USER: &str = "as-user";
 
 /// A case: its name, which runtimes it is for, and what must hold.
@@ -82,6 +84,10 @@ fn suite(mode: &str, filter: &str) -> ExitCode {
     // As root it would need an account to change to, which it has no way for.
     if mode == "user" && is_there("/usr/bin/crun") {
         runtimes.push(Box::new(Crun::new("/usr/bin/crun", state.path())));
+    }
+    // Not in Debian's stable release: used where somebody has installed it.
+    if mode == "user" && Path::new(APPTAINER).exists() {
+        runtimes.push(Box::new(Apptainer::new(APPTAINER)));
     }
     let (mut passed, mut failed) = (0, Vec::new());
     for runtime in &runtimes {
