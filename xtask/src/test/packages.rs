@@ -16,7 +16,7 @@ struct Package {
     why: &'static str,
 }
 
-const PACKAGES: [Package; 6] = [
+const PACKAGES: [Package; 9] = [
     Package {
         name: "curl",
         proof: &["curl", "--version"],
@@ -46,6 +46,21 @@ const PACKAGES: [Package; 6] = [
         name: "prometheus",
         proof: &["promtool", "--version"],
         why: "tests have the metrics judged by the tool that Prometheus comes with",
+    },
+    Package {
+        name: "busybox-static",
+        proof: &["/bin/busybox", "true"],
+        why: "tests run containers on a tree that has nothing else",
+    },
+    Package {
+        name: "crun",
+        proof: &["crun", "--version"],
+        why: "containers must be the same with an OCI runtime",
+    },
+    Package {
+        name: "bubblewrap",
+        proof: &["bwrap", "--version"],
+        why: "the start of a container is measured against it",
     },
 ];
 

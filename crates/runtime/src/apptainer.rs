@@ -1,0 +1,146 @@
+//! Apptainer: for sites that allow nothing else.
+//!
+//! Everything is said by arguments, except the environment, which goes by variables: arguments can
+//! be read by everybody. Its exit code is the task's, or 128 and a signal.
+
+use crate::foreign::{Missing, check_places, check_program, refuse_what_none_can};
+use crate::plan::{Bind, Container, Network, Room, Root};
+use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+const NAME: &str = "apptainer";
+
+/// Exit codes above it are signals.
+const SIGNAL_BASE: i32 = 128;
+
+/// Variables with this before their name are the task's, without it.
+const VARIABLE_PREFIX: &str = "APPTAINERENV_";
+
+#[derive(Debug)]
+pub struct Apptainer {
+    program: PathBuf,
+}
+
+impl Apptainer {
+    pub fn new(program: impl Into<PathBuf>) -> Self {
+        Self { program: program.into() }
+    }
+}
+
+impl Runtime for Apptainer {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn check(&self) -> Vec<Finding> {
+        vec![check_program(NAME, &self.program, "install apptainer, or use another runtime")]
+    }
+
+    fn launch(&self, container: &Container, stdin: Option<OwnedFd>) -> Result<Launch, LaunchError> {
+        container.validate()?;
+        let mut argv = vec![self.program.clone().into_os_string()];
+        argv.extend(arguments(container)?);
+        let stdin = match stdin {
+            Some(stdin) => stdin,
+            None => File::open("/dev/null").map_err(LaunchError::Letter)?.into(),
+        };
+        let after = After { letter: None, bundle: None, signal_base: Some(SIGNAL_BASE) };
+        Ok(Launch {
+            program: self.program.clone(),
+            argv,
+            env: environment(container),
+            stdin,
+            after,
+        })
+    }
+}
+
+fn environment(container: &Container) -> Vec<(OsString, OsString)> {
+    let own = [("PATH".into(), "/usr/sbin:/usr/bin:/sbin:/bin".into())];
+    let tasks = container.env.iter();
+    let tasks =
+        tasks.map(|(name, value)| (format!("{VARIABLE_PREFIX}{name}").into(), value.into()));
+    own.into_iter().chain(tasks).collect()
+}
+
+fn arguments(container: &Container) -> Result<Vec<OsString>, LaunchError> {
+    let without = |feature| Err(LaunchError::Unsupported { runtime: NAME, feature });
+    let Root::Tree(tree) = &container.root else { return without("the node's own tree as root") };
+    if !container.hidden.is_empty() {
+        return without("hidden paths");
+    }
+    refuse_what_none_can(NAME, container)?;
+    check_places(tree, container, Missing::Fine)?;
+    let mut words: Vec<OsString> = ["--silent", "exec", "--userns", "--containall", "--cleanenv"]
+        .into_iter()
+        .chain(["--no-eval", "--no-privs", "--no-home", "--no-umask"])
+        .map(OsString::from)
+        .collect();
+    let mut say = |switch: &str, value: &Path| words.extend([switch.into(), value.into()]);
+    say("--pwd", &container.cwd);
+    if let Some(name) = &container.hostname {
+        say("--hostname", Path::new(name));
+    }
+    match &container.scratch {
+        Some(Room::Directory(path)) => say("--overlay", path),
+        Some(Room::Memory(_)) => words.push("--writable-tmpfs".into()),
+        None => {}
+    }
+    if container.network != Network::Host {
+        words.extend(["--net".into(), "--network".into(), "none".into()]);
+    }
+    let tmp = match &container.tmp {
+        Room::Directory(path) => Some(Bind::writable(path, "/tmp")),
+        Room::Memory(_) => None,
+    };
+    for bind in tmp.iter().chain(&container.binds) {
+        words.extend(["--bind".into(), bind_word(bind)?]);
+    }
+    for device in &container.devices {
+        words.extend(["--bind".into(), device.into()]);
+    }
+    words.push(tree.into());
+    words.extend(container.argv.iter().map(OsString::from));
+    Ok(words)
+}
+
+/// Source, place and access in one word; what separates them may not be part of them.
+fn bind_word(bind: &Bind) -> Result<OsString, LaunchError> {
+    let separates =
+        |path: &Path| path.as_os_str().as_encoded_bytes().iter().any(|b| b":,\\".contains(b));
+    if separates(&bind.source) || separates(&bind.target) {
+        let feature = "paths with a colon, a comma or a backslash";
+        return Err(LaunchError::Unsupported { runtime: NAME, feature });
+    }
+    let mut word = OsString::from(&bind.source);
+    word.push(":");
+    word.push(&bind.target);
+    word.push(if bind.writable { ":rw" } else { ":ro" });
+    Ok(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_be_read_as_something_else_is_refused() {
+        let word = bind_word(&Bind::read_only("/a b", "/c")).unwrap();
+        assert_eq!(word, "/a b:/c:ro");
+        for path in ["/a:b", "/a,b", "/a\\b"] {
+            assert!(bind_word(&Bind::writable(path, "/c")).is_err(), "{path}");
+            assert!(bind_word(&Bind::writable("/c", path)).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_no_arguments() {
+        let mut container = Container::new(Root::Tree("/x".into()), vec!["true".into()]);
+        container.env.push(("TOKEN".into(), "secret".into()));
+        let env = environment(&container);
+        assert!(env.contains(&("APPTAINERENV_TOKEN".into(), "secret".into())));
+    }
+}

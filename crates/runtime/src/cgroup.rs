@@ -1,0 +1,263 @@
+//! Limits by cgroups, where a node delegates them; where it does not, it says so, and the pilot
+//! looks at usage itself.
+//!
+//! Both versions are only directories and small files. Nothing here runs or watches anything.
+
+use crate::plan::Limits;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What this node lets us do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Delegation {
+    /// One directory for everything.
+    V2 { parent: PathBuf },
+    /// A directory for each controller that is ours.
+    V1 { memory: Option<PathBuf>, pids: Option<PathBuf>, cpu: Option<PathBuf> },
+    /// Nothing: limits are held by looking. Why, in words.
+    Polled { why: String },
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {act} {}", path.display())]
+pub struct GroupError {
+    act: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// Where cgroup file systems are mounted.
+const MOUNT: &str = "sys/fs/cgroup";
+const OWN: &str = "proc/self/cgroup";
+
+impl Delegation {
+    /// `node` is the root of the node's tree: the real one, or a made one in tests.
+    pub fn find(node: &Path) -> Self {
+        let own = fs::read_to_string(node.join(OWN)).unwrap_or_default();
+        let mount = node.join(MOUNT);
+        if let Some(parent) = version_2(&mount, &own) {
+            return Self::V2 { parent };
+        }
+        let controller = |name| version_1(&mount, &own, name);
+        let (memory, pids, cpu) = (controller("memory"), controller("pids"), controller("cpu"));
+        if memory.is_none() && pids.is_none() && cpu.is_none() {
+            let why = "no cgroup of this process can be written by it".into();
+            return Self::Polled { why };
+        }
+        Self::V1 { memory, pids, cpu }
+    }
+
+    /// Whether a limit on memory is held by the kernel.
+    pub const fn holds_memory(&self) -> bool {
+        match self {
+            Self::V2 { .. } => true,
+            Self::V1 { memory, .. } => memory.is_some(),
+            Self::Polled { .. } => false,
+        }
+    }
+}
+
+fn version_2(mount: &Path, own: &str) -> Option<PathBuf> {
+    let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let mounts = [mount.to_owned(), mount.join("unified")];
+    let group = mounts.iter().map(|mount| mount.join(path));
+    let group = group.into_iter().find(|group| group.join("cgroup.controllers").exists())?;
+    let controllers = fs::read_to_string(group.join("cgroup.controllers")).ok()?;
+    let has = |name| controllers.split_whitespace().any(|controller| controller == name);
+    (has("memory") && has("pids") && is_ours(&group)).then_some(group)
+}
+
+fn version_1(mount: &Path, own: &str, controller: &str) -> Option<PathBuf> {
+    let path = own.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let is_it = fields.next()?.split(',').any(|name| name == controller);
+        fields.next().filter(|_| is_it)
+    })?;
+    let group = mount.join(controller).join(path.trim_start_matches('/'));
+    is_ours(&group).then_some(group)
+}
+
+fn is_ours(group: &Path) -> bool {
+    use rustix::fs::{Access, access};
+    let files = [group.to_owned(), group.join("cgroup.procs")];
+    files.iter().all(|path| access(path, Access::WRITE_OK).is_ok())
+}
+
+/// The cgroups of one container. Removed by [`Group::remove`] when it is empty.
+#[derive(Debug)]
+pub struct Group {
+    directories: Vec<PathBuf>,
+    memory: Option<PathBuf>,
+}
+
+/// The period in which processor time is counted, in microseconds: the kernel's own default.
+const CPU_PERIOD: u64 = 100_000;
+
+impl Group {
+    /// Makes the cgroups of a container; `None` where nothing is delegated.
+    pub fn make(
+        delegation: &Delegation,
+        name: &str,
+        limits: &Limits,
+    ) -> Result<Option<Self>, GroupError> {
+        let mut group = Self { directories: Vec::new(), memory: None };
+        match delegation {
+            Delegation::Polled { .. } => return Ok(None),
+            Delegation::V2 { parent } => {
+                let directory = group.add(&parent.join(name))?;
+                for (file, value) in settings_2(limits) {
+                    set(&directory.join(file), &value)?;
+                }
+                group.memory = Some(directory);
+            }
+            Delegation::V1 { memory, pids, cpu } => {
+                for (parent, settings) in
+                    [(memory, memory_1(limits)), (pids, pids_1(limits)), (cpu, cpu_1(limits))]
+                {
+                    let Some(parent) = parent else { continue };
+                    let directory = group.add(&parent.join(name))?;
+                    for (file, value) in settings {
+                        set(&directory.join(file), &value)?;
+                    }
+                }
+                group.memory = memory.as_ref().map(|parent| parent.join(name));
+            }
+        }
+        Ok(Some(group))
+    }
+
+    fn add(&mut self, directory: &Path) -> Result<PathBuf, GroupError> {
+        let failed = |source| GroupError { act: "make", path: directory.to_owned(), source };
+        fs::create_dir(directory).map_err(failed)?;
+        self.directories.push(directory.to_owned());
+        Ok(directory.to_owned())
+    }
+
+    /// For [`Container::cgroups`](crate::Container).
+    pub fn doors(&self) -> Vec<PathBuf> {
+        self.directories.iter().map(|directory| directory.join("cgroup.procs")).collect()
+    }
+
+    /// How often the kernel killed something inside for want of memory.
+    pub fn out_of_memory_kills(&self) -> u64 {
+        let Some(memory) = &self.memory else { return 0 };
+        // The first is version 2, the second version 1.
+        let files = ["memory.events", "memory.oom_control"];
+        let text = files.iter().find_map(|file| fs::read_to_string(memory.join(file)).ok());
+        text.as_deref().and_then(oom_kills).unwrap_or_default()
+    }
+
+    /// Fails while a process is left inside.
+    pub fn remove(self) -> Result<(), GroupError> {
+        for path in self.directories {
+            fs::remove_dir(&path).map_err(|source| GroupError { act: "remove", path, source })?;
+        }
+        Ok(())
+    }
+}
+
+fn set(path: &Path, value: &str) -> Result<(), GroupError> {
+    let failed = |source| GroupError { act: "write", path: path.to_owned(), source };
+    fs::write(path, value).map_err(failed)
+}
+
+fn oom_kills(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
+type Settings = Vec<(&'static str, String)>;
+
+fn quota(millicpus: u32) -> u64 {
+    u64::from(millicpus) * CPU_PERIOD / 1000
+}
+
+fn settings_2(limits: &Limits) -> Settings {
+    let mut settings = Settings::new();
+    if let Some(bytes) = limits.memory {
+        settings.push(("memory.max", bytes.to_string()));
+        // Or else the limit on memory is only where swapping begins.
+        settings.push(("memory.swap.max", "0".into()));
+    }
+    settings.extend(limits.pids.map(|pids| ("pids.max", pids.to_string())));
+    let cpu = limits.millicpus.map(|millis| format!("{} {CPU_PERIOD}", quota(millis)));
+    settings.extend(cpu.map(|cpu| ("cpu.max", cpu)));
+    settings
+}
+
+fn memory_1(limits: &Limits) -> Settings {
+    limits.memory.iter().map(|bytes| ("memory.limit_in_bytes", bytes.to_string())).collect()
+}
+
+fn pids_1(limits: &Limits) -> Settings {
+    limits.pids.iter().map(|pids| ("pids.max", pids.to_string())).collect()
+}
+
+fn cpu_1(limits: &Limits) -> Settings {
+    limits.millicpus.iter().map(|millis| ("cpu.cfs_quota_us", quota(*millis).to_string())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(own: &str, files: &[&str]) -> tempfile::TempDir {
+        let node = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let path = node.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        put(OWN, own);
+        for file in files {
+            let text = if file.ends_with("controllers") { "cpu memory pids\n" } else { "" };
+            put(&format!("{MOUNT}/{file}"), text);
+        }
+        node
+    }
+
+    fn limits() -> Limits {
+        Limits { memory: Some(1 << 20), pids: Some(9), millicpus: Some(1500) }
+    }
+
+    #[test]
+    fn version_2_is_one_directory() {
+        let files = ["user/me/cgroup.controllers", "user/me/cgroup.procs"];
+        let node = node("0::/user/me\n", &files);
+        let parent = node.path().join(MOUNT).join("user/me");
+        let found = Delegation::find(node.path());
+        assert_eq!(found, Delegation::V2 { parent: parent.clone() });
+        let group = Group::make(&found, "task", &limits()).unwrap().unwrap();
+        let value = |file: &str| fs::read_to_string(parent.join("task").join(file)).unwrap();
+        assert_eq!((value("memory.max"), value("pids.max")), ("1048576".into(), "9".into()));
+        assert_eq!(value("cpu.max"), "150000 100000");
+        assert_eq!(group.doors(), [parent.join("task/cgroup.procs")]);
+        assert_eq!(group.out_of_memory_kills(), 0);
+        fs::write(parent.join("task/memory.events"), "oom 3\noom_kill 2\n").unwrap();
+        assert_eq!(group.out_of_memory_kills(), 2);
+    }
+
+    #[test]
+    fn version_1_is_a_directory_a_controller() {
+        let own = "5:memory:/batch\n4:cpu,cpuacct:/batch\n0::/x\n";
+        let node = node(own, &["memory/batch/cgroup.procs"]);
+        let parent = node.path().join(MOUNT).join("memory/batch");
+        let found = Delegation::find(node.path());
+        let expected = Delegation::V1 { memory: Some(parent.clone()), pids: None, cpu: None };
+        assert_eq!(found, expected);
+        let group = Group::make(&found, "task", &limits()).unwrap().unwrap();
+        let limit = fs::read_to_string(parent.join("task/memory.limit_in_bytes")).unwrap();
+        assert_eq!(limit, "1048576");
+        let control = "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n";
+        fs::write(parent.join("task/memory.oom_control"), control).unwrap();
+        assert_eq!(group.out_of_memory_kills(), 1);
+    }
+
+    #[test]
+    fn nothing_delegated_is_said() {
+        let found = Delegation::find(node("0::/\n", &[]).path());
+        assert!(matches!(&found, Delegation::Polled { .. }), "{found:?}");
+        assert!(!found.holds_memory());
+        assert!(Group::make(&found, "task", &limits()).unwrap().is_none());
+    }
+}

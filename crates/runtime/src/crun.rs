@@ -1,0 +1,198 @@
+//! Any OCI runtime, `crun` first: for sites that trust what their distribution brings.
+//!
+//! The plan becomes a bundle, a directory with one file, `config.json`. A writable root is not
+//! possible this way, and every place that something is mounted on must be in the image: the
+//! runtime would make it there.
+
+use crate::bundle::Bundle;
+use crate::foreign::{Missing, check_places, check_program, refuse_what_none_can};
+use crate::native::refused_calls;
+use crate::plan::{Bind, Container, Network, Room, Root};
+use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
+use rustix::process::{getegid, geteuid};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const NAME: &str = "crun";
+
+/// Exit codes above it are signals.
+const SIGNAL_BASE: i32 = 128;
+
+/// Paths nobody inside needs to see.
+const MASKED: [&str; 12] = [
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/sys/devices/virtual/powercap",
+    "/sys/firmware",
+    "/sys/fs/selinux",
+];
+
+const READ_ONLY: [&str; 5] =
+    ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+
+#[derive(Debug)]
+pub struct Crun {
+    program: PathBuf,
+    /// Bundles and the runtime's own state.
+    directory: PathBuf,
+    count: AtomicU64,
+}
+
+impl Crun {
+    /// `directory` must be on a local file system and belong to whoever starts containers.
+    pub fn new(program: impl Into<PathBuf>, directory: impl Into<PathBuf>) -> Self {
+        Self { program: program.into(), directory: directory.into(), count: AtomicU64::new(0) }
+    }
+
+    fn write_bundle(&self, container: &Container, id: &str) -> Result<Bundle, LaunchError> {
+        let failed = |source| LaunchError::Bundle { dir: self.directory.clone(), source };
+        let bundle = Bundle::make(self.directory.join(id)).map_err(failed)?;
+        let mut options = File::options();
+        let file = options.write(true).create_new(true).mode(0o600);
+        let mut file = file.open(bundle.path().join("config.json")).map_err(failed)?;
+        file.write_all(config(container).to_string().as_bytes()).map_err(failed)?;
+        Ok(bundle)
+    }
+}
+
+impl Runtime for Crun {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn check(&self) -> Vec<Finding> {
+        let fix = "install the package crun, or name another OCI runtime";
+        vec![check_program("OCI runtime", &self.program, fix)]
+    }
+
+    fn launch(&self, container: &Container, stdin: Option<OwnedFd>) -> Result<Launch, LaunchError> {
+        container.validate()?;
+        refuse_what_it_cannot(container)?;
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        let id = format!("shipway-{}-{number}", std::process::id());
+        let bundle = self.write_bundle(container, &id)?;
+        let root = self.directory.join("state");
+        let mut argv = vec![self.program.clone().into_os_string()];
+        argv.extend(["--cgroup-manager=disabled".into(), "--root".into(), root.into()]);
+        argv.extend(["run".into(), "--bundle".into(), bundle.path().into(), id.into()]);
+        let stdin = match stdin {
+            Some(stdin) => stdin,
+            None => File::open("/dev/null").map_err(LaunchError::Letter)?.into(),
+        };
+        Ok(Launch {
+            program: self.program.clone(),
+            argv,
+            env: vec![("PATH".into(), "/usr/bin:/bin".into())],
+            stdin,
+            after: After { letter: None, bundle: Some(bundle), signal_base: Some(SIGNAL_BASE) },
+        })
+    }
+}
+
+fn refuse_what_it_cannot(container: &Container) -> Result<(), LaunchError> {
+    let without = |feature| Err(LaunchError::Unsupported { runtime: NAME, feature });
+    let Root::Tree(tree) = &container.root else { return without("the node's own tree as root") };
+    if container.scratch.is_some() {
+        return without("a writable root");
+    }
+    refuse_what_none_can(NAME, container)?;
+    // It would make them in the image.
+    check_places(tree, container, Missing::Refused)
+}
+
+fn config(container: &Container) -> Value {
+    let Root::Tree(tree) = &container.root else { unreachable!("refused before") };
+    let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+    let env: Vec<String> =
+        container.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let mut namespaces = vec!["pid", "ipc", "uts", "mount", "user", "cgroup"];
+    if container.network != Network::Host {
+        namespaces.push("network");
+    }
+    let namespaces: Vec<Value> = namespaces.iter().map(|kind| json!({"type": kind})).collect();
+    let mut masked: Vec<&Path> = MASKED.iter().map(Path::new).collect();
+    masked.extend(container.hidden.iter().map(PathBuf::as_path));
+    let none: [&str; 0] = [];
+    json!({
+        "ociVersion": "1.0.2",
+        "hostname": container.hostname.as_deref().unwrap_or("shipway"),
+        "root": {"path": tree, "readonly": true},
+        "process": {
+            "terminal": false,
+            "user": {"uid": uid, "gid": gid},
+            "args": container.argv,
+            "env": env,
+            "cwd": container.cwd,
+            "noNewPrivileges": true,
+            "capabilities": {"bounding": none, "effective": none, "permitted": none,
+                "inheritable": none, "ambient": none},
+        },
+        "mounts": mounts(container),
+        "linux": {
+            "uidMappings": [{"containerID": uid, "hostID": uid, "size": 1}],
+            "gidMappings": [{"containerID": gid, "hostID": gid, "size": 1}],
+            "namespaces": namespaces,
+            "maskedPaths": masked,
+            "readonlyPaths": READ_ONLY,
+            "seccomp": seccomp(),
+        },
+    })
+}
+
+fn mounts(container: &Container) -> Vec<Value> {
+    let tmp = match &container.tmp {
+        Room::Memory(bytes) => json!({"destination": "/tmp", "type": "tmpfs", "source": "tmpfs",
+            "options": ["nosuid", "nodev", "mode=1777", format!("size={bytes}")]}),
+        Room::Directory(path) => bind(&Bind::writable(path, "/tmp")),
+    };
+    let mut mounts = vec![
+        json!({"destination": "/proc", "type": "proc", "source": "proc",
+            "options": ["nosuid", "nodev", "noexec"]}),
+        json!({"destination": "/dev", "type": "tmpfs", "source": "tmpfs",
+            "options": ["nosuid", "mode=755"]}),
+        json!({"destination": "/dev/pts", "type": "devpts", "source": "devpts",
+            "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]}),
+        json!({"destination": "/dev/shm", "type": "tmpfs", "source": "shm",
+            "options": ["nosuid", "nodev", "mode=1777"]}),
+        bind(&Bind::read_only("/sys", "/sys")),
+        tmp,
+    ];
+    let devices = container.devices.iter().map(|path| {
+        json!({"destination": path, "type": "bind", "source": path,
+            "options": ["bind", "nosuid", "noexec"]})
+    });
+    mounts.extend(devices);
+    mounts.extend(container.binds.iter().map(bind));
+    mounts
+}
+
+fn bind(bind: &Bind) -> Value {
+    let access = if bind.writable { "rw" } else { "ro" };
+    json!({"destination": bind.target, "type": "bind", "source": bind.source,
+        "options": ["rbind", "nosuid", "nodev", access]})
+}
+
+fn seccomp() -> Value {
+    json!({
+        "defaultAction": "SCMP_ACT_ALLOW",
+        "syscalls": [
+            {"names": refused_calls(), "action": "SCMP_ACT_ERRNO", "errnoRet": libc::EPERM},
+            {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": libc::ENOSYS},
+            {"names": ["clone", "unshare"], "action": "SCMP_ACT_ERRNO", "errnoRet": libc::EPERM,
+             "args": [{"index": 0, "value": libc::CLONE_NEWUSER, "valueTwo": libc::CLONE_NEWUSER,
+                       "op": "SCMP_CMP_MASKED_EQ"}]},
+        ],
+    })
+}

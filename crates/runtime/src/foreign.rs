@@ -1,0 +1,77 @@
+//! What is looked at before a plan is given to a runtime that is not ours: those are less strict.
+
+use crate::native::{Looked, look};
+use crate::plan::{Bind, Container};
+use crate::runtime::{Finding, LaunchError};
+use rustix::process::geteuid;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Whether places that an image lacks are made elsewhere, or in the image itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missing {
+    Fine,
+    Refused,
+}
+
+/// Better no container than one that differs from the plan.
+pub(crate) fn refuse_what_none_can(
+    runtime: &'static str,
+    container: &Container,
+) -> Result<(), LaunchError> {
+    let without = |feature| Err(LaunchError::Unsupported { runtime, feature });
+    if !container.cgroups.is_empty() {
+        return without("cgroups of ours");
+    }
+    if container.user.is_some() || geteuid().is_root() {
+        return without("another user's account");
+    }
+    // They follow links in sources: a site's list of what may be bound would be worth nothing.
+    let moved = |bind: &Bind| bind.source.canonicalize().ok().as_ref() != Some(&bind.source);
+    if container.binds.iter().any(|bind| bind.resolved && moved(bind)) {
+        return without("sources that changed since they were allowed");
+    }
+    let strange = |path: &&PathBuf| !path.starts_with("/dev") || !is_device(path);
+    match container.devices.iter().find(strange) {
+        Some(path) => Err(LaunchError::NotADevice { path: path.clone() }),
+        None => Ok(()),
+    }
+}
+
+fn is_device(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    let kind = path.metadata().map(|found| found.file_type());
+    kind.is_ok_and(|kind| kind.is_char_device() || kind.is_block_device())
+}
+
+/// No place of a mount may be behind a link.
+pub(crate) fn check_places(
+    tree: &Path,
+    container: &Container,
+    missing: Missing,
+) -> Result<(), LaunchError> {
+    let own = ["/dev", "/proc", "/sys", "/tmp"].map(Path::new);
+    let binds = container.binds.iter().map(|bind| bind.target.as_path());
+    for place in own.into_iter().chain(binds) {
+        let target = || place.to_owned();
+        match look(tree, place) {
+            Looked::Link => return Err(LaunchError::LinkedTarget { target: target() }),
+            Looked::Missing if missing == Missing::Refused => {
+                return Err(LaunchError::MissingTarget { target: target() });
+            }
+            Looked::There | Looked::Missing => {}
+        }
+    }
+    Ok(())
+}
+
+/// Is the program there? Says its version, or how to get it.
+pub(crate) fn check_program(what: &'static str, program: &Path, fix: &str) -> Finding {
+    let found = Command::new(program).arg("--version").output();
+    let version = found.ok().filter(|output| output.status.success());
+    let version = version.and_then(|output| String::from_utf8(output.stdout).ok());
+    match version.as_deref().and_then(|text| text.lines().next()) {
+        Some(line) => Finding::good(what, line),
+        None => Finding::bad(what, format!("{} does not run", program.display()), what, fix),
+    }
+}

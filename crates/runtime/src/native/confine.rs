@@ -1,0 +1,30 @@
+//! Takes from this process, and so from the task it starts, everything it does not need.
+
+use super::error::{Doing, SetupError};
+use super::seccomp;
+use rustix::io::Errno;
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, remove_capability_from_bounding_set, set_capabilities,
+};
+
+/// One more than the highest number a capability can have in the kernel's sets.
+const CAPABILITIES: u32 = 64;
+
+pub(super) fn confine() -> Result<(), SetupError> {
+    for number in 0..CAPABILITIES {
+        match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << number)) {
+            Ok(()) => {}
+            // Beyond the last one this kernel has.
+            Err(Errno::INVAL) => break,
+            Err(errno) => return Err(errno).doing("give up", "a capability"),
+        }
+    }
+    let none = CapabilitySet::empty();
+    let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    set_capabilities(None, none).doing("give up", "all capabilities")?;
+    // Also sets `no_new_privs`: without it the kernel takes no filter from an ordinary user.
+    seccompiler::apply_filter(&seccomp::program()).map_err(|error| SetupError::Act {
+        act: "install the filter on system calls",
+        source: std::io::Error::other(error),
+    })
+}

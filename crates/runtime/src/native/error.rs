@@ -1,0 +1,66 @@
+//! Why a container could not be made: the act, the object, the kernel's answer.
+
+use crate::report::{NotStarted, Why};
+use rustix::io::Errno;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SetupError {
+    #[error("cannot {act} {}", object.display())]
+    Step { act: &'static str, object: PathBuf, source: Errno },
+    #[error("cannot {act}")]
+    Act { act: &'static str, source: std::io::Error },
+    #[error("cannot mount on {}: it is, or lies behind, a symbolic link", target.display())]
+    LinkedTarget { target: PathBuf },
+    #[error("cannot mount on {}: no such file or directory in the image", target.display())]
+    MissingTarget { target: PathBuf },
+    #[error("cannot mount on {}: one of it and its source is a directory", target.display())]
+    WrongKind { target: PathBuf },
+    #[error("cannot bind the device {}: it is not a device node", path.display())]
+    NotADevice { path: PathBuf },
+    #[error("cannot stand in {}: no such directory in the container", cwd.display())]
+    NoDirectory { cwd: PathBuf },
+    #[error("cannot give the container a writable root: this node refuses overlays")]
+    NoOverlay { source: Errno },
+    #[error("cannot run a container as root: name the account that the task belongs to")]
+    AsRoot,
+    #[error("cannot run a container as user {wanted}: this process is user {own}")]
+    OtherUser { wanted: u32, own: u32 },
+    #[error("cannot start `{program}`: no such program in PATH ({searched})")]
+    NotInPath { program: String, searched: String },
+    #[error("cannot start `{program}`: no such file, or its interpreter is missing")]
+    NoProgram { program: String },
+    #[error("cannot start `{program}`")]
+    NotExecutable { program: String, source: std::io::Error },
+    #[error("cannot start a container: whoever asked for it is gone")]
+    Abandoned,
+}
+
+impl SetupError {
+    pub(super) fn told(&self) -> NotStarted {
+        let why = match self {
+            Self::NotInPath { .. } | Self::NoProgram { .. } => Why::NoProgram,
+            Self::NotExecutable { .. } => Why::NotExecutable,
+            _ => Why::Container,
+        };
+        let mut message = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            let _text_takes_all = write!(message, ": {error}");
+            cause = error.source();
+        }
+        NotStarted { why, message }
+    }
+}
+
+/// Names the act and the object of a system call that failed.
+pub(super) trait Doing<T> {
+    fn doing(self, act: &'static str, object: impl AsRef<Path>) -> Result<T, SetupError>;
+}
+
+impl<T> Doing<T> for Result<T, Errno> {
+    fn doing(self, act: &'static str, object: impl AsRef<Path>) -> Result<T, SetupError> {
+        self.map_err(|source| SetupError::Step { act, object: object.as_ref().into(), source })
+    }
+}

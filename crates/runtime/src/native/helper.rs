@@ -1,0 +1,148 @@
+//! The helper: the process a pilot starts and watches, outside the container.
+//!
+//! It reads the plan, becomes the task's user, starts the first process inside and waits for it.
+//! It ends exactly as the task did, signal or code. Signals to its group reach the task, which is
+//! in the same group; the helper itself only dies of KILL, and then so does everything inside.
+
+use super::error::{Doing, SetupError};
+use super::identity::{self, say};
+use super::init::{self, Init};
+use super::root;
+use super::sys::{Namespaces, block_signals, die_of, fork_into};
+use crate::plan::{Container, Network};
+use crate::report::{Ending, Letter, Why};
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, setrlimit, waitpid};
+use std::io::{self, IoSliceMut, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+
+/// The whole of the hidden command. Must be called before any thread is started.
+pub fn main() -> ExitCode {
+    match receive() {
+        Ok((letter, container)) => run(&letter, container),
+        Err(error) => {
+            // There is no letter to answer in; the caller's log of the task has to do.
+            let _nobody_reads = writeln!(io::stderr(), "cannot read the plan: {error}");
+            code(Why::Container.exit_code())
+        }
+    }
+}
+
+/// Takes the letter from standard input, and puts there what the task shall read.
+fn receive() -> io::Result<(Letter, Container)> {
+    /// Above the standard descriptors.
+    const FIRST_FREE: i32 = 3;
+    let given = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), FIRST_FREE)?;
+    let is_socket = FileType::from_raw_mode(fstat(&given)?.st_mode) == FileType::Socket;
+    let (letter, stdin) = if is_socket {
+        receive_both(&given)?
+    } else {
+        (given, open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)
+    };
+    rustix::stdio::dup2_stdin(stdin)?;
+    Letter::read(letter)
+}
+
+/// Letter and standard input, sent over a socket.
+fn receive_both(socket: &OwnedFd) -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let mut files = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(sent) = message {
+            files.extend(sent);
+        }
+    }
+    let two: Result<[OwnedFd; 2], _> = files.try_into();
+    let [letter, stdin] = two.map_err(|_| io::Error::other("not two descriptors"))?;
+    Ok((letter, stdin))
+}
+
+fn run(letter: &Letter, container: Container) -> ExitCode {
+    let scratch = container.scratch.clone();
+    match start(letter, container) {
+        Ok(Side::Outside(init)) => {
+            let ending = wait_for(init, letter);
+            root::release(scratch.as_ref());
+            end_like(&ending)
+        }
+        Ok(Side::Inside) => ExitCode::SUCCESS,
+        Err(error) => {
+            let told = error.told();
+            let exit = told.why.exit_code();
+            let _nobody_reads = letter.report(&Ending::NotStarted(told));
+            code(exit)
+        }
+    }
+}
+
+enum Side {
+    Outside(Pid),
+    /// The first process inside, at its end.
+    Inside,
+}
+
+fn start(letter: &Letter, container: Container) -> Result<Side, SetupError> {
+    let act = |act| move |source| SetupError::Act { act, source };
+    block_signals().map_err(act("block signals"))?;
+    for path in &container.cgroups {
+        say(&path.to_string_lossy(), "0")?;
+    }
+    let identity = identity::assume(container.user.as_ref())?;
+    let (helper, ours) = pipe_with(PipeFlags::CLOEXEC).doing("make", "a pipe")?;
+    let namespaces = match container.network {
+        Network::Host => Namespaces::ALWAYS,
+        Network::None | Network::Loopback => Namespaces::ALWAYS.and(Namespaces::NETWORK),
+    };
+    let letter = letter.again().map_err(act("copy the letter"))?;
+    if let Some(init) = fork_into(namespaces).map_err(act("make namespaces"))? {
+        // Closed by our end, and by nothing else: that is how the other side knows.
+        std::mem::forget(ours);
+        return Ok(Side::Outside(init));
+    }
+    drop(ours);
+    Init { container, letter, identity, helper }.run();
+    Ok(Side::Inside)
+}
+
+fn wait_for(init: Pid, letter: &Letter) -> Ending {
+    loop {
+        match waitpid(Some(init), WaitOptions::empty()) {
+            // Without a word it was killed from outside, and everything inside with it.
+            Ok(Some((_, status))) => {
+                return letter.reported().unwrap_or_else(|| init::ending(status));
+            }
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => unreachable!("our child is ours until it is waited for: {errno}"),
+        }
+    }
+}
+
+fn end_like(ending: &Ending) -> ExitCode {
+    match ending {
+        Ending::Exit(number) => code(*number),
+        Ending::NotStarted(told) => code(told.why.exit_code()),
+        Ending::Signal { number, .. } => {
+            // A core of the helper is of use to nobody.
+            let no_core = Rlimit { current: Some(0), maximum: Some(0) };
+            let _refused = setrlimit(Resource::Core, no_core);
+            if let Some(signal) = Signal::from_named_raw(*number) {
+                die_of(signal);
+            }
+            code(SIGNAL_EXIT_BASE + number)
+        }
+    }
+}
+
+/// What a shell reports for a process that a signal ended.
+const SIGNAL_EXIT_BASE: i32 = 128;
+
+fn code(number: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(number & 0xFF).expect("eight bits"))
+}

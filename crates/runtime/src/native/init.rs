@@ -1,0 +1,196 @@
+//! The first process inside: makes the container around itself, starts the task, and buries the
+//! dead until the task is one of them.
+//!
+//! It cannot die of a signal that the task sends, and when it ends the kernel ends everything
+//! else inside. How the task ended goes into the letter.
+
+use super::error::{Doing, SetupError};
+use super::identity::Identity;
+use super::mounts::{Inside, Kind, copy_of, copy_unlinked, kind_of, restrict};
+use super::room;
+use super::root::{self, Place};
+use super::sys::{Attributes, keep_descriptors_to_ourselves, unblock_signals, wish_to_end};
+use super::{confine, dev, kernel_files, network, program};
+use crate::plan::{Bind, Container, Network, Room};
+use crate::report::{Ending, Letter};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{
+    DumpableBehavior, Signal, WaitOptions, WaitStatus, fchdir, pivot_root, set_dumpable_behavior,
+    set_parent_process_death_signal, umask, wait,
+};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+pub(super) struct Init {
+    pub(super) container: Container,
+    pub(super) letter: Letter,
+    pub(super) identity: Identity,
+    /// Hangs up when the helper is dead.
+    pub(super) helper: OwnedFd,
+}
+
+impl Init {
+    /// The body of the process: its exit code means nothing, the letter says it all.
+    pub(super) fn run(self) {
+        let ending = match self.start() {
+            Ok(Begun::Task(task)) => bury_until_gone(task),
+            Ok(Begun::AskedToEnd(signal)) => {
+                Ending::Signal { number: signal.as_raw(), core_dumped: false }
+            }
+            Err(error) => Ending::NotStarted(error.told()),
+        };
+        // Nobody to tell if it fails; the helper says that there was no word.
+        let _silent = self.letter.report(&ending);
+    }
+
+    fn start(&self) -> Result<Begun, SetupError> {
+        die_with_helper(&self.helper)?;
+        self.identity.map()?;
+        build(&self.container)?;
+        // The task has the same user: it must not look into this process, or write to it.
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).doing("hide", "the first process")?;
+        confine::confine()?;
+        stand_in(&self.container.cwd)?;
+        keep_descriptors_to_ourselves().doing("keep", "descriptors")?;
+        // Whoever asked the group to end meanwhile meant the task.
+        if let Some(signal) = wish_to_end() {
+            return Ok(Begun::AskedToEnd(signal));
+        }
+        unblock_signals().map_err(|source| SetupError::Act { act: "unblock signals", source })?;
+        program::start(&self.container).map(Begun::Task)
+    }
+}
+
+enum Begun {
+    Task(u32),
+    AskedToEnd(Signal),
+}
+
+/// The kernel kills this process when the helper dies; unless it was dead before it was asked.
+fn die_with_helper(helper: &OwnedFd) -> Result<(), SetupError> {
+    set_parent_process_death_signal(Some(Signal::KILL)).doing("die with", "the helper")?;
+    let mut helper = [PollFd::new(helper, PollFlags::IN)];
+    let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    match poll(&mut helper, Some(&at_once)).doing("look at", "the helper")? {
+        0 => Ok(()),
+        _ => Err(SetupError::Abandoned),
+    }
+}
+
+fn build(container: &Container) -> Result<(), SetupError> {
+    match container.network {
+        Network::Loopback => network::loopback_up()?,
+        Network::Host | Network::None => {}
+    }
+    if let Some(name) = &container.hostname {
+        rustix::system::sethostname(name.as_bytes()).doing("set the host name", name)?;
+    }
+    let mask = umask(Mode::empty());
+    // Sources are opened while the node's tree is still there, before anything can cover it.
+    let binds = container.binds.iter().map(open_bind).collect::<Result<Vec<_>, _>>()?;
+    let tmp = room::tmp(container)?;
+    let inside = root::make(container, &places(container, &binds))?;
+    let dev = dev::make(container, &inside)?;
+    kernel_files::make(container, &inside, &dev)?;
+    put_tmp(&inside, &tmp)?;
+    for (bind, (mount, kind)) in container.binds.iter().zip(&binds) {
+        if is_in_memory(container, &bind.target) {
+            inside.make(&bind.target, *kind)?;
+        }
+        inside.put(mount, &bind.target)?;
+    }
+    enter(&inside)?;
+    umask(mask);
+    Ok(())
+}
+
+fn open_bind(bind: &Bind) -> Result<(OwnedFd, Kind), SetupError> {
+    let mount = if bind.resolved { copy_unlinked(&bind.source)? } else { copy_of(&bind.source)? };
+    let kind = kind_of(&mount, &bind.source)?;
+    let mut attributes = Attributes::NO_SUID.and(Attributes::NO_DEV);
+    if !bind.writable {
+        attributes = attributes.and(Attributes::READ_ONLY);
+    }
+    restrict(&mount, attributes)?;
+    Ok((mount, kind))
+}
+
+/// Everything that will be mounted on the root itself. Places below another bind must be there.
+fn places(container: &Container, binds: &[(OwnedFd, Kind)]) -> Vec<Place> {
+    let own = ["/dev", "/proc", "/sys", "/tmp"];
+    let mut places: Vec<Place> =
+        own.iter().map(|path| (PathBuf::from(path), Kind::Directory)).collect();
+    for (index, (bind, (_, kind))) in container.binds.iter().zip(binds).enumerate() {
+        let earlier = container.binds[..index].iter().map(|bind| bind.target.as_path());
+        let mut covered = own.iter().map(Path::new).chain(earlier);
+        if !covered.any(|above| bind.target.starts_with(above)) {
+            places.push((bind.target.clone(), *kind));
+        }
+    }
+    places
+}
+
+/// Whether a place lies in the container's own memory, where it may be made.
+fn is_in_memory(container: &Container, target: &Path) -> bool {
+    let tmp = matches!(container.tmp, Room::Memory(_)).then_some("/tmp");
+    let covered = |above: &Bind| target != above.target && target.starts_with(&above.target);
+    let own = ["/dev"].into_iter().chain(tmp).any(|own| target.starts_with(own));
+    own && !container.binds.iter().any(covered)
+}
+
+fn put_tmp(inside: &Inside, tmp: &OwnedFd) -> Result<(), SetupError> {
+    inside.put(tmp, Path::new("/tmp"))?;
+    // The same directory a second time, where the image has a place for it.
+    match inside.place(Path::new("/var/tmp")) {
+        Ok(place) => {
+            let copy = super::mounts::copy_below(tmp, ".").doing("open", "/tmp")?;
+            super::mounts::put_on(&copy, &place).doing("mount on", "/var/tmp")
+        }
+        // Absent, or a link to `/tmp` itself.
+        Err(SetupError::MissingTarget { .. } | SetupError::LinkedTarget { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes the new root the root, and lets go of the node's.
+fn enter(inside: &Inside) -> Result<(), SetupError> {
+    fchdir(&inside.0).doing("enter", "the new root")?;
+    pivot_root(".", ".").doing("change the root to", "the new root")?;
+    // The old root lies over the new one now.
+    unmount(".", UnmountFlags::DETACH).doing("let go of", "the old root")?;
+    rustix::process::chdir("/").doing("enter", "/")
+}
+
+/// No link of the kernel's is followed: a descriptor of ours is no directory of the task's.
+fn stand_in(cwd: &Path) -> Result<(), SetupError> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_MAGICLINKS;
+    let no_directory = |_| SetupError::NoDirectory { cwd: cwd.to_owned() };
+    let directory = openat2(rustix::fs::CWD, cwd, flags, Mode::empty(), resolve);
+    fchdir(directory.map_err(no_directory)?).map_err(no_directory)
+}
+
+/// Waits for whatever dies inside, until it is the task.
+fn bury_until_gone(task: u32) -> Ending {
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((dead, status))) if dead.as_raw_nonzero().get().unsigned_abs() == task => {
+                return ending(status);
+            }
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => unreachable!("the task is a child until it is buried: {errno}"),
+        }
+    }
+}
+
+pub(super) fn ending(status: WaitStatus) -> Ending {
+    /// Set in a status when a core was written.
+    const CORE: i32 = 0x80;
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Ending::Exit(code),
+        (None, Some(number)) => Ending::Signal { number, core_dumped: status.as_raw() & CORE != 0 },
+        (None, None) => unreachable!("only ends are waited for"),
+    }
+}

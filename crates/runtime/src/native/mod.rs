@@ -1,0 +1,123 @@
+//! Our own way of running a container: no daemon, no root, milliseconds.
+//!
+//! ```text
+//! pilot ─ posix_spawn ─▶ helper (helper.rs)      reads the plan, waits, ends as the task did
+//!                          └─ clone ─▶ init.rs   first process inside: builds, starts, buries
+//!                                        └─ posix_spawn ─▶ the task
+//! ```
+//!
+//! What is built, in this order: `identity` (who), `room` (memory), `root` (`underlay` where
+//! overlays are refused), `dev`, `kernel_files` (`/proc`, `/sys`), then the plan's binds, then
+//! `confine` (capabilities, `seccomp`). `mounts` has the verbs, `sys` the system calls that no
+//! safe crate wraps.
+
+mod check;
+mod confine;
+mod dev;
+mod error;
+mod helper;
+mod identity;
+mod init;
+mod kernel_files;
+mod mounts;
+mod network;
+mod program;
+mod room;
+mod root;
+mod sealed;
+mod seccomp;
+mod sys;
+mod underlay;
+
+pub(crate) use seccomp::refused_calls;
+
+pub use helper::main;
+pub use sealed::Helper;
+
+use crate::plan::Container;
+use crate::report::Letter;
+use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
+use rustix::fs::{Mode, OFlags};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    sendmsg, socketpair,
+};
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+/// The word by which a program that is also a helper knows that it is one.
+pub const COMMAND: &str = "container-init";
+
+#[derive(Debug)]
+pub struct Native {
+    helper: Helper,
+}
+
+impl Native {
+    pub const fn new(helper: Helper) -> Self {
+        Self { helper }
+    }
+}
+
+impl Runtime for Native {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
+    fn check(&self) -> Vec<Finding> {
+        check::check(self)
+    }
+
+    fn launch(&self, container: &Container, stdin: Option<OwnedFd>) -> Result<Launch, LaunchError> {
+        container.validate()?;
+        let letter = Letter::write(container).map_err(LaunchError::Letter)?;
+        let copy = letter.copy().map_err(LaunchError::Letter)?;
+        let stdin = match stdin {
+            None => copy,
+            Some(stdin) => both(&copy, &stdin).map_err(LaunchError::Letter)?,
+        };
+        Ok(Launch {
+            program: self.helper.program.clone(),
+            argv: self.helper.argv.clone(),
+            env: Vec::new(),
+            stdin,
+            after: After { letter: Some(letter), bundle: None, signal_base: None },
+        })
+    }
+}
+
+/// What is at a place of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Looked {
+    There,
+    Missing,
+    /// A link, or behind one.
+    Link,
+}
+
+/// Looks a place of a tree up as the container will see it, for runtimes that do so less
+/// strictly.
+pub(crate) fn look(tree: &Path, place: &Path) -> Looked {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(tree) = rustix::fs::open(tree, flags, Mode::empty()) else { return Looked::Missing };
+    match mounts::Inside(tree).place(place) {
+        Ok(_) => Looked::There,
+        Err(error::SetupError::LinkedTarget { .. }) => Looked::Link,
+        Err(_) => Looked::Missing,
+    }
+}
+
+/// A socket with two descriptors waiting in it: the only way to give a process more than its
+/// three standard ones without others inheriting them by chance.
+fn both(letter: &OwnedFd, stdin: &OwnedFd) -> io::Result<OwnedFd> {
+    let (ours, theirs) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    let files = [letter.as_fd(), stdin.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    assert!(control.push(SendAncillaryMessage::ScmRights(&files)), "there is room for two");
+    sendmsg(&ours, &[IoSlice::new(b"2")], &mut control, SendFlags::empty())?;
+    Ok(theirs)
+}

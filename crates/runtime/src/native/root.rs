@@ -1,0 +1,135 @@
+//! The root of the container: which way to make it, and making it.
+//!
+//! Three ways, cheapest first. A bind, when the tree has every place that something is mounted
+//! on. An overlay, when it does not, or when the root is to be writable. An underlay (see
+//! `underlay.rs`) where overlays are refused. The tree itself is never written to.
+
+use super::error::{Doing, SetupError};
+use super::mounts::{Inside, Kind, copy_of, file_system, put_below, restrict};
+use super::room;
+use super::sys::Attributes;
+use super::underlay;
+use crate::plan::{Container, Room as Where, Root};
+use rustix::fs::{CWD, Mode, OFlags, chmod, fstat, mkdirat, open, openat};
+use rustix::io::Errno;
+use rustix::mount::{MountAttrFlags, UnmountFlags, unmount};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// A place that something will be mounted on.
+pub(super) type Place = (PathBuf, Kind);
+
+const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+const GIVES_NOTHING: Attributes = Attributes::NO_SUID.and(Attributes::NO_DEV);
+
+/// Makes the root and mounts it over the node's, where `enter` finds it.
+pub(super) fn make(container: &Container, places: &[Place]) -> Result<Inside, SetupError> {
+    let tree = match &container.root {
+        Root::Tree(path) => path.as_path(),
+        Root::Host => Path::new("/"),
+    };
+    let opened = Inside(open(tree, DIRECTORY, Mode::empty()).doing("open", tree)?);
+    let missing = missing(&opened, places)?;
+    let writable = container.scratch.is_some();
+    let mount = match &container.root {
+        _ if missing.is_empty() && !writable => copy_of(tree)?,
+        Root::Host => return underlay::make(container, tree, &missing),
+        Root::Tree(_) => match overlay(container, &opened, &missing) {
+            Err(SetupError::NoOverlay { .. }) if !writable => {
+                return underlay::make(container, tree, &missing);
+            }
+            mount => mount?,
+        },
+    };
+    let read_only = if writable { GIVES_NOTHING } else { GIVES_NOTHING.and(Attributes::READ_ONLY) };
+    restrict(&mount, read_only)?;
+    put_below(&mount, CWD, "/").doing("mount on", "/")?;
+    Ok(Inside(mount))
+}
+
+/// The places that the tree does not have. A place behind a link is an error.
+fn missing(tree: &Inside, places: &[Place]) -> Result<Vec<Place>, SetupError> {
+    let mut missing = Vec::new();
+    for place in places {
+        match tree.place(&place.0) {
+            Ok(_) => {}
+            Err(SetupError::MissingTarget { .. }) => missing.push(place.clone()),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(missing)
+}
+
+/// The tree, below it nothing, above it a layer with the places it lacks, and above that, where
+/// the root is writable, what is written.
+fn overlay(container: &Container, tree: &Inside, missing: &[Place]) -> Result<OwnedFd, SetupError> {
+    let memory = room::layers(container)?;
+    put_below(&memory, CWD, "/").doing("mount on", "/")?;
+    let places = places_layer(tree, missing, &memory)?;
+    // By descriptor: a colon or a backslash in a path would mean something to the kernel.
+    let lower = format!("{}:{}", by_descriptor(&places), by_descriptor(&tree.0));
+    let layers = match &container.scratch {
+        None => None,
+        Some(Where::Directory(path)) => {
+            let layers = open(path, DIRECTORY, Mode::empty()).doing("open", path)?;
+            Some((layer_below(&layers, "upper")?, layer_below(&layers, "work")?))
+        }
+        Some(Where::Memory(_)) => {
+            Some((layer_below(&memory, "upper")?, layer_below(&memory, "work")?))
+        }
+    };
+    let layers = layers.as_ref().map(|(upper, work)| (by_descriptor(upper), by_descriptor(work)));
+    let mut choices = vec![("lowerdir", Some(lower.as_str())), ("userxattr", None)];
+    if let Some((upper, work)) = &layers {
+        choices.extend([("upperdir", Some(upper.as_str())), ("workdir", Some(work.as_str()))]);
+    }
+    let made = file_system("overlay", &choices, MountAttrFlags::empty());
+    // The overlay holds what it needs of it.
+    unmount("/", UnmountFlags::DETACH).doing("let go of", "the layers")?;
+    made.map_err(|source| match source {
+        Errno::NODEV | Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP => {
+            SetupError::NoOverlay { source }
+        }
+        source => SetupError::Step { act: "make", object: "an overlay".into(), source },
+    })
+}
+
+/// Places are made in a layer of their own and not in the writable one: so a tree that belongs
+/// to somebody else can have them too, and they are no part of what the task changed.
+fn places_layer(tree: &Inside, missing: &[Place], memory: &OwnedFd) -> Result<OwnedFd, SetupError> {
+    let layer = Inside(layer_below(memory, "places")?);
+    for (target, kind) in missing {
+        layer.make(target, *kind)?;
+        // A directory that both have looks as it does in the upper of them.
+        for shared in target.ancestors().skip(1) {
+            if let Ok(directory) = tree.place(shared) {
+                let mode = fstat(&directory).doing("look at", shared)?.st_mode;
+                let made = layer.place(shared)?;
+                let mode = Mode::from_raw_mode(mode & 0o7777);
+                chmod(by_descriptor(&made), mode).doing("make", shared)?;
+            }
+        }
+    }
+    Ok(layer.0)
+}
+
+/// Makes a writable root's directory removable: the kernel leaves one in it that nobody may
+/// enter, and only the task's own user can change that.
+pub(super) fn release(scratch: Option<&Where>) {
+    if let Some(Where::Directory(path)) = scratch {
+        let _absent = chmod(path.join("work/work"), Mode::RWXU);
+    }
+}
+
+fn layer_below(directory: &OwnedFd, name: &'static str) -> Result<OwnedFd, SetupError> {
+    match mkdirat(directory, name, Mode::from_raw_mode(0o755)) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(source) => return Err(source).doing("make", name),
+    }
+    openat(directory, name, DIRECTORY.union(OFlags::NOFOLLOW), Mode::empty()).doing("open", name)
+}
+
+fn by_descriptor(file: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}

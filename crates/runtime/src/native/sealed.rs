@@ -1,0 +1,74 @@
+//! The program that helpers are: this one, in a form that no task can change.
+//!
+//! A task can reach the program its container was made by (an image whose command is
+//! `#!/proc/self/exe` runs it, and can then open it). Where that file belongs to the task's own
+//! user it could be overwritten, and the next container would run the task's code outside. So
+//! unless only root can write it, helpers run from a copy in memory that is sealed.
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, memfd_create};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+
+/// How to start a helper.
+#[derive(Debug)]
+pub struct Helper {
+    pub(super) program: PathBuf,
+    pub(super) argv: Vec<OsString>,
+    /// Open as long as helpers may be started.
+    _sealed: Option<OwnedFd>,
+}
+
+impl Helper {
+    /// This program, called with the words that lead to [`main`](super::main). Made once: the
+    /// copy is as large as the program.
+    pub fn this_program(argv: Vec<OsString>) -> io::Result<Self> {
+        let own = File::open("/proc/self/exe")?;
+        if only_root_can_write(&own)? {
+            return Ok(Self { program: "/proc/self/exe".into(), argv, _sealed: None });
+        }
+        let sealed = sealed_copy(own)?;
+        let program = format!("/proc/self/fd/{}", sealed.as_raw_fd()).into();
+        Ok(Self { program, argv, _sealed: Some(sealed) })
+    }
+}
+
+/// Tasks never run as root, so what only root can write they cannot.
+fn only_root_can_write(file: &File) -> io::Result<bool> {
+    const GROUP_AND_OTHERS_WRITE: u32 = 0o022;
+    let status = fstat(file)?;
+    Ok(status.st_uid == 0 && status.st_mode & GROUP_AND_OTHERS_WRITE == 0)
+}
+
+fn sealed_copy(mut own: File) -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let mut copy = File::from(memfd_create("shipway", flags)?);
+    io::copy(&mut own, &mut copy)?;
+    fcntl_add_seals(
+        &copy,
+        SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE,
+    )?;
+    // Opened again for reading: what is open for writing cannot be run.
+    let reading = File::open(format!("/proc/self/fd/{}", copy.as_raw_fd()))?;
+    Ok(reading.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::process::CommandExt;
+
+    #[test]
+    fn a_sealed_copy_runs_and_cannot_be_written() {
+        let copy = sealed_copy(File::open("/bin/true").unwrap()).unwrap();
+        let path = format!("/proc/self/fd/{}", copy.as_raw_fd());
+        let mut command = std::process::Command::new(&path);
+        assert!(command.arg0("true").status().unwrap().success());
+        let written = std::fs::OpenOptions::new().write(true).open(&path);
+        let written = written.and_then(|mut file| file.write_all(b"x"));
+        assert!(written.is_err(), "a sealed file was written");
+    }
+}

@@ -1,0 +1,145 @@
+//! The calls no safe crate wraps, each behind a function that cannot be misused.
+//!
+//! The only file of the workspace with unsafe code. Everything in it is one system call, with no
+//! memory shared beyond the call.
+#![allow(unsafe_code, reason = "clone, mount_setattr and signal masks have no safe wrapper")]
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// The kernel's `CLONE_NEW…`, a bit each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Namespaces(pub(super) u64);
+
+impl Namespaces {
+    #[allow(clippy::cast_sign_loss, reason = "flags, not numbers")]
+    pub(super) const ALWAYS: Self = Self(
+        (libc::CLONE_NEWUSER
+            | libc::CLONE_NEWNS
+            | libc::CLONE_NEWPID
+            | libc::CLONE_NEWIPC
+            | libc::CLONE_NEWUTS
+            | libc::CLONE_NEWCGROUP) as u64,
+    );
+    #[allow(clippy::cast_sign_loss, reason = "flags, not numbers")]
+    pub(super) const NETWORK: Self = Self(libc::CLONE_NEWNET as u64);
+
+    pub(super) const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// Forks into new namespaces; `None` is the child. Refuses when this process has other threads:
+/// what they hold (a lock of the allocator) would stay held in the child for ever.
+pub(super) fn fork_into(namespaces: Namespaces) -> io::Result<Option<Pid>> {
+    if !is_single_threaded()? {
+        return Err(io::Error::other("the helper has more than one thread"));
+    }
+    let flags = namespaces.0 | u64::from(libc::SIGCHLD.unsigned_abs());
+    // SAFETY: without CLONE_VM the child has its own copy of everything, and with a stack of 0 it
+    // goes on where the parent is, as after fork. There is one thread, checked above, so no lock
+    // is held by anybody who is not there in the child.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
+    match i32::try_from(pid) {
+        Ok(0) => Ok(None),
+        Ok(pid) if pid > 0 => Ok(Pid::from_raw(pid)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn is_single_threaded() -> io::Result<bool> {
+    /// The directory of a process's threads: itself, its parent, and one link a thread.
+    const LINKS_OF_ONE: u64 = 3;
+    Ok(rustix::fs::stat("/proc/self/task")?.st_nlink == LINKS_OF_ONE)
+}
+
+/// Attributes a mount can be given; none is ever taken away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Attributes(u64);
+
+impl Attributes {
+    pub(super) const READ_ONLY: Self = Self(libc::MOUNT_ATTR_RDONLY);
+    pub(super) const NO_SUID: Self = Self(libc::MOUNT_ATTR_NOSUID);
+    pub(super) const NO_DEV: Self = Self(libc::MOUNT_ATTR_NODEV);
+    pub(super) const NO_EXEC: Self = Self(libc::MOUNT_ATTR_NOEXEC);
+
+    pub(super) const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// Adds attributes to a mount and all mounts below it.
+pub(super) fn add_attributes(mount: impl AsFd, attributes: Attributes) -> Result<(), Errno> {
+    let wanted =
+        libc::mount_attr { attr_set: attributes.0, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
+    // SAFETY: the path is a literal that ends with NUL, the structure is ours and has the size
+    // that is named; the kernel only reads both, and only during the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_fd().as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const wanted,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
+/// From here on no signal but KILL and STOP does anything to this process.
+pub(super) fn block_signals() -> io::Result<()> {
+    change_mask(libc::SIG_BLOCK)
+}
+
+/// For the first process inside, to which signals do nothing anyway, before it starts the task,
+/// which begins with the same mask.
+pub(super) fn unblock_signals() -> io::Result<()> {
+    change_mask(libc::SIG_UNBLOCK)
+}
+
+/// A wish to end that came while signals were blocked.
+pub(super) fn wish_to_end() -> Option<Signal> {
+    let mut waiting = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
+    [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT].into_iter().find(|signal| {
+        // SAFETY: a set of zeroes is a set; sigpending only writes it, sigismember only reads it.
+        unsafe {
+            libc::sigpending(waiting.as_mut_ptr()) == 0
+                && libc::sigismember(waiting.as_ptr(), signal.as_raw()) == 1
+        }
+    })
+}
+
+fn change_mask(how: libc::c_int) -> io::Result<()> {
+    let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigfillset writes the whole set before sigprocmask reads it; no old set is asked for.
+    let result = unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::sigprocmask(how, all.as_ptr(), std::ptr::null_mut())
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Ends this process by a signal, as the task was ended. Returns if the signal does not do that.
+pub(super) fn die_of(signal: Signal) {
+    // SAFETY: the default action is no code of ours.
+    unsafe { libc::signal(signal.as_raw(), libc::SIG_DFL) };
+    let _still_blocked = change_mask(libc::SIG_UNBLOCK);
+    let _alive = rustix::process::kill_process(rustix::process::getpid(), signal);
+}
+
+/// Every descriptor above the standard three is closed when a program is started.
+pub(super) fn keep_descriptors_to_ourselves() -> Result<(), Errno> {
+    const FIRST: libc::c_uint = 3;
+    let flags = libc::CLOSE_RANGE_CLOEXEC;
+    // SAFETY: with this flag nothing is closed now, so no descriptor changes its meaning.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, flags) };
+    if result == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
+}

@@ -1,0 +1,115 @@
+//! A root with places that the tree does not have, without an overlay: directories that lack one
+//! are made anew in memory, and everything that was in them is mounted into the copies.
+//!
+//! For nodes and file systems that refuse overlays, and for the node's own tree, whose mounts an
+//! overlay would not show.
+
+use super::error::{Doing, SetupError};
+use super::mounts::{Inside, Kind, copy_of, make_below, put_below, restrict};
+use super::room;
+use super::root::Place;
+use super::sys::Attributes;
+use crate::plan::Container;
+use rustix::fs::{CWD, FileType, Mode, OFlags, openat, symlinkat};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Most entries that are mounted one by one. Each costs some microseconds and some kernel memory;
+/// a directory with more is no place to be made anew.
+const ENTRY_LIMIT: usize = 4096;
+
+pub(super) fn make(
+    container: &Container,
+    tree: &Path,
+    missing: &[Place],
+) -> Result<Inside, SetupError> {
+    let mount = room::layers(container)?;
+    put_below(&mount, CWD, "/").doing("mount on", "/")?;
+    let inside = Inside(mount);
+    let anew = made_anew(missing, |path| tree.join(relative(path)).is_dir());
+    let mut left = ENTRY_LIMIT;
+    for directory in &anew {
+        fill(tree, &inside, directory, &anew, &mut left)?;
+    }
+    missing.iter().try_for_each(|(target, kind)| inside.make(target, *kind))?;
+    let read_only = Attributes::READ_ONLY.and(Attributes::NO_SUID).and(Attributes::NO_DEV);
+    restrict(&inside.0, read_only)?;
+    Ok(inside)
+}
+
+/// The directories that lack something, and those above them; parents come first.
+fn made_anew(missing: &[Place], exists: impl Fn(&Path) -> bool) -> BTreeSet<PathBuf> {
+    let above = missing.iter().flat_map(|(target, _)| target.ancestors().skip(1));
+    above.filter(|path| exists(path)).map(Path::to_owned).collect()
+}
+
+fn relative(path: &Path) -> &Path {
+    path.strip_prefix("/").unwrap_or(path)
+}
+
+fn fill(
+    tree: &Path,
+    inside: &Inside,
+    directory: &Path,
+    anew: &BTreeSet<PathBuf>,
+    left: &mut usize,
+) -> Result<(), SetupError> {
+    let source = tree.join(relative(directory));
+    let place = inside.place(directory)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = openat(CWD, &source, flags, Mode::empty()).doing("open", &source)?;
+    let entries = rustix::fs::Dir::new(opened).doing("list", &source)?;
+    for entry in entries {
+        let entry = entry.doing("list", &source)?;
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." {
+            continue;
+        }
+        *left = left.checked_sub(1).ok_or(rustix::io::Errno::TOOBIG).doing("list", &source)?;
+        let name = Path::new(OsStr::from_bytes(name));
+        let is_anew = anew.contains(&directory.join(name));
+        copy_entry(&source.join(name), &place, name, entry.file_type(), is_anew)?;
+    }
+    Ok(())
+}
+
+fn copy_entry(
+    source: &Path,
+    place: &OwnedFd,
+    name: &Path,
+    kind: FileType,
+    is_anew: bool,
+) -> Result<(), SetupError> {
+    if kind == FileType::Symlink {
+        let target = rustix::fs::readlink(source, Vec::new()).doing("read", source)?;
+        return symlinkat(target.as_c_str(), place, name).doing("make", source);
+    }
+    let is_directory =
+        kind == FileType::Directory || (kind == FileType::Unknown && source.is_dir());
+    let kind = if is_directory { Kind::Directory } else { Kind::File };
+    make_below(place, name, kind).doing("make", source)?;
+    if is_anew {
+        return Ok(());
+    }
+    let mount = copy_of(source)?;
+    put_below(&mount, place, name).doing("mount on", source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_directories_that_exist_and_lack_something_are_made_anew() {
+        let exists = |path: &Path| ["/", "/usr", "/usr/lib"].iter().any(|it| path == Path::new(it));
+        let missing = [
+            (PathBuf::from("/usr/lib/x/y"), Kind::File),
+            (PathBuf::from("/work"), Kind::Directory),
+        ];
+        let anew: Vec<PathBuf> = made_anew(&missing, exists).into_iter().collect();
+        assert_eq!(anew, ["/", "/usr", "/usr/lib"].map(PathBuf::from));
+    }
+}

@@ -1,0 +1,283 @@
+//! What a container is, as plain data: what it runs, on which tree, and what it may see.
+//!
+//! The pilot fills it in; a [`Runtime`](crate::Runtime) makes it true. Nothing here acts, and
+//! nothing here knows how any runtime works. It travels to the helper as JSON on a descriptor,
+//! never as arguments: an environment holds secrets, and arguments can be read by everybody.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Bytes of a container's private memory file systems when nobody says otherwise. They are only
+/// taken when used; the number is there so that one task cannot fill the node's memory by writing
+/// to `/tmp`.
+pub const DEFAULT_MEMORY_ROOM: u64 = 1 << 30;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Container {
+    pub root: Root,
+    /// Where writes to the root go; without it the root is read-only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scratch: Option<Room>,
+    /// Program and arguments; a program without a slash is looked up in the `PATH` of `env`.
+    pub argv: Vec<String>,
+    /// The whole environment.
+    pub env: Vec<(String, String)>,
+    /// Absolute, as seen inside.
+    pub cwd: PathBuf,
+    /// Made in this order, after everything the container has of itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub binds: Vec<Bind>,
+    /// Device nodes of the node, shown at the same path. Those every program needs are there
+    /// without being named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<PathBuf>,
+    /// Paths whose content must not be seen: covered by something empty. Absent ones are skipped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<PathBuf>,
+    pub network: Network,
+    /// `/tmp` and `/var/tmp`, private to the container.
+    pub tmp: Room,
+    #[serde(default)]
+    pub limits: Limits,
+    /// `cgroup.procs` files the container joins; see [`Group`](crate::cgroup::Group).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cgroups: Vec<PathBuf>,
+    /// Who the task runs as. Must be given when the caller is root, and may not be root then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<User>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+}
+
+/// The file tree a container stands on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Root {
+    /// An extracted image. Never written to.
+    Tree(PathBuf),
+    /// The node's own tree, read-only, with a minimal `/dev`, its own `/proc` and private `/tmp`.
+    Host,
+}
+
+/// Where something private may be written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Room {
+    /// In memory, up to so many bytes, gone with the container.
+    Memory(u64),
+    /// In a directory that belongs to the user of the task. Whoever made it removes it.
+    Directory(PathBuf),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bind {
+    /// On the node. Links in it are followed, unless it is `resolved`.
+    pub source: PathBuf,
+    /// Inside, absolute. No part of it may be a link.
+    pub target: PathBuf,
+    #[serde(default)]
+    pub writable: bool,
+    /// The source was allowed as it stands (see [`AllowList`](crate::binds::AllowList)): no part
+    /// of it may have become a link since.
+    #[serde(default)]
+    pub resolved: bool,
+}
+
+impl Bind {
+    pub fn read_only(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
+        Self { source: source.into(), target: target.into(), writable: false, resolved: false }
+    }
+
+    pub fn writable(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
+        Self { source: source.into(), target: target.into(), writable: true, resolved: false }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    /// The node's own.
+    Host,
+    /// None at all: even the loopback device is down.
+    None,
+    /// A loopback device that only this container has.
+    Loopback,
+}
+
+/// What a task may use. Held by cgroups where the node delegates them; see [`crate::cgroup`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pids: Option<u32>,
+    /// Thousandths of a processor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub millicpus: Option<u32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct User {
+    pub uid: u32,
+    pub gid: u32,
+    /// Supplementary groups; only root can give them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<u32>,
+}
+
+impl Container {
+    /// A container with nothing but its command: read-only root, private `/tmp`, the node's
+    /// network.
+    pub fn new(root: Root, argv: Vec<String>) -> Self {
+        Self {
+            root,
+            scratch: None,
+            argv,
+            env: Vec::new(),
+            cwd: PathBuf::from("/"),
+            binds: Vec::new(),
+            devices: Vec::new(),
+            hidden: Vec::new(),
+            network: Network::Host,
+            tmp: Room::Memory(DEFAULT_MEMORY_ROOM),
+            limits: Limits::default(),
+            cgroups: Vec::new(),
+            user: None,
+            hostname: None,
+        }
+    }
+}
+
+/// What is wrong with a description, before anything is tried.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    #[error("cannot run a container: the command is empty")]
+    EmptyCommand,
+    #[error("cannot run a container: {what} holds a NUL byte")]
+    NulByte { what: &'static str },
+    #[error("cannot run a container: `{name}` is not the name of a variable")]
+    VariableName { name: String },
+    #[error("cannot run a container: the path {} is not absolute, or has a `..`", path.display())]
+    BadPath { path: PathBuf },
+    #[error("cannot run a container on the node's own tree with a writable root")]
+    WritableHost,
+    #[error("cannot run a container as root: name the account that the task belongs to")]
+    AsRoot,
+}
+
+impl Container {
+    /// Refuses what no runtime could make sense of, so that none has to look again.
+    pub fn validate(&self) -> Result<(), PlanError> {
+        let program = self.argv.first().ok_or(PlanError::EmptyCommand)?;
+        if program.is_empty() {
+            return Err(PlanError::EmptyCommand);
+        }
+        no_nul("an argument", self.argv.iter())?;
+        no_nul("a variable", self.env.iter().map(|(_, value)| value))?;
+        no_nul("the host name", self.hostname.iter())?;
+        for (name, _) in &self.env {
+            if name.is_empty() || name.contains(['=', '\0']) {
+                return Err(PlanError::VariableName { name: name.clone() });
+            }
+        }
+        for path in self.paths() {
+            if !is_plain(path) {
+                return Err(PlanError::BadPath { path: path.clone() });
+            }
+        }
+        if self.root == Root::Host && self.scratch.is_some() {
+            return Err(PlanError::WritableHost);
+        }
+        match &self.user {
+            Some(user) if user.uid == 0 || user.gid == 0 => Err(PlanError::AsRoot),
+            _ => Ok(()),
+        }
+    }
+
+    fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        let rooms = [Some(&self.tmp), self.scratch.as_ref()].into_iter().flatten();
+        let rooms = rooms.filter_map(|room| match room {
+            Room::Directory(path) => Some(path),
+            Room::Memory(_) => None,
+        });
+        let tree = match &self.root {
+            Root::Tree(path) => Some(path),
+            Root::Host => None,
+        };
+        let binds = self.binds.iter().flat_map(|bind| [&bind.source, &bind.target]);
+        binds
+            .chain(rooms)
+            .chain(tree)
+            .chain(&self.devices)
+            .chain(&self.hidden)
+            .chain(&self.cgroups)
+            .chain([&self.cwd])
+    }
+}
+
+fn no_nul<'a>(
+    what: &'static str,
+    mut texts: impl Iterator<Item = &'a String>,
+) -> Result<(), PlanError> {
+    if texts.any(|text| text.contains('\0')) { Err(PlanError::NulByte { what }) } else { Ok(()) }
+}
+
+/// Absolute, and every part a name: what a path means must not depend on what lies on its way.
+fn is_plain(path: &std::path::Path) -> bool {
+    use std::path::Component::{Normal, RootDir};
+    let plain = path.components().all(|part| matches!(part, RootDir | Normal(_)));
+    plain && path.is_absolute() && !path.as_os_str().as_encoded_bytes().contains(&0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn container() -> Container {
+        Container::new(Root::Tree("/images/a".into()), vec!["true".into()])
+    }
+
+    fn refused(change: impl FnOnce(&mut Container)) -> PlanError {
+        let mut container = container();
+        change(&mut container);
+        container.validate().expect_err("refused")
+    }
+
+    #[test]
+    fn what_no_runtime_understands_is_refused() {
+        assert_eq!(container().validate(), Ok(()));
+        assert_eq!(refused(|it| it.argv.clear()), PlanError::EmptyCommand);
+        assert_eq!(
+            refused(|it| it.argv.push("a\0b".into())),
+            PlanError::NulByte { what: "an argument" }
+        );
+        let name = PlanError::VariableName { name: "A=B".into() };
+        assert_eq!(refused(|it| it.env.push(("A=B".into(), String::new()))), name);
+        let path = PlanError::BadPath { path: "/a/../b".into() };
+        assert_eq!(refused(|it| it.binds.push(Bind::read_only("/x", "/a/../b"))), path);
+        let path = PlanError::BadPath { path: "a".into() };
+        assert_eq!(refused(|it| it.cwd = "a".into()), path);
+        let root = User { uid: 0, gid: 5, groups: Vec::new() };
+        assert_eq!(refused(|it| it.user = Some(root)), PlanError::AsRoot);
+        let writable = |it: &mut Container| {
+            it.root = Root::Host;
+            it.scratch = Some(Room::Memory(1));
+        };
+        assert_eq!(refused(writable), PlanError::WritableHost);
+    }
+
+    #[test]
+    fn reads_back_what_was_written() {
+        let mut container = container();
+        container.binds.push(Bind::writable("/a", "/b"));
+        container.user = Some(User { uid: 7, gid: 8, groups: vec![9] });
+        container.env.push(("A".into(), "ü\n".into()));
+        let text = serde_json::to_string(&container).unwrap();
+        assert_eq!(serde_json::from_str::<Container>(&text).unwrap(), container);
+    }
+}

@@ -1,0 +1,124 @@
+//! The contract of a runtime: every case, for every runtime that is installed, as an ordinary
+//! user and as root on behalf of one.
+//!
+//! Brings its own `main`: this program is also the helper that containers are made by, and starts
+//! itself once more as another user.
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "a test")]
+
+mod cases;
+mod escapes;
+mod lifetimes;
+mod site;
+
+use shipway_runtime::Runtime;
+use shipway_runtime::apptainer::Apptainer;
+use shipway_runtime::crun::Crun;
+use shipway_runtime::native::{self, Helper, Native};
+use site::{NOBODY, Site};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+const APPTAINER: &str = "/usr/bin/apptainer";
+const AS_USER: &str = "as-user";
+
+/// A case: its name, which runtimes it is for, and what must hold.
+struct Case {
+    name: &'static str,
+    on: On,
+    run: fn(&Site),
+}
+
+/// Which runtimes a case is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum On {
+    All,
+    /// What only our own way can do, or say exactly.
+    Native,
+}
+
+fn main() -> ExitCode {
+    let mode = std::env::args().nth(1).unwrap_or_default();
+    match mode.as_str() {
+        native::COMMAND => native::main(),
+        "--list" => ExitCode::SUCCESS,
+        AS_USER => suite("user", &filter()),
+        _ if rustix::process::geteuid().is_root() => {
+            let as_root = suite("root", &filter());
+            let as_user = again_as_user(&filter());
+            if as_user { as_root } else { ExitCode::FAILURE }
+        }
+        _ => suite("user", &filter()),
+    }
+}
+
+/// The part of a name that cases are chosen by: the first argument that is no switch.
+fn filter() -> String {
+    let mut args = std::env::args().skip(1).filter(|arg| arg != AS_USER);
+    args.find(|arg| !arg.starts_with('-')).unwrap_or_default()
+}
+
+/// Some versions of crun refuse nodes with both versions of cgroups, whatever they are asked to
+/// do with them. So in a mount namespace of its own there is only one.
+const ONE_KIND_OF_CGROUPS: &str =
+    "umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup; exec \"$@\"";
+
+fn again_as_user(filter: &str) -> bool {
+    // Where this program lies the other user may not look.
+    let dir = tempfile::tempdir().unwrap();
+    site::open_to_all(dir.path());
+    let copy = dir.path().join("contract");
+    std::fs::copy("/proc/self/exe", &copy).unwrap();
+    let ids = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")];
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", ONE_KIND_OF_CGROUPS, "sh", "setpriv"]).args(ids);
+    command.arg("--clear-groups").arg(&copy).arg(AS_USER).arg(filter).current_dir("/");
+    command.status().expect("this program starts again").success()
+}
+
+fn suite(mode: &str, filter: &str) -> ExitCode {
+    let argv = vec!["contract".into(), native::COMMAND.into()];
+    let helper = Helper::this_program(argv).expect("this program can be copied");
+    let state = tempfile::tempdir().unwrap();
+    let mut runtimes: Vec<Box<dyn Runtime>> = vec![Box::new(Native::new(helper))];
+    // As root it would need an account to change to, which it has no way for.
+    if mode == "user" && is_there("/usr/bin/crun") {
+        runtimes.push(Box::new(Crun::new("/usr/bin/crun", state.path())));
+    }
+    // Not in Debian's stable release: used where somebody has installed it.
+    if mode == "user" && Path::new(APPTAINER).exists() {
+        runtimes.push(Box::new(Apptainer::new(APPTAINER)));
+    }
+    let (mut passed, mut failed) = (0, Vec::new());
+    for runtime in &runtimes {
+        let found = runtime.check();
+        assert!(found.iter().all(|finding| finding.problem.is_none()), "{found:?}");
+        let site = Site::new(runtime.as_ref());
+        let is_native = runtime.name() == "native";
+        let cases = cases::ALL.iter().chain(escapes::ALL).chain(lifetimes::ALL);
+        for case in cases.filter(|case| is_native || case.on == On::All) {
+            let name = format!("{mode} {} {}", runtime.name(), case.name);
+            if !name.contains(filter) {
+                continue;
+            }
+            if catch_unwind(AssertUnwindSafe(|| (case.run)(&site))).is_ok() {
+                passed += 1;
+            } else {
+                eprintln!("FAILED: {name}");
+                failed.push(name);
+            }
+        }
+    }
+    println!("as {mode}: {passed} passed, {} failed {failed:?}", failed.len());
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// In CI what is not installed is a failure; elsewhere it is left out and said.
+fn is_there(program: &str) -> bool {
+    let there = Path::new(program).exists();
+    assert!(there || std::env::var_os("CI").is_none(), "{program} is not installed");
+    if !there {
+        println!("left out: {program} is not installed");
+    }
+    there
+}
