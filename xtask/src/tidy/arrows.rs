@@ -11,14 +11,15 @@ use super::Problem;
 use crate::repo;
 
 /// Crates of ours, and those of ours they may name, in any table of their manifest.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("model", &[]),
     ("core", &["model"]),
     ("api", &["model"]),
     ("sites", &["model"]),
-    ("pilot", &["api", "model"]),
+    ("images", &["model"]),
+    ("pilot", &["api", "images", "model"]),
     ("server", &["api", "core", "model", "sites"]),
-    ("cli", &["api", "model", "pilot", "server"]),
+    ("cli", &["api", "images", "model", "pilot", "server"]),
     ("sim", &["api", "core", "model", "pilot"]),
     ("xtask", &[]),
 ];
