@@ -7,6 +7,7 @@
 pub mod expand;
 pub mod gpu;
 pub mod ids;
+pub mod image_ref;
 pub mod indices;
 pub mod limits;
 pub mod node;
@@ -26,6 +27,7 @@ pub mod validate;
 
 pub use gpu::{GpuDevice, GpuRequest, GpuSource, GpuVendor};
 pub use ids::{Attempt, DeviceId, JobId, NodeName, Ordinal, PilotId, TaskId, TaskIndex, UserName};
+pub use image_ref::{BadImageRef, Digest, ImageRef, RegistryRef};
 pub use indices::IndexSet;
 pub use node::{Capacity, NodeAd};
 pub use outcome::{Lost, Outcome};

@@ -11,15 +11,16 @@ use super::Problem;
 use crate::repo;
 
 /// Crates of ours, and those of ours they may name, in any table of their manifest.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("model", &[]),
     ("core", &["model"]),
     ("api", &["model"]),
     ("sites", &["model"]),
     ("runtime", &["model"]),
-    ("pilot", &["api", "model", "runtime"]),
+    ("images", &["model"]),
+    ("pilot", &["api", "images", "model", "runtime"]),
     ("server", &["api", "core", "model", "sites"]),
-    ("cli", &["api", "model", "pilot", "runtime", "server"]),
+    ("cli", &["api", "images", "model", "pilot", "runtime", "server"]),
     ("sim", &["api", "core", "model", "pilot"]),
     ("xtask", &[]),
 ];

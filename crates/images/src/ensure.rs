@@ -1,0 +1,366 @@
+//! An image into the store, whatever its source: resolve, wait for others, fetch what is missing,
+//! lay the layers over each other, publish.
+
+use crate::layer::decode::Expected;
+use crate::layer::index::{LayerIndex, LeftOut};
+use crate::layer::stage::{Staging, open_dir};
+use crate::layer::{LayerError, LayerJob, unpack};
+use crate::limits::{ImageMeter, Limits};
+use crate::progress::{Phase, Progress};
+use crate::sources::manifest::{ImagePlan, PlannedLayer};
+use crate::sources::{Source, SourceError};
+use crate::store::{Claim, ImageRecord, LayerRecord, NewLayer, Session, StoreError};
+use crate::store::{GC_CLAIM, LOOK_AGAIN, claim_name};
+use crate::tree::merge::{Body, merge};
+use crate::tree::{MergeError, build};
+use rustix::fs::CWD;
+use shipway_model::{Bytes, Digest, ImageRef, Timestamp};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+/// Layers fetched and unpacked at the same time. Registries serve a handful of connections well;
+/// beyond that they slow down each other, and here the disk.
+const AT_ONCE: usize = 4;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    #[error("the layer {layer} is refused")]
+    Layer {
+        layer: Digest,
+        #[source]
+        source: LayerError,
+    },
+    #[error("the layers do not fit together")]
+    Merge(#[from] MergeError),
+    #[error(transparent)]
+    Build(#[from] build::BuildError),
+    #[error("`{0}` is used where it lies and is not pulled")]
+    NotPulled(ImageRef),
+}
+
+/// What a pull came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ensured {
+    pub image: Digest,
+    /// False when it was there already.
+    pub fetched: bool,
+}
+
+/// What does not change from image to image.
+pub struct Ensure<'a> {
+    pub session: &'a Session,
+    pub limits: Limits,
+    pub progress: &'a dyn Progress,
+    pub now: Timestamp,
+}
+
+impl std::fmt::Debug for Ensure<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ensure").field("session", self.session).finish_non_exhaustive()
+    }
+}
+
+/// Layers by their unpacked digest: new ones of this process, and those the store had.
+type Layers = BTreeMap<Digest, LayerIndex>;
+
+impl Ensure<'_> {
+    /// Sees to it that an image is in the store, under this name.
+    pub fn run(&self, name: &ImageRef, source: &dyn Source) -> Result<Ensured, ImageError> {
+        self.progress.phase(Phase::Resolving);
+        let plan = source.plan()?;
+        let fetched = match self.wait_or_claim(&plan)? {
+            Some(_claim) => self.fetch(name, &plan, source).map(|()| true)?,
+            None => false,
+        };
+        self.session.name(name, plan.image)?;
+        self.session.store().mark_used(&plan.image);
+        Ok(Ensured { image: plan.image, fetched })
+    }
+
+    /// The claim to make it, or none when it is there, made by whomever.
+    fn wait_or_claim(&self, plan: &ImagePlan) -> Result<Option<Claim>, ImageError> {
+        let there = || self.session.store().image(&plan.image).map(|found| found.is_some());
+        let mut told = false;
+        loop {
+            if there()? {
+                return Ok(None);
+            }
+            if let Some(claim) = self.session.claim(&claim_name(&plan.image))? {
+                // Published between the look and the claim.
+                return Ok(if there()? { None } else { Some(claim) });
+            }
+            if !told {
+                self.progress.phase(Phase::Waiting);
+                told = true;
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    fn fetch(
+        &self,
+        name: &ImageRef,
+        plan: &ImagePlan,
+        source: &dyn Source,
+    ) -> Result<(), ImageError> {
+        self.wait_for_clearing();
+        match self.fetch_once(name, plan, source) {
+            // An index spoke of an object that is gone: without it the layer is fetched again.
+            Err(ImageError::Build(error)) if is_missing(&error) => {
+                self.session.store().forget_layers(plan.layers.iter().map(|layer| &layer.diff_id));
+                self.fetch_once(name, plan, source)
+            }
+            other => other,
+        }
+    }
+
+    fn fetch_once(
+        &self,
+        name: &ImageRef,
+        plan: &ImagePlan,
+        source: &dyn Source,
+    ) -> Result<(), ImageError> {
+        let scratch = self.session.scratch_once()?;
+        let stage = scratch.path.join("stage");
+        let objects = self.session.store().root().join("objects");
+        let open = |path: &std::path::Path| {
+            open_dir(CWD, path).map_err(|source| StoreError::Act {
+                act: "open",
+                path: path.to_path_buf(),
+                source,
+            })
+        };
+        std::fs::create_dir(&stage).map_err(|source| StoreError::Act {
+            act: "make",
+            path: stage.clone(),
+            source,
+        })?;
+        let owners = self.session.store().owners();
+        let staging = Staging::new(open(&stage)?, open(&objects)?, owners);
+        let work = Fetch {
+            ensure: self,
+            source,
+            staging: Arc::clone(&staging),
+            meter: ImageMeter::new(self.limits),
+        };
+        let (layers, new, claims) = work.all(plan)?;
+        self.progress.phase(Phase::Building);
+        let tree = merge(plan.layers.iter().map(|layer| &layers[&layer.diff_id]))?;
+        let dir = scratch.path.join("image");
+        let root = dir.join("tree");
+        std::fs::create_dir_all(&root).map_err(|source| StoreError::Act {
+            act: "make",
+            path: root.clone(),
+            source,
+        })?;
+        build::build(&tree, std::os::fd::AsFd::as_fd(&open(&root)?), &staging)?;
+        let record = self.record(name, plan, &layers, &tree);
+        self.progress.phase(Phase::Publishing);
+        // Before the sync: bytes of no more use need not go to disk.
+        plan.layers.iter().for_each(|layer| source.done(layer));
+        let new: Vec<NewLayer<'_>> = new
+            .iter()
+            .map(|diff_id| NewLayer { diff_id: *diff_id, index: &layers[diff_id] })
+            .collect();
+        self.session.publish(&staging, &new, Some((&dir, &record)))?;
+        drop(claims);
+        Ok(())
+    }
+
+    /// Objects are not removed while anybody fetches; whoever comes during it waits.
+    fn wait_for_clearing(&self) {
+        while self.session.is_claimed_by_others(GC_CLAIM) {
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    fn record(
+        &self,
+        name: &ImageRef,
+        plan: &ImagePlan,
+        layers: &Layers,
+        tree: &crate::tree::Tree,
+    ) -> ImageRecord {
+        let mut left_out = LeftOut::default();
+        let mut records = Vec::new();
+        for layer in &plan.layers {
+            let index = &layers[&layer.diff_id];
+            left_out.add(index.left_out);
+            records.push(LayerRecord {
+                diff_id: layer.diff_id,
+                digest: layer.digest,
+                packed: Bytes(layer.size.unwrap_or(0)),
+                unpacked: Bytes(index.unpacked),
+            });
+        }
+        let sizes = tree.nodes.iter().filter_map(|node| match node.body {
+            Body::File { size, .. } => Some(size),
+            _ => None,
+        });
+        let (files, bytes) = sizes.fold((0, 0), |(files, bytes), size| (files + 1, bytes + size));
+        ImageRecord {
+            image: plan.image,
+            source: name.clone(),
+            platform: plan.platform.clone(),
+            unpacked_at: self.now,
+            layers: records,
+            files,
+            bytes: Bytes(bytes),
+            left_out,
+            config: plan.config.clone(),
+        }
+    }
+}
+
+fn is_missing(error: &build::BuildError) -> bool {
+    error.source.kind() == std::io::ErrorKind::NotFound
+}
+
+/// The layers of one image on their way in.
+struct Fetch<'a> {
+    ensure: &'a Ensure<'a>,
+    source: &'a dyn Source,
+    staging: Arc<Staging>,
+    meter: Arc<ImageMeter>,
+}
+
+impl Fetch<'_> {
+    /// All layers of the plan; those that are new, with the claims on them.
+    fn all(&self, plan: &ImagePlan) -> Result<(Layers, Vec<Digest>, Vec<Claim>), ImageError> {
+        let session = self.ensure.session;
+        let mut layers = Layers::new();
+        let mut missing: BTreeMap<Digest, &PlannedLayer> = BTreeMap::new();
+        for layer in &plan.layers {
+            match session.store().layer(&layer.diff_id) {
+                Some(index) => _ = layers.insert(layer.diff_id, index),
+                None => _ = missing.insert(layer.diff_id, layer),
+            }
+        }
+        let bytes = missing.values().map(|layer| layer.size).sum();
+        let (count, reused) = (missing.len(), layers.len());
+        self.ensure.progress.phase(Phase::Fetching { layers: count, reused, bytes });
+        let mut claims = Vec::new();
+        let mut mine = Vec::new();
+        let mut others = Vec::new();
+        for layer in missing.into_values() {
+            match session.claim(&layer_claim(layer))? {
+                Some(claim) => {
+                    claims.push(claim);
+                    mine.push(layer);
+                }
+                None => others.push(layer),
+            }
+        }
+        // The largest first: it decides when all is done.
+        mine.sort_by_key(|layer| std::cmp::Reverse(layer.size));
+        layers.extend(self.parallel(&mine)?);
+        let mut new: Vec<Digest> = mine.iter().map(|layer| layer.diff_id).collect();
+        if !others.is_empty() {
+            // Nobody waits while others wait for him: what is done is handed over first.
+            let done = new.iter().map(|id| NewLayer { diff_id: *id, index: &layers[id] });
+            session.publish(&self.staging, &done.collect::<Vec<_>>(), None)?;
+            self.staging.all_stored();
+            claims.clear();
+            new.clear();
+            self.ensure.progress.phase(Phase::Waiting);
+        }
+        for layer in others {
+            let (index, claim) = self.wait_for(layer)?;
+            layers.insert(layer.diff_id, index);
+            if let Some(claim) = claim {
+                new.push(layer.diff_id);
+                claims.push(claim);
+            }
+        }
+        Ok((layers, new, claims))
+    }
+
+    /// A layer somebody else fetches; ours to fetch when they give up.
+    fn wait_for(&self, layer: &PlannedLayer) -> Result<(LayerIndex, Option<Claim>), ImageError> {
+        let session = self.ensure.session;
+        loop {
+            if let Some(index) = session.store().layer(&layer.diff_id) {
+                return Ok((index, None));
+            }
+            if let Some(claim) = session.claim(&layer_claim(layer))? {
+                if let Some(index) = session.store().layer(&layer.diff_id) {
+                    return Ok((index, None));
+                }
+                return Ok((self.one(layer)?, Some(claim)));
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    fn parallel(&self, layers: &[&PlannedLayer]) -> Result<Layers, ImageError> {
+        let next = AtomicUsize::new(0);
+        let done = Mutex::new(Ok(Layers::new()));
+        let work = || {
+            while let Some(layer) = layers.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let index = self.one(layer);
+                let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                match (index, done.as_mut()) {
+                    (Ok(index), Ok(all)) => _ = all.insert(layer.diff_id, index),
+                    (Err(error), Ok(_)) => *done = Err(error),
+                    (_, Err(_)) => {}
+                }
+                // One that fails fails the image: the rest need not begin.
+                if done.is_err() {
+                    next.store(layers.len(), Ordering::Relaxed);
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..layers.len().min(AT_ONCE) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        done.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn one(&self, layer: &PlannedLayer) -> Result<LayerIndex, ImageError> {
+        let first = self.attempt(layer, layer.number);
+        match first {
+            // What could not be written will not be by another try.
+            Err(ImageError::Layer { source: LayerError::Write { .. }, .. }) => first,
+            Err(ImageError::Layer { .. }) if self.source.discard(layer) => {
+                self.attempt(layer, usize::MAX - layer.number)
+            }
+            other => other,
+        }
+    }
+
+    fn attempt(&self, layer: &PlannedLayer, stage: usize) -> Result<LayerIndex, ImageError> {
+        let refused = |source| ImageError::Layer { layer: layer.diff_id, source };
+        let stage = self.staging.layer(stage).map_err(|source| {
+            refused(LayerError::Write { path: "(its directory)".to_owned(), source })
+        })?;
+        let progress = self.ensure.progress;
+        let number = layer.number;
+        let job = LayerJob {
+            blob: self.source.blob(layer)?,
+            expected: Expected {
+                digest: layer.digest,
+                size: layer.size,
+                diff_id: (!layer.is_checked).then_some(layer.diff_id),
+            },
+            image: Arc::clone(&self.meter),
+            stage: &stage,
+            heard: Box::new(move |count| progress.bytes(number, count)),
+        };
+        let index = unpack(job).map_err(refused)?;
+        progress.layer_done(number);
+        Ok(index)
+    }
+}
+
+fn layer_claim(layer: &PlannedLayer) -> String {
+    format!("layer-{}", layer.diff_id.hex())
+}

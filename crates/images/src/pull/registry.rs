@@ -1,0 +1,167 @@
+//! `docker://`: an image in a registry, by the distribution protocol.
+
+use super::Settings;
+use super::blob::{Kept, Resuming};
+use super::client::{Ask, Client, RegistryError};
+use crate::limits::DOCUMENT_LIMIT;
+use crate::sources::manifest::{self, ACCEPTED, Descriptor, ImagePlan, Parsed, PlannedLayer};
+use crate::sources::{Blob, Source, SourceError, sha256};
+use shipway_model::image_ref::DEFAULT_TAG;
+use shipway_model::{Digest, RegistryRef};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+/// An index leads to a manifest; more steps than this are a circle.
+const STEPS: usize = 4;
+/// How often a small document is asked for when the network fails or the registry is busy.
+const TRIES: u32 = 4;
+/// Before the second try; doubled before each further one.
+pub(super) const PAUSE: Duration = Duration::from_millis(300);
+
+#[derive(Debug)]
+pub struct Registry {
+    pub(super) client: Client,
+    at: RegistryRef,
+    platform: String,
+    /// Where bytes of layers are kept, to go on from after a break.
+    partial: PathBuf,
+}
+
+impl Registry {
+    pub fn new(at: &RegistryRef, settings: &Settings, platform: &str, partial: &Path) -> Self {
+        Registry {
+            client: Client::new(&at.host, settings),
+            at: at.clone(),
+            platform: platform.to_owned(),
+            partial: partial.to_path_buf(),
+        }
+    }
+
+    pub(super) fn blob_path(&self, digest: &Digest) -> String {
+        format!("/v2/{}/blobs/{digest}", self.at.repository)
+    }
+
+    /// A document and the type it was sent as, checked against its digest where one is known.
+    fn document(
+        &self,
+        path: &str,
+        what: &str,
+        wanted: Option<(Digest, Option<u64>)>,
+    ) -> Result<(Vec<u8>, Option<String>), SourceError> {
+        let accept = ACCEPTED.join(", ");
+        let ask = Ask { path, what, accept: Some(&accept), from: 0 };
+        let (bytes, kind) = again(|| self.read(ask))?;
+        if bytes.len() as u64 > DOCUMENT_LIMIT {
+            let what = what.to_owned();
+            return Err(SourceError::TooLarge { what, limit: DOCUMENT_LIMIT });
+        }
+        if let Some((wanted, size)) = wanted {
+            let (what, found) = ("the document", sha256(&bytes));
+            if let Some(size) = size.filter(|size| *size != bytes.len() as u64) {
+                let found = bytes.len() as u64;
+                return Err(SourceError::Size { what, wanted: size, found });
+            }
+            if found != wanted {
+                return Err(SourceError::Digest { what, wanted, found });
+            }
+        }
+        Ok((bytes, kind))
+    }
+
+    fn read(&self, ask: Ask<'_>) -> Result<(Vec<u8>, Option<String>), RegistryError> {
+        let answer = self.client.get(ask)?;
+        let kind = answer.headers().get("content-type");
+        let kind = kind.and_then(|kind| kind.to_str().ok()).map(str::to_owned);
+        let mut bytes = Vec::new();
+        let read =
+            answer.into_body().into_reader().take(DOCUMENT_LIMIT + 1).read_to_end(&mut bytes);
+        let host = self.client.host.clone();
+        read.map_err(|source| RegistryError::Read { host, source })?;
+        Ok((bytes, kind))
+    }
+
+    fn start(&self) -> (String, Option<Digest>) {
+        match (&self.at.digest, &self.at.tag) {
+            (Some(digest), _) => (digest.to_string(), Some(*digest)),
+            (None, Some(tag)) => (tag.clone(), None),
+            (None, None) => (DEFAULT_TAG.to_owned(), None),
+        }
+    }
+
+    fn kept(&self, layer: &PlannedLayer) -> Option<Kept> {
+        let digest = layer.digest?;
+        Some(Kept::new(self.partial.join(digest.hex()), layer.size?))
+    }
+}
+
+impl Source for Registry {
+    fn plan(&self) -> Result<ImagePlan, SourceError> {
+        let (mut name, digest) = self.start();
+        let mut wanted = digest.map(|digest| (digest, None));
+        for _ in 0..STEPS {
+            let path = format!("/v2/{}/manifests/{name}", self.at.repository);
+            let what = format!("the image {}:{name}", self.at.repository);
+            let (bytes, kind) = self.document(&path, &what, wanted)?;
+            match manifest::parse(&bytes, kind.as_deref())? {
+                Parsed::Index(all) => {
+                    let chosen = manifest::choose(&all, &self.platform)?;
+                    let digest = digest_of(chosen)?;
+                    (name, wanted) = (digest.to_string(), Some((digest, Some(chosen.size))));
+                }
+                Parsed::Manifest { config, layers } => {
+                    let digest = digest_of(&config)?;
+                    let path = self.blob_path(&digest);
+                    let wanted = Some((digest, Some(config.size)));
+                    let (config, _) = self.document(&path, "the configuration", wanted)?;
+                    let image = sha256(&bytes);
+                    return Ok(manifest::plan(image, &config, Some(&layers), &self.platform)?);
+                }
+            }
+        }
+        let (host, what) = (self.client.host.clone(), "manifest behind all those indexes".into());
+        Err(RegistryError::NotFound { host, what }.into())
+    }
+
+    fn blob(&self, layer: &PlannedLayer) -> Result<Blob<'_>, SourceError> {
+        let digest = layer.digest.expect("manifests state digests");
+        let size = layer.size.expect("manifests state sizes");
+        Ok(Box::new(Resuming::new(self, digest, size, self.kept(layer))))
+    }
+
+    fn done(&self, layer: &PlannedLayer) {
+        self.kept(layer).map(|kept| kept.discard());
+    }
+
+    fn discard(&self, layer: &PlannedLayer) -> bool {
+        self.kept(layer).is_some_and(|kept| kept.discard())
+    }
+}
+
+fn digest_of(descriptor: &Descriptor) -> Result<Digest, SourceError> {
+    Ok(descriptor.digest.parse().map_err(manifest::ManifestError::from)?)
+}
+
+/// Whether the same question may be answered in a moment.
+pub(super) fn may_pass(error: &RegistryError) -> bool {
+    match error {
+        RegistryError::Request { source, .. } => !matches!(
+            **source,
+            ureq::Error::HostNotFound | ureq::Error::Tls(_) | ureq::Error::BadUri(_)
+        ),
+        RegistryError::Read { .. } => true,
+        RegistryError::Status { code, .. } => *code == 429 || *code >= 500,
+        _ => false,
+    }
+}
+
+fn again<T>(mut ask: impl FnMut() -> Result<T, RegistryError>) -> Result<T, RegistryError> {
+    for attempt in 0..TRIES - 1 {
+        match ask() {
+            Err(error) if may_pass(&error) => thread::sleep(PAUSE * 2u32.pow(attempt)),
+            other => return other,
+        }
+    }
+    ask()
+}

@@ -1,0 +1,105 @@
+//! `oci:DIR[:tag]`: an OCI image layout on disk.
+
+use super::manifest::{self, Descriptor, ImagePlan, Parsed, PlannedLayer};
+use super::{Blob, Source, SourceError, failed, sha256};
+use crate::limits::DOCUMENT_LIMIT;
+use serde::Deserialize;
+use shipway_model::Digest;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+const TAG: &str = "org.opencontainers.image.ref.name";
+/// An index may lead to an index; more steps than this are a circle.
+const STEPS: usize = 4;
+
+#[derive(Debug)]
+pub struct OciDir {
+    dir: PathBuf,
+    tag: Option<String>,
+    platform: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Index {
+    manifests: Vec<Descriptor>,
+}
+
+impl OciDir {
+    pub fn new(dir: &Path, tag: Option<&str>, platform: &str) -> Self {
+        let (dir, tag) = (dir.to_path_buf(), tag.map(str::to_owned));
+        OciDir { dir, tag, platform: platform.to_owned() }
+    }
+
+    fn blob_path(&self, digest: &Digest) -> PathBuf {
+        self.dir.join("blobs/sha256").join(digest.hex())
+    }
+
+    /// A document, verified.
+    fn document(&self, at: &Descriptor, what: &'static str) -> Result<Vec<u8>, SourceError> {
+        let wanted: Digest = at.digest.parse().map_err(manifest::ManifestError::from)?;
+        let bytes = read_limited(&self.blob_path(&wanted))?;
+        if bytes.len() as u64 != at.size {
+            return Err(SourceError::Size { what, wanted: at.size, found: bytes.len() as u64 });
+        }
+        let found = sha256(&bytes);
+        if found != wanted {
+            return Err(SourceError::Digest { what, wanted, found });
+        }
+        Ok(bytes)
+    }
+
+    fn start(&self) -> Result<Descriptor, SourceError> {
+        let path = self.dir.join("index.json");
+        let bytes = read_limited(&path)?;
+        let index: Index = manifest::json(&bytes, "index")?;
+        let all = index.manifests;
+        let tag_of = |one: &Descriptor| one.annotations.get(TAG).cloned();
+        let tags: Vec<String> = all.iter().filter_map(tag_of).collect();
+        let chosen = match &self.tag {
+            Some(tag) => all.into_iter().find(|one| tag_of(one).as_ref() == Some(tag)),
+            None if all.len() > 1 => {
+                return Err(SourceError::Several { path: self.dir.clone(), tags });
+            }
+            None => all.into_iter().next(),
+        };
+        let none = || SourceError::None { path: self.dir.clone(), tag: self.tag.clone() };
+        chosen.ok_or_else(none)
+    }
+}
+
+impl Source for OciDir {
+    fn plan(&self) -> Result<ImagePlan, SourceError> {
+        let mut at = self.start()?;
+        for _ in 0..STEPS {
+            let bytes = self.document(&at, "the manifest")?;
+            match manifest::parse(&bytes, Some(&at.media_type))? {
+                Parsed::Index(all) => at = manifest::choose(&all, &self.platform)?.clone(),
+                Parsed::Manifest { config, layers } => {
+                    let image = sha256(&bytes);
+                    let config = self.document(&config, "the configuration")?;
+                    return Ok(manifest::plan(image, &config, Some(&layers), &self.platform)?);
+                }
+            }
+        }
+        Err(SourceError::None { path: self.dir.clone(), tag: self.tag.clone() })
+    }
+
+    fn blob(&self, layer: &PlannedLayer) -> Result<Blob<'_>, SourceError> {
+        let digest = layer.digest.expect("manifests state digests");
+        let path = self.blob_path(&digest);
+        Ok(Box::new(File::open(&path).map_err(failed("open", &path))?))
+    }
+}
+
+/// A file that should be small, and is not trusted to be.
+pub(crate) fn read_limited(path: &Path) -> Result<Vec<u8>, SourceError> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed("open", path))?;
+    file.take(DOCUMENT_LIMIT + 1).read_to_end(&mut bytes).map_err(failed("read", path))?;
+    if bytes.len() as u64 > DOCUMENT_LIMIT {
+        let what = path.display().to_string();
+        return Err(SourceError::TooLarge { what, limit: DOCUMENT_LIMIT });
+    }
+    Ok(bytes)
+}

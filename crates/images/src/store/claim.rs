@@ -1,0 +1,133 @@
+//! Claims and leases: who fetches what, and who runs what.
+//!
+//! A claim says "I am at it": others wait instead of fetching the same. Nothing breaks when two
+//! hold one by mistake; the work is done twice. A lease says "I run it": it is not removed.
+
+use super::session::{Owner, Session, random_name, touch};
+use super::{Store, StoreError, act, names_in};
+use shipway_model::Digest;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long to wait between two looks at somebody else's claim.
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Held until dropped.
+#[derive(Debug)]
+pub struct Claim {
+    path: PathBuf,
+    session: String,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // Taken over by somebody who thought us dead, it is no longer ours to remove.
+        if Owner::read(&self.path).is_some_and(|owner| owner.session == self.session) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Keeps an image from being removed until dropped.
+#[derive(Debug)]
+pub struct Lease {
+    path: PathBuf,
+    /// The image's files.
+    pub tree: PathBuf,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Session {
+    /// Claims something, or says that somebody else who is alive has it.
+    pub fn claim(&self, what: &str) -> Result<Option<Claim>, StoreError> {
+        let path = self.store.root.join("claims").join(what);
+        loop {
+            match fs::hard_link(self.owner_file(), &path) {
+                Ok(()) => {
+                    return Ok(Some(Claim { path, session: self.owner.session.clone() }));
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(act("claim", &path)(error)),
+            }
+            let Some(other) = Owner::read(&path) else {
+                // Let go just now, or not readable for a moment: look again.
+                if path.exists() && !self.is_dead(&path, &path) {
+                    return Ok(None);
+                }
+                continue;
+            };
+            if !self.is_dead(&path, &path) {
+                return Ok(None);
+            }
+            // Whoever moves it away has it: two who found it stale do not both take it.
+            let aside = self.scratch("stale")?.join(random_name()?);
+            if fs::rename(&path, &aside).is_ok()
+                && Owner::read(&aside).is_none_or(|found| found.session != other.session)
+            {
+                // That was a fresh one: somebody was faster. Put it back.
+                let _ = fs::hard_link(&aside, &path);
+            }
+            let _ = fs::remove_file(&aside);
+        }
+    }
+
+    pub(crate) fn is_claimed_by_others(&self, what: &str) -> bool {
+        let path = self.store.root.join("claims").join(what);
+        let other = Owner::read(&path).is_some_and(|o| o.session != self.owner.session);
+        other && !self.is_dead(&path, &path)
+    }
+
+    /// Whether anybody but us holds a claim.
+    pub(super) fn others_are_at_work(&self) -> Result<bool, StoreError> {
+        let dir = self.store.root.join("claims");
+        for name in names_in(&dir)? {
+            let path = dir.join(name);
+            let other = Owner::read(&path).is_some_and(|o| o.session != self.owner.session);
+            if other && !self.is_dead(&path, &path) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Holds an image: as long as the lease lives (and this session), it is not removed.
+    pub fn lease(&self, image: &Digest) -> Result<Lease, StoreError> {
+        let name = format!("{}-{}", image.hex(), random_name()?);
+        let path = self.store.root.join("leases").join(name);
+        fs::hard_link(self.owner_file(), &path).map_err(act("lease", &path))?;
+        let lease = Lease { path, tree: self.store.tree(image) };
+        // Looked at after the lease is there: whoever removes looks for leases after moving away.
+        if !lease.tree.is_dir() {
+            return Err(StoreError::NoImage { name: image.to_string() });
+        }
+        self.store.mark_used(image);
+        Ok(lease)
+    }
+
+    /// Whether somebody alive runs it.
+    pub(super) fn is_leased(&self, image: &Digest) -> Result<bool, StoreError> {
+        let dir = self.store.root.join("leases");
+        let hex = image.hex();
+        for name in names_in(&dir)?.iter().filter(|name| name.starts_with(&hex)) {
+            let path = dir.join(name);
+            if !self.is_dead(&path, &path) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Store {
+    /// Remembers that an image was wanted just now.
+    pub(crate) fn mark_used(&self, image: &Digest) {
+        touch(&self.image_dir(image).join("used"));
+    }
+}

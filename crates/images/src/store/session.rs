@@ -1,0 +1,219 @@
+//! One process at work in a store: a directory of its own, and a file that says who it is.
+//!
+//! That one file stands for all the process holds: claims and leases are further names of it
+//! (`link` is atomic on every file system, locks are not), so touching it now and then keeps
+//! them all alive, and when the process is gone all of them are stale at once.
+
+use super::{Store, StoreError, act, make_dir, names_in, remove_tree};
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often the file is touched.
+const BEAT: Duration = Duration::from_secs(5);
+/// A process on another node that has not been heard of for this long is gone: many beats, so
+/// that a file system that hangs for a while does not kill anybody.
+const SILENCE: Duration = Duration::from_mins(3);
+
+/// Who is at work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Owner {
+    pub(super) session: String,
+    pub(super) host: String,
+    boot: String,
+    /// Process ids mean something only inside their namespace.
+    namespace: String,
+    pid: u32,
+    started: String,
+}
+
+#[derive(Debug)]
+pub struct Session {
+    pub(super) store: Store,
+    pub(super) owner: Owner,
+    dir: PathBuf,
+    stop: Arc<(Mutex<bool>, Condvar)>,
+    beat: Option<JoinHandle<()>>,
+}
+
+impl Session {
+    /// Begins work in a store, and clears away what dead processes left.
+    pub fn begin(store: &Store) -> Result<Session, StoreError> {
+        let owner = Owner::me()?;
+        let dir = store.root.join("work").join(&owner.session);
+        make_dir(&dir)?;
+        let file = dir.join("owner");
+        let text = serde_json::to_vec(&owner).expect("plain data");
+        // Whole or not at all: others judge us by it.
+        let new = dir.join("owner.new");
+        fs::write(&new, text).map_err(act("write", &new))?;
+        fs::rename(&new, &file).map_err(act("rename", &new))?;
+        let stop = Arc::new((Mutex::new(false), Condvar::new()));
+        let waiting = Arc::clone(&stop);
+        let beat = std::thread::spawn(move || beat(&file, &waiting));
+        let session = Session { store: store.clone(), owner, dir, stop, beat: Some(beat) };
+        session.clear_leftovers()?;
+        Ok(session)
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// A new directory of our own, gone when dropped.
+    pub(crate) fn scratch_once(&self) -> Result<Scratch, StoreError> {
+        let path = self.scratch(&format!("scratch-{}", random_name()?))?;
+        Ok(Scratch { path })
+    }
+
+    /// A directory of our own, of this name.
+    pub(crate) fn scratch(&self, name: &str) -> Result<PathBuf, StoreError> {
+        let path = self.dir.join(name);
+        make_dir(&path)?;
+        Ok(path)
+    }
+
+    pub(super) fn owner_file(&self) -> PathBuf {
+        self.dir.join("owner")
+    }
+
+    /// Removes what processes left that are no more: their claims, their leases, their work.
+    pub fn clear_leftovers(&self) -> Result<(), StoreError> {
+        let work = self.store.root.join("work");
+        for name in names_in(&work)? {
+            let dir = work.join(&name);
+            if name == self.owner.session || !self.is_dead(&dir.join("owner"), &dir) {
+                continue;
+            }
+            for held in ["claims", "leases"] {
+                self.let_go(held, &name)?;
+            }
+            if dir.is_dir() {
+                remove_tree(&dir)?;
+            } else {
+                let _ = fs::remove_file(&dir);
+            }
+        }
+        Ok(())
+    }
+
+    fn let_go(&self, held: &str, session: &str) -> Result<(), StoreError> {
+        let dir = self.store.root.join(held);
+        for name in names_in(&dir)? {
+            let path = dir.join(name);
+            if Owner::read(&path).is_some_and(|owner| owner.session == session) {
+                let _ = fs::remove_file(&path);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether whoever wrote this file is gone. `instead` is looked at when there is none: a
+    /// process that has just begun has not written it yet.
+    pub(super) fn is_dead(&self, file: &Path, instead: &Path) -> bool {
+        match Owner::read(file) {
+            Some(owner) if self.owner.sees(&owner) => !owner.lives_here(),
+            Some(_) => self.is_silent(file),
+            None => self.is_silent(instead),
+        }
+    }
+
+    /// By the file system's clock: nodes' own clocks may differ.
+    fn is_silent(&self, file: &Path) -> bool {
+        let Ok(heard) = fs::metadata(file).and_then(|found| found.modified()) else { return false };
+        touch(&self.owner_file());
+        let now = fs::metadata(self.owner_file()).and_then(|found| found.modified());
+        now.ok().and_then(|now| now.duration_since(heard).ok()).is_some_and(|age| age > SILENCE)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.stop.1.notify_all();
+        if let Some(beat) = self.beat.take() {
+            let _ = beat.join();
+        }
+        // What stays is cleared away by the next session.
+        let _ = remove_tree(&self.dir);
+    }
+}
+
+/// A directory that is removed with all in it.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    pub(crate) path: PathBuf,
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = remove_tree(&self.path);
+    }
+}
+
+fn beat(file: &Path, stop: &(Mutex<bool>, Condvar)) {
+    let mut stopped = stop.0.lock().unwrap_or_else(PoisonError::into_inner);
+    while !*stopped {
+        let waited = stop.1.wait_timeout(stopped, BEAT).unwrap_or_else(PoisonError::into_inner);
+        stopped = waited.0;
+        touch(file);
+    }
+}
+
+/// Sets a file's time to the file system's now; if that fails, the next beat does it.
+pub(super) fn touch(file: &Path) {
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let times = Timestamps { last_access: now, last_modification: now };
+    let _ = rustix::fs::utimensat(CWD, file, &times, AtFlags::SYMLINK_NOFOLLOW);
+}
+
+impl Owner {
+    fn me() -> Result<Owner, StoreError> {
+        let pid = std::process::id();
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        Ok(Owner {
+            session: random_name()?,
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            boot: read("/proc/sys/kernel/random/boot_id"),
+            namespace: namespace.to_string_lossy().into_owned(),
+            pid,
+            started: started(pid).unwrap_or_default(),
+        })
+    }
+
+    pub(super) fn read(path: &Path) -> Option<Owner> {
+        serde_json::from_slice(&fs::read(path).ok()?).ok()
+    }
+
+    /// Whether the other's process id would be its own here.
+    fn sees(&self, other: &Owner) -> bool {
+        (&self.host, &self.boot, &self.namespace) == (&other.host, &other.boot, &other.namespace)
+    }
+
+    fn lives_here(&self) -> bool {
+        started(self.pid).is_some_and(|started| started == self.started)
+    }
+}
+
+/// When a process began, in the kernel's ticks: with it a process id is one process for ever.
+/// None when there is no such process, or only its remains.
+fn started(pid: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold anything, brackets too; what is after the last one is plain.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18).map(str::to_owned)
+}
+
+pub(super) fn random_name() -> Result<String, StoreError> {
+    let number = getrandom::u64().map_err(StoreError::Random)?;
+    Ok(format!("{number:016x}"))
+}

@@ -1,0 +1,172 @@
+//! From a tree in memory to one on disk: directories, hard links to objects, symbolic links.
+//!
+//! Every path used here was made of directories this same function has just made, below a
+//! directory that is ours alone; and the kernel is told to follow no link anyway.
+
+use super::merge::{Body, ROOT, Tree};
+use crate::layer::index::{Meta, ObjectId};
+use crate::layer::sift::Owners;
+use crate::layer::stage::{self, Place, Staging, object_path};
+use crate::path;
+use rustix::fs::{self, AtFlags, Gid, Mode, OFlags, ResolveFlags, Uid};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// Linking is a matter of the kernel's locks; more threads than this only wait for each other.
+const THREADS: usize = 4;
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot make `{path}` of the tree")]
+pub struct BuildError {
+    pub path: String,
+    #[source]
+    pub source: io::Error,
+}
+
+/// A directory to fill.
+struct Dir {
+    path: Vec<u8>,
+    node: usize,
+}
+
+/// Makes the tree below `root`, an empty directory.
+pub fn build(tree: &Tree, root: BorrowedFd<'_>, staging: &Staging) -> Result<(), BuildError> {
+    let dirs = make_dirs(tree, root)?;
+    let next = AtomicUsize::new(0);
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS);
+    thread::scope(|scope| {
+        let fill = || {
+            while let Some(dir) = dirs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                fill(tree, dir, root, staging)?;
+            }
+            Ok(())
+        };
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(fill)).collect();
+        let mut done = fill();
+        for other in others {
+            done = done.and(other.join().expect("filling does not panic"));
+        }
+        done
+    })?;
+    // Children first: a directory's time moves with every name, and its mode may lock us out.
+    for dir in dirs.iter().rev() {
+        let meta = &tree.nodes[dir.node].meta;
+        finish(dir, root, meta, staging.owners()).map_err(failed(&dir.path))?;
+    }
+    Ok(())
+}
+
+fn failed(path: &[u8]) -> impl FnOnce(io::Error) -> BuildError {
+    let path = path::shown(path);
+    move |source| BuildError { path, source }
+}
+
+/// All directories, parents first.
+fn make_dirs(tree: &Tree, root: BorrowedFd<'_>) -> Result<Vec<Dir>, BuildError> {
+    let mut dirs = vec![Dir { path: Vec::new(), node: ROOT }];
+    let mut at = 0;
+    while at < dirs.len() {
+        let (node, path) = (dirs[at].node, dirs[at].path.clone());
+        for (name, slot) in tree.children(node) {
+            if !matches!(tree.nodes[slot.node].body, Body::Dir(_)) {
+                continue;
+            }
+            let path =
+                if path.is_empty() { name.clone() } else { [&path, &b"/"[..], name].concat() };
+            let made = fs::mkdirat(root, path.as_slice(), Mode::RWXU);
+            made.map_err(|errno| failed(&path)(errno.into()))?;
+            dirs.push(Dir { path, node: slot.node });
+        }
+        at += 1;
+    }
+    Ok(dirs)
+}
+
+fn fill(tree: &Tree, dir: &Dir, root: BorrowedFd<'_>, staging: &Staging) -> Result<(), BuildError> {
+    let fd = open_beneath(root, &dir.path).map_err(failed(&dir.path))?;
+    for (name, slot) in tree.children(dir.node) {
+        let node = &tree.nodes[slot.node];
+        let made = match &node.body {
+            Body::Dir(_) => Ok(()),
+            Body::File { object, .. } => link(object, &node.meta, fd.as_fd(), name, staging),
+            Body::Symlink { to } => {
+                let made = fs::symlinkat(to.as_slice(), &fd, name.as_slice());
+                made.map_err(Into::into).and_then(|()| dress(&fd, name, &node.meta, staging))
+            }
+            Body::Fifo => {
+                let mode = Mode::from_raw_mode(node.meta.mode & 0o777);
+                let made = fs::mknodat(&fd, name.as_slice(), fs::FileType::Fifo, mode, 0);
+                made.map_err(Into::into).and_then(|()| {
+                    fs::chmodat(&fd, name.as_slice(), mode, AtFlags::empty())?;
+                    dress(&fd, name, &node.meta, staging)
+                })
+            }
+        };
+        made.map_err(|source| failed(&[&dir.path, &b"/"[..], name].concat())(source))?;
+    }
+    Ok(())
+}
+
+/// Owner and time of what has no object of its own.
+fn dress(dir: &OwnedFd, name: &[u8], meta: &Meta, staging: &Staging) -> io::Result<()> {
+    if staging.owners() == Owners::Kept && (meta.uid, meta.gid) != (0, 0) {
+        let (uid, gid) = (Uid::from_raw(meta.uid), Gid::from_raw(meta.gid));
+        fs::chownat(dir, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
+    }
+    fs::utimensat(dir, name, &stage::times(meta), AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(())
+}
+
+fn link(
+    object: &ObjectId,
+    meta: &Meta,
+    dir: BorrowedFd<'_>,
+    name: &[u8],
+    staging: &Staging,
+) -> io::Result<()> {
+    let (from, source) = match staging.place(object) {
+        Place::Stored => (staging.objects(), object_path(object)),
+        Place::Staged(number) => (staging.root(), format!("{number}/{}", object.hex())),
+    };
+    match fs::linkat(from, &source, dir, name, AtFlags::empty()) {
+        // A file system counts names in a few bits (ext4: 65,000). A fresh copy begins anew.
+        Err(Errno::MLINK) => {
+            staging.renew(object, from, &source, meta)?;
+            Ok(fs::linkat(from, &source, dir, name, AtFlags::empty())?)
+        }
+        other => Ok(other?),
+    }
+}
+
+fn finish(dir: &Dir, root: BorrowedFd<'_>, meta: &Meta, owners: Owners) -> io::Result<()> {
+    let fd = open_beneath(root, &dir.path)?;
+    if owners == Owners::Kept && (meta.uid, meta.gid) != (0, 0) {
+        fs::fchown(&fd, Some(Uid::from_raw(meta.uid)), Some(Gid::from_raw(meta.gid)))?;
+    }
+    for (name, value) in &meta.xattrs {
+        fs::fsetxattr(&fd, name.as_slice(), value, fs::XattrFlags::empty())?;
+    }
+    fs::fchmod(&fd, Mode::from_raw_mode(meta.mode))?;
+    Ok(fs::futimens(&fd, &stage::times(meta))?)
+}
+
+/// A directory of the tree, by a path without links in it.
+fn open_beneath(root: BorrowedFd<'_>, path: &[u8]) -> io::Result<OwnedFd> {
+    let path = if path.is_empty() { b"." } else { path };
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    match fs::openat2(root, path, flags, Mode::empty(), resolve) {
+        // Kernels before 5.6 and some filters do not know it; step by step is the same.
+        Err(Errno::NOSYS | Errno::PERM) => {
+            let mut at = stage::open_dir(root, ".")?;
+            for name in path.split(|b| *b == b'/') {
+                at = stage::open_dir(at.as_fd(), name)?;
+            }
+            Ok(at)
+        }
+        other => Ok(other?),
+    }
+}
