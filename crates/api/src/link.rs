@@ -74,5 +74,8 @@ pub fn template(job: JobId, spec: &JobSpec) -> wire::Template {
         time_limit_ms: limit.map_or(0, |limit| limit.limit.0),
         warn_signal: limit.map_or(0, |limit| limit.warn.number().unsigned_abs()),
         grace_ms: limit.map_or(0, |limit| limit.grace.0),
+        image: spec.image.as_ref().map(ToString::to_string),
+        binds: spec.binds.iter().map(ToString::to_string).collect(),
+        network: spec.network.to_string(),
     }
 }

@@ -6,7 +6,7 @@ use crate::each_file::{self, BadRow};
 use crate::failure::Failure;
 use crate::input;
 use shipway_model::validate::{Problem, validate};
-use shipway_model::{JobSpec, Resources, RetryPolicy, TimeLimit};
+use shipway_model::{ImageRef, JobSpec, Resources, RetryPolicy, TimeLimit};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
@@ -101,7 +101,10 @@ pub fn build(args: RunArgs, caller: Caller) -> Result<JobSpec, Failure> {
         command: args.command,
         script,
         env: environment(&args.program, &caller.variables)?,
+        image: args.program.image.map(|image| absolute(image, &caller.directory)).transpose()?,
         workdir: workdir(args.program.workdir.as_deref(), caller.directory)?,
+        binds: args.program.binds,
+        network: args.program.network.unwrap_or_default(),
         labels: args.labels.into_iter().map(|pair| (pair.key, pair.value)).collect(),
         priority: args.priority,
         array: args.tasks.array,
@@ -163,6 +166,17 @@ pub fn workdir(
     }
     let text = dir.into_os_string().into_string();
     text.map(Some).map_err(|dir| BadArguments::DirectoryNotText(dir.into()))
+}
+
+/// An image in a file or folder is where it is seen from here.
+pub fn absolute(image: ImageRef, current: &io::Result<PathBuf>) -> Result<ImageRef, BadArguments> {
+    let Some(place) = image.place().filter(|place| !place.starts_with('/')) else {
+        return Ok(image);
+    };
+    let current = current.as_ref().map_err(|error| io::Error::from(error.kind()));
+    let dir = current.map_err(BadArguments::CurrentDirectory)?.join(place);
+    let text = dir.into_os_string().into_string();
+    text.map(|place| image.at(place)).map_err(|dir| BadArguments::DirectoryNotText(dir.into()))
 }
 
 fn retries(args: &EndsArgs) -> RetryPolicy {

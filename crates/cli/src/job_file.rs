@@ -159,10 +159,10 @@ fn line_of_key(text: &str, key: &str) -> u64 {
     at.and_then(|at| u64::try_from(at + 1).ok()).unwrap_or(0)
 }
 
-/// A relative directory is no problem here: the command makes it absolute.
+/// A relative path is no problem here: the command makes it absolute.
 fn first_problem(place: String, spec: &JobSpec) -> Result<(), JobFileError> {
     let mut problems = validate(spec).err().unwrap_or_default();
-    problems.retain(|problem| problem.field != "workdir");
+    problems.retain(|problem| !["workdir", "image"].contains(&problem.field));
     if problems.is_empty() {
         return Ok(());
     }

@@ -78,6 +78,29 @@ fn nearest(near: Option<&str>) -> String {
 }
 
 impl ImageRef {
+    /// The file or folder it names, if it names one of a machine.
+    pub fn place(&self) -> Option<&str> {
+        match self {
+            ImageRef::OciDir { dir: place, .. }
+            | ImageRef::DockerArchive { file: place }
+            | ImageRef::Sif { file: place }
+            | ImageRef::Dir { path: place } => Some(place),
+            ImageRef::Registry(_) | ImageRef::Host => None,
+        }
+    }
+
+    /// The same image with its file or folder elsewhere.
+    #[must_use]
+    pub fn at(self, place: String) -> ImageRef {
+        match self {
+            ImageRef::OciDir { tag, .. } => ImageRef::OciDir { dir: place, tag },
+            ImageRef::DockerArchive { .. } => ImageRef::DockerArchive { file: place },
+            ImageRef::Sif { .. } => ImageRef::Sif { file: place },
+            ImageRef::Dir { .. } => ImageRef::Dir { path: place },
+            ImageRef::Registry(_) | ImageRef::Host => self,
+        }
+    }
+
     /// Whether it must be unpacked into a store before it can run.
     pub fn is_stored(&self) -> bool {
         !matches!(self, ImageRef::Dir { .. } | ImageRef::Host)

@@ -4,6 +4,7 @@
 //! decides, waits, reads a clock or touches a file: deciding is `shipway-core`'s work, acting is
 //! the work of the edges (`server`, `pilot`, `cli`).
 
+pub mod bind;
 pub mod expand;
 pub mod gpu;
 pub mod ids;
@@ -25,6 +26,7 @@ pub mod units;
 pub mod user;
 pub mod validate;
 
+pub use bind::{BindMount, Network};
 pub use gpu::{GpuDevice, GpuRequest, GpuSource, GpuVendor};
 pub use ids::{Attempt, DeviceId, JobId, NodeName, Ordinal, PilotId, TaskId, TaskIndex, UserName};
 pub use image_ref::{BadImageRef, Digest, ImageRef, RegistryRef};

@@ -23,6 +23,7 @@ pub const MAX_ARG_BYTES: usize = 128 << 10;
 pub const MAX_SCRIPT_BYTES: usize = 1 << 20;
 pub const MAX_NAME_BYTES: usize = 200;
 pub const MAX_LABELS: usize = 64;
+pub const MAX_BINDS: usize = 64;
 pub const MAX_LABEL_BYTES: usize = 200;
 pub const MAX_DEPENDENCIES: usize = 1_000;
 pub const MAX_RETRIES: u32 = 1_000;

@@ -1,6 +1,8 @@
 //! What a user submits: the job file, as data. Checked by `validate`, expanded by `expand`.
 
+use crate::bind::{BindMount, Network};
 use crate::ids::{BadId, JobId};
+use crate::image_ref::ImageRef;
 use crate::indices::IndexSet;
 use crate::limits::DEFAULT_LOG_LIMIT;
 use crate::resources::Resources;
@@ -29,6 +31,17 @@ pub struct JobSpec {
     /// Where the task runs; a fresh directory of its own when not named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workdir: Option<String>,
+    /// The file tree that the tasks stand on, each in a container of its own. Without one they are
+    /// plain processes of the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub image: Option<ImageRef>,
+    /// Folders of the node that are seen inside: `SOURCE[:TARGET][:rw]`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
+    pub binds: Vec<BindMount>,
+    #[serde(skip_serializing_if = "Network::is_host")]
+    pub network: Network,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "is_zero")]
@@ -63,6 +76,9 @@ impl Default for JobSpec {
             script: None,
             env: BTreeMap::new(),
             workdir: None,
+            image: None,
+            binds: Vec::new(),
+            network: Network::default(),
             labels: BTreeMap::new(),
             priority: 0,
             array: None,

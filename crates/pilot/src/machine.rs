@@ -201,6 +201,12 @@ impl Machine {
         self.held.keys()
     }
 
+    /// Whether an attempt that is being started is to end at once.
+    pub fn is_ending(&self, id: AttemptKey) -> bool {
+        let ending = self.held.get(&id).map(|held| &held.ending);
+        ending.is_none_or(|ending| ending.stopped.is_some() || ending.lease_ran_out)
+    }
+
     pub fn handle(&mut self, now: Now, input: Input) -> Vec<Output> {
         let mut out = Vec::new();
         match input {

@@ -8,9 +8,13 @@
 //! - `start.rs`  everything before the first connection
 //! - `link.rs`   the connection to the server, again and again
 //! - `task.rs`   from an assignment to a process
+//! - `images.rs` the image of a task, before it starts
+//! - `containers.rs` from an assignment and its image to a container
 //! - `serve_logs.rs` pieces of output for whoever asks
 //! - `limits.rs` memory, by looking now and then
 
+mod containers;
+mod images;
 mod limits;
 mod link;
 mod serve_logs;
@@ -18,8 +22,10 @@ mod start;
 mod task;
 
 use crate::logs::Logs;
-use crate::machine::{AttemptKey, HowEnded, Input, Machine, Now, Output};
+use crate::machine::{AttemptKey, HowEnded, Input, Machine, Now, Output, Start};
 use crate::spawn::{self, Pool, ProcessEvent, Ticket};
+use containers::Containers;
+use images::{Fetched, Images, ReadyImage, Wanted};
 use limits::Limits;
 use link::{FromLink, ToLink};
 use serve_logs::ServeLogs;
@@ -48,6 +54,12 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
             pilot.process(event);
         }
     });
+    let listener = Arc::clone(&told);
+    let tell_of_image = Arc::new(move |fetched| {
+        if let Some(pilot) = listener.get().and_then(Weak::upgrade) {
+            pilot.image(&fetched);
+        }
+    });
     let logs = Logs::new(settings.dir.join("logs"));
     if let Some(keep) = settings.keep_output {
         tokio::spawn(Arc::clone(&logs).keep(Duration::from_millis(keep.0)));
@@ -59,6 +71,8 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let work = Work {
         machine: Machine::new(started.identity).of_process(wall_millis(SystemTime::now()) / 1_000),
         tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd),
+        images: Images::new(settings.images.clone(), tell_of_image),
+        containers: Containers::new(started.devices).map_err(StartError::Threads)?,
         pool,
         logs: ServeLogs::new(logs, to_link.clone()),
         limits: Limits::new(),
@@ -131,9 +145,21 @@ impl Pilot {
     }
 }
 
+impl Pilot {
+    /// Called by the threads that fetch images.
+    fn image(&self, fetched: &Fetched) {
+        let mut work = self.work();
+        work.image(fetched);
+        work.flush();
+        self.look_again.notify_one();
+    }
+}
+
 struct Work {
     machine: Machine,
     tasks: Tasks,
+    images: Images,
+    containers: Containers,
     pool: Pool,
     logs: ServeLogs,
     limits: Limits,
@@ -262,10 +288,42 @@ impl Work {
         let _ = self.to_link.send(ToLink::Say(message));
     }
 
-    fn start(&mut self, start: &crate::machine::Start) {
+    fn start(&mut self, start: &Start) {
+        let Some(image) = &start.template.image else { return self.launch(start, None) };
+        match image.parse() {
+            Ok(image) => {
+                if let Wanted::Ready(ready) = self.images.want(image, start) {
+                    self.launch(start, Some(&ready));
+                }
+            }
+            Err(error) => self.refuse(start.id, format!("the image cannot be read: {error}")),
+        }
+    }
+
+    /// An image is there, or will not come: on with those that waited for it.
+    fn image(&mut self, fetched: &Fetched) {
+        for start in self.images.take_waiting(fetched) {
+            match &fetched.result {
+                Ok(_) if self.machine.is_ending(start.id) => {
+                    self.refuse(start.id, "it was stopped while its image was fetched".into());
+                }
+                Ok(ready) => self.launch(&start, Some(ready)),
+                Err(problem) => self.refuse(start.id, problem.clone()),
+            }
+        }
+    }
+
+    fn refuse(&mut self, id: AttemptKey, message: String) {
+        self.tell(Input::ProcessNotStarted { id, message });
+    }
+
+    fn launch(&mut self, start: &Start, image: Option<&Arc<ReadyImage>>) {
         self.next_ticket += 1;
         let ticket = Ticket(self.next_ticket);
-        let request = self.tasks.prepare(ticket, start);
+        let request = match image {
+            None => self.tasks.prepare(ticket, start),
+            Some(image) => self.tasks.prepare_container(ticket, start, &self.containers, image),
+        };
         let refused = match request {
             Ok(request) => {
                 self.tickets.insert(ticket, start.id);
@@ -277,7 +335,7 @@ impl Work {
         };
         if let Some(message) = refused {
             self.forget(ticket);
-            self.tell(Input::ProcessNotStarted { id: start.id, message });
+            self.refuse(start.id, message);
         }
     }
 

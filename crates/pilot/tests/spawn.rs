@@ -46,6 +46,7 @@ impl World {
             cwd: self.dir.path().to_owned(),
             log: name(ticket),
             log_limit: 1 << 20,
+            container: None,
         }
     }
 

@@ -107,6 +107,8 @@ impl LocalSite {
             text(&self.home),
             "--token-file".into(),
             text(&self.credentials_file()),
+            "--images".into(),
+            text(&self.home.join("images")),
         ];
         if let Some(declared) = &self.declared {
             words.extend(["--declared".into(), text(declared)]);

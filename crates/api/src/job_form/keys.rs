@@ -9,6 +9,9 @@ const JOB: &[&str] = &[
     "script",
     "env",
     "workdir",
+    "image",
+    "binds",
+    "network",
     "labels",
     "priority",
     "array",
@@ -101,6 +104,7 @@ mod tests {
     fn the_known_keys_are_those_of_the_types() {
         let all = serde_json::json!({
             "name": "n", "command": ["c"], "script": "s", "env": {"A": "b"}, "workdir": "/w",
+            "image": "host", "binds": ["/a"], "network": "none",
             "labels": {"l": "1"}, "priority": 1, "array": "1-2", "after": ["1:ok"],
             "each": ["a"], "retries": {"limit": 1, "delay": "1s", "on": "75"},
             "time_limit": {"limit": "1h", "warn": "USR1", "grace": "1s"}, "max_running": 1,

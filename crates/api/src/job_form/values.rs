@@ -6,7 +6,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use shipway_model::retry::RetryPolicy;
 use shipway_model::time_limit::{Signal, TimeLimit};
-use shipway_model::{After, Bytes, Cores, Each, GpuRequest, IndexSet, JobSpec, Millis, Resources};
+use shipway_model::{
+    After, BindMount, Bytes, Cores, Each, GpuRequest, ImageRef, IndexSet, JobSpec, Millis, Network,
+    Resources,
+};
 use std::collections::BTreeMap;
 
 type Read = fn(&Value) -> Result<(), String>;
@@ -18,6 +21,9 @@ const PLACES: &[(&[&str], &str, Read)] = &[
     (&["script"], TEXT, read::<Option<String>>),
     (&["env"], TEXTS, read::<BTreeMap<String, String>>),
     (&["workdir"], "the path of a directory", read::<Option<String>>),
+    (&["image"], "an image such as docker://ubuntu:24.04 or host", read::<Option<ImageRef>>),
+    (&["binds"], "a list of folders such as /data or /data:/inside:rw", read::<Vec<BindMount>>),
+    (&["network"], "host, none or private", read::<Network>),
     (&["labels"], TEXTS, read::<BTreeMap<String, String>>),
     (&["priority"], "a whole number", read::<i32>),
     (&["array"], "indices such as 1-1000, 0-99:3 or 1,5,9", read::<Option<IndexSet>>),

@@ -5,7 +5,9 @@ use clap::Args;
 use shipway_model::limits::MAX_KEY_BYTES;
 use shipway_model::retry::RetryOn;
 use shipway_model::time_limit::Signal;
-use shipway_model::{After, Bytes, Cores, GpuRequest, IndexSet, Millis};
+use shipway_model::{
+    After, BindMount, Bytes, Cores, GpuRequest, ImageRef, IndexSet, Millis, Network,
+};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -56,6 +58,17 @@ pub struct ProgramArgs {
     /// Where the task runs: the current directory if not given; `private`: a fresh one.
     #[arg(long, value_name = "DIR")]
     pub workdir: Option<String>,
+    /// Run each task in a container on this image: docker://NAME[:TAG], oci:DIR, docker-archive:FILE,
+    /// sif:FILE, dir:PATH, or host (this node's own files, read-only).
+    #[arg(long, value_name = "IMAGE")]
+    pub image: Option<ImageRef>,
+    /// Show a folder of the node inside the container, read-only unless it says rw (repeat for
+    /// more).
+    #[arg(long = "bind", value_name = "SOURCE[:TARGET][:rw]", requires = "image")]
+    pub binds: Vec<BindMount>,
+    /// What network the container sees: host, none or private.
+    #[arg(long, value_name = "KIND", requires = "image")]
+    pub network: Option<Network>,
     /// A script to run, sent along with the job (`-`: standard input).
     #[arg(long, value_name = "FILE")]
     pub script: Option<PathBuf>,

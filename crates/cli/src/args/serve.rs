@@ -106,6 +106,10 @@ pub struct PilotArgs {
     /// GPUs and amounts to declare beside what is found (for tests and dry planning).
     #[arg(long, value_name = "FILE")]
     pub declared: Option<PathBuf>,
+    /// Where extracted images are kept: `images` in its directory unless given. Several pilots may
+    /// share one, on one file system.
+    #[arg(long, value_name = "DIR")]
+    pub images: Option<PathBuf>,
     /// Remove the output of tasks when nothing was written to it for so long.
     #[arg(long, value_name = "TIME", value_parser = keep_output)]
     pub keep_output: Option<Millis>,

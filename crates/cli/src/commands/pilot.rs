@@ -35,8 +35,10 @@ fn inner(args: PilotArgs) -> Result<Exit, Failure> {
             (Server::Url { url, certificate: args.ca }, Some(lease))
         }
     };
+    let images = args.images.unwrap_or_else(|| args.dir.join("images"));
     let settings = Settings {
         dir: args.dir,
+        images,
         server,
         token_file: args.token_file,
         lease,

@@ -44,6 +44,9 @@ pub fn read(file: &Path) -> Result<Vec<JobSpec>, Failure> {
         if let Some(named) = &spec.workdir {
             spec.workdir = build_spec::workdir(Some(named), std::env::current_dir())?;
         }
+        if let Some(image) = spec.image.take() {
+            spec.image = Some(build_spec::absolute(image, &std::env::current_dir())?);
+        }
     }
     Ok(specs)
 }

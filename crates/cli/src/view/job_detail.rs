@@ -7,7 +7,7 @@ use super::task_table::{write_attempts, write_tasks};
 use super::time::{Reader, short};
 use serde::Serialize;
 use shipway_api::types::{JobView, TaskPage, TaskView};
-use shipway_model::{JobSpec, Resources};
+use shipway_model::{JobSpec, Network, Resources};
 use std::collections::BTreeMap;
 
 /// A command longer than this is cut; `--json` has it whole.
@@ -161,6 +161,16 @@ pub(super) fn specification(paper: &mut Paper, spec: &JobSpec) {
     }
     if let Some(each) = &spec.each {
         fact(paper, "each", &format!("{} rows of {}", each.rows.len(), each.fields.join(", ")));
+    }
+    if let Some(image) = &spec.image {
+        fact(paper, "image", &image.to_string());
+    }
+    if !spec.binds.is_empty() {
+        let binds: Vec<String> = spec.binds.iter().map(ToString::to_string).collect();
+        fact(paper, "binds", &binds.join(", "));
+    }
+    if spec.network != Network::Host {
+        fact(paper, "network", spec.network.as_str());
     }
     fact(paper, "needs", &needs(&spec.resources));
     if let Some(limit) = &spec.time_limit {

@@ -6,12 +6,15 @@ use super::common::World;
 use super::curl::post;
 use serde_json::{Map, Value, json};
 
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 18] = [
     "name",
     "command",
     "script",
     "env",
     "workdir",
+    "image",
+    "binds",
+    "network",
     "labels",
     "priority",
     "array",

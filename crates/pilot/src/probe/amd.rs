@@ -6,18 +6,20 @@
 use shipway_model::gpu::{GpuDevice, GpuSource, GpuVendor};
 use shipway_model::ids::DeviceId;
 use shipway_model::units::Bytes;
+use shipway_runtime::gpu::Assigned;
 use std::path::{Path, PathBuf};
 
 const AMD_VENDOR: &str = "0x1002";
 
-pub(super) fn probe(sys: &Path, notes: &mut Vec<String>) -> Vec<GpuDevice> {
+/// Each with the number of its node, where the driver has made one.
+pub(super) fn probe(sys: &Path, notes: &mut Vec<String>) -> Vec<(GpuDevice, Option<Assigned>)> {
     let mut gpus = Vec::new();
     for device in cards(&sys.join("class/drm")) {
         if read(&device, "vendor").as_deref() != Some(AMD_VENDOR) {
             continue;
         }
         match describe(&device, sys) {
-            Some(gpu) => gpus.push(gpu),
+            Some(gpu) => gpus.push((gpu, node(&device))),
             None => notes.push(format!("AMD GPU at {} does not say what it is", device.display())),
         }
     }
@@ -36,6 +38,14 @@ fn cards(drm: &Path) -> Vec<PathBuf> {
         .collect();
     cards.sort();
     cards.into_iter().map(|(_, device)| device).collect()
+}
+
+/// `drm/renderD128` below the device.
+fn node(device: &Path) -> Option<Assigned> {
+    let entries = std::fs::read_dir(device.join("drm")).ok()?.flatten();
+    let mut numbers = entries
+        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("renderD")?.parse().ok());
+    numbers.next().map(|render| Assigned::Amd { render })
 }
 
 fn describe(device: &Path, sys: &Path) -> Option<GpuDevice> {

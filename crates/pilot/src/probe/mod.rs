@@ -13,6 +13,7 @@ pub use declared::{Declared, DeclaredError, DeclaredGpu};
 use shipway_model::gpu::{GpuDevice, Version};
 use shipway_model::node::Capacity;
 use shipway_model::units::{Bytes, Cores};
+use shipway_runtime::gpu::Assigned;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,8 @@ pub struct Probe {
     pub gpus: Vec<GpuDevice>,
     /// The CUDA version the NVIDIA driver speaks.
     pub cuda: Option<Version>,
+    /// Where a container finds each device, by its id. Declared ones are nowhere.
+    pub nodes: BTreeMap<String, Assigned>,
     pub notes: Vec<String>,
 }
 
@@ -47,8 +50,12 @@ pub fn probe(places: &Places, declared: Option<Declared>) -> Probe {
     let capacity = capacity(places, &mut notes);
     let nvidia = nvidia::probe(&mut notes);
     let mut gpus = nvidia.gpus;
-    gpus.extend(amd::probe(&places.sys, &mut notes));
-    let mut probe = Probe { capacity, gpus, cuda: nvidia.cuda, notes };
+    let mut nodes = nvidia.nodes;
+    for (gpu, node) in amd::probe(&places.sys, &mut notes) {
+        nodes.extend(node.map(|node| (gpu.id.to_string(), node)));
+        gpus.push(gpu);
+    }
+    let mut probe = Probe { capacity, gpus, cuda: nvidia.cuda, nodes, notes };
     if let Some(declared) = declared {
         declared.apply(&mut probe);
     }

@@ -8,6 +8,8 @@ use nvml_wrapper::{Device, Nvml, cuda_driver_version_major, cuda_driver_version_
 use shipway_model::gpu::{GpuDevice, GpuSource, GpuVendor, Version};
 use shipway_model::ids::DeviceId;
 use shipway_model::units::Bytes;
+use shipway_runtime::gpu::Assigned;
+use std::collections::BTreeMap;
 
 /// What NVML calls an enabled MIG mode.
 const MIG_ENABLED: u32 = 1;
@@ -18,6 +20,7 @@ const BYTES_IN_MIB: u64 = 1024 * 1024;
 pub(super) struct Found {
     pub(super) gpus: Vec<GpuDevice>,
     pub(super) cuda: Option<Version>,
+    pub(super) nodes: BTreeMap<String, Assigned>,
 }
 
 pub(super) fn probe(notes: &mut Vec<String>) -> Found {
@@ -34,18 +37,26 @@ pub(super) fn probe(notes: &mut Vec<String>) -> Found {
 fn ask(nvml: &Nvml, notes: &mut Vec<String>) -> Found {
     let driver = nvml.sys_driver_version().ok().and_then(|text| text.parse().ok());
     let cuda = nvml.sys_cuda_driver_version().ok().and_then(cuda_version);
-    let mut gpus = Vec::new();
+    let mut found = Found { cuda, ..Found::default() };
     let count = nvml.device_count().unwrap_or_else(|error| {
         notes.push(format!("NVML does not say how many GPUs there are: {error}"));
         0
     });
     for index in 0..count {
         match nvml.device_by_index(index).and_then(|device| devices(&device, driver.as_ref())) {
-            Ok(found) => gpus.extend(found),
+            Ok(gpus) => {
+                let whole = gpus.iter().filter(|gpu| gpu.slice.is_none());
+                let minor = nvml.device_by_index(index).and_then(|device| device.minor_number());
+                for (gpu, minor) in whole.zip(minor.ok()) {
+                    let uuid = gpu.id.to_string();
+                    found.nodes.insert(uuid.clone(), Assigned::Nvidia { minor, uuid });
+                }
+                found.gpus.extend(gpus);
+            }
             Err(error) => notes.push(format!("GPU {index} does not answer: {error}")),
         }
     }
-    Found { gpus, cuda }
+    found
 }
 
 fn cuda_version(version: i32) -> Option<Version> {

@@ -54,7 +54,8 @@ fn amd_cards_are_found_and_their_sockets_and_neighbours_are_not() {
     write(root, "sys/class/drm/card10-DP-1/device/vendor", "0x1002\n");
     write(root, "sys/module/amdgpu/version", "6.7.0\n");
     let mut notes = Vec::new();
-    let gpus = amd::probe(&root.join("sys"), &mut notes);
+    let gpus: Vec<_> =
+        amd::probe(&root.join("sys"), &mut notes).into_iter().map(|(gpu, _)| gpu).collect();
     assert_eq!(gpus.len(), 1);
     assert_eq!(gpus[0].id.as_str(), "GPU-af3c1");
     assert_eq!(gpus[0].model, "Instinct MI210");

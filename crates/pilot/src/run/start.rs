@@ -7,6 +7,8 @@ use crate::probe::{Places, probe};
 use crate::{guard, leftovers};
 use serde::Deserialize;
 use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotId};
+use shipway_runtime::gpu::Assigned;
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -20,6 +22,8 @@ pub struct Settings {
     pub token_file: PathBuf,
     pub lease: Option<Millis>,
     pub declared: Option<PathBuf>,
+    /// Where extracted images are kept; several pilots may share it.
+    pub images: PathBuf,
     /// How long output is kept after the last of it was written; `None` for ever.
     pub keep_output: Option<Millis>,
 }
@@ -57,6 +61,7 @@ pub(super) struct Started {
     pub(super) lock: OwnedFd,
     pub(super) has_nvidia: bool,
     pub(super) has_amd: bool,
+    pub(super) devices: BTreeMap<String, Assigned>,
 }
 
 #[derive(Deserialize)]
@@ -84,6 +89,7 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
     let found = probe(&Places::of_this_node(&settings.dir), declared);
     let vendor = |wanted| found.gpus.iter().any(|gpu| gpu.vendor == wanted);
     let (has_nvidia, has_amd) = (vendor(GpuVendor::Nvidia), vendor(GpuVendor::Amd));
+    let devices = found.nodes;
     let ad = NodeAd {
         node: node_name(),
         capacity: found.capacity,
@@ -97,7 +103,8 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
         lease: settings.lease,
         succeeds,
     };
-    Ok(Started { identity, token: credentials.token, node_key, lock, has_nvidia, has_amd })
+    let token = credentials.token;
+    Ok(Started { identity, token, node_key, lock, has_nvidia, has_amd, devices })
 }
 
 fn credentials(path: &Path) -> Result<Credentials, StartError> {

@@ -1,16 +1,19 @@
 //! From an assignment to a process: the command with its fields filled in, the environment, the
 //! work directory, the script file. And what has to be removed when it has ended.
 
+use super::containers::{Command, ContainError, Containers};
+use super::images::ReadyImage;
 use crate::logs::LogName;
 use crate::machine::{AttemptKey, Start};
 use crate::spawn::{Request, Ticket};
 use shipway_model::expand::{substitute, task_variables};
+use shipway_runtime::plan::{Bind, Root};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 /// What a task gets of the pilot's own environment: enough to find programs and a home.
 const INHERITED: &[&str] =
@@ -22,6 +25,8 @@ pub(super) enum PrepareError {
     WorkDir { path: PathBuf, source: io::Error },
     #[error("cannot write the script {}: {source}", .path.display())]
     Script { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Container(#[from] ContainError),
 }
 
 #[derive(Debug)]
@@ -53,6 +58,7 @@ impl Tasks {
         }
     }
 
+    /// A plain process of the node.
     pub(super) fn prepare(
         &mut self,
         ticket: Ticket,
@@ -63,20 +69,63 @@ impl Tasks {
             Some(dir) => PathBuf::from(dir),
             None => self.private_dir(start.id, "work")?,
         };
-        let mut argv: Vec<OsString> = Vec::new();
-        if let Some(script) = &template.script {
-            argv.extend(self.script(start.id, script)?);
+        let script = template.script.as_deref();
+        let script = script.map(|text| self.script(start.id, text)).transpose()?;
+        let argv = argv(start, script.map(|file| file.words(&file.path)));
+        let argv = argv.into_iter().map(OsString::from).collect();
+        let env = self.environment(start, &cwd, self.base.clone());
+        Ok(request(ticket, start, argv, env, cwd))
+    }
+
+    /// The same in a container. Its own folders are seen at fixed places inside.
+    pub(super) fn prepare_container(
+        &mut self,
+        ticket: Ticket,
+        start: &Start,
+        containers: &Containers,
+        image: &Arc<ReadyImage>,
+    ) -> Result<Request, PrepareError> {
+        let template = &start.template;
+        let mut own = Vec::new();
+        let cwd = if let Some(dir) = &template.workdir {
+            own.push(Bind::writable(dir, dir));
+            PathBuf::from(dir)
+        } else {
+            let dir = self.private_dir(start.id, "work")?;
+            containers.give(&dir).map_err(failed_at(&dir))?;
+            own.push(Bind::writable(dir, Containers::inside("work")));
+            Containers::inside("work")
+        };
+        let script = template.script.as_deref();
+        let script = script.map(|text| self.script(start.id, text)).transpose()?;
+        if let Some(script) = &script {
+            containers.give(&script.path).map_err(failed_at(&script.path))?;
+            own.push(Bind::read_only(&script.path, Containers::inside("script")));
         }
-        argv.extend(template.command.iter().map(|word| substitute(word, &start.fields).into()));
-        let env = self.environment(start, &cwd);
-        let log = LogName { task: start.id.task, attempt: start.id.attempt };
-        Ok(Request { ticket, argv, env, cwd, log, log_limit: template.log_limit })
+        let argv = argv(start, script.map(|file| file.words(&Containers::inside("script"))));
+        let on_node = image.root == Root::Host;
+        let home = vec![("HOME".to_owned(), cwd.clone().into_os_string())];
+        let env = self.environment(start, &cwd, if on_node { self.base.clone() } else { home });
+        let text = |(name, value): &(OsString, OsString)| {
+            Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()))
+        };
+        // What is not text is the pilot's own and of no use inside.
+        let env_text = env.iter().filter_map(text).collect();
+        let command = Command { argv: argv.clone(), env: env_text, cwd: cwd.clone(), own };
+        let contained = containers.contain(start, image, command)?;
+        let argv = argv.into_iter().map(OsString::from).collect();
+        Ok(Request { container: Some(contained), ..request(ticket, start, argv, env, cwd) })
     }
 
     /// The pilot's part, then the row's fields, then the job's own, then what we vouch for.
-    fn environment(&self, start: &Start, cwd: &Path) -> Vec<(OsString, OsString)> {
+    fn environment(
+        &self,
+        start: &Start,
+        cwd: &Path,
+        base: Vec<(String, OsString)>,
+    ) -> Vec<(OsString, OsString)> {
         let mut env: BTreeMap<OsString, OsString> = BTreeMap::new();
-        env.extend(self.base.iter().map(|(name, value)| (name.into(), value.clone())));
+        env.extend(base.into_iter().map(|(name, value)| (name.into(), value)));
         let text = |(name, value): (&String, &String)| (name.into(), value.into());
         env.extend(start.fields.iter().map(text));
         env.extend(start.template.env.iter().map(text));
@@ -105,16 +154,13 @@ impl Tasks {
     }
 
     /// The script as a file; run by its own first line, or by `sh` when it has none.
-    fn script(&mut self, id: AttemptKey, text: &str) -> Result<Vec<OsString>, PrepareError> {
+    fn script(&mut self, id: AttemptKey, text: &str) -> Result<Script, PrepareError> {
         let path = self.private_dir(id, "script")?.join("run");
         let failed = |source| PrepareError::Script { path: path.clone(), source };
         std::fs::write(&path, text).map_err(failed)?;
-        if !text.starts_with("#!") {
-            return Ok(vec!["/bin/sh".into(), path.into()]);
-        }
         let mode = std::fs::Permissions::from_mode(0o700);
         std::fs::set_permissions(&path, mode).map_err(failed)?;
-        Ok(vec![path.into()])
+        Ok(Script { path, by_shell: !text.starts_with("#!") })
     }
 
     pub(super) fn clean(&mut self, id: AttemptKey) {
@@ -122,6 +168,41 @@ impl Tasks {
             let _ = self.cleaner.get_or_insert_with(start_cleaner).send(dir);
         }
     }
+}
+
+struct Script {
+    path: PathBuf,
+    by_shell: bool,
+}
+
+impl Script {
+    /// The words that run it where it is seen at `path`.
+    fn words(&self, path: &Path) -> Vec<String> {
+        let shell = self.by_shell.then(|| "/bin/sh".to_owned());
+        shell.into_iter().chain([path.to_string_lossy().into_owned()]).collect()
+    }
+}
+
+/// The command with its fields filled in.
+fn argv(start: &Start, script: Option<Vec<String>>) -> Vec<String> {
+    let words = start.template.command.iter().map(|word| substitute(word, &start.fields));
+    script.into_iter().flatten().chain(words).collect()
+}
+
+fn request(
+    ticket: Ticket,
+    start: &Start,
+    argv: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    cwd: PathBuf,
+) -> Request {
+    let log = LogName { task: start.id.task, attempt: start.id.attempt };
+    Request { ticket, argv, env, cwd, log, log_limit: start.template.log_limit, container: None }
+}
+
+fn failed_at(path: &Path) -> impl FnOnce(io::Error) -> PrepareError {
+    let path = path.to_owned();
+    move |source| PrepareError::WorkDir { path, source }
 }
 
 /// A thread of its own removes folders: a task may leave a million files.

@@ -4,13 +4,15 @@
 //! fork and exec in a big process. It takes that path only when the program is given by its path,
 //! so the search along `PATH` happens here, where it also gives the better message.
 
-use super::{Request, Ticket, lock};
+use super::{Contained, Request, Ticket, lock};
 use rustix::fs::{Access, OFlags, access, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
 };
+use shipway_api::causes::causes;
+use shipway_runtime::runtime::After;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -67,6 +69,8 @@ pub enum StartError {
     NulByte { program: String, cwd: String },
     #[error("cannot start `{program}` in {cwd}: the node has no room for another process")]
     NoRoom { program: String, cwd: String, source: Errno },
+    #[error("cannot make the container: {message}")]
+    Container { message: String },
     #[error("cannot start `{program}` in {cwd}")]
     System { program: String, cwd: String, source: Errno },
 }
@@ -78,6 +82,8 @@ pub(super) struct Launched {
     pub(super) err: OwnedFd,
     /// Our copies of the writing ends.
     pub(super) writing: Writing,
+    /// What says how the task in a container ended.
+    pub(super) after: Option<After>,
     pub(super) started: SystemTime,
     pub(super) clock: Instant,
 }
@@ -112,9 +118,35 @@ impl Launcher {
     }
 
     pub(super) fn launch(&self, request: &Request) -> Result<Launched, StartError> {
+        if let Some(contained) = &request.container {
+            return self.launch_container(contained, request);
+        }
         let name = request.argv.first().ok_or(StartError::EmptyCommand)?;
         let program = self.find_program(name, request)?;
         self.launch_program(&program, request).map_err(|error| explain(&error, &program, request))
+    }
+
+    /// The process that becomes the container. Both it and the task carry the marks by which
+    /// they are found again.
+    fn launch_container(
+        &self,
+        contained: &Contained,
+        request: &Request,
+    ) -> Result<Launched, StartError> {
+        let failed =
+            |error: &dyn std::error::Error| StartError::Container { message: causes(error) };
+        let mut container = contained.container.clone();
+        let marks = self.marks(request.ticket);
+        container.env.extend(marks.clone().map(|(name, value)| (name.to_owned(), value)));
+        let launch = contained.runtime.launch(&container, None);
+        let (mut command, after) = launch.map_err(|error| failed(&error))?.into_command();
+        command.envs(marks);
+        spawn(command, Some(after)).map_err(|error| failed(&error))
+    }
+
+    fn marks(&self, ticket: Ticket) -> [(&'static str, String); 2] {
+        let [node, attempt] = &self.marks;
+        [(node.0, node.1.clone()), (attempt.0, self.attempt_key(ticket))]
     }
 
     fn find_program(&self, name: &OsStr, request: &Request) -> Result<PathBuf, StartError> {
@@ -138,27 +170,29 @@ impl Launcher {
     }
 
     fn launch_program(&self, program: &Path, request: &Request) -> io::Result<Launched> {
-        let (out, out_end) = output_pipe()?;
-        let (err, err_end) = output_pipe()?;
         let mut command = Command::new(program);
         command
             .arg0(&request.argv[0])
             .args(&request.argv[1..])
             .env_clear()
             .envs(request.env.iter().map(|(name, value)| (name, value)))
-            .env(self.marks[0].0, &self.marks[0].1)
-            .env(self.marks[1].0, self.attempt_key(request.ticket))
+            .envs(self.marks(request.ticket))
             .current_dir(&request.cwd)
-            .process_group(0)
-            .stdin(Stdio::from(self.null.try_clone()?))
-            .stdout(Stdio::from(out_end))
-            .stderr(Stdio::from(err_end));
-        let child = spawn_unless_busy(&mut command)?;
-        let (started, clock) = (SystemTime::now(), Instant::now());
-        let pid = Pid::from_child(&child);
-        let pidfd = pidfd_open(pid, PidfdFlags::empty()).inspect_err(|_| end_unwatched(pid))?;
-        Ok(Launched { pid, pidfd, out, err, writing: Writing(command), started, clock })
+            .stdin(Stdio::from(self.null.try_clone()?));
+        spawn(command, None)
     }
+}
+
+/// In a group of its own, with its output in two pipes.
+fn spawn(mut command: Command, after: Option<After>) -> io::Result<Launched> {
+    let (out, out_end) = output_pipe()?;
+    let (err, err_end) = output_pipe()?;
+    command.process_group(0).stdout(Stdio::from(out_end)).stderr(Stdio::from(err_end));
+    let child = spawn_unless_busy(&mut command)?;
+    let (started, clock) = (SystemTime::now(), Instant::now());
+    let pid = Pid::from_child(&child);
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).inspect_err(|_| end_unwatched(pid))?;
+    Ok(Launched { pid, pidfd, out, err, writing: Writing(command), after, started, clock })
 }
 
 fn spawn_unless_busy(command: &mut Command) -> io::Result<Child> {

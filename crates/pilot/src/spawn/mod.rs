@@ -19,6 +19,7 @@ use crate::logs::{LogName, Logs, StreamWriter};
 use launch::Launcher;
 use orphans::Orphans;
 use rustix::process::{Pid, Signal, kill_process_group};
+use shipway_runtime::{Container, Runtime};
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
 use std::fmt;
@@ -63,6 +64,17 @@ pub struct Request {
     pub log: LogName,
     /// Bytes kept of each of the two streams.
     pub log_limit: u64,
+    /// Where it runs, if not as a plain process. Its command and environment count then.
+    pub container: Option<Contained>,
+}
+
+/// A container, and by what it is run.
+#[derive(Debug, Clone)]
+pub struct Contained {
+    pub runtime: Arc<dyn Runtime>,
+    pub container: Box<Container>,
+    /// Held until the task has ended: its image, above all.
+    pub holds: Arc<dyn fmt::Debug + Send + Sync>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -309,9 +321,10 @@ fn start_next(shared: &Shared) -> bool {
 fn start_one(shared: &Shared, queued: Queued) -> Result<(), StartError> {
     let Queued { request, output } = queued;
     let ticket = request.ticket;
+    let holds = request.container.as_ref().map(|contained| Arc::clone(&contained.holds));
     let launched = shared.launcher.launch(&request)?;
     let (pid, at) = (launched.pid.as_raw_nonzero().get().unsigned_abs(), launched.started);
-    let task = Task::new(ticket, shared.launcher.attempt_key(ticket), launched, output);
+    let task = Task::new(ticket, shared.launcher.attempt_key(ticket), launched, output, holds);
     let leader = Arc::clone(task.leader());
     lock(&shared.leaders).insert(ticket, Arc::clone(&leader));
     let announce = || (shared.sink)(ProcessEvent::Started { ticket, pid, at });

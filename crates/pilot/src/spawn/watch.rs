@@ -14,10 +14,14 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid};
+use shipway_runtime::report::Ending;
+use shipway_runtime::runtime::After;
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
@@ -68,6 +72,9 @@ pub(super) struct Task {
     outputs: [Output; 2],
     /// Until the leader is dead.
     writing: Option<Writing>,
+    after: Option<After>,
+    /// What a container needs as long as it runs.
+    _holds: Option<Arc<dyn std::fmt::Debug + Send + Sync>>,
     started: SystemTime,
     clock: Instant,
     /// Set when the leader is dead.
@@ -81,8 +88,9 @@ impl Task {
         key: String,
         launched: Launched,
         (out, err): (StreamWriter, StreamWriter),
+        holds: Option<Arc<dyn std::fmt::Debug + Send + Sync>>,
     ) -> Self {
-        let Launched { pid, pidfd, out: out_pipe, err: err_pipe, writing, started, clock } =
+        let Launched { pid, pidfd, out: out_pipe, err: err_pipe, writing, after, started, clock } =
             launched;
         Self {
             ticket,
@@ -91,6 +99,8 @@ impl Task {
             pidfd,
             outputs: [Output::new(out_pipe, out), Output::new(err_pipe, err)],
             writing: Some(writing),
+            after,
+            _holds: holds,
             started,
             clock,
             ended: None,
@@ -100,6 +110,24 @@ impl Task {
 
     pub(super) fn leader(&self) -> &Arc<Leader> {
         &self.leader
+    }
+
+    /// Where there was no task, the reason goes where people look: behind its output.
+    fn how_container_ended(&mut self, status: &WaitIdStatus, after: &After) -> (HowEnded, bool) {
+        let raw = match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => (code & 0xff) << 8,
+            (None, signal) => signal.unwrap_or(0) | if status.dumped() { 0x80 } else { 0 },
+        };
+        match after.ending(ExitStatus::from_raw(raw)) {
+            Ending::Exit(code) => (HowEnded::Exit(code), false),
+            Ending::Signal { number, core_dumped } => (HowEnded::Signal(number), core_dumped),
+            Ending::NotStarted(told) => {
+                if let Some((_, log)) = &mut self.outputs[1].open {
+                    log.append(format!("shipway: {}\n", told.message).as_bytes());
+                }
+                (HowEnded::Exit(told.why.exit_code()), false)
+            }
+        }
     }
 
     fn left(&self) -> usize {
@@ -251,7 +279,10 @@ impl WatchThread<'_> {
     fn leader_died(&mut self, slot: u64, task: &mut Task) {
         let status = end_group(&task.leader, &task.pidfd);
         lock(&self.shared.leaders).remove(&task.ticket);
-        let (how, core_dumped) = how_ended(status.as_ref());
+        let (how, core_dumped) = match (&status, task.after.take()) {
+            (Some(status), Some(after)) => task.how_container_ended(status, &after),
+            _ => how_ended(status.as_ref()),
+        };
         task.ended = Some(Ended {
             ticket: task.ticket,
             how,

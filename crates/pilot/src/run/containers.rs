@@ -1,0 +1,122 @@
+//! From an assignment and its image to a container: tree, environment, work directory, binds,
+//! devices. It starts nothing.
+
+use super::images::ReadyImage;
+use crate::machine::Start;
+use crate::spawn::Contained;
+use shipway_model::{BindMount, Network};
+use shipway_runtime::Runtime;
+use shipway_runtime::gpu::{self, Assigned, GpuError};
+use shipway_runtime::native::{self, Helper, Native};
+use shipway_runtime::plan::{self, Bind, Container, DEFAULT_MEMORY_ROOM, Room, Root, User};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where a task's own folders are seen inside: below the private `/tmp`, so that every tree has a
+/// place for them.
+const INSIDE: &str = "/tmp/shipway";
+/// Where programs are looked for when the image does not say.
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Who tasks of a pilot that runs as root are: never root.
+const NOBODY: u32 = 65_534;
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ContainError {
+    #[error("the node's devices have no file for {device} that a container could be given")]
+    NoNode { device: String },
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+    #[error("the assignment cannot be read: {0}")]
+    Assignment(String),
+}
+
+pub(super) struct Containers {
+    runtime: Arc<dyn Runtime>,
+    /// Device files by the ids under which devices are assigned.
+    devices: BTreeMap<String, Assigned>,
+    account: Option<User>,
+}
+
+/// What runs, before the container is built around it.
+pub(super) struct Command {
+    pub(super) argv: Vec<String>,
+    pub(super) env: Vec<(String, String)>,
+    pub(super) cwd: PathBuf,
+    /// The task's own folders.
+    pub(super) own: Vec<Bind>,
+}
+
+impl Containers {
+    pub(super) fn new(devices: BTreeMap<String, Assigned>) -> io::Result<Self> {
+        let argv = vec!["shipway".into(), native::COMMAND.into()];
+        let runtime = Arc::new(Native::new(Helper::this_program(argv)?));
+        let is_root = rustix::process::geteuid().is_root();
+        let account = is_root.then(|| User { uid: NOBODY, gid: NOBODY, groups: Vec::new() });
+        Ok(Containers { runtime, devices, account })
+    }
+
+    /// Makes the task's user the owner of one of its own files or folders.
+    pub(super) fn give(&self, path: &Path) -> io::Result<()> {
+        match &self.account {
+            Some(user) => std::os::unix::fs::chown(path, Some(user.uid), Some(user.gid)),
+            None => Ok(()),
+        }
+    }
+
+    /// Where one of the task's own folders is seen inside.
+    pub(super) fn inside(name: &str) -> PathBuf {
+        Path::new(INSIDE).join(name)
+    }
+
+    pub(super) fn contain(
+        &self,
+        start: &Start,
+        image: &Arc<ReadyImage>,
+        command: Command,
+    ) -> Result<Contained, ContainError> {
+        let template = &start.template;
+        let unreadable =
+            |error: &dyn std::fmt::Display| ContainError::Assignment(error.to_string());
+        let mut container = Container::new(image.root.clone(), command.argv);
+        container.user.clone_from(&self.account);
+        container.cwd = command.cwd;
+        container.env = environment(image, command.env);
+        // Writes to the image's own files go to memory, and with the task.
+        let is_tree = matches!(image.root, Root::Tree(_));
+        container.scratch = is_tree.then_some(Room::Memory(DEFAULT_MEMORY_ROOM));
+        container.network = match template.network.parse().map_err(|e| unreadable(&e))? {
+            Network::Host => plan::Network::Host,
+            Network::None => plan::Network::None,
+            Network::Private => plan::Network::Loopback,
+        };
+        container.binds = command.own;
+        for bind in &template.binds {
+            let bind: BindMount = bind.parse().map_err(|e| unreadable(&e))?;
+            let bound = if bind.writable { Bind::writable } else { Bind::read_only };
+            container.binds.push(bound(bind.source, bind.target));
+        }
+        gpu::access(Path::new("/"), &self.assigned(&start.devices)?)?.add_to(&mut container);
+        let (runtime, holds) = (Arc::clone(&self.runtime), Arc::clone(image));
+        Ok(Contained { runtime, container: Box::new(container), holds })
+    }
+
+    fn assigned(&self, devices: &[String]) -> Result<Vec<Assigned>, ContainError> {
+        let find = |id: &String| self.devices.get(id).cloned();
+        let missing = |id: &String| ContainError::NoNode { device: id.clone() };
+        devices.iter().map(|id| find(id).ok_or_else(|| missing(id))).collect()
+    }
+}
+
+/// The image's variables, then the task's.
+fn environment(image: &ReadyImage, own: Vec<(String, String)>) -> Vec<(String, String)> {
+    let mut env = BTreeMap::new();
+    if image.root != Root::Host {
+        env.insert("PATH".to_owned(), DEFAULT_PATH.to_owned());
+    }
+    let pairs = image.config.env.iter().filter_map(|pair| pair.split_once('='));
+    env.extend(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    env.extend(own);
+    env.into_iter().collect()
+}
