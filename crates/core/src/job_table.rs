@@ -1,27 +1,29 @@
 //! Jobs by id. Ids are given out in order and nearly all of a page live and leave together, so a
-//! page of neighbours costs what its jobs cost, without the slack of a tree.
+//! page of neighbours costs what its jobs cost, and stands where its number says.
 
 use crate::job::Job;
 use shipway_model::JobId;
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 const PAGE: u64 = 64;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct JobTable {
-    pages: BTreeMap<u64, Page>,
+    /// In the order of their numbers. New ones come at the end and old ones leave at the front.
+    pages: VecDeque<Page>,
     len: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 struct Page {
+    number: u64,
     jobs: Box<[Option<Job>]>,
     used: usize,
 }
 
 impl Page {
-    fn new() -> Page {
-        Page { jobs: (0..PAGE).map(|_| None).collect(), used: 0 }
+    fn new(number: u64) -> Page {
+        Page { number, jobs: (0..PAGE).map(|_| None).collect(), used: 0 }
     }
 }
 
@@ -37,14 +39,26 @@ impl JobTable {
         self.len == 0
     }
 
+    /// Where a page stands, or would. Without gaps before it, it is as far from the first as its
+    /// number; no page stands farther than that.
+    fn find(&self, number: u64) -> Result<usize, usize> {
+        let first = self.pages.front().map_or(number, |page| page.number);
+        let guess = usize::try_from(number.saturating_sub(first)).unwrap_or(usize::MAX);
+        if self.pages.get(guess).is_some_and(|page| page.number == number) {
+            return Ok(guess);
+        }
+        self.pages.binary_search_by_key(&number, |page| page.number)
+    }
+
     pub fn get(&self, id: JobId) -> Option<&Job> {
-        let (page, at) = place(id);
-        self.pages.get(&page)?.jobs[at].as_ref()
+        let (number, at) = place(id);
+        self.pages[self.find(number).ok()?].jobs[at].as_ref()
     }
 
     pub(crate) fn get_mut(&mut self, id: JobId) -> Option<&mut Job> {
-        let (page, at) = place(id);
-        self.pages.get_mut(&page)?.jobs[at].as_mut()
+        let (number, at) = place(id);
+        let page = self.find(number).ok()?;
+        self.pages[page].jobs[at].as_mut()
     }
 
     pub fn contains(&self, id: JobId) -> bool {
@@ -53,7 +67,11 @@ impl JobTable {
 
     pub(crate) fn insert(&mut self, id: JobId, job: Job) {
         let (number, at) = place(id);
-        let page = self.pages.entry(number).or_insert_with(Page::new);
+        let page = self.find(number).unwrap_or_else(|page| {
+            self.pages.insert(page, Page::new(number));
+            page
+        });
+        let page = &mut self.pages[page];
         if page.jobs[at].replace(job).is_none() {
             page.used += 1;
             self.len += 1;
@@ -62,20 +80,21 @@ impl JobTable {
 
     pub(crate) fn remove(&mut self, id: JobId) -> Option<Job> {
         let (number, at) = place(id);
-        let page = self.pages.get_mut(&number)?;
+        let found = self.find(number).ok()?;
+        let page = &mut self.pages[found];
         let job = page.jobs[at].take()?;
         page.used -= 1;
         self.len -= 1;
         if page.used == 0 {
-            self.pages.remove(&number);
+            self.pages.remove(found);
         }
         Some(job)
     }
 
     /// In the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = (JobId, &Job)> {
-        self.pages.iter().flat_map(|(number, page)| {
-            let ids = (number * PAGE..).map(JobId);
+        self.pages.iter().flat_map(|page| {
+            let ids = (page.number * PAGE..).map(JobId);
             ids.zip(&page.jobs).filter_map(|(id, job)| Some((id, job.as_ref()?)))
         })
     }

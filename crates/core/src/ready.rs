@@ -8,7 +8,7 @@ use crate::ranks::{Rank, Ranks};
 use crate::shape::ShapeId;
 use shipway_model::limits::PRIORITY_IN_WAITING;
 use shipway_model::{JobId, UserName};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ready {
@@ -21,8 +21,15 @@ pub struct Ready {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UserQueue {
     shapes: BTreeMap<ShapeId, Ranks>,
-    /// The first job of each shape.
-    heads: BTreeSet<(Rank, ShapeId)>,
+    heads: BTreeMap<Rank, Head>,
+}
+
+/// Beside the first job of a shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    pub shape: ShapeId,
+    /// The job after it: whoever looks one job ahead need not look the queue up.
+    pub next: Option<Rank>,
 }
 
 /// One step of priority is worth a stretch of waiting. Whoever waits long enough therefore goes
@@ -96,41 +103,43 @@ impl Ready {
 impl UserQueue {
     fn insert(&mut self, rank: Rank, shape: ShapeId) -> bool {
         let queue = self.shapes.entry(shape).or_default();
-        let head = queue.first();
-        if !queue.insert(rank) {
-            return false;
+        if queue.len() >= 2 && queue.ends_before(rank) {
+            // Nearly always; and the first ones are far away in memory by then.
+            return queue.insert(rank);
         }
-        if head.is_none_or(|head| rank < head) {
-            self.move_head(shape, head, Some(rank));
-        }
-        true
+        let before = queue.first_two();
+        let new = queue.insert(rank);
+        let after = queue.first_two();
+        self.move_head(shape, before, after);
+        new
     }
 
     fn remove(&mut self, rank: Rank, shape: ShapeId) -> bool {
         let Some(queue) = self.shapes.get_mut(&shape) else { return false };
-        let head = queue.first();
-        if !queue.remove(rank) {
-            return false;
-        }
-        let next = queue.first();
-        if next.is_none() {
+        let before = queue.first_two();
+        let known = queue.remove(rank);
+        let after = queue.first_two();
+        if queue.is_empty() {
             self.shapes.remove(&shape);
         }
-        if head != next {
-            self.move_head(shape, head, next);
-        }
-        true
+        self.move_head(shape, before, after);
+        known
     }
 
-    fn move_head(&mut self, shape: ShapeId, from: Option<Rank>, to: Option<Rank>) {
-        if let Some(from) = from {
-            self.heads.remove(&(from, shape));
+    fn move_head(&mut self, shape: ShapeId, from: [Option<Rank>; 2], to: [Option<Rank>; 2]) {
+        if from == to {
+            return;
         }
-        self.heads.extend(to.map(|to| (to, shape)));
+        if let Some(from) = from[0].filter(|_| from[0] != to[0]) {
+            self.heads.remove(&from);
+        }
+        if let [Some(first), next] = to {
+            self.heads.insert(first, Head { shape, next });
+        }
     }
 
     /// The first job of each shape, best first.
-    pub fn heads(&self) -> &BTreeSet<(Rank, ShapeId)> {
+    pub fn heads(&self) -> &BTreeMap<Rank, Head> {
         &self.heads
     }
     pub fn queue(&self, shape: ShapeId) -> Option<&Ranks> {

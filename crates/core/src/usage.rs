@@ -60,6 +60,9 @@ pub struct Standing {
 impl Standing {
     /// By usage for each part of the share; compared crosswise, so that nothing is rounded.
     pub fn order(self, other: Standing) -> std::cmp::Ordering {
+        if self.share == other.share {
+            return self.usage.cmp(&other.usage);
+        }
         let (mine, theirs) = (u128::from(other.share), u128::from(self.share));
         self.usage.saturating_mul(mine).cmp(&other.usage.saturating_mul(theirs))
     }

@@ -3,7 +3,7 @@
 
 use super::look::pilot_at;
 use crate::schedule::needs::Need;
-use crate::schedule::reserve::{Room, room_by};
+use crate::schedule::reserve::{Room, limit_of, room_by};
 use crate::shape::{Shape, ShapeId};
 use crate::state::State;
 use shipway_model::prospect::{Estimate, Place};
@@ -36,7 +36,7 @@ pub(super) fn of(state: &State, id: ShapeId, place: &Place, now: Timestamp) -> O
 fn first_room(state: &State, shape: &Shape, need: &Need, now: Timestamp) -> Option<Timestamp> {
     let nodes = &state.planner().nodes;
     let looked_at = nodes.classes().filter(|(at, _)| need.could_use(*at)).flat_map(|(_, class)| {
-        class.members.iter().take(MAX_LOOKED_AT).filter_map(|at| pilot_at(state, *at))
+        class.members.nodes().iter().take(MAX_LOOKED_AT).filter_map(|at| pilot_at(state, *at))
     });
     let times = looked_at.map(|pilot| {
         room_by(state, pilot, &shape.resources, now, |task| expected_end(state, task, now))
@@ -52,8 +52,7 @@ fn expected_end(state: &State, task: TaskId, now: Timestamp) -> Option<Timestamp
     let pace = state.shapes().pace(shape);
     // One that has run longer than usual says nothing about when it will end.
     let usual = (pace.tasks > 0).then(|| begun.plus(pace.mean)).filter(|end| *end > now);
-    let limit = state.shapes().get(shape).at_most.map(|at_most| begun.plus(at_most).max(now));
-    [usual, limit].into_iter().flatten().min()
+    [usual, limit_of(state, task, now)].into_iter().flatten().min()
 }
 
 /// How many such tasks all nodes together can run.
@@ -66,7 +65,7 @@ fn slots(state: &State, need: &Need) -> u32 {
         let each = fit(need.cpus, has.cpus.milli)
             .min(fit(need.memory, has.memory.0))
             .min(fit(u64::from(need.gpus), class.key.gpus() as u64));
-        each.min(u64::from(u32::MAX)).saturating_mul(class.members.len() as u64)
+        each.min(u64::from(u32::MAX)).saturating_mul(class.members.nodes().len() as u64)
     });
     u32::try_from(all.fold(0u64, u64::saturating_add)).unwrap_or(u32::MAX)
 }

@@ -33,13 +33,12 @@ impl Look {
         let mut best: Option<((u32, u64), NodeAt, Option<&Reservation>)> = None;
         let nodes = &state.planner().nodes;
         let groups = need.matching(class);
-        for at in &class.members {
+        for at in class.members.nodes() {
             let short = need.shortage(groups, nodes.free(*at));
             if best.as_ref().is_some_and(|(known, ..)| short >= *known) {
                 continue;
             }
-            let Some(pilot) = pilot_at(state, *at) else { continue };
-            let kept_for = kept_for(state, *at, pilot, need, job, now);
+            let kept_for = kept_for(state, *at, need, job, now);
             // Room that is kept for another comes after room that is not.
             let score = (short.0, short.1 + u64::from(kept_for.is_some()));
             if best.as_ref().is_none_or(|(known, ..)| score < *known) {
@@ -53,7 +52,7 @@ impl Look {
         let pilot = pilot_at(state, nearest).expect("a node in the table is a pilot's");
         let requirements = requirements(pilot, &shape.resources);
         let fit = fit(&requirements, kept.is_some());
-        let nodes = u32::try_from(class.members.len()).unwrap_or(u32::MAX);
+        let nodes = u32::try_from(class.members.nodes().len()).unwrap_or(u32::MAX);
         let kept_for = kept.map(|held| held.job);
         let kept_until = kept.filter(|_| fit == Fit::Kept).and_then(|held| held.latest);
         let class = class.key.describe();
@@ -112,7 +111,6 @@ fn fit(requirements: &[Requirement], is_kept: bool) -> Fit {
 fn kept_for<'a>(
     state: &'a State,
     at: NodeAt,
-    pilot: &Pilot,
     need: &Need,
     job: Option<JobId>,
     now: Timestamp,
@@ -122,7 +120,7 @@ fn kept_for<'a>(
     let free = state.planner().nodes.free(at);
     let owner = job.and_then(|job| state.job(job)).map(|job| &job.owner);
     let standing = owner.map(|owner| state.fair_share().standing(owner, now));
-    (!mine && !held.lets_by(now, (need, standing), pilot, free)).then_some(held)
+    (!mine && !held.lets_by(now, (need, standing), free)).then_some(held)
 }
 
 /// Calls with wanted, had and free of everything that is asked for.

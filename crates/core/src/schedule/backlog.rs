@@ -25,6 +25,6 @@ pub fn allows(job: &Job, pilot: &Pilot, need: &Resources, unstarted: u32) -> boo
 }
 
 /// Whether some task of a shape with this pace may be worth sending ahead.
-pub(super) fn may_be_short(pace: Pace, gpus: u32, named: bool) -> bool {
-    gpus == 0 && !named && pace.tasks > 0 && pace.mean <= BACKLOG_TARGET
+pub(super) fn may_be_short(pace: Pace) -> bool {
+    pace.tasks > 0 && pace.mean <= BACKLOG_TARGET
 }

@@ -6,28 +6,35 @@
 //! that fit nowhere get a reservation.
 //!
 //! - `classes.rs`  what makes nodes alike
-//! - `nodes.rs`    what is free where
+//! - `nodes.rs`    the nodes: what is `free.rs` on each, and where they stand in `members.rs`
 //! - `needs.rs`    what a shape needs, and which classes could serve it
+//! - `open.rs`     the shapes that may find a place
+//! - `order.rs`    who is next; `jobs.rs`, with which of their jobs
 //! - `search.rs`   the node for one more task
-//! - `order.rs`    who is next, and with which task
-//! - `pass.rs`     one pass: order, search, reserve
-//! - `reserve.rs`  reservations, and what may go before them
+//! - `trial.rs`    the nodes while a plan is made
+//! - `pass.rs`     one pass: order, search, keep
+//! - `keep.rs`     who gets a node kept, and which; `reserve.rs`, what may go before them
 //! - `backlog.rs`  how much may wait at a pilot
 
 pub mod backlog;
 pub mod classes;
+pub mod free;
+mod jobs;
+mod keep;
+pub mod members;
 pub mod needs;
 pub mod nodes;
+mod open;
 mod order;
 mod pass;
 pub mod reserve;
 mod search;
+mod trial;
 
 use crate::event::Placement;
 use crate::job::Job;
 use crate::shape::ShapeId;
 use crate::state::State;
-use needs::Need;
 use nodes::NodeTable;
 use reserve::Reservation;
 use shipway_model::{JobId, PilotId, Timestamp};
@@ -56,8 +63,8 @@ impl Plan {
 #[derive(Debug, Clone, Default)]
 pub struct Planner {
     pub nodes: NodeTable,
-    needs: Vec<Option<Need>>,
-    blocked: Blocked,
+    needs: needs::Needs,
+    blocked: open::Blocked,
     reservations: Vec<Reservation>,
     /// Shapes that no node is kept for until then; see `reserve::KEPT_WITHOUT_LIMIT`.
     resting: BTreeMap<ShapeId, Timestamp>,
@@ -66,43 +73,11 @@ pub struct Planner {
     carried: Carried,
 }
 
-/// Shapes that are known to fit nowhere, as of the last time that room was made. A shape that
-/// nobody waited with then was not looked at, and is not known to.
-#[derive(Debug, Clone, Default)]
-struct Blocked {
-    stamp: u64,
-    by_shape: Vec<u64>,
-}
-
-impl Blocked {
-    fn stamp(&self) -> u64 {
-        self.stamp
-    }
-    fn room_was_made(&mut self) {
-        self.stamp += 1;
-    }
-    fn was(&self, shape: ShapeId, stamp: u64) -> bool {
-        // A stamp of 0 was never given: the first is 1.
-        self.by_shape.get(shape.at()).is_some_and(|at| *at == stamp + 1)
-    }
-    fn set(&mut self, shape: ShapeId) {
-        if self.by_shape.len() <= shape.at() {
-            self.by_shape.resize(shape.at() + 1, 0);
-        }
-        self.by_shape[shape.at()] = self.stamp + 1;
-    }
-    fn clear(&mut self, shape: ShapeId) {
-        if let Some(at) = self.by_shape.get_mut(shape.at()) {
-            *at = 0;
-        }
-    }
-}
-
 /// How far searches had come when a plan was full: the next one goes on from there.
 #[derive(Debug, Clone, Default)]
 struct Carried {
-    progress: BTreeMap<ShapeId, search::Progress>,
-    moved: Vec<nodes::NodeAt>,
+    progress: Vec<search::Progress>,
+    moved: trial::Moved,
 }
 
 impl Planner {
@@ -121,19 +96,23 @@ impl Planner {
     }
 
     /// What a shape needs, if a pass has worked it out for the classes there are now.
-    pub(crate) fn known_need(&self, shape: ShapeId) -> Option<&Need> {
-        self.needs.get(shape.at())?.as_ref().filter(|need| !need.is_stale(&self.nodes))
+    pub(crate) fn known_need(&self, shape: ShapeId) -> Option<&needs::Need> {
+        self.needs.known(shape, &self.nodes)
     }
 
-    fn need(&mut self, state: &State, shape: ShapeId) -> &Need {
-        if self.needs.len() <= shape.at() {
-            self.needs.resize(shape.at() + 1, None);
+    /// What a pass has found out.
+    fn remember(&mut self, open: open::Open, moved: trial::Moved, more: bool) {
+        self.nodes.hot.clear();
+        // What found a place to its last task is not known to fit nowhere.
+        for shape in open.shapes() {
+            self.blocked.clear(shape);
         }
-        let known = &mut self.needs[shape.at()];
-        if known.as_ref().is_none_or(|need| need.is_stale(&self.nodes)) {
-            *known = Some(Need::of(state.shapes().get(shape), &self.nodes));
+        for shape in open.closed {
+            self.blocked.set(shape);
         }
-        known.as_ref().expect("just made")
+        if more {
+            self.carried = Carried { progress: open.progress, moved };
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! What a shape needs as plain numbers, and which classes could ever serve it, best fit first.
 
-use super::nodes::{Class, ClassAt, Free, NodeTable};
-use crate::shape::Shape;
+use super::free::Free;
+use super::nodes::{Class, ClassAt, NodeTable};
+use crate::shape::{Shape, ShapeId};
+use crate::state::State;
 use crate::usage::charge;
 use shipway_model::{GpuRequest, GpuShare, Millis, Resources};
 
@@ -13,7 +15,8 @@ pub struct Need {
     pub gpus: u32,
     /// Of each device; a part of one when it is less than a whole.
     pub share: u32,
-    gpu: Option<GpuRequest>,
+    /// Apart, so that the numbers of many shapes stay close together.
+    gpu: Option<Box<GpuRequest>>,
     /// It asks for things a site counts itself: those are looked up in the pilot.
     pub named: bool,
     pub at_most: Option<Millis>,
@@ -30,6 +33,60 @@ pub(crate) type Groups = u64;
 /// Kinds of devices on one node that are told apart; hardware slices come in a dozen kinds.
 const MAX_GROUPS: usize = Groups::BITS as usize;
 
+/// The needs of all shapes that anybody has waited with, as far as they are known.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Needs {
+    by_shape: Vec<Option<Need>>,
+    sizes: Vec<Size>,
+    /// How many classes there were when they were made.
+    classes: usize,
+}
+
+/// What is asked first of every shape, apart from the rest: a look at a thousand shapes is a look
+/// at a few pages of memory.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Size {
+    pub(super) cpus: u64,
+    pub(super) memory: u64,
+    pub(super) gpus: u32,
+    /// Never 0: the need is not known yet.
+    pub(super) charge: u64,
+}
+
+impl Needs {
+    /// Makes sure that a shape's need is known.
+    pub(super) fn learn(&mut self, shape: ShapeId, state: &State, table: &NodeTable) -> Size {
+        if self.classes != table.class_count() {
+            *self = Needs { classes: table.class_count(), ..Needs::default() };
+        }
+        if self.sizes.len() <= shape.at() {
+            self.by_shape.resize(shape.at() + 1, None);
+            self.sizes.resize(shape.at() + 1, Size::default());
+        }
+        let size = &mut self.sizes[shape.at()];
+        if size.charge == 0 {
+            let need = Need::of(state.shapes().get(shape), table);
+            let Need { cpus, memory, gpus, charge, .. } = need;
+            *size = Size { cpus, memory, gpus, charge };
+            self.by_shape[shape.at()] = Some(need);
+        }
+        *size
+    }
+
+    /// What was learnt, if it is of the classes there are now.
+    pub(super) fn known(&self, shape: ShapeId, table: &NodeTable) -> Option<&Need> {
+        let current = self.classes == table.class_count();
+        self.by_shape.get(shape.at())?.as_ref().filter(|_| current)
+    }
+
+    pub(super) fn get(&self, shape: ShapeId) -> &Need {
+        self.by_shape[shape.at()].as_ref().expect("learnt of every shape that anybody waits with")
+    }
+    pub(super) fn size(&self, shape: ShapeId) -> Size {
+        self.sizes[shape.at()]
+    }
+}
+
 impl Need {
     pub fn of(shape: &Shape, table: &NodeTable) -> Need {
         let need = &shape.resources;
@@ -40,7 +97,7 @@ impl Need {
             disk: need.disk.0,
             gpus: gpu.map_or(0, |gpu| gpu.count),
             share: gpu.map_or(GpuShare::WHOLE, |gpu| gpu.share).0,
-            gpu: need.gpu.clone(),
+            gpu: need.gpu.clone().map(Box::new),
             named: !need.named.is_empty(),
             at_most: shape.at_most,
             charge: charge(need),
@@ -59,11 +116,6 @@ impl Need {
         matching.fold(0, |groups, (at, _)| groups | 1 << at)
     }
 
-    /// Whether classes have come since this was made.
-    pub(super) fn is_stale(&self, table: &NodeTable) -> bool {
-        self.groups.len() != table.class_count()
-    }
-
     fn learn_classes(&mut self, need: &Resources, table: &NodeTable) {
         let all = (0..table.class_count()).map(|at| {
             let at = ClassAt(u32::try_from(at).expect("as many as the table has"));
@@ -80,6 +132,11 @@ impl Need {
 
     pub(super) fn groups(&self, class: ClassAt) -> Option<Groups> {
         self.groups.get(class.at()).copied().flatten()
+    }
+
+    /// Whether it asks for whole devices, and not for a part of one.
+    pub(super) fn is_whole(&self) -> bool {
+        self.share == GpuShare::WHOLE.0
     }
 
     /// Whether nodes of this class could serve it when empty.
@@ -110,19 +167,34 @@ impl Need {
         let mut short = (0, 0);
         for (wanted, free) in pairs.into_iter().filter(|(wanted, free)| wanted > free) {
             short.0 += 1;
-            let missing = u128::from(wanted - free) * 1_000 / u128::from(wanted.max(1));
-            short.1 += u64::try_from(missing).unwrap_or(1_000);
+            short.1 += thousandths(wanted - free, wanted);
         }
         short
+    }
+
+    /// Whether it would get a part of a device that is in use already.
+    pub(super) fn fits_in_part(&self, free: &Free) -> bool {
+        let groups = self.groups(free.class).unwrap_or(0);
+        let mut matched = free.groups.iter().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
+        self.gpus > 0 && !self.is_whole() && matched.any(|(_, group)| group.part >= self.share)
     }
 
     fn gpus_fit(&self, free: &Free, groups: Groups) -> bool {
         let matched = free.groups.iter().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
         let mut groups = matched.map(|(_, group)| group);
-        if self.share < GpuShare::WHOLE.0 {
+        if !self.is_whole() {
             return groups.any(|group| group.whole > 0 || group.part >= self.share);
         }
         groups.map(|group| group.whole).sum::<u32>() >= self.gpus
+    }
+}
+
+/// How much of the whole a part is. Asked of every node there is, and the division of long numbers
+/// is many times as slow as that of short ones.
+fn thousandths(part: u64, whole: u64) -> u64 {
+    match part.checked_mul(1_000) {
+        Some(part) => part / whole.max(1),
+        None => u64::try_from(u128::from(part) * 1_000 / u128::from(whole)).unwrap_or(1_000),
     }
 }
 

@@ -4,8 +4,9 @@
 //! A reservation is not a fact: it is made anew after a restart. It stands until its job has
 //! started there or elsewhere, or is gone.
 
+use super::free::Free;
 use super::needs::Need;
-use super::nodes::{Free, NodeAt};
+use super::nodes::NodeAt;
 use crate::load::Load;
 use crate::pilot::Pilot;
 use crate::state::State;
@@ -53,29 +54,29 @@ impl Reservation {
         &self,
         now: Timestamp,
         (other, standing): (&Need, Option<Standing>),
-        pilot: &Pilot,
         free: &Free,
     ) -> bool {
         let before = |standing: Standing| standing.order(self.standing) == Ordering::Less;
         let ends = other.at_most.map(|at_most| now.plus(at_most));
         standing.is_some_and(before)
             || ends.zip(self.latest).is_some_and(|(ends, latest)| ends <= latest)
-            || self.is_beside(other, pilot, free)
+            || self.is_beside(other, free)
     }
 
     /// Whether both would fit although all that is there now stayed.
-    fn is_beside(&self, other: &Need, pilot: &Pilot, free: &Free) -> bool {
-        let fits = |mine: u64, theirs: u64, free: u64, has: u64| {
-            let used = has.saturating_sub(free);
-            theirs == 0 || mine == 0 || mine.saturating_add(theirs).saturating_add(used) <= has
+    fn is_beside(&self, other: &Need, free: &Free) -> bool {
+        let fits = |mine: u64, theirs: u64, more: u64, free: u64| {
+            theirs == 0 || mine == 0 || mine.saturating_add(more) <= free
         };
-        let has = &pilot.ad.capacity;
-        let (devices, whole) = (pilot.ad.gpus.len() as u64, u64::from(free.whole));
+        let amount = |mine, theirs, free| fits(mine, theirs, theirs, free);
+        // A part of a device that is in use already takes no other device.
+        let devices = if other.fits_in_part(free) { 0 } else { u64::from(other.gpus) };
+        let (gpus, theirs) = (u64::from(self.need.gpus), u64::from(other.gpus));
         !self.need.named
-            && fits(self.need.cpus, other.cpus, free.cpus, has.cpus.milli)
-            && fits(self.need.memory, other.memory, free.memory, has.memory.0)
-            && fits(self.need.disk, other.disk, free.disk, has.disk.0)
-            && fits(u64::from(self.need.gpus), u64::from(other.gpus), whole, devices)
+            && amount(self.need.cpus, other.cpus, free.cpus)
+            && amount(self.need.memory, other.memory, free.memory)
+            && amount(self.need.disk, other.disk, free.disk)
+            && fits(gpus, theirs, devices, u64::from(free.whole))
     }
 }
 
@@ -98,15 +99,16 @@ impl Room {
     }
 }
 
-/// When one more task of this need would fit on a node, by the time limits of
-/// what runs there; see `room_by`.
+/// When one more task of this need would fit on a node, by the time limits of what runs there.
 pub(super) fn room_at(state: &State, pilot: &Pilot, need: &Resources, now: Timestamp) -> Room {
-    room_by(state, pilot, need, now, |task| {
-        let active = state.active().get(&task)?;
-        let shape = state.shapes().get(state.job(task.job)?.shape);
-        let begun = active.started.unwrap_or(now);
-        shape.at_most.map(|at_most| begun.plus(at_most).max(now))
-    })
+    room_by(state, pilot, need, now, |task| limit_of(state, task, now))
+}
+
+/// When a task has to have ended, by its time limit.
+pub fn limit_of(state: &State, task: TaskId, now: Timestamp) -> Option<Timestamp> {
+    let begun = state.active().get(&task)?.started.unwrap_or(now);
+    let at_most = state.shapes().get(state.job(task.job)?.shape).at_most?;
+    Some(begun.plus(at_most).max(now))
 }
 
 /// When one more task of this need would fit, if what runs on the node ends as `end_of` says.

@@ -1,48 +1,39 @@
 //! The node for one more task: the fullest that fits, in the least class that will do.
 
+use super::members::{BLOCK, each};
 use super::needs::{Groups, Need};
-use super::nodes::{Free, NodeAt, NodeTable};
+use super::nodes::{ClassAt, NodeAt};
+use super::order::Turn;
 use super::reserve::Reservation;
+use super::trial::Trial;
 use super::{backlog, is_short};
-use crate::event::Placement;
 use crate::job::Job;
-use crate::load::Load;
-use crate::pilot::Pilot;
 use crate::state::State;
 use crate::usage::Standing;
-use shipway_model::{DeviceId, GpuShare, JobId, PilotId, Resources, Timestamp};
+use shipway_model::{JobId, Resources};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
-use std::ops::Bound;
+use std::collections::BinaryHeap;
 
-/// The nodes during one pass: changed as tasks are put on them, and put back at its end.
-pub(super) struct Search<'a> {
-    state: &'a State,
-    table: &'a mut NodeTable,
-    now: Timestamp,
-    /// What each node had free before this pass changed it.
-    before: BTreeMap<NodeAt, Free>,
-    /// How much of each device is used, where this pass has given some out.
-    devices: BTreeMap<NodeAt, Vec<u32>>,
-    /// Named things, where this pass has given some out.
-    loads: BTreeMap<NodeAt, Load>,
-    /// Nodes that came into another bucket in this pass, where a search may have gone by already.
-    moved: Vec<NodeAt>,
+/// Who asks, for what, and which nodes are kept for others.
+pub(super) struct Ask<'b> {
+    pub(super) id: JobId,
+    pub(super) job: &'b Job,
+    pub(super) need: &'b Need,
+    pub(super) resources: &'b Resources,
+    pub(super) standing: Standing,
+    pub(super) held: &'b [Reservation],
 }
 
-/// How far a shape's search has come in this pass. Room only shrinks, so a node that was too full
-/// is not looked at again.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Progress {
-    class: usize,
-    /// How far in the class: a member, or a bucket and the last node of it that was looked at.
-    member: usize,
-    bucket: usize,
-    last: Option<NodeAt>,
-    /// How many of the nodes that changed buckets were looked at.
-    moved: usize,
-    /// Pilots by how much waits there, for tasks that are sent ahead.
-    backlogs: Option<BinaryHeap<Reverse<(u32, NodeAt)>>>,
+impl<'b> Ask<'b> {
+    pub(super) fn of(
+        turn: &Turn<'b>,
+        need: &'b Need,
+        state: &'b State,
+        held: &'b [Reservation],
+    ) -> Ask<'b> {
+        let resources = &state.shapes().get(turn.shape).resources;
+        Ask { id: turn.id, job: turn.job, need, resources, standing: turn.standing, held }
+    }
 }
 
 /// Which nodes a search may find.
@@ -53,155 +44,140 @@ pub(super) enum Scope {
     Hot,
 }
 
-/// Who asks, and for what.
-pub(super) struct Asking<'b> {
-    pub(super) id: JobId,
-    pub(super) job: &'b Job,
-    pub(super) need: &'b Need,
-    pub(super) resources: &'b Resources,
-    pub(super) standing: Standing,
+/// How far a shape's search has come in this pass. Room only shrinks, so a node that was too full
+/// is not looked at again.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Progress {
+    /// Classes that are done with, in the order of the need.
+    class: usize,
+    /// How far in the next one; `None` before it was begun.
+    spot: Option<Spot>,
+    /// Pilots by how much waits there, for tasks that are sent ahead.
+    backlogs: Option<BinaryHeap<Reverse<(u32, NodeAt)>>>,
 }
 
-type Held<'b> = &'b [Reservation];
+#[derive(Debug, Clone, Copy)]
+struct Spot {
+    /// Nodes with so many devices that nobody uses, and how far among them.
+    bucket: usize,
+    member: usize,
+    /// How many of the nodes that changed buckets were looked at.
+    moved: usize,
+}
 
-impl<'a> Search<'a> {
-    pub(super) fn new(
-        state: &'a State,
-        table: &'a mut NodeTable,
-        moved: Vec<NodeAt>,
-        now: Timestamp,
-    ) -> Self {
-        let (before, devices, loads) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Search { state, table, now, before, devices, loads, moved }
-    }
-
-    pub(super) fn table(&self) -> &NodeTable {
-        self.table
-    }
-
-    pub(super) fn pilot(&self, at: NodeAt) -> Option<&'a Pilot> {
-        self.state.pilots().get(self.table.pilot(at)?)
-    }
-
+impl Trial<'_> {
     pub(super) fn find(
-        &self,
-        asking: &Asking<'_>,
+        &mut self,
+        ask: &Ask<'_>,
         scope: Scope,
         progress: &mut Progress,
-        held: Held<'_>,
     ) -> Option<NodeAt> {
         let with_room = match scope {
-            Scope::Hot => self.find_hot(asking, held),
-            Scope::All if asking.need.gpus > 0 => self.find_by_devices(asking, progress, held),
-            Scope::All => self.find_in_order(asking, progress, held),
+            Scope::Hot => self.find_hot(ask),
+            Scope::All => self.find_in_classes(ask, progress),
         };
-        with_room.or_else(|| self.find_backlog(asking, scope, progress, held))
+        with_room.or_else(|| self.find_backlog(ask, scope, progress))
     }
 
     /// Whether one more task fits on this node now.
-    pub(super) fn fits(&self, asking: &Asking<'_>, at: NodeAt, held: Held<'_>) -> bool {
-        let groups = self.table.class_of(at).and_then(|class| asking.need.groups(class));
-        groups.is_some_and(|groups| self.has_room(asking, at, groups, held))
+    pub(super) fn fits(&self, ask: &Ask<'_>, at: NodeAt) -> bool {
+        let groups = ask.need.groups(self.table().free(at).class);
+        groups.is_some_and(|groups| self.has_room(ask, at, groups))
     }
 
-    fn has_room(&self, asking: &Asking<'_>, at: NodeAt, groups: Groups, held: Held<'_>) -> bool {
-        asking.need.fits(self.table.free(at), groups)
-            && (!asking.need.named || self.has_named(asking, at))
-            && self.is_let_by(asking, at, held)
+    fn has_room(&self, ask: &Ask<'_>, at: NodeAt, groups: Groups) -> bool {
+        ask.need.fits(self.table().free(at), groups)
+            && (!ask.need.named || self.has_named(ask.resources, at))
+            && self.is_let_by(ask, at)
     }
 
-    fn has_named(&self, asking: &Asking<'_>, at: NodeAt) -> bool {
-        let Some(pilot) = self.pilot(at) else { return false };
-        let load = self.loads.get(&at).unwrap_or(&pilot.load);
-        load.lacks_named(&pilot.ad, asking.resources).is_none()
+    fn is_let_by(&self, ask: &Ask<'_>, at: NodeAt) -> bool {
+        let Some(held) = ask.held.iter().find(|held| held.node == at) else { return true };
+        let asked = (ask.need, Some(ask.standing));
+        held.job == ask.id || held.lets_by(self.now, asked, self.table().free(at))
     }
 
-    fn is_let_by(&self, asking: &Asking<'_>, at: NodeAt, held: Held<'_>) -> bool {
-        let held = held.iter().find(|held| held.node == at);
-        held.is_none_or(|held| {
-            let free = self.table.free(at);
-            let lets_by =
-                |pilot| held.lets_by(self.now, (asking.need, Some(asking.standing)), pilot, free);
-            held.job == asking.id || self.pilot(at).is_some_and(lets_by)
-        })
+    fn find_hot(&self, ask: &Ask<'_>) -> Option<NodeAt> {
+        let fitting = self.table().hot.iter().filter(|at| self.fits(ask, **at));
+        fitting.min_by_key(|at| self.table().free(**at).whole).copied()
     }
 
-    fn find_hot(&self, asking: &Asking<'_>, held: Held<'_>) -> Option<NodeAt> {
-        let fitting = self.table.hot.iter().filter(|at| self.fits(asking, **at, held));
-        fitting.min_by_key(|at| self.table.free(**at).whole).copied()
-    }
-
-    fn find_by_devices(
-        &self,
-        asking: &Asking<'_>,
-        progress: &mut Progress,
-        held: Held<'_>,
-    ) -> Option<NodeAt> {
-        while let Some(at) = self.moved.get(progress.moved) {
-            if self.fits(asking, *at, held) {
-                return Some(*at);
+    fn find_in_classes(&mut self, ask: &Ask<'_>, progress: &mut Progress) -> Option<NodeAt> {
+        while let Some((class, groups)) = ask.need.classes.get(progress.class).copied() {
+            let buckets = self.table().class(class).members.buckets(ask.need);
+            let moved = self.moved[class.at()].len();
+            let fresh = Spot { bucket: buckets.start, member: 0, moved };
+            let spot = progress.spot.get_or_insert(fresh);
+            if let Some(at) = self.find_moved(ask, class, groups, spot) {
+                return Some(at);
             }
-            progress.moved += 1;
-        }
-        let whole = asking.need.share == GpuShare::WHOLE.0;
-        // A part of a device may be found on a node without a whole one.
-        let least = if whole { asking.need.gpus as usize } else { 0 };
-        while let Some((class, groups)) = asking.need.classes.get(progress.class) {
-            progress.bucket = progress.bucket.max(least);
-            while let Some(bucket) = self.table.class(*class).by_whole.get(progress.bucket) {
-                let from = progress.last.map_or(Bound::Unbounded, Bound::Included);
-                for at in bucket.range((from, Bound::Unbounded)) {
-                    progress.last = Some(*at);
-                    if self.has_room(asking, *at, *groups, held) {
-                        return Some(*at);
-                    }
+            while spot.bucket < buckets.end {
+                if let Some(at) = self.find_in_bucket(ask, class, groups, spot) {
+                    return Some(at);
                 }
-                progress.last = None;
-                progress.bucket += 1;
+                (spot.bucket, spot.member) = (spot.bucket + 1, 0);
             }
             progress.class += 1;
-            progress.bucket = 0;
+            progress.spot = None;
         }
         None
     }
 
-    fn find_in_order(
+    /// Among the nodes that became fuller since the search was here last: those it has gone by.
+    fn find_moved(
         &self,
-        asking: &Asking<'_>,
-        progress: &mut Progress,
-        held: Held<'_>,
+        ask: &Ask<'_>,
+        class: ClassAt,
+        groups: Groups,
+        spot: &mut Spot,
     ) -> Option<NodeAt> {
-        while let Some((class, groups)) = asking.need.classes.get(progress.class) {
-            let members = &self.table.class(*class).members;
-            while let Some(at) = members.get(progress.member) {
-                if self.has_room(asking, *at, *groups, held) {
-                    return Some(*at);
-                }
-                progress.member += 1;
-            }
-            progress.class += 1;
-            progress.member = 0;
+        if ask.need.gpus == 0 {
+            return None;
         }
-        None
+        let rest = &self.moved[class.at()][spot.moved..];
+        let found = rest.iter().position(|at| {
+            let gone_by = self.table().free(*at).whole as usize <= spot.bucket;
+            gone_by && self.has_room(ask, *at, groups)
+        });
+        spot.moved += found.unwrap_or(rest.len());
+        found.map(|at| rest[at])
+    }
+
+    fn find_in_bucket(
+        &mut self,
+        ask: &Ask<'_>,
+        class: ClassAt,
+        groups: Groups,
+        spot: &mut Spot,
+    ) -> Option<NodeAt> {
+        loop {
+            let members = &self.table().class(class).members;
+            let block = spot.member / BLOCK;
+            let nodes = members.in_bucket(ask.need, spot.bucket, spot.member)?;
+            let found =
+                each(nodes, block, members.nodes()).find(|(_, at)| self.has_room(ask, *at, groups));
+            if let Some((member, at)) = found {
+                spot.member = member;
+                return Some(at);
+            }
+            if nodes != 0 {
+                self.table_mut().tighten(class, block, spot.bucket);
+            }
+            spot.member = (block + 1) * BLOCK;
+        }
     }
 
     /// The pilot with the shortest backlog that may still grow.
-    fn find_backlog(
-        &self,
-        asking: &Asking<'_>,
-        scope: Scope,
-        progress: &mut Progress,
-        held: Held<'_>,
-    ) -> Option<NodeAt> {
-        if !is_short(asking.job) || asking.need.gpus > 0 || asking.need.named {
+    fn find_backlog(&self, ask: &Ask<'_>, scope: Scope, progress: &mut Progress) -> Option<NodeAt> {
+        if !is_short(ask.job) || ask.need.gpus > 0 || ask.need.named {
             return None;
         }
         let backlogs = progress.backlogs.get_or_insert_with(|| self.backlogs(scope));
         while let Some(Reverse((counted, at))) = backlogs.pop() {
-            let unstarted = self.table.free(at).unstarted;
+            let unstarted = self.table().free(at).unstarted;
             if counted != unstarted {
                 backlogs.push(Reverse((unstarted, at)));
-            } else if self.may_wait_at(asking, at, unstarted, held) {
+            } else if self.may_wait_at(ask, at, unstarted) {
                 backlogs.push(Reverse((unstarted, at)));
                 return Some(at);
             }
@@ -210,104 +186,21 @@ impl<'a> Search<'a> {
     }
 
     fn backlogs(&self, scope: Scope) -> BinaryHeap<Reverse<(u32, NodeAt)>> {
-        let entry = |at: &NodeAt| Reverse((self.table.free(*at).unstarted, *at));
+        let entry = |at: &NodeAt| Reverse((self.table().free(*at).unstarted, *at));
         if scope == Scope::Hot {
-            return self.table.hot.iter().map(entry).collect();
+            return self.table().hot.iter().map(entry).collect();
         }
-        self.table.classes().flat_map(|(_, class)| &class.members).map(entry).collect()
+        self.table().classes().flat_map(|(_, class)| class.members.nodes()).map(entry).collect()
     }
 
-    fn may_wait_at(&self, asking: &Asking<'_>, at: NodeAt, unstarted: u32, held: Held<'_>) -> bool {
-        let allows = |pilot| backlog::allows(asking.job, pilot, asking.resources, unstarted);
-        held.iter().all(|held| held.node != at) && self.pilot(at).is_some_and(allows)
-    }
-
-    /// Puts one task there; returns the devices it gets.
-    pub(super) fn put(&mut self, asking: &Asking<'_>, at: NodeAt) -> Vec<DeviceId> {
-        let free = self.table.free(at);
-        self.before.entry(at).or_insert_with(|| free.clone());
-        let (changed, need) = (self.table.free_mut(at), asking.need);
-        changed.cpus = changed.cpus.saturating_sub(need.cpus);
-        changed.memory = changed.memory.saturating_sub(need.memory);
-        changed.disk = changed.disk.saturating_sub(need.disk);
-        changed.unstarted += 1;
-        if need.named {
-            let pilot = self.pilot(at).expect("a node in the table is a pilot's");
-            let load = self.loads.entry(at).or_insert_with(|| pilot.load.clone());
-            load.add(&Resources { gpu: None, ..asking.resources.clone() }, &[]);
-        }
-        if need.gpus == 0 {
-            return Vec::new();
-        }
-        self.take_devices(asking, at)
-    }
-
-    /// Whole devices as they come; for a part, the fullest that still fits.
-    fn take_devices(&mut self, asking: &Asking<'_>, at: NodeAt) -> Vec<DeviceId> {
-        let pilot = self.pilot(at).expect("a node in the table is a pilot's");
-        let class = self.table.class_of(at).expect("a node that is listed");
-        let groups = asking.need.groups(class).unwrap_or(0);
-        let used = self.devices.entry(at).or_insert_with(|| {
-            let used = |gpu: &shipway_model::GpuDevice| pilot.load.gpus.get(&gpu.id);
-            pilot.ad.gpus.iter().map(|gpu| used(gpu).map_or(0, |share| share.0)).collect()
-        });
-        let mut taken = Vec::with_capacity(asking.need.gpus as usize);
-        for _ in 0..asking.need.gpus {
-            let fits = |(device, used): &(usize, &u32)| {
-                let matches = groups >> self.table.group_of(at, *device) & 1 == 1;
-                matches && **used + asking.need.share <= GpuShare::WHOLE.0
-            };
-            let free = used.iter().enumerate().filter(fits);
-            let Some((device, _)) = free.max_by_key(|(device, used)| (**used, Reverse(*device)))
-            else {
-                break;
-            };
-            used[device] += asking.need.share;
-            taken.push(pilot.ad.gpus[device].id.clone());
-        }
-        if self.table.count_devices(at, used) {
-            self.moved.push(at);
-        }
-        taken
+    fn may_wait_at(&self, ask: &Ask<'_>, at: NodeAt, unstarted: u32) -> bool {
+        let allows = |pilot| backlog::allows(ask.job, pilot, ask.resources, unstarted);
+        ask.held.iter().all(|held| held.node != at) && self.pilot(at).is_some_and(allows)
     }
 
     /// Nodes that could serve this need when empty; those with most devices free first.
     pub(super) fn candidates(&self, need: &Need, most: usize) -> Vec<NodeAt> {
-        let mut found = Vec::new();
-        for (class, _) in &need.classes {
-            let class = self.table.class(*class);
-            let by_devices = class.by_whole.iter().rev().flatten().copied();
-            let plain = class.members.iter().copied().filter(|_| class.by_whole.is_empty());
-            found.extend(by_devices.chain(plain).take(most));
-        }
-        found
-    }
-
-    /// The placements of each node together, in the order they were made.
-    pub(super) fn by_pilot(
-        &self,
-        mut placed: Vec<(NodeAt, Placement)>,
-    ) -> Vec<(PilotId, Vec<Placement>)> {
-        placed.sort_by_key(|(at, _)| *at);
-        let mut grouped: Vec<(PilotId, Vec<Placement>)> = Vec::new();
-        let mut last = None;
-        for (at, placement) in placed {
-            if last != Some(at) {
-                let pilot = self.table.pilot(at).expect("a node in the table is a pilot's");
-                grouped.push((pilot.clone(), Vec::new()));
-                last = Some(at);
-            }
-            grouped.last_mut().expect("just put there").1.push(placement);
-        }
-        grouped
-    }
-
-    /// Puts everything back as it was: what was found becomes true when the plan is applied.
-    /// Also the nodes that came into other buckets.
-    pub(super) fn undo(self) -> (&'a mut NodeTable, Vec<NodeAt>) {
-        for (at, free) in self.before {
-            self.table.set_free(at, free);
-        }
-        (self.table, self.moved)
+        let classes = need.classes.iter().map(|(class, _)| self.table().class(*class));
+        classes.flat_map(|class| class.members.emptiest().take(most)).collect()
     }
 }

@@ -317,3 +317,41 @@ fn a_node_is_kept_from_those_behind_and_not_from_those_before() {
     assert_eq!(told.counts(first).active, 2, "bob has used nothing, ada two GPUs");
     assert_eq!(told.counts(JobId(3)).active, 0);
 }
+
+#[test]
+fn a_share_may_sit_beside_another_on_a_node_that_is_kept() {
+    let mut told = Told::default();
+    told.join("n1", 64, 2);
+    told.submit(r#"{"resources":{"gpu":{"share":"0.6"}}}"#);
+    told.submit(r#"{"resources":{"memory":"12GB"},"time_limit":"1h"}"#);
+    told.place();
+    let large = told.submit(r#"{"resources":{"gpu":1,"memory":"8GB"}}"#);
+    told.place();
+    let shares = told.submit(r#"{"array":"1-2","resources":{"gpu":{"share":"0.4"}}}"#);
+    let placed = told.place();
+    assert!(told.state.planner().reservation_of(large).is_some());
+    assert_eq!(placed.len(), 1, "the second would take the device that is waited for");
+    assert_eq!(placed[0].task.job, shares);
+    assert_eq!(placed[0].devices[0].as_str(), "n1-gpu0", "where the first share is");
+}
+
+#[test]
+fn what_a_reservation_gives_counts_at_once() {
+    let mut told = Told::default();
+    told.join("n1", 64, 4);
+    told.submit_as(bob(), "{}");
+    told.place();
+    told.now += 1_000_000;
+    told.all_end("n1");
+    let all = told.submit(r#"{"resources":{"cpus":64},"time_limit":"1h"}"#);
+    told.place();
+    let large = told.submit(r#"{"resources":{"gpu":4,"cpus":63}}"#);
+    let own = told.submit("{}");
+    let other = told.submit_as(bob(), "{}");
+    told.place();
+    assert!(told.state.planner().reservation_of(large).is_some());
+    told.ended("n1", task(all, 0), 1, OK);
+    told.place();
+    let active = |job| told.counts(job).active;
+    assert_eq!((active(large), active(own), active(other)), (1, 0, 1), "a core was left for one");
+}

@@ -1,0 +1,82 @@
+//! What is free on one node, as plain numbers. Names that a site counts itself are looked up in the
+//! pilot: few ask.
+
+use super::nodes::ClassAt;
+use crate::pilot::Pilot;
+use shipway_model::{GpuDevice, GpuShare};
+
+#[derive(Debug, Clone)]
+pub struct Free {
+    pub cpus: u64,
+    pub memory: u64,
+    pub disk: u64,
+    /// Devices that nobody uses, over all kinds.
+    pub whole: u32,
+    /// The same, and those with a part left.
+    pub devices: u32,
+    /// Work waiting there beyond what it can run.
+    pub unstarted: u32,
+    /// Beside the numbers, because whoever compares them asks for it too.
+    pub(super) class: ClassAt,
+    /// Where the node stands in its class; `members.rs` keeps it true.
+    pub(super) place: u32,
+    /// Of each kind of device of the node's class.
+    pub groups: Box<[Group]>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Group {
+    pub whole: u32,
+    /// The largest part that is left of a device in use.
+    pub part: u32,
+}
+
+impl Free {
+    /// All but the devices; see `count`.
+    pub(super) fn amounts(pilot: &Pilot, class: ClassAt, kinds: usize) -> Free {
+        let (has, load) = (&pilot.ad.capacity, &pilot.load);
+        Free {
+            cpus: has.cpus.milli.saturating_sub(load.cpus.milli),
+            memory: has.memory.0.saturating_sub(load.memory.0),
+            disk: has.disk.0.saturating_sub(load.disk.0),
+            whole: 0,
+            devices: 0,
+            unstarted: pilot.unstarted,
+            class,
+            place: 0,
+            groups: vec![Group::default(); kinds].into_boxed_slice(),
+        }
+    }
+
+    /// What is left of the devices when so much of each is used; `kinds` has the group of each.
+    pub(super) fn count(&mut self, used: &[u32], kinds: &[usize]) {
+        self.groups.fill(Group::default());
+        for (used, kind) in used.iter().zip(kinds) {
+            let group = &mut self.groups[*kind];
+            if *used == 0 {
+                group.whole += 1;
+            } else {
+                group.part = group.part.max(GpuShare::WHOLE.0.saturating_sub(*used));
+            }
+        }
+        self.whole = self.groups.iter().map(|group| group.whole).sum();
+        let parts = self.groups.iter().map(|group| u32::from(group.part > 0));
+        self.devices = self.whole + parts.sum::<u32>();
+    }
+
+    /// Whether there is more of anything than there was.
+    pub(super) fn exceeds(&self, before: &Free) -> bool {
+        let more = |(now, then): (&Group, &Group)| now.whole > then.whole || now.part > then.part;
+        self.cpus > before.cpus
+            || self.memory > before.memory
+            || self.disk > before.disk
+            || self.unstarted < before.unstarted
+            || self.groups.iter().zip(&before.groups).any(more)
+    }
+}
+
+/// How much of each device is used, in the order of the node's ad.
+pub(super) fn used(pilot: &Pilot) -> impl Iterator<Item = u32> {
+    let used = |gpu: &GpuDevice| pilot.load.gpus.get(&gpu.id).map_or(0, |share| share.0);
+    pilot.ad.gpus.iter().map(used)
+}

@@ -1,0 +1,164 @@
+//! The nodes of one class, in blocks of sixty-four, and those of a block in buckets by how many
+//! devices nobody uses. Each bucket has an upper bound of what any of its nodes has free, so a
+//! search goes by many full nodes in one look.
+//!
+//! Where a node stands among its like, never whether something fits: bounds only spare a look.
+
+use super::free::Free;
+use super::needs::Need;
+use super::nodes::NodeAt;
+use std::ops::Range;
+
+/// The bits of a word.
+pub(super) const BLOCK: usize = u64::BITS as usize;
+
+#[derive(Debug, Clone, Default)]
+pub struct Members {
+    /// In the order of their places in the table.
+    nodes: Vec<NodeAt>,
+    blocks: Vec<Box<[Bucket]>>,
+    /// Devices of each node: after as many buckets and the one without any comes one for all.
+    devices: usize,
+}
+
+/// Some nodes of one block.
+#[derive(Debug, Clone, Copy, Default)]
+struct Bucket {
+    /// Which, a bit each.
+    nodes: u64,
+    /// None of them has more.
+    cpus: u64,
+    memory: u64,
+    /// One of them has less than when the bounds were taken, or has left.
+    loose: bool,
+}
+
+impl Bucket {
+    fn add(&mut self, bit: u64, free: &Free) {
+        self.nodes |= bit;
+        self.cpus = self.cpus.max(free.cpus);
+        self.memory = self.memory.max(free.memory);
+        self.loose = true;
+    }
+}
+
+impl Members {
+    pub(super) fn new(devices: usize) -> Members {
+        Members { devices, ..Members::default() }
+    }
+
+    pub fn nodes(&self) -> &[NodeAt] {
+        &self.nodes
+    }
+
+    /// Puts a node where it belongs; the table has what is free on each.
+    pub(super) fn insert(&mut self, at: NodeAt, free: &mut [Free]) {
+        let place = self.nodes.partition_point(|other| *other < at);
+        self.nodes.insert(place, at);
+        self.renew(place / BLOCK, free);
+    }
+
+    pub(super) fn remove(&mut self, at: NodeAt, free: &mut [Free]) {
+        if let Ok(place) = self.nodes.binary_search(&at) {
+            self.nodes.remove(place);
+            self.renew(place / BLOCK, free);
+        }
+    }
+
+    /// Makes the blocks anew from this one on: nodes after one that came or left have moved.
+    fn renew(&mut self, from: usize, free: &mut [Free]) {
+        self.blocks.truncate(from);
+        for (place, at) in self.nodes.iter().enumerate().skip(from * BLOCK) {
+            if place % BLOCK == 0 {
+                self.blocks.push(vec![Bucket::default(); self.devices + 2].into());
+            }
+            let (block, free) = (&mut self.blocks[place / BLOCK], &mut free[at.at()]);
+            free.place = u32::try_from(place).expect("fewer nodes than 2^32");
+            block[self.devices + 1].add(1 << (place % BLOCK), free);
+            block[free.whole as usize].add(1 << (place % BLOCK), free);
+        }
+    }
+
+    /// What is free on a node has changed; so many of its devices were unused before.
+    pub(super) fn changed(&mut self, whole_before: u32, free: &Free) {
+        let place = free.place as usize;
+        let (block, bit) = (&mut self.blocks[place / BLOCK], 1 << (place % BLOCK));
+        if whole_before != free.whole {
+            block[whole_before as usize].nodes &= !bit;
+        }
+        block[free.whole as usize].add(bit, free);
+        block[self.devices + 1].add(bit, free);
+    }
+
+    /// The buckets where one more task is to be looked for: the fullest nodes that may do first.
+    /// Who needs no device takes nodes as they come.
+    pub(super) fn buckets(&self, need: &Need) -> Range<usize> {
+        if need.gpus == 0 {
+            return self.devices + 1..self.devices + 2;
+        }
+        // A part of a device may be found on a node without a whole one.
+        let least = if need.is_whole() { need.gpus as usize } else { 0 };
+        least..self.devices + 1
+    }
+
+    /// The nodes of one bucket that may have room, from this place in the class on, as far as one
+    /// block goes; a bit each. `None` past the last block.
+    pub(super) fn in_bucket(&self, need: &Need, bucket: usize, from: usize) -> Option<u64> {
+        let bucket = &self.blocks.get(from / BLOCK)?[bucket];
+        let may_fit = need.cpus <= bucket.cpus && need.memory <= bucket.memory;
+        Some(if may_fit { bucket.nodes & u64::MAX << (from % BLOCK) } else { 0 })
+    }
+
+    /// Takes the bounds of a bucket anew, where they may be too high.
+    pub(super) fn tighten(&mut self, block: usize, bucket: usize, free: &[Free]) {
+        let known = &mut self.blocks[block][bucket];
+        if known.loose {
+            let nodes = std::mem::take(known).nodes;
+            for (place, at) in each(nodes, block, &self.nodes) {
+                known.add(1 << (place % BLOCK), &free[at.at()]);
+            }
+            known.loose = false;
+        }
+    }
+
+    /// Nodes with most devices unused first.
+    pub(super) fn emptiest(&self) -> impl Iterator<Item = NodeAt> + '_ {
+        (0..=self.devices)
+            .rev()
+            .flat_map(move |whole| {
+                let blocks = self.blocks.iter().enumerate();
+                blocks.flat_map(move |(block, buckets)| {
+                    each(buckets[whole].nodes, block, &self.nodes)
+                })
+            })
+            .map(|(_, at)| at)
+    }
+
+    /// Whether a node is listed here, and where what is free on it says.
+    pub(super) fn lists(&self, at: NodeAt, free: &Free) -> bool {
+        let place = free.place as usize;
+        let mut buckets = self.blocks[place / BLOCK].iter().enumerate();
+        let is_right = |(whole, bucket): (usize, &Bucket)| {
+            let is_in = bucket.nodes >> (place % BLOCK) & 1 == 1;
+            let is_bounded = free.cpus <= bucket.cpus && free.memory <= bucket.memory;
+            let belongs = whole == free.whole as usize || whole == self.devices + 1;
+            is_in == belongs && (is_bounded || !is_in)
+        };
+        self.nodes.get(place) == Some(&at) && buckets.all(is_right)
+    }
+}
+
+/// The nodes of a block whose bits are set, with their places in the class.
+pub(super) fn each(
+    mut bits: u64,
+    block: usize,
+    nodes: &[NodeAt],
+) -> impl Iterator<Item = (usize, NodeAt)> {
+    std::iter::from_fn(move || {
+        let place = block * BLOCK + bits.trailing_zeros() as usize;
+        (bits != 0).then(|| {
+            bits &= bits - 1;
+            (place, nodes[place])
+        })
+    })
+}

@@ -1,0 +1,197 @@
+//! Which shapes may find a place in a pass: those that are not known to fit nowhere, and of the
+//! others those that may fit where room was made.
+
+use super::needs::{Needs, Size};
+use super::nodes::NodeTable;
+use super::search::{Progress, Scope};
+use super::{Planner, backlog};
+use crate::shape::ShapeId;
+use crate::state::State;
+
+/// With more nodes changed than this, every shape is tried: asking each of them about each node
+/// would cost more.
+const MANY_HOT: usize = 256;
+
+/// With at most so many, all shapes are asked again after every task that was put on one of them:
+/// nearly always none is left then, and nobody's jobs need a look.
+const FEW_HOT: usize = 4;
+
+/// Shapes that are known to fit nowhere, as of the last time that room was made. A shape that
+/// nobody waited with then was not looked at, and is not known to.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Blocked {
+    stamp: u64,
+    by_shape: Vec<u64>,
+}
+
+impl Blocked {
+    fn room_was_made(&mut self) {
+        self.stamp += 1;
+    }
+    fn was(&self, shape: ShapeId, stamp: u64) -> bool {
+        // A stamp of 0 was never given: the first is 1.
+        self.by_shape.get(shape.at()).is_some_and(|at| *at == stamp + 1)
+    }
+    pub(super) fn set(&mut self, shape: ShapeId) {
+        if self.by_shape.len() <= shape.at() {
+            self.by_shape.resize(shape.at() + 1, 0);
+        }
+        self.by_shape[shape.at()] = self.stamp + 1;
+    }
+    pub(super) fn clear(&mut self, shape: ShapeId) {
+        if let Some(at) = self.by_shape.get_mut(shape.at()) {
+            *at = 0;
+        }
+    }
+}
+
+/// The shapes that may still find a place in this pass.
+#[derive(Debug, Default)]
+pub(super) struct Open {
+    by_shape: Vec<Option<Scope>>,
+    listed: Vec<ShapeId>,
+    len: usize,
+    /// How far the search of each has come.
+    pub(super) progress: Vec<Progress>,
+    /// Shapes that were found to fit nowhere.
+    pub(super) closed: Vec<ShapeId>,
+    /// The least that anybody who waits is charged.
+    pub(super) least: u64,
+}
+
+impl Open {
+    /// The shapes that may fit now.
+    pub(super) fn new(state: &State, planner: &mut Planner) -> Open {
+        let mut open = Open { least: u64::MAX, ..Open::default() };
+        let Planner { nodes, needs, blocked, .. } = planner;
+        let is_hot = !nodes.hot.is_empty();
+        let was_blocked = blocked.stamp;
+        if is_hot {
+            blocked.room_was_made();
+        }
+        let room = HotRoom::of(nodes);
+        for shape in state.ready().shapes() {
+            let size = needs.learn(shape, state, nodes);
+            open.least = open.least.min(size.charge);
+            if !blocked.was(shape, was_blocked) || nodes.hot.len() > MANY_HOT {
+                open.add(shape, Scope::All);
+            } else if is_hot {
+                if room.may_fit(shape, size, state, needs) {
+                    open.add(shape, Scope::Hot);
+                } else {
+                    blocked.set(shape);
+                }
+            }
+        }
+        open
+    }
+
+    /// Something was put on a node: what room was made for may be gone again.
+    pub(super) fn room_was_used(&mut self, state: &State, nodes: &NodeTable, needs: &Needs) {
+        if !(1..=FEW_HOT).contains(&nodes.hot.len()) {
+            return;
+        }
+        let room = HotRoom::of(nodes);
+        for at in (0..self.listed.len()).rev() {
+            let shape = self.listed[at];
+            let hot = self.scope(shape) == Some(Scope::Hot);
+            if hot && !room.may_fit(shape, needs.size(shape), state, needs) {
+                self.close(shape);
+                self.listed.swap_remove(at);
+            }
+        }
+    }
+
+    /// Whether a shape may still find a place; it is out of this pass otherwise.
+    pub(super) fn may_fit(
+        &mut self,
+        shape: ShapeId,
+        state: &State,
+        nodes: &NodeTable,
+        needs: &Needs,
+    ) -> bool {
+        let Some(scope) = self.scope(shape) else { return false };
+        let few = nodes.hot.len() <= FEW_HOT;
+        if scope == Scope::All || few {
+            return true;
+        }
+        let fits = HotRoom::of(nodes).may_fit(shape, needs.size(shape), state, needs);
+        if !fits {
+            self.close(shape);
+        }
+        fits
+    }
+
+    fn add(&mut self, shape: ShapeId, scope: Scope) {
+        if self.by_shape.len() <= shape.at() {
+            self.by_shape.resize(shape.at() + 1, None);
+        }
+        self.by_shape[shape.at()] = Some(scope);
+        self.listed.push(shape);
+        self.len += 1;
+    }
+
+    /// It fits nowhere, or no longer.
+    pub(super) fn close(&mut self, shape: ShapeId) {
+        if self.by_shape[shape.at()].take().is_some() {
+            self.len -= 1;
+            self.closed.push(shape);
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+    pub(super) fn scope(&self, shape: ShapeId) -> Option<Scope> {
+        self.by_shape.get(shape.at()).copied().flatten()
+    }
+    pub(super) fn is_open(&self, shape: ShapeId) -> bool {
+        self.scope(shape).is_some()
+    }
+    pub(super) fn shapes(&self) -> impl Iterator<Item = ShapeId> + '_ {
+        self.listed.iter().copied().filter(|shape| self.is_open(*shape))
+    }
+
+    /// How far the search of a shape has come.
+    pub(super) fn progress(&mut self, shape: ShapeId) -> &mut Progress {
+        if self.progress.len() <= shape.at() {
+            self.progress.resize_with(self.by_shape.len(), Progress::default);
+        }
+        &mut self.progress[shape.at()]
+    }
+}
+
+/// The nodes that have more room, with the most that any of them has.
+struct HotRoom<'b> {
+    nodes: &'b NodeTable,
+    cpus: u64,
+    memory: u64,
+    devices: u32,
+}
+
+impl<'b> HotRoom<'b> {
+    fn of(nodes: &'b NodeTable) -> Self {
+        let mut room = HotRoom { nodes, cpus: 0, memory: 0, devices: 0 };
+        for free in nodes.hot.iter().map(|at| nodes.free(*at)) {
+            room.cpus = room.cpus.max(free.cpus);
+            room.memory = room.memory.max(free.memory);
+            room.devices = room.devices.max(free.devices);
+        }
+        room
+    }
+
+    /// Whether one more task may fit on one of them, leaving reservations aside.
+    fn may_fit(&self, shape: ShapeId, size: Size, state: &State, needs: &Needs) -> bool {
+        let is_small =
+            size.cpus <= self.cpus && size.memory <= self.memory && size.gpus <= self.devices;
+        let is_short = backlog::may_be_short(state.shapes().pace(shape));
+        (is_small || is_short) && {
+            let need = needs.get(shape);
+            let is_short = is_short && need.gpus == 0 && !need.named;
+            self.nodes.hot.iter().any(|at| {
+                let free = self.nodes.free(*at);
+                need.groups(free.class).is_some_and(|groups| is_short || need.fits(free, groups))
+            })
+        }
+    }
+}
