@@ -236,6 +236,12 @@ fn host_tree(site: &Site) {
     container.binds = vec![Bind::writable(&work, &work)];
     let said = site.ok(&container);
     assert!(said.contains("Read-only file system"), "{said}");
+    // A place that the node does not have.
+    container.binds.push(Bind::read_only(&work, "/no/such/place"));
+    container.argv[2] = "cat /no/such/place/result; touch /x 2>&1; ls -d /usr/bin /etc".into();
+    let said = site.ok(&container);
+    assert!(said.starts_with("out\n") && said.contains("Read-only"), "{said}");
+    assert!(said.ends_with("/etc\n/usr/bin\n") && !std::path::Path::new("/no").exists(), "{said}");
     assert_eq!(fs::read_to_string(work.join("result")).unwrap(), "out\n");
     assert!(!std::path::Path::new("/var/tmp/shipway-test").exists());
 }
