@@ -1,7 +1,8 @@
 //! How fast a container starts: ours, bwrap's and crun's, in the same tree, in turns.
 //!
 //! `cargo run --release -p shipway-runtime --example start_rate [ROUNDS]`, best as an ordinary
-//! user. Every round starts `/bin/true` once with each, so that what disturbs one disturbs all.
+//! user. `--helper PROGRAM` has another program as helper: `shipway` itself, which is larger. Every
+//! round starts `/bin/true` once with each, so that what disturbs one disturbs all.
 
 #![allow(clippy::print_stderr, reason = "this program is for reading")]
 
@@ -100,7 +101,9 @@ fn run(command: &mut Command) -> bool {
 
 fn native(tree: &Path, network: Network) -> Start {
     let argv = vec!["start_rate".into(), native::COMMAND.into()];
-    let native = Native::new(Helper::this_program(argv).expect("a helper"));
+    let mut args = std::env::args().skip_while(|arg| arg != "--helper").skip(1);
+    let program = args.next().unwrap_or_else(|| "/proc/self/exe".into());
+    let native = Native::new(Helper::program(program.into(), argv).expect("a helper"));
     let mut container = Container::new(Root::Tree(tree.into()), vec!["/bin/true".into()]);
     container.network = network;
     if rustix::process::geteuid().is_root() {

@@ -148,10 +148,12 @@ impl Group {
         text.as_deref().and_then(oom_kills).unwrap_or_default()
     }
 
-    /// Fails while a process is left inside.
-    pub fn remove(self) -> Result<(), GroupError> {
-        for path in self.directories {
-            fs::remove_dir(&path).map_err(|source| GroupError { act: "remove", path, source })?;
+    /// Fails while a process is left inside; it may be called again.
+    pub fn remove(&mut self) -> Result<(), GroupError> {
+        while let Some(path) = self.directories.last() {
+            let failed = |source| GroupError { act: "remove", path: path.clone(), source };
+            fs::remove_dir(path).map_err(failed)?;
+            self.directories.pop();
         }
         Ok(())
     }

@@ -50,6 +50,7 @@ pub(crate) fn check_places(
     container: &Container,
     missing: Missing,
 ) -> Result<(), LaunchError> {
+    check_nested(container)?;
     let own = ["/dev", "/proc", "/sys", "/tmp"].map(Path::new);
     let binds = container.binds.iter().map(|bind| bind.target.as_path());
     for place in own.into_iter().chain(binds) {
@@ -60,6 +61,19 @@ pub(crate) fn check_places(
                 return Err(LaunchError::MissingTarget { target: target() });
             }
             Looked::There | Looked::Missing => {}
+        }
+    }
+    Ok(())
+}
+
+/// A place below an earlier bind must be there: it would be made on the node.
+fn check_nested(container: &Container) -> Result<(), LaunchError> {
+    for (index, bind) in container.binds.iter().enumerate() {
+        for above in &container.binds[..index] {
+            let Ok(below) = bind.target.strip_prefix(&above.target) else { continue };
+            if look(&above.source, &Path::new("/").join(below)) != Looked::There {
+                return Err(LaunchError::MissingTarget { target: bind.target.clone() });
+            }
         }
     }
     Ok(())

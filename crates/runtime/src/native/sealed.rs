@@ -25,11 +25,16 @@ impl Helper {
     /// This program, called with the words that lead to [`main`](super::main). Made once: the
     /// copy is as large as the program.
     pub fn this_program(argv: Vec<OsString>) -> io::Result<Self> {
-        let own = File::open("/proc/self/exe")?;
-        if only_root_can_write(&own)? {
-            return Ok(Self { program: "/proc/self/exe".into(), argv, _sealed: None });
+        Self::program("/proc/self/exe".into(), argv)
+    }
+
+    /// The same for another program.
+    pub fn program(program: PathBuf, argv: Vec<OsString>) -> io::Result<Self> {
+        let file = File::open(&program)?;
+        if only_root_can_write(&file)? {
+            return Ok(Self { program, argv, _sealed: None });
         }
-        let sealed = sealed_copy(own)?;
+        let sealed = sealed_copy(file)?;
         let program = format!("/proc/self/fd/{}", sealed.as_raw_fd()).into();
         Ok(Self { program, argv, _sealed: Some(sealed) })
     }

@@ -2,6 +2,7 @@
 
 use crate::site::{Site, wait_for};
 use crate::{Case, On};
+use shipway_runtime::binds::{AllowList, Allowed};
 use shipway_runtime::plan::{Bind, Root};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,6 +10,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 pub(crate) const ALL: &[Case] = &[
     Case { name: "no other processes", on: On::All, run: no_other_processes },
     Case { name: "linked targets are refused", on: On::All, run: linked_targets },
+    Case { name: "an allowed source that became a link", on: On::All, run: swapped_source },
     Case { name: "a linked proc is refused", on: On::All, run: linked_proc },
     Case {
         name: "a directory behind a descriptor is refused",
@@ -16,11 +18,11 @@ pub(crate) const ALL: &[Case] = &[
         run: descriptor_directory,
     },
     Case { name: "the helper's program cannot be written", on: On::All, run: helper_program },
-    Case { name: "no descriptors but three", on: On::All, run: descriptors },
+    Case { name: "no descriptors but three", on: On::Strict, run: descriptors },
     Case { name: "the first process is closed", on: On::Native, run: first_process },
     Case { name: "no rights by setuid", on: On::All, run: setuid },
-    Case { name: "no namespaces, mounts or nodes", on: On::All, run: namespaces },
-    Case { name: "the kernel's files are read-only", on: On::All, run: kernel_files },
+    Case { name: "no namespaces, mounts or nodes", on: On::Strict, run: namespaces },
+    Case { name: "the kernel's files are read-only", on: On::Strict, run: kernel_files },
     Case { name: "nothing of the node is left mounted", on: On::Native, run: mounts },
     Case { name: "nothing is made in bound directories", on: On::All, run: bound_directories },
     Case { name: "only device nodes are devices", on: On::All, run: devices },
@@ -49,6 +51,20 @@ fn linked_targets(site: &Site) {
         assert!(outcome.refusal().contains("symbolic link"), "{target}: {}", outcome.refusal());
     }
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "something was made outside");
+}
+
+/// Allowed once, then exchanged for a link to something else.
+fn swapped_source(site: &Site) {
+    let (allowed, secret) = (site.directory("allowed"), site.directory("not-allowed"));
+    fs::create_dir(allowed.join("data")).unwrap();
+    let offer = Allowed { path: allowed.clone(), writable: false };
+    let bind = AllowList::new([offer]).check(&Bind::read_only(allowed.join("data"), "/var"));
+    let mut container = site.command(&["true"]);
+    container.binds = vec![bind.unwrap()];
+    site.ok(&container);
+    fs::remove_dir(allowed.join("data")).unwrap();
+    symlink(&secret, allowed.join("data")).unwrap();
+    site.run(&container).refusal();
 }
 
 fn linked_proc(site: &Site) {
