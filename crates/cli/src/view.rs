@@ -7,7 +7,9 @@
 pub mod acted;
 pub mod dry_run;
 pub mod failure;
+pub mod fetching;
 pub mod gpus;
+pub mod images;
 pub mod job_detail;
 pub mod job_table;
 pub mod nodes;
