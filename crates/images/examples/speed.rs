@@ -141,6 +141,7 @@ fn compare(dir: &Path, rounds: usize, megabytes: u64) {
     let mut registry = Command::new("docker-registry")
         .arg("serve")
         .arg(dir.join("registry.yml"))
+        .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .expect("started");
@@ -149,7 +150,7 @@ fn compare(dir: &Path, rounds: usize, megabytes: u64) {
         .args(["--insecure-policy", "copy", "-q", "--retry-times=5", "--dest-tls-verify=false"])
         .args([format!("oci:{}:latest", layout.display()), format!("docker://{name}")]));
     let me = std::env::current_exe().expect("this program");
-    println!("{:>5}  {:<22}{:>9}{:>9}", "round", "what", "wall s", "CPU s");
+    println!("{:>5}  {:<22}{:>9}{:>9}{:>9}", "round", "what", "wall s", "user s", "system s");
     for round in 1..=rounds {
         let fresh = |what: &str| dir.join(format!("{what}{round}")).display().to_string();
         let layout = layout.display().to_string();
@@ -197,9 +198,10 @@ fn measure(round: usize, what: &str, command: &[&str]) {
     let done = timed.output().expect("started");
     let wall = start.elapsed().as_secs_f64();
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    let seconds: f64 = said.split_whitespace().filter_map(|word| word.parse::<f64>().ok()).sum();
+    let times: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let (user, system) = (times.first().unwrap_or(&0.0), times.get(1).unwrap_or(&0.0));
     let failed = if done.stdout.is_empty() { "" } else { "  failed" };
-    println!("{round:>5}  {what:<22}{wall:>9.2}{seconds:>9.2}{failed}");
+    println!("{round:>5}  {what:<22}{wall:>9.2}{user:>9.2}{system:>9.2}{failed}");
 }
 
 fn run(command: &mut Command) {

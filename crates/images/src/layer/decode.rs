@@ -146,8 +146,17 @@ impl Check<'_> {
 
 /// The next chunk; empty at the end.
 pub(crate) fn read_chunk(from: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut chunk = Vec::with_capacity(CHUNK);
-    from.take(CHUNK as u64).read_to_end(&mut chunk)?;
+    let mut chunk = vec![0; CHUNK];
+    let mut length = 0;
+    while length < CHUNK {
+        match from.read(&mut chunk[length..]) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    chunk.truncate(length);
     Ok(chunk)
 }
 
