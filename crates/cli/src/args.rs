@@ -3,6 +3,7 @@
 //! Nothing here reads a file, the environment or the clock; `settings` and the commands do.
 
 pub mod examples;
+pub mod image;
 pub mod jobs;
 pub mod run;
 pub mod serve;
@@ -64,6 +65,9 @@ pub enum Command {
     /// List the nodes.
     #[command(after_long_help = examples::NODES)]
     Nodes,
+    /// Fetch, list and remove container images on this machine.
+    #[command(subcommand, after_long_help = examples::IMAGE)]
+    Image(image::ImageCommand),
     /// Keep the list of users.
     #[command(subcommand, after_long_help = examples::USER)]
     User(serve::UserCommand),

@@ -5,6 +5,7 @@ pub mod act;
 pub mod ending;
 pub mod follow;
 pub mod gpus;
+pub mod image;
 pub mod interrupt;
 pub mod jobs;
 pub mod logs;
@@ -49,6 +50,7 @@ pub fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     match cli.command {
         Command::Up(args) => up::run(args),
         Command::Pilot(args) => pilot::run(args),
+        Command::Image(command) => image::run(command, output),
         Command::Completions(args) => plain::completions(&args),
         Command::Openapi => plain::openapi(),
         Command::Version => plain::version(output),
@@ -88,6 +90,7 @@ async fn ask(context: Context, command: Command) -> Result<Exit, Failure> {
         Command::Token(command) => token::run(context, command).await,
         Command::Up(_)
         | Command::Pilot(_)
+        | Command::Image(_)
         | Command::Completions(_)
         | Command::Openapi
         | Command::Version => unreachable!("dispatched before a server is looked for"),

@@ -8,8 +8,18 @@ use crate::job_file::JobFileError;
 use crate::settings::SettingsError;
 use shipway_api::client::ClientError;
 use shipway_api::error::codes;
+use shipway_images::ImageError;
+use shipway_images::pull::{CredentialsError, RegistryError};
+use shipway_images::sources::SourceError;
+use shipway_images::store::StoreError;
 use std::error::Error;
 use std::io;
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Failure::Image(error.into())
+    }
+}
 
 /// What the process ends with. `run` and `wait` may end with any code, the task's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +48,12 @@ pub enum Failure {
     JobFile(#[from] JobFileError),
     #[error(transparent)]
     Arguments(#[from] BadArguments),
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    #[error("cannot tell which directory this is")]
+    WorkingDirectory(#[source] io::Error),
     #[error("job {job} has no task {index}")]
     NoSuchTask { job: shipway_model::JobId, index: shipway_model::TaskIndex },
     #[error("job {job} has many tasks; the output of one can be followed")]
@@ -74,6 +90,8 @@ impl Failure {
             | Failure::Input(_)
             | Failure::JobFile(_)
             | Failure::Arguments(_)
+            | Failure::Credentials(_)
+            | Failure::WorkingDirectory(_)
             | Failure::NotATerminal
             | Failure::FollowMany { .. } => Exit::WRONG_USAGE,
             Failure::Settings(error) => match error {
@@ -84,6 +102,7 @@ impl Failure {
                 Exit::REFUSED
             }
             Failure::Client(_) => Exit::NO_SERVER,
+            Failure::Image(error) => image_exit(error),
             Failure::Output(_)
             | Failure::Runtime(_)
             | Failure::OwnProgram(_)
@@ -99,6 +118,7 @@ impl Failure {
             _ => match self.exit() {
                 Exit::WRONG_USAGE => "wrong_usage",
                 Exit::NO_SERVER => "no_server",
+                Exit::REFUSED if matches!(self, Failure::Image(_)) => image_code(self),
                 Exit::REFUSED => codes::NOT_FOUND,
                 _ => codes::INTERNAL,
             },
@@ -122,6 +142,7 @@ impl Failure {
             Failure::Client(ClientError::Broken { .. }) => {
                 Some("the server may have been restarted; ask again".into())
             }
+            Failure::Image(error) => image_hint(error),
             Failure::JobFile(error) => error.hint(),
             Failure::Input(error) => Some(error.hint().into()),
             Failure::Service { hint, .. } => hint.clone(),
@@ -141,6 +162,53 @@ impl Failure {
             _ => None,
         }
     }
+}
+
+/// What could not be read, written or reached may go well another time; the rest was judged.
+fn image_exit(error: &ImageError) -> Exit {
+    match error {
+        ImageError::Store(StoreError::Act { .. })
+        | ImageError::Build(_)
+        | ImageError::Source(SourceError::Registry(RegistryError::Request { .. })) => {
+            Exit::TASK_FAILED
+        }
+        ImageError::NotPulled(_) => Exit::WRONG_USAGE,
+        _ => Exit::REFUSED,
+    }
+}
+
+fn image_code(failure: &Failure) -> &'static str {
+    match failure {
+        Failure::Image(ImageError::Store(StoreError::NoImage { .. })) => codes::NOT_FOUND,
+        Failure::Image(ImageError::Store(StoreError::InUse { .. })) => "in_use",
+        _ => "image_refused",
+    }
+}
+
+fn image_hint(error: &ImageError) -> Option<String> {
+    let text = match error {
+        ImageError::Store(StoreError::NoImage { .. } | StoreError::NoStore { .. }) => {
+            "`shipway image list` shows what is there, `shipway image pull` fetches"
+        }
+        ImageError::Store(StoreError::InUse { .. }) => {
+            "a running task has it, or it is being fetched"
+        }
+        ImageError::Store(StoreError::Foreign { .. }) => {
+            "name a store of your own with --store, or act as its owner"
+        }
+        ImageError::NotPulled(_) => "name it in a job as it is; there is nothing to fetch",
+        ImageError::Source(SourceError::Registry(RegistryError::Denied { had_login, .. })) => {
+            match had_login {
+                true => "the password in ~/.docker/config.json was not taken",
+                false => "`docker login` keeps a password where it is found; or see --credentials",
+            }
+        }
+        ImageError::Source(SourceError::Registry(RegistryError::Realm { .. })) => {
+            "a registry may name any host to take the password; only hosts of its own domain get it"
+        }
+        _ => return None,
+    };
+    Some(text.to_owned())
 }
 
 fn refused_hint(body: &shipway_api::error::ErrorBody) -> Option<String> {

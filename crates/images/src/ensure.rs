@@ -261,7 +261,7 @@ impl Fetch<'_> {
         mine.sort_by_key(|layer| std::cmp::Reverse(layer.size));
         layers.extend(self.parallel(&mine)?);
         let mut new: Vec<Digest> = mine.iter().map(|layer| layer.diff_id).collect();
-        if !others.is_empty() {
+        if !others.is_empty() && !new.is_empty() {
             // Nobody waits while others wait for him: what is done is handed over first.
             let done = new.iter().map(|id| NewLayer { diff_id: *id, index: &layers[id] });
             session.publish(&self.staging, &done.collect::<Vec<_>>(), None)?;

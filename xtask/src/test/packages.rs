@@ -16,7 +16,7 @@ struct Package {
     why: &'static str,
 }
 
-const PACKAGES: [Package; 9] = [
+const PACKAGES: [Package; 13] = [
     Package {
         name: "curl",
         proof: &["curl", "--version"],
@@ -61,6 +61,26 @@ const PACKAGES: [Package; 9] = [
         name: "bubblewrap",
         proof: &["bwrap", "--version"],
         why: "the start of a container is measured against it",
+    },
+    Package {
+        name: "docker-registry",
+        proof: &["docker-registry", "--version"],
+        why: "tests pull images from a registry that is not ours",
+    },
+    Package {
+        name: "skopeo",
+        proof: &["skopeo", "--version"],
+        why: "tests fill that registry, and make archives of images",
+    },
+    Package {
+        name: "umoci",
+        proof: &["umoci", "--version"],
+        why: "tests compare our trees with those of another tool",
+    },
+    Package {
+        name: "squashfs-tools",
+        proof: &["sh", "-c", "command -v mksquashfs unsquashfs"],
+        why: "SIF images are unpacked by it, and tests make some",
     },
 ];
 

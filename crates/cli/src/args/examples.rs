@@ -109,6 +109,18 @@ pub const NODES: &str = "\
 Example:
   shipway nodes";
 
+pub const IMAGE: &str = "\
+Examples:
+  shipway image pull docker://ubuntu:24.04
+  shipway image pull sif:analysis.sif
+  shipway image list
+  shipway image show docker://ubuntu:24.04         or by digest: shipway image show 4f5e6d7c
+  shipway image rm docker://ubuntu:24.04
+  shipway image gc --unused-for 30d --max-size 200GB
+
+Images are unpacked once and share their files; no server is needed. Passwords are read from
+~/.docker/config.json, as `docker login` writes it.";
+
 pub const USER: &str = "\
 Examples:
   shipway user add ada

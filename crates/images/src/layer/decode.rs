@@ -14,10 +14,13 @@ use std::sync::mpsc::{Receiver, SyncSender};
 const CHUNK: usize = 256 << 10;
 /// Chunks in flight between two stages: a few milliseconds of work.
 pub const QUEUE: usize = 8;
-/// gzip layers up to this size are unpacked in one go, which is nearly twice as fast and takes
-/// memory for both.
-const WHOLE_PACKED: u64 = 96 << 20;
-const WHOLE_UNPACKED: usize = 384 << 20;
+/// Memory for gzip layers that are unpacked in one go, which is nearly twice as fast: packed and
+/// unpacked bytes of all layers of this process together. Those that find no room are streamed.
+const WHOLE_MEMORY: u64 = 1 << 30;
+static WHOLE_TAKEN: AtomicU64 = AtomicU64::new(0);
+
+/// More than this deflate cannot pack; a size beyond it is a lie, and no memory is taken for it.
+const DEFLATE_RATIO: usize = 1032;
 
 pub type Chunk = Arc<Vec<u8>>;
 
@@ -84,11 +87,11 @@ pub fn unpack(
         let mut decoder = zstd::Decoder::with_buffer(from).map_err(LayerError::Read)?;
         decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(LayerError::Read)?;
         check.all(decoder)?;
-    } else if gzip && expected.size.is_some_and(|size| size <= WHOLE_PACKED) {
+    } else if gzip && let Some(_room) = expected.size.and_then(Room::take) {
         let mut packed = Vec::new();
         from.read_to_end(&mut packed).map_err(LayerError::Read)?;
         match whole(&packed) {
-            Some(unpacked) => check.one(unpacked)?,
+            Some((unpacked, _room)) => check.one(unpacked)?,
             None => check.all(flate2::bufread::MultiGzDecoder::new(packed.as_slice()))?,
         }
     } else if gzip {
@@ -105,14 +108,32 @@ pub fn unpack(
 
 /// One gzip member in one go. The size at its end is a hint by whoever made it: when it is a lie,
 /// or belongs to another of several members, the stream decoder has the last word.
-fn whole(packed: &[u8]) -> Option<Vec<u8>> {
+fn whole(packed: &[u8]) -> Option<(Vec<u8>, Room)> {
     let (_, trailer) = packed.split_last_chunk::<8>()?;
     let crc = u32::from_le_bytes(trailer[..4].try_into().expect("four bytes"));
     let size = u32::from_le_bytes(trailer[4..].try_into().expect("four bytes"));
-    let size = usize::try_from(size).ok().filter(|size| *size <= WHOLE_UNPACKED)?;
+    let size = usize::try_from(size).ok().filter(|size| size / DEFLATE_RATIO <= packed.len())?;
+    let room = Room::take(size as u64)?;
     let mut out = vec![0; size];
     let got = libdeflater::Decompressor::new().gzip_decompress(packed, &mut out).ok()?;
-    (got == size && libdeflater::crc32(&out) == crc).then_some(out)
+    (got == size && libdeflater::crc32(&out) == crc).then_some((out, room))
+}
+
+/// A part of the memory set aside, given back when dropped.
+struct Room(u64);
+
+impl Room {
+    fn take(bytes: u64) -> Option<Room> {
+        let add = |taken: u64| taken.checked_add(bytes).filter(|sum| *sum <= WHOLE_MEMORY);
+        WHOLE_TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
+        Some(Room(bytes))
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        WHOLE_TAKEN.fetch_sub(self.0, Ordering::Relaxed);
+    }
 }
 
 struct Check<'a> {
@@ -146,8 +167,17 @@ impl Check<'_> {
 
 /// The next chunk; empty at the end.
 pub(crate) fn read_chunk(from: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut chunk = Vec::with_capacity(CHUNK);
-    from.take(CHUNK as u64).read_to_end(&mut chunk)?;
+    let mut chunk = vec![0; CHUNK];
+    let mut length = 0;
+    while length < CHUNK {
+        match from.read(&mut chunk[length..]) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    chunk.truncate(length);
     Ok(chunk)
 }
 

@@ -153,7 +153,11 @@ fn inode(file: BorrowedFd<'_>, meta: &Meta, owners: Owners, umask: u32) -> io::R
         fs::fchmod(file, Mode::from_raw_mode(meta.mode))?;
     }
     for (name, value) in &meta.xattrs {
-        fs::fsetxattr(file, name.as_slice(), value, fs::XattrFlags::empty())?;
+        match fs::fsetxattr(file, name.as_slice(), value, fs::XattrFlags::empty()) {
+            // Some file systems hold none; a file without its mark is better than no image.
+            Err(Errno::NOTSUP) => {}
+            other => other?,
+        }
     }
     Ok(fs::futimens(file, &times(meta))?)
 }

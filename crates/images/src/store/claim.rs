@@ -8,7 +8,7 @@ use super::{Store, StoreError, act, names_in};
 use shipway_model::Digest;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long to wait between two looks at somebody else's claim.
@@ -56,21 +56,18 @@ impl Session {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(act("claim", &path)(error)),
             }
-            let Some(other) = Owner::read(&path) else {
-                // Let go just now, or not readable for a moment: look again.
-                if path.exists() && !self.is_dead(&path, &path) {
-                    return Ok(None);
-                }
+            let session = |path: &Path| Owner::read(path).map(|owner| owner.session);
+            let other = session(&path);
+            if !path.exists() {
+                // Let go just now.
                 continue;
-            };
+            }
             if !self.is_dead(&path, &path) {
                 return Ok(None);
             }
             // Whoever moves it away has it: two who found it stale do not both take it.
             let aside = self.scratch("stale")?.join(random_name()?);
-            if fs::rename(&path, &aside).is_ok()
-                && Owner::read(&aside).is_none_or(|found| found.session != other.session)
-            {
+            if fs::rename(&path, &aside).is_ok() && session(&aside) != other {
                 // That was a fresh one: somebody was faster. Put it back.
                 let _ = fs::hard_link(&aside, &path);
             }

@@ -161,7 +161,8 @@ impl Session {
 }
 
 impl Cleared {
-    fn add(&mut self, other: &Cleared) {
+    pub fn add(&mut self, other: &Cleared) {
+        self.images.extend(&other.images);
         self.files += other.files;
         self.bytes.0 += other.bytes.0;
         self.others_at_work |= other.others_at_work;

@@ -147,7 +147,10 @@ fn finish(dir: &Dir, root: BorrowedFd<'_>, meta: &Meta, owners: Owners) -> io::R
         fs::fchown(&fd, Some(Uid::from_raw(meta.uid)), Some(Gid::from_raw(meta.gid)))?;
     }
     for (name, value) in &meta.xattrs {
-        fs::fsetxattr(&fd, name.as_slice(), value, fs::XattrFlags::empty())?;
+        match fs::fsetxattr(&fd, name.as_slice(), value, fs::XattrFlags::empty()) {
+            Err(Errno::NOTSUP) => {}
+            other => other?,
+        }
     }
     fs::fchmod(&fd, Mode::from_raw_mode(meta.mode))?;
     Ok(fs::futimens(&fd, &stage::times(meta))?)

@@ -2,5 +2,9 @@
 //! make of them.
 
 mod common;
+mod engines;
 mod hostile;
+mod killed;
+mod others;
+mod registry;
 mod store;
