@@ -8,7 +8,7 @@ use shipway_model::{BindMount, Network};
 use shipway_runtime::Runtime;
 use shipway_runtime::gpu::{self, Assigned, GpuError};
 use shipway_runtime::native::{self, Helper, Native};
-use shipway_runtime::plan::{self, Bind, Container, DEFAULT_MEMORY_ROOM, Room, Root, User};
+use shipway_runtime::plan::{self, Bind, Container, DEFAULT_MEMORY_ROOM, Room, Root};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,13 +19,15 @@ use std::sync::Arc;
 const INSIDE: &str = "/tmp/shipway";
 /// Where programs are looked for when the image does not say.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// Who tasks of a pilot that runs as root are: never root.
-const NOBODY: u32 = 65_534;
-
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ContainError {
     #[error("the node's devices have no file for {device} that a container could be given")]
     NoNode { device: String },
+    /// Images and work directories of root are closed to the accounts that tasks would have.
+    #[error(
+        "a pilot that runs as root does not run containers: start `shipway up` as an ordinary user"
+    )]
+    AsRoot,
     #[error(transparent)]
     Gpu(#[from] GpuError),
     #[error("the assignment cannot be read: {0}")]
@@ -36,7 +38,7 @@ pub(super) struct Containers {
     runtime: Arc<dyn Runtime>,
     /// Device files by the ids under which devices are assigned.
     devices: BTreeMap<String, Assigned>,
-    account: Option<User>,
+    is_root: bool,
 }
 
 /// What runs, before the container is built around it.
@@ -53,16 +55,7 @@ impl Containers {
         let argv = vec!["shipway".into(), native::COMMAND.into()];
         let runtime = Arc::new(Native::new(Helper::this_program(argv)?));
         let is_root = rustix::process::geteuid().is_root();
-        let account = is_root.then(|| User { uid: NOBODY, gid: NOBODY, groups: Vec::new() });
-        Ok(Containers { runtime, devices, account })
-    }
-
-    /// Makes the task's user the owner of one of its own files or folders.
-    pub(super) fn give(&self, path: &Path) -> io::Result<()> {
-        match &self.account {
-            Some(user) => std::os::unix::fs::chown(path, Some(user.uid), Some(user.gid)),
-            None => Ok(()),
-        }
+        Ok(Containers { runtime, devices, is_root })
     }
 
     /// Where one of the task's own folders is seen inside.
@@ -76,11 +69,13 @@ impl Containers {
         image: &Arc<ReadyImage>,
         command: Command,
     ) -> Result<Contained, ContainError> {
+        if self.is_root {
+            return Err(ContainError::AsRoot);
+        }
         let template = &start.template;
         let unreadable =
             |error: &dyn std::fmt::Display| ContainError::Assignment(error.to_string());
         let mut container = Container::new(image.root.clone(), command.argv);
-        container.user.clone_from(&self.account);
         container.cwd = command.cwd;
         container.env = environment(image, command.env);
         // Writes to the image's own files go to memory, and with the task.

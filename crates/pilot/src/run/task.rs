@@ -92,14 +92,12 @@ impl Tasks {
             PathBuf::from(dir)
         } else {
             let dir = self.private_dir(start.id, "work")?;
-            containers.give(&dir).map_err(failed_at(&dir))?;
             own.push(Bind::writable(dir, Containers::inside("work")));
             Containers::inside("work")
         };
         let script = template.script.as_deref();
         let script = script.map(|text| self.script(start.id, text)).transpose()?;
         if let Some(script) = &script {
-            containers.give(&script.path).map_err(failed_at(&script.path))?;
             own.push(Bind::read_only(&script.path, Containers::inside("script")));
         }
         let argv = argv(start, script.map(|file| file.words(&Containers::inside("script"))));
@@ -198,11 +196,6 @@ fn request(
 ) -> Request {
     let log = LogName { task: start.id.task, attempt: start.id.attempt };
     Request { ticket, argv, env, cwd, log, log_limit: start.template.log_limit, container: None }
-}
-
-fn failed_at(path: &Path) -> impl FnOnce(io::Error) -> PrepareError {
-    let path = path.to_owned();
-    move |source| PrepareError::WorkDir { path, source }
 }
 
 /// A thread of its own removes folders: a task may leave a million files.

@@ -1,8 +1,7 @@
 //! `shipway image` with the real binary and a Docker archive made here; no server, no registry.
 
+use crate::archive::archive;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
-use shipway_images::tar::{Kind, Member, Time, write};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -19,56 +18,11 @@ fn answer(home: &Path, args: &[&str]) -> Value {
     serde_json::from_slice(&done.stdout).expect("JSON")
 }
 
-fn sha256(bytes: &[u8]) -> String {
-    let hex: Vec<String> = Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect();
-    format!("sha256:{}", hex.concat())
-}
-
-fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for (path, content) in files {
-        let member = Member {
-            path: (*path).into(),
-            kind: Kind::File,
-            mode: 0o4755,
-            uid: 0,
-            gid: 0,
-            mtime: Time { seconds: 1, nanos: 0 },
-            link: Vec::new(),
-            size: content.len() as u64,
-            sparse: None,
-            xattrs: Vec::new(),
-        };
-        write::header(&mut out, &member).expect("memory");
-        out.extend_from_slice(content);
-        write::pad(&mut out, member.size).expect("memory");
-    }
-    write::end(&mut out).expect("memory");
-    out
-}
-
-/// An archive as `docker save` writes it, with one file in one layer.
-fn archive(to: &Path) {
-    let layer = tar(&[("bin/hello", b"hello")]);
-    let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
-    let config = json!({"os": "linux", "architecture": architecture,
-        "config": {"Env": ["CUDA_VERSION=12.4.1"], "Labels": {"who": "a\u{1b}[2Jb"}},
-        "rootfs": {"diff_ids": [sha256(&layer)]}})
-    .to_string();
-    let list = json!([{"Config": "config.json", "Layers": ["l/layer.tar"]}]).to_string();
-    let files: [(&str, &[u8]); 3] = [
-        ("manifest.json", list.as_bytes()),
-        ("config.json", config.as_bytes()),
-        ("l/layer.tar", &layer),
-    ];
-    std::fs::write(to, tar(&files)).expect("written");
-}
-
 #[test]
 fn an_image_is_pulled_shown_and_removed() {
     let dir = tempfile::tempdir().expect("directory");
     let home = dir.path();
-    archive(&home.join("saved.tar"));
+    archive(&home.join("saved.tar"), &[("bin/hello", b"hello")], "CUDA_VERSION=12.4.1");
     let name = "docker-archive:saved.tar";
     assert_eq!(answer(home, &["image", "list", "--json"])["images"], json!([]));
     let pulled = answer(home, &["image", "pull", name, "--json"]);

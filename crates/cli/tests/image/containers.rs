@@ -1,0 +1,207 @@
+//! Tasks in containers, from `shipway run` to their end. Everything runs as an ordinary user: where
+//! the tests are root, as `nobody`.
+
+use crate::archive::archive;
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const NOBODY: u32 = 65_534;
+const DEADLINE: Duration = Duration::from_mins(2);
+
+/// A server and its pilot, and a tree with nothing but busybox.
+struct Site {
+    dir: tempfile::TempDir,
+    program: PathBuf,
+    server: Child,
+}
+
+impl Site {
+    fn start() -> Site {
+        Self::start_as(rustix::process::geteuid().is_root().then_some(NOBODY))
+    }
+
+    fn start_as(user: Option<u32>) -> Site {
+        let dir = tempfile::Builder::new().prefix("shipway-image-").tempdir().expect("a directory");
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(dir.path(), open).expect("opened");
+        let home = dir.path().join("home");
+        std::fs::create_dir(&home).expect("a home");
+        if let Some(user) = user {
+            std::os::unix::fs::chown(&home, Some(user), Some(user)).expect("given away");
+        }
+        // Where it was built others may not be let in.
+        let program = dir.path().join("shipway");
+        std::fs::copy(env!("CARGO_BIN_EXE_shipway"), &program).expect("copied");
+        tree(&dir.path().join("tree"));
+        let mut up = command(&program, &home, user);
+        up.args(["up", "--listen", "127.0.0.1:0"]).stdout(Stdio::null()).stderr(Stdio::null());
+        let server = up.spawn().expect("started");
+        let site = Site { dir, program, server };
+        let deadline = Instant::now() + DEADLINE;
+        while !home.join("server.json").exists() {
+            assert!(Instant::now() < deadline, "the server does not come up");
+            // tidy: allow(sleep-in-test) because this is the pause between two looks
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        site
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn shipway(&self, args: &[&str]) -> Output {
+        let owner = std::os::unix::fs::MetadataExt::uid(
+            &std::fs::metadata(self.path("home")).expect("a home"),
+        );
+        let user = (owner != rustix::process::geteuid().as_raw()).then_some(owner);
+        command(&self.program, &self.path("home"), user).args(args).output().expect("started")
+    }
+
+    /// Runs a line of shell on the tree.
+    fn on_tree(&self, options: &[&str], line: &str) -> (i32, String, String) {
+        let image = format!("dir:{}", self.path("tree").display());
+        self.run(&image, options, &["sh", "-c", line])
+    }
+
+    fn run(&self, image: &str, options: &[&str], words: &[&str]) -> (i32, String, String) {
+        let start = ["run", "--image", image, "--workdir", "private"];
+        let done = self.shipway(&[&start[..], options, &["--"], words].concat());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (done.status.code().unwrap_or(-1), text(&done.stdout), text(&done.stderr))
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.server);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let _ = self.server.wait();
+    }
+}
+
+fn command(program: &Path, home: &Path, user: Option<u32>) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home).current_dir(home);
+    command.env("SHIPWAY_HOME", home).stdin(Stdio::null());
+    if let Some(user) = user {
+        command.uid(user).gid(user);
+    }
+    command
+}
+
+fn tree(root: &Path) {
+    for dir in ["bin", "etc", "proc", "sys", "dev", "tmp"] {
+        std::fs::create_dir_all(root.join(dir)).expect("a directory");
+    }
+    std::fs::copy("/bin/busybox", root.join("bin/busybox")).expect("busybox-static is installed");
+    for name in ["sh", "ls", "ps", "cat", "id", "sleep", "touch", "ifconfig"] {
+        std::os::unix::fs::symlink("busybox", root.join("bin").join(name)).expect("a link");
+    }
+}
+
+#[test]
+fn a_task_sees_its_image_and_nothing_else() {
+    let site = Site::start();
+    let (code, out, err) = site.on_tree(&[], "id -u; pwd; ls /; ps -o pid= | wc -l; ls /dev");
+    assert_eq!(code, 0, "{out}{err}");
+    let lines: Vec<&str> = out.lines().map(str::trim).collect();
+    assert!(lines[0] != "0", "never root: {out}");
+    assert_eq!(lines[1], "/tmp/shipway/work");
+    assert_eq!(lines[2..8], ["bin", "dev", "etc", "proc", "sys", "tmp"]);
+    // The container's first process, the shell, and what it starts for this line.
+    assert!(lines[8].parse::<u32>().is_ok_and(|processes| processes <= 5), "{out}");
+    assert!(!lines[9..].iter().any(|name| name.starts_with("sd") || name.starts_with("nvidia")));
+    let (_, out, _) = site.on_tree(&[], "touch here && ls; touch /tmp/mine && ls /tmp/mine");
+    assert_eq!(out, "here\n/tmp/mine\n");
+    assert!(!Path::new("/tmp/mine").exists());
+    let (code, ..) = site.on_tree(&[], "exit 7");
+    assert_eq!(code, 7);
+    let (code, _, err) = site.run(&format!("dir:{}", site.path("tree").display()), &[], &["nope"]);
+    assert_eq!(code, 127);
+    assert!(err.contains("cannot start `nope`: no such program"), "{err}");
+}
+
+#[test]
+fn the_nodes_own_tree_is_read_only() {
+    let site = Site::start();
+    let line = "touch /etc/made-by-a-task; touch here && ls; ls /tmp";
+    let (_, out, err) = site.run("host", &[], &["sh", "-c", line]);
+    assert!(err.contains("Read-only file system"), "{err}");
+    assert_eq!(out, "here\nshipway\n", "and /tmp is its own");
+}
+
+#[test]
+fn binds_network_and_script_are_as_asked() {
+    let site = Site::start();
+    std::fs::write(site.path("data"), "seen\n").expect("written");
+    let bind = format!("{}:/etc/data", site.path("data").display());
+    let (_, out, err) = site.on_tree(&["--bind", &bind], "cat /etc/data; touch /etc/data");
+    assert_eq!(out, "seen\n");
+    assert!(err.contains("Read-only"), "{err}");
+    let (_, out, _) = site.on_tree(&["--network", "none"], "ifconfig; ifconfig -a | cat");
+    assert!(!out.contains("UP") && out.contains("lo"), "{out}");
+    let script = site.path("script");
+    std::fs::write(&script, "#!/bin/sh\necho \"$1 in $PWD\"\n").expect("written");
+    let script = script.display().to_string();
+    let image = format!("dir:{}", site.path("tree").display());
+    let (_, out, err) = site.run(&image, &["--script", &script], &["hello"]);
+    assert_eq!(out, "hello in /tmp/shipway/work\n", "{err}");
+}
+
+#[test]
+fn an_image_is_fetched_once_for_many_tasks() {
+    let site = Site::start();
+    let busybox = std::fs::read("/bin/busybox").expect("busybox-static is installed");
+    archive(&site.path("home/saved.tar"), &[("bin/sh", &busybox)], "WHO=image");
+    let image = "docker-archive:saved.tar";
+    let (code, out, err) =
+        site.run(image, &["--array", "1-20"], &["sh", "-c", "test $WHO = image"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let listed = site.shipway(&["image", "list", "--json"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).expect("JSON");
+    assert_eq!(listed["images"].as_array().map(Vec::len), Some(1), "{listed}");
+    let (code, out, _) = site.run(image, &[], &["sh", "-c", "echo $WHO $PATH"]);
+    assert_eq!((code, out.starts_with("image /usr/local/sbin")), (0, true), "{out}");
+}
+
+#[test]
+fn an_image_that_does_not_come_is_a_reason_not_a_crash() {
+    let site = Site::start();
+    std::fs::write(site.path("home/bad.tar"), vec![b'x'; 2000]).expect("written");
+    for (image, said) in [
+        ("docker-archive:bad.tar", "malformed"),
+        ("docker-archive:none.tar", "cannot open"),
+        ("docker://127.0.0.1:9/x", "cannot reach 127.0.0.1"),
+        ("dir:/nowhere", "/nowhere"),
+    ] {
+        let (code, _, err) = site.run(image, &[], &["true"]);
+        assert!(code != 0 && err.contains(said), "{image}: {code} {err}");
+    }
+}
+
+#[test]
+fn a_stopped_task_leaves_nothing_behind() {
+    let site = Site::start();
+    let options = ["--time-limit", "1s", "--grace", "1s"];
+    let word = format!("1000{}", std::process::id());
+    let line = format!("trap '' TERM; sleep {word} & sleep {word}");
+    let (code, _, err) = site.on_tree(&options, &line);
+    assert_eq!(code, 124, "{err}");
+    let left = Command::new("pgrep").args(["-f", &format!("sleep {word}")]).output();
+    assert_eq!(String::from_utf8_lossy(&left.expect("pgrep").stdout), "");
+}
+
+#[test]
+fn a_pilot_of_root_says_that_it_has_no_containers() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let site = Site::start_as(None);
+    let (code, _, err) = site.on_tree(&[], "true");
+    assert!(code != 0 && err.contains("start `shipway up` as an ordinary user"), "{code} {err}");
+}

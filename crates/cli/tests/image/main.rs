@@ -1,0 +1,5 @@
+//! Images and containers with the real binary: the store by itself, and tasks that run on images.
+
+mod archive;
+mod containers;
+mod store;
