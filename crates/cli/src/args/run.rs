@@ -58,8 +58,8 @@ pub struct ProgramArgs {
     /// Where the task runs: the current directory if not given; `private`: a fresh one.
     #[arg(long, value_name = "DIR")]
     pub workdir: Option<String>,
-    /// Run each task in a container on this image: docker://NAME[:TAG], oci:DIR, docker-archive:FILE,
-    /// sif:FILE, dir:PATH, or host (this node's own files, read-only).
+    /// Run each task in a container on this image: docker://NAME[:TAG], oci:DIR,
+    /// docker-archive:FILE, sif:FILE, dir:PATH, or host (this node's own files, read-only).
     #[arg(long, value_name = "IMAGE")]
     pub image: Option<ImageRef>,
     /// Show a folder of the node inside the container, read-only unless it says rw (repeat for
