@@ -22,7 +22,7 @@ pub fn run(args: UpArgs) -> Result<Exit, Failure> {
         // Read again by the pilot; what is wrong with it is told here, before anything starts.
         Declared::read(file).map_err(|error| Failure::Service {
             what: "the server",
-            hint: Some("docs/gpus.md shows what the file may say".into()),
+            hint: Some("docs/gpu.md shows what the file may say".into()),
             source: Box::new(error),
         })?;
     }
