@@ -224,8 +224,11 @@ impl Writer {
 
     /// Waits for room. False: the writer has stopped.
     async fn send(&self, request: Request) -> bool {
+        // Counted only with room in hand: whoever gives up waiting for it must not be expected.
+        let Ok(room) = self.queue.reserve().await else { return false };
         self.desk.expect_one();
-        self.queue.send(request).await.is_ok()
+        room.send(request);
+        true
     }
 
     fn try_send(&self, request: Request) -> Result<(), WriteError> {
