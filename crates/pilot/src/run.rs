@@ -21,9 +21,9 @@ mod serve_logs;
 mod start;
 mod task;
 
-use crate::logs::Logs;
+use crate::logs::{LogName, Logs};
 use crate::machine::{AttemptKey, HowEnded, Input, Machine, Now, Output, Start};
-use crate::spawn::{self, Pool, ProcessEvent, Ticket};
+use crate::spawn::{self, Pool, ProcessEvent, Streams, Ticket};
 use containers::Containers;
 use images::{Fetched, Images, ReadyImage, Wanted};
 use limits::Limits;
@@ -183,6 +183,7 @@ impl Work {
     }
 
     fn flush(&mut self) {
+        self.let_go();
         let outputs = self.machine.flush(self.now());
         self.act(outputs);
     }
@@ -289,11 +290,13 @@ impl Work {
     }
 
     fn start(&mut self, start: &Start) {
-        let Some(image) = &start.template.image else { return self.launch(start, None) };
+        let Some(image) = &start.template.image else { return self.launch(start, None, None) };
         match image.parse() {
             Ok(image) => {
-                if let Wanted::Ready(ready) = self.images.want(image, start) {
-                    self.launch(start, Some(&ready));
+                let log = LogName { task: start.id.task, attempt: start.id.attempt };
+                let open_log = || self.pool.open_log(log, start.template.log_limit);
+                if let Wanted::Ready(ready) = self.images.want(image, start, open_log) {
+                    self.launch(start, Some(&ready), None);
                 }
             }
             Err(error) => self.refuse(start.id, format!("the image cannot be read: {error}")),
@@ -302,14 +305,18 @@ impl Work {
 
     /// An image is there, or will not come: on with those that waited for it.
     fn image(&mut self, fetched: &Fetched) {
-        for start in self.images.take_waiting(fetched) {
+        for (start, streams) in self.images.take_waiting(fetched) {
             match &fetched.result {
-                Ok(_) if self.machine.is_ending(start.id) => {
-                    self.refuse(start.id, "it was stopped while its image was fetched".into());
-                }
-                Ok(ready) => self.launch(&start, Some(ready)),
+                Ok(ready) => self.launch(&start, Some(ready), Some(streams)),
                 Err(problem) => self.refuse(start.id, problem.clone()),
             }
+        }
+    }
+
+    /// Who is to end need not wait for an image first.
+    fn let_go(&mut self) {
+        for id in self.images.take_if(|id| self.machine.is_ending(id)) {
+            self.refuse(id, "it was stopped while its image was fetched".into());
         }
     }
 
@@ -317,7 +324,7 @@ impl Work {
         self.tell(Input::ProcessNotStarted { id, message });
     }
 
-    fn launch(&mut self, start: &Start, image: Option<&Arc<ReadyImage>>) {
+    fn launch(&mut self, start: &Start, image: Option<&Arc<ReadyImage>>, streams: Option<Streams>) {
         self.next_ticket += 1;
         let ticket = Ticket(self.next_ticket);
         let request = match image {
@@ -329,7 +336,11 @@ impl Work {
                 self.tickets.insert(ticket, start.id);
                 self.running.insert(start.id, ticket);
                 self.limits.expect(ticket, start.template.memory);
-                self.pool.start(request).err().map(|error| error.to_string())
+                let started = match streams {
+                    None => self.pool.start(request),
+                    Some(streams) => self.pool.start_with(request, streams),
+                };
+                started.err().map(|error| error.to_string())
             }
             Err(error) => Some(error.to_string()),
         };

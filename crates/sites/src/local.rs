@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(
             words,
             "/bin/shipway pilot --dir /home/x/pilot --home /home/x \
-             --token-file /home/x/pilot/credentials.json"
+             --token-file /home/x/pilot/credentials.json --images /home/x/images"
         );
     }
 

@@ -127,6 +127,38 @@ fn a_task_sees_its_image_and_nothing_else() {
 }
 
 #[test]
+fn output_is_followed_from_the_fetch_on_and_failures_to_start_are_not_tried_again() {
+    let site = Site::start();
+    let busybox = std::fs::read("/bin/busybox").expect("busybox-static is installed");
+    for round in 0..5 {
+        let (file, variable) = (format!("{round}.tar"), format!("ROUND={round}"));
+        archive(&site.path("home").join(&file), &[("bin/sh", &busybox)], &variable);
+        let image = format!("docker-archive:{file}");
+        let (code, out, err) = site.run(&image, &[], &["sh", "-c", "echo round $ROUND"]);
+        assert_eq!((code, out), (0, format!("round {round}\n")), "{err}");
+    }
+    let options = ["--retries", "3", "--retry-delay", "0s"];
+    let image = format!("dir:{}", site.path("tree").display());
+    let (code, _, err) = site.run(&image, &options, &["nope"]);
+    assert!(code == 127 && !err.contains("tried again"), "{code} {err}");
+}
+
+#[test]
+fn a_task_that_waits_for_its_image_can_be_cancelled() {
+    let site = Site::start();
+    // Takes connections and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let image = format!("docker://{}/x", silent.local_addr().expect("an address"));
+    let words = ["run", "-d", "--image", &image, "--workdir", "private", "--", "true"];
+    let job = String::from_utf8(site.shipway(&words).stdout).expect("an id");
+    let (_connection, _) = silent.accept().expect("it is asked");
+    assert!(site.shipway(&["cancel", job.trim()]).status.success());
+    let waited = site.shipway(&["wait", job.trim(), "--json"]);
+    let text = String::from_utf8_lossy(&waited.stdout);
+    assert!(text.contains("\"cancelled\""), "{text}");
+}
+
+#[test]
 fn the_nodes_own_tree_is_read_only() {
     let site = Site::start();
     let line = "touch /etc/made-by-a-task; touch here && ls; ls /tmp";

@@ -33,7 +33,8 @@ impl Machine {
         out: &mut Vec<Output>,
     ) {
         let Some(held) = self.held.get(&id) else { return };
-        if !matches!(held.phase, Phase::Starting) {
+        // A container may have been started around it before that was known.
+        if !matches!(held.phase, Phase::Starting | Phase::Running { .. }) {
             return;
         }
         let outcome = match &held.ending {

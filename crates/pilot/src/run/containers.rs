@@ -19,6 +19,9 @@ use std::sync::Arc;
 const INSIDE: &str = "/tmp/shipway";
 /// Where programs are looked for when the image does not say.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// What programs read to find other machines by their names.
+const NAME_SERVICE: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
+
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ContainError {
     #[error("the node's devices have no file for {device} that a container could be given")]
@@ -79,14 +82,21 @@ impl Containers {
         container.cwd = command.cwd;
         container.env = environment(image, command.env);
         // Writes to the image's own files go to memory, and with the task.
-        let is_tree = matches!(image.root, Root::Tree(_));
-        container.scratch = is_tree.then_some(Room::Memory(DEFAULT_MEMORY_ROOM));
+        let room = match template.memory {
+            0 => DEFAULT_MEMORY_ROOM,
+            limit => limit.min(DEFAULT_MEMORY_ROOM),
+        };
+        container.tmp = Room::Memory(room);
+        if let Root::Tree(tree) = &image.root {
+            container.scratch = Some(Room::Memory(room));
+            container.binds = name_service(tree);
+        }
         container.network = match template.network.parse().map_err(|e| unreadable(&e))? {
             Network::Host => plan::Network::Host,
             Network::None => plan::Network::None,
             Network::Private => plan::Network::Loopback,
         };
-        container.binds = command.own;
+        container.binds.extend(command.own);
         for bind in &template.binds {
             let bind: BindMount = bind.parse().map_err(|e| unreadable(&e))?;
             let bound = if bind.writable { Bind::writable } else { Bind::read_only };
@@ -102,6 +112,18 @@ impl Containers {
         let missing = |id: &String| ContainError::NoNode { device: id.clone() };
         devices.iter().map(|id| find(id).ok_or_else(|| missing(id))).collect()
     }
+}
+
+/// How the node finds other machines, where the image has a place for it: a link there may lead
+/// anywhere, and is left alone.
+fn name_service(tree: &Path) -> Vec<Bind> {
+    let plain = |path: &Path| path.symlink_metadata().is_ok_and(|found| !found.is_symlink());
+    let has_place = |file: &&&str| {
+        let inside = tree.join(file.trim_start_matches('/'));
+        let free = plain(&inside) || inside.symlink_metadata().is_err();
+        free && plain(&tree.join("etc")) && Path::new(file).exists()
+    };
+    NAME_SERVICE.iter().filter(has_place).map(|file| Bind::read_only(*file, *file)).collect()
 }
 
 /// The image's variables, then the task's.

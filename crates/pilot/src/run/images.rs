@@ -1,16 +1,18 @@
 //! The image step: sees to it that a task's image is on this node before the task is started.
 //!
 //! Fetching takes its time, so threads of their own do it, one image at a time each; tasks that
-//! want the same image wait together. What waits here is decided nowhere else: a task that is
-//! stopped meanwhile is let go when its image is there.
+//! want the same image wait together, with their output open to whoever follows it. An image that
+//! is in the store is used as it is, without asking where it came from.
 
-use crate::machine::Start;
+use crate::machine::{AttemptKey, Start};
+use crate::spawn::Streams;
 use shipway_api::causes::causes;
 use shipway_images::progress::Silent;
 use shipway_images::pull::{Credentials, CredentialsError, Pull, Settings};
-use shipway_images::store::{Lease, RunConfig};
-use shipway_images::{ImageError, Session, Store};
-use shipway_model::{ImageRef, Timestamp};
+use shipway_images::sources::settled;
+use shipway_images::store::{Lease, RunConfig, StoreError};
+use shipway_images::{Session, Store};
+use shipway_model::{Digest, ImageRef, Timestamp};
 use shipway_runtime::plan::Root;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -40,7 +42,8 @@ pub(super) struct Images {
     store: PathBuf,
     tell: Tell,
     orders: Option<mpsc::Sender<ImageRef>>,
-    waiting: BTreeMap<ImageRef, Vec<Start>>,
+    waiting: BTreeMap<ImageRef, Vec<(Start, Streams)>>,
+    session: Option<Session>,
     ready: BTreeMap<ImageRef, Weak<ReadyImage>>,
 }
 
@@ -54,10 +57,15 @@ pub(super) enum Wanted {
 impl Images {
     pub(super) fn new(store: PathBuf, tell: Tell) -> Self {
         let (waiting, ready) = (BTreeMap::new(), BTreeMap::new());
-        Images { store, tell, orders: None, waiting, ready }
+        Images { store, tell, orders: None, waiting, session: None, ready }
     }
 
-    pub(super) fn want(&mut self, image: ImageRef, start: &Start) -> Wanted {
+    pub(super) fn want(
+        &mut self,
+        image: ImageRef,
+        start: &Start,
+        open_log: impl FnOnce() -> Streams,
+    ) -> Wanted {
         match &image {
             ImageRef::Host => return Wanted::Ready(Arc::new(bare(Root::Host))),
             ImageRef::Dir { path } => {
@@ -68,16 +76,42 @@ impl Images {
         if let Some(ready) = self.ready.get(&image).and_then(Weak::upgrade) {
             return Wanted::Ready(ready);
         }
+        if let Some(ready) = self.in_store(&image) {
+            let ready = Arc::new(ready);
+            self.ready.insert(image, Arc::downgrade(&ready));
+            return Wanted::Ready(ready);
+        }
         let waiting = self.waiting.entry(image.clone()).or_default();
-        waiting.push(start.clone());
+        waiting.push((start.clone(), open_log()));
         if waiting.len() == 1 {
             let _ = self.orders().send(image);
         }
         Wanted::Waits
     }
 
+    /// Never asks anybody but the disk: a registry that does not answer holds up nobody else.
+    fn in_store(&mut self, image: &ImageRef) -> Option<ReadyImage> {
+        if self.session.is_none() {
+            // Only where there is a store already; whoever fetches makes one.
+            self.session = Some(Session::begin(&Store::open(&self.store).ok()?).ok()?);
+        }
+        let session = self.session.as_ref()?;
+        let digest = session.store().named(&settled(image.clone()))?;
+        ready(session, &digest).ok()
+    }
+
+    /// Those that are not wanted any more.
+    pub(super) fn take_if(&mut self, gone: impl Fn(AttemptKey) -> bool) -> Vec<AttemptKey> {
+        let mut taken = Vec::new();
+        for waiting in self.waiting.values_mut() {
+            taken.extend(waiting.iter().map(|(start, _)| start.id).filter(|id| gone(*id)));
+            waiting.retain(|(start, _)| !taken.contains(&start.id));
+        }
+        taken
+    }
+
     /// Those that waited for an image that is there now, or will not come.
-    pub(super) fn take_waiting(&mut self, fetched: &Fetched) -> Vec<Start> {
+    pub(super) fn take_waiting(&mut self, fetched: &Fetched) -> Vec<(Start, Streams)> {
         self.ready.retain(|_, ready| ready.strong_count() > 0);
         if let Ok(ready) = &fetched.result {
             self.ready.insert(fetched.image.clone(), Arc::downgrade(ready));
@@ -148,11 +182,15 @@ impl Worker {
         let settings = Settings { credentials: credentials()?, ..Settings::default() };
         let now = Timestamp(super::wall_millis(std::time::SystemTime::now()));
         let pull = Pull { session, settings: &settings, progress: &Silent, now };
-        let digest = pull.run(image)?.image;
-        let lease = session.lease(&digest).map_err(ImageError::from)?;
-        let record = session.store().image(&digest).map_err(ImageError::from)?;
-        let config = record.map(|record| record.config).unwrap_or_default();
-        let root = Root::Tree(session.store().tree(&digest));
-        Ok(ReadyImage { root, config, _lease: Some(lease) })
+        Ok(ready(session, &pull.run(image)?.image)?)
     }
+}
+
+/// Holds an image of the store.
+fn ready(session: &Session, digest: &Digest) -> Result<ReadyImage, StoreError> {
+    let lease = session.lease(digest)?;
+    let record = session.store().image(digest)?;
+    let config = record.map(|record| record.config).unwrap_or_default();
+    let root = Root::Tree(session.store().tree(digest));
+    Ok(ReadyImage { root, config, _lease: Some(lease) })
 }

@@ -19,6 +19,9 @@ use std::sync::{Arc, mpsc};
 const INHERITED: &[&str] =
     &["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR"];
 
+/// What of it makes sense in any image.
+const WHO: &[&str] = &["USER", "LOGNAME", "LANG", "LC_ALL", "TZ"];
+
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PrepareError {
     #[error("cannot make the work directory {}: {source}", .path.display())]
@@ -102,7 +105,9 @@ impl Tasks {
         }
         let argv = argv(start, script.map(|file| file.words(&Containers::inside("script"))));
         let on_node = image.root == Root::Host;
-        let home = vec![("HOME".to_owned(), cwd.clone().into_os_string())];
+        let mut home = vec![("HOME".to_owned(), cwd.clone().into_os_string())];
+        let who = self.base.iter().filter(|(name, _)| WHO.contains(&name.as_str()));
+        home.extend(who.cloned());
         let env = self.environment(start, &cwd, if on_node { self.base.clone() } else { home });
         let text = |(name, value): &(OsString, OsString)| {
             Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()))

@@ -69,7 +69,8 @@ pub enum StartError {
     NulByte { program: String, cwd: String },
     #[error("cannot start `{program}` in {cwd}: the node has no room for another process")]
     NoRoom { program: String, cwd: String, source: Errno },
-    #[error("cannot make the container: {message}")]
+    /// It says itself what could not be done.
+    #[error("{message}")]
     Container { message: String },
     #[error("cannot start `{program}` in {cwd}")]
     System { program: String, cwd: String, source: Errno },

@@ -140,9 +140,12 @@ impl Leader {
     }
 }
 
+/// Standard output and standard error.
+pub type Streams = (StreamWriter, StreamWriter);
+
 struct Queued {
     request: Request,
-    output: (StreamWriter, StreamWriter),
+    output: Streams,
 }
 
 /// What waits to be started.
@@ -239,9 +242,19 @@ impl Pool {
         Ok(Self { shared, logs })
     }
 
+    /// The two streams of an attempt that is not started yet: they can be followed from now on.
+    pub fn open_log(&self, log: LogName, limit: u64) -> Streams {
+        self.logs.writers(log, limit)
+    }
+
     /// Takes a request; the rest comes as events. Its log can be followed from now on.
     pub fn start(&self, request: Request) -> Result<(), QueueFull> {
-        let output = self.logs.writers(request.log, request.log_limit);
+        let output = self.open_log(request.log, request.log_limit);
+        self.start_with(request, output)
+    }
+
+    /// The same with streams that are open already.
+    pub fn start_with(&self, request: Request, output: Streams) -> Result<(), QueueFull> {
         let mut queue = lock(&self.shared.queue);
         if queue.requests.len() >= QUEUE_LIMIT {
             return Err(QueueFull);

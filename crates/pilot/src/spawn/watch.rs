@@ -7,7 +7,10 @@
 //! is `DRAIN_LIMIT`, and only while a task is dead whose pipes or processes are not.
 
 use super::launch::{Launched, Writing};
-use super::{DRAIN_LIMIT, Ended, HowEnded, Leader, ProcessEvent, Shared, Ticket, lock, start_next};
+use super::{
+    DRAIN_LIMIT, Ended, HowEnded, Leader, ProcessEvent, Shared, StartError, Ticket, lock,
+    start_next,
+};
 use crate::logs::{CHUNK_BYTES, StreamWriter};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -79,6 +82,8 @@ pub(super) struct Task {
     clock: Instant,
     /// Set when the leader is dead.
     ended: Option<Ended>,
+    /// Why there was no task in the container.
+    not_started: Option<String>,
     orphans: Vec<OwnedFd>,
 }
 
@@ -104,6 +109,7 @@ impl Task {
             started,
             clock,
             ended: None,
+            not_started: None,
             orphans: Vec::new(),
         }
     }
@@ -112,7 +118,6 @@ impl Task {
         &self.leader
     }
 
-    /// Where there was no task, the reason goes where people look: behind its output.
     fn how_container_ended(&mut self, status: &WaitIdStatus, after: &After) -> (HowEnded, bool) {
         let raw = match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => (code & 0xff) << 8,
@@ -122,10 +127,9 @@ impl Task {
             Ending::Exit(code) => (HowEnded::Exit(code), false),
             Ending::Signal { number, core_dumped } => (HowEnded::Signal(number), core_dumped),
             Ending::NotStarted(told) => {
-                if let Some((_, log)) = &mut self.outputs[1].open {
-                    log.append(format!("shipway: {}\n", told.message).as_bytes());
-                }
-                (HowEnded::Exit(told.why.exit_code()), false)
+                let code = told.why.exit_code();
+                self.not_started = Some(told.message);
+                (HowEnded::Exit(code), false)
             }
         }
     }
@@ -317,7 +321,13 @@ impl WatchThread<'_> {
             output.open = None;
         }
         task.orphans.clear();
-        self.shared.finish(ProcessEvent::Ended(ended));
+        self.shared.finish(match task.not_started.take() {
+            None => ProcessEvent::Ended(ended),
+            Some(message) => {
+                let error = StartError::Container { message };
+                ProcessEvent::NotStarted { ticket: ended.ticket, error }
+            }
+        });
     }
 
     fn until_next_deadline(&self) -> Option<Timespec> {
