@@ -222,8 +222,9 @@ pub(crate) mod tests {
     #[test]
     fn stopping_removes_the_home() {
         let folder = tempfile::tempdir().expect("a folder");
-        let wait = "trap 'kill $child; wait; exit 0' TERM; sleep 1000 & child=$!; wait";
-        let binary = stand_in(folder.path(), &format!("{READY}; {wait}"));
+        // Ready only when it knows what to do about the signal: it may come at once.
+        let first = "sleep 1000 & child=$!; trap 'kill $child; wait; exit 0' TERM";
+        let binary = stand_in(folder.path(), &format!("{first}; {READY}; wait"));
         let instance = Instance::start(&binary, folder.path()).expect("it is ready");
         let home = instance.home();
         assert!(home.is_dir());
@@ -235,7 +236,7 @@ pub(crate) mod tests {
     fn a_task_left_behind_is_reported_and_ended() {
         let folder = tempfile::tempdir().expect("a folder");
         // The task is in a session of its own, out of reach of the server's group.
-        let body = format!("setsid sleep 1000 & {READY}; trap 'exit 0' TERM; while :; do :; done");
+        let body = format!("setsid sleep 1000 & trap 'exit 0' TERM; {READY}; while :; do :; done");
         let binary = stand_in(folder.path(), &body);
         let instance = Instance::start(&binary, folder.path()).expect("it is ready");
         let place = instance.folder.path().to_path_buf();
