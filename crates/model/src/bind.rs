@@ -2,7 +2,7 @@
 //! Texts as users write them, parsed and printed back. Whether a site allows a bind is not decided
 //! here.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use crate::as_text::as_text;
 use std::fmt;
 use std::str::FromStr;
 
@@ -59,20 +59,6 @@ impl fmt::Display for BindMount {
     }
 }
 
-macro_rules! as_text {
-    ($type:ty) => {
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-                to.collect_str(self)
-            }
-        }
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                String::deserialize(from)?.parse().map_err(de::Error::custom)
-            }
-        }
-    };
-}
 as_text!(BindMount);
 as_text!(Network);
 

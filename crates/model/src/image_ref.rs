@@ -2,7 +2,7 @@
 //!
 //! Nothing here looks whether the image exists; that is the work of `shipway-images`.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use crate::as_text::as_text;
 use std::fmt;
 use std::str::FromStr;
 
@@ -304,20 +304,6 @@ impl FromStr for Digest {
     }
 }
 
-macro_rules! as_text {
-    ($type:ty) => {
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-                to.collect_str(self)
-            }
-        }
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                String::deserialize(from)?.parse().map_err(de::Error::custom)
-            }
-        }
-    };
-}
 as_text!(ImageRef);
 as_text!(Digest);
 

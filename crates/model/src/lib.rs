@@ -4,6 +4,7 @@
 //! decides, waits, reads a clock or touches a file: deciding is `shipway-core`'s work, acting is
 //! the work of the edges (`server`, `pilot`, `cli`).
 
+mod as_text;
 pub mod bind;
 pub mod expand;
 pub mod gpu;

@@ -250,6 +250,7 @@ impl Work {
         let id = self.tickets.remove(&ticket)?;
         self.running.remove(&id);
         self.unsent.remove(&ticket);
+        self.limits.forget(ticket);
         self.tasks.clean(id);
         Some(id)
     }

@@ -79,6 +79,12 @@ impl Limits {
         over
     }
 
+    /// Of one that never ran, or whose end is known: nothing is looked at any more.
+    pub(super) fn forget(&mut self, ticket: Ticket) {
+        self.watched.remove(&ticket);
+        self.signalled.remove(&ticket);
+    }
+
     pub(super) fn ended(&mut self, ended: &Ended) -> Option<OutOfMemory> {
         let signalled = self.signalled.remove(&ended.ticket);
         let watched = self.watched.remove(&ended.ticket);
