@@ -38,6 +38,7 @@ use task::Tasks;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 
+pub use images::ImageKeep;
 pub use link::Server;
 pub use start::{Settings, StartError};
 
@@ -64,6 +65,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     if let Some(keep) = settings.keep_output {
         tokio::spawn(Arc::clone(&logs).keep(Duration::from_millis(keep.0)));
     }
+    images::keep_room(&settings.images, settings.keep_images);
     let spawners = spawn::default_spawners();
     let pool = Pool::new(spawners, &started.node_key, Arc::clone(&logs), sink);
     let pool = pool.map_err(StartError::Threads)?;

@@ -40,8 +40,8 @@ pub struct Settings {
     pub no_pilot: bool,
     /// Devices and amounts for the local pilot instead of what it finds.
     pub declared: Option<PathBuf>,
-    /// How long the local pilot keeps the output of tasks; `None` for ever.
-    pub keep_output: Option<Millis>,
+    /// Further options of the local pilot, each with its value.
+    pub pilot_options: Vec<(String, String)>,
     /// How fast past usage fades; `None` leaves it as it was.
     pub half_life: Option<Millis>,
     /// The shipway binary, to start the pilot with.

@@ -6,7 +6,8 @@
 
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
-use shipway_model::{Millis, PilotId};
+use shipway_model::PilotId;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -22,8 +23,8 @@ pub struct LocalSite {
     pub home: PathBuf,
     /// A file with devices and amounts that take the place of what the probe finds.
     pub declared: Option<PathBuf>,
-    /// How long the output of tasks is kept; `None` for ever.
-    pub keep_output: Option<Millis>,
+    /// Further options of the pilot, each with its value.
+    pub options: Vec<(String, String)>,
 }
 
 /// What a pilot was started with, as far as a later server may want something else.
@@ -31,7 +32,8 @@ pub struct LocalSite {
 struct Options {
     /// The text of the file, not its name: it may be another one now.
     declared: Option<String>,
-    keep_output: Option<Millis>,
+    #[serde(default)]
+    options: BTreeMap<String, String>,
 }
 
 /// What a pilot needs to be let in; written for it alone.
@@ -74,21 +76,20 @@ impl LocalSite {
             std::fs::read_to_string(path).map_err(failed)
         };
         let declared = self.declared.as_ref().map(read).transpose()?;
-        Ok(Options { declared, keep_output: self.keep_output })
+        Ok(Options { declared, options: self.options.iter().cloned().collect() })
     }
 
     /// The options that would be different if the pilot that lives were started now.
-    pub fn changed_options(&self) -> Result<Vec<&'static str>, LocalError> {
+    pub fn changed_options(&self) -> Result<Vec<String>, LocalError> {
         // Nothing that can be read says no more than nothing that is there.
         let text = std::fs::read_to_string(self.options_file()).unwrap_or_default();
         let started: Options = serde_json::from_str(&text).unwrap_or_default();
         let wanted = self.options()?;
-        let options = [
-            ("--declared", started.declared == wanted.declared),
-            ("--keep-output", started.keep_output == wanted.keep_output),
-        ];
-        let changed = options.into_iter().filter(|(_, same)| !same);
-        Ok(changed.map(|(option, _)| option).collect())
+        let declared = (started.declared != wanted.declared).then(|| "--declared".to_owned());
+        let named = |options: &Options| options.options.keys().cloned().collect::<BTreeSet<_>>();
+        let names = named(&started).into_iter().chain(named(&wanted)).collect::<BTreeSet<_>>();
+        let other = |name: &String| started.options.get(name) != wanted.options.get(name);
+        Ok(declared.into_iter().chain(names.into_iter().filter(other)).collect())
     }
 
     fn log_file(&self) -> PathBuf {
@@ -113,8 +114,8 @@ impl LocalSite {
         if let Some(declared) = &self.declared {
             words.extend(["--declared".into(), text(declared)]);
         }
-        if let Some(keep) = self.keep_output {
-            words.extend(["--keep-output".into(), keep.to_string()]);
+        for (option, value) in &self.options {
+            words.extend([option.clone(), value.clone()]);
         }
         words
     }
@@ -202,7 +203,7 @@ mod tests {
 
     fn site(home: &Path) -> LocalSite {
         let program = "/bin/shipway".into();
-        LocalSite { program, home: home.into(), declared: None, keep_output: None }
+        LocalSite { program, home: home.into(), declared: None, options: Vec::new() }
     }
 
     #[test]
@@ -222,7 +223,7 @@ mod tests {
         assert_eq!(changed(&site), [""; 0]);
         std::fs::write(&file, r#"{"cpus_milli": 1}"#).expect("written");
         assert_eq!(changed(&site), ["--declared"], "it is the content that counts");
-        site.keep_output = Some(Millis(3_600_000));
+        site.options = vec![("--keep-output".into(), "1h".into())];
         site.declared = None;
         assert_eq!(changed(&site), ["--declared", "--keep-output"]);
         assert!(site.command_line().ends_with(&["--keep-output".into(), "1h".into()]));

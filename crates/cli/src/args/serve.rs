@@ -1,7 +1,7 @@
 //! The options of what runs for long (`up`, `pilot`) and of what is kept (users, tokens).
 
 use clap::{Args, Subcommand, ValueEnum};
-use shipway_model::{Millis, Role, UserName};
+use shipway_model::{Bytes, Millis, Role, UserName};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -26,20 +26,48 @@ pub struct UpArgs {
     #[arg(long, conflicts_with_all = ["tls", "cert"])]
     pub allow_plain_text: bool,
     /// Run no tasks on this machine.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "NodeArgs")]
     pub no_pilot: bool,
     /// GPUs and amounts to declare beside what is found (for tests and dry planning).
     #[arg(long, value_name = "FILE", conflicts_with = "no_pilot")]
     pub declared: Option<PathBuf>,
-    /// Remove the output of tasks when nothing was written to it for so long (30d); unless given,
-    /// it is kept for ever.
-    #[arg(long, value_name = "TIME", value_parser = keep_output, conflicts_with = "no_pilot")]
-    pub keep_output: Option<Millis>,
     /// How long until past usage counts half when users compete; 7 days until it is set once.
     #[arg(long, value_name = "TIME", value_parser = half_life)]
     pub half_life: Option<Millis>,
     #[command(flatten)]
+    pub node: NodeArgs,
+    #[command(flatten)]
     pub log: LogArgs,
+}
+
+/// What a node's owner decides: options of a pilot that `up` hands on to its own.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "This node")]
+pub struct NodeArgs {
+    /// Remove the output of tasks when nothing was written to it for so long (30d); unless given,
+    /// it is kept for ever.
+    #[arg(long, value_name = "TIME", value_parser = at_least_an_hour)]
+    pub keep_output: Option<Millis>,
+    /// Remove images that no task has used for so long (30d); unless given, they are kept.
+    #[arg(long, value_name = "TIME", value_parser = at_least_an_hour)]
+    pub keep_images: Option<Millis>,
+    /// Remove images, the longest unused first, when they take more than this (200GB).
+    #[arg(long, value_name = "SIZE")]
+    pub images_size: Option<Bytes>,
+}
+
+impl NodeArgs {
+    /// As they are written on a command line.
+    pub fn words(&self) -> Vec<(String, String)> {
+        let time = |span: &Option<Millis>| span.map(|span| span.to_string());
+        let options = [
+            ("--keep-output", time(&self.keep_output)),
+            ("--keep-images", time(&self.keep_images)),
+            ("--images-size", self.images_size.map(|size| format!("{}B", size.0))),
+        ];
+        let given = options.into_iter().filter_map(|(name, value)| Some((name.into(), value?)));
+        given.collect()
+    }
 }
 
 /// Shorter than this, the order would follow noise.
@@ -50,10 +78,11 @@ fn half_life(text: &str) -> Result<Millis, String> {
     if span < SHORTEST_HALF_LIFE { Err("at least 10m".into()) } else { Ok(span) }
 }
 
-/// Shorter than this, output would be gone before anybody has read it.
+/// Shorter than this, output would be gone before anybody has read it, and an image before the
+/// next task wants it.
 const SHORTEST_KEEP: Millis = Millis(60 * 60_000);
 
-fn keep_output(text: &str) -> Result<Millis, String> {
+fn at_least_an_hour(text: &str) -> Result<Millis, String> {
     let span: Millis = text.parse().map_err(|error| format!("{error}"))?;
     if span < SHORTEST_KEEP { Err("at least 1h".into()) } else { Ok(span) }
 }
@@ -110,9 +139,8 @@ pub struct PilotArgs {
     /// share one, on one file system.
     #[arg(long, value_name = "DIR")]
     pub images: Option<PathBuf>,
-    /// Remove the output of tasks when nothing was written to it for so long.
-    #[arg(long, value_name = "TIME", value_parser = keep_output)]
-    pub keep_output: Option<Millis>,
+    #[command(flatten)]
+    pub node: NodeArgs,
     /// Be the pilot itself, under the guard that started it.
     #[arg(long, hide = true)]
     pub inner: bool,

@@ -5,7 +5,7 @@ use crate::args::serve::PilotArgs;
 use crate::failure::{Exit, Failure};
 use crate::logging;
 use shipway_model::Millis;
-use shipway_pilot::run::{Server, Settings};
+use shipway_pilot::run::{ImageKeep, Server, Settings};
 use shipway_pilot::{guard, run as pilot};
 use std::ffi::OsString;
 
@@ -43,7 +43,11 @@ fn inner(args: PilotArgs) -> Result<Exit, Failure> {
         token_file: args.token_file,
         lease,
         declared: args.declared,
-        keep_output: args.keep_output,
+        keep_output: args.node.keep_output,
+        keep_images: ImageKeep {
+            used_within: args.node.keep_images,
+            at_most: args.node.images_size,
+        },
     };
     // One thread, the main one: what tasks leave behind becomes its child and is found there.
     let mut builder = tokio::runtime::Builder::new_current_thread();

@@ -33,7 +33,7 @@ pub fn run(args: UpArgs) -> Result<Exit, Failure> {
         allow_plain_text: args.allow_plain_text,
         no_pilot: args.no_pilot,
         declared: args.declared,
-        keep_output: args.keep_output,
+        pilot_options: args.node.words(),
         half_life: args.half_life,
         program,
     };

@@ -37,17 +37,27 @@ impl Site {
         let program = dir.path().join("shipway");
         std::fs::copy(env!("CARGO_BIN_EXE_shipway"), &program).expect("copied");
         tree(&dir.path().join("tree"));
-        let mut up = command(&program, &home, user);
-        up.args(["up", "--listen", "127.0.0.1:0"]).stdout(Stdio::null()).stderr(Stdio::null());
-        let server = up.spawn().expect("started");
-        let site = Site { dir, program, server };
-        let deadline = Instant::now() + DEADLINE;
-        while !home.join("server.json").exists() {
-            assert!(Instant::now() < deadline, "the server does not come up");
-            // tidy: allow(sleep-in-test) because this is the pause between two looks
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        site
+        let server = up(&program, &home, user, &[]);
+        Site { dir, program, server }
+    }
+
+    /// Another server in its place.
+    fn restart(&mut self, options: &[&str]) {
+        self.stop();
+        self.server = up(&self.program, &self.path("home"), self.user(), options);
+    }
+
+    fn stop(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.server);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let _ = self.server.wait();
+    }
+
+    /// Whose home it is, if that is somebody else.
+    fn user(&self) -> Option<u32> {
+        let home = std::fs::metadata(self.path("home")).expect("a home");
+        let owner = std::os::unix::fs::MetadataExt::uid(&home);
+        (owner != rustix::process::geteuid().as_raw()).then_some(owner)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -55,11 +65,8 @@ impl Site {
     }
 
     fn shipway(&self, args: &[&str]) -> Output {
-        let owner = std::os::unix::fs::MetadataExt::uid(
-            &std::fs::metadata(self.path("home")).expect("a home"),
-        );
-        let user = (owner != rustix::process::geteuid().as_raw()).then_some(owner);
-        command(&self.program, &self.path("home"), user).args(args).output().expect("started")
+        let mut command = command(&self.program, &self.path("home"), self.user());
+        command.args(args).output().expect("started")
     }
 
     /// Runs a line of shell on the tree.
@@ -78,9 +85,24 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        let pid = rustix::process::Pid::from_child(&self.server);
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        let _ = self.server.wait();
+        self.stop();
+    }
+}
+
+fn up(program: &Path, home: &Path, user: Option<u32>, options: &[&str]) -> Child {
+    let mut up = command(program, home, user);
+    up.args(["up", "--listen", "127.0.0.1:0"]).args(options);
+    let server = up.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
+    wait_for("the server is up", || home.join("server.json").exists());
+    server
+}
+
+fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited too long for this: {what}");
+        // tidy: allow(sleep-in-test) because this is the pause between two looks
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -144,11 +166,67 @@ fn output_is_followed_from_the_fetch_on_and_failures_to_start_are_not_tried_agai
 }
 
 #[test]
+fn a_job_keeps_the_image_it_was_submitted_with() {
+    let site = Site::start();
+    let busybox = std::fs::read("/bin/busybox").expect("busybox-static is installed");
+    let file = site.path("home").join("saved.tar");
+    let image = "docker-archive:saved.tar";
+    let write = |variable: &str| archive(&file, &[("bin/sh", &busybox)], variable);
+    let say = ["sh", "-c", "echo $WHICH; test -e go"];
+    write("WHICH=first");
+    let (code, out, err) = site.run(image, &["--name", "kept"], &say);
+    assert_eq!((code, &*out), (1, "first\n"), "{err}");
+    let job = &json(&site.shipway(&["jobs", "--all", "--json"]))["jobs"][0];
+    let id = job["id"].to_string().trim_matches('"').to_owned();
+    let shown = json(&site.shipway(&["show", &id, "--json"]));
+    let named = shown["job"]["spec"]["image"].as_str().expect("an image");
+    assert!(named.contains("saved.tar@sha256:"), "{named}");
+    write("WHICH=second");
+    // A second try of the old job runs the old image; a new job the new one.
+    let done = site.shipway(&["retry", &id]);
+    assert!(done.status.success(), "{done:?}");
+    let _ = site.shipway(&["wait", &id]);
+    let logs = site.shipway(&["logs", &id]);
+    assert_eq!(String::from_utf8_lossy(&logs.stdout), "first\n");
+    assert_eq!(site.run(image, &[], &say).1, "second\n");
+    // Gone from the store, it cannot be had again: the file is another image now.
+    assert!(site.shipway(&["image", "rm", named]).status.success());
+    assert!(site.shipway(&["retry", &id]).status.success());
+    let done = site.shipway(&["wait", &id]);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    let shown = json(&site.shipway(&["show", &id, "--json"])).to_string();
+    assert!(shown.contains("is another image now") || said.contains("another image"), "{shown}");
+}
+
+#[test]
+fn a_pilot_makes_room_by_itself() {
+    let mut site = Site::start();
+    let file = site.path("home").join("saved.tar");
+    archive(&file, &[("bin/hello", b"hello")], "A=B");
+    let done = site.shipway(&["image", "pull", "docker-archive:saved.tar"]);
+    assert!(done.status.success(), "{done:?}");
+    let images = |site: &Site| json(&site.shipway(&["image", "list", "--json"]))["images"].clone();
+    site.restart(&["--keep-images", "30d"]);
+    let (code, ..) = site.on_tree(&[], "true");
+    assert_eq!((code, images(&site).as_array().map(Vec::len)), (0, Some(1)));
+    site.restart(&["--images-size", "4B"]);
+    wait_for("the image is gone", || images(&site) == serde_json::json!([]));
+    let refused = site.shipway(&["up", "--no-pilot", "--images-size", "4B"]);
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+fn json(done: &Output) -> Value {
+    serde_json::from_slice(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}"))
+}
+
+#[test]
 fn a_task_that_waits_for_its_image_can_be_cancelled() {
     let site = Site::start();
     // Takes connections and never answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let image = format!("docker://{}/x", silent.local_addr().expect("an address"));
+    // With a digest, so that only the node asks.
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let image = format!("docker://{}/x@{digest}", silent.local_addr().expect("an address"));
     let words = ["run", "-d", "--image", &image, "--workdir", "private", "--", "true"];
     let job = String::from_utf8(site.shipway(&words).stdout).expect("an id");
     let (_connection, _) = silent.accept().expect("it is asked");

@@ -1,5 +1,6 @@
 //! Everything before the first connection: the lock, the leftovers, who we are, what the node has.
 
+use super::images::ImageKeep;
 use super::link::Server;
 use crate::machine::Identity;
 use crate::probe::{Declared, DeclaredError};
@@ -26,6 +27,8 @@ pub struct Settings {
     pub images: PathBuf,
     /// How long output is kept after the last of it was written; `None` for ever.
     pub keep_output: Option<Millis>,
+    /// Which images are kept while nobody runs them.
+    pub keep_images: ImageKeep,
 }
 
 #[derive(Debug, thiserror::Error)]

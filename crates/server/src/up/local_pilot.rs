@@ -29,7 +29,7 @@ fn site(settings: &Settings) -> Arc<LocalSite> {
         program: settings.program.clone(),
         home: settings.home.clone(),
         declared: settings.declared.clone(),
-        keep_output: settings.keep_output,
+        options: settings.pilot_options.clone(),
     })
 }
 
