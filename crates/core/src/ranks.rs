@@ -12,8 +12,24 @@ const PIECE: usize = 512;
 /// never changes while they wait; see `ready::rank`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
-    pub key: i64,
-    pub job: JobId,
+    key: i64,
+    /// Its number, and in the last bit whether it is an array: whoever serves a million jobs of
+    /// one task need not look at each of them to know.
+    job: u64,
+}
+
+impl Rank {
+    pub fn new(key: i64, job: JobId, is_array: bool) -> Rank {
+        // Numbers are given out one by one; none comes near the bit that is lost here.
+        Rank { key, job: job.0 << 1 | u64::from(is_array) }
+    }
+    pub fn job(self) -> JobId {
+        JobId(self.job >> 1)
+    }
+    /// Whether it has more tasks than one.
+    pub fn is_array(self) -> bool {
+        self.job & 1 == 1
+    }
 }
 
 #[derive(Debug, Clone, Default)]
@@ -138,7 +154,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn rank(key: i64) -> Rank {
-        Rank { key, job: JobId(key.unsigned_abs()) }
+        Rank::new(key, JobId(key.unsigned_abs()), key % 3 == 0)
     }
 
     #[test]

@@ -13,9 +13,17 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ready {
     users: BTreeMap<UserName, UserQueue>,
-    /// How many jobs wait with each shape, over all users.
-    demand: BTreeMap<ShapeId, u32>,
+    demand: Demand,
     len: usize,
+}
+
+/// The shapes that anybody waits with.
+#[derive(Debug, Clone, Default)]
+pub struct Demand {
+    /// How many jobs wait with each, over all users.
+    jobs: BTreeMap<ShapeId, u32>,
+    /// Another one whenever a shape comes or goes: who follows knows when to look.
+    version: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -37,7 +45,7 @@ pub struct Head {
 pub fn rank(id: JobId, job: &Job) -> Rank {
     let submitted = i64::try_from(job.submitted.0).unwrap_or(i64::MAX / 2);
     let ahead = i64::from(job.priority).saturating_mul(PRIORITY_IN_WAITING.0.cast_signed());
-    Rank { key: submitted.saturating_sub(ahead), job: id }
+    Rank::new(submitted.saturating_sub(ahead), id, job.tasks.len() > 1)
 }
 
 impl Ready {
@@ -56,7 +64,7 @@ impl Ready {
         }
         let user = self.users.get_mut(&job.owner).expect("just put there");
         if user.insert(rank(id, job), job.shape) {
-            *self.demand.entry(job.shape).or_default() += 1;
+            self.demand.add(job.shape);
             self.len += 1;
         }
     }
@@ -69,11 +77,7 @@ impl Ready {
         if user.shapes.is_empty() {
             self.users.remove(&job.owner);
         }
-        let demand = self.demand.get_mut(&job.shape).expect("a queued job is counted");
-        *demand -= 1;
-        if *demand == 0 {
-            self.demand.remove(&job.shape);
-        }
+        self.demand.remove(job.shape);
         self.len -= 1;
     }
 
@@ -90,13 +94,43 @@ impl Ready {
     pub fn user(&self, user: &UserName) -> Option<&UserQueue> {
         self.users.get(user)
     }
-    /// The shapes that anybody waits with.
-    pub fn shapes(&self) -> impl Iterator<Item = ShapeId> + '_ {
-        self.demand.keys().copied()
+    pub fn demand(&self) -> &Demand {
+        &self.demand
     }
     pub fn contains(&self, id: JobId, job: &Job) -> bool {
         let queue = self.users.get(&job.owner).and_then(|user| user.shapes.get(&job.shape));
         queue.is_some_and(|queue| queue.contains(rank(id, job)))
+    }
+}
+
+impl Demand {
+    fn add(&mut self, shape: ShapeId) {
+        let jobs = self.jobs.entry(shape).or_default();
+        *jobs += 1;
+        self.version += u64::from(*jobs == 1);
+    }
+
+    fn remove(&mut self, shape: ShapeId) {
+        let jobs = self.jobs.get_mut(&shape).expect("a queued job is counted");
+        *jobs -= 1;
+        if *jobs == 0 {
+            self.jobs.remove(&shape);
+            self.version += 1;
+        }
+    }
+
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+    pub fn shapes(&self) -> impl Iterator<Item = ShapeId> + '_ {
+        self.jobs.keys().copied()
+    }
+}
+
+/// By what it holds: versions depend on how it came to be.
+impl PartialEq for Demand {
+    fn eq(&self, other: &Demand) -> bool {
+        self.jobs == other.jobs
     }
 }
 

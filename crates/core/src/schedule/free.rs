@@ -1,6 +1,7 @@
 //! What is free on one node, as plain numbers. Names that a site counts itself are looked up in the
 //! pilot: few ask.
 
+use super::needs::Need;
 use super::nodes::ClassAt;
 use crate::pilot::Pilot;
 use shipway_model::{GpuDevice, GpuShare};
@@ -46,6 +47,14 @@ impl Free {
             place: 0,
             groups: vec![Group::default(); kinds].into_boxed_slice(),
         }
+    }
+
+    /// One more task is there; its devices are `count`'s.
+    pub(super) fn take(&mut self, need: &Need) {
+        self.cpus = self.cpus.saturating_sub(need.cpus);
+        self.memory = self.memory.saturating_sub(need.memory);
+        self.disk = self.disk.saturating_sub(need.disk);
+        self.unstarted += 1;
     }
 
     /// What is left of the devices when so much of each is used; `kinds` has the group of each.

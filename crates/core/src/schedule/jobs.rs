@@ -53,9 +53,11 @@ impl<'a> Jobs<'a> {
     }
 
     /// Looks no longer at first jobs whose shapes are not open, if few are: after one task's end
-    /// it is a few of a thousand, and not worth while to go by all the others.
+    /// it is a few of a thousand, and not worth while to go by all the others. Goes by those that
+    /// come next in any case.
     pub(super) fn pick(&mut self, open: &Open) {
         if self.is_picked || open.len() * LOOKS_PER_QUEUE > self.queue.heads().len() {
+            while self.heads.next_if(|(_, head)| !open.is_open(head.shape)).is_some() {}
             return;
         }
         let Some((from, _)) = self.heads.peek().copied() else { return };

@@ -76,7 +76,7 @@ pub struct Planner {
 /// How far searches had come when a plan was full: the next one goes on from there.
 #[derive(Debug, Clone, Default)]
 struct Carried {
-    progress: Vec<search::Progress>,
+    progress: Vec<Option<Box<search::Progress>>>,
     moved: trial::Moved,
 }
 

@@ -21,6 +21,10 @@ impl NodeAt {
     }
 }
 impl ClassAt {
+    /// One of sixty-four, for sets of classes that may say too much: beyond those they share.
+    pub(super) fn bit(self) -> u64 {
+        1 << (self.0 % u64::BITS)
+    }
     pub(super) fn at(self) -> usize {
         self.0 as usize
     }
@@ -126,8 +130,8 @@ impl NodeTable {
         self.change(at, |now| *now = free);
     }
 
-    /// Changes what is free, and with it where the node stands among its like. For amounts; what
-    /// is left of devices follows from `use_devices`.
+    /// Changes what is free, and with it where the node stands among its like. For amounts;
+    /// devices are `change_devices`'s.
     pub(super) fn change(&mut self, at: NodeAt, change: impl FnOnce(&mut Free)) {
         let free = &mut self.free[at.at()];
         let whole_before = free.whole;
@@ -135,21 +139,24 @@ impl NodeTable {
         self.classes[free.class.at()].members.changed(whole_before, free);
     }
 
-    /// Changes how much of each device is used. Whether fewer or more are whole then.
-    pub(super) fn use_devices(&mut self, at: NodeAt, change: impl FnOnce(&mut [u32])) -> bool {
-        let node = self.nodes[at.at()].as_mut().expect("a node that is listed");
-        let before = self.free[at.at()].whole;
-        change(&mut node.devices.used);
-        let (used, kinds) = (&node.devices.used, &node.devices.kinds);
+    /// The same, and how much of each device is used. Whether fewer or more are whole then.
+    pub(super) fn change_devices(
+        &mut self,
+        at: NodeAt,
+        change: impl FnOnce(&mut Free, &mut Devices),
+    ) -> bool {
+        let devices = &mut self.nodes[at.at()].as_mut().expect("a node that is listed").devices;
         let free = &mut self.free[at.at()];
-        free.count(used, kinds);
+        let before = free.whole;
+        change(free, devices);
+        free.count(&devices.used, &devices.kinds);
         self.classes[free.class.at()].members.changed(before, free);
         before != free.whole
     }
 
     /// Takes the bounds of one bucket of a class anew.
     pub(super) fn tighten(&mut self, class: ClassAt, block: usize, bucket: usize) {
-        self.classes[class.at()].members.tighten(block, bucket, &self.free);
+        self.classes[class.at()].members.tighten(block, bucket);
     }
 
     fn insert(&mut self, id: &PilotId, pilot: &Pilot) {

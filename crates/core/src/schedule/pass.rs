@@ -8,7 +8,6 @@ use super::reserve::Reservation;
 use super::search::Ask;
 use super::trial::{Moved, Trial};
 use super::{MAX_PLAN, Plan, Planner, keep};
-use crate::event::Placement;
 use crate::shape::ShapeId;
 use crate::state::State;
 use shipway_model::Timestamp;
@@ -25,7 +24,6 @@ pub(super) struct Pass<'a> {
     pub(super) resting: &'a BTreeMap<ShapeId, Timestamp>,
     /// Searches for a node to keep.
     pub(super) searches: usize,
-    placed: Vec<(NodeAt, Placement)>,
     more: bool,
 }
 
@@ -56,7 +54,6 @@ pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan 
         reservations: std::mem::take(reservations),
         resting,
         searches: 0,
-        placed: Vec::new(),
         more: false,
     };
     pass.serve_reservations();
@@ -73,19 +70,19 @@ impl<'a> Pass<'a> {
         self.needs.get(shape)
     }
 
-    pub(super) fn ask(&self, turn: &Turn<'a>) -> Ask<'_> {
+    pub(super) fn ask(&self, turn: &Turn) -> Ask<'_> {
         Ask::of(turn, self.need(turn.shape), self.state, &self.reservations)
     }
 
     /// The plan, the nodes that are kept, and what is worth remembering. All nodes are as before.
     fn end(self) -> (Plan, Vec<Reservation>, Open, Moved) {
-        let plan = Plan { placements: self.trial.by_pilot(self.placed), more: self.more };
-        (plan, self.reservations, self.open, self.trial.undo())
+        let (placements, moved) = self.trial.end();
+        (Plan { placements, more: self.more }, self.reservations, self.open, moved)
     }
 
     fn serve_users(&mut self) {
         while let Some(turn) = self.next_turn() {
-            if self.placed.len() == MAX_PLAN {
+            if self.trial.len() == MAX_PLAN {
                 self.more = true;
                 return;
             }
@@ -96,13 +93,13 @@ impl<'a> Pass<'a> {
     }
 
     /// The next task that may find a place.
-    fn next_turn(&mut self) -> Option<Turn<'a>> {
+    fn next_turn(&mut self) -> Option<Turn> {
         let (table, needs, state) = (self.trial.table(), self.needs, self.state);
         self.order.next_turn(&mut self.open, |open, shape| open.may_fit(shape, state, table, needs))
     }
 
     /// Finds a place for this task. A shape that fits nowhere is out of this pass.
-    fn serve(&mut self, turn: &Turn<'a>) -> bool {
+    fn serve(&mut self, turn: &Turn) -> bool {
         let Some(scope) = self.open.scope(turn.shape) else { return false };
         let ask = Ask::of(turn, self.need(turn.shape), self.state, &self.reservations);
         if let Some(at) = self.trial.find(&ask, scope, self.open.progress(turn.shape)) {
@@ -114,12 +111,9 @@ impl<'a> Pass<'a> {
         false
     }
 
-    pub(super) fn put(&mut self, turn: &Turn<'a>, at: NodeAt) {
+    pub(super) fn put(&mut self, turn: &Turn, at: NodeAt) {
         let (need, shape) = (self.need(turn.shape), self.state.shapes().get(turn.shape));
-        let devices = self.trial.put(need, &shape.resources, at);
-        let index = turn.job.indices.index(turn.task).expect("a task in its table has an index");
-        let attempt = turn.job.tasks.next_attempt(turn.task);
+        self.trial.put(turn, need, &shape.resources, at);
         self.open.room_was_used(self.state, self.trial.table(), self.needs);
-        self.placed.push((at, Placement { task: turn.id.task(index), attempt, devices }));
     }
 }

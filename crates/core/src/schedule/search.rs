@@ -1,6 +1,6 @@
 //! The node for one more task: the fullest that fits, in the least class that will do.
 
-use super::members::{BLOCK, each};
+use super::members::BLOCK;
 use super::needs::{Groups, Need};
 use super::nodes::{ClassAt, NodeAt};
 use super::order::Turn;
@@ -17,7 +17,6 @@ use std::collections::BinaryHeap;
 /// Who asks, for what, and which nodes are kept for others.
 pub(super) struct Ask<'b> {
     pub(super) id: JobId,
-    pub(super) job: &'b Job,
     pub(super) need: &'b Need,
     pub(super) resources: &'b Resources,
     pub(super) standing: Standing,
@@ -26,13 +25,13 @@ pub(super) struct Ask<'b> {
 
 impl<'b> Ask<'b> {
     pub(super) fn of(
-        turn: &Turn<'b>,
+        turn: &Turn,
         need: &'b Need,
         state: &'b State,
         held: &'b [Reservation],
     ) -> Ask<'b> {
         let resources = &state.shapes().get(turn.shape).resources;
-        Ask { id: turn.id, job: turn.job, need, resources, standing: turn.standing, held }
+        Ask { id: turn.id, need, resources, standing: turn.standing, held }
     }
 }
 
@@ -154,8 +153,9 @@ impl Trial<'_> {
             let members = &self.table().class(class).members;
             let block = spot.member / BLOCK;
             let nodes = members.in_bucket(ask.need, spot.bucket, spot.member)?;
-            let found =
-                each(nodes, block, members.nodes()).find(|(_, at)| self.has_room(ask, *at, groups));
+            let found = members
+                .with_room(nodes, block, ask.need)
+                .find(|(_, at)| self.has_room(ask, *at, groups));
             if let Some((member, at)) = found {
                 spot.member = member;
                 return Some(at);
@@ -169,15 +169,16 @@ impl Trial<'_> {
 
     /// The pilot with the shortest backlog that may still grow.
     fn find_backlog(&self, ask: &Ask<'_>, scope: Scope, progress: &mut Progress) -> Option<NodeAt> {
-        if !is_short(ask.job) || ask.need.gpus > 0 || ask.need.named {
+        if ask.need.gpus > 0 || ask.need.named {
             return None;
         }
+        let job = self.job(ask.id).filter(|job| is_short(job))?;
         let backlogs = progress.backlogs.get_or_insert_with(|| self.backlogs(scope));
         while let Some(Reverse((counted, at))) = backlogs.pop() {
             let unstarted = self.table().free(at).unstarted;
             if counted != unstarted {
                 backlogs.push(Reverse((unstarted, at)));
-            } else if self.may_wait_at(ask, at, unstarted) {
+            } else if self.may_wait_at(ask, job, at, unstarted) {
                 backlogs.push(Reverse((unstarted, at)));
                 return Some(at);
             }
@@ -193,8 +194,8 @@ impl Trial<'_> {
         self.table().classes().flat_map(|(_, class)| class.members.nodes()).map(entry).collect()
     }
 
-    fn may_wait_at(&self, ask: &Ask<'_>, at: NodeAt, unstarted: u32) -> bool {
-        let allows = |pilot| backlog::allows(ask.job, pilot, ask.resources, unstarted);
+    fn may_wait_at(&self, ask: &Ask<'_>, job: &Job, at: NodeAt, unstarted: u32) -> bool {
+        let allows = |pilot| backlog::allows(job, pilot, ask.resources, unstarted);
         ask.held.iter().all(|held| held.node != at) && self.pilot(at).is_some_and(allows)
     }
 

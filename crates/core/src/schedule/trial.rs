@@ -1,24 +1,29 @@
 //! The nodes while a plan is made: changed as tasks are put on them, and put back at its end. What
 //! was found becomes true when the plan is applied, and not before.
 
-use super::needs::Need;
-use super::nodes::{NodeAt, NodeTable};
+use super::free::Free;
+use super::needs::{Groups, Need};
+use super::nodes::{Devices, NodeAt, NodeTable};
+use super::order::Turn;
 use crate::event::Placement;
+use crate::job::Job;
 use crate::load::Load;
 use crate::pilot::Pilot;
 use crate::state::State;
-use shipway_model::{DeviceId, GpuShare, PilotId, Resources, Timestamp};
+use shipway_model::{
+    Attempt, GpuShare, JobId, Ordinal, PilotId, Resources, TaskId, Timestamp,
+};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 pub(super) struct Trial<'a> {
     state: &'a State,
     table: &'a mut NodeTable,
     pub(super) now: Timestamp,
-    /// What was put where, with what was free before.
-    put: Vec<Before>,
-    /// The devices given out: their nodes, their places there, and how much of each.
-    taken: Vec<(NodeAt, usize, u32)>,
+    put: Vec<Put>,
+    /// The devices given out, one task after the other: their places on their nodes.
+    taken: Vec<usize>,
     /// Named things, where this pass has given some out.
     loads: BTreeMap<NodeAt, Load>,
     pub(super) moved: Moved,
@@ -28,8 +33,22 @@ pub(super) struct Trial<'a> {
 /// have gone by already.
 pub(super) type Moved = Vec<Vec<NodeAt>>;
 
-struct Before {
+/// One task on its node. Jobs are not looked at before the plan is whole: then it is one look
+/// after the other, and memory answers many at once.
+struct Put {
     at: NodeAt,
+    task: Ordinal,
+    job: JobId,
+    /// Of each device.
+    share: u32,
+    /// Which of those taken are its own.
+    devices: Range<u32>,
+    before: Before,
+}
+
+/// What was free before.
+#[derive(Clone, Copy)]
+struct Before {
     cpus: u64,
     memory: u64,
     disk: u64,
@@ -47,11 +66,18 @@ impl<'a> Trial<'a> {
         Trial { state, table, now, put, taken, loads, moved }
     }
 
+    /// How many tasks were put on nodes.
+    pub(super) fn len(&self) -> usize {
+        self.put.len()
+    }
     pub(super) fn table(&self) -> &NodeTable {
         self.table
     }
     pub(super) fn table_mut(&mut self) -> &mut NodeTable {
         self.table
+    }
+    pub(super) fn job(&self, id: JobId) -> Option<&'a Job> {
+        self.state.job(id)
     }
 
     pub(super) fn pilot(&self, at: NodeAt) -> Option<&'a Pilot> {
@@ -65,82 +91,119 @@ impl<'a> Trial<'a> {
         load.lacks_named(&pilot.ad, need).is_none()
     }
 
-    /// Puts one task there; returns the devices it gets.
-    pub(super) fn put(&mut self, need: &Need, resources: &Resources, at: NodeAt) -> Vec<DeviceId> {
-        self.table.change(at, |free| {
-            self.put.push(Before { at, cpus: free.cpus, memory: free.memory, disk: free.disk });
-            free.cpus = free.cpus.saturating_sub(need.cpus);
-            free.memory = free.memory.saturating_sub(need.memory);
-            free.disk = free.disk.saturating_sub(need.disk);
-            free.unstarted += 1;
-        });
+    /// Puts one task there.
+    pub(super) fn put(&mut self, turn: &Turn, need: &Need, resources: &Resources, at: NodeAt) {
         if need.named {
             let pilot = self.pilot(at).expect("a node in the table is a pilot's");
             let load = self.loads.entry(at).or_insert_with(|| pilot.load.clone());
             load.add(&Resources { gpu: None, ..resources.clone() }, &[]);
         }
-        if need.gpus == 0 { Vec::new() } else { self.take_devices(need, at) }
-    }
-
-    /// Whole devices as they come; for a part, the fullest that still fits.
-    fn take_devices(&mut self, need: &Need, at: NodeAt) -> Vec<DeviceId> {
-        let class = self.table.free(at).class;
-        let groups = need.groups(class).unwrap_or(0);
-        let (first, share) = (self.taken.len(), need.share);
-        let devices = self.table.devices(at);
-        let fits = |device: &usize| {
-            groups >> devices.kinds[*device] & 1 == 1
-                && devices.used[*device] + share <= GpuShare::WHOLE.0
-        };
-        let mut fitting: Vec<usize> = (0..devices.used.len()).filter(fits).collect();
-        if !need.is_whole() {
-            fitting.sort_by_key(|device| Reverse(devices.used[*device]));
-        }
-        fitting.truncate(need.gpus as usize);
-        let ids = fitting.iter().map(|device| devices.ids[*device].clone()).collect();
-        self.taken.extend(fitting.iter().map(|device| (at, *device, share)));
-        let taken = &self.taken[first..];
-        let moved = self.table.use_devices(at, |used| {
-            for (_, device, share) in taken {
-                used[*device] += share;
-            }
-        });
-        if moved {
-            self.moved[class.at()].push(at);
-        }
-        ids
-    }
-
-    /// The placements of each node together, in the order they were made.
-    pub(super) fn by_pilot(
-        &self,
-        mut placed: Vec<(NodeAt, Placement)>,
-    ) -> Vec<(PilotId, Vec<Placement>)> {
-        placed.sort_by_key(|(at, _)| *at);
-        let mut grouped: Vec<(PilotId, Vec<Placement>)> = Vec::new();
-        let mut last = None;
-        for (at, placement) in placed {
-            if last != Some(at) {
-                let pilot = self.table.pilot(at).expect("a node in the table is a pilot's");
-                grouped.push((pilot.clone(), Vec::new()));
-                last = Some(at);
-            }
-            grouped.last_mut().expect("just put there").1.push(placement);
-        }
-        grouped
-    }
-
-    /// Puts everything back as it was. Says which nodes came into other buckets.
-    pub(super) fn undo(self) -> Moved {
-        for before in self.put.into_iter().rev() {
-            self.table.change(before.at, |free| {
-                (free.cpus, free.memory, free.disk) = (before.cpus, before.memory, before.disk);
-                free.unstarted -= 1;
+        let free = self.table.free(at);
+        let (class, first) = (free.class, self.taken.len());
+        let before = Before { cpus: free.cpus, memory: free.memory, disk: free.disk };
+        if need.gpus == 0 {
+            self.table.change(at, |free| free.take(need));
+        } else {
+            let groups = need.groups(class).unwrap_or(0);
+            let is_moved = self.table.change_devices(at, |free, devices| {
+                free.take(need);
+                choose(need, groups, devices, &mut self.taken);
+                for device in &self.taken[first..] {
+                    devices.used[*device] += need.share;
+                }
             });
+            if is_moved {
+                self.moved[class.at()].push(at);
+            }
         }
-        for (at, device, share) in self.taken {
-            self.table.use_devices(at, |used| used[device] -= share);
-        }
-        self.moved
+        let devices = position(first)..position(self.taken.len());
+        let (task, job, share) = (turn.task, turn.id, need.share);
+        self.put.push(Put { at, task, job, share, devices, before });
     }
+
+    /// The placements of each node together, in the order they were made, and which nodes came into
+    /// other buckets. All nodes are as they were before.
+    pub(super) fn end(self) -> (Vec<(PilotId, Vec<Placement>)>, Moved) {
+        let Trial { state, table, put, taken, moved, .. } = self;
+        let tasks: Vec<(TaskId, Attempt)> = put.iter().map(|put| task_of(state, put)).collect();
+        let mut order: Vec<(NodeAt, u32)> = put.iter().map(|put| put.at).zip(0..).collect();
+        order.sort_unstable_by_key(|(at, nth)| u64::from(at.0) << 32 | u64::from(*nth));
+        let mut placements = Vec::new();
+        for of_node in order.chunk_by(|(a, _), (b, _)| a == b) {
+            let at = of_node[0].0;
+            let ids = &table.devices(at).ids;
+            let placed = of_node.iter().map(|(_, nth)| {
+                let nth = *nth as usize;
+                let (task, attempt) = tasks[nth];
+                let devices = put[nth].devices(&taken).iter().map(|device| ids[*device].clone());
+                Placement { task, attempt, devices: devices.collect() }
+            });
+            let pilot = table.pilot(at).expect("a node in the table is a pilot's");
+            placements.push((pilot.clone(), placed.collect()));
+            let put = of_node.iter().map(|(_, nth)| &put[*nth as usize]);
+            put_back(table, at, put, &taken);
+        }
+        (placements, moved)
+    }
+}
+
+impl Put {
+    fn devices<'b>(&self, taken: &'b [usize]) -> &'b [usize] {
+        &taken[self.devices.start as usize..self.devices.end as usize]
+    }
+}
+
+fn position(at: usize) -> u32 {
+    u32::try_from(at).expect("a plan has a limit, and a node few devices")
+}
+
+fn task_of(state: &State, put: &Put) -> (TaskId, Attempt) {
+    let job = state.job(put.job).expect("a job in the queue");
+    let index = job.indices.index(put.task).expect("a task in its table has an index");
+    (put.job.task(index), job.tasks.next_attempt(put.task))
+}
+
+/// Whole devices as they come; for a part, the fullest that still fits.
+fn choose(need: &Need, groups: Groups, devices: &Devices, taken: &mut Vec<usize>) {
+    let (first, count) = (taken.len(), need.gpus as usize);
+    let fits = |device: &usize| {
+        groups >> devices.kinds[*device] & 1 == 1
+            && devices.used[*device] + need.share <= GpuShare::WHOLE.0
+    };
+    let fitting = (0..devices.used.len()).filter(fits);
+    if need.is_whole() {
+        taken.extend(fitting.take(count));
+    } else {
+        taken.extend(fitting);
+        taken[first..].sort_by_key(|device| Reverse(devices.used[*device]));
+        taken.truncate(first + count);
+    }
+}
+
+/// Makes one node what it was before any of these tasks.
+fn put_back<'b>(
+    table: &mut NodeTable,
+    at: NodeAt,
+    put: impl ExactSizeIterator<Item = &'b Put> + Clone,
+    taken: &[usize],
+) {
+    let count = position(put.len());
+    let Some(Before { cpus, memory, disk }) = put.clone().next().map(|first| first.before) else {
+        return;
+    };
+    let amounts = |free: &mut Free| {
+        (free.cpus, free.memory, free.disk) = (cpus, memory, disk);
+        free.unstarted -= count;
+    };
+    if put.clone().all(|put| put.devices.is_empty()) {
+        return table.change(at, amounts);
+    }
+    table.change_devices(at, |free, devices| {
+        amounts(free);
+        for put in put {
+            for device in put.devices(taken) {
+                devices.used[*device] -= put.share;
+            }
+        }
+    });
 }
