@@ -4,38 +4,90 @@
 //! and "how many before me" adds up pieces instead of walking jobs.
 
 use shipway_model::JobId;
+use std::cmp::Ordering;
 
 /// Large enough that pieces are few, small enough that moving half of one is nothing.
 const PIECE: usize = 512;
 
 /// Smaller is sooner. Waiting and priority are one measure here, so that the order of two jobs
 /// never changes while they wait; see `ready::rank`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Rank {
     key: i64,
-    /// Its number, and in the last bit whether it is an array: whoever serves a million jobs of
-    /// one task need not look at each of them to know.
+    /// Its number, and in the last two bits its kind.
     job: u64,
 }
 
+/// What is known of a waiting job without a look at it: whoever serves many of a million finds
+/// each of them far away in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// One task, at index 0, that was never placed.
+    Fresh,
+    /// One task.
+    Single,
+    Array,
+}
+
 impl Rank {
-    pub fn new(key: i64, job: JobId, is_array: bool) -> Rank {
-        // Numbers are given out one by one; none comes near the bit that is lost here.
-        Rank { key, job: job.0 << 1 | u64::from(is_array) }
+    pub fn new(key: i64, job: JobId, kind: Kind) -> Rank {
+        // Numbers are given out one by one; none comes near the bits that are lost here.
+        Rank { key, job: job.0 << 2 | kind as u64 }
     }
     pub fn job(self) -> JobId {
-        JobId(self.job >> 1)
+        JobId(self.job >> 2)
     }
-    /// Whether it has more tasks than one.
-    pub fn is_array(self) -> bool {
-        self.job & 1 == 1
+    pub fn kind(self) -> Kind {
+        match self.job & 3 {
+            0 => Kind::Fresh,
+            1 => Kind::Single,
+            _ => Kind::Array,
+        }
     }
 }
+
+/// The kind has no part in it: it may have changed since the job was queued.
+impl Ord for Rank {
+    fn cmp(&self, other: &Rank) -> Ordering {
+        (self.key, self.job()).cmp(&(other.key, other.job()))
+    }
+}
+impl PartialOrd for Rank {
+    fn partial_cmp(&self, other: &Rank) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl PartialEq for Rank {
+    fn eq(&self, other: &Rank) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Rank {}
 
 #[derive(Debug, Clone, Default)]
 pub struct Ranks {
     pieces: Vec<Vec<Rank>>,
     len: usize,
+}
+
+/// The jobs after the first of a queue are known to whoever sees it, so many of them: in one plan
+/// hardly more of one queue have their turn, and the queue itself is far away in memory.
+pub const AHEAD: usize = 3;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ahead {
+    ranks: [Rank; AHEAD],
+    len: u8,
+}
+
+impl Ahead {
+    pub fn get(&self, at: usize) -> Option<Rank> {
+        self.ranks[..usize::from(self.len)].get(at).copied()
+    }
+    /// Whether there may be more than these.
+    pub fn is_full(&self) -> bool {
+        usize::from(self.len) == AHEAD
+    }
 }
 
 /// A queue, or what is left of it, best first.
@@ -67,17 +119,25 @@ impl Ranks {
         self.len == 0
     }
 
-    pub fn first_two(&self) -> [Option<Rank>; 2] {
+    /// The first one, and those after it.
+    pub fn firsts(&self) -> Option<(Rank, Ahead)> {
         let mut all = self.following();
-        [all.next(), all.next()]
+        let first = all.next()?;
+        let mut ahead = Ahead::default();
+        for (place, rank) in ahead.ranks.iter_mut().zip(all) {
+            *place = rank;
+            ahead.len += 1;
+        }
+        Some((first, ahead))
     }
     /// Whether it comes after all that are here.
     pub fn ends_before(&self, rank: Rank) -> bool {
         self.pieces.last().and_then(|piece| piece.last()).is_none_or(|last| *last < rank)
     }
-    pub fn after_two(&self) -> Following<'_> {
+    /// What comes after the first and those ahead.
+    pub fn after_firsts(&self) -> Following<'_> {
         let mut all = self.following();
-        all.nth(1);
+        all.nth(AHEAD);
         all
     }
 
@@ -154,7 +214,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn rank(key: i64) -> Rank {
-        Rank::new(key, JobId(key.unsigned_abs()), key % 3 == 0)
+        Rank::new(key, JobId(key.unsigned_abs()), Kind::Single)
     }
 
     #[test]

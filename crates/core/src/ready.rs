@@ -4,10 +4,10 @@
 //! here is only which of their own jobs goes first.
 
 use crate::job::Job;
-use crate::ranks::{Rank, Ranks};
+use crate::ranks::{AHEAD, Ahead, Kind, Rank, Ranks};
 use crate::shape::ShapeId;
 use shipway_model::limits::PRIORITY_IN_WAITING;
-use shipway_model::{JobId, UserName};
+use shipway_model::{JobId, Ordinal, TaskIndex, UserName};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -36,16 +36,28 @@ pub struct UserQueue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     pub shape: ShapeId,
-    /// The job after it: whoever looks one job ahead need not look the queue up.
-    pub next: Option<Rank>,
+    /// The jobs after it: whoever looks a few ahead need not look the queue up.
+    pub ahead: Ahead,
 }
+
+type Firsts = (Rank, Ahead);
 
 /// One step of priority is worth a stretch of waiting. Whoever waits long enough therefore goes
 /// before any newcomer, and as all wait alike the order of two jobs never changes.
 pub fn rank(id: JobId, job: &Job) -> Rank {
     let submitted = i64::try_from(job.submitted.0).unwrap_or(i64::MAX / 2);
     let ahead = i64::from(job.priority).saturating_mul(PRIORITY_IN_WAITING.0.cast_signed());
-    Rank::new(submitted.saturating_sub(ahead), id, job.tasks.len() > 1)
+    Rank::new(submitted.saturating_sub(ahead), id, kind(job))
+}
+
+/// While a job of one task waits in the queue, this does not change: it leaves when it is placed.
+fn kind(job: &Job) -> Kind {
+    let is_first = || job.indices.index(Ordinal(0)) == Some(TaskIndex(0));
+    match job.tasks.len() {
+        1 if job.tasks.is_untouched() && is_first() => Kind::Fresh,
+        1 => Kind::Single,
+        _ => Kind::Array,
+    }
 }
 
 impl Ready {
@@ -137,22 +149,22 @@ impl PartialEq for Demand {
 impl UserQueue {
     fn insert(&mut self, rank: Rank, shape: ShapeId) -> bool {
         let queue = self.shapes.entry(shape).or_default();
-        if queue.len() >= 2 && queue.ends_before(rank) {
+        if queue.len() > AHEAD && queue.ends_before(rank) {
             // Nearly always; and the first ones are far away in memory by then.
             return queue.insert(rank);
         }
-        let before = queue.first_two();
+        let before = queue.firsts();
         let new = queue.insert(rank);
-        let after = queue.first_two();
+        let after = queue.firsts();
         self.move_head(shape, before, after);
         new
     }
 
     fn remove(&mut self, rank: Rank, shape: ShapeId) -> bool {
         let Some(queue) = self.shapes.get_mut(&shape) else { return false };
-        let before = queue.first_two();
+        let before = queue.firsts();
         let known = queue.remove(rank);
-        let after = queue.first_two();
+        let after = queue.firsts();
         if queue.is_empty() {
             self.shapes.remove(&shape);
         }
@@ -160,15 +172,16 @@ impl UserQueue {
         known
     }
 
-    fn move_head(&mut self, shape: ShapeId, from: [Option<Rank>; 2], to: [Option<Rank>; 2]) {
+    fn move_head(&mut self, shape: ShapeId, from: Option<Firsts>, to: Option<Firsts>) {
         if from == to {
             return;
         }
-        if let Some(from) = from[0].filter(|_| from[0] != to[0]) {
+        let first = |firsts: Option<Firsts>| firsts.map(|(first, _)| first);
+        if let Some(from) = first(from).filter(|from| first(to) != Some(*from)) {
             self.heads.remove(&from);
         }
-        if let [Some(first), next] = to {
-            self.heads.insert(first, Head { shape, next });
+        if let Some((first, ahead)) = to {
+            self.heads.insert(first, Head { shape, ahead });
         }
     }
 

@@ -6,7 +6,9 @@ use super::nodes::ClassAt;
 use crate::pilot::Pilot;
 use shipway_model::{GpuDevice, GpuShare};
 
+/// A line of the cache, so that a look at a node is one look at memory.
 #[derive(Debug, Clone)]
+#[repr(align(64))]
 pub struct Free {
     pub cpus: u64,
     pub memory: u64,

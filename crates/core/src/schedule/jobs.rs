@@ -24,9 +24,26 @@ pub(super) struct Jobs<'a> {
 }
 
 struct Begun<'a> {
-    shape: ShapeId,
-    /// The jobs after the next one; looked up when it comes to that, which is rare.
+    head: Head,
+    /// How many of those ahead of it had their turn.
+    gone: usize,
+    /// The jobs after those; looked up when it comes to that, which is rare.
     following: Option<Following<'a>>,
+}
+
+impl<'a> Begun<'a> {
+    /// The job that comes next now.
+    fn go_on(&mut self, queue: &'a UserQueue) -> Option<Rank> {
+        let Head { shape, ahead } = self.head;
+        if let Some(rank) = ahead.get(self.gone) {
+            self.gone += 1;
+            return Some(rank);
+        }
+        if self.following.is_none() && ahead.is_full() {
+            self.following = queue.queue(shape).map(Ranks::after_firsts);
+        }
+        self.following.as_mut()?.next()
+    }
 }
 
 /// First jobs, best first: of all shapes, or of a few that were picked out.
@@ -62,9 +79,9 @@ impl<'a> Jobs<'a> {
         }
         let Some((from, _)) = self.heads.peek().copied() else { return };
         let head = |shape| {
-            let [first, next] = self.queue.queue(shape)?.first_two();
+            let (first, ahead) = self.queue.queue(shape)?.firsts()?;
             // One before `from` was served, or its shape was closed.
-            first.filter(|first| *first >= from).map(|first| (first, Head { shape, next }))
+            (first >= from).then_some((first, Head { shape, ahead }))
         };
         let mut heads: Vec<(Rank, Head)> = open.shapes().filter_map(head).collect();
         heads.sort_unstable_by_key(|(rank, _)| *rank);
@@ -75,7 +92,7 @@ impl<'a> Jobs<'a> {
     /// The best job that is left.
     pub(super) fn best(&mut self) -> Option<(Rank, ShapeId)> {
         let head = self.heads.peek().map(|(rank, head)| (*rank, head.shape));
-        let next = self.next.peek().map(|Reverse((rank, at))| (*rank, self.begun[*at].shape));
+        let next = self.next.peek().map(|Reverse((rank, at))| (*rank, self.begun[*at].head.shape));
         match (head, next) {
             (Some(head), Some(next)) => Some(head.min(next)),
             (head, next) => head.or(next),
@@ -99,15 +116,14 @@ impl<'a> Jobs<'a> {
     /// The best job's shape goes on with its next one.
     pub(super) fn go_on(&mut self) {
         if self.is_head_best() {
-            let Some((_, Head { shape, next: Some(next) })) = self.heads.next() else { return };
-            self.next.push(Reverse((next, self.begun.len())));
-            self.begun.push(Begun { shape, following: None });
-        } else if let Some(mut best) = self.next.peek_mut() {
-            let begun = &mut self.begun[best.0.1];
-            if begun.following.is_none() {
-                begun.following = self.queue.queue(begun.shape).map(Ranks::after_two);
+            let Some((_, head)) = self.heads.next() else { return };
+            let mut begun = Begun { head, gone: 0, following: None };
+            if let Some(next) = begun.go_on(self.queue) {
+                self.next.push(Reverse((next, self.begun.len())));
+                self.begun.push(begun);
             }
-            match begun.following.as_mut().and_then(Iterator::next) {
+        } else if let Some(mut best) = self.next.peek_mut() {
+            match self.begun[best.0.1].go_on(self.queue) {
                 Some(next) => best.0.0 = next,
                 None => drop(PeekMut::pop(best)),
             }

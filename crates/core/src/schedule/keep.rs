@@ -97,13 +97,14 @@ impl<'a> Pass<'a> {
 
     /// The node where it can start first, by the time limits of what runs there.
     fn reserve(&self, turn: &Turn) -> Option<Reservation> {
-        let Ask { need, resources, standing, .. } = self.ask(turn);
+        let ask = self.ask(turn);
+        let Ask { need, standing, .. } = ask;
         let taken: BTreeSet<NodeAt> = self.reservations.iter().map(|held| held.node).collect();
         let nodes = self.trial.candidates(need, MAX_LOOKED_AT);
         let free = nodes.into_iter().filter(|at| !taken.contains(at));
         let times = free.filter_map(|at| {
             let pilot = self.trial.pilot(at)?;
-            Some((room_at(self.state, pilot, resources, self.now), at))
+            Some((room_at(self.state, pilot, ask.resources(), self.now), at))
         });
         let (room, node) = times.filter(|(room, _)| *room != Room::Never).min()?;
         let (job, made, latest) = (turn.id, self.now, room.time());

@@ -45,17 +45,40 @@ pub const MAX_PLAN: usize = 4_096;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
-    pub placements: Vec<(PilotId, Vec<Placement>)>,
+    /// Those of each node together.
+    placements: Vec<Placement>,
+    /// The pilots in the same order, and how many of the placements are each one's.
+    pilots: Vec<(PilotId, usize)>,
     /// The plan was full: there is more to place right now.
     pub more: bool,
 }
 
 impl Plan {
     pub fn len(&self) -> usize {
-        self.placements.iter().map(|(_, tasks)| tasks.len()).sum()
+        self.placements.len()
     }
     pub fn is_empty(&self) -> bool {
         self.placements.is_empty()
+    }
+
+    /// What goes to each pilot.
+    pub fn by_pilot(&self) -> impl Iterator<Item = (&PilotId, &[Placement])> {
+        let mut rest = self.placements.as_slice();
+        self.pilots.iter().map(move |(pilot, count)| {
+            let placements = rest.split_off(..*count).expect("each is counted once");
+            (pilot, placements)
+        })
+    }
+}
+
+impl FromIterator<(PilotId, Vec<Placement>)> for Plan {
+    fn from_iter<I: IntoIterator<Item = (PilotId, Vec<Placement>)>>(pilots: I) -> Plan {
+        let mut plan = Plan::default();
+        for (pilot, placements) in pilots {
+            plan.pilots.push((pilot, placements.len()));
+            plan.placements.extend(placements);
+        }
+        plan
     }
 }
 
@@ -76,7 +99,8 @@ pub struct Planner {
 /// How far searches had come when a plan was full: the next one goes on from there.
 #[derive(Debug, Clone, Default)]
 struct Carried {
-    progress: Vec<Option<Box<search::Progress>>>,
+    progress: Vec<search::Progress>,
+    backlogs: BTreeMap<ShapeId, search::Backlogs>,
     moved: trial::Moved,
 }
 
@@ -111,7 +135,7 @@ impl Planner {
             self.blocked.set(shape);
         }
         if more {
-            self.carried = Carried { progress: open.progress, moved };
+            self.carried = Carried { progress: open.progress, backlogs: open.backlogs, moved };
         }
     }
 }
@@ -134,4 +158,9 @@ pub fn schedule(state: &mut State, now: Timestamp) -> Plan {
 /// Whether tasks of this job are known to be so short that a few may wait at a pilot.
 fn is_short(job: &Job) -> bool {
     job.pace.is_some_and(|pace| pace <= shipway_model::limits::BACKLOG_TARGET)
+}
+
+/// Places in lists that a plan's limit, or the number of nodes, keeps short.
+fn position(at: usize) -> u32 {
+    u32::try_from(at).expect("fewer than 2^32")
 }

@@ -4,10 +4,11 @@
 use super::free::Free;
 use super::needs::{Needs, Size};
 use super::nodes::NodeTable;
-use super::search::{Progress, Scope};
+use super::search::{Backlogs, Progress, Scope};
 use super::{Planner, backlog};
 use crate::shape::ShapeId;
 use crate::state::State;
+use std::collections::BTreeMap;
 
 /// With more nodes changed than this, every shape is tried: asking each of them about each node
 /// would cost more.
@@ -54,7 +55,8 @@ pub(super) struct Open {
     listed: Vec<Size>,
     len: usize,
     /// How far the search of each has come.
-    pub(super) progress: Vec<Option<Box<Progress>>>,
+    pub(super) progress: Vec<Progress>,
+    pub(super) backlogs: BTreeMap<ShapeId, Backlogs>,
     /// Shapes that were found to fit nowhere.
     pub(super) closed: Vec<ShapeId>,
     /// The least that anybody who waits is charged.
@@ -155,9 +157,9 @@ impl Open {
     /// How far the search of a shape has come.
     pub(super) fn progress(&mut self, shape: ShapeId) -> &mut Progress {
         if self.progress.len() <= shape.at() {
-            self.progress.resize_with(self.by_shape.len(), || None);
+            self.progress.resize(self.by_shape.len(), Progress::default());
         }
-        self.progress[shape.at()].get_or_insert_default()
+        &mut self.progress[shape.at()]
     }
 }
 

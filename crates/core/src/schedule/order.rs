@@ -2,7 +2,7 @@
 
 use super::jobs::Jobs;
 use super::open::Open;
-use crate::ranks::Rank;
+use crate::ranks::{Kind, Rank};
 use crate::ready::{UserQueue, rank};
 use crate::shape::ShapeId;
 use crate::state::State;
@@ -53,7 +53,7 @@ struct Feed<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
     pub(super) id: JobId,
-    is_array: bool,
+    pub(super) kind: Kind,
     pub(super) shape: ShapeId,
     pub(super) task: Ordinal,
     /// Where its user stands.
@@ -83,11 +83,11 @@ impl<'a> Order<'a> {
             let jobs = jobs.get_or_insert_with(|| Jobs::new(queue));
             jobs.pick(open);
             while let Some((rank, shape)) = jobs.best() {
-                let (id, is_array) = (rank.job(), rank.is_array());
+                let (id, kind) = (rank.job(), rank.kind());
                 if !may_be_placed(open, shape) {
                     jobs.leave();
                 } else if let Some(task) = self.served.next_task(self.state, rank) {
-                    return Some(Turn { id, is_array, shape, task, standing: *standing });
+                    return Some(Turn { id, kind, shape, task, standing: *standing });
                 } else {
                     jobs.go_on();
                 }
@@ -101,7 +101,7 @@ impl<'a> Order<'a> {
     pub(super) fn served(&mut self, turn: &Turn, charge: u64) {
         let Some(mut first) = self.line.peek_mut() else { return };
         first.standing = first.standing.with(charge);
-        if turn.is_array {
+        if turn.kind == Kind::Array {
             self.served.feed_on(turn.id);
         } else if let Some(jobs) = &mut self.users[first.user].jobs {
             jobs.go_on();
@@ -110,7 +110,7 @@ impl<'a> Order<'a> {
 
     /// The same for a task whose turn it was not: its user goes back in the line for it too.
     pub(super) fn served_out_of_turn(&mut self, turn: &Turn, charge: u64) {
-        if turn.is_array {
+        if turn.kind == Kind::Array {
             self.served.feed_on(turn.id);
         } else {
             self.served.singles.insert(turn.id);
@@ -168,7 +168,7 @@ impl<'a> Order<'a> {
         let (rank, shape) = (rank(id, job), job.shape);
         let task = self.served.next_task(self.state, rank)?;
         let standing = self.state.fair_share().standing(&job.owner, self.now);
-        Some(Turn { id, is_array: rank.is_array(), shape, task, standing })
+        Some(Turn { id, kind: rank.kind(), shape, task, standing })
     }
 }
 
@@ -176,7 +176,7 @@ impl<'a> Served<'a> {
     /// The next task of a job that has tasks to place, unless this pass has served them all.
     fn next_task(&mut self, state: &'a State, rank: Rank) -> Option<Ordinal> {
         let id = rank.job();
-        if !rank.is_array() {
+        if rank.kind() != Kind::Array {
             let is_served = !self.singles.is_empty() && self.singles.contains(&id);
             return (!is_served).then_some(Ordinal(0));
         }

@@ -5,7 +5,7 @@ use super::nodes::NodeAt;
 use super::open::Open;
 use super::order::{Order, Turn};
 use super::reserve::Reservation;
-use super::search::Ask;
+use super::search::{Ask, Scope};
 use super::trial::{Moved, Trial};
 use super::{MAX_PLAN, Plan, Planner, keep};
 use crate::shape::ShapeId;
@@ -42,7 +42,7 @@ pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan 
         planner.nodes.hot.clear();
         return Plan::default();
     }
-    open.progress = carried.progress;
+    (open.progress, open.backlogs) = (carried.progress, carried.backlogs);
     let Planner { nodes, needs, reservations, resting, .. } = planner;
     let mut pass = Pass {
         state,
@@ -76,8 +76,8 @@ impl<'a> Pass<'a> {
 
     /// The plan, the nodes that are kept, and what is worth remembering. All nodes are as before.
     fn end(self) -> (Plan, Vec<Reservation>, Open, Moved) {
-        let (placements, moved) = self.trial.end();
-        (Plan { placements, more: self.more }, self.reservations, self.open, moved)
+        let (plan, moved) = self.trial.end();
+        (Plan { more: self.more, ..plan }, self.reservations, self.open, moved)
     }
 
     fn serve_users(&mut self) {
@@ -102,7 +102,13 @@ impl<'a> Pass<'a> {
     fn serve(&mut self, turn: &Turn) -> bool {
         let Some(scope) = self.open.scope(turn.shape) else { return false };
         let ask = Ask::of(turn, self.need(turn.shape), self.state, &self.reservations);
-        if let Some(at) = self.trial.find(&ask, scope, self.open.progress(turn.shape)) {
+        let with_room = match scope {
+            Scope::Hot => self.trial.find_hot(&ask),
+            Scope::All => self.trial.find(&ask, self.open.progress(turn.shape)),
+        };
+        let backlogs = &mut self.open.backlogs;
+        let found = with_room.or_else(|| self.trial.find_backlog(&ask, scope, backlogs));
+        if let Some(at) = found {
             self.put(turn, at);
             return true;
         }
@@ -112,8 +118,7 @@ impl<'a> Pass<'a> {
     }
 
     pub(super) fn put(&mut self, turn: &Turn, at: NodeAt) {
-        let (need, shape) = (self.need(turn.shape), self.state.shapes().get(turn.shape));
-        self.trial.put(turn, need, &shape.resources, at);
+        self.trial.put(turn, self.need(turn.shape), at);
         self.open.room_was_used(self.state, self.trial.table(), self.needs);
     }
 }

@@ -5,13 +5,15 @@ use super::free::Free;
 use super::needs::{Groups, Need};
 use super::nodes::{Devices, NodeAt, NodeTable};
 use super::order::Turn;
+use super::{Plan, position};
 use crate::event::Placement;
 use crate::job::Job;
 use crate::load::Load;
 use crate::pilot::Pilot;
+use crate::ranks::Kind;
 use crate::state::State;
 use shipway_model::{
-    Attempt, GpuShare, JobId, Ordinal, PilotId, Resources, TaskId, Timestamp,
+    Attempt, GpuShare, JobId, Ordinal, Resources, TaskId, TaskIndex, Timestamp,
 };
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -33,12 +35,12 @@ pub(super) struct Trial<'a> {
 /// have gone by already.
 pub(super) type Moved = Vec<Vec<NodeAt>>;
 
-/// One task on its node. Jobs are not looked at before the plan is whole: then it is one look
-/// after the other, and memory answers many at once.
+/// One task on its node.
 struct Put {
     at: NodeAt,
     task: Ordinal,
     job: JobId,
+    kind: Kind,
     /// Of each device.
     share: u32,
     /// Which of those taken are its own.
@@ -92,8 +94,9 @@ impl<'a> Trial<'a> {
     }
 
     /// Puts one task there.
-    pub(super) fn put(&mut self, turn: &Turn, need: &Need, resources: &Resources, at: NodeAt) {
+    pub(super) fn put(&mut self, turn: &Turn, need: &Need, at: NodeAt) {
         if need.named {
+            let resources = &self.state.shapes().get(turn.shape).resources;
             let pilot = self.pilot(at).expect("a node in the table is a pilot's");
             let load = self.loads.entry(at).or_insert_with(|| pilot.load.clone());
             load.add(&Resources { gpu: None, ..resources.clone() }, &[]);
@@ -117,50 +120,55 @@ impl<'a> Trial<'a> {
             }
         }
         let devices = position(first)..position(self.taken.len());
-        let (task, job, share) = (turn.task, turn.id, need.share);
-        self.put.push(Put { at, task, job, share, devices, before });
+        let Turn { id: job, kind, task, .. } = *turn;
+        self.put.push(Put { at, task, job, kind, share: need.share, devices, before });
     }
 
     /// The placements of each node together, in the order they were made, and which nodes came into
     /// other buckets. All nodes are as they were before.
-    pub(super) fn end(self) -> (Vec<(PilotId, Vec<Placement>)>, Moved) {
+    pub(super) fn end(self) -> (Plan, Moved) {
         let Trial { state, table, put, taken, moved, .. } = self;
-        let tasks: Vec<(TaskId, Attempt)> = put.iter().map(|put| task_of(state, put)).collect();
         let mut order: Vec<(NodeAt, u32)> = put.iter().map(|put| put.at).zip(0..).collect();
         order.sort_unstable_by_key(|(at, nth)| u64::from(at.0) << 32 | u64::from(*nth));
-        let mut placements = Vec::new();
-        for of_node in order.chunk_by(|(a, _), (b, _)| a == b) {
-            let at = of_node[0].0;
-            let ids = &table.devices(at).ids;
-            let placed = of_node.iter().map(|(_, nth)| {
-                let nth = *nth as usize;
-                let (task, attempt) = tasks[nth];
-                let devices = put[nth].devices(&taken).iter().map(|device| ids[*device].clone());
-                Placement { task, attempt, devices: devices.collect() }
-            });
-            let pilot = table.pilot(at).expect("a node in the table is a pilot's");
-            placements.push((pilot.clone(), placed.collect()));
-            let put = of_node.iter().map(|(_, nth)| &put[*nth as usize]);
-            put_back(table, at, put, &taken);
+        let mut placements = Vec::with_capacity(put.len());
+        for (at, nth) in &order {
+            let put = &put[*nth as usize];
+            let (task, attempt) = put.task(state);
+            let mut devices = Vec::new();
+            if !put.devices.is_empty() {
+                let ids = &table.devices(*at).ids;
+                devices.extend(put.devices(&taken).iter().map(|device| ids[*device].clone()));
+            }
+            placements.push(Placement { task, attempt, devices });
         }
-        (placements, moved)
+        let of_nodes = || order.chunk_by(|(a, _), (b, _)| a == b);
+        for of_node in of_nodes() {
+            let put = of_node.iter().map(|(_, nth)| &put[*nth as usize]);
+            put_back(table, of_node[0].0, put, &taken);
+        }
+        let nodes: Vec<(NodeAt, usize)> = of_nodes().map(|node| (node[0].0, node.len())).collect();
+        (Plan { placements, pilots: table.name(&nodes), more: false }, moved)
     }
 }
 
 impl Put {
+    fn task(&self, state: &State) -> (TaskId, Attempt) {
+        let look = || {
+            let job = state.job(self.job).expect("a job in the queue");
+            let index = job.indices.index(self.task).expect("a task in its table has an index");
+            (self.job.task(index), job.tasks.next_attempt(self.task))
+        };
+        if self.kind != Kind::Fresh {
+            return look();
+        }
+        let fresh = (self.job.task(TaskIndex(0)), Attempt::FIRST);
+        debug_assert_eq!(fresh, look());
+        fresh
+    }
+
     fn devices<'b>(&self, taken: &'b [usize]) -> &'b [usize] {
         &taken[self.devices.start as usize..self.devices.end as usize]
     }
-}
-
-fn position(at: usize) -> u32 {
-    u32::try_from(at).expect("a plan has a limit, and a node few devices")
-}
-
-fn task_of(state: &State, put: &Put) -> (TaskId, Attempt) {
-    let job = state.job(put.job).expect("a job in the queue");
-    let index = job.indices.index(put.task).expect("a task in its table has an index");
-    (put.job.task(index), job.tasks.next_attempt(put.task))
 }
 
 /// Whole devices as they come; for a part, the fullest that still fits.
