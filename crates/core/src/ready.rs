@@ -4,7 +4,7 @@
 //! here is only which of their own jobs goes first.
 
 use crate::job::Job;
-use crate::ranks::{AHEAD, Ahead, Kind, Rank, Ranks};
+use crate::ranks::{AHEAD, Ahead, Kind, Rank, Ranked, Ranks};
 use crate::shape::ShapeId;
 use shipway_model::limits::PRIORITY_IN_WAITING;
 use shipway_model::{JobId, Ordinal, TaskIndex, UserName};
@@ -29,15 +29,22 @@ pub struct Demand {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UserQueue {
     shapes: BTreeMap<ShapeId, Ranks>,
-    heads: BTreeMap<Rank, Head>,
+    heads: Ranks<Head>,
 }
 
-/// Beside the first job of a shape.
+/// The first job of a shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
+    pub rank: Rank,
     pub shape: ShapeId,
     /// The jobs after it: whoever looks a few ahead need not look the queue up.
     pub ahead: Ahead,
+}
+
+impl Ranked for Head {
+    fn rank(&self) -> Rank {
+        self.rank
+    }
 }
 
 type Firsts = (Rank, Ahead);
@@ -178,15 +185,15 @@ impl UserQueue {
         }
         let first = |firsts: Option<Firsts>| firsts.map(|(first, _)| first);
         if let Some(from) = first(from).filter(|from| first(to) != Some(*from)) {
-            self.heads.remove(&from);
+            self.heads.remove(from);
         }
-        if let Some((first, ahead)) = to {
-            self.heads.insert(first, Head { shape, ahead });
+        if let Some((rank, ahead)) = to {
+            self.heads.insert(Head { rank, shape, ahead });
         }
     }
 
     /// The first job of each shape, best first.
-    pub fn heads(&self) -> &BTreeMap<Rank, Head> {
+    pub fn heads(&self) -> &Ranks<Head> {
         &self.heads
     }
     pub fn queue(&self, shape: ShapeId) -> Option<&Ranks> {

@@ -7,7 +7,9 @@ use crate::state::State;
 use crate::usage::charge;
 use shipway_model::{GpuRequest, GpuShare, Millis, Resources};
 
+/// What is asked of every task comes first, in one line of the cache.
 #[derive(Debug, Clone, PartialEq)]
+#[repr(C, align(64))]
 pub struct Need {
     pub cpus: u64,
     pub memory: u64,
@@ -15,17 +17,16 @@ pub struct Need {
     pub gpus: u32,
     /// Of each device; a part of one when it is less than a whole.
     pub share: u32,
-    /// Apart, so that the numbers of many shapes stay close together.
-    gpu: Option<Box<GpuRequest>>,
-    /// It asks for things a site counts itself: those are looked up in the pilot.
-    pub named: bool,
-    pub at_most: Option<Millis>,
     /// What one task is charged each millisecond: its size, for comparing.
     pub charge: u64,
-    /// The classes that could serve it when empty, best fit first.
-    pub(super) classes: Vec<(ClassAt, Groups)>,
-    /// The same as a set; see `ClassAt::bit`.
+    /// It asks for things a site counts itself: those are looked up in the pilot.
+    pub named: bool,
+    /// The classes that could serve it when empty; see `ClassAt::bit`.
     class_bits: u64,
+    pub at_most: Option<Millis>,
+    gpu: Option<Box<GpuRequest>>,
+    /// The classes that could serve it, best fit first.
+    pub(super) classes: Vec<(ClassAt, Groups)>,
     /// The same by class.
     groups: Vec<Option<Groups>>,
 }
@@ -176,7 +177,7 @@ impl Need {
     /// How many things are short on a node, and by how many thousandths of what is wanted in all.
     /// Disk and what a site counts itself are left aside: they are named when it comes to it.
     pub(crate) fn shortage(&self, groups: Groups, free: &Free) -> (u32, u64) {
-        let matched = free.groups.iter().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
+        let matched = free.groups().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
         let gpus: u32 =
             matched.map(|(_, group)| group.whole + u32::from(group.part >= self.share)).sum();
         let pairs = [
@@ -196,7 +197,7 @@ impl Need {
     /// Whether it would get a part of a device that is in use already.
     pub(super) fn fits_in_part(&self, free: &Free) -> bool {
         let groups = self.groups(free.class).unwrap_or(0);
-        let mut matched = free.groups.iter().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
+        let mut matched = free.groups().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
         self.gpus > 0 && !self.is_whole() && matched.any(|(_, group)| group.part >= self.share)
     }
 
@@ -204,7 +205,7 @@ impl Need {
         if self.is_whole() && free.whole < self.gpus {
             return false; // Nearly always; what there is of each kind is farther away.
         }
-        let matched = free.groups.iter().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
+        let matched = free.groups().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
         let mut groups = matched.map(|(_, group)| group);
         if !self.is_whole() {
             return groups.any(|group| group.whole > 0 || group.part >= self.share);

@@ -68,7 +68,8 @@ impl Open {
     pub(super) fn new(state: &State, planner: &mut Planner) -> Open {
         let Planner { nodes, needs, blocked, .. } = planner;
         needs.follow(state, nodes);
-        let mut open = Open { least: needs.least(), ..Open::default() };
+        let listed = Vec::with_capacity(needs.sizes().len());
+        let mut open = Open { least: needs.least(), listed, ..Open::default() };
         let is_hot = !nodes.hot.is_empty();
         // Of those that nobody waits with nothing is known any more once room was made.
         let known = if is_hot { std::mem::take(blocked) } else { blocked.clone() };
@@ -180,7 +181,7 @@ impl<'b> HotRoom<'b> {
         for free in &room.nodes {
             room.cpus = room.cpus.max(free.cpus);
             room.memory = room.memory.max(free.memory);
-            room.devices = room.devices.max(free.devices);
+            room.devices = room.devices.max(free.devices());
             room.classes |= free.class.bit();
         }
         room

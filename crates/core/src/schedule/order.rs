@@ -127,7 +127,7 @@ impl<'a> Order<'a> {
     /// The shape of the very first in line.
     pub(super) fn first_shape(&self) -> Option<ShapeId> {
         let first = self.users[self.line.peek()?.user].queue;
-        first.heads().values().next().map(|head| head.shape)
+        first.heads().following().peek().map(|head| head.shape)
     }
 
     /// Jobs whose shapes are not open and that stand before the first that is: user by user, each

@@ -127,10 +127,11 @@ impl Trial<'_> {
         if ask.need.gpus == 0 {
             return None;
         }
+        let least = if ask.need.is_whole() { ask.need.gpus } else { 0 };
         let rest = &self.moved[spot.class.at()][spot.moved as usize..];
         let found = rest.iter().position(|at| {
-            let gone_by = self.table().free(*at).whole <= spot.bucket;
-            gone_by && self.has_room(ask, *at, spot.groups)
+            let is_gone_by = (least..=spot.bucket).contains(&self.table().whole(*at));
+            is_gone_by && self.has_room(ask, *at, spot.groups)
         });
         spot.moved += position(found.unwrap_or(rest.len()));
         found.map(|at| rest[at])
