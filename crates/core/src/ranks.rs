@@ -165,8 +165,12 @@ impl<T: Ranked> Ranks<T> {
     pub fn ends_before(&self, rank: Rank) -> bool {
         self.pieces.last().and_then(|piece| piece.last()).is_none_or(|last| last.rank() < rank)
     }
+    pub fn get(&self, rank: Rank) -> Option<&T> {
+        let piece = self.pieces.get(self.piece(rank))?;
+        place_in(piece, rank).ok().map(|place| &piece[place])
+    }
     pub fn contains(&self, rank: Rank) -> bool {
-        self.pieces.get(self.piece(rank)).is_some_and(|piece| place_in(piece, rank).is_ok())
+        self.get(rank).is_some()
     }
 
     /// How many stand before this one.

@@ -196,6 +196,10 @@ impl UserQueue {
     pub fn heads(&self) -> &Ranks<Head> {
         &self.heads
     }
+    /// The first job of one shape.
+    pub fn head(&self, shape: ShapeId) -> Option<&Head> {
+        self.heads.get(*self.shapes.get(&shape)?.following().peek()?)
+    }
     pub fn queue(&self, shape: ShapeId) -> Option<&Ranks> {
         self.shapes.get(&shape)
     }

@@ -1,34 +1,35 @@
 //! One user's jobs in the order they go: best first, over all shapes.
 
 use super::open::Open;
-use crate::ranks::{Following, Rank, Ranks};
+use super::position;
+use crate::ranks::{Following, Rank};
 use crate::ready::{Head, UserQueue};
 use crate::shape::ShapeId;
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::BinaryHeap;
 
-/// Finding the queue of one shape costs about as much as a look at so many first jobs.
-const LOOKS_PER_QUEUE: usize = 8;
+/// Finding the first job of one shape costs about as much as going by so many.
+const LOOKS_PER_QUEUE: usize = 32;
 
 pub(super) struct Jobs<'a> {
     queue: &'a UserQueue,
     /// The first job of each shape that was not served yet.
     heads: Following<'a, Head>,
     /// Those of a few shapes instead, the best one last.
-    picked: Option<Vec<Head>>,
+    picked: Option<Vec<&'a Head>>,
     /// Shapes whose first job was served.
     begun: Vec<Begun<'a>>,
     /// The next job of each of those, and its place there.
-    next: BinaryHeap<Reverse<(Rank, usize)>>,
+    next: BinaryHeap<Reverse<(Rank, ShapeId, u32)>>,
 }
 
 struct Begun<'a> {
-    head: Head,
+    head: &'a Head,
     /// How many of those ahead of it had their turn.
     gone: usize,
     /// The jobs after those; looked up when it comes to that, which is rare.
-    following: Option<Following<'a>>,
+    following: Option<Box<Following<'a>>>,
 }
 
 impl<'a> Begun<'a> {
@@ -40,7 +41,7 @@ impl<'a> Begun<'a> {
             return Some(rank);
         }
         if self.following.is_none() && ahead.is_full() {
-            self.following = queue.queue(shape).map(Ranks::after_firsts);
+            self.following = queue.queue(*shape).map(|ranks| Box::new(ranks.after_firsts()));
         }
         self.following.as_mut()?.next().copied()
     }
@@ -64,34 +65,31 @@ impl<'a> Jobs<'a> {
             return;
         }
         let Some(from) = self.head().map(|head| head.rank) else { return };
-        let head = |shape| {
-            let (rank, ahead) = self.queue.queue(shape)?.firsts()?;
-            // One before `from` was served, or its shape was closed.
-            (rank >= from).then_some(Head { rank, shape, ahead })
-        };
-        let mut heads: Vec<Head> = open.shapes().filter_map(head).collect();
+        // One before `from` was served, or its shape was closed.
+        let heads = open.shapes().filter_map(|shape| self.queue.head(shape));
+        let mut heads: Vec<&Head> = heads.filter(|head| head.rank >= from).collect();
         heads.sort_unstable_by_key(|head| Reverse(head.rank));
         self.picked = Some(heads);
     }
 
-    fn head(&self) -> Option<&Head> {
+    fn head(&self) -> Option<&'a Head> {
         match &self.picked {
-            Some(picked) => picked.last(),
+            Some(picked) => picked.last().copied(),
             None => self.heads.peek(),
         }
     }
 
-    fn next_head(&mut self) -> Option<Head> {
+    fn next_head(&mut self) -> Option<&'a Head> {
         match &mut self.picked {
             Some(picked) => picked.pop(),
-            None => self.heads.next().copied(),
+            None => self.heads.next(),
         }
     }
 
     /// The best job that is left.
     pub(super) fn best(&self) -> Option<(Rank, ShapeId)> {
         let head = self.head().map(|head| (head.rank, head.shape));
-        let next = self.next.peek().map(|Reverse((rank, at))| (*rank, self.begun[*at].head.shape));
+        let next = self.next.peek().map(|Reverse((rank, shape, _))| (*rank, *shape));
         match (head, next) {
             (Some(head), Some(next)) => Some(head.min(next)),
             (head, next) => head.or(next),
@@ -99,7 +97,7 @@ impl<'a> Jobs<'a> {
     }
 
     fn is_head_best(&self) -> bool {
-        let next = self.next.peek().map(|Reverse((rank, _))| *rank);
+        let next = self.next.peek().map(|Reverse((rank, ..))| *rank);
         self.head().is_some_and(|head| next.is_none_or(|next| head.rank < next))
     }
 
@@ -118,11 +116,11 @@ impl<'a> Jobs<'a> {
             let Some(head) = self.next_head() else { return };
             let mut begun = Begun { head, gone: 0, following: None };
             if let Some(next) = begun.go_on(self.queue) {
-                self.next.push(Reverse((next, self.begun.len())));
+                self.next.push(Reverse((next, head.shape, position(self.begun.len()))));
                 self.begun.push(begun);
             }
         } else if let Some(mut best) = self.next.peek_mut() {
-            match self.begun[best.0.1].go_on(self.queue) {
+            match self.begun[best.0.2 as usize].go_on(self.queue) {
                 Some(next) => best.0.0 = next,
                 None => drop(PeekMut::pop(best)),
             }

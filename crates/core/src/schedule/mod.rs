@@ -93,15 +93,10 @@ pub struct Planner {
     resting: BTreeMap<ShapeId, Timestamp>,
     /// A job was submitted since the last pass.
     pub(crate) somebody_came: bool,
-    carried: Carried,
-}
-
-/// How far searches had come when a plan was full: the next one goes on from there.
-#[derive(Debug, Clone, Default)]
-struct Carried {
-    progress: Vec<search::Progress>,
-    backlogs: BTreeMap<ShapeId, search::Backlogs>,
-    moved: trial::Moved,
+    open: open::Open,
+    paper: trial::Paper,
+    /// The last plan was full: the next one goes on from where its searches had come.
+    was_full: bool,
 }
 
 impl Planner {
@@ -125,18 +120,16 @@ impl Planner {
     }
 
     /// What a pass has found out.
-    fn remember(&mut self, open: open::Open, moved: trial::Moved, more: bool) {
+    fn remember(&mut self, open: open::Open, paper: trial::Paper, was_full: bool) {
         self.nodes.hot.clear();
         // What found a place to its last task is not known to fit nowhere.
         for shape in open.shapes() {
             self.blocked.clear(shape);
         }
-        for shape in open.closed {
-            self.blocked.set(shape);
+        for shape in &open.closed {
+            self.blocked.set(*shape);
         }
-        if more {
-            self.carried = Carried { progress: open.progress, backlogs: open.backlogs, moved };
-        }
+        (self.open, self.paper, self.was_full) = (open, paper, was_full);
     }
 }
 

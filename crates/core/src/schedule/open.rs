@@ -48,8 +48,8 @@ impl Blocked {
     }
 }
 
-/// The shapes that may still find a place in this pass.
-#[derive(Debug, Default)]
+/// The shapes that may still find a place in this pass. Its lists are used again by the next one.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Open {
     by_shape: Vec<Option<Scope>>,
     listed: Vec<Size>,
@@ -64,28 +64,35 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// The shapes that may fit now.
-    pub(super) fn new(state: &State, planner: &mut Planner) -> Open {
+    /// Opens the shapes that may fit now.
+    pub(super) fn renew(&mut self, state: &State, planner: &mut Planner) {
         let Planner { nodes, needs, blocked, .. } = planner;
         needs.follow(state, nodes);
-        let listed = Vec::with_capacity(needs.sizes().len());
-        let mut open = Open { least: needs.least(), listed, ..Open::default() };
+        self.by_shape.fill(None);
+        self.listed.clear();
+        self.closed.clear();
+        (self.len, self.least) = (0, needs.least());
         let is_hot = !nodes.hot.is_empty();
         // Of those that nobody waits with nothing is known any more once room was made.
         let known = if is_hot { std::mem::take(blocked) } else { blocked.clone() };
         let room = HotRoom::of(nodes);
         for size in needs.sizes() {
             if !known.contains(size.shape) || nodes.hot.len() > MANY_HOT {
-                open.add(*size, Scope::All);
+                self.add(*size, Scope::All);
             } else if is_hot {
                 if room.may_fit(*size, state, needs) {
-                    open.add(*size, Scope::Hot);
+                    self.add(*size, Scope::Hot);
                 } else {
                     blocked.set(size.shape);
                 }
             }
         }
-        open
+    }
+
+    /// How far searches have come says nothing any more.
+    pub(super) fn start_over(&mut self) {
+        self.progress.clear();
+        self.backlogs.clear();
     }
 
     /// Something was put on a node: what room was made for may be gone again.

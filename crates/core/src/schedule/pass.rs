@@ -6,12 +6,13 @@ use super::open::Open;
 use super::order::{Order, Turn};
 use super::reserve::Reservation;
 use super::search::{Ask, Scope};
-use super::trial::{Moved, Trial};
+use super::trial::{Paper, Trial};
 use super::{MAX_PLAN, Plan, Planner, keep};
 use crate::shape::ShapeId;
 use crate::state::State;
 use shipway_model::Timestamp;
 use std::collections::BTreeMap;
+use std::mem;
 
 pub(super) struct Pass<'a> {
     pub(super) state: &'a State,
@@ -29,20 +30,23 @@ pub(super) struct Pass<'a> {
 
 pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan {
     keep::drop_old(state, planner, now);
-    if std::mem::take(&mut planner.somebody_came) {
+    if mem::take(&mut planner.somebody_came) {
         // Who came may stand before those that nodes are kept for.
         let kept = planner.reservations.iter().map(|held| held.node);
         planner.nodes.hot.extend(kept);
     }
-    // With more room anywhere, how far searches have come says nothing any more.
-    let carried = Some(std::mem::take(&mut planner.carried));
-    let carried = carried.filter(|_| planner.nodes.hot.is_empty()).unwrap_or_default();
-    let mut open = Open::new(state, planner);
+    let (mut open, mut paper) = (mem::take(&mut planner.open), mem::take(&mut planner.paper));
+    if !mem::take(&mut planner.was_full) || !planner.nodes.hot.is_empty() {
+        // With more room anywhere, how far searches have come says nothing any more.
+        open.start_over();
+        paper.start_over();
+    }
+    open.renew(state, planner);
     if open.len() == 0 {
         planner.nodes.hot.clear();
+        (planner.open, planner.paper) = (open, paper);
         return Plan::default();
     }
-    (open.progress, open.backlogs) = (carried.progress, carried.backlogs);
     let Planner { nodes, needs, reservations, resting, .. } = planner;
     let mut pass = Pass {
         state,
@@ -50,8 +54,8 @@ pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan 
         now,
         open,
         order: Order::new(state, now),
-        trial: Trial::new(state, nodes, carried.moved, now),
-        reservations: std::mem::take(reservations),
+        trial: Trial::new(state, nodes, paper, now),
+        reservations: mem::take(reservations),
         resting,
         searches: 0,
         more: false,
@@ -59,9 +63,9 @@ pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan 
     pass.serve_reservations();
     pass.keep_nodes_for_the_first();
     pass.serve_users();
-    let (plan, held, open, moved) = pass.end();
+    let (plan, held, open, paper) = pass.end();
     planner.reservations = held;
-    planner.remember(open, moved, plan.more);
+    planner.remember(open, paper, plan.more);
     plan
 }
 
@@ -75,9 +79,9 @@ impl<'a> Pass<'a> {
     }
 
     /// The plan, the nodes that are kept, and what is worth remembering. All nodes are as before.
-    fn end(self) -> (Plan, Vec<Reservation>, Open, Moved) {
-        let (plan, moved) = self.trial.end();
-        (Plan { more: self.more, ..plan }, self.reservations, self.open, moved)
+    fn end(self) -> (Plan, Vec<Reservation>, Open, Paper) {
+        let (plan, paper) = self.trial.end();
+        (Plan { more: self.more, ..plan }, self.reservations, self.open, paper)
     }
 
     fn serve_users(&mut self) {

@@ -118,7 +118,7 @@ impl Trial<'_> {
     fn first_spot(&self, need: &Need, class: usize) -> Option<Spot> {
         let (class, groups) = *need.classes.get(class)?;
         let bucket = self.table().class(class).members.buckets(need).start;
-        let moved = position(self.moved[class.at()].len());
+        let moved = position(self.moved(class, 0).len());
         Some(Spot { class, groups, bucket: position(bucket), member: 0, moved })
     }
 
@@ -128,7 +128,7 @@ impl Trial<'_> {
             return None;
         }
         let least = if ask.need.is_whole() { ask.need.gpus } else { 0 };
-        let rest = &self.moved[spot.class.at()][spot.moved as usize..];
+        let rest = self.moved(spot.class, spot.moved as usize);
         let found = rest.iter().position(|at| {
             let is_gone_by = (least..=spot.bucket).contains(&self.table().whole(*at));
             is_gone_by && self.has_room(ask, *at, spot.groups)

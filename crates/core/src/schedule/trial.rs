@@ -3,7 +3,7 @@
 
 use super::free::{Device, Free};
 use super::needs::{Groups, Need};
-use super::nodes::{Devices, NodeAt, NodeTable};
+use super::nodes::{ClassAt, Devices, NodeAt, NodeTable};
 use super::order::Turn;
 use super::{Plan, position};
 use crate::event::Placement;
@@ -23,19 +23,33 @@ pub(super) struct Trial<'a> {
     state: &'a State,
     table: &'a mut NodeTable,
     pub(super) now: Timestamp,
+    /// Named things, where this pass has given some out.
+    loads: BTreeMap<NodeAt, Load>,
+    paper: Paper,
+}
+
+/// What is written down while a plan is made. Kept for the next, so that memory need not be asked
+/// for again.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Paper {
     put: Vec<Put>,
     /// The devices given out, one task after the other: their places on their nodes.
     taken: Vec<usize>,
-    /// Named things, where this pass has given some out.
-    loads: BTreeMap<NodeAt, Load>,
-    pub(super) moved: Moved,
+    /// What was put, by node.
+    order: Vec<(NodeAt, u32)>,
+    /// By class, the nodes that came into another bucket, where a search may have gone by already.
+    moved: Vec<Vec<NodeAt>>,
 }
 
-/// By class, the nodes that came into another bucket while a plan was made, where a search may
-/// have gone by already.
-pub(super) type Moved = Vec<Vec<NodeAt>>;
+impl Paper {
+    /// No search has come anywhere.
+    pub(super) fn start_over(&mut self) {
+        self.moved.iter_mut().for_each(Vec::clear);
+    }
+}
 
 /// One task on its node.
+#[derive(Debug, Clone)]
 struct Put {
     at: NodeAt,
     task: Ordinal,
@@ -49,7 +63,7 @@ struct Put {
 }
 
 /// What was free before.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Before {
     cpus: u64,
     memory: u64,
@@ -60,17 +74,18 @@ impl<'a> Trial<'a> {
     pub(super) fn new(
         state: &'a State,
         table: &'a mut NodeTable,
-        mut moved: Moved,
+        mut paper: Paper,
         now: Timestamp,
     ) -> Self {
-        moved.resize(table.class_count(), Vec::new());
-        let (put, taken, loads) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Trial { state, table, now, put, taken, loads, moved }
+        paper.moved.resize(table.class_count(), Vec::new());
+        paper.put.clear();
+        paper.taken.clear();
+        Trial { state, table, now, loads: BTreeMap::new(), paper }
     }
 
     /// How many tasks were put on nodes.
     pub(super) fn len(&self) -> usize {
-        self.put.len()
+        self.paper.put.len()
     }
     pub(super) fn table(&self) -> &NodeTable {
         self.table
@@ -102,7 +117,8 @@ impl<'a> Trial<'a> {
             load.add(&Resources { gpu: None, ..resources.clone() }, &[]);
         }
         let free = self.table.free(at);
-        let (class, first) = (free.class, self.taken.len());
+        let Paper { put, taken, moved, .. } = &mut self.paper;
+        let (class, first) = (free.class, taken.len());
         let before = Before { cpus: free.cpus, memory: free.memory, disk: free.disk };
         if need.gpus == 0 {
             self.table.change(at, |free| free.take(need));
@@ -110,35 +126,42 @@ impl<'a> Trial<'a> {
             let groups = need.groups(class).unwrap_or(0);
             let is_moved = self.table.change_devices(at, |free, devices| {
                 free.take(need);
-                choose(need, groups, devices, &mut self.taken);
-                for device in &self.taken[first..] {
+                choose(need, groups, devices, taken);
+                for device in &taken[first..] {
                     devices.each[*device].used += need.share;
                 }
             });
             if is_moved {
-                self.moved[class.at()].push(at);
+                moved[class.at()].push(at);
             }
         }
-        let devices = position(first)..position(self.taken.len());
+        let devices = position(first)..position(taken.len());
         let Turn { id: job, kind, task, .. } = *turn;
-        self.put.push(Put { at, task, job, kind, share: need.share, devices, before });
+        put.push(Put { at, task, job, kind, share: need.share, devices, before });
     }
 
-    /// The placements of each node together, in the order they were made, and which nodes came into
-    /// other buckets. All nodes are as they were before.
-    pub(super) fn end(self) -> (Plan, Moved) {
-        let Trial { state, table, put, taken, moved, .. } = self;
-        let mut order: Vec<(NodeAt, u32)> = put.iter().map(|put| put.at).zip(0..).collect();
+    /// The nodes of a class that came into another bucket, from the so-manieth on.
+    pub(super) fn moved(&self, class: ClassAt, from: usize) -> &[NodeAt] {
+        &self.paper.moved[class.at()][from..]
+    }
+
+    /// The placements of each node together, in the order they were made. All nodes are as they
+    /// were before.
+    pub(super) fn end(mut self) -> (Plan, Paper) {
+        let Trial { state, table, paper, .. } = &mut self;
+        let Paper { put, taken, order, .. } = paper;
+        order.clear();
+        order.extend(put.iter().map(|put| put.at).zip(0..));
         order.sort_unstable_by_key(|(at, nth)| u64::from(at.0) << 32 | u64::from(*nth));
         let of_nodes = || order.chunk_by(|(a, _), (b, _)| a == b);
         for of_node in of_nodes() {
             let put = of_node.iter().map(|(_, nth)| &put[*nth as usize]);
-            put_back(table, of_node[0].0, put, &taken);
+            put_back(table, of_node[0].0, put, taken);
         }
         let pilot = |at| table.pilot(at).expect("a node in the table is a pilot's");
         let ids = |put: &Put| {
             let ids = if put.devices.is_empty() { &[] } else { &*table.devices(put.at).ids };
-            put.devices(&taken).iter().map(|device| &ids[*device])
+            put.devices(taken).iter().map(|device| &ids[*device])
         };
         look_at(of_nodes().map(|of_node| pilot(of_node[0].0).as_str()));
         look_at(put.iter().flat_map(ids).map(DeviceId::as_str));
@@ -149,7 +172,7 @@ impl<'a> Trial<'a> {
         });
         let pilots = of_nodes().map(|of_node| (pilot(of_node[0].0).clone(), of_node.len()));
         let plan = Plan { placements: placements.collect(), pilots: pilots.collect(), more: false };
-        (plan, moved)
+        (plan, self.paper)
     }
 }
 
