@@ -29,6 +29,8 @@ mod order;
 mod pass;
 pub mod reserve;
 mod search;
+#[cfg(test)]
+mod tests;
 mod trial;
 
 use crate::event::Placement;
