@@ -177,7 +177,11 @@ impl<T: Ranked> Ranks<T> {
     pub fn before(&self, rank: Rank) -> usize {
         let at = self.piece(rank);
         let whole: usize = self.pieces[..at].iter().map(Vec::len).sum();
-        whole + self.pieces.get(at).map_or(0, |piece| piece.partition_point(|other| other.rank() < rank))
+        whole
+            + self
+                .pieces
+                .get(at)
+                .map_or(0, |piece| piece.partition_point(|other| other.rank() < rank))
     }
 
     pub fn following(&self) -> Following<'_, T> {

@@ -6,8 +6,8 @@ use crate::ranks::{Following, Rank};
 use crate::ready::{Head, UserQueue};
 use crate::shape::ShapeId;
 use std::cmp::Reverse;
-use std::collections::binary_heap::PeekMut;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 /// Finding the first job of one shape costs about as much as going by so many.
 const LOOKS_PER_QUEUE: usize = 32;

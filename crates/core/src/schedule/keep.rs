@@ -38,7 +38,7 @@ pub(super) fn drop_old(state: &State, planner: &mut Planner, now: Timestamp) {
     });
 }
 
-impl<'a> Pass<'a> {
+impl Pass<'_> {
     /// Who has waited for a node to be emptied gets it before anybody else.
     pub(super) fn serve_reservations(&mut self) {
         let mut at = 0;

@@ -160,14 +160,12 @@ impl Members {
 
     /// Nodes with most devices unused first.
     pub(super) fn emptiest(&self) -> impl Iterator<Item = NodeAt> + '_ {
-        (0..=self.devices)
-            .rev()
-            .flat_map(move |whole| {
-                let blocks = self.blocks.iter().enumerate();
-                blocks.flat_map(move |(block, buckets)| {
-                    each(buckets[whole].nodes, |_| true).map(move |at| self.nodes[block * BLOCK + at])
-                })
+        (0..=self.devices).rev().flat_map(move |whole| {
+            let blocks = self.blocks.iter().enumerate();
+            blocks.flat_map(move |(block, buckets)| {
+                each(buckets[whole].nodes, |_| true).map(move |at| self.nodes[block * BLOCK + at])
             })
+        })
     }
 
     /// Whether a node is listed here, and where what is free on it says.

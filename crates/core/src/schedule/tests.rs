@@ -95,7 +95,7 @@ fn join(state: &mut State, at: usize, kind: usize) {
             cpus: Cores::whole(cpus),
             memory: Bytes(gigabytes * 1_000_000_000),
             disk: Bytes(0),
-            named: if at % 3 == 0 { named } else { BTreeMap::new() },
+            named: if at.is_multiple_of(3) { named } else { BTreeMap::new() },
         },
         gpus: gpus.iter().enumerate().map(device).collect(),
         notes: Vec::new(),
@@ -114,8 +114,7 @@ fn end(state: &mut State, now: u64, which: &[usize]) {
         let (outcome, ran) = (Outcome::Exit { code: 0 }, Millis(600_000));
         let ended = Ended { outcome, started: None, ended: Timestamp(now), ran };
         let ended = vec![(*task, active.attempt, ended)];
-        let report =
-            PilotReported { pilot: active.pilot.clone(), started: Vec::new(), ended };
+        let report = PilotReported { pilot: active.pilot.clone(), started: Vec::new(), ended };
         tell(state, now, &Command::PilotReported(report));
     }
 }
