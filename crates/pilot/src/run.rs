@@ -72,7 +72,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         machine: Machine::new(started.identity).of_process(wall_millis(SystemTime::now()) / 1_000),
         tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd),
         images: Images::new(settings.images.clone(), tell_of_image),
-        containers: Containers::new(started.devices).map_err(StartError::Threads)?,
+        containers: Containers::new(started.runtime, started.devices),
         pool,
         logs: ServeLogs::new(logs, to_link.clone()),
         limits: Limits::new(),

@@ -1,7 +1,7 @@
 //! What is looked at before a plan is given to a runtime that is not ours: those are less strict.
 
 use crate::native::{Looked, look};
-use crate::plan::{Bind, Container};
+use crate::plan::{Bind, Container, Room};
 use crate::runtime::{Finding, LaunchError};
 use rustix::process::geteuid;
 use std::path::{Path, PathBuf};
@@ -57,13 +57,34 @@ pub(crate) fn check_places(
         let target = || place.to_owned();
         match look(tree, place) {
             Looked::Link => return Err(LaunchError::LinkedTarget { target: target() }),
-            Looked::Missing if missing == Missing::Refused => {
+            Looked::Missing if missing == Missing::Refused && !is_in_memory(container, place) => {
                 return Err(LaunchError::MissingTarget { target: target() });
             }
             Looked::There | Looked::Missing => {}
         }
     }
+    check_directory(tree, container, missing)
+}
+
+/// A working directory that is not there would be made, too.
+fn check_directory(
+    tree: &Path,
+    container: &Container,
+    missing: Missing,
+) -> Result<(), LaunchError> {
+    let cwd = &container.cwd;
+    let bound = container.binds.iter().any(|bind| cwd.starts_with(&bind.target));
+    let is_made = missing == Missing::Refused && !bound && !is_in_memory(container, cwd);
+    if is_made && look(tree, cwd) == Looked::Missing {
+        return Err(LaunchError::NoDirectory { cwd: cwd.clone() });
+    }
     Ok(())
+}
+
+/// Whether a place lies in the container's own memory, where it may be made.
+fn is_in_memory(container: &Container, place: &Path) -> bool {
+    let own_tmp = matches!(container.tmp, Room::Memory(_));
+    place.starts_with("/dev") || (own_tmp && place.starts_with("/tmp"))
 }
 
 /// A place below an earlier bind must be there: it would be made on the node.

@@ -7,6 +7,7 @@
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use shipway_model::{Millis, PilotId};
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -20,10 +21,18 @@ pub struct LocalSite {
     pub program: PathBuf,
     /// The home of the server, where the pilot learns its address.
     pub home: PathBuf,
+    pub node: NodeOptions,
+}
+
+/// How the pilot of this machine is to be started.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeOptions {
     /// A file with devices and amounts that take the place of what the probe finds.
     pub declared: Option<PathBuf>,
     /// How long the output of tasks is kept; `None` for ever.
     pub keep_output: Option<Millis>,
+    /// Options that mean something to the pilot only, each with its value.
+    pub passed_on: Vec<(String, String)>,
 }
 
 /// What a pilot was started with, as far as a later server may want something else.
@@ -32,6 +41,16 @@ struct Options {
     /// The text of the file, not its name: it may be another one now.
     declared: Option<String>,
     keep_output: Option<Millis>,
+    #[serde(default)]
+    passed_on: Vec<(String, String)>,
+}
+
+impl Options {
+    /// All values of an option that is passed on.
+    fn values(&self, option: &str) -> Vec<&str> {
+        let pairs = self.passed_on.iter().filter(|(name, _)| name == option);
+        pairs.map(|(_, value)| value.as_str()).collect()
+    }
 }
 
 /// What a pilot needs to be let in; written for it alone.
@@ -73,22 +92,30 @@ impl LocalSite {
             let failed = |source| LocalError { act: "read", path: path.clone(), source };
             std::fs::read_to_string(path).map_err(failed)
         };
-        let declared = self.declared.as_ref().map(read).transpose()?;
-        Ok(Options { declared, keep_output: self.keep_output })
+        let node = &self.node;
+        let declared = node.declared.as_ref().map(read).transpose()?;
+        let passed_on = node.passed_on.clone();
+        Ok(Options { declared, keep_output: node.keep_output, passed_on })
     }
 
     /// The options that would be different if the pilot that lives were started now.
-    pub fn changed_options(&self) -> Result<Vec<&'static str>, LocalError> {
+    pub fn changed_options(&self) -> Result<Vec<String>, LocalError> {
         // Nothing that can be read says no more than nothing that is there.
         let text = std::fs::read_to_string(self.options_file()).unwrap_or_default();
         let started: Options = serde_json::from_str(&text).unwrap_or_default();
         let wanted = self.options()?;
-        let options = [
-            ("--declared", started.declared == wanted.declared),
-            ("--keep-output", started.keep_output == wanted.keep_output),
-        ];
-        let changed = options.into_iter().filter(|(_, same)| !same);
-        Ok(changed.map(|(option, _)| option).collect())
+        let mut changed = Vec::new();
+        if started.declared != wanted.declared {
+            changed.push("--declared".to_string());
+        }
+        if started.keep_output != wanted.keep_output {
+            changed.push("--keep-output".to_string());
+        }
+        let passed_on = started.passed_on.iter().chain(&wanted.passed_on);
+        let names: BTreeSet<&String> = passed_on.map(|(name, _)| name).collect();
+        let differs = |name: &&String| started.values(name) != wanted.values(name);
+        changed.extend(names.into_iter().filter(differs).cloned());
+        Ok(changed)
     }
 
     fn log_file(&self) -> PathBuf {
@@ -110,11 +137,14 @@ impl LocalSite {
             "--images".into(),
             text(&self.home.join("images")),
         ];
-        if let Some(declared) = &self.declared {
+        if let Some(declared) = &self.node.declared {
             words.extend(["--declared".into(), text(declared)]);
         }
-        if let Some(keep) = self.keep_output {
+        if let Some(keep) = self.node.keep_output {
             words.extend(["--keep-output".into(), keep.to_string()]);
+        }
+        for (option, value) in &self.node.passed_on {
+            words.extend([option.clone(), value.clone()]);
         }
         words
     }
@@ -202,7 +232,7 @@ mod tests {
 
     fn site(home: &Path) -> LocalSite {
         let program = "/bin/shipway".into();
-        LocalSite { program, home: home.into(), declared: None, keep_output: None }
+        LocalSite { program, home: home.into(), node: NodeOptions::default() }
     }
 
     #[test]
@@ -213,7 +243,7 @@ mod tests {
         let mut site = LocalSite { program: "/bin/true".into(), ..site(home.path()) };
         let changed = |site: &LocalSite| site.changed_options().expect("readable");
         assert_eq!(changed(&site), [""; 0], "nothing is known, and nothing wanted");
-        site.declared = Some(file.clone());
+        site.node.declared = Some(file.clone());
         assert_eq!(changed(&site), ["--declared"]);
         let pilot = PilotId::new("p").expect("good");
         let credentials = Credentials { pilot, token: "t".into(), succeeds: Vec::new() };
@@ -222,10 +252,12 @@ mod tests {
         assert_eq!(changed(&site), [""; 0]);
         std::fs::write(&file, r#"{"cpus_milli": 1}"#).expect("written");
         assert_eq!(changed(&site), ["--declared"], "it is the content that counts");
-        site.keep_output = Some(Millis(3_600_000));
-        site.declared = None;
-        assert_eq!(changed(&site), ["--declared", "--keep-output"]);
-        assert!(site.command_line().ends_with(&["--keep-output".into(), "1h".into()]));
+        site.node.keep_output = Some(Millis(3_600_000));
+        site.node.declared = None;
+        site.node.passed_on = vec![("--runtime".into(), "crun".into())];
+        assert_eq!(changed(&site), ["--declared", "--keep-output", "--runtime"]);
+        let words = ["--keep-output", "1h", "--runtime", "crun"].map(String::from);
+        assert!(site.command_line().ends_with(&words));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use shipway_model::{Millis, Role, UserName};
+use shipway_pilot::runtimes::RuntimeChoice;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -39,7 +40,27 @@ pub struct UpArgs {
     #[arg(long, value_name = "TIME", value_parser = half_life)]
     pub half_life: Option<Millis>,
     #[command(flatten)]
+    pub node: NodeArgs,
+    #[command(flatten)]
     pub log: LogArgs,
+}
+
+/// How tasks are run on a node: the same for `up` and `pilot`.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "How tasks are run")]
+pub struct NodeArgs {
+    /// What containers are made with: native (our own way) unless given, crun or apptainer, as in
+    /// crun=/opt/bin/crun where it is not in PATH.
+    #[arg(long, value_name = "NAME[=PROGRAM]")]
+    pub runtime: Option<RuntimeChoice>,
+}
+
+impl NodeArgs {
+    /// As they are said to a pilot.
+    pub fn words(&self) -> Vec<(String, String)> {
+        let runtime = self.runtime.iter().map(|it| ("--runtime".to_string(), it.to_string()));
+        runtime.collect()
+    }
 }
 
 /// Shorter than this, the order would follow noise.
@@ -113,6 +134,8 @@ pub struct PilotArgs {
     /// Remove the output of tasks when nothing was written to it for so long.
     #[arg(long, value_name = "TIME", value_parser = keep_output)]
     pub keep_output: Option<Millis>,
+    #[command(flatten)]
+    pub node: NodeArgs,
     /// Be the pilot itself, under the guard that started it.
     #[arg(long, hide = true)]
     pub inner: bool,

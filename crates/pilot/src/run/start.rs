@@ -4,14 +4,19 @@ use super::link::Server;
 use crate::machine::Identity;
 use crate::probe::{Declared, DeclaredError};
 use crate::probe::{Places, probe};
+use crate::runtimes::{MissingRuntime, RuntimeChoice};
 use crate::{guard, leftovers};
 use serde::Deserialize;
 use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotId};
+use shipway_runtime::Runtime;
 use shipway_runtime::gpu::Assigned;
+use shipway_runtime::native::{self, Helper};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -24,6 +29,8 @@ pub struct Settings {
     pub declared: Option<PathBuf>,
     /// Where extracted images are kept; several pilots may share it.
     pub images: PathBuf,
+    /// What containers are made with.
+    pub runtime: RuntimeChoice,
     /// How long output is kept after the last of it was written; `None` for ever.
     pub keep_output: Option<Millis>,
 }
@@ -50,6 +57,10 @@ pub enum StartError {
     },
     #[error("cannot use the declared devices")]
     Declared(#[from] DeclaredError),
+    #[error("cannot make containers as this site wants them")]
+    Runtime(#[from] MissingRuntime),
+    #[error("cannot copy this program for the helpers of containers")]
+    Helper(#[source] io::Error),
     #[error("cannot start the threads that run tasks")]
     Threads(#[source] io::Error),
 }
@@ -62,6 +73,16 @@ pub(super) struct Started {
     pub(super) has_nvidia: bool,
     pub(super) has_amd: bool,
     pub(super) devices: BTreeMap<String, Assigned>,
+    pub(super) runtime: Arc<dyn Runtime>,
+}
+
+impl StartError {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            StartError::Runtime(missing) => Some(missing.hint()),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -80,6 +101,7 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
     if ended > 0 {
         tracing::warn!(ended, "processes that an earlier pilot left are ended");
     }
+    let runtime = runtime(settings)?;
     let credentials = credentials(&settings.token_file)?;
     let mut succeeds = take_over(&settings.dir, &credentials.pilot)?;
     succeeds.extend(credentials.succeeds);
@@ -104,7 +126,19 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
         succeeds,
     };
     let token = credentials.token;
-    Ok(Started { identity, token, node_key, lock, has_nvidia, has_amd, devices })
+    Ok(Started { identity, token, node_key, lock, has_nvidia, has_amd, devices, runtime })
+}
+
+fn runtime(settings: &Settings) -> Result<Arc<dyn Runtime>, StartError> {
+    let program = settings.runtime.find(std::env::var_os("PATH"))?;
+    let argv = vec!["shipway".into(), native::COMMAND.into()];
+    let helper = Arc::new(Helper::this_program(argv).map_err(StartError::Helper)?);
+    let dir = settings.dir.join("containers");
+    // Whatever an earlier pilot left there belongs to nobody.
+    let _ = std::fs::remove_dir_all(&dir);
+    let made = std::fs::DirBuilder::new().mode(0o700).create(&dir);
+    made.map_err(|source| StartError::Write { path: dir.clone(), source })?;
+    Ok(settings.runtime.make(program, &helper, &dir))
 }
 
 fn credentials(path: &Path) -> Result<Credentials, StartError> {

@@ -46,17 +46,18 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The word by which a program that is also a helper knows that it is one.
 pub const COMMAND: &str = "container-init";
 
 #[derive(Debug)]
 pub struct Native {
-    helper: Helper,
+    helper: Arc<Helper>,
 }
 
 impl Native {
-    pub const fn new(helper: Helper) -> Self {
+    pub const fn new(helper: Arc<Helper>) -> Self {
         Self { helper }
     }
 }

@@ -97,14 +97,14 @@ fn suite(mode: &str, filter: &str) -> ExitCode {
     let argv = vec!["contract".into(), native::COMMAND.into()];
     let helper = Helper::this_program(argv).expect("this program can be copied");
     let state = tempfile::tempdir().unwrap();
-    let mut runtimes: Vec<Box<dyn Runtime>> = vec![Box::new(Native::new(helper))];
+    let mut runtimes: Vec<Box<dyn Runtime>> = vec![Box::new(Native::new(helper.into()))];
     // As root it would need an account to change to, which it has no way for.
     if mode == "user" && is_there("/usr/bin/crun") {
         runtimes.push(Box::new(Crun::new("/usr/bin/crun", state.path())));
     }
     let apptainer = APPTAINERS.iter().find(|program| Path::new(program).exists());
     match apptainer.filter(|_| mode == "user") {
-        Some(program) => runtimes.push(Box::new(Apptainer::new(*program))),
+        Some(program) => runtimes.push(Box::new(Apptainer::new(*program, state.path()))),
         None => println!("left out as {mode}: apptainer"),
     }
     let (mut passed, mut failed) = (0, Vec::new());
