@@ -126,10 +126,10 @@ impl RuntimeChoice {
     ) -> Arc<dyn Runtime> {
         match (self, program) {
             (Self::Other { kind: OtherRuntime::Crun, .. }, Some(program)) => {
-                Arc::new(Crun::new(program, dir))
+                Arc::new(Crun::new(program, dir, Arc::clone(helper)))
             }
             (Self::Other { kind: OtherRuntime::Apptainer, .. }, Some(program)) => {
-                Arc::new(Apptainer::new(program, dir))
+                Arc::new(Apptainer::new(program, dir, Arc::clone(helper)))
             }
             _ => Arc::new(Native::new(Arc::clone(helper))),
         }

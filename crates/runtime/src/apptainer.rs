@@ -4,13 +4,14 @@
 //! be read by everybody. Its exit code is the task's, or 128 and a signal.
 
 use crate::bundle::{Bundle, Bundles};
-use crate::foreign::{Missing, check_places, check_program, refuse_what_none_can};
+use crate::foreign::{Missing, check_places, check_program, launch, refuse_what_none_can};
+use crate::native::{Helper, Start};
 use crate::plan::{Bind, Container, Network, Room, Root};
 use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
 use std::ffi::OsString;
-use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const NAME: &str = "apptainer";
 
@@ -27,12 +28,17 @@ const OWN_PLACES: [&str; 5] = ["dev", "proc", "sys", "tmp", "etc"];
 pub struct Apptainer {
     program: PathBuf,
     bundles: Bundles,
+    helper: Arc<Helper>,
 }
 
 impl Apptainer {
     /// `directory` must be on a local file system and belong to whoever starts containers.
-    pub fn new(program: impl Into<PathBuf>, directory: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), bundles: Bundles::new(directory.into()) }
+    pub fn new(
+        program: impl Into<PathBuf>,
+        directory: impl Into<PathBuf>,
+        helper: Arc<Helper>,
+    ) -> Self {
+        Self { program: program.into(), bundles: Bundles::new(directory.into()), helper }
     }
 
     /// A layer for images that lack what every container needs, as those with one program do.
@@ -66,18 +72,10 @@ impl Runtime for Apptainer {
         let mut argv = vec![self.program.clone().into_os_string()];
         let layer = self.layer(container)?;
         argv.extend(arguments(container, layer.as_ref().map(Bundle::path))?);
-        let stdin = match stdin {
-            Some(stdin) => stdin,
-            None => File::open("/dev/null").map_err(LaunchError::Letter)?.into(),
-        };
-        let after = After { letter: None, bundle: layer, signal_base: Some(SIGNAL_BASE) };
-        Ok(Launch {
-            program: self.program.clone(),
-            argv,
-            env: environment(container),
-            stdin,
-            after,
-        })
+        let start = Start { argv, env: environment(container), stdin };
+        let launch = launch(&self.helper, container, start)?;
+        let after = After { bundle: layer, signal_base: Some(SIGNAL_BASE), ..launch.after };
+        Ok(Launch { after, ..launch })
     }
 }
 

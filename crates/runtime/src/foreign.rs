@@ -1,11 +1,33 @@
 //! What is looked at before a plan is given to a runtime that is not ours: those are less strict.
 
-use crate::native::{Looked, look};
-use crate::plan::{Bind, Container, Room};
-use crate::runtime::{Finding, LaunchError};
+use crate::native::{Helper, Looked, Start, look};
+use crate::plan::{Bind, Container, Process, Room};
+use crate::runtime::{After, Finding, Launch, LaunchError};
 use rustix::process::geteuid;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Starts another runtime's program: directly, or by a helper that joins the container's cgroups
+/// first.
+pub(crate) fn launch(
+    helper: &Helper,
+    container: &Container,
+    start: Start,
+) -> Result<Launch, LaunchError> {
+    if !container.cgroups.is_empty() {
+        let cgroups = container.cgroups.clone();
+        let process = Process { cwd: "/".into(), cgroups, ..Process::default() };
+        return helper.before(start, &process);
+    }
+    let stdin = match start.stdin {
+        Some(stdin) => stdin,
+        None => File::open("/dev/null").map_err(LaunchError::Letter)?.into(),
+    };
+    let after = After { letter: None, bundle: None, signal_base: None };
+    let program = PathBuf::from(&start.argv[0]);
+    Ok(Launch { program, argv: start.argv, env: start.env, stdin, after })
+}
 
 /// Whether places that an image lacks are made elsewhere, or in the image itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,9 +42,6 @@ pub(crate) fn refuse_what_none_can(
     container: &Container,
 ) -> Result<(), LaunchError> {
     let without = |feature| Err(LaunchError::Unsupported { runtime, feature });
-    if !container.cgroups.is_empty() {
-        return without("cgroups of ours");
-    }
     if container.user.is_some() || geteuid().is_root() {
         return without("another user's account");
     }

@@ -153,6 +153,22 @@ fn leaves_nothing_behind(site: &Site) {
 }
 
 #[test]
+fn files_in_memory_count_as_memory() {
+    with_each_runtime(files_count);
+}
+
+fn files_count(site: &Site) {
+    // Each of them alone would fit.
+    let line =
+        "for f in /tmp/a /dev/shm/b; do dd if=/dev/zero of=$f bs=1M count=40; done; sleep 100";
+    let (code, _, err) = site.on_tree(&["--memory", "64MB"], line);
+    assert!(code == 137 && err.contains("out of memory: used"), "{code} {err}");
+    let line = "dd if=/dev/zero of=/tmp/a bs=1M count=80";
+    let (code, _, err) = site.on_tree(&["--memory", "64MB"], line);
+    assert!(code != 0 && err.contains("No space left"), "{code} {err}");
+}
+
+#[test]
 fn a_runtime_that_is_not_there_is_said_at_the_start() {
     let home = tempfile::tempdir().expect("a home");
     let program = Path::new(env!("CARGO_BIN_EXE_shipway"));

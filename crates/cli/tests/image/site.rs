@@ -166,7 +166,7 @@ fn tree(root: &Path) {
         std::fs::create_dir_all(root.join(dir)).expect("a directory");
     }
     std::fs::copy("/bin/busybox", root.join("bin/busybox")).expect("busybox-static is installed");
-    for name in ["sh", "ls", "ps", "cat", "id", "sleep", "touch", "ifconfig"] {
+    for name in ["sh", "ls", "ps", "cat", "id", "sleep", "touch", "ifconfig", "dd"] {
         std::os::unix::fs::symlink("busybox", root.join("bin").join(name)).expect("a link");
     }
 }

@@ -1,6 +1,7 @@
 //! From an assignment and its image to a container: tree, environment, work directory, binds,
 //! devices. It starts nothing.
 
+use super::groups::Groups;
 use super::images::ReadyImage;
 use crate::machine::Start;
 use crate::spawn::Contained;
@@ -83,6 +84,7 @@ impl Containers {
             limit => limit.min(DEFAULT_MEMORY_ROOM),
         };
         container.tmp = Room::Memory(room);
+        container.limits = Groups::limits(template);
         if let Root::Tree(tree) = &image.root {
             container.scratch = Some(Room::Memory(room));
             container.binds = name_service(tree);

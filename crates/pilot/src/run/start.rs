@@ -1,5 +1,6 @@
 //! Everything before the first connection: the lock, the leftovers, who we are, what the node has.
 
+use super::groups::Groups;
 use super::link::Server;
 use crate::machine::Identity;
 use crate::probe::{Declared, DeclaredError};
@@ -74,6 +75,8 @@ pub(super) struct Started {
     pub(super) has_amd: bool,
     pub(super) devices: BTreeMap<String, Assigned>,
     pub(super) runtime: Arc<dyn Runtime>,
+    pub(super) helper: Arc<Helper>,
+    pub(super) groups: Groups,
 }
 
 impl StartError {
@@ -101,7 +104,8 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
     if ended > 0 {
         tracing::warn!(ended, "processes that an earlier pilot left are ended");
     }
-    let runtime = runtime(settings)?;
+    let (runtime, helper) = runtime(settings)?;
+    let (groups, note) = Groups::find(&node_key);
     let credentials = credentials(&settings.token_file)?;
     let mut succeeds = take_over(&settings.dir, &credentials.pilot)?;
     succeeds.extend(credentials.succeeds);
@@ -112,12 +116,8 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
     let vendor = |wanted| found.gpus.iter().any(|gpu| gpu.vendor == wanted);
     let (has_nvidia, has_amd) = (vendor(GpuVendor::Nvidia), vendor(GpuVendor::Amd));
     let devices = found.nodes;
-    let ad = NodeAd {
-        node: node_name(),
-        capacity: found.capacity,
-        gpus: found.gpus,
-        notes: found.notes,
-    };
+    let notes = found.notes.into_iter().chain(note).collect();
+    let ad = NodeAd { node: node_name(), capacity: found.capacity, gpus: found.gpus, notes };
     let identity = Identity {
         pilot: credentials.pilot,
         version: env!("CARGO_PKG_VERSION").into(),
@@ -126,10 +126,21 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
         succeeds,
     };
     let token = credentials.token;
-    Ok(Started { identity, token, node_key, lock, has_nvidia, has_amd, devices, runtime })
+    Ok(Started {
+        identity,
+        token,
+        node_key,
+        lock,
+        has_nvidia,
+        has_amd,
+        devices,
+        runtime,
+        helper,
+        groups,
+    })
 }
 
-fn runtime(settings: &Settings) -> Result<Arc<dyn Runtime>, StartError> {
+fn runtime(settings: &Settings) -> Result<(Arc<dyn Runtime>, Arc<Helper>), StartError> {
     let program = settings.runtime.find(std::env::var_os("PATH"))?;
     let argv = vec!["shipway".into(), native::COMMAND.into()];
     let helper = Arc::new(Helper::this_program(argv).map_err(StartError::Helper)?);
@@ -138,7 +149,7 @@ fn runtime(settings: &Settings) -> Result<Arc<dyn Runtime>, StartError> {
     let _ = std::fs::remove_dir_all(&dir);
     let made = std::fs::DirBuilder::new().mode(0o700).create(&dir);
     made.map_err(|source| StartError::Write { path: dir.clone(), source })?;
-    Ok(settings.runtime.make(program, &helper, &dir))
+    Ok((settings.runtime.make(program, &helper, &dir), helper))
 }
 
 fn credentials(path: &Path) -> Result<Credentials, StartError> {

@@ -7,8 +7,8 @@
 mod root;
 
 use crate::bundle::{Bundle, Bundles};
-use crate::foreign::{Missing, check_places, check_program, refuse_what_none_can};
-use crate::native::refused_calls;
+use crate::foreign::{Missing, check_places, check_program, launch, refuse_what_none_can};
+use crate::native::{Helper, Start, refused_calls};
 use crate::plan::{Bind, Container, Network, Room, Root};
 use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
 use rustix::process::{getegid, geteuid};
@@ -18,6 +18,7 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const NAME: &str = "crun";
 
@@ -48,12 +49,17 @@ pub struct Crun {
     program: PathBuf,
     /// Bundles and the runtime's own state.
     bundles: Bundles,
+    helper: Arc<Helper>,
 }
 
 impl Crun {
     /// `directory` must be on a local file system and belong to whoever starts containers.
-    pub fn new(program: impl Into<PathBuf>, directory: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), bundles: Bundles::new(directory.into()) }
+    pub fn new(
+        program: impl Into<PathBuf>,
+        directory: impl Into<PathBuf>,
+        helper: Arc<Helper>,
+    ) -> Self {
+        Self { program: program.into(), bundles: Bundles::new(directory.into()), helper }
     }
 
     fn write_bundle(&self, container: &Container) -> Result<Bundle, LaunchError> {
@@ -87,17 +93,10 @@ impl Runtime for Crun {
         argv.extend(["--cgroup-manager=disabled".into(), "--root".into(), root.into()]);
         argv.extend(["run".into(), "--bundle".into(), bundle.path().into()]);
         argv.push(bundle.name().into());
-        let stdin = match stdin {
-            Some(stdin) => stdin,
-            None => File::open("/dev/null").map_err(LaunchError::Letter)?.into(),
-        };
-        Ok(Launch {
-            program: self.program.clone(),
-            argv,
-            env: vec![("PATH".into(), "/usr/bin:/bin".into())],
-            stdin,
-            after: After { letter: None, bundle: Some(bundle), signal_base: Some(SIGNAL_BASE) },
-        })
+        let env = vec![("PATH".into(), "/usr/bin:/bin".into())];
+        let launch = launch(&self.helper, container, Start { argv, env, stdin })?;
+        let after = After { bundle: Some(bundle), signal_base: Some(SIGNAL_BASE), ..launch.after };
+        Ok(Launch { after, ..launch })
     }
 }
 
