@@ -134,9 +134,10 @@ fn changes(below: &Path) -> Vec<u8> {
             link: link.as_bytes().to_vec(),
             size: 0,
             sparse: None,
-            xattrs: match capable {
-                true => vec![(b"security.capability".to_vec(), CAPABILITY.to_vec())],
-                false => Vec::new(),
+            xattrs: if capable {
+                vec![(b"security.capability".to_vec(), CAPABILITY.to_vec())]
+            } else {
+                Vec::new()
             },
         };
         write::header(&mut out, &member).expect("memory");

@@ -11,4 +11,5 @@ pub mod memory;
 pub mod probe;
 mod procfs;
 pub mod run;
+pub mod runtimes;
 pub mod spawn;

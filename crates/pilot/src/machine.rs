@@ -88,7 +88,9 @@ pub enum HowEnded {
 pub enum OutOfMemory {
     /// The pilot ended it, over the job's own limit.
     OverLimit { limit: Bytes, used: Bytes },
-    /// The kernel ended it.
+    /// The kernel ended it, over the job's own limit.
+    Held { limit: Bytes },
+    /// The kernel ended it, because the node had no memory left.
     Kernel,
 }
 

@@ -11,9 +11,11 @@
 //! - `images.rs` the image of a task, before it starts
 //! - `containers.rs` from an assignment and its image to a container
 //! - `serve_logs.rs` pieces of output for whoever asks
-//! - `limits.rs` memory, by looking now and then
+//! - `groups.rs` limits held by the kernel
+//! - `limits.rs` memory, by looking now and then where they are not
 
 mod containers;
+mod groups;
 mod images;
 mod limits;
 mod link;
@@ -23,14 +25,18 @@ mod task;
 
 use crate::logs::{LogName, Logs};
 use crate::machine::{AttemptKey, HowEnded, Input, Machine, Now, Output, Start};
-use crate::spawn::{self, Pool, ProcessEvent, Streams, Ticket};
+use crate::memory::FilesIn;
+use crate::spawn::{self, Contained, Pool, ProcessEvent, Streams, Ticket};
 use containers::Containers;
+use groups::Groups;
 use images::{Fetched, Images, ReadyImage, Wanted};
 use limits::Limits;
 use link::{FromLink, ToLink};
 use serve_logs::ServeLogs;
 use shipway_api::wire;
 use shipway_model::{Millis, Timestamp};
+use shipway_runtime::native::Helper;
+use shipway_runtime::plan::Room;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -73,8 +79,10 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let work = Work {
         machine: Machine::new(started.identity).of_process(wall_millis(SystemTime::now()) / 1_000),
         tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd),
+        helper: started.helper,
+        groups: started.groups,
         images: Images::new(settings.images.clone(), tell_of_image),
-        containers: Containers::new(started.devices).map_err(StartError::Threads)?,
+        containers: Containers::new(started.runtime, started.devices),
         pool,
         logs: ServeLogs::new(logs, to_link.clone()),
         limits: Limits::new(),
@@ -160,6 +168,8 @@ impl Pilot {
 struct Work {
     machine: Machine,
     tasks: Tasks,
+    helper: Arc<Helper>,
+    groups: Groups,
     images: Images,
     containers: Containers,
     pool: Pool,
@@ -202,13 +212,20 @@ impl Work {
         const LONG: Duration = Duration::from_hours(1);
         let due = self.machine.next_deadline().map(|at| self.steady + Duration::from_millis(at.0));
         let looked = self.limits.next_look();
-        [due, looked].into_iter().flatten().min().unwrap_or_else(|| Instant::now() + LONG)
+        [due, looked, self.groups.next_look()]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or_else(|| Instant::now() + LONG)
     }
 
     fn tick(&mut self) {
         self.pool.reap_orphans();
         for (ticket, signal) in self.limits.look(Instant::now()) {
             self.pool.signal(ticket, signal);
+        }
+        for ticket in self.groups.look(Instant::now()) {
+            self.pool.signal(ticket, rustix::process::Signal::KILL);
         }
         self.tell(Input::Tick);
         self.flush();
@@ -234,7 +251,9 @@ impl Work {
                 Input::ProcessNotStarted { id, message: error.to_string() }
             }
             ProcessEvent::Ended(ended) => {
-                let out_of_memory = self.limits.ended(&ended);
+                let looked = self.limits.ended(&ended);
+                // A group knows its own; what was seen of the node may have been anybody's.
+                let out_of_memory = self.groups.ended(ended.ticket).or(looked);
                 let Some(id) = self.forget(ended.ticket) else { return };
                 let how = match ended.how {
                     spawn::HowEnded::Exit(code) => HowEnded::Exit(code),
@@ -253,6 +272,7 @@ impl Work {
         self.running.remove(&id);
         self.unsent.remove(&ticket);
         self.limits.forget(ticket);
+        self.groups.forget(ticket);
         self.tasks.clean(id);
         Some(id)
     }
@@ -335,10 +355,15 @@ impl Work {
             Some(image) => self.tasks.prepare_container(ticket, start, &self.containers, image),
         };
         let refused = match request {
-            Ok(request) => {
+            Ok(mut request) => {
                 self.tickets.insert(ticket, start.id);
                 self.running.insert(start.id, ticket);
-                self.limits.expect(ticket, start.template.memory);
+                let (doors, held) = self.groups.make(ticket, &start.template);
+                if !held {
+                    let files = request.container.as_ref().map_or(FilesIn::Nothing, files_in);
+                    self.limits.expect(ticket, start.template.memory, files);
+                }
+                request.join(doors, &self.helper);
                 let started = match streams {
                     None => self.pool.start(request),
                     Some(streams) => self.pool.start_with(request, streams),
@@ -369,6 +394,17 @@ impl Work {
             // Being started this very moment, or just ended: sent as soon as it is there.
             self.unsent.insert(ticket, signal);
         }
+    }
+}
+
+/// What of a container counts as the task's memory. Other runtimes than ours may keep the root's
+/// files on disk.
+fn files_in(contained: &Contained) -> FilesIn {
+    let in_memory = matches!(contained.container.scratch, Some(Room::Memory(_)));
+    if in_memory && contained.runtime.name() == "native" {
+        FilesIn::TmpAndRoot
+    } else {
+        FilesIn::Tmp
     }
 }
 

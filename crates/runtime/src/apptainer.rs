@@ -3,13 +3,15 @@
 //! Everything is said by arguments, except the environment, which goes by variables: arguments can
 //! be read by everybody. Its exit code is the task's, or 128 and a signal.
 
-use crate::foreign::{Missing, check_places, check_program, refuse_what_none_can};
+use crate::bundle::{Bundle, Bundles};
+use crate::foreign::{Missing, check_places, check_program, launch, refuse_what_none_can};
+use crate::native::{Helper, Start};
 use crate::plan::{Bind, Container, Network, Room, Root};
 use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
 use std::ffi::OsString;
-use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const NAME: &str = "apptainer";
 
@@ -19,14 +21,40 @@ const SIGNAL_BASE: i32 = 128;
 /// Variables with this before their name are the task's, without it.
 const VARIABLE_PREFIX: &str = "APPTAINERENV_";
 
+/// Places it mounts on and cannot make.
+const OWN_PLACES: [&str; 5] = ["dev", "proc", "sys", "tmp", "etc"];
+
 #[derive(Debug)]
 pub struct Apptainer {
     program: PathBuf,
+    bundles: Bundles,
+    helper: Arc<Helper>,
 }
 
 impl Apptainer {
-    pub fn new(program: impl Into<PathBuf>) -> Self {
-        Self { program: program.into() }
+    /// `directory` must be on a local file system and belong to whoever starts containers.
+    pub fn new(
+        program: impl Into<PathBuf>,
+        directory: impl Into<PathBuf>,
+        helper: Arc<Helper>,
+    ) -> Self {
+        Self { program: program.into(), bundles: Bundles::new(directory.into()), helper }
+    }
+
+    /// A layer for images that lack what every container needs, as those with one program do.
+    fn layer(&self, container: &Container) -> Result<Option<Bundle>, LaunchError> {
+        let Root::Tree(tree) = &container.root else { return Ok(None) };
+        let is_complete = OWN_PLACES.iter().all(|name| tree.join(name).is_dir());
+        if is_complete || !matches!(container.scratch, Some(Room::Memory(_))) {
+            return Ok(None);
+        }
+        let bundle = self.bundles.make()?;
+        let made = OWN_PLACES
+            .iter()
+            .try_for_each(|name| std::fs::create_dir_all(bundle.path().join("upper").join(name)));
+        let made = made.and_then(|()| std::fs::create_dir(bundle.path().join("work")));
+        made.map_err(|source| LaunchError::Bundle { dir: bundle.path().to_owned(), source })?;
+        Ok(Some(bundle))
     }
 }
 
@@ -42,19 +70,12 @@ impl Runtime for Apptainer {
     fn launch(&self, container: &Container, stdin: Option<OwnedFd>) -> Result<Launch, LaunchError> {
         container.validate()?;
         let mut argv = vec![self.program.clone().into_os_string()];
-        argv.extend(arguments(container)?);
-        let stdin = match stdin {
-            Some(stdin) => stdin,
-            None => File::open("/dev/null").map_err(LaunchError::Letter)?.into(),
-        };
-        let after = After { letter: None, bundle: None, signal_base: Some(SIGNAL_BASE) };
-        Ok(Launch {
-            program: self.program.clone(),
-            argv,
-            env: environment(container),
-            stdin,
-            after,
-        })
+        let layer = self.layer(container)?;
+        argv.extend(arguments(container, layer.as_ref().map(Bundle::path))?);
+        let start = Start { argv, env: environment(container), stdin };
+        let launch = launch(&self.helper, container, start)?;
+        let after = After { bundle: layer, signal_base: Some(SIGNAL_BASE), ..launch.after };
+        Ok(Launch { after, ..launch })
     }
 }
 
@@ -66,7 +87,7 @@ fn environment(container: &Container) -> Vec<(OsString, OsString)> {
     own.into_iter().chain(tasks).collect()
 }
 
-fn arguments(container: &Container) -> Result<Vec<OsString>, LaunchError> {
+fn arguments(container: &Container, layer: Option<&Path>) -> Result<Vec<OsString>, LaunchError> {
     let without = |feature| Err(LaunchError::Unsupported { runtime: NAME, feature });
     let Root::Tree(tree) = &container.root else { return without("the node's own tree as root") };
     if !container.hidden.is_empty() {
@@ -84,10 +105,11 @@ fn arguments(container: &Container) -> Result<Vec<OsString>, LaunchError> {
     if let Some(name) = &container.hostname {
         say("--hostname", Path::new(name));
     }
-    match &container.scratch {
-        Some(Room::Directory(path)) => say("--overlay", path),
-        Some(Room::Memory(_)) => words.push("--writable-tmpfs".into()),
-        None => {}
+    match (&container.scratch, layer) {
+        (_, Some(layer)) => say("--overlay", layer),
+        (Some(Room::Directory(path)), None) => say("--overlay", path),
+        (Some(Room::Memory(_)), None) => words.push("--writable-tmpfs".into()),
+        (None, None) => {}
     }
     if container.network != Network::Host {
         words.extend(["--net".into(), "--network".into(), "none".into()]);

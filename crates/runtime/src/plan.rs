@@ -115,7 +115,7 @@ pub struct Limits {
     pub memory: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pids: Option<u32>,
-    /// Thousandths of a processor.
+    /// Thousandths of a processor: its part when others want them too, and no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub millicpus: Option<u32>,
 }
@@ -128,6 +128,21 @@ pub struct User {
     /// Supplementary groups; only root can give them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<u32>,
+}
+
+/// What is done before a plain program of the node is started: where it stands, who it runs as,
+/// and within which limits. Its words and its environment are given to it directly.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Process {
+    /// Absolute.
+    pub cwd: PathBuf,
+    /// `cgroup.procs` files it joins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cgroups: Vec<PathBuf>,
+    /// Who it becomes; the caller must be root then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<User>,
 }
 
 impl Container {

@@ -7,7 +7,7 @@
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use shipway_model::PilotId;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -21,10 +21,16 @@ pub struct LocalSite {
     pub program: PathBuf,
     /// The home of the server, where the pilot learns its address.
     pub home: PathBuf,
+    pub node: NodeOptions,
+}
+
+/// How the pilot of this machine is to be started.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeOptions {
     /// A file with devices and amounts that take the place of what the probe finds.
     pub declared: Option<PathBuf>,
-    /// Further options of the pilot, each with its value.
-    pub options: Vec<(String, String)>,
+    /// Options that mean something to the pilot only, each with its value.
+    pub passed_on: Vec<(String, String)>,
 }
 
 /// What a pilot was started with, as far as a later server may want something else.
@@ -33,7 +39,15 @@ struct Options {
     /// The text of the file, not its name: it may be another one now.
     declared: Option<String>,
     #[serde(default)]
-    options: BTreeMap<String, String>,
+    passed_on: Vec<(String, String)>,
+}
+
+impl Options {
+    /// All values of an option that is passed on.
+    fn values(&self, option: &str) -> Vec<&str> {
+        let pairs = self.passed_on.iter().filter(|(name, _)| name == option);
+        pairs.map(|(_, value)| value.as_str()).collect()
+    }
 }
 
 /// What a pilot needs to be let in; written for it alone.
@@ -75,8 +89,9 @@ impl LocalSite {
             let failed = |source| LocalError { act: "read", path: path.clone(), source };
             std::fs::read_to_string(path).map_err(failed)
         };
-        let declared = self.declared.as_ref().map(read).transpose()?;
-        Ok(Options { declared, options: self.options.iter().cloned().collect() })
+        let node = &self.node;
+        let declared = node.declared.as_ref().map(read).transpose()?;
+        Ok(Options { declared, passed_on: node.passed_on.clone() })
     }
 
     /// The options that would be different if the pilot that lives were started now.
@@ -85,11 +100,15 @@ impl LocalSite {
         let text = std::fs::read_to_string(self.options_file()).unwrap_or_default();
         let started: Options = serde_json::from_str(&text).unwrap_or_default();
         let wanted = self.options()?;
-        let declared = (started.declared != wanted.declared).then(|| "--declared".to_owned());
-        let named = |options: &Options| options.options.keys().cloned().collect::<BTreeSet<_>>();
-        let names = named(&started).into_iter().chain(named(&wanted)).collect::<BTreeSet<_>>();
-        let other = |name: &String| started.options.get(name) != wanted.options.get(name);
-        Ok(declared.into_iter().chain(names.into_iter().filter(other)).collect())
+        let mut changed = Vec::new();
+        if started.declared != wanted.declared {
+            changed.push("--declared".to_string());
+        }
+        let passed_on = started.passed_on.iter().chain(&wanted.passed_on);
+        let names: BTreeSet<&String> = passed_on.map(|(name, _)| name).collect();
+        let differs = |name: &&String| started.values(name) != wanted.values(name);
+        changed.extend(names.into_iter().filter(differs).cloned());
+        Ok(changed)
     }
 
     fn log_file(&self) -> PathBuf {
@@ -111,10 +130,10 @@ impl LocalSite {
             "--images".into(),
             text(&self.home.join("images")),
         ];
-        if let Some(declared) = &self.declared {
+        if let Some(declared) = &self.node.declared {
             words.extend(["--declared".into(), text(declared)]);
         }
-        for (option, value) in &self.options {
+        for (option, value) in &self.node.passed_on {
             words.extend([option.clone(), value.clone()]);
         }
         words
@@ -203,7 +222,7 @@ mod tests {
 
     fn site(home: &Path) -> LocalSite {
         let program = "/bin/shipway".into();
-        LocalSite { program, home: home.into(), declared: None, options: Vec::new() }
+        LocalSite { program, home: home.into(), node: NodeOptions::default() }
     }
 
     #[test]
@@ -214,7 +233,7 @@ mod tests {
         let mut site = LocalSite { program: "/bin/true".into(), ..site(home.path()) };
         let changed = |site: &LocalSite| site.changed_options().expect("readable");
         assert_eq!(changed(&site), [""; 0], "nothing is known, and nothing wanted");
-        site.declared = Some(file.clone());
+        site.node.declared = Some(file.clone());
         assert_eq!(changed(&site), ["--declared"]);
         let pilot = PilotId::new("p").expect("good");
         let credentials = Credentials { pilot, token: "t".into(), succeeds: Vec::new() };
@@ -223,10 +242,12 @@ mod tests {
         assert_eq!(changed(&site), [""; 0]);
         std::fs::write(&file, r#"{"cpus_milli": 1}"#).expect("written");
         assert_eq!(changed(&site), ["--declared"], "it is the content that counts");
-        site.options = vec![("--keep-output".into(), "1h".into())];
-        site.declared = None;
-        assert_eq!(changed(&site), ["--declared", "--keep-output"]);
-        assert!(site.command_line().ends_with(&["--keep-output".into(), "1h".into()]));
+        site.node.declared = None;
+        let passed_on = [("--keep-output", "1h"), ("--runtime", "crun")];
+        site.node.passed_on = passed_on.map(|(name, it)| (name.into(), it.into())).to_vec();
+        assert_eq!(changed(&site), ["--declared", "--keep-output", "--runtime"]);
+        let words = ["--keep-output", "1h", "--runtime", "crun"].map(String::from);
+        assert!(site.command_line().ends_with(&words));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use shipway_model::{Bytes, Millis, Role, UserName};
+use shipway_pilot::runtimes::RuntimeChoice;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -54,6 +55,10 @@ pub struct NodeArgs {
     /// Remove images, the longest unused first, when they take more than this (200GB).
     #[arg(long, value_name = "SIZE")]
     pub images_size: Option<Bytes>,
+    /// What containers are made with: native (our own way) unless given, crun or apptainer, as in
+    /// crun=/opt/bin/crun where it is not in PATH.
+    #[arg(long, value_name = "NAME[=PROGRAM]")]
+    pub runtime: Option<RuntimeChoice>,
 }
 
 impl NodeArgs {
@@ -64,6 +69,7 @@ impl NodeArgs {
             ("--keep-output", time(&self.keep_output)),
             ("--keep-images", time(&self.keep_images)),
             ("--images-size", self.images_size.map(|size| format!("{}B", size.0))),
+            ("--runtime", self.runtime.as_ref().map(ToString::to_string)),
         ];
         let given = options.into_iter().filter_map(|(name, value)| Some((name.into(), value?)));
         given.collect()

@@ -48,13 +48,17 @@ fn inner(args: PilotArgs) -> Result<Exit, Failure> {
             used_within: args.node.keep_images,
             at_most: args.node.images_size,
         },
+        runtime: args.node.runtime.unwrap_or_default(),
     };
     // One thread, the main one: what tasks leave behind becomes its child and is found there.
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().build().map_err(Failure::Runtime)?;
     let done = runtime.block_on(pilot::pilot(settings));
     runtime.shutdown_background();
-    done.map(|()| Exit::DONE).map_err(|error| service("the pilot", error))
+    done.map(|()| Exit::DONE).map_err(|error| {
+        let hint = error.hint();
+        Failure::Service { what: "the pilot", hint, source: Box::new(error) }
+    })
 }
 
 fn service(what: &'static str, error: impl std::error::Error + Send + Sync + 'static) -> Failure {

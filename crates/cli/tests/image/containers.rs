@@ -1,134 +1,17 @@
-//! Tasks in containers, from `shipway run` to their end. Everything runs as an ordinary user: where
-//! the tests are root, as `nobody`.
+//! Tasks in containers, from `shipway run` to their end, with every runtime.
 
 use crate::archive::archive;
+use crate::site::{Site, command, wait_for, with_each_runtime};
 use serde_json::Value;
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-const NOBODY: u32 = 65_534;
-const DEADLINE: Duration = Duration::from_mins(2);
-
-/// A server and its pilot, and a tree with nothing but busybox.
-struct Site {
-    dir: tempfile::TempDir,
-    program: PathBuf,
-    server: Child,
-}
-
-impl Site {
-    fn start() -> Site {
-        Self::start_as(rustix::process::geteuid().is_root().then_some(NOBODY))
-    }
-
-    fn start_as(user: Option<u32>) -> Site {
-        let dir = tempfile::Builder::new().prefix("shipway-image-").tempdir().expect("a directory");
-        let open = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(dir.path(), open).expect("opened");
-        let home = dir.path().join("home");
-        std::fs::create_dir(&home).expect("a home");
-        if let Some(user) = user {
-            std::os::unix::fs::chown(&home, Some(user), Some(user)).expect("given away");
-        }
-        // Where it was built others may not be let in.
-        let program = dir.path().join("shipway");
-        std::fs::copy(env!("CARGO_BIN_EXE_shipway"), &program).expect("copied");
-        tree(&dir.path().join("tree"));
-        let server = up(&program, &home, user, &[]);
-        Site { dir, program, server }
-    }
-
-    /// Another server in its place.
-    fn restart(&mut self, options: &[&str]) {
-        self.stop();
-        self.server = up(&self.program, &self.path("home"), self.user(), options);
-    }
-
-    fn stop(&mut self) {
-        let pid = rustix::process::Pid::from_child(&self.server);
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        let _ = self.server.wait();
-    }
-
-    /// Whose home it is, if that is somebody else.
-    fn user(&self) -> Option<u32> {
-        let home = std::fs::metadata(self.path("home")).expect("a home");
-        let owner = std::os::unix::fs::MetadataExt::uid(&home);
-        (owner != rustix::process::geteuid().as_raw()).then_some(owner)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn shipway(&self, args: &[&str]) -> Output {
-        let mut command = command(&self.program, &self.path("home"), self.user());
-        command.args(args).output().expect("started")
-    }
-
-    /// Runs a line of shell on the tree.
-    fn on_tree(&self, options: &[&str], line: &str) -> (i32, String, String) {
-        let image = format!("dir:{}", self.path("tree").display());
-        self.run(&image, options, &["sh", "-c", line])
-    }
-
-    fn run(&self, image: &str, options: &[&str], words: &[&str]) -> (i32, String, String) {
-        let start = ["run", "--image", image, "--workdir", "private"];
-        let done = self.shipway(&[&start[..], options, &["--"], words].concat());
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (done.status.code().unwrap_or(-1), text(&done.stdout), text(&done.stderr))
-    }
-}
-
-impl Drop for Site {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-fn up(program: &Path, home: &Path, user: Option<u32>, options: &[&str]) -> Child {
-    let mut up = command(program, home, user);
-    up.args(["up", "--listen", "127.0.0.1:0"]).args(options);
-    let server = up.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
-    wait_for("the server is up", || home.join("server.json").exists());
-    server
-}
-
-fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "waited too long for this: {what}");
-        // tidy: allow(sleep-in-test) because this is the pause between two looks
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn command(program: &Path, home: &Path, user: Option<u32>) -> Command {
-    let mut command = Command::new(program);
-    command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home).current_dir(home);
-    command.env("SHIPWAY_HOME", home).stdin(Stdio::null());
-    if let Some(user) = user {
-        command.uid(user).gid(user);
-    }
-    command
-}
-
-fn tree(root: &Path) {
-    for dir in ["bin", "etc", "proc", "sys", "dev", "tmp"] {
-        std::fs::create_dir_all(root.join(dir)).expect("a directory");
-    }
-    std::fs::copy("/bin/busybox", root.join("bin/busybox")).expect("busybox-static is installed");
-    for name in ["sh", "ls", "ps", "cat", "id", "sleep", "touch", "ifconfig"] {
-        std::os::unix::fs::symlink("busybox", root.join("bin").join(name)).expect("a link");
-    }
-}
+use std::path::Path;
+use std::process::{Command, Output};
 
 #[test]
 fn a_task_sees_its_image_and_nothing_else() {
-    let site = Site::start();
+    with_each_runtime(sees_its_image_and_nothing_else);
+}
+
+fn sees_its_image_and_nothing_else(site: &Site) {
     let (code, out, err) = site.on_tree(&[], "id -u; pwd; ls /; ps -o pid= | wc -l; ls /dev");
     assert_eq!(code, 0, "{out}{err}");
     let lines: Vec<&str> = out.lines().map(str::trim).collect();
@@ -144,8 +27,15 @@ fn a_task_sees_its_image_and_nothing_else() {
     let (code, ..) = site.on_tree(&[], "exit 7");
     assert_eq!(code, 7);
     let (code, _, err) = site.run(&format!("dir:{}", site.path("tree").display()), &[], &["nope"]);
-    assert_eq!(code, 127);
-    assert!(err.contains("cannot start `nope`: no such program"), "{err}");
+    // Others than ours do not say whether it was the program that failed.
+    if site.runtime() == "native" {
+        assert_eq!(code, 127);
+        assert!(err.contains("cannot start `nope`: no such program"), "{err}");
+    }
+    assert!(code != 0 && err.contains("nope"), "{code} {err}");
+    let (code, out, err) = site.on_tree(&[], "touch /etc/new /bin/new && ls /etc/new");
+    assert_eq!((code, out.as_str()), (0, "/etc/new\n"), "{err}");
+    assert!(!site.path("tree/etc/new").exists(), "the image was changed");
 }
 
 #[test]
@@ -247,14 +137,20 @@ fn the_nodes_own_tree_is_read_only() {
 
 #[test]
 fn binds_network_and_script_are_as_asked() {
-    let site = Site::start();
+    with_each_runtime(binds_network_and_script);
+}
+
+fn binds_network_and_script(site: &Site) {
     std::fs::write(site.path("data"), "seen\n").expect("written");
     let bind = format!("{}:/etc/data", site.path("data").display());
     let (_, out, err) = site.on_tree(&["--bind", &bind], "cat /etc/data; touch /etc/data");
     assert_eq!(out, "seen\n");
     assert!(err.contains("Read-only"), "{err}");
     let (_, out, _) = site.on_tree(&["--network", "none"], "ifconfig; ifconfig -a | cat");
-    assert!(!out.contains("UP") && out.contains("lo"), "{out}");
+    // Others than ours leave it a loopback device that is switched on.
+    assert!(site.runtime() != "native" || !out.contains("UP"), "{out}");
+    let devices: Vec<&str> = out.lines().filter(|line| line.contains("encap")).collect();
+    assert!(!devices.is_empty() && devices.iter().all(|it| it.starts_with("lo")), "{out}");
     let script = site.path("script");
     std::fs::write(&script, "#!/bin/sh\necho \"$1 in $PWD\"\n").expect("written");
     let script = script.display().to_string();
@@ -265,7 +161,10 @@ fn binds_network_and_script_are_as_asked() {
 
 #[test]
 fn an_image_is_fetched_once_for_many_tasks() {
-    let site = Site::start();
+    with_each_runtime(fetched_once);
+}
+
+fn fetched_once(site: &Site) {
     let busybox = std::fs::read("/bin/busybox").expect("busybox-static is installed");
     archive(&site.path("home/saved.tar"), &[("bin/sh", &busybox)], "WHO=image");
     let image = "docker-archive:saved.tar";
@@ -296,7 +195,10 @@ fn an_image_that_does_not_come_is_a_reason_not_a_crash() {
 
 #[test]
 fn a_stopped_task_leaves_nothing_behind() {
-    let site = Site::start();
+    with_each_runtime(leaves_nothing_behind);
+}
+
+fn leaves_nothing_behind(site: &Site) {
     let options = ["--time-limit", "1s", "--grace", "1s"];
     let word = format!("1000{}", std::process::id());
     let line = format!("trap '' TERM; sleep {word} & sleep {word}");
@@ -304,6 +206,41 @@ fn a_stopped_task_leaves_nothing_behind() {
     assert_eq!(code, 124, "{err}");
     let left = Command::new("pgrep").args(["-f", &format!("sleep {word}")]).output();
     assert_eq!(String::from_utf8_lossy(&left.expect("pgrep").stdout), "");
+}
+
+#[test]
+fn files_in_memory_count_as_memory() {
+    with_each_runtime(files_count);
+}
+
+fn files_count(site: &Site) {
+    // Each of them alone would fit.
+    let line =
+        "for f in /tmp/a /dev/shm/b; do dd if=/dev/zero of=$f bs=1M count=40; done; sleep 100";
+    let (code, _, err) = site.on_tree(&["--memory", "64MB"], line);
+    assert!(code == 137 && err.contains("out of memory: used"), "{code} {err}");
+    let line = "dd if=/dev/zero of=/tmp/a bs=1M count=80";
+    let (code, _, err) = site.on_tree(&["--memory", "64MB"], line);
+    assert!(code != 0 && err.contains("No space left"), "{code} {err}");
+}
+
+#[test]
+fn a_runtime_that_is_not_there_is_said_at_the_start() {
+    let home = tempfile::tempdir().expect("a home");
+    let program = Path::new(env!("CARGO_BIN_EXE_shipway"));
+    let up = |runtime: &str| {
+        let mut up = command(program, home.path(), None);
+        up.args(["up", "--listen", "127.0.0.1:0", "--runtime", runtime]);
+        let done = up.env("PATH", "/nowhere").output().expect("started");
+        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    let (code, said) = up("apptainer");
+    assert!(code == Some(1) && said.contains("apptainer` in PATH (/nowhere)"), "{code:?} {said}");
+    assert!(said.contains("--runtime apptainer=PROGRAM"), "{said}");
+    let (code, said) = up("crun=/nowhere/crun");
+    assert!(code == Some(1) && said.contains("/nowhere/crun"), "{code:?} {said}");
+    let (code, said) = up("docker");
+    assert!(code == Some(2) && said.contains("native, crun or apptainer"), "{code:?} {said}");
 }
 
 #[test]

@@ -113,6 +113,9 @@ impl Held {
             (Some(OutOfMemory::OverLimit { limit, used }), _) => {
                 Outcome::OutOfMemory { limit: Some(limit), used: Some(used) }
             }
+            (Some(OutOfMemory::Held { limit }), _) => {
+                Outcome::OutOfMemory { limit: Some(limit), used: None }
+            }
             (Some(OutOfMemory::Kernel), _) => Outcome::OutOfMemory { limit: None, used: None },
             _ if ending.timed_out => {
                 Outcome::TimedOut { limit: Millis(self.template.time_limit_ms) }

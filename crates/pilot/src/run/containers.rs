@@ -1,16 +1,15 @@
 //! From an assignment and its image to a container: tree, environment, work directory, binds,
 //! devices. It starts nothing.
 
+use super::groups::Groups;
 use super::images::ReadyImage;
 use crate::machine::Start;
 use crate::spawn::Contained;
 use shipway_model::{BindMount, Network};
 use shipway_runtime::Runtime;
 use shipway_runtime::gpu::{self, Assigned, GpuError};
-use shipway_runtime::native::{self, Helper, Native};
 use shipway_runtime::plan::{self, Bind, Container, DEFAULT_MEMORY_ROOM, Room, Root};
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -54,11 +53,9 @@ pub(super) struct Command {
 }
 
 impl Containers {
-    pub(super) fn new(devices: BTreeMap<String, Assigned>) -> io::Result<Self> {
-        let argv = vec!["shipway".into(), native::COMMAND.into()];
-        let runtime = Arc::new(Native::new(Helper::this_program(argv)?));
+    pub(super) fn new(runtime: Arc<dyn Runtime>, devices: BTreeMap<String, Assigned>) -> Self {
         let is_root = rustix::process::geteuid().is_root();
-        Ok(Containers { runtime, devices, is_root })
+        Containers { runtime, devices, is_root }
     }
 
     /// Where one of the task's own folders is seen inside.
@@ -87,6 +84,7 @@ impl Containers {
             limit => limit.min(DEFAULT_MEMORY_ROOM),
         };
         container.tmp = Room::Memory(room);
+        container.limits = Groups::limits(template);
         if let Root::Tree(tree) = &image.root {
             container.scratch = Some(Room::Memory(room));
             container.binds = name_service(tree);

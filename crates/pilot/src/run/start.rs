@@ -1,18 +1,24 @@
 //! Everything before the first connection: the lock, the leftovers, who we are, what the node has.
 
+use super::groups::Groups;
 use super::images::ImageKeep;
 use super::link::Server;
 use crate::machine::Identity;
 use crate::probe::{Declared, DeclaredError};
 use crate::probe::{Places, probe};
+use crate::runtimes::{MissingRuntime, RuntimeChoice};
 use crate::{guard, leftovers};
 use serde::Deserialize;
 use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotId};
+use shipway_runtime::Runtime;
 use shipway_runtime::gpu::Assigned;
+use shipway_runtime::native::{self, Helper};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -25,6 +31,8 @@ pub struct Settings {
     pub declared: Option<PathBuf>,
     /// Where extracted images are kept; several pilots may share it.
     pub images: PathBuf,
+    /// What containers are made with.
+    pub runtime: RuntimeChoice,
     /// How long output is kept after the last of it was written; `None` for ever.
     pub keep_output: Option<Millis>,
     /// Which images are kept while nobody runs them.
@@ -53,6 +61,10 @@ pub enum StartError {
     },
     #[error("cannot use the declared devices")]
     Declared(#[from] DeclaredError),
+    #[error("cannot make containers as this site wants them")]
+    Runtime(#[from] MissingRuntime),
+    #[error("cannot copy this program for the helpers of containers")]
+    Helper(#[source] io::Error),
     #[error("cannot start the threads that run tasks")]
     Threads(#[source] io::Error),
 }
@@ -65,6 +77,18 @@ pub(super) struct Started {
     pub(super) has_nvidia: bool,
     pub(super) has_amd: bool,
     pub(super) devices: BTreeMap<String, Assigned>,
+    pub(super) runtime: Arc<dyn Runtime>,
+    pub(super) helper: Arc<Helper>,
+    pub(super) groups: Groups,
+}
+
+impl StartError {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            StartError::Runtime(missing) => Some(missing.hint()),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -83,6 +107,8 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
     if ended > 0 {
         tracing::warn!(ended, "processes that an earlier pilot left are ended");
     }
+    let (runtime, helper) = runtime(settings)?;
+    let (groups, note) = Groups::find(&node_key);
     let credentials = credentials(&settings.token_file)?;
     let mut succeeds = take_over(&settings.dir, &credentials.pilot)?;
     succeeds.extend(credentials.succeeds);
@@ -93,12 +119,8 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
     let vendor = |wanted| found.gpus.iter().any(|gpu| gpu.vendor == wanted);
     let (has_nvidia, has_amd) = (vendor(GpuVendor::Nvidia), vendor(GpuVendor::Amd));
     let devices = found.nodes;
-    let ad = NodeAd {
-        node: node_name(),
-        capacity: found.capacity,
-        gpus: found.gpus,
-        notes: found.notes,
-    };
+    let notes = found.notes.into_iter().chain(note).collect();
+    let ad = NodeAd { node: node_name(), capacity: found.capacity, gpus: found.gpus, notes };
     let identity = Identity {
         pilot: credentials.pilot,
         version: env!("CARGO_PKG_VERSION").into(),
@@ -107,7 +129,30 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
         succeeds,
     };
     let token = credentials.token;
-    Ok(Started { identity, token, node_key, lock, has_nvidia, has_amd, devices })
+    Ok(Started {
+        identity,
+        token,
+        node_key,
+        lock,
+        has_nvidia,
+        has_amd,
+        devices,
+        runtime,
+        helper,
+        groups,
+    })
+}
+
+fn runtime(settings: &Settings) -> Result<(Arc<dyn Runtime>, Arc<Helper>), StartError> {
+    let program = settings.runtime.find(std::env::var_os("PATH"))?;
+    let argv = vec!["shipway".into(), native::COMMAND.into()];
+    let helper = Arc::new(Helper::this_program(argv).map_err(StartError::Helper)?);
+    let dir = settings.dir.join("containers");
+    // Whatever an earlier pilot left there belongs to nobody.
+    let _ = std::fs::remove_dir_all(&dir);
+    let made = std::fs::DirBuilder::new().mode(0o700).create(&dir);
+    made.map_err(|source| StartError::Write { path: dir.clone(), source })?;
+    Ok((settings.runtime.make(program, &helper, &dir), helper))
 }
 
 fn credentials(path: &Path) -> Result<Credentials, StartError> {

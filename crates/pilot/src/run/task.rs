@@ -200,7 +200,8 @@ fn request(
     cwd: PathBuf,
 ) -> Request {
     let log = LogName { task: start.id.task, attempt: start.id.attempt };
-    Request { ticket, argv, env, cwd, log, log_limit: start.template.log_limit, container: None }
+    let log_limit = start.template.log_limit;
+    Request { ticket, argv, env, cwd, log, log_limit, container: None, before: None }
 }
 
 /// A thread of its own removes folders: a task may leave a million files.

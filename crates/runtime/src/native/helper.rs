@@ -7,10 +7,11 @@
 use super::error::{Doing, SetupError};
 use super::identity::{self, say};
 use super::init::{self, Init};
+use super::process;
 use super::root;
 use super::sys::{Namespaces, block_signals, die_of, fork_into};
 use crate::plan::{Container, Network};
-use crate::report::{Ending, Letter, Why};
+use crate::report::{Ending, Letter, Order, Why};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -23,7 +24,8 @@ use std::process::ExitCode;
 /// The whole of the hidden command. Must be called before any thread is started.
 pub fn main() -> ExitCode {
     match receive() {
-        Ok((letter, container)) => run(&letter, container),
+        Ok((letter, Order::Container(container))) => run(&letter, *container),
+        Ok((letter, Order::Process(process))) => code(process::run(&letter, &process)),
         Err(error) => {
             // There is no letter to answer in; the caller's log of the task has to do.
             let _nobody_reads = writeln!(io::stderr(), "cannot read the plan: {error}");
@@ -33,7 +35,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Takes the letter from standard input, and puts there what the task shall read.
-fn receive() -> io::Result<(Letter, Container)> {
+fn receive() -> io::Result<(Letter, Order)> {
     /// Above the standard descriptors.
     const FIRST_FREE: i32 = 3;
     let given = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), FIRST_FREE)?;

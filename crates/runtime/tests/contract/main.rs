@@ -19,6 +19,7 @@ use site::{NOBODY, Site};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
 
 /// Where it is installed, by whom ever: it is not in Debian's stable release.
 const APPTAINERS: [&str; 2] = ["/usr/bin/apptainer", "/opt/apptainer/bin/apptainer"];
@@ -95,16 +96,16 @@ fn again_as_user(filter: &str) -> bool {
 
 fn suite(mode: &str, filter: &str) -> ExitCode {
     let argv = vec!["contract".into(), native::COMMAND.into()];
-    let helper = Helper::this_program(argv).expect("this program can be copied");
+    let helper = Arc::new(Helper::this_program(argv).expect("this program can be copied"));
     let state = tempfile::tempdir().unwrap();
-    let mut runtimes: Vec<Box<dyn Runtime>> = vec![Box::new(Native::new(helper))];
+    let mut runtimes: Vec<Box<dyn Runtime>> = vec![Box::new(Native::new(Arc::clone(&helper)))];
     // As root it would need an account to change to, which it has no way for.
     if mode == "user" && is_there("/usr/bin/crun") {
-        runtimes.push(Box::new(Crun::new("/usr/bin/crun", state.path())));
+        runtimes.push(Box::new(Crun::new("/usr/bin/crun", state.path(), Arc::clone(&helper))));
     }
     let apptainer = APPTAINERS.iter().find(|program| Path::new(program).exists());
     match apptainer.filter(|_| mode == "user") {
-        Some(program) => runtimes.push(Box::new(Apptainer::new(*program))),
+        Some(program) => runtimes.push(Box::new(Apptainer::new(*program, state.path(), helper))),
         None => println!("left out as {mode}: apptainer"),
     }
     let (mut passed, mut failed) = (0, Vec::new());

@@ -28,8 +28,7 @@ fn site(settings: &Settings) -> Arc<LocalSite> {
     Arc::new(LocalSite {
         program: settings.program.clone(),
         home: settings.home.clone(),
-        declared: settings.declared.clone(),
-        options: settings.pilot_options.clone(),
+        node: settings.node.clone(),
     })
 }
 
