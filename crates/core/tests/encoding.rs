@@ -100,7 +100,14 @@ fn joined() -> Event {
     let from = PilotJoined {
         pilot: pilot(),
         session: 4,
-        ad: NodeAd { node: node(), capacity, gpus: vec![gpu], notes },
+        ad: NodeAd {
+            node: node(),
+            capacity,
+            gpus: vec![gpu],
+            notes,
+            unfit: Vec::new(),
+            withheld: Vec::new(),
+        },
         lease: Some(Millis(60_000)),
         held: Vec::new(),
         succeeds: Vec::new(),

@@ -10,5 +10,6 @@ pub mod machine;
 pub mod memory;
 pub mod probe;
 mod procfs;
+pub mod proof;
 pub mod run;
 pub mod spawn;

@@ -12,11 +12,13 @@
 //! - `containers.rs` from an assignment and its image to a container
 //! - `serve_logs.rs` pieces of output for whoever asks
 //! - `limits.rs` memory, by looking now and then
+//! - `proving.rs` whether the node and its GPUs work, while the first tasks run already
 
 mod containers;
 mod images;
 mod limits;
 mod link;
+mod proving;
 mod serve_logs;
 mod start;
 mod task;
@@ -30,7 +32,7 @@ use limits::Limits;
 use link::{FromLink, ToLink};
 use serve_logs::ServeLogs;
 use shipway_api::wire;
-use shipway_model::{Millis, Timestamp};
+use shipway_model::{Millis, NodeAd, Timestamp};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -67,12 +69,15 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let spawners = spawn::default_spawners();
     let pool = Pool::new(spawners, &started.node_key, Arc::clone(&logs), sink);
     let pool = pool.map_err(StartError::Threads)?;
+    let unproven = started.unproven;
+    let containers = Containers::new(unproven.devices()).map_err(StartError::Threads)?;
+    let runtime = containers.runtime();
     let (to_link, from_link) = link::run(settings.server.clone(), started.token.clone());
     let work = Work {
         machine: Machine::new(started.identity).of_process(wall_millis(SystemTime::now()) / 1_000),
         tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd),
         images: Images::new(settings.images.clone(), tell_of_image),
-        containers: Containers::new(started.devices).map_err(StartError::Threads)?,
+        containers,
         pool,
         logs: ServeLogs::new(logs, to_link.clone()),
         limits: Limits::new(),
@@ -87,6 +92,9 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     };
     let pilot = Arc::new(Pilot { work: Mutex::new(work), look_again: Notify::new() });
     told.set(Arc::downgrade(&pilot)).expect("set once");
+    let listener = Arc::downgrade(&pilot);
+    let tell = move |ad| listener.upgrade().map(|pilot| pilot.proven(ad)).is_some();
+    unproven.prove(runtime, tell).map_err(StartError::Threads)?;
     pilot.run(from_link).await;
     drop(started.lock);
     Ok(())
@@ -146,6 +154,14 @@ impl Pilot {
 }
 
 impl Pilot {
+    /// Called by the thread that proves the node.
+    fn proven(&self, ad: NodeAd) {
+        let mut work = self.work();
+        work.tell(Input::Proven { ad: Box::new(ad) });
+        work.flush();
+        self.look_again.notify_one();
+    }
+
     /// Called by the threads that fetch images.
     fn image(&self, fetched: &Fetched) {
         let mut work = self.work();

@@ -44,7 +44,7 @@ fn directory(args: &StoreArgs) -> Result<PathBuf, SettingsError> {
 }
 
 /// From a site's file, then from where `docker login` keeps them.
-fn logins(site: Option<&Path>) -> Result<Credentials, Failure> {
+pub(super) fn logins(site: Option<&Path>) -> Result<Credentials, Failure> {
     let mut all = Credentials::default();
     if let Some(site) = site {
         all.add(site)?;
@@ -58,7 +58,7 @@ fn logins(site: Option<&Path>) -> Result<Credentials, Failure> {
 }
 
 /// Files are named as seen from anywhere: the name is remembered.
-fn absolute(reference: ImageRef) -> Result<ImageRef, Failure> {
+pub(super) fn absolute(reference: ImageRef) -> Result<ImageRef, Failure> {
     let full = |path: String| {
         let path = std::path::absolute(path).map_err(Failure::WorkingDirectory)?;
         Ok::<_, Failure>(path.to_string_lossy().into_owned())

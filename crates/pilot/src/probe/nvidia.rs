@@ -1,7 +1,7 @@
 //! NVIDIA GPUs, asked through NVML, the driver's own library.
 //!
 //! It is loaded when the probe runs: a node without it has no NVIDIA driver, which is nothing to
-//! speak of. A device that does not answer is left out, with a note.
+//! speak of. A device that does not answer is left out, and is a fault.
 
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml, cuda_driver_version_major, cuda_driver_version_minor};
@@ -10,6 +10,7 @@ use shipway_model::ids::DeviceId;
 use shipway_model::units::Bytes;
 use shipway_runtime::gpu::Assigned;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// What NVML calls an enabled MIG mode.
 const MIG_ENABLED: u32 = 1;
@@ -23,23 +24,40 @@ pub(super) struct Found {
     pub(super) nodes: BTreeMap<String, Assigned>,
 }
 
-pub(super) fn probe(notes: &mut Vec<String>) -> Found {
+pub(super) fn probe(faults: &mut Vec<String>) -> Found {
     match Nvml::init() {
-        Ok(nvml) => ask(&nvml, notes),
+        Ok(nvml) => ask(&nvml, faults),
         Err(NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound) => Found::default(),
         Err(error) => {
-            notes.push(format!("NVML is installed and does not start: {error}"));
+            faults.push(format!("NVML is installed and does not start: {error}"));
             Found::default()
         }
     }
 }
 
-fn ask(nvml: &Nvml, notes: &mut Vec<String>) -> Found {
+/// Where NVIDIA's display and 3D controllers are on the bus, from what the kernel itself sees.
+pub(super) fn cards(sys: &Path) -> Vec<String> {
+    const VENDOR: &str = "0x10de";
+    const DISPLAY_CLASS: &str = "0x03";
+    let Ok(entries) = std::fs::read_dir(sys.join("bus/pci/devices")) else { return Vec::new() };
+    let mut cards: Vec<String> = entries
+        .flatten()
+        .filter(|entry| {
+            let read = |name| std::fs::read_to_string(entry.path().join(name)).unwrap_or_default();
+            read("vendor").trim() == VENDOR && read("class").starts_with(DISPLAY_CLASS)
+        })
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    cards.sort();
+    cards
+}
+
+fn ask(nvml: &Nvml, faults: &mut Vec<String>) -> Found {
     let driver = nvml.sys_driver_version().ok().and_then(|text| text.parse().ok());
     let cuda = nvml.sys_cuda_driver_version().ok().and_then(cuda_version);
     let mut found = Found { cuda, ..Found::default() };
     let count = nvml.device_count().unwrap_or_else(|error| {
-        notes.push(format!("NVML does not say how many GPUs there are: {error}"));
+        faults.push(format!("NVML does not say how many GPUs there are: {error}"));
         0
     });
     for index in 0..count {
@@ -53,7 +71,7 @@ fn ask(nvml: &Nvml, notes: &mut Vec<String>) -> Found {
                 }
                 found.gpus.extend(gpus);
             }
-            Err(error) => notes.push(format!("GPU {index} does not answer: {error}")),
+            Err(error) => faults.push(format!("GPU {index} does not answer: {error}")),
         }
     }
     found

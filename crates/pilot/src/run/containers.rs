@@ -61,6 +61,11 @@ impl Containers {
         Ok(Containers { runtime, devices, is_root })
     }
 
+    /// What starts them.
+    pub(super) fn runtime(&self) -> Arc<dyn Runtime> {
+        Arc::clone(&self.runtime)
+    }
+
     /// Where one of the task's own folders is seen inside.
     pub(super) fn inside(name: &str) -> PathBuf {
         Path::new(INSIDE).join(name)

@@ -1,14 +1,13 @@
 //! Everything before the first connection: the lock, the leftovers, who we are, what the node has.
 
 use super::link::Server;
+use super::proving::Unproven;
 use crate::machine::Identity;
 use crate::probe::{Declared, DeclaredError};
 use crate::probe::{Places, probe};
 use crate::{guard, leftovers};
 use serde::Deserialize;
 use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotId};
-use shipway_runtime::gpu::Assigned;
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -61,7 +60,7 @@ pub(super) struct Started {
     pub(super) lock: OwnedFd,
     pub(super) has_nvidia: bool,
     pub(super) has_amd: bool,
-    pub(super) devices: BTreeMap<String, Assigned>,
+    pub(super) unproven: Unproven,
 }
 
 #[derive(Deserialize)]
@@ -89,13 +88,21 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
     let found = probe(&Places::of_this_node(&settings.dir), declared);
     let vendor = |wanted| found.gpus.iter().any(|gpu| gpu.vendor == wanted);
     let (has_nvidia, has_amd) = (vendor(GpuVendor::Nvidia), vendor(GpuVendor::Amd));
-    let devices = found.nodes;
     let ad = NodeAd {
         node: node_name(),
-        capacity: found.capacity,
-        gpus: found.gpus,
-        notes: found.notes,
+        capacity: found.capacity.clone(),
+        gpus: found.gpus.clone(),
+        notes: found.notes.clone(),
+        unfit: Vec::new(),
+        withheld: Vec::new(),
     };
+    let unproven = Unproven {
+        ad: ad.clone(),
+        probe: found,
+        dir: settings.dir.clone(),
+        images: settings.images.clone(),
+    };
+    let ad = unproven.first_ad();
     let identity = Identity {
         pilot: credentials.pilot,
         version: env!("CARGO_PKG_VERSION").into(),
@@ -104,7 +111,7 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
         succeeds,
     };
     let token = credentials.token;
-    Ok(Started { identity, token, node_key, lock, has_nvidia, has_amd, devices })
+    Ok(Started { identity, token, node_key, lock, has_nvidia, has_amd, unproven })
 }
 
 fn credentials(path: &Path) -> Result<Credentials, StartError> {
