@@ -51,7 +51,7 @@ fn beyond(reason: &Reason, changes: &[Change]) -> Option<String> {
                 .into(),
         ),
         Reason::Unfit { node, .. } | Reason::Withheld { node, why: Some(_), .. } => Some(format!(
-            "mend node {node}: `shipway doctor` there says what is wrong; then start its pilot again"
+            "mend node {node} (`shipway doctor` there says what is wrong), then start its pilot again"
         )),
         Reason::TooSmall { wanted, .. }
             if changes.iter().any(|change| change.instead_of.contains(wanted)) =>

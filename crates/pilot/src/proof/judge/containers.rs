@@ -82,9 +82,10 @@ mod tests {
     use shipway_runtime::runtime::Finding;
 
     fn facts(starts: bool) -> ContainerFacts {
-        let finding = match starts {
-            true => Finding::good("native", "a container started"),
-            false => Finding::bad("native", "EPERM", "one runs", "as root: allow it"),
+        let finding = if starts {
+            Finding::good("native", "a container started")
+        } else {
+            Finding::bad("native", "EPERM", "one runs", "as root: allow it")
         };
         ContainerFacts {
             findings: vec![finding],
@@ -99,20 +100,20 @@ mod tests {
         checks(facts).into_iter().map(|check| (check.name, check.state)).collect()
     }
 
-    fn with(expected: &[State; 5]) -> Vec<(String, State)> {
+    fn with(expected: [State; 5]) -> Vec<(String, State)> {
         let names = ["user namespaces", "containers", "overlay", "cgroups", "seccomp"];
-        names.iter().map(ToString::to_string).zip(expected.iter().copied()).collect()
+        names.iter().map(ToString::to_string).zip(expected).collect()
     }
 
     #[test]
     fn a_good_node_and_a_bad_one() {
         use State::{Failed, NotApplicable, Ok, Warning};
-        assert_eq!(states(&facts(true)), with(&[Ok; 5]));
+        assert_eq!(states(&facts(true)), with([Ok; 5]));
         let mut bad = facts(false);
         bad.switches = vec![Switch { name: "user.max".into(), value: "0".into(), refuses: true }];
         bad.delegation = Delegation::Polled { why: "none".into() };
         bad.seccomp = None;
-        assert_eq!(states(&bad), with(&[Failed, Failed, NotApplicable, Warning, Failed]));
+        assert_eq!(states(&bad), with([Failed, Failed, NotApplicable, Warning, Failed]));
         assert!(checks(&bad)[0].fix.as_ref().unwrap().contains("user.max to 1 or more"));
         bad.switches.clear();
         assert_eq!(checks(&bad)[0].state, Warning);
@@ -124,7 +125,7 @@ mod tests {
         node.overlay = Overlay::Refused("no".into());
         node.delegation = Delegation::V1 { memory: None, pids: None, cpu: Some("/c".into()) };
         let expected = [State::Ok, State::Ok, State::Warning, State::Warning, State::Ok];
-        assert_eq!(states(&node), with(&expected));
+        assert_eq!(states(&node), with(expected));
         node.overlay = Overlay::Unknown("no shell".into());
         assert_eq!(checks(&node)[2].state, State::NotApplicable);
     }
