@@ -9,12 +9,14 @@
 //! - `link.rs`   the connection to the server, again and again
 //! - `task.rs`   from an assignment to a process
 //! - `images.rs` the image of a task, before it starts
-//! - `containers.rs` from an assignment and its image to a container
+//! - `containers.rs` from an assignment and its image to a container; `cuda.rs` whether the
+//!   driver can run it
 //! - `serve_logs.rs` pieces of output for whoever asks
 //! - `limits.rs` memory, by looking now and then
 //! - `proving.rs` whether the node and its GPUs work, while the first tasks run already
 
 mod containers;
+mod cuda;
 mod images;
 mod limits;
 mod link;
@@ -70,7 +72,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let pool = Pool::new(spawners, &started.node_key, Arc::clone(&logs), sink);
     let pool = pool.map_err(StartError::Threads)?;
     let unproven = started.unproven;
-    let containers = Containers::new(unproven.devices()).map_err(StartError::Threads)?;
+    let containers = Containers::new(&unproven.probe).map_err(StartError::Threads)?;
     let runtime = containers.runtime();
     let (to_link, from_link) = link::run(settings.server.clone(), started.token.clone());
     let work = Work {

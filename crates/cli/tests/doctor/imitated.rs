@@ -63,7 +63,7 @@ fn a_gpu_that_fails_is_not_offered_and_says_why() {
     });
     assert!(why.contains("GPU 0 of node"), "{why}");
     assert!(why.contains("computed wrongly"), "{why}");
-    assert!(why.contains("`shipway doctor` there says what is wrong)"), "{why}");
+    assert!(why.contains("`shipway doctor` there says how)"), "{why}");
     assert!(world.ok(&["nodes"]).contains("GPU 0 failed its proof: computed wrongly"));
     assert!(world.ok(&["gpus"]).contains("not offered: Imitation"));
     assert_eq!(world.cli(&["run", "--", "true"]).code, 0, "other tasks run");

@@ -1,8 +1,10 @@
 //! From an assignment and its image to a container: tree, environment, work directory, binds,
 //! devices. It starts nothing.
 
+use super::cuda::{Driver, TooNew};
 use super::images::ReadyImage;
 use crate::machine::Start;
+use crate::probe::Probe;
 use crate::spawn::Contained;
 use shipway_model::{BindMount, Network};
 use shipway_runtime::Runtime;
@@ -33,6 +35,8 @@ pub(super) enum ContainError {
     AsRoot,
     #[error(transparent)]
     Gpu(#[from] GpuError),
+    #[error(transparent)]
+    Cuda(#[from] TooNew),
     #[error("the assignment cannot be read: {0}")]
     Assignment(String),
 }
@@ -41,6 +45,7 @@ pub(super) struct Containers {
     runtime: Arc<dyn Runtime>,
     /// Device files by the ids under which devices are assigned.
     devices: BTreeMap<String, Assigned>,
+    driver: Option<Driver>,
     is_root: bool,
 }
 
@@ -54,11 +59,12 @@ pub(super) struct Command {
 }
 
 impl Containers {
-    pub(super) fn new(devices: BTreeMap<String, Assigned>) -> io::Result<Self> {
+    pub(super) fn new(probe: &Probe) -> io::Result<Self> {
         let argv = vec!["shipway".into(), native::COMMAND.into()];
         let runtime = Arc::new(Native::new(Helper::this_program(argv)?));
         let is_root = rustix::process::geteuid().is_root();
-        Ok(Containers { runtime, devices, is_root })
+        let (devices, driver) = (probe.nodes.clone(), Driver::of(probe));
+        Ok(Containers { runtime, devices, driver, is_root })
     }
 
     /// What starts them.
@@ -106,6 +112,9 @@ impl Containers {
             let bind: BindMount = bind.parse().map_err(|e| unreadable(&e))?;
             let bound = if bind.writable { Bind::writable } else { Bind::read_only };
             container.binds.push(bound(bind.source, bind.target));
+        }
+        if let Some(driver) = self.driver.as_ref().filter(|_| !start.devices.is_empty()) {
+            driver.runs(image)?;
         }
         gpu::access(Path::new("/"), &self.assigned(&start.devices)?)?.add_to(&mut container);
         let (runtime, holds) = (Arc::clone(&self.runtime), Arc::clone(image));

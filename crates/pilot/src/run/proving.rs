@@ -7,8 +7,6 @@ use crate::probe::Probe;
 use crate::proof::{self, Check, Watch};
 use shipway_model::NodeAd;
 use shipway_runtime::Runtime;
-use shipway_runtime::gpu::Assigned;
-use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,11 +35,6 @@ impl Unproven {
     fn look(&self) -> Vec<Check> {
         let clock = Watch::start().read(None);
         proof::looked_at(&proof::look(&self.dir, &self.images, clock))
-    }
-
-    /// Where a container finds each device.
-    pub(super) fn devices(&self) -> BTreeMap<String, Assigned> {
-        self.probe.nodes.clone()
     }
 
     /// Proves the node and tells its new ad where that differs from the first; as often as it
