@@ -92,6 +92,8 @@ pub enum HowEnded {
 pub enum OutOfMemory {
     /// The pilot ended it, over the job's own limit.
     OverLimit { limit: Bytes, used: Bytes },
+    /// The pilot ended it, over its share of a GPU's memory.
+    OverShare { limit: Bytes, used: Bytes },
     /// The kernel ended it.
     Kernel,
 }

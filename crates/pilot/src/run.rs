@@ -12,7 +12,7 @@
 //! - `containers.rs` from an assignment and its image to a container; `cuda.rs` whether the
 //!   driver can run it
 //! - `serve_logs.rs` pieces of output for whoever asks
-//! - `limits.rs` memory, by looking now and then
+//! - `limits.rs` memory, by looking now and then; `shares.rs` the same for that of GPUs
 //! - `proving.rs` whether the node and its GPUs work, while the first tasks run already
 
 mod containers;
@@ -22,6 +22,7 @@ mod limits;
 mod link;
 mod proving;
 mod serve_logs;
+mod shares;
 mod start;
 mod task;
 
@@ -33,6 +34,7 @@ use images::{Fetched, Images, ReadyImage, Wanted};
 use limits::Limits;
 use link::{FromLink, ToLink};
 use serve_logs::ServeLogs;
+use shares::Shares;
 use shipway_api::wire;
 use shipway_model::{Millis, NodeAd, Timestamp};
 use std::collections::HashMap;
@@ -71,6 +73,12 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let spawners = spawn::default_spawners();
     let pool = Pool::new(spawners, &started.node_key, Arc::clone(&logs), sink);
     let pool = pool.map_err(StartError::Threads)?;
+    let listener = Arc::clone(&told);
+    let kill = Arc::new(move |ticket| {
+        if let Some(pilot) = listener.get().and_then(Weak::upgrade) {
+            pilot.work().pool.signal(ticket, rustix::process::Signal::KILL);
+        }
+    });
     let unproven = started.unproven;
     let containers = Containers::new(&unproven.probe).map_err(StartError::Threads)?;
     let runtime = containers.runtime();
@@ -83,6 +91,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         pool,
         logs: ServeLogs::new(logs, to_link.clone()),
         limits: Limits::new(),
+        shares: Shares::new(&unproven.probe, kill),
         to_link,
         tickets: HashMap::new(),
         running: HashMap::new(),
@@ -181,6 +190,7 @@ struct Work {
     pool: Pool,
     logs: ServeLogs,
     limits: Limits,
+    shares: Shares,
     to_link: mpsc::UnboundedSender<ToLink>,
     tickets: HashMap<Ticket, AttemptKey>,
     running: HashMap<AttemptKey, Ticket>,
@@ -240,6 +250,7 @@ impl Work {
             ProcessEvent::Started { ticket, pid, .. } => {
                 let Some(id) = self.tickets.get(&ticket).copied() else { return };
                 self.limits.started(ticket, pid);
+                self.shares.started(ticket, pid);
                 if let Some(signal) = self.unsent.remove(&ticket) {
                     self.pool.signal(ticket, signal);
                 }
@@ -250,7 +261,8 @@ impl Work {
                 Input::ProcessNotStarted { id, message: error.to_string() }
             }
             ProcessEvent::Ended(ended) => {
-                let out_of_memory = self.limits.ended(&ended);
+                let over_share = self.shares.ended(ended.ticket);
+                let out_of_memory = over_share.or(self.limits.ended(&ended));
                 let Some(id) = self.forget(ended.ticket) else { return };
                 let how = match ended.how {
                     spawn::HowEnded::Exit(code) => HowEnded::Exit(code),
@@ -269,6 +281,7 @@ impl Work {
         self.running.remove(&id);
         self.unsent.remove(&ticket);
         self.limits.forget(ticket);
+        self.shares.ended(ticket);
         self.tasks.clean(id);
         Some(id)
     }
@@ -355,6 +368,7 @@ impl Work {
                 self.tickets.insert(ticket, start.id);
                 self.running.insert(start.id, ticket);
                 self.limits.expect(ticket, start.template.memory);
+                self.shares.expect(ticket, start);
                 let started = match streams {
                     None => self.pool.start(request),
                     Some(streams) => self.pool.start_with(request, streams),

@@ -42,6 +42,34 @@ fn started(driver: &Path, fault: &str) -> World {
     world
 }
 
+#[test]
+fn a_task_over_its_share_of_a_gpu_is_ended_and_told_why() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some(driver) = driver(dir.path()) else { return };
+    let world = World::new();
+    let uses = world.work().join("uses");
+    world.up_with(&[], |command| {
+        command.env("LD_LIBRARY_PATH", &driver).env("IMITATE", "right");
+        command.env("IMITATE_USES", &uses);
+    });
+    // The GPU has 8 GB. The first task keeps within its half, its neighbour does not.
+    let modest = "sleep 1000 & echo $! 3900000000 >> uses; wait";
+    let greedy = "sleep 1000 & echo $! 2100000000 >> uses; echo $$ 2000000000 >> uses; wait";
+    let held = world.submit(&["--gpus", "0.5", "--cpus", "0.1", "--", "sh", "-c", modest]);
+    let ran = world.cli(&["run", "--gpus", "0.5", "--cpus", "0.1", "--", "sh", "-c", greedy]);
+    assert_eq!(ran.code, 137, "{}", ran.stderr);
+    let outcome = world.json(&["show", "2"])["job"]["outcome"].clone();
+    assert_eq!((&outcome["kind"], &outcome["on_gpu"]), (&"out_of_memory".into(), &true.into()));
+    assert_eq!(
+        (&outcome["used"], &outcome["limit"]),
+        (&4_100_000_000_u64.into(), &4_000_000_000_u64.into())
+    );
+    let said = "out of GPU memory: used 4.1GB, and its share is 4GB";
+    assert!(world.ok(&["show", "2"]).contains(said), "{}", world.ok(&["show", "2"]));
+    assert_eq!(world.json(&["show", &held])["job"]["state"], "running", "its neighbour goes on");
+    world.ok(&["cancel", &held]);
+}
+
 fn node(world: &World) -> Option<Value> {
     world.json(&["nodes"])["nodes"].get(0).cloned()
 }

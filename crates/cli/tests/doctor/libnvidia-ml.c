@@ -1,7 +1,10 @@
 /* An imitation of NVML with one GPU, so that a broken driver can be shown where there is none. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct { unsigned version; unsigned long long total, reserved, free, used; } Memory;
+typedef struct { unsigned pid; unsigned long long bytes; unsigned gpu, compute; } Process;
 
 int nvmlInit_v2(void) { return 0; }
 int nvmlShutdown(void) { return 0; }
@@ -33,6 +36,26 @@ int nvmlDeviceGetCudaComputeCapability(void *device, int *major, int *minor) {
     return 0;
 }
 int nvmlDeviceGetMigMode(void *device, unsigned *now, unsigned *later) { return 3; }
-/* Its file in /dev would have a number that no machine has. */
+/* It has no file in /dev that a container could be given. */
 int nvmlDeviceGetMinorNumber(void *device, unsigned *minor) { return 3; }
+int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) {
+    *device = (void *)1;
+    return strcmp(uuid, "GPU-imitated") ? 6 : 0;
+}
+/* Who has how much is read from the file that IMITATE_USES names: a process and bytes a line. */
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, Process *found) {
+    const char *path = getenv("IMITATE_USES");
+    FILE *file = path ? fopen(path, "r") : 0;
+    unsigned room = found ? *count : 0, pid;
+    unsigned long long bytes;
+    *count = 0;
+    while (file && fscanf(file, "%u %llu", &pid, &bytes) == 2) {
+        if (*count < room)
+            found[*count] = (Process){pid, bytes, 0xFFFFFFFF, 0xFFFFFFFF};
+        ++*count;
+    }
+    if (file)
+        fclose(file);
+    return *count > room ? 7 : 0;
+}
 const char *nvmlErrorString(int error) { return "imitated"; }

@@ -7,6 +7,7 @@
 mod amd;
 mod declared;
 mod nvidia;
+mod slices;
 
 pub use declared::{Declared, DeclaredError, DeclaredGpu};
 

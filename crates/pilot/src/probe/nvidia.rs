@@ -3,6 +3,7 @@
 //! It is loaded when the probe runs: a node without it has no NVIDIA driver, which is nothing to
 //! speak of. A device that does not answer is left out, and is a fault.
 
+use super::slices;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml, cuda_driver_version_major, cuda_driver_version_minor};
 use shipway_model::gpu::{GpuDevice, GpuSource, GpuVendor, Version};
@@ -63,13 +64,10 @@ fn ask(nvml: &Nvml, faults: &mut Vec<String>) -> Found {
     for index in 0..count {
         match nvml.device_by_index(index).and_then(|device| devices(&device, driver.as_ref())) {
             Ok(gpus) => {
-                let whole = gpus.iter().filter(|gpu| gpu.slice.is_none());
-                let minor = nvml.device_by_index(index).and_then(|device| device.minor_number());
-                for (gpu, minor) in whole.zip(minor.ok()) {
-                    let uuid = gpu.id.to_string();
-                    found.nodes.insert(uuid.clone(), Assigned::Nvidia { minor, uuid });
+                for (gpu, node) in gpus {
+                    found.nodes.extend(node.map(|node| (gpu.id.to_string(), node)));
+                    found.gpus.push(gpu);
                 }
-                found.gpus.extend(gpus);
             }
             Err(error) => faults.push(format!("GPU {index} does not answer: {error}")),
         }
@@ -83,8 +81,11 @@ fn cuda_version(version: i32) -> Option<Version> {
     Some(Version::new(&[major, part(cuda_driver_version_minor(version))?]))
 }
 
+/// A device, and its file where NVML tells which that is.
+type Placed = (GpuDevice, Option<Assigned>);
+
 /// The device itself, or its slices when it is cut into some: then it cannot be used whole.
-fn devices(device: &Device<'_>, driver: Option<&Version>) -> Result<Vec<GpuDevice>, NvmlError> {
+fn devices(device: &Device<'_>, driver: Option<&Version>) -> Result<Vec<Placed>, NvmlError> {
     let capability = device.cuda_compute_capability()?;
     let part = |number: i32| u32::try_from(number).unwrap_or(0);
     let whole = GpuDevice {
@@ -97,22 +98,30 @@ fn devices(device: &Device<'_>, driver: Option<&Version>) -> Result<Vec<GpuDevic
         driver: driver.cloned(),
         slice: None,
     };
+    let minor = device.minor_number().ok();
     // Devices without MIG answer with an error, which says the same as "disabled".
     if !device.mig_mode().is_ok_and(|mode| mode.current == MIG_ENABLED) {
-        return Ok(vec![whole]);
+        let uuid = whole.id.to_string();
+        return Ok(vec![(whole, minor.map(|minor| Assigned::Nvidia { minor, uuid }))]);
     }
-    let mut slices = Vec::new();
+    let mut found = Vec::new();
     for index in 0..device.mig_device_count()? {
         // The count is a maximum; the places between may be empty.
         let Ok(slice) = device.mig_device_by_index(index) else { continue };
-        slices.push(GpuDevice {
+        let gpu = GpuDevice {
             id: device_id(&slice)?,
             memory: Bytes(slice.attributes()?.memory_size_mb.saturating_mul(BYTES_IN_MIB)),
             slice: slice_profile(&slice.name()?),
             ..whole.clone()
+        };
+        let uuid = gpu.id.to_string();
+        let node = minor.zip(slices::instances(&slice)).map(|(minor, instances)| {
+            let (gpu_instance, compute_instance) = instances;
+            Assigned::NvidiaSlice { minor, gpu_instance, compute_instance, uuid }
         });
+        found.push((gpu, node));
     }
-    Ok(slices)
+    Ok(found)
 }
 
 fn device_id(device: &Device<'_>) -> Result<DeviceId, NvmlError> {

@@ -35,7 +35,7 @@ const SWITCHES: [(&str, &str); 3] = [
 const NOBODY: u32 = 65_534;
 
 /// Prints the files of GPUs that can be read, with nothing but the shell.
-const LIST_GPUS: &str = "for f in /dev/nvidia[0-9]* /dev/dri/renderD*; do \
+const LIST_GPUS: &str = "for f in /dev/nvidia[0-9]* /dev/nvidia-caps/* /dev/dri/renderD*; do \
                          if [ -c \"$f\" ] && [ -r \"$f\" ]; then echo \"$f\"; fi; done";
 
 /// Looks at the node: this takes no time.
@@ -210,7 +210,7 @@ fn inside(runtime: &dyn Runtime, node: &Assigned) -> InsideFact {
     InsideFact { wanted, seen: seen.map(|text| text.lines().map(PathBuf::from).collect()) }
 }
 
-/// A file of one GPU, as opposed to those that all share.
+/// A file of one GPU or slice, as opposed to those that all share.
 fn is_gpu(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let numbered = |prefix: &str| {
@@ -219,7 +219,7 @@ fn is_gpu(path: &Path) -> bool {
             !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
         })
     };
-    numbered("nvidia") || numbered("renderD")
+    numbered("nvidia") || numbered("nvidia-cap") || numbered("renderD")
 }
 
 #[cfg(test)]
@@ -251,7 +251,7 @@ mod tests {
             ("/dev/dri/renderD128", true),
             ("/dev/nvidiactl", false),
             ("/dev/nvidia-uvm", false),
-            ("/dev/nvidia-caps/nvidia-cap12", false),
+            ("/dev/nvidia-caps/nvidia-cap12", true),
             ("/dev/kfd", false),
         ] {
             assert_eq!(is_gpu(Path::new(path)), expected, "{path}");
