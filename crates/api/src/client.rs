@@ -4,6 +4,7 @@
 mod connect;
 
 use crate::error::ErrorBody;
+use crate::routes;
 use bytes::Bytes;
 use connect::Connection;
 use http::{Method, Request, StatusCode, Uri, header};
@@ -101,6 +102,15 @@ impl Client {
     ) -> Result<A, ClientError> {
         let body = serde_json::to_vec(body).expect("requests are plain data");
         self.ask(Method::PUT, path, &[], body.into()).await
+    }
+
+    /// The server's wall clock, as its answers name it in their heading.
+    pub async fn date(&self) -> Result<Option<String>, ClientError> {
+        let request = self.request(&Method::GET, routes::HEALTHZ, &[], Bytes::new())?;
+        let mut connection = self.connect().await?;
+        let answer = connection.send(request).await.map_err(|source| self.broken(source))?;
+        let date = answer.headers().get(header::DATE);
+        Ok(date.and_then(|date| date.to_str().ok()).map(ToOwned::to_owned))
     }
 
     /// The body of an answer, piece by piece, on a connection of its own.

@@ -4,7 +4,7 @@
 
 use crate::wire;
 use shipway_model::ids::BadId;
-use shipway_model::{Attempt, JobId, JobSpec, NodeAd, Outcome, TaskId, TaskIndex};
+use shipway_model::{Attempt, GpuShare, JobId, JobSpec, NodeAd, Outcome, TaskId, TaskIndex};
 
 /// The protocol this binary speaks.
 pub const PROTOCOL: u32 = 1;
@@ -77,5 +77,9 @@ pub fn template(job: JobId, spec: &JobSpec) -> wire::Template {
         image: spec.image.as_ref().map(ToString::to_string),
         binds: spec.binds.iter().map(ToString::to_string).collect(),
         network: spec.network.to_string(),
+        gpu_share: need.gpu.as_ref().map_or(0, |gpu| match gpu.share {
+            GpuShare::WHOLE => 0,
+            share => share.0,
+        }),
     }
 }

@@ -214,7 +214,7 @@ pub struct LogQuery {
 pub struct NodeView {
     pub pilot: PilotId,
     pub ad: NodeAd,
-    /// `connected`, `leaving` (takes nothing more), `away` or `lost`.
+    /// `connected`, `leaving` (takes nothing more), `unfit` (failed its proof), `away` or `lost`.
     pub link: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub away_since: Option<Timestamp>,

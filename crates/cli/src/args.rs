@@ -2,6 +2,7 @@
 //!
 //! Nothing here reads a file, the environment or the clock; `settings` and the commands do.
 
+pub mod doctor;
 pub mod examples;
 pub mod image;
 pub mod jobs;
@@ -65,6 +66,9 @@ pub enum Command {
     /// List the nodes.
     #[command(after_long_help = examples::NODES)]
     Nodes,
+    /// Say whether this machine is fit to run tasks: every check, with its fix.
+    #[command(after_long_help = examples::DOCTOR)]
+    Doctor(doctor::DoctorArgs),
     /// Fetch, list and remove container images on this machine.
     #[command(subcommand, after_long_help = examples::IMAGE)]
     Image(image::ImageCommand),

@@ -2,6 +2,7 @@
 //! it returns what to exit with.
 
 pub mod act;
+pub mod doctor;
 pub mod ending;
 pub mod follow;
 pub mod gpus;
@@ -51,6 +52,7 @@ pub fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Command::Up(args) => up::run(args),
         Command::Pilot(args) => pilot::run(args),
         Command::Image(command) => image::run(command, output),
+        Command::Doctor(args) => doctor::run(args, output),
         Command::Completions(args) => plain::completions(&args),
         Command::Openapi => plain::openapi(),
         Command::Version => plain::version(output),
@@ -91,6 +93,7 @@ async fn ask(context: Context, command: Command) -> Result<Exit, Failure> {
         Command::Up(_)
         | Command::Pilot(_)
         | Command::Image(_)
+        | Command::Doctor(_)
         | Command::Completions(_)
         | Command::Openapi
         | Command::Version => unreachable!("dispatched before a server is looked for"),

@@ -29,6 +29,8 @@ pub struct Exit(pub u8);
 impl Exit {
     pub const DONE: Exit = Exit(0);
     pub const TASK_FAILED: Exit = Exit(1);
+    /// For `doctor`: it did its work, and what it looked at did not pass, as with a task.
+    pub const NOT_FIT: Exit = Exit(1);
     pub const WRONG_USAGE: Exit = Exit(2);
     pub const REFUSED: Exit = Exit(3);
     pub const NO_SERVER: Exit = Exit(4);

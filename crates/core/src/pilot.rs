@@ -51,7 +51,7 @@ impl Pilot {
 
     /// Whether tasks may be placed there.
     pub fn takes_work(&self) -> bool {
-        self.is_connected() && !self.leaving
+        self.is_connected() && !self.leaving && self.ad.unfit.is_empty()
     }
 
     /// When this pilot has to be looked at again, if it stays away.

@@ -69,8 +69,8 @@ fn ends() -> Vec<Event> {
     vec![
         ended(Outcome::Exit { code: 0 }, at, Verdict::Succeeded),
         ended(Outcome::Signal { signal: 11 }, at, Verdict::Failed),
-        ended(Outcome::OutOfMemory { limit, used }, at, retry),
-        ended(Outcome::OutOfMemory { limit: None, used: None }, at, retry),
+        ended(Outcome::OutOfMemory { limit, used, on_gpu: false }, at, retry),
+        ended(Outcome::OutOfMemory { limit: None, used: None, on_gpu: false }, at, retry),
         ended(Outcome::TimedOut { limit: Millis(60_000) }, at, Verdict::Failed),
         ended(Outcome::NotStarted { message: "no such file".into() }, None, Verdict::Failed),
         ended(Outcome::Lost { why: Lost::PilotDied }, None, retry),
@@ -100,7 +100,14 @@ fn joined() -> Event {
     let from = PilotJoined {
         pilot: pilot(),
         session: 4,
-        ad: NodeAd { node: node(), capacity, gpus: vec![gpu], notes },
+        ad: NodeAd {
+            node: node(),
+            capacity,
+            gpus: vec![gpu],
+            notes,
+            unfit: Vec::new(),
+            withheld: Vec::new(),
+        },
         lease: Some(Millis(60_000)),
         held: Vec::new(),
         succeeds: Vec::new(),

@@ -169,6 +169,11 @@ impl Version {
     pub fn new(parts: &[u32]) -> Version {
         Version(parts.to_vec())
     }
+
+    /// Its numbers, the first one first; there is at least one.
+    pub fn parts(&self) -> &[u32] {
+        &self.0
+    }
 }
 
 impl FromStr for Version {

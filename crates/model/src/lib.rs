@@ -32,7 +32,7 @@ pub use gpu::{GpuDevice, GpuRequest, GpuSource, GpuVendor};
 pub use ids::{Attempt, DeviceId, JobId, NodeName, Ordinal, PilotId, TaskId, TaskIndex, UserName};
 pub use image_ref::{BadImageRef, Digest, ImageRef, RegistryRef};
 pub use indices::IndexSet;
-pub use node::{Capacity, NodeAd};
+pub use node::{Capacity, NodeAd, Withheld};
 pub use outcome::{Lost, Outcome};
 pub use reason::{Quantity, Reason};
 pub use resources::Resources;

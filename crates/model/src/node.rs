@@ -5,6 +5,7 @@ use crate::ids::NodeName;
 use crate::units::{Bytes, Cores};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The countable part of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -28,4 +29,40 @@ pub struct NodeAd {
     /// What the probe could not do and whoever asks should know (no NVML, say).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Why nothing may run here, when the node failed its proof. Nothing is placed then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unfit: Vec<String>,
+    /// GPUs that are there and are not offered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub withheld: Vec<Withheld>,
+}
+
+/// A GPU that no task is given, because it has not proven that it works.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Withheld {
+    pub gpu: GpuDevice,
+    /// What people call it on the node: `GPU 0`.
+    pub name: String,
+    /// How it failed. Without it, the proof has not ended yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+impl fmt::Display for Withheld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.why {
+            Some(why) => write!(f, "{} failed its proof: {why}", self.name),
+            None => write!(f, "{} is being proven", self.name),
+        }
+    }
+}
+
+impl NodeAd {
+    /// All that whoever looks at the node should read, the gravest first.
+    pub fn remarks(&self) -> Vec<String> {
+        let unfit = self.unfit.iter().map(|why| format!("not fit: {why}"));
+        let withheld = self.withheld.iter().map(ToString::to_string);
+        unfit.chain(withheld).chain(self.notes.iter().cloned()).collect()
+    }
 }

@@ -21,6 +21,9 @@ pub enum Outcome {
         limit: Option<Bytes>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         used: Option<Bytes>,
+        /// It was the memory of a GPU, of which it has a share.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        on_gpu: bool,
     },
     TimedOut {
         #[cfg_attr(feature = "schema", schema(value_type = String))]
@@ -71,10 +74,13 @@ impl fmt::Display for Outcome {
         match self {
             Outcome::Exit { code } => write!(f, "exit code {code}"),
             Outcome::Signal { signal } => write!(f, "ended by signal {signal}"),
-            Outcome::OutOfMemory { limit: Some(limit), used: Some(used) } => {
+            Outcome::OutOfMemory { limit: Some(limit), used: Some(used), on_gpu: true } => {
+                write!(f, "out of GPU memory: used {used}, and its share is {limit}")
+            }
+            Outcome::OutOfMemory { limit: Some(limit), used: Some(used), .. } => {
                 write!(f, "out of memory: used {used} of {limit}")
             }
-            Outcome::OutOfMemory { limit: Some(limit), used: None } => {
+            Outcome::OutOfMemory { limit: Some(limit), used: None, .. } => {
                 write!(f, "out of memory: used more than its {limit}")
             }
             Outcome::OutOfMemory { .. } => write!(f, "out of memory: ended by the kernel"),

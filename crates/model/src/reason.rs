@@ -3,7 +3,7 @@
 //! The command line, the API and the page render the same reason; the one sentence each of them
 //! shows is written here, so that they cannot drift apart.
 
-use crate::ids::JobId;
+use crate::ids::{JobId, NodeName};
 use crate::spec::Condition;
 use crate::states::JobState;
 use crate::units::{Bytes, Cores, Timestamp};
@@ -50,6 +50,15 @@ pub enum Reason {
     NoNodes,
     /// Nodes are known but out of touch, or take nothing more.
     NodesAway { nodes: u32 },
+    /// A node that is in touch failed its proof: nothing is placed there.
+    Unfit { node: NodeName, why: String },
+    /// A GPU that would match is not offered: it failed its proof, or (no `why`) is being proven.
+    Withheld {
+        node: NodeName,
+        gpu: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
     /// These nodes could never run it: they do not have enough, even when empty.
     TooSmall { nodes: u32, class: String, wanted: Quantity, found: Quantity },
     /// These nodes could run it, but what it needs is in use now.
@@ -68,7 +77,13 @@ pub enum Reason {
 impl Reason {
     /// Whether waiting alone can never end this wait.
     pub fn is_hopeless(&self) -> bool {
-        matches!(self, Reason::TooSmall { .. } | Reason::NoNodes)
+        matches!(
+            self,
+            Reason::TooSmall { .. }
+                | Reason::NoNodes
+                | Reason::Unfit { .. }
+                | Reason::Withheld { why: Some(_), .. }
+        )
     }
 }
 
@@ -145,6 +160,13 @@ impl fmt::Display for Reason {
             }
             Reason::NodesAway { nodes } => {
                 write!(f, "all {nodes} nodes known are out of touch or leaving")
+            }
+            Reason::Unfit { node, why } => write!(f, "node {node} is not fit: {why}"),
+            Reason::Withheld { node, gpu, why: Some(why) } => {
+                write!(f, "{gpu} of node {node} failed its proof: {why}")
+            }
+            Reason::Withheld { node, gpu, why: None } => {
+                write!(f, "{gpu} of node {node} is being proven before it is offered")
             }
             Reason::TooSmall { nodes, class, wanted, found } => {
                 let has = found.amount();

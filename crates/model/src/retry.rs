@@ -219,7 +219,7 @@ mod tests {
         let again = |outcome| policy.wait_after(1, &outcome).is_some();
         assert!(again(Outcome::Exit { code: 75 }) && again(Outcome::Exit { code: 11 }));
         assert!(!again(Outcome::Exit { code: 1 }) && !again(Outcome::Signal { signal: 9 }));
-        assert!(again(Outcome::OutOfMemory { limit: None, used: None }));
+        assert!(again(Outcome::OutOfMemory { limit: None, used: None, on_gpu: false }));
         for bad in ["0", "300", "x", "9-2", "1--2"] {
             assert!(bad.parse::<RetryOn>().is_err(), "{bad}");
         }

@@ -10,6 +10,7 @@ pub mod machine;
 pub mod memory;
 pub mod probe;
 mod procfs;
+pub mod proof;
 pub mod run;
 pub mod runtimes;
 pub mod spawn;

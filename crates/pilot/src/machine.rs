@@ -35,7 +35,7 @@ pub struct Now {
     pub wall: Timestamp,
 }
 
-/// Who this pilot is; the same for its whole life.
+/// Who this pilot is; the same for its whole life, but for what the proof of its node adds.
 #[derive(Debug, Clone)]
 pub struct Identity {
     pub pilot: PilotId,
@@ -75,6 +75,10 @@ pub enum Input {
     Tick,
     /// Take nothing more, finish what runs, say goodbye.
     Drain,
+    /// The proof of the node has ended, and its ad says something else now.
+    Proven {
+        ad: Box<NodeAd>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +92,8 @@ pub enum HowEnded {
 pub enum OutOfMemory {
     /// The pilot ended it, over the job's own limit.
     OverLimit { limit: Bytes, used: Bytes },
+    /// The pilot ended it, over its share of a GPU's memory.
+    OverShare { limit: Bytes, used: Bytes },
     /// The kernel ended it, over the job's own limit.
     Held { limit: Bytes },
     /// The kernel ended it, because the node had no memory left.
@@ -228,6 +234,7 @@ impl Machine {
             }
             Input::Tick => self.tick(now, &mut out),
             Input::Drain => self.drain(&mut out),
+            Input::Proven { ad } => self.proven(*ad, &mut out),
         }
         out
     }
@@ -256,6 +263,12 @@ impl Machine {
             self.held.remove(&id);
         }
         self.say_leaving(out);
+    }
+
+    /// An ad is only ever said in a greeting, so the server is greeted again.
+    fn proven(&mut self, ad: NodeAd, out: &mut Vec<Output>) {
+        self.identity.ad = ad;
+        self.drop_link(out);
     }
 
     fn drop_link(&mut self, out: &mut Vec<Output>) {

@@ -33,9 +33,7 @@ impl Snapshot {
         let pages: u64 = self
             .processes
             .iter()
-            .filter(|(pid, stat)| {
-                stat.group == leader || stat.session == leader || self.is_below(**pid, leader)
-            })
+            .filter(|(pid, stat)| self.is_part(**pid, stat, leader))
             .map(|(_, stat)| stat.resident_pages)
             .sum();
         pages.saturating_mul(self.page_size)
@@ -60,6 +58,18 @@ impl Snapshot {
             FilesIn::TmpAndRoot => &["tmp", "dev/shm", "."],
         };
         places.iter().filter_map(|place| used_in_memory(&root.join(place))).sum()
+    }
+
+    /// Whether a process is one of the task whose leader is `leader`.
+    pub fn is_of(&self, pid: u32, leader: u32) -> bool {
+        let (Ok(pid), Ok(leader)) = (i32::try_from(pid), i32::try_from(leader)) else {
+            return false;
+        };
+        self.processes.get(&pid).is_some_and(|stat| self.is_part(pid, stat, leader))
+    }
+
+    fn is_part(&self, pid: i32, stat: &Stat, leader: i32) -> bool {
+        stat.group == leader || stat.session == leader || self.is_below(pid, leader)
     }
 
     fn is_below(&self, mut pid: i32, ancestor: i32) -> bool {

@@ -9,17 +9,23 @@
 //! - `link.rs`   the connection to the server, again and again
 //! - `task.rs`   from an assignment to a process
 //! - `images.rs` the image of a task, before it starts
-//! - `containers.rs` from an assignment and its image to a container
+//! - `containers.rs` from an assignment and its image to a container; `cuda.rs` whether the
+//!   driver can run it
 //! - `serve_logs.rs` pieces of output for whoever asks
 //! - `groups.rs` limits held by the kernel
-//! - `limits.rs` memory, by looking now and then where they are not
+//! - `limits.rs` memory, by looking now and then where they are not; `shares.rs` the same for that
+//!   of GPUs
+//! - `proving.rs` whether the node and its GPUs work, while the first tasks run already
 
 mod containers;
+mod cuda;
 mod groups;
 mod images;
 mod limits;
 mod link;
+mod proving;
 mod serve_logs;
+mod shares;
 mod start;
 mod task;
 
@@ -33,8 +39,9 @@ use images::{Fetched, Images, ReadyImage, Wanted};
 use limits::Limits;
 use link::{FromLink, ToLink};
 use serve_logs::ServeLogs;
+use shares::Shares;
 use shipway_api::wire;
-use shipway_model::{Millis, Timestamp};
+use shipway_model::{Millis, NodeAd, Timestamp};
 use shipway_runtime::native::Helper;
 use shipway_runtime::plan::Room;
 use std::collections::HashMap;
@@ -75,6 +82,15 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let spawners = spawn::default_spawners();
     let pool = Pool::new(spawners, &started.node_key, Arc::clone(&logs), sink);
     let pool = pool.map_err(StartError::Threads)?;
+    let listener = Arc::clone(&told);
+    let kill = Arc::new(move |ticket| {
+        if let Some(pilot) = listener.get().and_then(Weak::upgrade) {
+            pilot.work().pool.signal(ticket, rustix::process::Signal::KILL);
+        }
+    });
+    let unproven = started.unproven;
+    let runtime = started.runtime;
+    let containers = Containers::new(Arc::clone(&runtime), &unproven.probe);
     let (to_link, from_link) = link::run(settings.server.clone(), started.token.clone());
     let work = Work {
         machine: Machine::new(started.identity).of_process(wall_millis(SystemTime::now()) / 1_000),
@@ -82,10 +98,11 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         helper: started.helper,
         groups: started.groups,
         images: Images::new(settings.images.clone(), tell_of_image),
-        containers: Containers::new(started.runtime, started.devices),
+        containers,
         pool,
         logs: ServeLogs::new(logs, to_link.clone()),
         limits: Limits::new(),
+        shares: Shares::new(&unproven.probe, kill),
         to_link,
         tickets: HashMap::new(),
         running: HashMap::new(),
@@ -97,6 +114,9 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     };
     let pilot = Arc::new(Pilot { work: Mutex::new(work), look_again: Notify::new() });
     told.set(Arc::downgrade(&pilot)).expect("set once");
+    let listener = Arc::downgrade(&pilot);
+    let tell = move |ad| listener.upgrade().map(|pilot| pilot.proven(ad)).is_some();
+    unproven.prove(runtime, tell).map_err(StartError::Threads)?;
     pilot.run(from_link).await;
     drop(started.lock);
     Ok(())
@@ -156,6 +176,14 @@ impl Pilot {
 }
 
 impl Pilot {
+    /// Called by the thread that proves the node.
+    fn proven(&self, ad: NodeAd) {
+        let mut work = self.work();
+        work.tell(Input::Proven { ad: Box::new(ad) });
+        work.flush();
+        self.look_again.notify_one();
+    }
+
     /// Called by the threads that fetch images.
     fn image(&self, fetched: &Fetched) {
         let mut work = self.work();
@@ -175,6 +203,7 @@ struct Work {
     pool: Pool,
     logs: ServeLogs,
     limits: Limits,
+    shares: Shares,
     to_link: mpsc::UnboundedSender<ToLink>,
     tickets: HashMap<Ticket, AttemptKey>,
     running: HashMap<AttemptKey, Ticket>,
@@ -241,6 +270,7 @@ impl Work {
             ProcessEvent::Started { ticket, pid, .. } => {
                 let Some(id) = self.tickets.get(&ticket).copied() else { return };
                 self.limits.started(ticket, pid);
+                self.shares.started(ticket, pid);
                 if let Some(signal) = self.unsent.remove(&ticket) {
                     self.pool.signal(ticket, signal);
                 }
@@ -251,9 +281,10 @@ impl Work {
                 Input::ProcessNotStarted { id, message: error.to_string() }
             }
             ProcessEvent::Ended(ended) => {
+                let over_share = self.shares.ended(ended.ticket);
                 let looked = self.limits.ended(&ended);
                 // A group knows its own; what was seen of the node may have been anybody's.
-                let out_of_memory = self.groups.ended(ended.ticket).or(looked);
+                let out_of_memory = over_share.or(self.groups.ended(ended.ticket)).or(looked);
                 let Some(id) = self.forget(ended.ticket) else { return };
                 let how = match ended.how {
                     spawn::HowEnded::Exit(code) => HowEnded::Exit(code),
@@ -273,6 +304,7 @@ impl Work {
         self.unsent.remove(&ticket);
         self.limits.forget(ticket);
         self.groups.forget(ticket);
+        self.shares.ended(ticket);
         self.tasks.clean(id);
         Some(id)
     }
@@ -364,6 +396,7 @@ impl Work {
                     self.limits.expect(ticket, start.template.memory, files);
                 }
                 request.join(doors, &self.helper);
+                self.shares.expect(ticket, start);
                 let started = match streams {
                     None => self.pool.start(request),
                     Some(streams) => self.pool.start_with(request, streams),

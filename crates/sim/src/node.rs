@@ -89,6 +89,8 @@ impl Node {
             capacity,
             gpus: (0..kind.gpus).map(device).collect(),
             notes: Vec::new(),
+            unfit: Vec::new(),
+            withheld: Vec::new(),
         };
         Node { ad, lease, pilot: None, earlier: Vec::new(), cut_until: 0, clean_at: 0 }
     }

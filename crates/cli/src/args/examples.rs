@@ -110,6 +110,17 @@ pub const NODES: &str = "\
 Example:
   shipway nodes";
 
+pub const DOCTOR: &str = "\
+Examples:
+  shipway doctor
+  shipway doctor --quick                    without a kernel on each GPU
+  shipway doctor --image docker://ubuntu:24.04     is the image to be had from here?
+  shipway doctor --json                     for a script that drains nodes
+
+It needs no server and no root. A kernel runs on each NVIDIA GPU, in a process of its own, and its
+results are compared; a container is started, and shown one GPU. Exit codes: 0 the node is fit
+(there may be warnings), 1 a check failed.";
+
 pub const IMAGE: &str = "\
 Examples:
   shipway image pull docker://ubuntu:24.04

@@ -37,6 +37,8 @@ fn good_lines_are_taken() {
         "why 1",
         "gpus 0.25",
         "nodes",
+        "doctor",
+        "doctor --quick --image docker://ubuntu:24.04 --dir d --images i --json",
         "top --once --all",
         "image pull docker://ubuntu:24.04 --insecure head:5000 --credentials f --store d",
         "image list --json",

@@ -5,7 +5,7 @@ use super::Context;
 use crate::args::jobs::GpusArgs;
 use crate::failure::{Exit, Failure};
 use crate::view;
-use crate::view::gpus::{GpuRow, GpuTable, Match};
+use crate::view::gpus::{GpuRow, GpuTable, Match, WithheldRow};
 use shipway_api::routes;
 use shipway_api::types::{GpuView, NodeList, NodeView};
 use shipway_model::{GpuRequest, GpuShare};
@@ -39,12 +39,19 @@ pub fn table(list: &NodeList, request: Option<GpuRequest>) -> GpuTable {
         now += usize::from(count(&|found| found == Match::Now) >= wanted);
         gpus.extend(rows);
     }
+    let held = |node: &NodeView| {
+        let name = node.ad.node.clone();
+        let all = node.ad.withheld.clone().into_iter();
+        all.map(move |held| WithheldRow { node: name.clone(), held })
+    };
+    let withheld = list.nodes.iter().flat_map(held).collect();
     let asked = request.is_some();
     GpuTable {
         request,
         nodes_that_could: asked.then_some(could),
         nodes_that_can_now: asked.then_some(now),
         gpus,
+        withheld,
     }
 }
 

@@ -46,7 +46,7 @@ fn directory(args: &StoreArgs) -> Result<PathBuf, SettingsError> {
 }
 
 /// Files are named as seen from anywhere: the name is remembered.
-fn absolute(reference: ImageRef) -> Result<ImageRef, Failure> {
+pub(super) fn absolute(reference: ImageRef) -> Result<ImageRef, Failure> {
     Ok(build_spec::absolute(reference, &std::env::current_dir())?)
 }
 

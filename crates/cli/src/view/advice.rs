@@ -50,6 +50,14 @@ fn beyond(reason: &Reason, changes: &[Change]) -> Option<String> {
              pilot` on another"
                 .into(),
         ),
+        // It looks again by itself.
+        Reason::Unfit { node, .. } => {
+            Some(format!("mend node {node} (`shipway doctor` there says how)"))
+        }
+        Reason::Withheld { node, why: Some(_), .. } => Some(format!(
+            "mend the GPU of node {node} (`shipway doctor` there says how), then start its pilot \
+             again"
+        )),
         Reason::TooSmall { wanted, .. }
             if changes.iter().any(|change| change.instead_of.contains(wanted)) =>
         {

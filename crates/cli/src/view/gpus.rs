@@ -4,7 +4,7 @@ use super::View;
 use super::paper::{Paper, Tone};
 use super::table::{Cell, Table};
 use serde::Serialize;
-use shipway_model::{GpuDevice, GpuRequest, GpuShare, GpuSource, GpuVendor, NodeName};
+use shipway_model::{GpuDevice, GpuRequest, GpuShare, GpuSource, GpuVendor, NodeName, Withheld};
 
 /// What a request would find in a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -37,12 +37,23 @@ pub struct GpuTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes_that_can_now: Option<usize>,
     pub gpus: Vec<GpuRow>,
+    /// Those that are there and are not offered.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub withheld: Vec<WithheldRow>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct WithheldRow {
+    pub node: NodeName,
+    #[serde(flatten)]
+    pub held: Withheld,
 }
 
 impl View for GpuTable {
     fn text(&self, paper: &mut Paper) {
         if self.gpus.is_empty() {
-            return paper.line("no GPUs");
+            paper.line("no GPUs");
+            return self.remarks(paper);
         }
         let mut heading =
             vec!["NODE", "MODEL", "MEMORY", "CAPABILITY", "DRIVER", "SOURCE", "FREE", "ID"];
@@ -56,11 +67,23 @@ impl View for GpuTable {
             table.row(cells);
         }
         table.write(paper);
+        self.remarks(paper);
         self.sentence(paper);
     }
 }
 
 impl GpuTable {
+    fn remarks(&self, paper: &mut Paper) {
+        if !self.withheld.is_empty() {
+            paper.end_line();
+        }
+        for WithheldRow { node, held } in &self.withheld {
+            let model = &held.gpu.model;
+            paper.write(Tone::Bad, &format!("not offered: {model} of {node}: {held}"));
+            paper.end_line();
+        }
+    }
+
     fn sentence(&self, paper: &mut Paper) {
         let (Some(request), Some(could), Some(now)) =
             (&self.request, self.nodes_that_could, self.nodes_that_can_now)

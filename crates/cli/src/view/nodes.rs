@@ -42,6 +42,6 @@ fn row(node: &NodeView) -> Vec<Cell> {
         format!("{}/{}", node.cpus_used, capacity.cpus).into(),
         format!("{}/{}", node.memory_used, capacity.memory).into(),
         format!("{}/{}", gpus_used(&node.gpus), node.gpus.len()).into(),
-        node.ad.notes.join("; ").into(),
+        node.ad.remarks().join("; ").into(),
     ]
 }

@@ -215,6 +215,38 @@ fn node_and_gpu_tables() {
 }
 
 #[test]
+fn nodes_and_gpus_that_failed_their_proof() {
+    let mut list = nodes();
+    let device = list["nodes"][0]["gpus"][0]["device"].take();
+    list["nodes"][0]["gpus"] = json!([]);
+    let why = "cuInit: CUDA_ERROR_UNKNOWN (999)";
+    list["nodes"][0]["ad"]["withheld"] = json!([{"gpu": device, "name": "GPU 0", "why": why}]);
+    list["nodes"][1]["link"] = json!("unfit");
+    list["nodes"][1]["ad"]["unfit"] = json!(["work folder: /scratch cannot be written to"]);
+    check("nodes_unfit", &nodes::NodeTable { list: from(list.clone()) });
+    check("gpus_withheld", &gpus::table(&from(list), None));
+}
+
+#[test]
+fn a_doctors_findings() {
+    use shipway_pilot::proof::{About, Check, State};
+    let line = |name: &str, state, found: &str, wanted: &str, fix: Option<&str>| Check {
+        name: name.into(),
+        state,
+        found: found.into(),
+        wanted: wanted.into(),
+        fix: fix.map(ToOwned::to_owned),
+        about: About::Part,
+    };
+    let good = line("clock", State::Ok, "runs evenly", "shows the time", None);
+    let none = line("GPUs", State::NotApplicable, "none", "every one answers", None);
+    let little = line("cgroups", State::Warning, "none", "delegated", Some("Delegate=yes"));
+    let bad = line("GPU 0", State::Failed, "crashed", "a kernel runs", Some("reset it"));
+    check("doctor_fit", &doctor::DoctorView::new(vec![good.clone(), none]));
+    check("doctor_not_fit", &doctor::DoctorView::new(vec![good, little, bad]));
+}
+
+#[test]
 fn users_and_tokens() {
     let list = json!({"users": [
             {"user": "ada", "role": "admin", "share": 100, "used_core_seconds": 12},

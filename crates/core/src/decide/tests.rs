@@ -200,6 +200,8 @@ fn pilot(name: &str, cpus: u64, gpus: u64) -> PilotJoined {
             capacity,
             gpus: (0..gpus).map(device).collect(),
             notes: Vec::new(),
+            unfit: Vec::new(),
+            withheld: Vec::new(),
         },
         lease: None,
         held: Vec::new(),

@@ -11,12 +11,13 @@ mod look;
 mod prospect;
 
 use crate::job::Job;
+use crate::pilot::Pilot;
 use crate::schedule::needs::Need;
 use crate::shape::{Shape, ShapeId};
 use crate::state::State;
 use look::Look;
 use shipway_model::prospect::{Fit, Prospect};
-use shipway_model::{JobId, JobState, Reason, Timestamp, UserName};
+use shipway_model::{JobId, JobState, Reason, Timestamp, UserName, Withheld};
 use std::collections::BTreeMap;
 
 /// Explains several jobs: what is found for a shape once is not looked for again.
@@ -117,8 +118,7 @@ fn reasons_of_need(
 ) -> Vec<Reason> {
     let nodes = &state.planner().nodes;
     if nodes.is_empty() {
-        let away = u32::try_from(state.pilots().len()).unwrap_or(u32::MAX);
-        return vec![if away == 0 { Reason::NoNodes } else { Reason::NodesAway { nodes: away } }];
+        return no_nodes(state);
     }
     let need = Need::of(shape, nodes);
     let mut reasons = Vec::new();
@@ -133,7 +133,45 @@ fn reasons_of_need(
             None => return Vec::new(),
         }
     }
+    reasons.extend(unfit(state));
+    reasons.extend(withheld(state, shape));
     reasons
+}
+
+/// Nodes, or GPUs, that failed their proof and are named one by one: enough to see what is wrong.
+const NAMED_FAULTS: usize = 4;
+
+fn no_nodes(state: &State) -> Vec<Reason> {
+    let unfit: Vec<Reason> = unfit(state).collect();
+    let known = u32::try_from(state.pilots().len()).unwrap_or(u32::MAX);
+    match known {
+        0 => vec![Reason::NoNodes],
+        _ if !unfit.is_empty() => unfit,
+        nodes => vec![Reason::NodesAway { nodes }],
+    }
+}
+
+fn unfit(state: &State) -> impl Iterator<Item = Reason> {
+    let connected = state.pilots().values().filter(|pilot| pilot.is_connected());
+    let reasons = connected.filter_map(|pilot| {
+        let why = pilot.ad.unfit.first()?.clone();
+        Some(Reason::Unfit { node: pilot.ad.node.clone(), why })
+    });
+    reasons.take(NAMED_FAULTS)
+}
+
+/// GPUs that are what is asked for, and are not offered.
+fn withheld(state: &State, shape: &Shape) -> impl Iterator<Item = Reason> {
+    let wanted = shape.resources.gpu.as_ref();
+    let connected = state.pilots().values().filter(|pilot| pilot.takes_work());
+    let all = connected.flat_map(|pilot| pilot.ad.withheld.iter().map(move |gpu| (pilot, gpu)));
+    let matching = all.filter(move |(_, held)| wanted.is_some_and(|gpu| gpu.matches(&held.gpu)));
+    let reason = |(pilot, held): (&Pilot, &Withheld)| Reason::Withheld {
+        node: pilot.ad.node.clone(),
+        gpu: held.name.clone(),
+        why: held.why.clone(),
+    };
+    matching.map(reason).take(NAMED_FAULTS)
 }
 
 /// Whether a class could take it at once.

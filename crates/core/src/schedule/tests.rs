@@ -99,6 +99,8 @@ fn join(state: &mut State, at: usize, kind: usize) {
         },
         gpus: gpus.iter().enumerate().map(device).collect(),
         notes: Vec::new(),
+        unfit: Vec::new(),
+        withheld: Vec::new(),
     };
     let pilot = PilotId::new(&format!("p{at:02}")).expect("good");
     let (lease, held, succeeds) = (None, Vec::new(), Vec::new());

@@ -17,7 +17,7 @@ use crate::ensure::{Ensure, Ensured, ImageError};
 use crate::limits::Limits;
 use crate::progress::Progress;
 use crate::sources::docker_archive::DockerArchive;
-use crate::sources::manifest::this_platform;
+use crate::sources::manifest::{ImagePlan, this_platform};
 use crate::sources::oci_dir::OciDir;
 use crate::sources::sif::Sif;
 use crate::sources::{Source, SourceError, settled};
@@ -120,6 +120,17 @@ fn in_files(image: &ImageRef, platform: &str) -> Option<Box<dyn Source>> {
             Some(Box::new(Sif::new(Path::new(file), platform, Path::new(""))))
         }
         ImageRef::Registry(_) | ImageRef::Dir { .. } | ImageRef::Host => None,
+    }
+}
+
+/// What an image is made of, without fetching it; nothing of one that is used where it lies.
+pub fn plan(image: &ImageRef, settings: &Settings) -> Result<Option<ImagePlan>, SourceError> {
+    let (name, platform) = (settled(image.clone()), this_platform());
+    match &name {
+        ImageRef::Registry(at) => {
+            Registry::new(at, settings, &platform, Path::new("")).plan().map(Some)
+        }
+        other => in_files(other, &platform).map(|source| source.plan()).transpose(),
     }
 }
 

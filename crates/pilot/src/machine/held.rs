@@ -111,12 +111,17 @@ impl Held {
         }
         match (memory, how) {
             (Some(OutOfMemory::OverLimit { limit, used }), _) => {
-                Outcome::OutOfMemory { limit: Some(limit), used: Some(used) }
+                Outcome::OutOfMemory { limit: Some(limit), used: Some(used), on_gpu: false }
+            }
+            (Some(OutOfMemory::OverShare { limit, used }), _) => {
+                Outcome::OutOfMemory { limit: Some(limit), used: Some(used), on_gpu: true }
+            }
+            (Some(OutOfMemory::Kernel), _) => {
+                Outcome::OutOfMemory { limit: None, used: None, on_gpu: false }
             }
             (Some(OutOfMemory::Held { limit }), _) => {
-                Outcome::OutOfMemory { limit: Some(limit), used: None }
+                Outcome::OutOfMemory { limit: Some(limit), used: None, on_gpu: false }
             }
-            (Some(OutOfMemory::Kernel), _) => Outcome::OutOfMemory { limit: None, used: None },
             _ if ending.timed_out => {
                 Outcome::TimedOut { limit: Millis(self.template.time_limit_ms) }
             }

@@ -44,6 +44,8 @@ impl Rig {
                 capacity,
                 gpus: Vec::new(),
                 notes: Vec::new(),
+                unfit: Vec::new(),
+                withheld: Vec::new(),
             },
             lease: lease.map(Millis),
             succeeds: vec![PilotId::new("p0").unwrap()],

@@ -7,6 +7,7 @@
 mod amd;
 mod declared;
 mod nvidia;
+mod slices;
 
 pub use declared::{Declared, DeclaredError, DeclaredGpu};
 
@@ -27,6 +28,10 @@ pub struct Probe {
     /// Where a container finds each device, by its id. Declared ones are nowhere.
     pub nodes: BTreeMap<String, Assigned>,
     pub notes: Vec<String>,
+    /// What was wrong with GPUs that should have answered.
+    pub gpu_faults: Vec<String>,
+    /// Places on the bus where NVIDIA cards are, with or without a driver.
+    pub nvidia_cards: Vec<String>,
 }
 
 /// Where to look. Tests put a tree of their own in place of the system's.
@@ -48,14 +53,17 @@ impl Places {
 pub fn probe(places: &Places, declared: Option<Declared>) -> Probe {
     let mut notes = Vec::new();
     let capacity = capacity(places, &mut notes);
-    let nvidia = nvidia::probe(&mut notes);
+    let mut gpu_faults = Vec::new();
+    let nvidia = nvidia::probe(&mut gpu_faults);
     let mut gpus = nvidia.gpus;
     let mut nodes = nvidia.nodes;
     for (gpu, node) in amd::probe(&places.sys, &mut notes) {
         nodes.extend(node.map(|node| (gpu.id.to_string(), node)));
         gpus.push(gpu);
     }
-    let mut probe = Probe { capacity, gpus, cuda: nvidia.cuda, nodes, notes };
+    let nvidia_cards = nvidia::cards(&places.sys);
+    let cuda = nvidia.cuda;
+    let mut probe = Probe { capacity, gpus, cuda, nodes, notes, gpu_faults, nvidia_cards };
     if let Some(declared) = declared {
         declared.apply(&mut probe);
     }

@@ -1,8 +1,9 @@
 //! NVIDIA GPUs, asked through NVML, the driver's own library.
 //!
 //! It is loaded when the probe runs: a node without it has no NVIDIA driver, which is nothing to
-//! speak of. A device that does not answer is left out, with a note.
+//! speak of. A device that does not answer is left out, and is a fault.
 
+use super::slices;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml, cuda_driver_version_major, cuda_driver_version_minor};
 use shipway_model::gpu::{GpuDevice, GpuSource, GpuVendor, Version};
@@ -10,6 +11,7 @@ use shipway_model::ids::DeviceId;
 use shipway_model::units::Bytes;
 use shipway_runtime::gpu::Assigned;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// What NVML calls an enabled MIG mode.
 const MIG_ENABLED: u32 = 1;
@@ -23,37 +25,51 @@ pub(super) struct Found {
     pub(super) nodes: BTreeMap<String, Assigned>,
 }
 
-pub(super) fn probe(notes: &mut Vec<String>) -> Found {
+pub(super) fn probe(faults: &mut Vec<String>) -> Found {
     match Nvml::init() {
-        Ok(nvml) => ask(&nvml, notes),
+        Ok(nvml) => ask(&nvml, faults),
         Err(NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound) => Found::default(),
         Err(error) => {
-            notes.push(format!("NVML is installed and does not start: {error}"));
+            faults.push(format!("NVML is installed and does not start: {error}"));
             Found::default()
         }
     }
 }
 
-fn ask(nvml: &Nvml, notes: &mut Vec<String>) -> Found {
+/// Where NVIDIA's display and 3D controllers are on the bus, from what the kernel itself sees.
+pub(super) fn cards(sys: &Path) -> Vec<String> {
+    const VENDOR: &str = "0x10de";
+    const DISPLAY_CLASS: &str = "0x03";
+    let Ok(entries) = std::fs::read_dir(sys.join("bus/pci/devices")) else { return Vec::new() };
+    let mut cards: Vec<String> = entries
+        .flatten()
+        .filter(|entry| {
+            let read = |name| std::fs::read_to_string(entry.path().join(name)).unwrap_or_default();
+            read("vendor").trim() == VENDOR && read("class").starts_with(DISPLAY_CLASS)
+        })
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    cards.sort();
+    cards
+}
+
+fn ask(nvml: &Nvml, faults: &mut Vec<String>) -> Found {
     let driver = nvml.sys_driver_version().ok().and_then(|text| text.parse().ok());
     let cuda = nvml.sys_cuda_driver_version().ok().and_then(cuda_version);
     let mut found = Found { cuda, ..Found::default() };
     let count = nvml.device_count().unwrap_or_else(|error| {
-        notes.push(format!("NVML does not say how many GPUs there are: {error}"));
+        faults.push(format!("NVML does not say how many GPUs there are: {error}"));
         0
     });
     for index in 0..count {
         match nvml.device_by_index(index).and_then(|device| devices(&device, driver.as_ref())) {
             Ok(gpus) => {
-                let whole = gpus.iter().filter(|gpu| gpu.slice.is_none());
-                let minor = nvml.device_by_index(index).and_then(|device| device.minor_number());
-                for (gpu, minor) in whole.zip(minor.ok()) {
-                    let uuid = gpu.id.to_string();
-                    found.nodes.insert(uuid.clone(), Assigned::Nvidia { minor, uuid });
+                for (gpu, node) in gpus {
+                    found.nodes.extend(node.map(|node| (gpu.id.to_string(), node)));
+                    found.gpus.push(gpu);
                 }
-                found.gpus.extend(gpus);
             }
-            Err(error) => notes.push(format!("GPU {index} does not answer: {error}")),
+            Err(error) => faults.push(format!("GPU {index} does not answer: {error}")),
         }
     }
     found
@@ -65,8 +81,11 @@ fn cuda_version(version: i32) -> Option<Version> {
     Some(Version::new(&[major, part(cuda_driver_version_minor(version))?]))
 }
 
+/// A device, and its file where NVML tells which that is.
+type Placed = (GpuDevice, Option<Assigned>);
+
 /// The device itself, or its slices when it is cut into some: then it cannot be used whole.
-fn devices(device: &Device<'_>, driver: Option<&Version>) -> Result<Vec<GpuDevice>, NvmlError> {
+fn devices(device: &Device<'_>, driver: Option<&Version>) -> Result<Vec<Placed>, NvmlError> {
     let capability = device.cuda_compute_capability()?;
     let part = |number: i32| u32::try_from(number).unwrap_or(0);
     let whole = GpuDevice {
@@ -79,22 +98,30 @@ fn devices(device: &Device<'_>, driver: Option<&Version>) -> Result<Vec<GpuDevic
         driver: driver.cloned(),
         slice: None,
     };
+    let minor = device.minor_number().ok();
     // Devices without MIG answer with an error, which says the same as "disabled".
     if !device.mig_mode().is_ok_and(|mode| mode.current == MIG_ENABLED) {
-        return Ok(vec![whole]);
+        let uuid = whole.id.to_string();
+        return Ok(vec![(whole, minor.map(|minor| Assigned::Nvidia { minor, uuid }))]);
     }
-    let mut slices = Vec::new();
+    let mut found = Vec::new();
     for index in 0..device.mig_device_count()? {
         // The count is a maximum; the places between may be empty.
         let Ok(slice) = device.mig_device_by_index(index) else { continue };
-        slices.push(GpuDevice {
+        let gpu = GpuDevice {
             id: device_id(&slice)?,
             memory: Bytes(slice.attributes()?.memory_size_mb.saturating_mul(BYTES_IN_MIB)),
             slice: slice_profile(&slice.name()?),
             ..whole.clone()
+        };
+        let uuid = gpu.id.to_string();
+        let node = minor.zip(slices::instances(&slice)).map(|(minor, instances)| {
+            let (gpu_instance, compute_instance) = instances;
+            Assigned::NvidiaSlice { minor, gpu_instance, compute_instance, uuid }
         });
+        found.push((gpu, node));
     }
-    Ok(slices)
+    Ok(found)
 }
 
 fn device_id(device: &Device<'_>) -> Result<DeviceId, NvmlError> {

@@ -1,9 +1,11 @@
 //! From an assignment and its image to a container: tree, environment, work directory, binds,
 //! devices. It starts nothing.
 
+use super::cuda::{Driver, TooNew};
 use super::groups::Groups;
 use super::images::ReadyImage;
 use crate::machine::Start;
+use crate::probe::Probe;
 use crate::spawn::Contained;
 use shipway_model::{BindMount, Network};
 use shipway_runtime::Runtime;
@@ -32,6 +34,8 @@ pub(super) enum ContainError {
     AsRoot,
     #[error(transparent)]
     Gpu(#[from] GpuError),
+    #[error(transparent)]
+    Cuda(#[from] TooNew),
     #[error("the assignment cannot be read: {0}")]
     Assignment(String),
 }
@@ -40,6 +44,7 @@ pub(super) struct Containers {
     runtime: Arc<dyn Runtime>,
     /// Device files by the ids under which devices are assigned.
     devices: BTreeMap<String, Assigned>,
+    driver: Option<Driver>,
     is_root: bool,
 }
 
@@ -53,9 +58,10 @@ pub(super) struct Command {
 }
 
 impl Containers {
-    pub(super) fn new(runtime: Arc<dyn Runtime>, devices: BTreeMap<String, Assigned>) -> Self {
+    pub(super) fn new(runtime: Arc<dyn Runtime>, probe: &Probe) -> Self {
         let is_root = rustix::process::geteuid().is_root();
-        Containers { runtime, devices, is_root }
+        let (devices, driver) = (probe.nodes.clone(), Driver::of(probe));
+        Containers { runtime, devices, driver, is_root }
     }
 
     /// Where one of the task's own folders is seen inside.
@@ -99,6 +105,9 @@ impl Containers {
             let bind: BindMount = bind.parse().map_err(|e| unreadable(&e))?;
             let bound = if bind.writable { Bind::writable } else { Bind::read_only };
             container.binds.push(bound(bind.source, bind.target));
+        }
+        if let Some(driver) = self.driver.as_ref().filter(|_| !start.devices.is_empty()) {
+            driver.runs(image)?;
         }
         gpu::access(Path::new("/"), &self.assigned(&start.devices)?)?.add_to(&mut container);
         let (runtime, holds) = (Arc::clone(&self.runtime), Arc::clone(image));

@@ -3,6 +3,7 @@
 use super::groups::Groups;
 use super::images::ImageKeep;
 use super::link::Server;
+use super::proving::Unproven;
 use crate::machine::Identity;
 use crate::probe::{Declared, DeclaredError};
 use crate::probe::{Places, probe};
@@ -11,9 +12,7 @@ use crate::{guard, leftovers};
 use serde::Deserialize;
 use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotId};
 use shipway_runtime::Runtime;
-use shipway_runtime::gpu::Assigned;
 use shipway_runtime::native::{self, Helper};
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
@@ -76,7 +75,7 @@ pub(super) struct Started {
     pub(super) lock: OwnedFd,
     pub(super) has_nvidia: bool,
     pub(super) has_amd: bool,
-    pub(super) devices: BTreeMap<String, Assigned>,
+    pub(super) unproven: Unproven,
     pub(super) runtime: Arc<dyn Runtime>,
     pub(super) helper: Arc<Helper>,
     pub(super) groups: Groups,
@@ -118,9 +117,21 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
     let found = probe(&Places::of_this_node(&settings.dir), declared);
     let vendor = |wanted| found.gpus.iter().any(|gpu| gpu.vendor == wanted);
     let (has_nvidia, has_amd) = (vendor(GpuVendor::Nvidia), vendor(GpuVendor::Amd));
-    let devices = found.nodes;
-    let notes = found.notes.into_iter().chain(note).collect();
-    let ad = NodeAd { node: node_name(), capacity: found.capacity, gpus: found.gpus, notes };
+    let ad = NodeAd {
+        node: node_name(),
+        capacity: found.capacity.clone(),
+        gpus: found.gpus.clone(),
+        notes: found.notes.iter().cloned().chain(note).collect(),
+        unfit: Vec::new(),
+        withheld: Vec::new(),
+    };
+    let unproven = Unproven {
+        ad: ad.clone(),
+        probe: found,
+        dir: settings.dir.clone(),
+        images: settings.images.clone(),
+    };
+    let ad = unproven.first_ad();
     let identity = Identity {
         pilot: credentials.pilot,
         version: env!("CARGO_PKG_VERSION").into(),
@@ -136,7 +147,7 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
         lock,
         has_nvidia,
         has_amd,
-        devices,
+        unproven,
         runtime,
         helper,
         groups,

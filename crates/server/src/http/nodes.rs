@@ -67,6 +67,7 @@ fn holders(state: &Core, pilot: &Pilot, by: &Actor) -> Holders {
 fn view(id: &PilotId, pilot: &Pilot, holders: &Holders) -> NodeView {
     let (link, away_since) = match pilot.link {
         Link::Connected if pilot.leaving => ("leaving", None),
+        Link::Connected if !pilot.ad.unfit.is_empty() => ("unfit", None),
         Link::Connected => ("connected", None),
         Link::Away { since, lost: false } => ("away", Some(since)),
         Link::Away { since, lost: true } => ("lost", Some(since)),

@@ -87,6 +87,8 @@ pub fn ad(node: u32, kind: Kind) -> NodeAd {
         },
         gpus: (0..kind.gpus).map(device).collect(),
         notes: Vec::new(),
+        unfit: Vec::new(),
+        withheld: Vec::new(),
     }
 }
 

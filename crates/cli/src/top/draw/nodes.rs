@@ -50,7 +50,7 @@ fn node_row(app: &App, node: &NodeView, is_roomy: bool) -> Vec<Cell> {
         format!("{}/{}", gpus_used(&node.gpus), node.gpus.len()).into(),
         node.running.into(),
         node.backlog.into(),
-        node.ad.notes.join("; ").into(),
+        node.ad.remarks().join("; ").into(),
     ]
 }
 

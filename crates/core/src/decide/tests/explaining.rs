@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::explain::{prospect, prospect_of_new};
-use shipway_model::{Condition, Quantity, Reason};
+use shipway_model::{Condition, Quantity, Reason, Withheld};
 
 #[test]
 fn every_wait_has_its_reason() {
@@ -79,4 +79,54 @@ fn waiting_by_its_own_rules_is_said_too() {
     let state = JobState::Waiting;
     let reason = Reason::AfterJob { job, condition: Condition::Any, state };
     assert_eq!(told.why(held), [reason]);
+}
+
+#[test]
+fn a_node_that_failed_its_proof_takes_nothing_and_is_named() {
+    let mut told = Told::default();
+    let mut unfit = pilot("p", 4, 0);
+    unfit.ad.unfit = vec!["/scratch cannot be written".into()];
+    told.tell(Command::PilotJoined(Box::new(unfit.clone())));
+    let job = told.submit("{}");
+    assert_eq!(told.place(), []);
+    let why = "/scratch cannot be written".to_owned();
+    let expected = Reason::Unfit { node: unfit.ad.node.clone(), why };
+    assert_eq!(told.why(job), std::slice::from_ref(&expected));
+    assert!(expected.is_hopeless(), "somebody has to mend it");
+    unfit.ad.unfit.clear();
+    unfit.session = 2;
+    told.tell(Command::PilotJoined(Box::new(unfit)));
+    assert_eq!(told.place().len(), 1, "mended");
+}
+
+#[test]
+fn a_gpu_that_is_not_offered_is_named_to_those_who_want_one() {
+    let mut told = Told::default();
+    let mut joined = pilot("p", 4, 1);
+    let gpu = joined.ad.gpus.remove(0);
+    let held = |why: Option<&str>| Withheld {
+        gpu: gpu.clone(),
+        name: "GPU 0".into(),
+        why: why.map(ToOwned::to_owned),
+    };
+    joined.ad.withheld = vec![held(None)];
+    told.tell(Command::PilotJoined(Box::new(joined.clone())));
+    let plain = told.submit("{}");
+    assert_eq!(told.why(plain), [Reason::Next]);
+    let job = told.submit(r#"{"resources":{"gpu":1}}"#);
+    let other = told.submit(r#"{"resources":{"gpu":"NoSuchModel"}}"#);
+    let withheld = |told: &Told, job| {
+        let is_it = |reason: &Reason| matches!(reason, Reason::Withheld { .. });
+        told.why(job).into_iter().find(is_it)
+    };
+    let being_proven = withheld(&told, job).expect("named");
+    assert!(!being_proven.is_hopeless(), "{being_proven}");
+    assert_eq!(withheld(&told, other), None);
+    joined.ad.withheld = vec![held(Some("cuInit: CUDA_ERROR_UNKNOWN (999)"))];
+    joined.session = 2;
+    told.tell(Command::PilotJoined(Box::new(joined)));
+    let failed = withheld(&told, job).expect("named");
+    assert!(failed.is_hopeless());
+    let sentence = "GPU 0 of node p failed its proof: cuInit: CUDA_ERROR_UNKNOWN (999)";
+    assert_eq!(failed.to_string(), sentence);
 }

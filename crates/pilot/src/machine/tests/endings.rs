@@ -12,13 +12,18 @@ fn limited() -> wire::Template {
 #[test]
 fn an_end_is_told_as_it_was() {
     let over = OutOfMemory::OverLimit { limit: Bytes(10), used: Bytes(11) };
-    let both = |limit, used| Outcome::OutOfMemory { limit, used };
+    let both = |limit, used| Outcome::OutOfMemory { limit, used, on_gpu: false };
     for (how, memory, expected) in [
         (HowEnded::Exit(0), None, Outcome::Exit { code: 0 }),
         (HowEnded::Exit(3), None, Outcome::Exit { code: 3 }),
         (HowEnded::Signal(11), None, Outcome::Signal { signal: 11 }),
         (HowEnded::Signal(9), Some(over), both(Some(Bytes(10)), Some(Bytes(11)))),
         (HowEnded::Signal(9), Some(OutOfMemory::Kernel), both(None, None)),
+        (
+            HowEnded::Signal(9),
+            Some(OutOfMemory::OverShare { limit: Bytes(10), used: Bytes(11) }),
+            Outcome::OutOfMemory { limit: Some(Bytes(10)), used: Some(Bytes(11)), on_gpu: true },
+        ),
         (HowEnded::Exit(0), Some(OutOfMemory::Kernel), Outcome::Exit { code: 0 }),
     ] {
         let mut rig = Rig::up(None);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::machine::inbox::MAX_AHEAD;
+use shipway_api::link;
 
 #[test]
 fn the_hello_tells_who_speaks_and_everything_held() {
@@ -138,4 +139,18 @@ fn a_draining_pilot_finishes_what_runs_and_says_goodbye() {
     let goodbye = wire::ToServer { body: Some(to_server::Body::Goodbye(wire::Goodbye {})) };
     assert_eq!(rig.flush(), [Output::Send(goodbye), Output::Finished]);
     assert_eq!(rig.flush(), [], "once");
+}
+
+#[test]
+fn a_proof_that_changes_the_ad_is_told_by_a_new_greeting() {
+    let mut rig = Rig::up(None);
+    rig.run(template(1, 1), id(1, 0));
+    let mut ad = rig.machine.identity.ad.clone();
+    ad.notes.push("GPU 0 failed its proof".into());
+    let proven = Input::Proven { ad: Box::new(ad.clone()) };
+    assert_eq!(rig.tell(proven.clone()), [Output::Reconnect]);
+    assert_eq!(rig.tell(proven), [], "no connection: the next greeting says it anyway");
+    let hello = rig.connect();
+    assert_eq!(hello.ad_json, link::encode_ad(&ad));
+    assert_eq!(hello.held.len(), 1, "what runs goes on");
 }

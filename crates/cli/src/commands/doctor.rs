@@ -1,0 +1,95 @@
+//! `doctor`: is this machine fit to run tasks? The same proof as a pilot's, for people to read. It
+//! needs no server; where one is in reach, the clocks are compared.
+
+use super::image::absolute;
+use crate::args::doctor::DoctorArgs;
+use crate::failure::{Exit, Failure};
+use crate::settings::{self, Output, Server};
+use crate::view;
+use crate::view::doctor::DoctorView;
+use jiff::fmt::rfc2822;
+use shipway_api::causes::causes;
+use shipway_images::pull::{self, Settings};
+use shipway_images::sources::SourceError;
+use shipway_images::sources::manifest::ImagePlan;
+use shipway_model::{ImageRef, Timestamp};
+use shipway_pilot::probe::{Places, probe};
+use shipway_pilot::proof::{self, Facts, ImageFact, ServerFact, Watch};
+use shipway_runtime::native::{self, Helper, Native};
+use std::path::Path;
+use std::time::Duration;
+
+/// A server that does not answer by then is as good as none for comparing clocks.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+pub fn run(args: DoctorArgs, output: Output) -> Result<Exit, Failure> {
+    let watch = Watch::start();
+    let home = settings::home(&settings::environment)?;
+    let dir = args.dir.unwrap_or_else(|| home.join("pilot"));
+    let images = args.images.unwrap_or_else(|| home.join("images"));
+    let image = args.image.map(absolute).transpose()?.map(|image| ask(&image));
+    let helper = Helper::this_program(vec!["shipway".into(), native::COMMAND.into()]);
+    let runtime = Native::new(helper.map_err(Failure::OwnProgram)?.into());
+    let found = probe(&Places::of_this_node(&dir), None);
+    let tried = proof::try_out(&found, &runtime, !args.quick);
+    let server = settings::server(&settings::environment).ok();
+    let clock = watch.read(server.as_ref().map(compare_clocks).transpose()?);
+    let facts = Facts { node: proof::look(&dir, &images, clock), tried, image };
+    let view = DoctorView::new(proof::judge(&facts));
+    view::show(&view, output)?;
+    Ok(if view.fit { Exit::DONE } else { Exit::NOT_FIT })
+}
+
+fn compare_clocks(server: &Server) -> Result<ServerFact, Failure> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().build().map_err(Failure::Runtime)?;
+    let clock = runtime.block_on(async {
+        let client = server.connect().map_err(|error| causes(&error))?;
+        let asked = tokio::time::timeout(ANSWER_WITHIN, client.date()).await;
+        let date = asked.map_err(|_| "it takes too long".to_owned())?;
+        let date = date.map_err(|error| causes(&error))?;
+        let theirs = date.as_deref().and_then(moment).ok_or("it does not say its time")?;
+        Ok((theirs, settings::now()))
+    });
+    runtime.shutdown_background();
+    Ok(ServerFact { url: server.url.clone(), clock })
+}
+
+/// The time in a header: `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn moment(date: &str) -> Option<Timestamp> {
+    let at = rfc2822::parse(date).ok()?.timestamp().as_millisecond();
+    u64::try_from(at).ok().map(Timestamp)
+}
+
+fn ask(image: &ImageRef) -> ImageFact {
+    let answer = plan(image).map(|plan| match plan {
+        Some(plan) => format!("{} layers, {}", plan.layers.len(), plan.platform),
+        None => "it is there".into(),
+    });
+    let answer = answer.map_err(|error| causes(&*error));
+    ImageFact { reference: image.to_string(), answer }
+}
+
+/// What the image is made of, where its source tells that before anything is fetched.
+fn plan(image: &ImageRef) -> Result<Option<ImagePlan>, Box<dyn std::error::Error>> {
+    // A whole file would be read for a digest that nobody asked for.
+    if let ImageRef::Sif { file: path, .. } | ImageRef::Dir { path } = image {
+        let path = Path::new(path);
+        let failed = |source| SourceError::File { act: "open", path: path.into(), source };
+        std::fs::File::open(path).map_err(failed)?;
+        return Ok(None);
+    }
+    Ok(pull::plan(image, &Settings::of(settings::environment)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_header_is_read() {
+        let expected = Some(Timestamp(784_111_777_000));
+        assert_eq!(moment("Sun, 06 Nov 1994 08:49:37 GMT"), expected);
+        assert_eq!(moment("yesterday"), None);
+    }
+}

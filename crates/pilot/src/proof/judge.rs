@@ -1,0 +1,33 @@
+//! From facts to checks: what is good enough, and what helps where it is not. Pure.
+//!
+//! - `judge/node.rs`        folders, clock, image source
+//! - `judge/containers.rs`  namespaces, overlays, limits, filters
+//! - `judge/gpus.rs`        drivers, kernels, what a container sees
+
+mod containers;
+mod gpus;
+mod node;
+
+use super::Check;
+use super::facts::{Facts, NodeFacts, TriedFacts};
+
+/// Every check, in the order in which people should read them.
+pub fn judge(facts: &Facts) -> Vec<Check> {
+    let mut checks = looked_at(&facts.node);
+    checks.extend(tried(&facts.tried));
+    checks.push(node::image_source(facts.image.as_ref()));
+    checks
+}
+
+/// What a look is enough for.
+pub fn looked_at(facts: &NodeFacts) -> Vec<Check> {
+    let NodeFacts { work, images, clock } = facts;
+    vec![node::work_folder(work), node::image_store(images), node::clock(clock)]
+}
+
+/// What had to be tried.
+pub fn tried(facts: &TriedFacts) -> Vec<Check> {
+    let mut checks = containers::checks(&facts.containers);
+    checks.extend(gpus::checks(facts, containers::one_started(&facts.containers)));
+    checks
+}

@@ -1,0 +1,148 @@
+//! Folders, the clock, and where images come from.
+
+use super::super::facts::{ClockFact, FolderFact, ImageFact, ServerFact};
+use super::super::{About, Check};
+use shipway_model::{Bytes, Millis, Timestamp};
+
+/// Below this nothing can be kept, not even the output of a task.
+const LEAST_ROOM: u64 = 1 << 20;
+/// Below this the output of a busy day may fill the disk.
+const LITTLE_ROOM: u64 = 1_000_000_000;
+/// Below this one large image may not fit: those for GPUs have ten gigabytes and more.
+const LITTLE_ROOM_FOR_IMAGES: u64 = 20_000_000_000;
+
+/// No clock that is right shows less: 2026-11-01, when this was written.
+const WRITTEN: Timestamp = Timestamp(1_793_491_200_000);
+/// Certificates and tokens begin and end by the clock. The server's is told to the second.
+const SMALL_SKEW: Millis = Millis(5_000);
+const LARGE_SKEW: Millis = Millis(5 * 60_000);
+/// How far the clock may be moved while we look without being called jumpy.
+const SMALL_JUMP: Millis = Millis(500);
+
+pub(super) fn work_folder(folder: &FolderFact) -> Check {
+    room("work folder", folder, LITTLE_ROOM).about(About::Node)
+}
+
+pub(super) fn image_store(folder: &FolderFact) -> Check {
+    room("image store", folder, LITTLE_ROOM_FOR_IMAGES)
+}
+
+fn room(name: &str, folder: &FolderFact, little: u64) -> Check {
+    let path = folder.path.display();
+    let wanted = format!("can be written to, {} free", Bytes(little));
+    let check = |found: String| Check::ok(name, &wanted, found);
+    match (&folder.problem, folder.free) {
+        (Some(problem), _) => check(format!("{path} {problem}"))
+            .failed(format!("give this user the folder {path}, or name another one")),
+        (None, None) => check(format!("{path}: what is free there is unknown"))
+            .warning("see that the file system answers (`df`)"),
+        (None, Some(free)) => {
+            let check = check(format!("{path}, {} free", Bytes(free)));
+            let fix = format!("make room below {path}, or move it to a larger disk");
+            match free {
+                free if free < LEAST_ROOM => check.failed(fix),
+                free if free < little => check.warning(fix),
+                _ => check,
+            }
+        }
+    }
+}
+
+pub(super) fn clock(clock: &ClockFact) -> Check {
+    let wanted = "shows the time, runs evenly, agrees with the server's";
+    let fix = "set the clock, and keep it with chrony or another NTP client";
+    let check = |found: String| Check::ok("clock", wanted, found).about(About::Node);
+    if clock.wall < WRITTEN {
+        let days = Millis(WRITTEN.since(clock.wall).0 / 86_400_000 * 86_400_000);
+        return check(format!("{days} before this program was written")).failed(fix);
+    }
+    if clock.jumped > SMALL_JUMP {
+        return check(format!("moved by {} while it was looked at", clock.jumped)).warning(fix);
+    }
+    match &clock.server {
+        None => check("runs evenly; no server to compare with".into()),
+        Some(ServerFact { url, clock: Err(why) }) => {
+            check(format!("runs evenly; {url} does not answer: {why}"))
+        }
+        Some(ServerFact { url, clock: Ok((theirs, ours)) }) => {
+            let skew = Millis(theirs.since(*ours).0.max(ours.since(*theirs).0));
+            match skew {
+                skew if skew > LARGE_SKEW => {
+                    check(format!("{skew} apart from the server at {url}")).failed(fix)
+                }
+                skew if skew > SMALL_SKEW => {
+                    check(format!("{skew} apart from the server at {url}")).warning(fix)
+                }
+                _ => check(format!("runs evenly; agrees with the server at {url}")),
+            }
+        }
+    }
+}
+
+pub(super) fn image_source(image: Option<&ImageFact>) -> Check {
+    let check = |found: String| Check::ok("image source", "answers with the image", found);
+    match image {
+        None => check("no image was named (--image)".into()).not_applicable(),
+        Some(ImageFact { reference, answer: Ok(found) }) => check(format!("{reference}: {found}")),
+        Some(ImageFact { reference, answer: Err(why) }) => check(format!("{reference}: {why}"))
+            .failed(format!("try `shipway image pull {reference}`; see proxy, name and login")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::State;
+    use super::*;
+
+    fn folder(problem: Option<&str>, free: Option<u64>) -> FolderFact {
+        FolderFact { path: "/work".into(), problem: problem.map(ToOwned::to_owned), free }
+    }
+
+    #[test]
+    fn folders() {
+        for (problem, free, expected) in [
+            (None, Some(1 << 40), State::Ok),
+            (None, Some(2_000_000), State::Warning),
+            (None, Some(1000), State::Failed),
+            (None, None, State::Warning),
+            (Some("cannot be written to: no"), Some(1 << 40), State::Failed),
+        ] {
+            let check = work_folder(&folder(problem, free));
+            assert_eq!(check.state, expected, "{check:?}");
+            assert_eq!(check.fix.is_none(), expected == State::Ok, "{check:?}");
+            assert_eq!(check.about, About::Node);
+        }
+        assert_eq!(image_store(&folder(None, Some(5_000_000_000))).state, State::Warning);
+    }
+
+    #[test]
+    fn clocks() {
+        let now = Timestamp(WRITTEN.0 + 86_400_000);
+        let server = |behind: u64| {
+            let clock = Ok((Timestamp(now.0 - behind), now));
+            Some(ServerFact { url: "http://head".into(), clock })
+        };
+        let silent = Some(ServerFact { url: "http://head".into(), clock: Err("no".into()) });
+        for (wall, jumped, server, expected) in [
+            (now, 0, None, State::Ok),
+            (now, 0, server(900), State::Ok),
+            (now, 0, server(30_000), State::Warning),
+            (now, 0, server(3_600_000), State::Failed),
+            (now, 0, silent, State::Ok),
+            (now, 2_000, None, State::Warning),
+            (Timestamp(0), 0, None, State::Failed),
+        ] {
+            let check = clock(&ClockFact { wall, jumped: Millis(jumped), server });
+            assert_eq!(check.state, expected, "{check:?}");
+        }
+    }
+
+    #[test]
+    fn sources() {
+        assert_eq!(image_source(None).state, State::NotApplicable);
+        let image = |answer| ImageFact { reference: "docker://a".into(), answer };
+        assert_eq!(image_source(Some(&image(Ok("3 layers".into())))).state, State::Ok);
+        let failed = image_source(Some(&image(Err("nobody there".into()))));
+        assert!(failed.is_failed() && failed.found.contains("nobody there"), "{failed:?}");
+    }
+}

@@ -1,0 +1,72 @@
+//! The proof of the node, beside the first tasks: a thread of its own tries GPUs and containers,
+//! and the server is told what came of it.
+//!
+//! Before it has ended nothing that needs a proof is offered; what needs none does not wait.
+
+use crate::probe::Probe;
+use crate::proof::{self, Check, Watch};
+use shipway_model::NodeAd;
+use shipway_runtime::Runtime;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A folder or a clock may be mended while the pilot lives: so often it is looked at again, which
+/// costs nothing, and a node that is out of work for half a minute more is no great loss.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+/// A node as the probe found it.
+#[derive(Debug)]
+pub(super) struct Unproven {
+    pub(super) probe: Probe,
+    /// With everything in it, as if all were well.
+    pub(super) ad: NodeAd,
+    pub(super) dir: PathBuf,
+    pub(super) images: PathBuf,
+}
+
+impl Unproven {
+    /// What may be said at once.
+    pub(super) fn first_ad(&self) -> NodeAd {
+        proof::withhold(self.ad.clone(), &self.look())
+    }
+
+    fn look(&self) -> Vec<Check> {
+        let clock = Watch::start().read(None);
+        proof::looked_at(&proof::look(&self.dir, &self.images, clock))
+    }
+
+    /// Proves the node and tells its new ad where that differs from the first; as often as it
+    /// changes, until the node is fit or nobody listens.
+    pub(super) fn prove(
+        self,
+        runtime: Arc<dyn Runtime>,
+        tell: impl Fn(NodeAd) -> bool + Send + 'static,
+    ) -> io::Result<()> {
+        let thread = std::thread::Builder::new().name("proof".into());
+        thread.spawn(move || self.run(&*runtime, tell)).map(drop)
+    }
+
+    fn run(self, runtime: &dyn Runtime, tell: impl Fn(NodeAd) -> bool) {
+        let mut told = self.first_ad();
+        let tried = proof::tried(&proof::try_out(&self.probe, runtime, true));
+        loop {
+            let checks = [self.look(), tried.clone()].concat();
+            let ad = proof::offer(proof::withhold(self.ad.clone(), &[]), &checks);
+            if ad != told {
+                for remark in ad.remarks() {
+                    tracing::warn!("{remark}; `shipway doctor` says more");
+                }
+                told = ad;
+                if !tell(told.clone()) {
+                    return;
+                }
+            }
+            if told.unfit.is_empty() {
+                return;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+}
