@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use shipway_model::{Millis, Role, UserName};
+use shipway_pilot::accounts::Mapping;
 use shipway_pilot::runtimes::RuntimeChoice;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -53,13 +54,18 @@ pub struct NodeArgs {
     /// crun=/opt/bin/crun where it is not in PATH.
     #[arg(long, value_name = "NAME[=PROGRAM]")]
     pub runtime: Option<RuntimeChoice>,
+    /// Whom tasks run as where this is root: by-name, or USER=ACCOUNT,… with * for all others.
+    /// Unless given, the account of the same name, or else nobody.
+    #[arg(long, value_name = "LIST")]
+    pub accounts: Option<Mapping>,
 }
 
 impl NodeArgs {
     /// As they are said to a pilot.
     pub fn words(&self) -> Vec<(String, String)> {
         let runtime = self.runtime.iter().map(|it| ("--runtime".to_string(), it.to_string()));
-        runtime.collect()
+        let accounts = self.accounts.iter().map(|it| ("--accounts".to_string(), it.to_string()));
+        runtime.chain(accounts).collect()
     }
 }
 

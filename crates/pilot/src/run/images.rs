@@ -15,6 +15,7 @@ use shipway_images::{Session, Store};
 use shipway_model::{Digest, ImageRef, Timestamp};
 use shipway_runtime::plan::Root;
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 
@@ -27,7 +28,33 @@ pub(super) struct ReadyImage {
     pub(super) root: Root,
     /// How the image wants to be run.
     pub(super) config: RunConfig,
-    _lease: Option<Lease>,
+    /// Of an image in the store.
+    lease: Option<Lease>,
+}
+
+impl ReadyImage {
+    /// Whether it is kept by the pilot, for all tasks.
+    pub(super) const fn is_ours(&self) -> bool {
+        self.lease.is_some()
+    }
+}
+
+/// Whether an image that is read from files of the node may be read by anybody.
+pub(super) fn is_open_to_all(image: &ImageRef) -> bool {
+    const OTHERS_READ: u32 = 0o004;
+    const OTHERS_ENTER: u32 = 0o001;
+    let path = match image {
+        ImageRef::DockerArchive { file } | ImageRef::Sif { file } => file,
+        ImageRef::OciDir { dir, .. } => dir,
+        // Opened by the task itself, or by nobody on this node.
+        _ => return true,
+    };
+    // What is not there is said by whoever tries to read it.
+    let Ok(path) = std::path::Path::new(path).canonicalize() else { return true };
+    let has = |path: &std::path::Path, bit: u32| {
+        path.metadata().is_ok_and(|found| found.permissions().mode() & bit != 0)
+    };
+    has(&path, OTHERS_READ) && path.ancestors().skip(1).all(|above| has(above, OTHERS_ENTER))
 }
 
 /// What a thread says when it is done with an image.
@@ -140,7 +167,7 @@ impl Images {
 }
 
 fn bare(root: Root) -> ReadyImage {
-    ReadyImage { root, config: RunConfig::default(), _lease: None }
+    ReadyImage { root, config: RunConfig::default(), lease: None }
 }
 
 /// Logins of whoever runs this pilot, where Docker keeps them.
@@ -192,5 +219,5 @@ fn ready(session: &Session, digest: &Digest) -> Result<ReadyImage, StoreError> {
     let record = session.store().image(digest)?;
     let config = record.map(|record| record.config).unwrap_or_default();
     let root = Root::Tree(session.store().tree(digest));
-    Ok(ReadyImage { root, config, _lease: Some(lease) })
+    Ok(ReadyImage { root, config, lease: Some(lease) })
 }

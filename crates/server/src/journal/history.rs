@@ -89,8 +89,9 @@ impl HistoryReader {
     }
 
     /// The job's spec as it was submitted, as JSON.
-    pub fn spec(&self, job: u64) -> Result<Option<String>, JournalError> {
-        self.one("SELECT spec FROM jobs WHERE job = ?1", job, |row| row.get(0))
+    pub fn spec(&self, job: u64) -> Result<Option<(String, String)>, JournalError> {
+        let sql = "SELECT owner, spec FROM jobs WHERE job = ?1";
+        self.one(sql, job, |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
     /// How the job ended last; a retried job ends more than once.
