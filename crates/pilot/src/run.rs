@@ -29,13 +29,14 @@ mod shares;
 mod start;
 mod task;
 
+use crate::accounts::Accounts;
 use crate::logs::{LogName, Logs};
 use crate::machine::{AttemptKey, HowEnded, Input, Machine, Now, Output, Start};
 use crate::memory::FilesIn;
-use crate::spawn::{self, Contained, Pool, ProcessEvent, Streams, Ticket};
+use crate::spawn::{self, Contained, Pool, ProcessEvent, Request, Streams, Ticket};
 use containers::Containers;
 use groups::Groups;
-use images::{Fetched, Images, ReadyImage, Wanted};
+use images::{Fetched, Images, ReadyImage, Wanted, is_open_to_all};
 use limits::Limits;
 use link::{FromLink, ToLink};
 use serve_logs::ServeLogs;
@@ -95,6 +96,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let work = Work {
         machine: Machine::new(started.identity).of_process(wall_millis(SystemTime::now()) / 1_000),
         tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd),
+        accounts: Accounts::new(settings.accounts.clone()),
         helper: started.helper,
         groups: started.groups,
         images: Images::new(settings.images.clone(), tell_of_image),
@@ -196,6 +198,7 @@ impl Pilot {
 struct Work {
     machine: Machine,
     tasks: Tasks,
+    accounts: Accounts,
     helper: Arc<Helper>,
     groups: Groups,
     images: Images,
@@ -347,6 +350,16 @@ impl Work {
     fn start(&mut self, start: &Start) {
         let Some(image) = &start.template.image else { return self.launch(start, None, None) };
         match image.parse() {
+            // Root reads what a user may not: only what is open to all is read for others.
+            Ok(image)
+                if !self.accounts.may_read_all(&start.template.user) && !is_open_to_all(&image) =>
+            {
+                let message = format!(
+                    "image {image}: where the pilot is root, an image in a file \
+                                       must be readable by everybody"
+                );
+                self.refuse(start.id, message);
+            }
             Ok(image) => {
                 let log = LogName { task: start.id.task, attempt: start.id.attempt };
                 let open_log = || self.pool.open_log(log, start.template.log_limit);
@@ -382,10 +395,7 @@ impl Work {
     fn launch(&mut self, start: &Start, image: Option<&Arc<ReadyImage>>, streams: Option<Streams>) {
         self.next_ticket += 1;
         let ticket = Ticket(self.next_ticket);
-        let request = match image {
-            None => self.tasks.prepare(ticket, start),
-            Some(image) => self.tasks.prepare_container(ticket, start, &self.containers, image),
-        };
+        let request = self.prepare(ticket, start, image);
         let refused = match request {
             Ok(mut request) => {
                 self.tickets.insert(ticket, start.id);
@@ -403,12 +413,29 @@ impl Work {
                 };
                 started.err().map(|error| error.to_string())
             }
-            Err(error) => Some(error.to_string()),
+            Err(message) => Some(message),
         };
         if let Some(message) = refused {
             self.forget(ticket);
             self.refuse(start.id, message);
         }
+    }
+
+    fn prepare(
+        &mut self,
+        ticket: Ticket,
+        start: &Start,
+        image: Option<&Arc<ReadyImage>>,
+    ) -> Result<Request, String> {
+        let whom = self.accounts.find(&start.template.user, image.is_some());
+        let whom = whom.map_err(|error| error.to_string())?;
+        let request = match image {
+            None => self.tasks.prepare(ticket, start, &whom, &self.helper),
+            Some(image) => {
+                self.tasks.prepare_container(ticket, start, &whom, &self.containers, image)
+            }
+        };
+        request.map_err(|error| error.to_string())
     }
 
     fn signal(&mut self, id: AttemptKey, number: i32) {

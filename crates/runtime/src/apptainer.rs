@@ -3,10 +3,10 @@
 //! Everything is said by arguments, except the environment, which goes by variables: arguments can
 //! be read by everybody. Its exit code is the task's, or 128 and a signal.
 
-use crate::bundle::{Bundle, Bundles};
-use crate::foreign::{Missing, check_places, check_program, launch, refuse_what_none_can};
+use crate::bundle::{Bundle, Bundles, LAYER};
+use crate::foreign::{Missing, check_places, check_program, launch, refuse_what_none_can, seen};
 use crate::native::{Helper, Start};
-use crate::plan::{Bind, Container, Network, Room, Root};
+use crate::plan::{Bind, Container, Network, Room, Root, Shown};
 use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -41,21 +41,38 @@ impl Apptainer {
         Self { program: program.into(), bundles: Bundles::new(directory.into()), helper }
     }
 
-    /// A layer for images that lack what every container needs, as those with one program do.
-    fn layer(&self, container: &Container) -> Result<Option<Bundle>, LaunchError> {
-        let Root::Tree(tree) = &container.root else { return Ok(None) };
+    /// Where it finds the image, and a layer for images that lack what every container needs, as
+    /// those with one program do.
+    fn prepare(&self, container: &Container) -> Result<Prepared, LaunchError> {
+        let without = |feature| Err(LaunchError::Unsupported { runtime: NAME, feature });
+        let Root::Tree(tree) = &container.root else {
+            return without("the node's own tree as root");
+        };
+        let bundle = self.bundles.make(container.user.as_ref())?;
+        let (tree_seen, shown) = seen(tree, container, &bundle)?;
         let is_complete = OWN_PLACES.iter().all(|name| tree.join(name).is_dir());
         if is_complete || !matches!(container.scratch, Some(Room::Memory(_))) {
-            return Ok(None);
+            bundle.give_to(container.user.as_ref())?;
+            return Ok(Prepared { bundle, tree: tree_seen, shown, has_layer: false });
         }
-        let bundle = self.bundles.make()?;
+        // Apart from what is mounted in the bundle.
+        let layer = bundle.path().join(LAYER);
         let made = OWN_PLACES
             .iter()
-            .try_for_each(|name| std::fs::create_dir_all(bundle.path().join("upper").join(name)));
-        let made = made.and_then(|()| std::fs::create_dir(bundle.path().join("work")));
+            .try_for_each(|name| std::fs::create_dir_all(layer.join("upper").join(name)));
+        let made = made.and_then(|()| std::fs::create_dir(layer.join("work")));
         made.map_err(|source| LaunchError::Bundle { dir: bundle.path().to_owned(), source })?;
-        Ok(Some(bundle))
+        bundle.give_to(container.user.as_ref())?;
+        Ok(Prepared { bundle, tree: tree_seen, shown, has_layer: true })
     }
+}
+
+/// What lies beside the arguments.
+struct Prepared {
+    bundle: Bundle,
+    tree: PathBuf,
+    shown: Option<Shown>,
+    has_layer: bool,
 }
 
 impl Runtime for Apptainer {
@@ -70,11 +87,13 @@ impl Runtime for Apptainer {
     fn launch(&self, container: &Container, stdin: Option<OwnedFd>) -> Result<Launch, LaunchError> {
         container.validate()?;
         let mut argv = vec![self.program.clone().into_os_string()];
-        let layer = self.layer(container)?;
-        argv.extend(arguments(container, layer.as_ref().map(Bundle::path))?);
+        refuse_what_it_cannot(container)?;
+        let prepared = self.prepare(container)?;
+        argv.extend(arguments(container, &prepared)?);
         let start = Start { argv, env: environment(container), stdin };
-        let launch = launch(&self.helper, container, start)?;
-        let after = After { bundle: layer, signal_base: Some(SIGNAL_BASE), ..launch.after };
+        let launch = launch(&self.helper, container, prepared.shown, start)?;
+        let after =
+            After { bundle: Some(prepared.bundle), signal_base: Some(SIGNAL_BASE), ..launch.after };
         Ok(Launch { after, ..launch })
     }
 }
@@ -87,14 +106,18 @@ fn environment(container: &Container) -> Vec<(OsString, OsString)> {
     own.into_iter().chain(tasks).collect()
 }
 
-fn arguments(container: &Container, layer: Option<&Path>) -> Result<Vec<OsString>, LaunchError> {
+fn refuse_what_it_cannot(container: &Container) -> Result<(), LaunchError> {
     let without = |feature| Err(LaunchError::Unsupported { runtime: NAME, feature });
     let Root::Tree(tree) = &container.root else { return without("the node's own tree as root") };
     if !container.hidden.is_empty() {
         return without("hidden paths");
     }
     refuse_what_none_can(NAME, container)?;
-    check_places(tree, container, Missing::Fine)?;
+    check_places(tree, container, Missing::Fine)
+}
+
+fn arguments(container: &Container, prepared: &Prepared) -> Result<Vec<OsString>, LaunchError> {
+    let layer = prepared.has_layer.then(|| prepared.bundle.path().join(LAYER));
     let mut words: Vec<OsString> = ["--silent", "exec", "--userns", "--containall", "--cleanenv"]
         .into_iter()
         .chain(["--no-eval", "--no-privs", "--no-home", "--no-umask"])
@@ -105,7 +128,7 @@ fn arguments(container: &Container, layer: Option<&Path>) -> Result<Vec<OsString
     if let Some(name) = &container.hostname {
         say("--hostname", Path::new(name));
     }
-    match (&container.scratch, layer) {
+    match (&container.scratch, &layer) {
         (_, Some(layer)) => say("--overlay", layer),
         (Some(Room::Directory(path)), None) => say("--overlay", path),
         (Some(Room::Memory(_)), None) => words.push("--writable-tmpfs".into()),
@@ -124,7 +147,7 @@ fn arguments(container: &Container, layer: Option<&Path>) -> Result<Vec<OsString
     for device in &container.devices {
         words.extend(["--bind".into(), device.into()]);
     }
-    words.push(tree.into());
+    words.push(prepared.tree.clone().into());
     words.extend(container.argv.iter().map(OsString::from));
     Ok(words)
 }

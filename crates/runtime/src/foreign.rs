@@ -1,23 +1,25 @@
 //! What is looked at before a plan is given to a runtime that is not ours: those are less strict.
 
+use crate::bundle::Bundle;
 use crate::native::{Helper, Looked, Start, look};
-use crate::plan::{Bind, Container, Process, Room};
+use crate::plan::{Bind, Container, PlanError, Process, Room, Shown};
 use crate::runtime::{After, Finding, Launch, LaunchError};
 use rustix::process::geteuid;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Starts another runtime's program: directly, or by a helper that joins the container's cgroups
-/// first.
+/// Starts another runtime's program: directly, or by a helper that first joins the container's
+/// cgroups and becomes its user. `seen` is where that user finds a tree of root's.
 pub(crate) fn launch(
     helper: &Helper,
     container: &Container,
+    seen: Option<Shown>,
     start: Start,
 ) -> Result<Launch, LaunchError> {
-    if !container.cgroups.is_empty() {
-        let cgroups = container.cgroups.clone();
-        let process = Process { cwd: "/".into(), cgroups, ..Process::default() };
+    if !container.cgroups.is_empty() || container.user.is_some() {
+        let (cgroups, user) = (container.cgroups.clone(), container.user.clone());
+        let process = Process { cwd: "/".into(), cgroups, user, shown: seen };
         return helper.before(start, &process);
     }
     let stdin = match start.stdin {
@@ -27,6 +29,22 @@ pub(crate) fn launch(
     let after = After { letter: None, bundle: None, signal_base: None };
     let program = PathBuf::from(&start.argv[0]);
     Ok(Launch { program, argv: start.argv, env: start.env, stdin, after })
+}
+
+/// Where the user of the container finds its tree: for one of root's a place in the bundle, and
+/// what has to be shown there.
+pub(crate) fn seen(
+    tree: &Path,
+    container: &Container,
+    bundle: &Bundle,
+) -> Result<(PathBuf, Option<Shown>), LaunchError> {
+    if !container.tree_is_ours || container.user.is_none() {
+        return Ok((tree.to_owned(), None));
+    }
+    let place = bundle.path().join("tree");
+    let failed = |source| LaunchError::Bundle { dir: bundle.path().to_owned(), source };
+    std::fs::create_dir(&place).map_err(failed)?;
+    Ok((place.clone(), Some(Shown { tree: tree.to_owned(), place })))
 }
 
 /// Whether places that an image lacks are made elsewhere, or in the image itself.
@@ -42,8 +60,10 @@ pub(crate) fn refuse_what_none_can(
     container: &Container,
 ) -> Result<(), LaunchError> {
     let without = |feature| Err(LaunchError::Unsupported { runtime, feature });
-    if container.user.is_some() || geteuid().is_root() {
-        return without("another user's account");
+    match (&container.user, geteuid().is_root()) {
+        (None, true) => return Err(PlanError::AsRoot.into()),
+        (Some(_), false) => return without("another user's account"),
+        (Some(_), true) | (None, false) => {}
     }
     // They follow links in sources: a site's list of what may be bound would be worth nothing.
     let moved = |bind: &Bind| bind.source.canonicalize().ok().as_ref() != Some(&bind.source);

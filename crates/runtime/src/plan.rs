@@ -16,6 +16,10 @@ pub const DEFAULT_MEMORY_ROOM: u64 = 1 << 30;
 #[serde(deny_unknown_fields)]
 pub struct Container {
     pub root: Root,
+    /// The tree is kept by the caller for all tasks. When that is root it is opened before root is
+    /// left, and shown as the task's own; any other tree must be open to the task itself.
+    #[serde(default)]
+    pub tree_is_ours: bool,
     /// Where writes to the root go; without it the root is read-only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scratch: Option<Room>,
@@ -143,6 +147,17 @@ pub struct Process {
     /// Who it becomes; the caller must be root then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<User>,
+    /// A tree of root's that it sees as its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<Shown>,
+}
+
+/// A tree, and where it is seen by one process and those it starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shown {
+    pub tree: PathBuf,
+    pub place: PathBuf,
 }
 
 impl Container {
@@ -151,6 +166,7 @@ impl Container {
     pub fn new(root: Root, argv: Vec<String>) -> Self {
         Self {
             root,
+            tree_is_ours: false,
             scratch: None,
             argv,
             env: Vec::new(),

@@ -10,7 +10,7 @@ use shipway_model::PilotId;
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -171,10 +171,23 @@ impl LocalSite {
         made.map_err(|source| LocalError { act: "make", path: self.dir(), source })
     }
 
+    /// Tasks run under other accounts then, and have their folders below the home. What else is
+    /// there is closed file by file.
+    fn let_accounts_pass(&self) -> Result<(), LocalError> {
+        const OTHERS_ENTER: u32 = 0o011;
+        let failed = |source| LocalError { act: "open", path: self.home.clone(), source };
+        let mut mode = std::fs::metadata(&self.home).map_err(failed)?.permissions();
+        mode.set_mode(mode.mode() | OTHERS_ENTER);
+        std::fs::set_permissions(&self.home, mode).map_err(failed)
+    }
+
     /// Starts a pilot with credentials of its own, in a process group of its own: a Ctrl-C meant
     /// for the server does not reach it.
     pub fn start(&self, credentials: &Credentials) -> Result<Child, LocalError> {
         self.make_dir()?;
+        if rustix::process::geteuid().is_root() {
+            self.let_accounts_pass()?;
+        }
         let file = self.credentials_file();
         let text = serde_json::to_string(credentials).expect("plain data");
         let failed = |act, path: PathBuf| move |source| LocalError { act, path, source };

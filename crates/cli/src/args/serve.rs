@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use shipway_model::{Bytes, Millis, Role, UserName};
+use shipway_pilot::accounts::Mapping;
 use shipway_pilot::runtimes::RuntimeChoice;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -59,6 +60,10 @@ pub struct NodeArgs {
     /// crun=/opt/bin/crun where it is not in PATH.
     #[arg(long, value_name = "NAME[=PROGRAM]")]
     pub runtime: Option<RuntimeChoice>,
+    /// Whom tasks run as where this is root: by-name, or USER=ACCOUNT,… with * for all others.
+    /// Unless given, the account of the same name, or else nobody.
+    #[arg(long, value_name = "LIST")]
+    pub accounts: Option<Mapping>,
 }
 
 impl NodeArgs {
@@ -70,6 +75,7 @@ impl NodeArgs {
             ("--keep-images", time(&self.keep_images)),
             ("--images-size", self.images_size.map(|size| format!("{}B", size.0))),
             ("--runtime", self.runtime.as_ref().map(ToString::to_string)),
+            ("--accounts", self.accounts.as_ref().map(ToString::to_string)),
         ];
         let given = options.into_iter().filter_map(|(name, value)| Some((name.into(), value?)));
         given.collect()

@@ -49,6 +49,7 @@ fn inner(args: PilotArgs) -> Result<Exit, Failure> {
             at_most: args.node.images_size,
         },
         runtime: args.node.runtime.unwrap_or_default(),
+        accounts: args.node.accounts.unwrap_or_default(),
     };
     // One thread, the main one: what tasks leave behind becomes its child and is found there.
     let mut builder = tokio::runtime::Builder::new_current_thread();

@@ -242,13 +242,3 @@ fn a_runtime_that_is_not_there_is_said_at_the_start() {
     let (code, said) = up("docker");
     assert!(code == Some(2) && said.contains("native, crun or apptainer"), "{code:?} {said}");
 }
-
-#[test]
-fn a_pilot_of_root_says_that_it_has_no_containers() {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
-    let site = Site::start_as(None);
-    let (code, _, err) = site.on_tree(&[], "true");
-    assert!(code != 0 && err.contains("start `shipway up` as an ordinary user"), "{code} {err}");
-}

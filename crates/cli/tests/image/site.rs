@@ -27,7 +27,7 @@ const ONE_KIND_OF_CGROUPS: &str =
     "umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup; exec \"$@\"";
 
 /// The runtimes that can be tried here, as `--runtime` is told of them. Our own comes first.
-fn runtimes() -> Vec<String> {
+pub(crate) fn runtimes() -> Vec<String> {
     let mut found = vec!["native".to_string()];
     let has_crun = Path::new("/usr/bin/crun").exists();
     assert!(has_crun || std::env::var_os("CI").is_none(), "crun is not installed");
@@ -123,6 +123,20 @@ impl Site {
         command.args(args).output().expect("started")
     }
 
+    /// The program, as somebody else than the owner of the server.
+    pub(crate) fn with_token(&self, token: &str) -> Command {
+        let mut command = command(&self.program, &self.path("home"), None);
+        command.env("SHIPWAY_TOKEN", token);
+        command
+    }
+
+    /// Runs something in a folder of its own.
+    pub(crate) fn words(&self, words: &[&str]) -> (i32, String, String) {
+        let done = self.shipway(&[&["run", "--workdir", "private"], words].concat());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (done.status.code().unwrap_or(-1), text(&done.stdout), text(&done.stderr))
+    }
+
     /// Runs a line of shell on the tree.
     pub(crate) fn on_tree(&self, options: &[&str], line: &str) -> (i32, String, String) {
         let image = format!("dir:{}", self.path("tree").display());
@@ -135,10 +149,7 @@ impl Site {
         options: &[&str],
         words: &[&str],
     ) -> (i32, String, String) {
-        let start = ["run", "--image", image, "--workdir", "private"];
-        let done = self.shipway(&[&start[..], options, &["--"], words].concat());
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (done.status.code().unwrap_or(-1), text(&done.stdout), text(&done.stderr))
+        self.words(&[&["--image", image], options, &["--"], words].concat())
     }
 }
 
@@ -151,9 +162,12 @@ impl Drop for Site {
 fn up(program: &Path, home: &Path, user: Option<u32>, options: &[&str]) -> Child {
     let mut up = if options.contains(&"crun") {
         let mut up = command(Path::new("/usr/bin/unshare"), home, None);
-        up.args(["--mount", "sh", "-c", ONE_KIND_OF_CGROUPS, "sh", "setpriv"]);
-        up.args([format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")]);
-        up.arg("--clear-groups").arg(program);
+        up.args(["--mount", "sh", "-c", ONE_KIND_OF_CGROUPS, "sh"]);
+        if let Some(user) = user {
+            up.args(["setpriv", &format!("--reuid={user}"), &format!("--regid={user}")]);
+            up.arg("--clear-groups");
+        }
+        up.arg(program);
         up
     } else {
         command(program, home, user)

@@ -4,6 +4,7 @@ use super::groups::Groups;
 use super::images::ImageKeep;
 use super::link::Server;
 use super::proving::Unproven;
+use crate::accounts::Mapping;
 use crate::machine::Identity;
 use crate::probe::{Declared, DeclaredError};
 use crate::probe::{Places, probe};
@@ -15,7 +16,7 @@ use shipway_runtime::Runtime;
 use shipway_runtime::native::{self, Helper};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ pub struct Settings {
     pub images: PathBuf,
     /// What containers are made with.
     pub runtime: RuntimeChoice,
+    /// Whom tasks run as, where the pilot is root.
+    pub accounts: Mapping,
     /// How long output is kept after the last of it was written; `None` for ever.
     pub keep_output: Option<Millis>,
     /// Which images are kept while nobody runs them.
@@ -106,6 +109,9 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
     if ended > 0 {
         tracing::warn!(ended, "processes that an earlier pilot left are ended");
     }
+    if rustix::process::geteuid().is_root() {
+        open_to_accounts(&settings.dir)?;
+    }
     let (runtime, helper) = runtime(settings)?;
     let (groups, note) = Groups::find(&node_key);
     let credentials = credentials(&settings.token_file)?;
@@ -154,6 +160,27 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
     })
 }
 
+/// The mode of folders that hold those of tasks: accounts may pass through, and see nothing.
+pub(super) fn own_mode() -> u32 {
+    if rustix::process::geteuid().is_root() { 0o711 } else { 0o700 }
+}
+
+/// Lets accounts pass through the pilot's folder, to those of their tasks. The output of tasks, all
+/// of it, stays closed.
+fn open_to_accounts(dir: &Path) -> Result<(), StartError> {
+    let logs = dir.join("logs");
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| StartError::Write { path, source }
+    };
+    let set = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(failed(path))
+    };
+    std::fs::create_dir_all(&logs).map_err(failed(&logs))?;
+    set(&logs, 0o700)?;
+    set(dir, own_mode())
+}
+
 fn runtime(settings: &Settings) -> Result<(Arc<dyn Runtime>, Arc<Helper>), StartError> {
     let program = settings.runtime.find(std::env::var_os("PATH"))?;
     let argv = vec!["shipway".into(), native::COMMAND.into()];
@@ -161,7 +188,7 @@ fn runtime(settings: &Settings) -> Result<(Arc<dyn Runtime>, Arc<Helper>), Start
     let dir = settings.dir.join("containers");
     // Whatever an earlier pilot left there belongs to nobody.
     let _ = std::fs::remove_dir_all(&dir);
-    let made = std::fs::DirBuilder::new().mode(0o700).create(&dir);
+    let made = std::fs::DirBuilder::new().mode(own_mode()).create(&dir);
     made.map_err(|source| StartError::Write { path: dir.clone(), source })?;
     Ok((settings.runtime.make(program, &helper, &dir), helper))
 }

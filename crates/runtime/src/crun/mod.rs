@@ -7,9 +7,9 @@
 mod root;
 
 use crate::bundle::{Bundle, Bundles};
-use crate::foreign::{Missing, check_places, check_program, launch, refuse_what_none_can};
+use crate::foreign::{Missing, check_places, check_program, launch, refuse_what_none_can, seen};
 use crate::native::{Helper, Start, refused_calls};
-use crate::plan::{Bind, Container, Network, Room, Root};
+use crate::plan::{Bind, Container, Network, Room, Root, Shown};
 use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
 use rustix::process::{getegid, geteuid};
 use serde_json::{Value, json};
@@ -52,6 +52,9 @@ pub struct Crun {
     helper: Arc<Helper>,
 }
 
+/// A bundle, and a tree that has to be shown in it.
+type Written = (Bundle, Option<Shown>);
+
 impl Crun {
     /// `directory` must be on a local file system and belong to whoever starts containers.
     pub fn new(
@@ -62,15 +65,19 @@ impl Crun {
         Self { program: program.into(), bundles: Bundles::new(directory.into()), helper }
     }
 
-    fn write_bundle(&self, container: &Container) -> Result<Bundle, LaunchError> {
-        let bundle = self.bundles.make()?;
+    fn write_bundle(&self, container: &Container) -> Result<Written, LaunchError> {
+        let user = container.user.as_ref();
+        let bundle = self.bundles.make(user)?;
         let failed = |source| LaunchError::Bundle { dir: bundle.path().to_owned(), source };
         let mut options = File::options();
         let file = options.write(true).create_new(true).mode(0o600);
         let mut file = file.open(bundle.path().join("config.json")).map_err(failed)?;
-        let root = root::make(tree(container), container, bundle.path())?;
+        let tree = tree(container);
+        let (lower, shown) = seen(tree, container, &bundle)?;
+        let root = root::make(tree, &lower, container, bundle.path())?;
         file.write_all(config(container, &root).to_string().as_bytes()).map_err(failed)?;
-        Ok(bundle)
+        bundle.give_to(user)?;
+        Ok((bundle, shown))
     }
 }
 
@@ -87,14 +94,14 @@ impl Runtime for Crun {
     fn launch(&self, container: &Container, stdin: Option<OwnedFd>) -> Result<Launch, LaunchError> {
         container.validate()?;
         refuse_what_it_cannot(container)?;
-        let bundle = self.write_bundle(container)?;
-        let root = self.bundles.directory().join("state");
+        let (bundle, shown) = self.write_bundle(container)?;
+        let root = self.bundles.directory(container.user.as_ref()).join("state");
         let mut argv = vec![self.program.clone().into_os_string()];
         argv.extend(["--cgroup-manager=disabled".into(), "--root".into(), root.into()]);
         argv.extend(["run".into(), "--bundle".into(), bundle.path().into()]);
         argv.push(bundle.name().into());
         let env = vec![("PATH".into(), "/usr/bin:/bin".into())];
-        let launch = launch(&self.helper, container, Start { argv, env, stdin })?;
+        let launch = launch(&self.helper, container, shown, Start { argv, env, stdin })?;
         let after = After { bundle: Some(bundle), signal_base: Some(SIGNAL_BASE), ..launch.after };
         Ok(Launch { after, ..launch })
     }
@@ -120,7 +127,8 @@ fn tree(container: &Container) -> &Path {
 }
 
 fn config(container: &Container, root: &root::Root) -> Value {
-    let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+    let own = || (geteuid().as_raw(), getegid().as_raw());
+    let (uid, gid) = container.user.as_ref().map_or_else(own, |user| (user.uid, user.gid));
     let env: Vec<String> =
         container.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let mut namespaces = vec!["pid", "ipc", "uts", "mount", "user", "cgroup"];

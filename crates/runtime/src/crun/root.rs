@@ -30,14 +30,20 @@ pub(super) struct Root {
     pub(super) masked: Option<PathBuf>,
 }
 
-pub(super) fn make(tree: &Path, container: &Container, bundle: &Path) -> Result<Root, LaunchError> {
+/// `lower` is where the user of the container finds the tree.
+pub(super) fn make(
+    tree: &Path,
+    lower: &Path,
+    container: &Container,
+    bundle: &Path,
+) -> Result<Root, LaunchError> {
     let Some(Room::Memory(bytes)) = container.scratch else {
-        let (path, mounts) = (tree.to_owned(), Vec::new());
+        let (path, mounts) = (lower.to_owned(), Vec::new());
         return Ok(Root { path, read_only: true, mounts, masked: None });
     };
     let failed = |source| LaunchError::Bundle { dir: bundle.to_owned(), source };
     let path = bundle.join("rootfs");
-    let mut skeleton = Skeleton { tree, root: &path, mounts: vec![layers(bytes)] };
+    let mut skeleton = Skeleton { tree, lower, root: &path, mounts: vec![layers(bytes)] };
     skeleton.build().map_err(failed)?;
     let masked = Some(Path::new("/").join(LAYERS));
     Ok(Root { mounts: skeleton.mounts, read_only: false, masked, path })
@@ -57,6 +63,7 @@ fn layers(bytes: u64) -> Value {
 
 struct Skeleton<'a> {
     tree: &'a Path,
+    lower: &'a Path,
     root: &'a Path,
     mounts: Vec<Value>,
 }
@@ -86,10 +93,10 @@ impl Skeleton<'_> {
     }
 
     fn add(&mut self, name: &Path, found: &Metadata) -> io::Result<()> {
-        let (lower, place) = (self.tree.join(name), self.root.join(name));
+        let (lower, place) = (self.lower.join(name), self.root.join(name));
         let destination = Path::new("/").join(name);
         if found.is_symlink() {
-            return symlink(fs::read_link(lower)?, place);
+            return symlink(fs::read_link(self.tree.join(name))?, place);
         }
         if !found.is_dir() {
             File::create_new(place)?;
@@ -133,10 +140,10 @@ mod tests {
         fs::write(tree.join("file"), "x").unwrap();
         symlink("usr/bin", tree.join("bin")).unwrap();
         let mut container = Container::new(Tree::Tree(tree.clone()), vec!["true".into()]);
-        let root = make(&tree, &container, &bundle).unwrap();
+        let root = make(&tree, &tree, &container, &bundle).unwrap();
         assert_eq!((root.path, root.read_only, root.mounts.len()), (tree.clone(), true, 0));
         container.scratch = Some(Room::Memory(1 << 20));
-        let root = make(&tree, &container, &bundle).unwrap();
+        let root = make(&tree, &tree, &container, &bundle).unwrap();
         let mut places: Vec<&str> =
             root.mounts.iter().map(|mount| mount["destination"].as_str().unwrap()).collect();
         places.sort_unstable();

@@ -7,10 +7,11 @@
 use super::error::{Doing, SetupError};
 use super::identity::{self, say};
 use super::init::{self, Init};
+use super::owner;
 use super::process;
 use super::root;
 use super::sys::{Namespaces, block_signals, die_of, fork_into};
-use crate::plan::{Container, Network};
+use crate::plan::{Container, Network, Root};
 use crate::report::{Ending, Letter, Order, Why};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -90,12 +91,13 @@ enum Side {
     Inside,
 }
 
-fn start(letter: &Letter, container: Container) -> Result<Side, SetupError> {
+fn start(letter: &Letter, mut container: Container) -> Result<Side, SetupError> {
     let act = |act| move |source| SetupError::Act { act, source };
     block_signals().map_err(act("block signals"))?;
     for path in &container.cgroups {
         say(&path.to_string_lossy(), "0")?;
     }
+    open_our_tree(&mut container)?;
     let identity = identity::assume(container.user.as_ref())?;
     let (helper, ours) = pipe_with(PipeFlags::CLOEXEC).doing("make", "a pipe")?;
     let namespaces = match container.network {
@@ -111,6 +113,19 @@ fn start(letter: &Letter, container: Container) -> Result<Side, SetupError> {
     drop(ours);
     Init { container, letter, identity, helper }.run();
     Ok(Side::Inside)
+}
+
+/// While this is root: the task's account could not enter the store. Where this process stands is
+/// carried over into new namespaces, so that is where the tree is found from now on.
+fn open_our_tree(container: &mut Container) -> Result<(), SetupError> {
+    let (Root::Tree(tree), Some(user)) = (&container.root, &container.user) else { return Ok(()) };
+    if !container.tree_is_ours || !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    owner::show(tree, tree, user)?;
+    rustix::process::chdir(tree).doing("enter", tree)?;
+    container.root = Root::Tree("/proc/self/cwd".into());
+    Ok(())
 }
 
 fn wait_for(init: Pid, letter: &Letter) -> Ending {

@@ -21,6 +21,7 @@ mod init;
 mod kernel_files;
 mod mounts;
 mod network;
+mod owner;
 mod process;
 mod program;
 mod room;

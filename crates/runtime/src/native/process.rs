@@ -5,6 +5,7 @@
 
 use super::error::{Doing, SetupError};
 use super::identity::{self, say};
+use super::owner;
 use super::program;
 use crate::plan::Process;
 use crate::report::{Ending, Letter};
@@ -28,6 +29,9 @@ pub(super) fn run(letter: &Letter, process: &Process) -> i32 {
 fn turn_into(process: &Process) -> Result<Infallible, SetupError> {
     for path in &process.cgroups {
         say(&path.to_string_lossy(), "0")?;
+    }
+    if let (Some(shown), Some(user)) = (&process.shown, &process.user) {
+        owner::show(&shown.tree, &shown.place, user)?;
     }
     if process.user.is_some() {
         identity::assume(process.user.as_ref())?;

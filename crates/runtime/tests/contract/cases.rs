@@ -14,6 +14,7 @@ pub(crate) const ALL: &[Case] = &[
     Case { name: "stands in its directory", on: On::All, run: directory },
     Case { name: "root is read-only", on: On::All, run: read_only_root },
     Case { name: "scratch in memory", on: On::All, run: scratch_in_memory },
+    Case { name: "a tree of root's is the task's own", on: On::All, run: tree_of_root },
     Case { name: "an image of one program", on: On::All, run: bare_image },
     Case { name: "scratch in a directory", on: On::Native, run: scratch_in_directory },
     Case { name: "private tmp", on: On::All, run: private_tmp },
@@ -102,6 +103,27 @@ fn scratch_in_memory(site: &Site) {
     assert_eq!(fs::read_to_string(tree.join("etc/marker")).unwrap(), "image\n");
     container.argv[2] = "ls -d /new 2>/dev/null; cat /etc/marker".into();
     assert_eq!(site.ok(&container), "image\n", "nothing is left of it");
+}
+
+/// A store that only root can enter, and a task that is not root.
+fn tree_of_root(site: &Site) {
+    use std::os::unix::fs::PermissionsExt;
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let tree = site.other_tree("of-root");
+    for (path, mode) in [("etc/marker", 0o600), ("", 0o700)] {
+        fs::set_permissions(tree.join(path), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let line = "cat /etc/marker; echo changed > /etc/marker; cat /etc/marker; rm /bin/ip; id -u";
+    let mut container = site.script(line);
+    container.root = Root::Tree(tree.clone());
+    container.scratch = Some(Room::Memory(1 << 20));
+    site.run(&container).refusal_or_failure();
+    container.tree_is_ours = true;
+    assert_eq!(site.ok(&container), format!("image\nchanged\n{}\n", crate::site::NOBODY));
+    assert_eq!(fs::read_to_string(tree.join("etc/marker")).unwrap(), "image\n");
+    assert!(tree.join("bin/ip").symlink_metadata().is_ok());
 }
 
 /// An image of one program, as some are.

@@ -14,7 +14,8 @@ use shipway_images::store::{Lease, RunConfig};
 use shipway_model::ImageRef;
 use shipway_runtime::plan::Root;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 /// A tree to run on, for as long as this is held.
@@ -23,7 +24,29 @@ pub(super) struct ReadyImage {
     pub(super) root: Root,
     /// How the image wants to be run.
     pub(super) config: RunConfig,
-    _lease: Option<Lease>,
+    /// Of an image in the store.
+    lease: Option<Lease>,
+}
+
+impl ReadyImage {
+    /// Whether it is kept by the pilot, for all tasks.
+    pub(super) const fn is_ours(&self) -> bool {
+        self.lease.is_some()
+    }
+}
+
+/// Whether an image that is read from files of the node may be read by anybody.
+pub(super) fn is_open_to_all(image: &ImageRef) -> bool {
+    const OTHERS_READ: u32 = 0o004;
+    const OTHERS_ENTER: u32 = 0o001;
+    // Opened by the task itself, or by nobody on this node.
+    let Some(path) = image.place().filter(|_| image.is_stored()) else { return true };
+    // What is not there is said by whoever tries to read it.
+    let Ok(path) = Path::new(path).canonicalize() else { return true };
+    let has = |path: &Path, bit: u32| {
+        path.metadata().is_ok_and(|found| found.permissions().mode() & bit != 0)
+    };
+    has(&path, OTHERS_READ) && path.ancestors().skip(1).all(|above| has(above, OTHERS_ENTER))
 }
 
 /// What a thread says when it is done with an image.
@@ -99,5 +122,5 @@ impl Images {
 }
 
 fn bare(root: Root) -> ReadyImage {
-    ReadyImage { root, config: RunConfig::default(), _lease: None }
+    ReadyImage { root, config: RunConfig::default(), lease: None }
 }

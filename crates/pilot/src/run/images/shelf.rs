@@ -116,7 +116,7 @@ fn ready(session: &Session, digest: &Digest) -> Result<ReadyImage, StoreError> {
     let record = session.store().image(digest)?;
     let config = record.map(|record| record.config).unwrap_or_default();
     let root = Root::Tree(session.store().tree(digest));
-    Ok(ReadyImage { root, config, _lease: Some(lease) })
+    Ok(ReadyImage { root, config, lease: Some(lease) })
 }
 
 fn now() -> Timestamp {
