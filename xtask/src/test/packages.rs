@@ -16,7 +16,7 @@ struct Package {
     why: &'static str,
 }
 
-const PACKAGES: [Package; 13] = [
+const PACKAGES: [Package; 14] = [
     Package {
         name: "curl",
         proof: &["curl", "--version"],
@@ -58,6 +58,11 @@ const PACKAGES: [Package; 13] = [
         why: "containers must be the same with an OCI runtime",
     },
     Package {
+        name: "patchelf",
+        proof: &["patchelf", "--version"],
+        why: "Apptainer is put beside the system with it, where Debian does not have it",
+    },
+    Package {
         name: "bubblewrap",
         proof: &["bwrap", "--version"],
         why: "the start of a container is measured against it",
@@ -84,11 +89,25 @@ const PACKAGES: [Package; 13] = [
     },
 ];
 
+/// Not a package of every Debian; the script puts it into `/opt`.
+const APPTAINER: Package = Package {
+    name: "apptainer",
+    proof: &["sh", "-c", "PATH=$PATH:/opt/apptainer/bin apptainer --version"],
+    why: "containers must be the same with it, and some sites allow nothing else",
+};
+const APPTAINER_SCRIPT: &str = include_str!("apptainer.sh");
+
 pub(super) fn install(context: &Context) -> Result<Done> {
     let mut missing: Vec<&Package> = PACKAGES.iter().filter(|package| !works(package)).collect();
     if !missing.is_empty() && rustix::process::geteuid().is_root() {
         apt_install(&missing);
         missing.retain(|package| !works(package));
+    }
+    if !works(&APPTAINER) {
+        if rustix::process::geteuid().is_root() {
+            put_apptainer();
+        }
+        missing.extend((!works(&APPTAINER)).then_some(&APPTAINER));
     }
     for Package { name, why, .. } in &missing {
         eprintln!("missing Debian package {name}: {why}");
@@ -97,7 +116,7 @@ pub(super) fn install(context: &Context) -> Result<Done> {
     let advice = format!("run `apt-get install {}` as root", names.join(" "));
     match (names.is_empty(), context.ci) {
         (true, _) => {
-            println!("all {} Debian packages are there", PACKAGES.len());
+            println!("all {} Debian packages are there", PACKAGES.len() + 1);
             Ok(Done::Passed)
         }
         (false, true) => bail!("{} package(s) missing; {advice}", names.len()),
@@ -110,6 +129,15 @@ fn works(package: &Package) -> bool {
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
+}
+
+/// Tries; whether it helped is seen by looking again.
+fn put_apptainer() {
+    println!("$ sh xtask/src/test/apptainer.sh");
+    let mut script = Command::new("sh");
+    if let Err(error) = children::run(script.args(["-c", APPTAINER_SCRIPT])) {
+        eprintln!("could not install Apptainer: {error:#}");
+    }
 }
 
 /// Tries; whether it helped is seen by looking again.
