@@ -12,7 +12,8 @@
 //! - `containers.rs` from an assignment and its image to a container; `cuda.rs` whether the
 //!   driver can run it
 //! - `serve_logs.rs` pieces of output for whoever asks
-//! - `limits.rs` memory, by looking now and then; `shares.rs` the same for that of GPUs
+//! - `limits.rs` memory, by looking now and then; `shares.rs` the same for that of GPUs,
+//!   `mps.rs` for a site that wants more
 //! - `proving.rs` whether the node and its GPUs work, while the first tasks run already
 
 mod containers;
@@ -20,6 +21,7 @@ mod cuda;
 mod images;
 mod limits;
 mod link;
+mod mps;
 mod proving;
 mod serve_logs;
 mod shares;
@@ -33,6 +35,7 @@ use containers::Containers;
 use images::{Fetched, Images, ReadyImage, Wanted};
 use limits::Limits;
 use link::{FromLink, ToLink};
+use mps::Mps;
 use serve_logs::ServeLogs;
 use shares::Shares;
 use shipway_api::wire;
@@ -80,12 +83,17 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         }
     });
     let unproven = started.unproven;
+    let mps = if settings.gpu_mps {
+        Mps::start(&settings.dir, &started.node_key, &unproven.probe)?
+    } else {
+        Mps::default()
+    };
     let containers = Containers::new(&unproven.probe).map_err(StartError::Threads)?;
     let runtime = containers.runtime();
     let (to_link, from_link) = link::run(settings.server.clone(), started.token.clone());
     let work = Work {
         machine: Machine::new(started.identity).of_process(wall_millis(SystemTime::now()) / 1_000),
-        tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd),
+        tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd).with(mps),
         images: Images::new(settings.images.clone(), tell_of_image),
         containers,
         pool,

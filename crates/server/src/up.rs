@@ -42,6 +42,8 @@ pub struct Settings {
     pub declared: Option<PathBuf>,
     /// How long the local pilot keeps the output of tasks; `None` for ever.
     pub keep_output: Option<Millis>,
+    /// The local pilot uses NVIDIA's Multi-Process Service for shares of GPUs.
+    pub gpu_mps: bool,
     /// How fast past usage fades; `None` leaves it as it was.
     pub half_life: Option<Millis>,
     /// The shipway binary, to start the pilot with.

@@ -24,6 +24,8 @@ pub struct LocalSite {
     pub declared: Option<PathBuf>,
     /// How long the output of tasks is kept; `None` for ever.
     pub keep_output: Option<Millis>,
+    /// Whether it uses NVIDIA's Multi-Process Service for shares of GPUs.
+    pub gpu_mps: bool,
 }
 
 /// What a pilot was started with, as far as a later server may want something else.
@@ -32,6 +34,8 @@ struct Options {
     /// The text of the file, not its name: it may be another one now.
     declared: Option<String>,
     keep_output: Option<Millis>,
+    #[serde(default)]
+    gpu_mps: bool,
 }
 
 /// What a pilot needs to be let in; written for it alone.
@@ -74,7 +78,7 @@ impl LocalSite {
             std::fs::read_to_string(path).map_err(failed)
         };
         let declared = self.declared.as_ref().map(read).transpose()?;
-        Ok(Options { declared, keep_output: self.keep_output })
+        Ok(Options { declared, keep_output: self.keep_output, gpu_mps: self.gpu_mps })
     }
 
     /// The options that would be different if the pilot that lives were started now.
@@ -86,6 +90,7 @@ impl LocalSite {
         let options = [
             ("--declared", started.declared == wanted.declared),
             ("--keep-output", started.keep_output == wanted.keep_output),
+            ("--gpu-mps", started.gpu_mps == wanted.gpu_mps),
         ];
         let changed = options.into_iter().filter(|(_, same)| !same);
         Ok(changed.map(|(option, _)| option).collect())
@@ -115,6 +120,9 @@ impl LocalSite {
         }
         if let Some(keep) = self.keep_output {
             words.extend(["--keep-output".into(), keep.to_string()]);
+        }
+        if self.gpu_mps {
+            words.push("--gpu-mps".into());
         }
         words
     }
@@ -202,7 +210,7 @@ mod tests {
 
     fn site(home: &Path) -> LocalSite {
         let program = "/bin/shipway".into();
-        LocalSite { program, home: home.into(), declared: None, keep_output: None }
+        LocalSite { program, home: home.into(), declared: None, keep_output: None, gpu_mps: false }
     }
 
     #[test]
@@ -226,6 +234,9 @@ mod tests {
         site.declared = None;
         assert_eq!(changed(&site), ["--declared", "--keep-output"]);
         assert!(site.command_line().ends_with(&["--keep-output".into(), "1h".into()]));
+        site.gpu_mps = true;
+        assert_eq!(changed(&site), ["--declared", "--keep-output", "--gpu-mps"]);
+        assert!(site.command_line().ends_with(&["--gpu-mps".into()]));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:7447";
 
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "switches of a command line, not a state")]
 pub struct UpArgs {
     /// The address to serve; port 0 takes any free one.
     #[arg(long, value_name = "ADDRESS", default_value = DEFAULT_LISTEN)]
@@ -35,6 +36,10 @@ pub struct UpArgs {
     /// it is kept for ever.
     #[arg(long, value_name = "TIME", value_parser = keep_output, conflicts_with = "no_pilot")]
     pub keep_output: Option<Millis>,
+    /// Let tasks with shares of an NVIDIA GPU compute at the same time, by its Multi-Process
+    /// Service, instead of in turns.
+    #[arg(long, conflicts_with = "no_pilot")]
+    pub gpu_mps: bool,
     /// How long until past usage counts half when users compete; 7 days until it is set once.
     #[arg(long, value_name = "TIME", value_parser = half_life)]
     pub half_life: Option<Millis>,
@@ -113,6 +118,10 @@ pub struct PilotArgs {
     /// Remove the output of tasks when nothing was written to it for so long.
     #[arg(long, value_name = "TIME", value_parser = keep_output)]
     pub keep_output: Option<Millis>,
+    /// Let tasks with shares of an NVIDIA GPU compute at the same time, by its Multi-Process
+    /// Service, instead of in turns.
+    #[arg(long)]
+    pub gpu_mps: bool,
     /// Be the pilot itself, under the guard that started it.
     #[arg(long, hide = true)]
     pub inner: bool,

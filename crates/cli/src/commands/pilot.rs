@@ -44,6 +44,7 @@ fn inner(args: PilotArgs) -> Result<Exit, Failure> {
         lease,
         declared: args.declared,
         keep_output: args.keep_output,
+        gpu_mps: args.gpu_mps,
     };
     // One thread, the main one: what tasks leave behind becomes its child and is found there.
     let mut builder = tokio::runtime::Builder::new_current_thread();

@@ -34,6 +34,7 @@ pub fn run(args: UpArgs) -> Result<Exit, Failure> {
         no_pilot: args.no_pilot,
         declared: args.declared,
         keep_output: args.keep_output,
+        gpu_mps: args.gpu_mps,
         half_life: args.half_life,
         program,
     };

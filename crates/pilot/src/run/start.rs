@@ -1,6 +1,7 @@
 //! Everything before the first connection: the lock, the leftovers, who we are, what the node has.
 
 use super::link::Server;
+use super::mps::MpsError;
 use super::proving::Unproven;
 use crate::machine::Identity;
 use crate::probe::{Declared, DeclaredError};
@@ -25,6 +26,8 @@ pub struct Settings {
     pub images: PathBuf,
     /// How long output is kept after the last of it was written; `None` for ever.
     pub keep_output: Option<Millis>,
+    /// Serve tasks that share an NVIDIA GPU by its Multi-Process Service.
+    pub gpu_mps: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +52,8 @@ pub enum StartError {
     },
     #[error("cannot use the declared devices")]
     Declared(#[from] DeclaredError),
+    #[error("cannot use the Multi-Process Service")]
+    Mps(#[from] MpsError),
     #[error("cannot start the threads that run tasks")]
     Threads(#[source] io::Error),
 }

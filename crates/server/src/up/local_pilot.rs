@@ -30,6 +30,7 @@ fn site(settings: &Settings) -> Arc<LocalSite> {
         home: settings.home.clone(),
         declared: settings.declared.clone(),
         keep_output: settings.keep_output,
+        gpu_mps: settings.gpu_mps,
     })
 }
 
