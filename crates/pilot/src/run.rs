@@ -82,7 +82,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
             pilot.work().pool.signal(ticket, rustix::process::Signal::KILL);
         }
     });
-    let unproven = started.unproven;
+    let (unproven, first_ad) = (started.unproven, started.identity.ad.clone());
     let mps = if settings.gpu_mps {
         Mps::start(&settings.dir, &started.node_key, &unproven.probe)?
     } else {
@@ -113,7 +113,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     told.set(Arc::downgrade(&pilot)).expect("set once");
     let listener = Arc::downgrade(&pilot);
     let tell = move |ad| listener.upgrade().map(|pilot| pilot.proven(ad)).is_some();
-    unproven.prove(runtime, tell).map_err(StartError::Threads)?;
+    unproven.prove(runtime, first_ad, tell).map_err(StartError::Threads)?;
     pilot.run(from_link).await;
     drop(started.lock);
     Ok(())
