@@ -57,7 +57,7 @@ pub fn decode_outcome(text: &str) -> Result<Outcome, BadMessage> {
 }
 
 /// What the tasks of a job have in common, as the pilot needs it.
-pub fn template(job: JobId, spec: &JobSpec) -> wire::Template {
+pub fn template(job: JobId, owner: &str, spec: &JobSpec) -> wire::Template {
     let need = &spec.resources;
     let limit = spec.time_limit.as_ref();
     wire::Template {
@@ -81,5 +81,6 @@ pub fn template(job: JobId, spec: &JobSpec) -> wire::Template {
             GpuShare::WHOLE => 0,
             share => share.0,
         }),
+        user: owner.to_string(),
     }
 }

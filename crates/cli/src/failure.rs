@@ -12,6 +12,7 @@ use shipway_images::ImageError;
 use shipway_images::pull::{CredentialsError, RegistryError};
 use shipway_images::sources::SourceError;
 use shipway_images::store::StoreError;
+use shipway_model::ImageRef;
 use std::error::Error;
 use std::io;
 
@@ -52,10 +53,14 @@ pub enum Failure {
     Arguments(#[from] BadArguments),
     #[error(transparent)]
     Image(#[from] ImageError),
+    #[error("cannot tell which image {image} is now")]
+    Pin {
+        image: Box<ImageRef>,
+        #[source]
+        source: SourceError,
+    },
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
-    #[error("cannot tell which directory this is")]
-    WorkingDirectory(#[source] io::Error),
     #[error("job {job} has no task {index}")]
     NoSuchTask { job: shipway_model::JobId, index: shipway_model::TaskIndex },
     #[error("job {job} has many tasks; the output of one can be followed")]
@@ -93,7 +98,6 @@ impl Failure {
             | Failure::JobFile(_)
             | Failure::Arguments(_)
             | Failure::Credentials(_)
-            | Failure::WorkingDirectory(_)
             | Failure::NotATerminal
             | Failure::FollowMany { .. } => Exit::WRONG_USAGE,
             Failure::Settings(error) => match error {
@@ -105,6 +109,7 @@ impl Failure {
             }
             Failure::Client(_) => Exit::NO_SERVER,
             Failure::Image(error) => image_exit(error),
+            Failure::Pin { .. } => Exit::REFUSED,
             Failure::Output(_)
             | Failure::Runtime(_)
             | Failure::OwnProgram(_)
@@ -120,7 +125,9 @@ impl Failure {
             _ => match self.exit() {
                 Exit::WRONG_USAGE => "wrong_usage",
                 Exit::NO_SERVER => "no_server",
-                Exit::REFUSED if matches!(self, Failure::Image(_)) => image_code(self),
+                Exit::REFUSED if matches!(self, Failure::Image(_) | Failure::Pin { .. }) => {
+                    image_code(self)
+                }
                 Exit::REFUSED => codes::NOT_FOUND,
                 _ => codes::INTERNAL,
             },
@@ -145,6 +152,7 @@ impl Failure {
                 Some("the server may have been restarted; ask again".into())
             }
             Failure::Image(error) => image_hint(error),
+            Failure::Pin { image, source } => Some(pin_hint(image, source).into()),
             Failure::JobFile(error) => error.hint(),
             Failure::Input(error) => Some(error.hint().into()),
             Failure::Service { hint, .. } => hint.clone(),
@@ -198,12 +206,12 @@ fn image_hint(error: &ImageError) -> Option<String> {
         ImageError::Store(StoreError::Foreign { .. }) => {
             "name a store of your own with --store, or act as its owner"
         }
+        ImageError::Changed { .. } => {
+            "submit again to run what is there now, or put the file back that it was"
+        }
         ImageError::NotPulled(_) => "name it in a job as it is; there is nothing to fetch",
         ImageError::Source(SourceError::Registry(RegistryError::Denied { had_login, .. })) => {
-            match had_login {
-                true => "the password in ~/.docker/config.json was not taken",
-                false => "`docker login` keeps a password where it is found; or see --credentials",
-            }
+            denied_hint(*had_login)
         }
         ImageError::Source(SourceError::Registry(RegistryError::Realm { .. })) => {
             "a registry may name any host to take the password; only hosts of its own domain get it"
@@ -211,6 +219,28 @@ fn image_hint(error: &ImageError) -> Option<String> {
         _ => return None,
     };
     Some(text.to_owned())
+}
+
+/// A job is submitted with the digest of its image; who names one need ask nobody.
+fn pin_hint(image: &ImageRef, error: &SourceError) -> &'static str {
+    match (image, error) {
+        (_, SourceError::Registry(RegistryError::Denied { had_login, .. })) => {
+            denied_hint(*had_login)
+        }
+        (ImageRef::Registry(_), _) => {
+            "name an image of this machine by its digest to do without the registry: \
+             NAME@sha256:… (`shipway image list`)"
+        }
+        _ => "see that the file is there and whole; the node reads it under the same path",
+    }
+}
+
+fn denied_hint(had_login: bool) -> &'static str {
+    if had_login {
+        "the name and password of your logins were not taken (docs/images.md)"
+    } else {
+        "log in with `docker login`, or name a file of logins (docs/images.md)"
+    }
 }
 
 fn refused_hint(body: &shipway_api::error::ErrorBody) -> Option<String> {

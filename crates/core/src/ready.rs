@@ -4,40 +4,67 @@
 //! here is only which of their own jobs goes first.
 
 use crate::job::Job;
-use crate::ranks::{Rank, Ranks};
+use crate::ranks::{AHEAD, Ahead, Kind, Rank, Ranked, Ranks};
 use crate::shape::ShapeId;
 use shipway_model::limits::PRIORITY_IN_WAITING;
-use shipway_model::{JobId, UserName};
+use shipway_model::{JobId, Ordinal, TaskIndex, UserName};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ready {
     users: BTreeMap<UserName, UserQueue>,
-    /// How many jobs wait with each shape, over all users.
-    demand: BTreeMap<ShapeId, u32>,
+    demand: Demand,
     len: usize,
+}
+
+/// The shapes that anybody waits with.
+#[derive(Debug, Clone, Default)]
+pub struct Demand {
+    /// How many jobs wait with each, over all users.
+    jobs: BTreeMap<ShapeId, u32>,
+    /// Another one whenever a shape comes or goes: who follows knows when to look.
+    version: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UserQueue {
     shapes: BTreeMap<ShapeId, Ranks>,
-    heads: BTreeMap<Rank, Head>,
+    heads: Ranks<Head>,
 }
 
-/// Beside the first job of a shape.
+/// The first job of a shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
+    pub rank: Rank,
     pub shape: ShapeId,
-    /// The job after it: whoever looks one job ahead need not look the queue up.
-    pub next: Option<Rank>,
+    /// The jobs after it: whoever looks a few ahead need not look the queue up.
+    pub ahead: Ahead,
 }
+
+impl Ranked for Head {
+    fn rank(&self) -> Rank {
+        self.rank
+    }
+}
+
+type Firsts = (Rank, Ahead);
 
 /// One step of priority is worth a stretch of waiting. Whoever waits long enough therefore goes
 /// before any newcomer, and as all wait alike the order of two jobs never changes.
 pub fn rank(id: JobId, job: &Job) -> Rank {
     let submitted = i64::try_from(job.submitted.0).unwrap_or(i64::MAX / 2);
     let ahead = i64::from(job.priority).saturating_mul(PRIORITY_IN_WAITING.0.cast_signed());
-    Rank { key: submitted.saturating_sub(ahead), job: id }
+    Rank::new(submitted.saturating_sub(ahead), id, kind(job))
+}
+
+/// While a job of one task waits in the queue, this does not change: it leaves when it is placed.
+fn kind(job: &Job) -> Kind {
+    let is_first = || job.indices.index(Ordinal(0)) == Some(TaskIndex(0));
+    match job.tasks.len() {
+        1 if job.tasks.is_untouched() && is_first() => Kind::Fresh,
+        1 => Kind::Single,
+        _ => Kind::Array,
+    }
 }
 
 impl Ready {
@@ -56,7 +83,7 @@ impl Ready {
         }
         let user = self.users.get_mut(&job.owner).expect("just put there");
         if user.insert(rank(id, job), job.shape) {
-            *self.demand.entry(job.shape).or_default() += 1;
+            self.demand.add(job.shape);
             self.len += 1;
         }
     }
@@ -69,11 +96,7 @@ impl Ready {
         if user.shapes.is_empty() {
             self.users.remove(&job.owner);
         }
-        let demand = self.demand.get_mut(&job.shape).expect("a queued job is counted");
-        *demand -= 1;
-        if *demand == 0 {
-            self.demand.remove(&job.shape);
-        }
+        self.demand.remove(job.shape);
         self.len -= 1;
     }
 
@@ -90,9 +113,8 @@ impl Ready {
     pub fn user(&self, user: &UserName) -> Option<&UserQueue> {
         self.users.get(user)
     }
-    /// The shapes that anybody waits with.
-    pub fn shapes(&self) -> impl Iterator<Item = ShapeId> + '_ {
-        self.demand.keys().copied()
+    pub fn demand(&self) -> &Demand {
+        &self.demand
     }
     pub fn contains(&self, id: JobId, job: &Job) -> bool {
         let queue = self.users.get(&job.owner).and_then(|user| user.shapes.get(&job.shape));
@@ -100,25 +122,56 @@ impl Ready {
     }
 }
 
+impl Demand {
+    fn add(&mut self, shape: ShapeId) {
+        let jobs = self.jobs.entry(shape).or_default();
+        *jobs += 1;
+        self.version += u64::from(*jobs == 1);
+    }
+
+    fn remove(&mut self, shape: ShapeId) {
+        let jobs = self.jobs.get_mut(&shape).expect("a queued job is counted");
+        *jobs -= 1;
+        if *jobs == 0 {
+            self.jobs.remove(&shape);
+            self.version += 1;
+        }
+    }
+
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+    pub fn shapes(&self) -> impl Iterator<Item = ShapeId> + '_ {
+        self.jobs.keys().copied()
+    }
+}
+
+/// By what it holds: versions depend on how it came to be.
+impl PartialEq for Demand {
+    fn eq(&self, other: &Demand) -> bool {
+        self.jobs == other.jobs
+    }
+}
+
 impl UserQueue {
     fn insert(&mut self, rank: Rank, shape: ShapeId) -> bool {
         let queue = self.shapes.entry(shape).or_default();
-        if queue.len() >= 2 && queue.ends_before(rank) {
+        if queue.len() > AHEAD && queue.ends_before(rank) {
             // Nearly always; and the first ones are far away in memory by then.
             return queue.insert(rank);
         }
-        let before = queue.first_two();
+        let before = queue.firsts();
         let new = queue.insert(rank);
-        let after = queue.first_two();
+        let after = queue.firsts();
         self.move_head(shape, before, after);
         new
     }
 
     fn remove(&mut self, rank: Rank, shape: ShapeId) -> bool {
         let Some(queue) = self.shapes.get_mut(&shape) else { return false };
-        let before = queue.first_two();
+        let before = queue.firsts();
         let known = queue.remove(rank);
-        let after = queue.first_two();
+        let after = queue.firsts();
         if queue.is_empty() {
             self.shapes.remove(&shape);
         }
@@ -126,21 +179,26 @@ impl UserQueue {
         known
     }
 
-    fn move_head(&mut self, shape: ShapeId, from: [Option<Rank>; 2], to: [Option<Rank>; 2]) {
+    fn move_head(&mut self, shape: ShapeId, from: Option<Firsts>, to: Option<Firsts>) {
         if from == to {
             return;
         }
-        if let Some(from) = from[0].filter(|_| from[0] != to[0]) {
-            self.heads.remove(&from);
+        let first = |firsts: Option<Firsts>| firsts.map(|(first, _)| first);
+        if let Some(from) = first(from).filter(|from| first(to) != Some(*from)) {
+            self.heads.remove(from);
         }
-        if let [Some(first), next] = to {
-            self.heads.insert(first, Head { shape, next });
+        if let Some((rank, ahead)) = to {
+            self.heads.insert(Head { rank, shape, ahead });
         }
     }
 
     /// The first job of each shape, best first.
-    pub fn heads(&self) -> &BTreeMap<Rank, Head> {
+    pub fn heads(&self) -> &Ranks<Head> {
         &self.heads
+    }
+    /// The first job of one shape.
+    pub fn head(&self, shape: ShapeId) -> Option<&Head> {
+        self.heads.get(*self.shapes.get(&shape)?.following().peek()?)
     }
     pub fn queue(&self, shape: ShapeId) -> Option<&Ranks> {
         self.shapes.get(&shape)

@@ -1,6 +1,6 @@
 //! How fast is unpacking, and against what? An image is built from files of this machine, pushed
 //! to a registry on loopback, and taken apart by several tools in turn, each into fresh
-//! directories, in interleaved rounds.
+//! directories, in interleaved rounds. At the end our tree is compared with umoci's.
 //!
 //! `cargo run --release -p shipway-images --example speed -- DIR [ROUNDS] [MEGABYTES]`
 //!
@@ -9,9 +9,12 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "its output is its purpose")]
 
+#[path = "../tests/images/listing.rs"]
+mod listing;
+
 use libdeflater::Decompressor;
 use shipway_images::progress::Silent;
-use shipway_images::tar::{Kind, TarReader};
+use shipway_images::tar::{Kind, Member, TarReader, Time, write};
 use shipway_images::{Pull, Session, Settings, Store, walk};
 use shipway_model::Timestamp;
 use std::fs::{self, File};
@@ -106,8 +109,88 @@ fn build(dir: &Path, megabytes: u64) -> PathBuf {
         walk::archive(&part, File::create(&tar).expect("made")).expect("written");
         run(Command::new("umoci").args(["raw", "add-layer", "--image", &image]).arg(&tar));
     }
-    println!("image: {LAYERS} layers, {} MB of files", total / 1_000_000);
+    let tar = dir.join("changes.tar");
+    fs::write(&tar, changes(&dir.join("part0"))).expect("written");
+    run(Command::new("umoci").args(["raw", "add-layer", "--image", &image]).arg(&tar));
+    println!("image: {LAYERS} layers and one of changes, {} MB of files", total / 1_000_000);
     layout
+}
+
+/// Effective `cap_net_raw`, as the kernel stores it.
+const CAPABILITY: [u8; 20] = [1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// A layer that hides, replaces and links what is below it.
+fn changes(below: &Path) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut add = |path: String, kind: Kind, link: &str| {
+        let capable = path.ends_with("capable");
+        let member = Member {
+            path: path.into_bytes(),
+            kind,
+            mode: if capable || kind == Kind::Dir { 0o755 } else { 0o644 },
+            uid: 12,
+            gid: 34,
+            mtime: Time { seconds: 1_000_000_000, nanos: 0 },
+            link: link.as_bytes().to_vec(),
+            size: 0,
+            sparse: None,
+            xattrs: if capable {
+                vec![(b"security.capability".to_vec(), CAPABILITY.to_vec())]
+            } else {
+                Vec::new()
+            },
+        };
+        write::header(&mut out, &member).expect("memory");
+    };
+    let mut files = Vec::new();
+    let mut todo = vec![below.to_path_buf()];
+    while let Some(dir) = todo.pop() {
+        for entry in fs::read_dir(dir).expect("listed").flatten() {
+            match entry.file_type().expect("a kind") {
+                kind if kind.is_dir() => todo.push(entry.path()),
+                kind if kind.is_file() => files.push(entry.path()),
+                _ => {}
+            }
+        }
+    }
+    files.sort();
+    add("hard/".into(), Kind::Dir, "");
+    // Within the layer: podman takes no hard links to what is below.
+    add("hard/first".into(), Kind::File, "");
+    add("bin-of-changes/".into(), Kind::Dir, "");
+    let inside = |path: &Path| path.strip_prefix(below).expect("below").display().to_string();
+    // Each kind of change to its own part of the files, so that none meets another.
+    for (number, file) in files.iter().enumerate().filter(|(number, _)| number % 50 == 0) {
+        let (dir, name) = (file.parent().expect("below"), file.file_name().expect("a name"));
+        let name = name.to_string_lossy();
+        match number / 50 % 3 {
+            0 => add(format!("{}/.wh.{name}", inside(dir)), Kind::File, ""),
+            1 => add(format!("hard/{number}"), Kind::HardLink, "hard/first"),
+            _ => add(format!("{}/link-{number}", inside(dir)), Kind::Symlink, &name),
+        }
+    }
+    if let Some(dir) = files.last().and_then(|file| file.parent()) {
+        add(format!("{}/.wh..wh..opq", inside(dir)), Kind::File, "");
+        add(format!("{}/instead", inside(dir)), Kind::File, "");
+    }
+    add("bin-of-changes/capable".into(), Kind::File, "");
+    write::end(&mut out).expect("memory");
+    out
+}
+
+/// Whether our tree is umoci's, name by name.
+fn judge(dir: &Path) {
+    let store = Store::open(&dir.join("unpack1")).expect("a store");
+    let image = store.images().expect("listed").pop().expect("an image").image;
+    let ours = listing::listing(&store.tree(&image));
+    let theirs = listing::listing(&dir.join("umoci1/rootfs"));
+    let differs = |path: &&String| ours.get(*path) != theirs.get(*path);
+    let all: std::collections::BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+    let other: Vec<&String> = all.iter().copied().filter(differs).collect();
+    println!("our tree and umoci's: {} names, {} differ", all.len(), other.len());
+    for path in other.iter().take(10) {
+        println!("  {path}: {:?} {:?}", ours.get(*path), theirs.get(*path));
+    }
 }
 
 /// Copies the files of a directory; its directories are left for another time.
@@ -176,6 +259,7 @@ fn compare(dir: &Path, rounds: usize, megabytes: u64) {
     }
     let _ = registry.kill();
     let _ = registry.wait();
+    judge(dir);
 }
 
 /// Arguments that outlive the round: a program that measures may leak a few words.

@@ -40,8 +40,10 @@ pub enum ImageError {
     Merge(#[from] MergeError),
     #[error(transparent)]
     Build(#[from] build::BuildError),
+    #[error("`{name}` is another image now: {found}")]
+    Changed { name: Box<ImageRef>, found: Digest },
     #[error("`{0}` is used where it lies and is not pulled")]
-    NotPulled(ImageRef),
+    NotPulled(Box<ImageRef>),
 }
 
 /// What a pull came to.
@@ -74,6 +76,12 @@ impl Ensure<'_> {
     pub fn run(&self, name: &ImageRef, source: &dyn Source) -> Result<Ensured, ImageError> {
         self.progress.phase(Phase::Resolving);
         let plan = source.plan()?;
+        // A registry was asked for the digest itself; a file may have become another image.
+        if let (Some(wanted), Some(_)) = (name.digest(), name.place())
+            && wanted != plan.image
+        {
+            return Err(ImageError::Changed { name: name.clone().into(), found: plan.image });
+        }
         let fetched = match self.wait_or_claim(&plan)? {
             Some(_claim) => self.fetch(name, &plan, source).map(|()| true)?,
             None => false,

@@ -39,14 +39,18 @@ pub enum ImageRef {
     OciDir {
         dir: String,
         tag: Option<String>,
+        /// Here and below: when given, what lies there must be this image, and no later one.
+        digest: Option<Digest>,
     },
     /// What `docker save` writes.
     DockerArchive {
         file: String,
+        digest: Option<Digest>,
     },
     /// An Apptainer image.
     Sif {
         file: String,
+        digest: Option<Digest>,
     },
     /// A file tree, used as it is.
     Dir {
@@ -82,8 +86,8 @@ impl ImageRef {
     pub fn place(&self) -> Option<&str> {
         match self {
             ImageRef::OciDir { dir: place, .. }
-            | ImageRef::DockerArchive { file: place }
-            | ImageRef::Sif { file: place }
+            | ImageRef::DockerArchive { file: place, .. }
+            | ImageRef::Sif { file: place, .. }
             | ImageRef::Dir { path: place } => Some(place),
             ImageRef::Registry(_) | ImageRef::Host => None,
         }
@@ -93,12 +97,43 @@ impl ImageRef {
     #[must_use]
     pub fn at(self, place: String) -> ImageRef {
         match self {
-            ImageRef::OciDir { tag, .. } => ImageRef::OciDir { dir: place, tag },
-            ImageRef::DockerArchive { .. } => ImageRef::DockerArchive { file: place },
-            ImageRef::Sif { .. } => ImageRef::Sif { file: place },
+            ImageRef::OciDir { tag, digest, .. } => ImageRef::OciDir { dir: place, tag, digest },
+            ImageRef::DockerArchive { digest, .. } => {
+                ImageRef::DockerArchive { file: place, digest }
+            }
+            ImageRef::Sif { digest, .. } => ImageRef::Sif { file: place, digest },
             ImageRef::Dir { .. } => ImageRef::Dir { path: place },
             ImageRef::Registry(_) | ImageRef::Host => self,
         }
+    }
+
+    /// The one image it means, whatever its tag or file comes to hold later.
+    pub fn digest(&self) -> Option<Digest> {
+        match self {
+            ImageRef::Registry(at) => at.digest,
+            ImageRef::OciDir { digest, .. }
+            | ImageRef::DockerArchive { digest, .. }
+            | ImageRef::Sif { digest, .. } => *digest,
+            ImageRef::Dir { .. } | ImageRef::Host => None,
+        }
+    }
+
+    /// The same reference, meaning this image for ever.
+    #[must_use]
+    pub fn pinned(mut self, image: Digest) -> ImageRef {
+        match &mut self {
+            ImageRef::Registry(RegistryRef { digest, .. })
+            | ImageRef::OciDir { digest, .. }
+            | ImageRef::DockerArchive { digest, .. }
+            | ImageRef::Sif { digest, .. } => *digest = Some(image),
+            ImageRef::Dir { .. } | ImageRef::Host => {}
+        }
+        self
+    }
+
+    /// Whether this is the other one with a digest added.
+    pub fn is_pin_of(&self, other: &ImageRef) -> bool {
+        self.digest().is_some_and(|digest| other.clone().pinned(digest) == *self)
     }
 
     /// Whether it must be unpacked into a store before it can run.
@@ -121,10 +156,14 @@ impl FromStr for ImageRef {
                 ("docker", Some(name)) => return registry(name).map(ImageRef::Registry),
                 ("oci", None) => return oci_dir(rest),
                 ("docker-archive", None) => {
-                    return path("docker-archive:", rest)
-                        .map(|file| ImageRef::DockerArchive { file });
+                    let (rest, digest) = pin(rest)?;
+                    let file = path("docker-archive:", rest)?;
+                    return Ok(ImageRef::DockerArchive { file, digest });
                 }
-                ("sif", None) => return path("sif:", rest).map(|file| ImageRef::Sif { file }),
+                ("sif", None) => {
+                    let (rest, digest) = pin(rest)?;
+                    return Ok(ImageRef::Sif { file: path("sif:", rest)?, digest });
+                }
                 ("dir", None) => return path("dir:", rest).map(|path| ImageRef::Dir { path }),
                 _ => {}
             }
@@ -159,10 +198,21 @@ fn path(form: &'static str, text: &str) -> Result<String, BadImageRef> {
     Ok(text.to_owned())
 }
 
+/// The digest at the end, if there is one. Other `@` belong to the path.
+fn pin(text: &str) -> Result<(&str, Option<Digest>), BadImageRef> {
+    match text.rsplit_once('@') {
+        Some((place, digest)) if digest.starts_with("sha256:") => {
+            Ok((place, Some(digest.parse()?)))
+        }
+        _ => Ok((text, None)),
+    }
+}
+
 fn oci_dir(text: &str) -> Result<ImageRef, BadImageRef> {
+    let (text, digest) = pin(text)?;
     let tagged = text.rsplit_once(':').filter(|(dir, tag)| !dir.is_empty() && is_tag(tag));
     let (dir, tag) = tagged.map_or((text, None), |(dir, tag)| (dir, Some(tag.to_owned())));
-    Ok(ImageRef::OciDir { dir: path("oci:", dir)?, tag })
+    Ok(ImageRef::OciDir { dir: path("oci:", dir)?, tag, digest })
 }
 
 fn registry(text: &str) -> Result<RegistryRef, BadImageRef> {
@@ -241,14 +291,16 @@ fn short(text: &str) -> String {
 impl fmt::Display for ImageRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ImageRef::Registry(at) => write!(f, "docker://{at}"),
-            ImageRef::OciDir { dir, tag: Some(tag) } => write!(f, "oci:{dir}:{tag}"),
-            ImageRef::OciDir { dir, tag: None } => write!(f, "oci:{dir}"),
-            ImageRef::DockerArchive { file } => write!(f, "docker-archive:{file}"),
-            ImageRef::Sif { file } => write!(f, "sif:{file}"),
-            ImageRef::Dir { path } => write!(f, "dir:{path}"),
-            ImageRef::Host => f.write_str("host"),
+            // A registry's reference writes its own digest.
+            ImageRef::Registry(at) => return write!(f, "docker://{at}"),
+            ImageRef::OciDir { dir, tag: Some(tag), .. } => write!(f, "oci:{dir}:{tag}")?,
+            ImageRef::OciDir { dir, tag: None, .. } => write!(f, "oci:{dir}")?,
+            ImageRef::DockerArchive { file, .. } => write!(f, "docker-archive:{file}")?,
+            ImageRef::Sif { file, .. } => write!(f, "sif:{file}")?,
+            ImageRef::Dir { path } => write!(f, "dir:{path}")?,
+            ImageRef::Host => f.write_str("host")?,
         }
+        self.digest().map_or(Ok(()), |digest| write!(f, "@{digest}"))
     }
 }
 
@@ -330,6 +382,10 @@ mod tests {
             "docker://[::1]:5000/a:1",
             &format!("docker://a.example/b@{DIGEST}"),
             &format!("docker://a.example/b:1@{DIGEST}"),
+            &format!("oci:/data/layout:v1.2@{DIGEST}"),
+            &format!("docker-archive:a@b.tar@{DIGEST}"),
+            &format!("sif:x.sif@{DIGEST}"),
+            "sif:ada@cern.sif",
         ] {
             let parsed: ImageRef = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(parsed.to_string(), text);
@@ -371,6 +427,7 @@ mod tests {
             ("docker://a@sha256:00", "not a digest"),
             ("docker://host.example:0/a", "not a host"),
             ("docker://user@host.example/a", "not a digest"),
+            ("sif:x@sha256:00", "not a digest"),
             ("sif:", "needs a path"),
             ("dir:a\nb", "needs a path"),
             ("", "is not an image"),

@@ -14,7 +14,8 @@ pub enum Outcome {
     Signal {
         signal: i32,
     },
-    /// Ended for its memory: by the pilot over the job's limit, or by the kernel (no limit known).
+    /// Ended for its memory: over the job's limit by the pilot, which knows what it used, or by the
+    /// kernel; or because the node had none left (no limit).
     OutOfMemory {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limit: Option<Bytes>,
@@ -78,6 +79,9 @@ impl fmt::Display for Outcome {
             }
             Outcome::OutOfMemory { limit: Some(limit), used: Some(used), .. } => {
                 write!(f, "out of memory: used {used} of {limit}")
+            }
+            Outcome::OutOfMemory { limit: Some(limit), used: None, .. } => {
+                write!(f, "out of memory: used more than its {limit}")
             }
             Outcome::OutOfMemory { .. } => write!(f, "out of memory: ended by the kernel"),
             Outcome::TimedOut { limit } => write!(f, "over its time limit of {limit}"),

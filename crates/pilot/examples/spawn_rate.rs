@@ -89,5 +89,6 @@ fn request(number: u64) -> Request {
         log: LogName { task: JobId(1).task(TaskIndex(number)), attempt: Attempt(1) },
         log_limit: 1024 * 1024,
         container: None,
+        before: None,
     }
 }

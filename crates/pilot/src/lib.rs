@@ -3,6 +3,7 @@
 //! This file only names the modules. The process layer (`guard`, `leftovers`, `spawn`, `logs`,
 //! `probe`, `memory`) knows nothing of the server; what talks to the server stands beside it.
 
+pub mod accounts;
 pub mod guard;
 pub mod leftovers;
 pub mod logs;
@@ -12,4 +13,5 @@ pub mod probe;
 mod procfs;
 pub mod proof;
 pub mod run;
+pub mod runtimes;
 pub mod spawn;

@@ -94,7 +94,9 @@ pub enum OutOfMemory {
     OverLimit { limit: Bytes, used: Bytes },
     /// The pilot ended it, over its share of a GPU's memory.
     OverShare { limit: Bytes, used: Bytes },
-    /// The kernel ended it.
+    /// The kernel ended it, over the job's own limit.
+    Held { limit: Bytes },
+    /// The kernel ended it, because the node had no memory left.
     Kernel,
 }
 

@@ -7,6 +7,7 @@ use crate::procfs::{self, Stat};
 use rustix::process::Pid;
 use std::collections::HashMap;
 use std::io;
+use std::path::Path;
 
 /// All processes at about one instant. One pass serves every task of a node.
 #[derive(Debug)]
@@ -38,6 +39,27 @@ impl Snapshot {
         pages.saturating_mul(self.page_size)
     }
 
+    /// Bytes of files that the container of a task keeps in memory. No process owns them, so they
+    /// are asked for from inside, by way of any process of the task that is there.
+    pub fn file_bytes(&self, leader: u32, which: FilesIn) -> u64 {
+        let Ok(leader) = i32::try_from(leader) else { return 0 };
+        let own = std::fs::read_link("/proc/self/ns/mnt").ok();
+        let inside = self.processes.keys().find_map(|pid| {
+            let process = Path::new("/proc").join(pid.to_string());
+            // The helper outside sees the node's files, and its first process inside is closed.
+            let mounts = self.is_below(*pid, leader).then(|| process.join("ns/mnt").read_link());
+            mounts?.ok().filter(|mounts| Some(mounts) != own.as_ref())?;
+            Some(process.join("root"))
+        });
+        let Some(root) = inside else { return 0 };
+        let places: &[&str] = match which {
+            FilesIn::Nothing => &[],
+            FilesIn::Tmp => &["tmp", "dev/shm"],
+            FilesIn::TmpAndRoot => &["tmp", "dev/shm", "."],
+        };
+        places.iter().filter_map(|place| used_in_memory(&root.join(place))).sum()
+    }
+
     /// Whether a process is one of the task whose leader is `leader`.
     pub fn is_of(&self, pid: u32, leader: u32) -> bool {
         let (Ok(pid), Ok(leader)) = (i32::try_from(pid), i32::try_from(leader)) else {
@@ -63,6 +85,29 @@ impl Snapshot {
         }
         false
     }
+}
+
+/// What a container keeps in memory, as far as it can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilesIn {
+    Nothing,
+    /// `/tmp` and `/dev/shm`.
+    Tmp,
+    /// And what is written to the image.
+    TmpAndRoot,
+}
+
+/// What a file system in memory holds, be it itself or the upper layer of an overlay.
+fn used_in_memory(path: &Path) -> Option<u64> {
+    const TMPFS: i64 = 0x0102_1994;
+    const OVERLAY: i64 = 0x794c_7630;
+    let found = rustix::fs::statfs(path).ok()?;
+    // The kernel's own type for these numbers differs between processors.
+    #[allow(clippy::unnecessary_cast, trivial_numeric_casts, reason = "see above")]
+    let (kind, block) = (found.f_type as i64, found.f_bsize as i64);
+    let used = found.f_blocks.saturating_sub(found.f_bfree);
+    let block = u64::try_from(block).ok()?;
+    [TMPFS, OVERLAY].contains(&kind).then(|| used.saturating_mul(block))
 }
 
 /// How many processes the kernel has killed for want of memory since it started. A task that died

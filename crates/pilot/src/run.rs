@@ -12,12 +12,14 @@
 //! - `containers.rs` from an assignment and its image to a container; `cuda.rs` whether the
 //!   driver can run it
 //! - `serve_logs.rs` pieces of output for whoever asks
-//! - `limits.rs` memory, by looking now and then; `shares.rs` the same for that of GPUs,
-//!   `mps.rs` for a site that wants more
+//! - `groups.rs` limits held by the kernel
+//! - `limits.rs` memory, by looking now and then where they are not; `shares.rs` the same for that
+//!   of GPUs, `mps.rs` for a site that wants more
 //! - `proving.rs` whether the node and its GPUs work, while the first tasks run already
 
 mod containers;
 mod cuda;
+mod groups;
 mod images;
 mod limits;
 mod link;
@@ -28,11 +30,14 @@ mod shares;
 mod start;
 mod task;
 
+use crate::accounts::Accounts;
 use crate::logs::{LogName, Logs};
 use crate::machine::{AttemptKey, HowEnded, Input, Machine, Now, Output, Start};
-use crate::spawn::{self, Pool, ProcessEvent, Streams, Ticket};
+use crate::memory::FilesIn;
+use crate::spawn::{self, Contained, Pool, ProcessEvent, Request, Streams, Ticket};
 use containers::Containers;
-use images::{Fetched, Images, ReadyImage, Wanted};
+use groups::Groups;
+use images::{Fetched, Images, ReadyImage, Wanted, is_open_to_all};
 use limits::Limits;
 use link::{FromLink, ToLink};
 use mps::Mps;
@@ -40,6 +45,8 @@ use serve_logs::ServeLogs;
 use shares::Shares;
 use shipway_api::wire;
 use shipway_model::{Millis, NodeAd, Timestamp};
+use shipway_runtime::native::Helper;
+use shipway_runtime::plan::Room;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -47,6 +54,7 @@ use task::Tasks;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 
+pub use images::ImageKeep;
 pub use link::Server;
 pub use start::{Settings, StartError};
 
@@ -73,6 +81,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     if let Some(keep) = settings.keep_output {
         tokio::spawn(Arc::clone(&logs).keep(Duration::from_millis(keep.0)));
     }
+    images::keep_room(&settings.images, settings.keep_images);
     let spawners = spawn::default_spawners();
     let pool = Pool::new(spawners, &started.node_key, Arc::clone(&logs), sink);
     let pool = pool.map_err(StartError::Threads)?;
@@ -83,17 +92,18 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         }
     });
     let (unproven, first_ad) = (started.unproven, started.identity.ad.clone());
-    let mps = if settings.gpu_mps {
-        Mps::start(&settings.dir, &started.node_key, &unproven.probe)?
-    } else {
-        Mps::default()
-    };
-    let containers = Containers::new(&unproven.probe).map_err(StartError::Threads)?;
-    let runtime = containers.runtime();
+    let mps =
+        settings.gpu_mps.then(|| Mps::start(&settings.dir, &started.node_key, &unproven.probe));
+    let mps = mps.transpose()?.unwrap_or_default();
+    let runtime = started.runtime;
+    let containers = Containers::new(Arc::clone(&runtime), &unproven.probe);
     let (to_link, from_link) = link::run(settings.server.clone(), started.token.clone());
     let work = Work {
         machine: Machine::new(started.identity).of_process(wall_millis(SystemTime::now()) / 1_000),
         tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd).with(mps),
+        accounts: Accounts::new(settings.accounts.clone()),
+        helper: started.helper,
+        groups: started.groups,
         images: Images::new(settings.images.clone(), tell_of_image),
         containers,
         pool,
@@ -193,6 +203,9 @@ impl Pilot {
 struct Work {
     machine: Machine,
     tasks: Tasks,
+    accounts: Accounts,
+    helper: Arc<Helper>,
+    groups: Groups,
     images: Images,
     containers: Containers,
     pool: Pool,
@@ -236,13 +249,20 @@ impl Work {
         const LONG: Duration = Duration::from_hours(1);
         let due = self.machine.next_deadline().map(|at| self.steady + Duration::from_millis(at.0));
         let looked = self.limits.next_look();
-        [due, looked].into_iter().flatten().min().unwrap_or_else(|| Instant::now() + LONG)
+        [due, looked, self.groups.next_look()]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or_else(|| Instant::now() + LONG)
     }
 
     fn tick(&mut self) {
         self.pool.reap_orphans();
         for (ticket, signal) in self.limits.look(Instant::now()) {
             self.pool.signal(ticket, signal);
+        }
+        for ticket in self.groups.look(Instant::now()) {
+            self.pool.signal(ticket, rustix::process::Signal::KILL);
         }
         self.tell(Input::Tick);
         self.flush();
@@ -270,7 +290,9 @@ impl Work {
             }
             ProcessEvent::Ended(ended) => {
                 let over_share = self.shares.ended(ended.ticket);
-                let out_of_memory = over_share.or(self.limits.ended(&ended));
+                let looked = self.limits.ended(&ended);
+                // A group knows its own; what was seen of the node may have been anybody's.
+                let out_of_memory = over_share.or(self.groups.ended(ended.ticket)).or(looked);
                 let Some(id) = self.forget(ended.ticket) else { return };
                 let how = match ended.how {
                     spawn::HowEnded::Exit(code) => HowEnded::Exit(code),
@@ -289,6 +311,7 @@ impl Work {
         self.running.remove(&id);
         self.unsent.remove(&ticket);
         self.limits.forget(ticket);
+        self.groups.forget(ticket);
         self.shares.ended(ticket);
         self.tasks.clean(id);
         Some(id)
@@ -332,6 +355,16 @@ impl Work {
     fn start(&mut self, start: &Start) {
         let Some(image) = &start.template.image else { return self.launch(start, None, None) };
         match image.parse() {
+            // Root reads what a user may not: only what is open to all is read for others.
+            Ok(image)
+                if !self.accounts.may_read_all(&start.template.user) && !is_open_to_all(&image) =>
+            {
+                let message = format!(
+                    "image {image}: where the pilot is root, an image in a file \
+                                       must be readable by everybody"
+                );
+                self.refuse(start.id, message);
+            }
             Ok(image) => {
                 let log = LogName { task: start.id.task, attempt: start.id.attempt };
                 let open_log = || self.pool.open_log(log, start.template.log_limit);
@@ -367,15 +400,17 @@ impl Work {
     fn launch(&mut self, start: &Start, image: Option<&Arc<ReadyImage>>, streams: Option<Streams>) {
         self.next_ticket += 1;
         let ticket = Ticket(self.next_ticket);
-        let request = match image {
-            None => self.tasks.prepare(ticket, start),
-            Some(image) => self.tasks.prepare_container(ticket, start, &self.containers, image),
-        };
+        let request = self.prepare(ticket, start, image);
         let refused = match request {
-            Ok(request) => {
+            Ok(mut request) => {
                 self.tickets.insert(ticket, start.id);
                 self.running.insert(start.id, ticket);
-                self.limits.expect(ticket, start.template.memory);
+                let (doors, held) = self.groups.make(ticket, &start.template);
+                if !held {
+                    let files = request.container.as_ref().map_or(FilesIn::Nothing, files_in);
+                    self.limits.expect(ticket, start.template.memory, files);
+                }
+                request.join(doors, &self.helper);
                 self.shares.expect(ticket, start);
                 let started = match streams {
                     None => self.pool.start(request),
@@ -383,12 +418,29 @@ impl Work {
                 };
                 started.err().map(|error| error.to_string())
             }
-            Err(error) => Some(error.to_string()),
+            Err(message) => Some(message),
         };
         if let Some(message) = refused {
             self.forget(ticket);
             self.refuse(start.id, message);
         }
+    }
+
+    fn prepare(
+        &mut self,
+        ticket: Ticket,
+        start: &Start,
+        image: Option<&Arc<ReadyImage>>,
+    ) -> Result<Request, String> {
+        let whom = self.accounts.find(&start.template.user, image.is_some());
+        let whom = whom.map_err(|error| error.to_string())?;
+        let request = match image {
+            None => self.tasks.prepare(ticket, start, &whom, &self.helper),
+            Some(image) => {
+                self.tasks.prepare_container(ticket, start, &whom, &self.containers, image)
+            }
+        };
+        request.map_err(|error| error.to_string())
     }
 
     fn signal(&mut self, id: AttemptKey, number: i32) {
@@ -407,6 +459,17 @@ impl Work {
             // Being started this very moment, or just ended: sent as soon as it is there.
             self.unsent.insert(ticket, signal);
         }
+    }
+}
+
+/// What of a container counts as the task's memory. Other runtimes than ours may keep the root's
+/// files on disk.
+fn files_in(contained: &Contained) -> FilesIn {
+    let in_memory = matches!(contained.container.scratch, Some(Room::Memory(_)));
+    if in_memory && contained.runtime.name() == "native" {
+        FilesIn::TmpAndRoot
+    } else {
+        FilesIn::Tmp
     }
 }
 

@@ -24,6 +24,7 @@ fn request(ticket: u64, dir: &Path, script: &str) -> Request {
         log: name(ticket),
         log_limit: 1000,
         container: None,
+        before: None,
     }
 }
 

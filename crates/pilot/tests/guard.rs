@@ -99,6 +99,7 @@ fn task_request(dir: &Path) -> Request {
         log: LogName { task: JobId(1).task(TaskIndex(1)), attempt: Attempt(1) },
         log_limit: 1000,
         container: None,
+        before: None,
     }
 }
 

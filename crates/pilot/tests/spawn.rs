@@ -47,6 +47,7 @@ impl World {
             log: name(ticket),
             log_limit: 1 << 20,
             container: None,
+            before: None,
         }
     }
 

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
 
 fn run(container: &Container) -> ExitCode {
     let argv = vec!["run_in".into(), native::COMMAND.into()];
-    let native = Native::new(Helper::this_program(argv).expect("a helper"));
+    let native = Native::new(Helper::this_program(argv).expect("a helper").into());
     for finding in native.check() {
         eprintln!("{finding:?}");
     }

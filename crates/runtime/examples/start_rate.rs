@@ -103,7 +103,7 @@ fn native(tree: &Path, network: Network) -> Start {
     let argv = vec!["start_rate".into(), native::COMMAND.into()];
     let mut args = std::env::args().skip_while(|arg| arg != "--helper").skip(1);
     let program = args.next().unwrap_or_else(|| "/proc/self/exe".into());
-    let native = Native::new(Helper::program(program.into(), argv).expect("a helper"));
+    let native = Native::new(Helper::program(program.into(), argv).expect("a helper").into());
     let mut container = Container::new(Root::Tree(tree.into()), vec!["/bin/true".into()]);
     container.network = network;
     if rustix::process::geteuid().is_root() {

@@ -3,13 +3,15 @@
 //! Everything is said by arguments, except the environment, which goes by variables: arguments can
 //! be read by everybody. Its exit code is the task's, or 128 and a signal.
 
-use crate::foreign::{Missing, check_places, check_program, refuse_what_none_can};
-use crate::plan::{Bind, Container, Network, Room, Root};
+use crate::bundle::{Bundle, Bundles, LAYER};
+use crate::foreign::{Missing, check_places, check_program, launch, refuse_what_none_can, seen};
+use crate::native::{Helper, Start};
+use crate::plan::{Bind, Container, Network, Room, Root, Shown};
 use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
 use std::ffi::OsString;
-use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const NAME: &str = "apptainer";
 
@@ -19,15 +21,58 @@ const SIGNAL_BASE: i32 = 128;
 /// Variables with this before their name are the task's, without it.
 const VARIABLE_PREFIX: &str = "APPTAINERENV_";
 
+/// Places it mounts on and cannot make.
+const OWN_PLACES: [&str; 5] = ["dev", "proc", "sys", "tmp", "etc"];
+
 #[derive(Debug)]
 pub struct Apptainer {
     program: PathBuf,
+    bundles: Bundles,
+    helper: Arc<Helper>,
 }
 
 impl Apptainer {
-    pub fn new(program: impl Into<PathBuf>) -> Self {
-        Self { program: program.into() }
+    /// `directory` must be on a local file system and belong to whoever starts containers.
+    pub fn new(
+        program: impl Into<PathBuf>,
+        directory: impl Into<PathBuf>,
+        helper: Arc<Helper>,
+    ) -> Self {
+        Self { program: program.into(), bundles: Bundles::new(directory.into()), helper }
     }
+
+    /// Where it finds the image, and a layer for images that lack what every container needs, as
+    /// those with one program do.
+    fn prepare(&self, container: &Container) -> Result<Prepared, LaunchError> {
+        let without = |feature| Err(LaunchError::Unsupported { runtime: NAME, feature });
+        let Root::Tree(tree) = &container.root else {
+            return without("the node's own tree as root");
+        };
+        let bundle = self.bundles.make(container.user.as_ref())?;
+        let (tree_seen, shown) = seen(tree, container, &bundle)?;
+        let is_complete = OWN_PLACES.iter().all(|name| tree.join(name).is_dir());
+        if is_complete || !matches!(container.scratch, Some(Room::Memory(_))) {
+            bundle.give_to(container.user.as_ref())?;
+            return Ok(Prepared { bundle, tree: tree_seen, shown, has_layer: false });
+        }
+        // Apart from what is mounted in the bundle.
+        let layer = bundle.path().join(LAYER);
+        let made = OWN_PLACES
+            .iter()
+            .try_for_each(|name| std::fs::create_dir_all(layer.join("upper").join(name)));
+        let made = made.and_then(|()| std::fs::create_dir(layer.join("work")));
+        made.map_err(|source| LaunchError::Bundle { dir: bundle.path().to_owned(), source })?;
+        bundle.give_to(container.user.as_ref())?;
+        Ok(Prepared { bundle, tree: tree_seen, shown, has_layer: true })
+    }
+}
+
+/// What lies beside the arguments.
+struct Prepared {
+    bundle: Bundle,
+    tree: PathBuf,
+    shown: Option<Shown>,
+    has_layer: bool,
 }
 
 impl Runtime for Apptainer {
@@ -42,19 +87,14 @@ impl Runtime for Apptainer {
     fn launch(&self, container: &Container, stdin: Option<OwnedFd>) -> Result<Launch, LaunchError> {
         container.validate()?;
         let mut argv = vec![self.program.clone().into_os_string()];
-        argv.extend(arguments(container)?);
-        let stdin = match stdin {
-            Some(stdin) => stdin,
-            None => File::open("/dev/null").map_err(LaunchError::Letter)?.into(),
-        };
-        let after = After { letter: None, bundle: None, signal_base: Some(SIGNAL_BASE) };
-        Ok(Launch {
-            program: self.program.clone(),
-            argv,
-            env: environment(container),
-            stdin,
-            after,
-        })
+        refuse_what_it_cannot(container)?;
+        let prepared = self.prepare(container)?;
+        argv.extend(arguments(container, &prepared)?);
+        let start = Start { argv, env: environment(container), stdin };
+        let launch = launch(&self.helper, container, prepared.shown, start)?;
+        let after =
+            After { bundle: Some(prepared.bundle), signal_base: Some(SIGNAL_BASE), ..launch.after };
+        Ok(Launch { after, ..launch })
     }
 }
 
@@ -66,14 +106,18 @@ fn environment(container: &Container) -> Vec<(OsString, OsString)> {
     own.into_iter().chain(tasks).collect()
 }
 
-fn arguments(container: &Container) -> Result<Vec<OsString>, LaunchError> {
+fn refuse_what_it_cannot(container: &Container) -> Result<(), LaunchError> {
     let without = |feature| Err(LaunchError::Unsupported { runtime: NAME, feature });
     let Root::Tree(tree) = &container.root else { return without("the node's own tree as root") };
     if !container.hidden.is_empty() {
         return without("hidden paths");
     }
     refuse_what_none_can(NAME, container)?;
-    check_places(tree, container, Missing::Fine)?;
+    check_places(tree, container, Missing::Fine)
+}
+
+fn arguments(container: &Container, prepared: &Prepared) -> Result<Vec<OsString>, LaunchError> {
+    let layer = prepared.has_layer.then(|| prepared.bundle.path().join(LAYER));
     let mut words: Vec<OsString> = ["--silent", "exec", "--userns", "--containall", "--cleanenv"]
         .into_iter()
         .chain(["--no-eval", "--no-privs", "--no-home", "--no-umask"])
@@ -84,10 +128,11 @@ fn arguments(container: &Container) -> Result<Vec<OsString>, LaunchError> {
     if let Some(name) = &container.hostname {
         say("--hostname", Path::new(name));
     }
-    match &container.scratch {
-        Some(Room::Directory(path)) => say("--overlay", path),
-        Some(Room::Memory(_)) => words.push("--writable-tmpfs".into()),
-        None => {}
+    match (&container.scratch, &layer) {
+        (_, Some(layer)) => say("--overlay", layer),
+        (Some(Room::Directory(path)), None) => say("--overlay", path),
+        (Some(Room::Memory(_)), None) => words.push("--writable-tmpfs".into()),
+        (None, None) => {}
     }
     if container.network != Network::Host {
         words.extend(["--net".into(), "--network".into(), "none".into()]);
@@ -102,7 +147,7 @@ fn arguments(container: &Container) -> Result<Vec<OsString>, LaunchError> {
     for device in &container.devices {
         words.extend(["--bind".into(), device.into()]);
     }
-    words.push(tree.into());
+    words.push(prepared.tree.clone().into());
     words.extend(container.argv.iter().map(OsString::from));
     Ok(words)
 }

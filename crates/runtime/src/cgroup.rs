@@ -48,6 +48,34 @@ impl Delegation {
         Self::V1 { memory, pids, cpu }
     }
 
+    /// Makes the cgroup ready for groups below it. In version 2 that can only be done where no
+    /// process stands beside them, so those of this program move to a group of their own; where
+    /// others are in the way nothing is delegated after all.
+    #[must_use]
+    pub fn take_over(self, node: &Path) -> Self {
+        let Self::V2 { parent } = &self else { return self };
+        match make_room(node, parent) {
+            Ok(()) => self,
+            Err(error) => Self::Polled { why: format!("{error}: {}", error.source) },
+        }
+    }
+
+    /// Removes groups whose names begin like this: of an earlier pilot that could not do it.
+    pub fn clear(&self, prefix: &str) {
+        let parents: Vec<&PathBuf> = match self {
+            Self::V2 { parent } => vec![parent],
+            Self::V1 { memory, pids, cpu } => [memory, pids, cpu].into_iter().flatten().collect(),
+            Self::Polled { .. } => Vec::new(),
+        };
+        for entry in parents.into_iter().filter_map(|parent| fs::read_dir(parent).ok()).flatten() {
+            let Ok(entry) = entry else { continue };
+            if entry.file_name().to_string_lossy().starts_with(prefix) {
+                // Not while something still runs in it, and then it is somebody else's.
+                let _in_use = fs::remove_dir(entry.path());
+            }
+        }
+    }
+
     /// Whether a limit on memory is held by the kernel.
     pub const fn holds_memory(&self) -> bool {
         match self {
@@ -58,8 +86,43 @@ impl Delegation {
     }
 }
 
+/// Where processes of this program stand while its parent holds groups of tasks.
+const OWN_GROUP: &str = "shipway-pilot";
+
+fn make_room(node: &Path, parent: &Path) -> Result<(), GroupError> {
+    let failed = |act, path: &Path| {
+        let path = path.to_owned();
+        move |source| GroupError { act, path, source }
+    };
+    // The group of a whole machine is the only one without a type, and needs no room.
+    if parent.join("cgroup.type").exists() {
+        let own = parent.join(OWN_GROUP);
+        if !own.exists() {
+            fs::create_dir(&own).map_err(failed("make", &own))?;
+        }
+        let procs = parent.join("cgroup.procs");
+        let listed = fs::read_to_string(&procs).map_err(failed("read", &procs))?;
+        let door = own.join("cgroup.procs");
+        for pid in listed.lines().filter(|pid| runs_this_program(node, pid)) {
+            fs::write(&door, pid).map_err(failed("write", &door))?;
+        }
+    }
+    let control = parent.join("cgroup.subtree_control");
+    fs::write(&control, "+memory +pids").map_err(failed("write", &control))?;
+    // Without it there is no part of the processors to give, and everything else works.
+    let _not_delegated = fs::write(&control, "+cpu");
+    Ok(())
+}
+
+fn runs_this_program(node: &Path, pid: &str) -> bool {
+    let program = |of: &str| fs::read_link(node.join("proc").join(of).join("exe")).ok();
+    program(pid).is_some_and(|found| program("self") == Some(found))
+}
+
 fn version_2(mount: &Path, own: &str) -> Option<PathBuf> {
     let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    // Where an earlier pilot put the server that started this one.
+    let path = path.strip_suffix(OWN_GROUP).map_or(path, |above| above.trim_end_matches('/'));
     let mounts = [mount.to_owned(), mount.join("unified")];
     let group = mounts.iter().map(|mount| mount.join(path));
     let group = group.into_iter().find(|group| group.join("cgroup.controllers").exists())?;
@@ -91,8 +154,10 @@ pub struct Group {
     memory: Option<PathBuf>,
 }
 
-/// The period in which processor time is counted, in microseconds: the kernel's own default.
-const CPU_PERIOD: u64 = 100_000;
+/// What the kernel calls the usual part of the processors, which is one core for us; and the
+/// bounds between which a part must lie. Version 2 first, then version 1.
+const WEIGHT: (u64, std::ops::RangeInclusive<u64>) = (100, 1..=10_000);
+const SHARES: (u64, std::ops::RangeInclusive<u64>) = (1024, 2..=262_144);
 
 impl Group {
     /// Makes the cgroups of a container; `None` where nothing is delegated.
@@ -107,7 +172,7 @@ impl Group {
             Delegation::V2 { parent } => {
                 let directory = group.add(&parent.join(name))?;
                 for (file, value) in settings_2(limits) {
-                    set(&directory.join(file), &value)?;
+                    group.set(&directory, file, &value)?;
                 }
                 group.memory = Some(directory);
             }
@@ -118,7 +183,7 @@ impl Group {
                     let Some(parent) = parent else { continue };
                     let directory = group.add(&parent.join(name))?;
                     for (file, value) in settings {
-                        set(&directory.join(file), &value)?;
+                        group.set(&directory, file, &value)?;
                     }
                 }
                 group.memory = memory.as_ref().map(|parent| parent.join(name));
@@ -127,9 +192,14 @@ impl Group {
         Ok(Some(group))
     }
 
+    /// What cannot be limited is not left lying about.
+    fn set(&mut self, directory: &Path, file: &'static str, value: &str) -> Result<(), GroupError> {
+        set(directory, file, value).inspect_err(|_| drop(self.remove()))
+    }
+
     fn add(&mut self, directory: &Path) -> Result<PathBuf, GroupError> {
         let failed = |source| GroupError { act: "make", path: directory.to_owned(), source };
-        fs::create_dir(directory).map_err(failed)?;
+        fs::create_dir(directory).map_err(failed).inspect_err(|_| drop(self.remove()))?;
         self.directories.push(directory.to_owned());
         Ok(directory.to_owned())
     }
@@ -159,9 +229,16 @@ impl Group {
     }
 }
 
-fn set(path: &Path, value: &str) -> Result<(), GroupError> {
-    let failed = |source| GroupError { act: "write", path: path.to_owned(), source };
-    fs::write(path, value).map_err(failed)
+/// What not every node has: the controller of processors, the accounting of swap.
+const OPTIONAL: [&str; 4] =
+    ["cpu.weight", "memory.swap.max", "memory.oom.group", "memory.memsw.limit_in_bytes"];
+
+fn set(directory: &Path, file: &'static str, value: &str) -> Result<(), GroupError> {
+    let path = directory.join(file);
+    if OPTIONAL.contains(&file) && !path.exists() {
+        return Ok(());
+    }
+    fs::write(&path, value).map_err(|source| GroupError { act: "write", path, source })
 }
 
 fn oom_kills(text: &str) -> Option<u64> {
@@ -170,8 +247,8 @@ fn oom_kills(text: &str) -> Option<u64> {
 
 type Settings = Vec<(&'static str, String)>;
 
-fn quota(millicpus: u32) -> u64 {
-    u64::from(millicpus) * CPU_PERIOD / 1000
+fn part(millicpus: u32, (one, bounds): (u64, std::ops::RangeInclusive<u64>)) -> String {
+    (u64::from(millicpus) * one / 1000).clamp(*bounds.start(), *bounds.end()).to_string()
 }
 
 fn settings_2(limits: &Limits) -> Settings {
@@ -180,15 +257,19 @@ fn settings_2(limits: &Limits) -> Settings {
         settings.push(("memory.max", bytes.to_string()));
         // Or else the limit on memory is only where swapping begins.
         settings.push(("memory.swap.max", "0".into()));
+        // A task of which one process was killed is seldom of use.
+        settings.push(("memory.oom.group", "1".into()));
     }
     settings.extend(limits.pids.map(|pids| ("pids.max", pids.to_string())));
-    let cpu = limits.millicpus.map(|millis| format!("{} {CPU_PERIOD}", quota(millis)));
-    settings.extend(cpu.map(|cpu| ("cpu.max", cpu)));
+    settings.extend(limits.millicpus.map(|millis| ("cpu.weight", part(millis, WEIGHT))));
     settings
 }
 
 fn memory_1(limits: &Limits) -> Settings {
-    limits.memory.iter().map(|bytes| ("memory.limit_in_bytes", bytes.to_string())).collect()
+    // The second counts swapping too, and cannot be below the first.
+    let files = ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"];
+    let bytes = limits.memory.map(|bytes| bytes.to_string());
+    bytes.iter().flat_map(|bytes| files.map(|file| (file, bytes.clone()))).collect()
 }
 
 fn pids_1(limits: &Limits) -> Settings {
@@ -196,7 +277,7 @@ fn pids_1(limits: &Limits) -> Settings {
 }
 
 fn cpu_1(limits: &Limits) -> Settings {
-    limits.millicpus.iter().map(|millis| ("cpu.cfs_quota_us", quota(*millis).to_string())).collect()
+    limits.millicpus.iter().map(|millis| ("cpu.shares", part(*millis, SHARES))).collect()
 }
 
 #[cfg(test)]
@@ -232,11 +313,48 @@ mod tests {
         let group = Group::make(&found, "task", &limits()).unwrap().unwrap();
         let value = |file: &str| fs::read_to_string(parent.join("task").join(file)).unwrap();
         assert_eq!((value("memory.max"), value("pids.max")), ("1048576".into(), "9".into()));
-        assert_eq!(value("cpu.max"), "150000 100000");
+        assert!(!parent.join("task/cpu.weight").exists(), "not every node has it");
+        assert_eq!((part(1500, WEIGHT), part(1, WEIGHT)), ("150".into(), "1".into()));
+        assert_eq!((part(1500, SHARES), part(0, SHARES)), ("1536".into(), "2".into()));
         assert_eq!(group.doors(), [parent.join("task/cgroup.procs")]);
         assert_eq!(group.out_of_memory_kills(), 0);
         fs::write(parent.join("task/memory.events"), "oom 3\noom_kill 2\n").unwrap();
         assert_eq!(group.out_of_memory_kills(), 2);
+    }
+
+    #[test]
+    fn version_2_makes_room_for_groups_of_tasks() {
+        let files = ["me/cgroup.controllers", "me/cgroup.procs", "me/cgroup.type"];
+        let node = node("0::/me/shipway-pilot\n", &files);
+        let parent = node.path().join(MOUNT).join("me");
+        let found = Delegation::find(node.path());
+        assert_eq!(found, Delegation::V2 { parent: parent.clone() }, "not inside its own group");
+        fs::write(parent.join("cgroup.procs"), "7\n8\n").unwrap();
+        for (process, program) in [("self", "/bin/shipway"), ("7", "/bin/shipway"), ("8", "/sh")] {
+            fs::create_dir_all(node.path().join("proc").join(process)).unwrap();
+            let exe = node.path().join("proc").join(process).join("exe");
+            std::os::unix::fs::symlink(program, exe).unwrap();
+        }
+        assert_eq!(found.clone().take_over(node.path()), found);
+        let read = |file: &str| fs::read_to_string(parent.join(file)).unwrap();
+        assert_eq!(read("shipway-pilot/cgroup.procs"), "7", "nobody else's process is moved");
+        assert_eq!(read("cgroup.subtree_control"), "+cpu");
+        fs::remove_file(parent.join("cgroup.subtree_control")).unwrap();
+        fs::create_dir(parent.join("cgroup.subtree_control")).unwrap();
+        let refused = found.take_over(node.path());
+        assert!(matches!(&refused, Delegation::Polled { why } if why.contains("subtree_control")));
+    }
+
+    #[test]
+    fn what_an_earlier_pilot_left_is_removed() {
+        let node = node("5:memory:/batch\n", &["memory/batch/cgroup.procs"]);
+        let parent = node.path().join(MOUNT).join("memory/batch");
+        let found = Delegation::find(node.path());
+        for name in ["shipway-ab-1", "shipway-cd-1"] {
+            fs::create_dir(parent.join(name)).unwrap();
+        }
+        found.clear("shipway-ab-");
+        assert!(!parent.join("shipway-ab-1").exists() && parent.join("shipway-cd-1").exists());
     }
 
     #[test]

@@ -1,11 +1,51 @@
 //! What is looked at before a plan is given to a runtime that is not ours: those are less strict.
 
-use crate::native::{Looked, look};
-use crate::plan::{Bind, Container};
-use crate::runtime::{Finding, LaunchError};
+use crate::bundle::Bundle;
+use crate::native::{Helper, Looked, Start, look};
+use crate::plan::{Bind, Container, PlanError, Process, Room, Shown};
+use crate::runtime::{After, Finding, Launch, LaunchError};
 use rustix::process::geteuid;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Starts another runtime's program: directly, or by a helper that first joins the container's
+/// cgroups and becomes its user. `seen` is where that user finds a tree of root's.
+pub(crate) fn launch(
+    helper: &Helper,
+    container: &Container,
+    seen: Option<Shown>,
+    start: Start,
+) -> Result<Launch, LaunchError> {
+    if !container.cgroups.is_empty() || container.user.is_some() {
+        let (cgroups, user) = (container.cgroups.clone(), container.user.clone());
+        let process = Process { cwd: "/".into(), cgroups, user, shown: seen };
+        return helper.before(start, &process);
+    }
+    let stdin = match start.stdin {
+        Some(stdin) => stdin,
+        None => File::open("/dev/null").map_err(LaunchError::Letter)?.into(),
+    };
+    let after = After { letter: None, bundle: None, signal_base: None };
+    let program = PathBuf::from(&start.argv[0]);
+    Ok(Launch { program, argv: start.argv, env: start.env, stdin, after })
+}
+
+/// Where the user of the container finds its tree: for one of root's a place in the bundle, and
+/// what has to be shown there.
+pub(crate) fn seen(
+    tree: &Path,
+    container: &Container,
+    bundle: &Bundle,
+) -> Result<(PathBuf, Option<Shown>), LaunchError> {
+    if !container.tree_is_ours || container.user.is_none() {
+        return Ok((tree.to_owned(), None));
+    }
+    let place = bundle.path().join("tree");
+    let failed = |source| LaunchError::Bundle { dir: bundle.path().to_owned(), source };
+    std::fs::create_dir(&place).map_err(failed)?;
+    Ok((place.clone(), Some(Shown { tree: tree.to_owned(), place })))
+}
 
 /// Whether places that an image lacks are made elsewhere, or in the image itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,11 +60,10 @@ pub(crate) fn refuse_what_none_can(
     container: &Container,
 ) -> Result<(), LaunchError> {
     let without = |feature| Err(LaunchError::Unsupported { runtime, feature });
-    if !container.cgroups.is_empty() {
-        return without("cgroups of ours");
-    }
-    if container.user.is_some() || geteuid().is_root() {
-        return without("another user's account");
+    match (&container.user, geteuid().is_root()) {
+        (None, true) => return Err(PlanError::AsRoot.into()),
+        (Some(_), false) => return without("another user's account"),
+        (Some(_), true) | (None, false) => {}
     }
     // They follow links in sources: a site's list of what may be bound would be worth nothing.
     let moved = |bind: &Bind| bind.source.canonicalize().ok().as_ref() != Some(&bind.source);
@@ -57,13 +96,34 @@ pub(crate) fn check_places(
         let target = || place.to_owned();
         match look(tree, place) {
             Looked::Link => return Err(LaunchError::LinkedTarget { target: target() }),
-            Looked::Missing if missing == Missing::Refused => {
+            Looked::Missing if missing == Missing::Refused && !is_in_memory(container, place) => {
                 return Err(LaunchError::MissingTarget { target: target() });
             }
             Looked::There | Looked::Missing => {}
         }
     }
+    check_directory(tree, container, missing)
+}
+
+/// A working directory that is not there would be made, too.
+fn check_directory(
+    tree: &Path,
+    container: &Container,
+    missing: Missing,
+) -> Result<(), LaunchError> {
+    let cwd = &container.cwd;
+    let bound = container.binds.iter().any(|bind| cwd.starts_with(&bind.target));
+    let is_made = missing == Missing::Refused && !bound && !is_in_memory(container, cwd);
+    if is_made && look(tree, cwd) == Looked::Missing {
+        return Err(LaunchError::NoDirectory { cwd: cwd.clone() });
+    }
     Ok(())
+}
+
+/// Whether a place lies in the container's own memory, where it may be made.
+fn is_in_memory(container: &Container, place: &Path) -> bool {
+    let own_tmp = matches!(container.tmp, Room::Memory(_));
+    place.starts_with("/dev") || (own_tmp && place.starts_with("/tmp"))
 }
 
 /// A place below an earlier bind must be there: it would be made on the node.

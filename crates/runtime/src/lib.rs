@@ -38,4 +38,4 @@ pub mod report;
 pub mod runtime;
 
 pub use plan::Container;
-pub use runtime::Runtime;
+pub use runtime::{Runtime, is_program};

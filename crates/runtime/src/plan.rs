@@ -16,6 +16,10 @@ pub const DEFAULT_MEMORY_ROOM: u64 = 1 << 30;
 #[serde(deny_unknown_fields)]
 pub struct Container {
     pub root: Root,
+    /// The tree is kept by the caller for all tasks. When that is root it is opened before root is
+    /// left, and shown as the task's own; any other tree must be open to the task itself.
+    #[serde(default)]
+    pub tree_is_ours: bool,
     /// Where writes to the root go; without it the root is read-only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scratch: Option<Room>,
@@ -115,7 +119,7 @@ pub struct Limits {
     pub memory: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pids: Option<u32>,
-    /// Thousandths of a processor.
+    /// Thousandths of a processor: its part when others want them too, and no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub millicpus: Option<u32>,
 }
@@ -130,12 +134,39 @@ pub struct User {
     pub groups: Vec<u32>,
 }
 
+/// What is done before a plain program of the node is started: where it stands, who it runs as,
+/// and within which limits. Its words and its environment are given to it directly.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Process {
+    /// Absolute.
+    pub cwd: PathBuf,
+    /// `cgroup.procs` files it joins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cgroups: Vec<PathBuf>,
+    /// Who it becomes; the caller must be root then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<User>,
+    /// A tree of root's that it sees as its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<Shown>,
+}
+
+/// A tree, and where it is seen by one process and those it starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shown {
+    pub tree: PathBuf,
+    pub place: PathBuf,
+}
+
 impl Container {
     /// A container with nothing but its command: read-only root, private `/tmp`, the node's
     /// network.
     pub fn new(root: Root, argv: Vec<String>) -> Self {
         Self {
             root,
+            tree_is_ours: false,
             scratch: None,
             argv,
             env: Vec::new(),

@@ -3,7 +3,7 @@
 //! It is a file in memory. The caller keeps it open, gives it to the helper as standard input,
 //! and reads the report when the helper is dead. The task never has it.
 
-use crate::plan::Container;
+use crate::plan::{Container, Process};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -57,6 +57,22 @@ impl Why {
     }
 }
 
+/// What a helper is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    Container(Box<Container>),
+    Process(Process),
+}
+
+/// The same on the caller's side, who keeps what it asks for.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Asked<'a> {
+    Container(&'a Container),
+    Process(&'a Process),
+}
+
 /// The file in memory, on either side.
 #[derive(Debug)]
 pub struct Letter {
@@ -69,8 +85,8 @@ const LENGTH_BYTES: usize = size_of::<u32>();
 
 impl Letter {
     /// The caller's side.
-    pub fn write(container: &Container) -> io::Result<Self> {
-        let plan = serde_json::to_vec(container)?;
+    pub fn write(asked: Asked<'_>) -> io::Result<Self> {
+        let plan = serde_json::to_vec(&asked)?;
         if plan.len() > PLAN_LIMIT {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the plan is too long"));
         }
@@ -95,7 +111,7 @@ impl Letter {
     }
 
     /// The helper's side.
-    pub fn read(descriptor: OwnedFd) -> io::Result<(Self, Container)> {
+    pub fn read(descriptor: OwnedFd) -> io::Result<(Self, Order)> {
         let file = File::from(descriptor);
         let mut length = [0; LENGTH_BYTES];
         file.read_exact_at(&mut length, 0)?;
@@ -105,8 +121,8 @@ impl Letter {
         }
         let mut plan = vec![0; length];
         file.read_exact_at(&mut plan, LENGTH_BYTES as u64)?;
-        let container = serde_json::from_slice(&plan)?;
-        Ok((Self { file, report_at: (LENGTH_BYTES + length) as u64 }, container))
+        let order = serde_json::from_slice(&plan)?;
+        Ok((Self { file, report_at: (LENGTH_BYTES + length) as u64 }, order))
     }
 
     /// The helper's word; the first one counts.
@@ -136,10 +152,10 @@ mod tests {
     #[test]
     fn plan_goes_in_and_report_comes_out() {
         let container = Container::new(Root::Host, vec!["true".into()]);
-        let ours = Letter::write(&container).unwrap();
+        let ours = Letter::write(Asked::Container(&container)).unwrap();
         assert_eq!(ours.reported(), None);
         let (theirs, plan) = Letter::read(ours.copy().unwrap()).unwrap();
-        assert_eq!(plan, container);
+        assert_eq!(plan, Order::Container(container.into()));
         assert_eq!(theirs.reported(), None);
         let ending = Ending::Signal { number: 9, core_dumped: false };
         theirs.report(&ending).unwrap();
@@ -148,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_lying_length_is_refused() {
-        let ours = Letter::write(&Container::new(Root::Host, vec!["a".into()])).unwrap();
+        let ours = Letter::write(Asked::Process(&Process::default())).unwrap();
         ours.file.write_all_at(&u32::MAX.to_le_bytes(), 0).unwrap();
         assert!(Letter::read(ours.copy().unwrap()).is_err());
         ours.file.write_all_at(&100_000_u32.to_le_bytes(), 0).unwrap();

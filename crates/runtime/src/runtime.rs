@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 pub trait Runtime: fmt::Debug + Send + Sync {
@@ -112,6 +112,12 @@ impl Finding {
     }
 }
 
+/// Whether this process may run the file.
+pub fn is_program(path: &Path) -> bool {
+    use rustix::fs::{Access, access};
+    path.is_file() && access(path, Access::EXEC_OK).is_ok()
+}
+
 /// Why there is nothing to start.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
@@ -129,4 +135,6 @@ pub enum LaunchError {
     LinkedTarget { target: PathBuf },
     #[error("cannot mount on {}: no such file or directory in the image", target.display())]
     MissingTarget { target: PathBuf },
+    #[error("cannot stand in {}: no such directory in the image", cwd.display())]
+    NoDirectory { cwd: PathBuf },
 }

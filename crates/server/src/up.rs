@@ -20,6 +20,7 @@ use shipway_api::wire::link_server::LinkServer;
 use shipway_core::{Command, State};
 use shipway_model::{Actor, Millis, Role};
 use shipway_sites::local::LocalError;
+pub use shipway_sites::local::NodeOptions;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
@@ -38,12 +39,8 @@ pub struct Settings {
     /// Serve an address that others can reach without encryption.
     pub allow_plain_text: bool,
     pub no_pilot: bool,
-    /// Devices and amounts for the local pilot instead of what it finds.
-    pub declared: Option<PathBuf>,
-    /// How long the local pilot keeps the output of tasks; `None` for ever.
-    pub keep_output: Option<Millis>,
-    /// The local pilot uses NVIDIA's Multi-Process Service for shares of GPUs.
-    pub gpu_mps: bool,
+    /// How the local pilot is started.
+    pub node: NodeOptions,
     /// How fast past usage fades; `None` leaves it as it was.
     pub half_life: Option<Millis>,
     /// The shipway binary, to start the pilot with.

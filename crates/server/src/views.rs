@@ -38,6 +38,7 @@ pub async fn spec(site: &Site, job: JobId) -> Result<Arc<JobSpec>, ApiError> {
     let specs = Arc::clone(&site.specs);
     let read = tokio::task::spawn_blocking(move || specs.get(job));
     let spec = read.await.map_err(|_| ApiError::internal("a question to history was cut off"))?;
+    let spec = spec.map(|described| described.spec);
     spec.map_err(|error| ApiError::internal_because("the specification cannot be read", &error))
 }
 

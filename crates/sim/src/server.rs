@@ -305,7 +305,7 @@ fn assignment(tasks: &[Placement], disk: &Disk) -> wire::Assign {
     for placement in tasks {
         let job = placement.task.job;
         if let Some(spec) = disk.spec(job) {
-            templates.entry(job).or_insert_with(|| link::template(job, spec));
+            templates.entry(job).or_insert_with(|| link::template(job, "", spec));
         }
     }
     let task = |placement: &Placement| wire::Task {

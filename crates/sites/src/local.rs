@@ -6,10 +6,11 @@
 
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
-use shipway_model::{Millis, PilotId};
+use shipway_model::PilotId;
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -20,12 +21,16 @@ pub struct LocalSite {
     pub program: PathBuf,
     /// The home of the server, where the pilot learns its address.
     pub home: PathBuf,
+    pub node: NodeOptions,
+}
+
+/// How the pilot of this machine is to be started.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeOptions {
     /// A file with devices and amounts that take the place of what the probe finds.
     pub declared: Option<PathBuf>,
-    /// How long the output of tasks is kept; `None` for ever.
-    pub keep_output: Option<Millis>,
-    /// Whether it uses NVIDIA's Multi-Process Service for shares of GPUs.
-    pub gpu_mps: bool,
+    /// Options that mean something to the pilot only, each with its value.
+    pub passed_on: Vec<(String, String)>,
 }
 
 /// What a pilot was started with, as far as a later server may want something else.
@@ -33,9 +38,16 @@ pub struct LocalSite {
 struct Options {
     /// The text of the file, not its name: it may be another one now.
     declared: Option<String>,
-    keep_output: Option<Millis>,
     #[serde(default)]
-    gpu_mps: bool,
+    passed_on: Vec<(String, String)>,
+}
+
+impl Options {
+    /// All values of an option that is passed on.
+    fn values(&self, option: &str) -> Vec<&str> {
+        let pairs = self.passed_on.iter().filter(|(name, _)| name == option);
+        pairs.map(|(_, value)| value.as_str()).collect()
+    }
 }
 
 /// What a pilot needs to be let in; written for it alone.
@@ -77,23 +89,26 @@ impl LocalSite {
             let failed = |source| LocalError { act: "read", path: path.clone(), source };
             std::fs::read_to_string(path).map_err(failed)
         };
-        let declared = self.declared.as_ref().map(read).transpose()?;
-        Ok(Options { declared, keep_output: self.keep_output, gpu_mps: self.gpu_mps })
+        let node = &self.node;
+        let declared = node.declared.as_ref().map(read).transpose()?;
+        Ok(Options { declared, passed_on: node.passed_on.clone() })
     }
 
     /// The options that would be different if the pilot that lives were started now.
-    pub fn changed_options(&self) -> Result<Vec<&'static str>, LocalError> {
+    pub fn changed_options(&self) -> Result<Vec<String>, LocalError> {
         // Nothing that can be read says no more than nothing that is there.
         let text = std::fs::read_to_string(self.options_file()).unwrap_or_default();
         let started: Options = serde_json::from_str(&text).unwrap_or_default();
         let wanted = self.options()?;
-        let options = [
-            ("--declared", started.declared == wanted.declared),
-            ("--keep-output", started.keep_output == wanted.keep_output),
-            ("--gpu-mps", started.gpu_mps == wanted.gpu_mps),
-        ];
-        let changed = options.into_iter().filter(|(_, same)| !same);
-        Ok(changed.map(|(option, _)| option).collect())
+        let mut changed = Vec::new();
+        if started.declared != wanted.declared {
+            changed.push("--declared".to_string());
+        }
+        let passed_on = started.passed_on.iter().chain(&wanted.passed_on);
+        let names: BTreeSet<&String> = passed_on.map(|(name, _)| name).collect();
+        let differs = |name: &&String| started.values(name) != wanted.values(name);
+        changed.extend(names.into_iter().filter(differs).cloned());
+        Ok(changed)
     }
 
     fn log_file(&self) -> PathBuf {
@@ -115,14 +130,11 @@ impl LocalSite {
             "--images".into(),
             text(&self.home.join("images")),
         ];
-        if let Some(declared) = &self.declared {
+        if let Some(declared) = &self.node.declared {
             words.extend(["--declared".into(), text(declared)]);
         }
-        if let Some(keep) = self.keep_output {
-            words.extend(["--keep-output".into(), keep.to_string()]);
-        }
-        if self.gpu_mps {
-            words.push("--gpu-mps".into());
+        for (option, value) in &self.node.passed_on {
+            words.extend([option.clone(), value.clone()]);
         }
         words
     }
@@ -159,10 +171,23 @@ impl LocalSite {
         made.map_err(|source| LocalError { act: "make", path: self.dir(), source })
     }
 
+    /// Tasks run under other accounts then, and have their folders below the home. What else is
+    /// there is closed file by file.
+    fn let_accounts_pass(&self) -> Result<(), LocalError> {
+        const OTHERS_ENTER: u32 = 0o011;
+        let failed = |source| LocalError { act: "open", path: self.home.clone(), source };
+        let mut mode = std::fs::metadata(&self.home).map_err(failed)?.permissions();
+        mode.set_mode(mode.mode() | OTHERS_ENTER);
+        std::fs::set_permissions(&self.home, mode).map_err(failed)
+    }
+
     /// Starts a pilot with credentials of its own, in a process group of its own: a Ctrl-C meant
     /// for the server does not reach it.
     pub fn start(&self, credentials: &Credentials) -> Result<Child, LocalError> {
         self.make_dir()?;
+        if rustix::process::geteuid().is_root() {
+            self.let_accounts_pass()?;
+        }
         let file = self.credentials_file();
         let text = serde_json::to_string(credentials).expect("plain data");
         let failed = |act, path: PathBuf| move |source| LocalError { act, path, source };
@@ -210,7 +235,7 @@ mod tests {
 
     fn site(home: &Path) -> LocalSite {
         let program = "/bin/shipway".into();
-        LocalSite { program, home: home.into(), declared: None, keep_output: None, gpu_mps: false }
+        LocalSite { program, home: home.into(), node: NodeOptions::default() }
     }
 
     #[test]
@@ -221,7 +246,7 @@ mod tests {
         let mut site = LocalSite { program: "/bin/true".into(), ..site(home.path()) };
         let changed = |site: &LocalSite| site.changed_options().expect("readable");
         assert_eq!(changed(&site), [""; 0], "nothing is known, and nothing wanted");
-        site.declared = Some(file.clone());
+        site.node.declared = Some(file.clone());
         assert_eq!(changed(&site), ["--declared"]);
         let pilot = PilotId::new("p").expect("good");
         let credentials = Credentials { pilot, token: "t".into(), succeeds: Vec::new() };
@@ -230,13 +255,12 @@ mod tests {
         assert_eq!(changed(&site), [""; 0]);
         std::fs::write(&file, r#"{"cpus_milli": 1}"#).expect("written");
         assert_eq!(changed(&site), ["--declared"], "it is the content that counts");
-        site.keep_output = Some(Millis(3_600_000));
-        site.declared = None;
-        assert_eq!(changed(&site), ["--declared", "--keep-output"]);
-        assert!(site.command_line().ends_with(&["--keep-output".into(), "1h".into()]));
-        site.gpu_mps = true;
-        assert_eq!(changed(&site), ["--declared", "--keep-output", "--gpu-mps"]);
-        assert!(site.command_line().ends_with(&["--gpu-mps".into()]));
+        site.node.declared = None;
+        let passed_on = [("--keep-output", "1h"), ("--runtime", "crun")];
+        site.node.passed_on = passed_on.map(|(name, it)| (name.into(), it.into())).to_vec();
+        assert_eq!(changed(&site), ["--declared", "--keep-output", "--runtime"]);
+        let words = ["--keep-output", "1h", "--runtime", "crun"].map(String::from);
+        assert!(site.command_line().ends_with(&words));
     }
 
     #[test]

@@ -68,7 +68,7 @@ struct Context {
 
 const BUILD: &str = "build";
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     Step { name: "packages", needs_build: false, run: packages::install },
     Step { name: "format", needs_build: false, run: |_| cargo(&["fmt", "--all", "--check"]) },
     Step { name: "tidy", needs_build: false, run: |_| tidy::run().map(|()| Done::Passed) },
@@ -77,6 +77,7 @@ const STEPS: [Step; 10] = [
     Step { name: "tests", needs_build: true, run: tests },
     Step { name: "openapi", needs_build: true, run: |_| document() },
     Step { name: "schemathesis", needs_build: true, run: schemathesis::check },
+    Step { name: "fuzz targets", needs_build: true, run: fuzz_targets },
     Step { name: "simulation", needs_build: true, run: simulation },
     Step { name: "deny", needs_build: false, run: deny::check },
 ];
@@ -130,6 +131,16 @@ fn run_shown(command: &mut Command) -> Result<Done> {
 
 fn clippy() -> Result<Done> {
     cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])
+}
+
+/// They are no part of the workspace; that they still fit the code is checked here.
+fn fuzz_targets(context: &Context) -> Result<Done> {
+    if context.quick {
+        return Ok(Done::Skipped("built in the full run only".to_owned()));
+    }
+    let mut check = repo::cargo();
+    check.args(["check", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target-dir"]);
+    run_shown(check.arg(repo::target_dir()?))
 }
 
 /// Unit, scenario and end-to-end tests, the real binary killed at any moment among them.

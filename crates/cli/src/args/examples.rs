@@ -21,6 +21,7 @@ Examples:
   shipway up
   shipway up --listen 0.0.0.0:7447 --tls    serve other machines too
   shipway up --keep-output 30d              remove the output of tasks after a month
+  shipway up --runtime apptainer            make containers with what the site allows
   SHIPWAY_HOME=/data/shipway shipway up --log-format json --log-level info";
 
 pub const RUN: &str = "\

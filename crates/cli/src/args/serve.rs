@@ -1,7 +1,9 @@
 //! The options of what runs for long (`up`, `pilot`) and of what is kept (users, tokens).
 
 use clap::{Args, Subcommand, ValueEnum};
-use shipway_model::{Millis, Role, UserName};
+use shipway_model::{Bytes, Millis, Role, UserName};
+use shipway_pilot::accounts::Mapping;
+use shipway_pilot::runtimes::RuntimeChoice;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -9,7 +11,6 @@ use std::path::PathBuf;
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:7447";
 
 #[derive(Debug, Args)]
-#[allow(clippy::struct_excessive_bools, reason = "switches of a command line, not a state")]
 pub struct UpArgs {
     /// The address to serve; port 0 takes any free one.
     #[arg(long, value_name = "ADDRESS", default_value = DEFAULT_LISTEN)]
@@ -27,24 +28,78 @@ pub struct UpArgs {
     #[arg(long, conflicts_with_all = ["tls", "cert"])]
     pub allow_plain_text: bool,
     /// Run no tasks on this machine.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "NodeArgs")]
     pub no_pilot: bool,
     /// GPUs and amounts to declare beside what is found (for tests and dry planning).
     #[arg(long, value_name = "FILE", conflicts_with = "no_pilot")]
     pub declared: Option<PathBuf>,
-    /// Remove the output of tasks when nothing was written to it for so long (30d); unless given,
-    /// it is kept for ever.
-    #[arg(long, value_name = "TIME", value_parser = keep_output, conflicts_with = "no_pilot")]
-    pub keep_output: Option<Millis>,
-    /// Let tasks with shares of an NVIDIA GPU compute at the same time, by its Multi-Process
-    /// Service, instead of in turns.
-    #[arg(long, conflicts_with = "no_pilot")]
-    pub gpu_mps: bool,
     /// How long until past usage counts half when users compete; 7 days until it is set once.
     #[arg(long, value_name = "TIME", value_parser = half_life)]
     pub half_life: Option<Millis>,
     #[command(flatten)]
+    pub node: NodeArgs,
+    #[command(flatten)]
     pub log: LogArgs,
+}
+
+/// What a node's owner decides: options of a pilot that `up` hands on to its own.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "This node")]
+pub struct NodeArgs {
+    /// Remove the output of tasks when nothing was written to it for so long (30d); unless given,
+    /// it is kept for ever.
+    #[arg(long, value_name = "TIME", value_parser = at_least_an_hour)]
+    pub keep_output: Option<Millis>,
+    /// Remove images that no task has used for so long (30d); unless given, they are kept.
+    #[arg(long, value_name = "TIME", value_parser = at_least_an_hour)]
+    pub keep_images: Option<Millis>,
+    /// Remove images, the longest unused first, when they take more than this (200GB).
+    #[arg(long, value_name = "SIZE")]
+    pub images_size: Option<Bytes>,
+    /// What containers are made with: native (our own way) unless given, crun or apptainer, as in
+    /// crun=/opt/bin/crun where it is not in PATH.
+    #[arg(long, value_name = "NAME[=PROGRAM]")]
+    pub runtime: Option<RuntimeChoice>,
+    /// Whom tasks run as where this is root: by-name, or USER=ACCOUNT,… with * for all others.
+    /// Unless given, the account of the same name, or else nobody.
+    #[arg(long, value_name = "LIST")]
+    pub accounts: Option<Mapping>,
+    /// How tasks with shares of one NVIDIA GPU compute: in turns unless given, or at the same time
+    /// by its Multi-Process Service.
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub gpu_sharing: Option<GpuSharing>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum GpuSharing {
+    Turns,
+    Mps,
+}
+
+impl GpuSharing {
+    fn as_str(self) -> &'static str {
+        match self {
+            GpuSharing::Turns => "turns",
+            GpuSharing::Mps => "mps",
+        }
+    }
+}
+
+impl NodeArgs {
+    /// As they are written on a command line.
+    pub fn words(&self) -> Vec<(String, String)> {
+        let time = |span: &Option<Millis>| span.map(|span| span.to_string());
+        let options = [
+            ("--keep-output", time(&self.keep_output)),
+            ("--keep-images", time(&self.keep_images)),
+            ("--images-size", self.images_size.map(|size| format!("{}B", size.0))),
+            ("--runtime", self.runtime.as_ref().map(ToString::to_string)),
+            ("--accounts", self.accounts.as_ref().map(ToString::to_string)),
+            ("--gpu-sharing", self.gpu_sharing.map(|how| how.as_str().to_owned())),
+        ];
+        let given = options.into_iter().filter_map(|(name, value)| Some((name.into(), value?)));
+        given.collect()
+    }
 }
 
 /// Shorter than this, the order would follow noise.
@@ -55,10 +110,11 @@ fn half_life(text: &str) -> Result<Millis, String> {
     if span < SHORTEST_HALF_LIFE { Err("at least 10m".into()) } else { Ok(span) }
 }
 
-/// Shorter than this, output would be gone before anybody has read it.
+/// Shorter than this, output would be gone before anybody has read it, and an image before the
+/// next task wants it.
 const SHORTEST_KEEP: Millis = Millis(60 * 60_000);
 
-fn keep_output(text: &str) -> Result<Millis, String> {
+fn at_least_an_hour(text: &str) -> Result<Millis, String> {
     let span: Millis = text.parse().map_err(|error| format!("{error}"))?;
     if span < SHORTEST_KEEP { Err("at least 1h".into()) } else { Ok(span) }
 }
@@ -115,13 +171,8 @@ pub struct PilotArgs {
     /// share one, on one file system.
     #[arg(long, value_name = "DIR")]
     pub images: Option<PathBuf>,
-    /// Remove the output of tasks when nothing was written to it for so long.
-    #[arg(long, value_name = "TIME", value_parser = keep_output)]
-    pub keep_output: Option<Millis>,
-    /// Let tasks with shares of an NVIDIA GPU compute at the same time, by its Multi-Process
-    /// Service, instead of in turns.
-    #[arg(long)]
-    pub gpu_mps: bool,
+    #[command(flatten)]
+    pub node: NodeArgs,
     /// Be the pilot itself, under the guard that started it.
     #[arg(long, hide = true)]
     pub inner: bool,

@@ -1,7 +1,7 @@
 //! `doctor`: is this machine fit to run tasks? The same proof as a pilot's, for people to read. It
 //! needs no server; where one is in reach, the clocks are compared.
 
-use super::image::{absolute, logins};
+use super::image::absolute;
 use crate::args::doctor::DoctorArgs;
 use crate::failure::{Exit, Failure};
 use crate::settings::{self, Output, Server};
@@ -9,11 +9,9 @@ use crate::view;
 use crate::view::doctor::DoctorView;
 use jiff::fmt::rfc2822;
 use shipway_api::causes::causes;
-use shipway_images::pull::{Registry, Settings};
-use shipway_images::sources::docker_archive::DockerArchive;
-use shipway_images::sources::manifest::{ImagePlan, this_platform};
-use shipway_images::sources::oci_dir::OciDir;
-use shipway_images::sources::{Source, SourceError, settled};
+use shipway_images::pull::{self, Settings};
+use shipway_images::sources::SourceError;
+use shipway_images::sources::manifest::ImagePlan;
 use shipway_model::{ImageRef, Timestamp};
 use shipway_pilot::probe::{Places, probe};
 use shipway_pilot::proof::{self, Facts, ImageFact, ServerFact, Watch};
@@ -29,9 +27,9 @@ pub fn run(args: DoctorArgs, output: Output) -> Result<Exit, Failure> {
     let home = settings::home(&settings::environment)?;
     let dir = args.dir.unwrap_or_else(|| home.join("pilot"));
     let images = args.images.unwrap_or_else(|| home.join("images"));
-    let image = args.image.map(absolute).transpose()?.map(|image| ask(&image, &images));
+    let image = args.image.map(absolute).transpose()?.map(|image| ask(&image));
     let helper = Helper::this_program(vec!["shipway".into(), native::COMMAND.into()]);
-    let runtime = Native::new(helper.map_err(Failure::OwnProgram)?);
+    let runtime = Native::new(helper.map_err(Failure::OwnProgram)?.into());
     let found = probe(&Places::of_this_node(&dir), None);
     let tried = proof::try_out(&found, &runtime, !args.quick);
     let server = settings::server(&settings::environment).ok();
@@ -63,8 +61,8 @@ fn moment(date: &str) -> Option<Timestamp> {
     u64::try_from(at).ok().map(Timestamp)
 }
 
-fn ask(image: &ImageRef, store: &Path) -> ImageFact {
-    let answer = plan(image, store).map(|plan| match plan {
+fn ask(image: &ImageRef) -> ImageFact {
+    let answer = plan(image).map(|plan| match plan {
         Some(plan) => format!("{} layers, {}", plan.layers.len(), plan.platform),
         None => "it is there".into(),
     });
@@ -73,29 +71,15 @@ fn ask(image: &ImageRef, store: &Path) -> ImageFact {
 }
 
 /// What the image is made of, where its source tells that before anything is fetched.
-fn plan(image: &ImageRef, store: &Path) -> Result<Option<ImagePlan>, Box<dyn std::error::Error>> {
-    let platform = this_platform();
-    let name = settled(image.clone());
-    let source: Box<dyn Source> = match &name {
-        ImageRef::Registry(at) => {
-            let settings = Settings { credentials: logins(None)?, ..Settings::default() };
-            Box::new(Registry::new(at, &settings, &platform, &store.join("partial")))
-        }
-        ImageRef::OciDir { dir, tag } => {
-            Box::new(OciDir::new(Path::new(dir), tag.as_deref(), &platform))
-        }
-        ImageRef::DockerArchive { file } => {
-            Box::new(DockerArchive::new(Path::new(file), &platform))
-        }
-        ImageRef::Sif { file: path } | ImageRef::Dir { path } => {
-            let path = Path::new(path);
-            let failed = |source| SourceError::File { act: "open", path: path.into(), source };
-            std::fs::File::open(path).map_err(failed)?;
-            return Ok(None);
-        }
-        ImageRef::Host => return Ok(None),
-    };
-    Ok(Some(source.plan()?))
+fn plan(image: &ImageRef) -> Result<Option<ImagePlan>, Box<dyn std::error::Error>> {
+    // A whole file would be read for a digest that nobody asked for.
+    if let ImageRef::Sif { file: path, .. } | ImageRef::Dir { path } = image {
+        let path = Path::new(path);
+        let failed = |source| SourceError::File { act: "open", path: path.into(), source };
+        std::fs::File::open(path).map_err(failed)?;
+        return Ok(None);
+    }
+    Ok(pull::plan(image, &Settings::of(settings::environment)?)?)
 }
 
 #[cfg(test)]

@@ -1,26 +1,28 @@
 //! `image`: pull, list, show and remove images in the store of this machine.
 
 use crate::args::image::{ImageCommand, StoreArgs};
+use crate::build_spec;
 use crate::failure::{Exit, Failure};
 use crate::settings::{self, Output, SettingsError};
 use crate::view::fetching::Fetching;
 use crate::view::images::{ClearedView, ImageDetail, ImageTable, PulledView, Row};
 use crate::view::time::Reader;
 use crate::view::{self, talk};
-use shipway_images::pull::{Credentials, Pull, Settings};
+use shipway_images::pull::{LOGINS, Pull, Settings};
 use shipway_images::store::{Cleared, Keep, StoreError};
 use shipway_images::{Session, Store};
 use shipway_model::ImageRef;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 pub fn run(command: ImageCommand, output: Output) -> Result<Exit, Failure> {
     match command {
         ImageCommand::Pull { reference, credentials, insecure, store } => {
-            let settings = Settings {
-                credentials: logins(credentials.as_deref())?,
-                insecure,
-                ..Settings::default()
-            };
+            // The option stands before the variable.
+            let file = |name| credentials.clone().filter(|_| name == LOGINS).map(OsString::from);
+            let lookup = |name| file(name).or_else(|| settings::environment(name));
+            let mut settings = Settings::of(lookup)?;
+            settings.insecure.extend(insecure);
             pull(&absolute(reference)?, &settings, &directory(&store)?, output)?;
         }
         ImageCommand::List { store } => list(&directory(&store)?, output)?,
@@ -43,32 +45,9 @@ fn directory(args: &StoreArgs) -> Result<PathBuf, SettingsError> {
     }
 }
 
-/// From a site's file, then from where `docker login` keeps them.
-pub(super) fn logins(site: Option<&Path>) -> Result<Credentials, Failure> {
-    let mut all = Credentials::default();
-    if let Some(site) = site {
-        all.add(site)?;
-    }
-    let docker = settings::environment("DOCKER_CONFIG").map(PathBuf::from);
-    let home = || settings::environment("HOME").map(|home| Path::new(&home).join(".docker"));
-    if let Some(dir) = docker.or_else(home) {
-        all.add(&dir.join("config.json"))?;
-    }
-    Ok(all)
-}
-
 /// Files are named as seen from anywhere: the name is remembered.
 pub(super) fn absolute(reference: ImageRef) -> Result<ImageRef, Failure> {
-    let full = |path: String| {
-        let path = std::path::absolute(path).map_err(Failure::WorkingDirectory)?;
-        Ok::<_, Failure>(path.to_string_lossy().into_owned())
-    };
-    Ok(match reference {
-        ImageRef::OciDir { dir, tag } => ImageRef::OciDir { dir: full(dir)?, tag },
-        ImageRef::DockerArchive { file } => ImageRef::DockerArchive { file: full(file)? },
-        ImageRef::Sif { file } => ImageRef::Sif { file: full(file)? },
-        other => other,
-    })
+    Ok(build_spec::absolute(reference, &std::env::current_dir())?)
 }
 
 fn pull(

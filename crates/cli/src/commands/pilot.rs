@@ -1,11 +1,11 @@
 //! `shipway pilot`: what a site's batch system starts. First the guard, which starts the pilot
 //! itself as the same program with `--inner`.
 
-use crate::args::serve::PilotArgs;
+use crate::args::serve::{GpuSharing, PilotArgs};
 use crate::failure::{Exit, Failure};
 use crate::logging;
 use shipway_model::Millis;
-use shipway_pilot::run::{Server, Settings};
+use shipway_pilot::run::{ImageKeep, Server, Settings};
 use shipway_pilot::{guard, run as pilot};
 use std::ffi::OsString;
 
@@ -43,15 +43,24 @@ fn inner(args: PilotArgs) -> Result<Exit, Failure> {
         token_file: args.token_file,
         lease,
         declared: args.declared,
-        keep_output: args.keep_output,
-        gpu_mps: args.gpu_mps,
+        keep_output: args.node.keep_output,
+        keep_images: ImageKeep {
+            used_within: args.node.keep_images,
+            at_most: args.node.images_size,
+        },
+        runtime: args.node.runtime.unwrap_or_default(),
+        accounts: args.node.accounts.unwrap_or_default(),
+        gpu_mps: args.node.gpu_sharing == Some(GpuSharing::Mps),
     };
     // One thread, the main one: what tasks leave behind becomes its child and is found there.
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().build().map_err(Failure::Runtime)?;
     let done = runtime.block_on(pilot::pilot(settings));
     runtime.shutdown_background();
-    done.map(|()| Exit::DONE).map_err(|error| service("the pilot", error))
+    done.map(|()| Exit::DONE).map_err(|error| {
+        let hint = error.hint();
+        Failure::Service { what: "the pilot", hint, source: Box::new(error) }
+    })
 }
 
 fn service(what: &'static str, error: impl std::error::Error + Send + Sync + 'static) -> Failure {

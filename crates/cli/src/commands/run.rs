@@ -35,7 +35,9 @@ const REASONS_SAID: usize = 2;
 
 pub async fn run(context: &Context, args: RunArgs) -> Result<Exit, Failure> {
     let (detach, key) = (args.detach, args.key.clone());
-    let submission = Submission { spec: build_spec::build(args, Caller::of_this_process())? };
+    let mut spec = build_spec::build(args, Caller::of_this_process())?;
+    submission::pin_image(&mut spec).await?;
+    let submission = Submission { spec };
     let submitted = submission::submit(&context.client, &submission, key).await?;
     let job = submitted.id;
     if detach {

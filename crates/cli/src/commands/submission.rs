@@ -1,11 +1,15 @@
 //! Submitting a job exactly once: every submission has a key, and a repeat after a lost answer
-//! has the same one.
+//! has the same one. And with exactly one image: what its tag or file holds now.
 
 use super::patience::may_pass;
 use crate::failure::Failure;
+use crate::settings;
+use crate::view::talk;
 use shipway_api::client::{Client, ClientError};
 use shipway_api::routes::{IDEMPOTENCY_KEY, JOBS};
 use shipway_api::types::{Submission, Submitted};
+use shipway_images::pull::{Settings, pin};
+use shipway_model::JobSpec;
 use std::time::Duration;
 
 /// Waits between the tries. Short: somebody sits there, and the key makes a later try by hand
@@ -17,6 +21,8 @@ const WAITS: [Duration; 5] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
 ];
+/// Whoever waits longer than this would like to know for what.
+const SAY_AFTER: Duration = Duration::from_secs(1);
 /// Bytes of a made-up key: two of them are never the same.
 const KEY_BYTES: usize = 16;
 
@@ -42,6 +48,24 @@ pub async fn submit(
         }
         sent_before = true;
     }
+}
+
+/// The same image on every node and at every retry, with this user's own logins. Waits for a
+/// registry, so a thread of its own does it.
+pub async fn pin_image(spec: &mut JobSpec) -> Result<(), Failure> {
+    let Some(image) = spec.image.clone() else { return Ok(()) };
+    let settings = Settings::of(settings::environment)?;
+    let named = image.clone();
+    let mut pinning = tokio::task::spawn_blocking(move || pin(named, &settings));
+    let pinned = if let Ok(pinned) = tokio::time::timeout(SAY_AFTER, &mut pinning).await {
+        pinned
+    } else {
+        talk::say(format_args!("shipway: looking which image {image} is now"));
+        pinning.await
+    };
+    let pinned = pinned.expect("it neither panics nor is cancelled");
+    spec.image = Some(pinned.map_err(|source| Failure::Pin { image: image.into(), source })?);
+    Ok(())
 }
 
 fn random_key() -> Result<String, Failure> {

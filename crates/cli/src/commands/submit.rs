@@ -13,9 +13,13 @@ use shipway_model::JobSpec;
 use std::path::Path;
 
 pub async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Failure> {
-    let specs = read(&args.file)?;
+    let mut specs = read(&args.file)?;
     if args.dry_run {
         return dry_run(context, specs).await;
+    }
+    for spec in &mut specs {
+        // Of all of them first: a file is submitted as a whole or not at all.
+        submission::pin_image(spec).await?;
     }
     let alone = specs.len() == 1;
     let mut submitted = Vec::with_capacity(specs.len());

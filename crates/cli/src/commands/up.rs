@@ -6,7 +6,7 @@ use crate::view::talk;
 use crate::{logging, settings};
 use shipway_pilot::probe::Declared;
 use shipway_server::tls::Tls;
-use shipway_server::up::{self, Settings, UpError};
+use shipway_server::up::{self, NodeOptions, Settings, UpError};
 
 pub fn run(args: UpArgs) -> Result<Exit, Failure> {
     logging::start(&args.log);
@@ -26,15 +26,23 @@ pub fn run(args: UpArgs) -> Result<Exit, Failure> {
             source: Box::new(error),
         })?;
     }
+    let passed_on = args.node.words();
+    if let Some(runtime) = args.node.runtime.filter(|_| !args.no_pilot) {
+        // The pilot looks again; but its log is no place to find this.
+        let path = std::env::var_os("PATH");
+        runtime.find(path).map_err(|missing| Failure::Service {
+            what: "the server",
+            hint: Some(missing.hint()),
+            source: Box::new(missing),
+        })?;
+    }
     let settings = Settings {
         home: home.clone(),
         listen: args.listen,
         tls,
         allow_plain_text: args.allow_plain_text,
         no_pilot: args.no_pilot,
-        declared: args.declared,
-        keep_output: args.keep_output,
-        gpu_mps: args.gpu_mps,
+        node: NodeOptions { declared: args.declared, passed_on },
         half_life: args.half_life,
         program,
     };

@@ -84,7 +84,7 @@ fn the_service_for_shares_is_told_its_gpu_and_ends_with_the_pilot() {
     std::fs::set_permissions(&control, runs).expect("allowed");
     let path = format!("{}:{}", dir.path().display(), std::env::var("PATH").expect("a path"));
     let world = World::new();
-    world.up_with(&["--gpu-mps"], |command| {
+    world.up_with(&["--gpu-sharing", "mps"], |command| {
         command.env("LD_LIBRARY_PATH", &driver).env("IMITATE", "right");
         command.env("PATH", path).env("IMITATE_MPS", &note);
     });

@@ -1,112 +1,17 @@
-//! Tasks in containers, from `shipway run` to their end. Everything runs as an ordinary user: where
-//! the tests are root, as `nobody`.
+//! Tasks in containers, from `shipway run` to their end, with every runtime.
 
 use crate::archive::archive;
+use crate::site::{Site, command, wait_for, with_each_runtime};
 use serde_json::Value;
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-const NOBODY: u32 = 65_534;
-const DEADLINE: Duration = Duration::from_mins(2);
-
-/// A server and its pilot, and a tree with nothing but busybox.
-struct Site {
-    dir: tempfile::TempDir,
-    program: PathBuf,
-    server: Child,
-}
-
-impl Site {
-    fn start() -> Site {
-        Self::start_as(rustix::process::geteuid().is_root().then_some(NOBODY))
-    }
-
-    fn start_as(user: Option<u32>) -> Site {
-        let dir = tempfile::Builder::new().prefix("shipway-image-").tempdir().expect("a directory");
-        let open = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(dir.path(), open).expect("opened");
-        let home = dir.path().join("home");
-        std::fs::create_dir(&home).expect("a home");
-        if let Some(user) = user {
-            std::os::unix::fs::chown(&home, Some(user), Some(user)).expect("given away");
-        }
-        // Where it was built others may not be let in.
-        let program = dir.path().join("shipway");
-        std::fs::copy(env!("CARGO_BIN_EXE_shipway"), &program).expect("copied");
-        tree(&dir.path().join("tree"));
-        let mut up = command(&program, &home, user);
-        up.args(["up", "--listen", "127.0.0.1:0"]).stdout(Stdio::null()).stderr(Stdio::null());
-        let server = up.spawn().expect("started");
-        let site = Site { dir, program, server };
-        let deadline = Instant::now() + DEADLINE;
-        while !home.join("server.json").exists() {
-            assert!(Instant::now() < deadline, "the server does not come up");
-            // tidy: allow(sleep-in-test) because this is the pause between two looks
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        site
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn shipway(&self, args: &[&str]) -> Output {
-        let owner = std::os::unix::fs::MetadataExt::uid(
-            &std::fs::metadata(self.path("home")).expect("a home"),
-        );
-        let user = (owner != rustix::process::geteuid().as_raw()).then_some(owner);
-        command(&self.program, &self.path("home"), user).args(args).output().expect("started")
-    }
-
-    /// Runs a line of shell on the tree.
-    fn on_tree(&self, options: &[&str], line: &str) -> (i32, String, String) {
-        let image = format!("dir:{}", self.path("tree").display());
-        self.run(&image, options, &["sh", "-c", line])
-    }
-
-    fn run(&self, image: &str, options: &[&str], words: &[&str]) -> (i32, String, String) {
-        let start = ["run", "--image", image, "--workdir", "private"];
-        let done = self.shipway(&[&start[..], options, &["--"], words].concat());
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (done.status.code().unwrap_or(-1), text(&done.stdout), text(&done.stderr))
-    }
-}
-
-impl Drop for Site {
-    fn drop(&mut self) {
-        let pid = rustix::process::Pid::from_child(&self.server);
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        let _ = self.server.wait();
-    }
-}
-
-fn command(program: &Path, home: &Path, user: Option<u32>) -> Command {
-    let mut command = Command::new(program);
-    command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home).current_dir(home);
-    command.env("SHIPWAY_HOME", home).stdin(Stdio::null());
-    if let Some(user) = user {
-        command.uid(user).gid(user);
-    }
-    command
-}
-
-fn tree(root: &Path) {
-    for dir in ["bin", "etc", "proc", "sys", "dev", "tmp"] {
-        std::fs::create_dir_all(root.join(dir)).expect("a directory");
-    }
-    std::fs::copy("/bin/busybox", root.join("bin/busybox")).expect("busybox-static is installed");
-    for name in ["sh", "ls", "ps", "cat", "id", "sleep", "touch", "ifconfig"] {
-        std::os::unix::fs::symlink("busybox", root.join("bin").join(name)).expect("a link");
-    }
-}
+use std::path::Path;
+use std::process::{Command, Output};
 
 #[test]
 fn a_task_sees_its_image_and_nothing_else() {
-    let site = Site::start();
+    with_each_runtime(sees_its_image_and_nothing_else);
+}
+
+fn sees_its_image_and_nothing_else(site: &Site) {
     let (code, out, err) = site.on_tree(&[], "id -u; pwd; ls /; ps -o pid= | wc -l; ls /dev");
     assert_eq!(code, 0, "{out}{err}");
     let lines: Vec<&str> = out.lines().map(str::trim).collect();
@@ -122,8 +27,15 @@ fn a_task_sees_its_image_and_nothing_else() {
     let (code, ..) = site.on_tree(&[], "exit 7");
     assert_eq!(code, 7);
     let (code, _, err) = site.run(&format!("dir:{}", site.path("tree").display()), &[], &["nope"]);
-    assert_eq!(code, 127);
-    assert!(err.contains("cannot start `nope`: no such program"), "{err}");
+    // Others than ours do not say whether it was the program that failed.
+    if site.runtime() == "native" {
+        assert_eq!(code, 127);
+        assert!(err.contains("cannot start `nope`: no such program"), "{err}");
+    }
+    assert!(code != 0 && err.contains("nope"), "{code} {err}");
+    let (code, out, err) = site.on_tree(&[], "touch /etc/new /bin/new && ls /etc/new");
+    assert_eq!((code, out.as_str()), (0, "/etc/new\n"), "{err}");
+    assert!(!site.path("tree/etc/new").exists(), "the image was changed");
 }
 
 #[test]
@@ -144,11 +56,67 @@ fn output_is_followed_from_the_fetch_on_and_failures_to_start_are_not_tried_agai
 }
 
 #[test]
+fn a_job_keeps_the_image_it_was_submitted_with() {
+    let site = Site::start();
+    let busybox = std::fs::read("/bin/busybox").expect("busybox-static is installed");
+    let file = site.path("home").join("saved.tar");
+    let image = "docker-archive:saved.tar";
+    let write = |variable: &str| archive(&file, &[("bin/sh", &busybox)], variable);
+    let say = ["sh", "-c", "echo $WHICH; test -e go"];
+    write("WHICH=first");
+    let (code, out, err) = site.run(image, &["--name", "kept"], &say);
+    assert_eq!((code, &*out), (1, "first\n"), "{err}");
+    let job = &json(&site.shipway(&["jobs", "--all", "--json"]))["jobs"][0];
+    let id = job["id"].to_string().trim_matches('"').to_owned();
+    let shown = json(&site.shipway(&["show", &id, "--json"]));
+    let named = shown["job"]["spec"]["image"].as_str().expect("an image");
+    assert!(named.contains("saved.tar@sha256:"), "{named}");
+    write("WHICH=second");
+    // A second try of the old job runs the old image; a new job the new one.
+    let done = site.shipway(&["retry", &id]);
+    assert!(done.status.success(), "{done:?}");
+    let _ = site.shipway(&["wait", &id]);
+    let logs = site.shipway(&["logs", &id]);
+    assert_eq!(String::from_utf8_lossy(&logs.stdout), "first\n");
+    assert_eq!(site.run(image, &[], &say).1, "second\n");
+    // Gone from the store, it cannot be had again: the file is another image now.
+    assert!(site.shipway(&["image", "rm", named]).status.success());
+    assert!(site.shipway(&["retry", &id]).status.success());
+    let done = site.shipway(&["wait", &id]);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    let shown = json(&site.shipway(&["show", &id, "--json"])).to_string();
+    assert!(shown.contains("is another image now") || said.contains("another image"), "{shown}");
+}
+
+#[test]
+fn a_pilot_makes_room_by_itself() {
+    let mut site = Site::start();
+    let file = site.path("home").join("saved.tar");
+    archive(&file, &[("bin/hello", b"hello")], "A=B");
+    let done = site.shipway(&["image", "pull", "docker-archive:saved.tar"]);
+    assert!(done.status.success(), "{done:?}");
+    let images = |site: &Site| json(&site.shipway(&["image", "list", "--json"]))["images"].clone();
+    site.restart(&["--keep-images", "30d"]);
+    let (code, ..) = site.on_tree(&[], "true");
+    assert_eq!((code, images(&site).as_array().map(Vec::len)), (0, Some(1)));
+    site.restart(&["--images-size", "4B"]);
+    wait_for("the image is gone", || images(&site) == serde_json::json!([]));
+    let refused = site.shipway(&["up", "--no-pilot", "--images-size", "4B"]);
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+fn json(done: &Output) -> Value {
+    serde_json::from_slice(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}"))
+}
+
+#[test]
 fn a_task_that_waits_for_its_image_can_be_cancelled() {
     let site = Site::start();
     // Takes connections and never answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let image = format!("docker://{}/x", silent.local_addr().expect("an address"));
+    // With a digest, so that only the node asks.
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let image = format!("docker://{}/x@{digest}", silent.local_addr().expect("an address"));
     let words = ["run", "-d", "--image", &image, "--workdir", "private", "--", "true"];
     let job = String::from_utf8(site.shipway(&words).stdout).expect("an id");
     let (_connection, _) = silent.accept().expect("it is asked");
@@ -169,14 +137,20 @@ fn the_nodes_own_tree_is_read_only() {
 
 #[test]
 fn binds_network_and_script_are_as_asked() {
-    let site = Site::start();
+    with_each_runtime(binds_network_and_script);
+}
+
+fn binds_network_and_script(site: &Site) {
     std::fs::write(site.path("data"), "seen\n").expect("written");
     let bind = format!("{}:/etc/data", site.path("data").display());
     let (_, out, err) = site.on_tree(&["--bind", &bind], "cat /etc/data; touch /etc/data");
     assert_eq!(out, "seen\n");
     assert!(err.contains("Read-only"), "{err}");
     let (_, out, _) = site.on_tree(&["--network", "none"], "ifconfig; ifconfig -a | cat");
-    assert!(!out.contains("UP") && out.contains("lo"), "{out}");
+    // Others than ours leave it a loopback device that is switched on.
+    assert!(site.runtime() != "native" || !out.contains("UP"), "{out}");
+    let devices: Vec<&str> = out.lines().filter(|line| line.contains("encap")).collect();
+    assert!(!devices.is_empty() && devices.iter().all(|it| it.starts_with("lo")), "{out}");
     let script = site.path("script");
     std::fs::write(&script, "#!/bin/sh\necho \"$1 in $PWD\"\n").expect("written");
     let script = script.display().to_string();
@@ -187,7 +161,10 @@ fn binds_network_and_script_are_as_asked() {
 
 #[test]
 fn an_image_is_fetched_once_for_many_tasks() {
-    let site = Site::start();
+    with_each_runtime(fetched_once);
+}
+
+fn fetched_once(site: &Site) {
     let busybox = std::fs::read("/bin/busybox").expect("busybox-static is installed");
     archive(&site.path("home/saved.tar"), &[("bin/sh", &busybox)], "WHO=image");
     let image = "docker-archive:saved.tar";
@@ -218,7 +195,10 @@ fn an_image_that_does_not_come_is_a_reason_not_a_crash() {
 
 #[test]
 fn a_stopped_task_leaves_nothing_behind() {
-    let site = Site::start();
+    with_each_runtime(leaves_nothing_behind);
+}
+
+fn leaves_nothing_behind(site: &Site) {
     let options = ["--time-limit", "1s", "--grace", "1s"];
     let word = format!("1000{}", std::process::id());
     let line = format!("trap '' TERM; sleep {word} & sleep {word}");
@@ -229,11 +209,36 @@ fn a_stopped_task_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_pilot_of_root_says_that_it_has_no_containers() {
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
-    let site = Site::start_as(None);
-    let (code, _, err) = site.on_tree(&[], "true");
-    assert!(code != 0 && err.contains("start `shipway up` as an ordinary user"), "{code} {err}");
+fn files_in_memory_count_as_memory() {
+    with_each_runtime(files_count);
+}
+
+fn files_count(site: &Site) {
+    // Each of them alone would fit.
+    let line =
+        "for f in /tmp/a /dev/shm/b; do dd if=/dev/zero of=$f bs=1M count=40; done; sleep 100";
+    let (code, _, err) = site.on_tree(&["--memory", "64MB"], line);
+    assert!(code == 137 && err.contains("out of memory: used"), "{code} {err}");
+    let line = "dd if=/dev/zero of=/tmp/a bs=1M count=80";
+    let (code, _, err) = site.on_tree(&["--memory", "64MB"], line);
+    assert!(code != 0 && err.contains("No space left"), "{code} {err}");
+}
+
+#[test]
+fn a_runtime_that_is_not_there_is_said_at_the_start() {
+    let home = tempfile::tempdir().expect("a home");
+    let program = Path::new(env!("CARGO_BIN_EXE_shipway"));
+    let up = |runtime: &str| {
+        let mut up = command(program, home.path(), None);
+        up.args(["up", "--listen", "127.0.0.1:0", "--runtime", runtime]);
+        let done = up.env("PATH", "/nowhere").output().expect("started");
+        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    let (code, said) = up("apptainer");
+    assert!(code == Some(1) && said.contains("apptainer` in PATH (/nowhere)"), "{code:?} {said}");
+    assert!(said.contains("--runtime apptainer=PROGRAM"), "{said}");
+    let (code, said) = up("crun=/nowhere/crun");
+    assert!(code == Some(1) && said.contains("/nowhere/crun"), "{code:?} {said}");
+    let (code, said) = up("docker");
+    assert!(code == Some(2) && said.contains("native, crun or apptainer"), "{code:?} {said}");
 }

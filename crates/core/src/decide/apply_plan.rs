@@ -22,7 +22,7 @@ struct Used {
 pub(super) fn decide(state: &State, plan: &Plan) -> Result<Vec<Event>, Rejection> {
     let mut used = Used::default();
     let mut events = Vec::new();
-    for (pilot, placements) in &plan.placements {
+    for (pilot, placements) in plan.by_pilot() {
         let good = placements.iter().filter(|placement| take(state, &mut used, pilot, placement));
         let tasks: Vec<Placement> = good.cloned().collect();
         if !tasks.is_empty() {

@@ -79,7 +79,7 @@ impl Told {
                 self.check_that_nothing_was_missed();
                 return placed;
             }
-            placed.extend(plan.placements.iter().flat_map(|(_, tasks)| tasks).cloned());
+            placed.extend(plan.by_pilot().flat_map(|(_, tasks)| tasks).cloned());
             self.tell(Command::ApplyPlan(plan));
         }
     }

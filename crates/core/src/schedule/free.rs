@@ -1,27 +1,38 @@
 //! What is free on one node, as plain numbers. Names that a site counts itself are looked up in the
 //! pilot: few ask.
 
+use super::needs::Need;
 use super::nodes::ClassAt;
 use crate::pilot::Pilot;
 use shipway_model::{GpuDevice, GpuShare};
 
+/// A line of the cache, so that a look at a node is one look at memory.
 #[derive(Debug, Clone)]
+#[repr(align(64))]
 pub struct Free {
     pub cpus: u64,
     pub memory: u64,
     pub disk: u64,
     /// Devices that nobody uses, over all kinds.
     pub whole: u32,
-    /// The same, and those with a part left.
-    pub devices: u32,
     /// Work waiting there beyond what it can run.
     pub unstarted: u32,
     /// Beside the numbers, because whoever compares them asks for it too.
     pub(super) class: ClassAt,
     /// Where the node stands in its class; `members.rs` keeps it true.
     pub(super) place: u32,
-    /// Of each kind of device of the node's class.
-    pub groups: Box<[Group]>,
+    /// Of the first kind of device of the node's class, which is nearly always the only one.
+    first: Group,
+    others: Box<[Group]>,
+}
+
+/// One device of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Device {
+    /// Its kind, by its place among those of the class.
+    pub(super) kind: u32,
+    /// How much of it is used.
+    pub(super) used: u32,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,28 +51,49 @@ impl Free {
             memory: has.memory.0.saturating_sub(load.memory.0),
             disk: has.disk.0.saturating_sub(load.disk.0),
             whole: 0,
-            devices: 0,
             unstarted: pilot.unstarted,
             class,
             place: 0,
-            groups: vec![Group::default(); kinds].into_boxed_slice(),
+            first: Group::default(),
+            others: vec![Group::default(); kinds.saturating_sub(1)].into_boxed_slice(),
         }
     }
 
-    /// What is left of the devices when so much of each is used; `kinds` has the group of each.
-    pub(super) fn count(&mut self, used: &[u32], kinds: &[usize]) {
-        self.groups.fill(Group::default());
-        for (used, kind) in used.iter().zip(kinds) {
-            let group = &mut self.groups[*kind];
+    /// One more task is there; its devices are `count`'s.
+    pub(super) fn take(&mut self, need: &Need) {
+        self.cpus = self.cpus.saturating_sub(need.cpus);
+        self.memory = self.memory.saturating_sub(need.memory);
+        self.disk = self.disk.saturating_sub(need.disk);
+        self.unstarted += 1;
+    }
+
+    /// What is left of these devices.
+    pub(super) fn count(&mut self, devices: &[Device]) {
+        self.first = Group::default();
+        self.others.fill(Group::default());
+        self.whole = 0;
+        for Device { kind, used } in devices {
+            let group = match *kind as usize {
+                0 => &mut self.first,
+                kind => &mut self.others[kind - 1],
+            };
             if *used == 0 {
                 group.whole += 1;
+                self.whole += 1;
             } else {
                 group.part = group.part.max(GpuShare::WHOLE.0.saturating_sub(*used));
             }
         }
-        self.whole = self.groups.iter().map(|group| group.whole).sum();
-        let parts = self.groups.iter().map(|group| u32::from(group.part > 0));
-        self.devices = self.whole + parts.sum::<u32>();
+    }
+
+    /// Of each kind of device of the node's class.
+    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// Devices that nobody uses, and those with a part left.
+    pub(super) fn devices(&self) -> u32 {
+        self.whole + self.groups().map(|group| u32::from(group.part > 0)).sum::<u32>()
     }
 
     /// Whether there is more of anything than there was.
@@ -71,7 +103,7 @@ impl Free {
             || self.memory > before.memory
             || self.disk > before.disk
             || self.unstarted < before.unstarted
-            || self.groups.iter().zip(&before.groups).any(more)
+            || self.groups().zip(before.groups()).any(more)
     }
 }
 

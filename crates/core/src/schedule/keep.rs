@@ -6,8 +6,9 @@ use super::order::Turn;
 use super::pass::Pass;
 use super::reserve::{self, MAX_LOOKED_AT, Reservation, Room, room_at};
 use super::{Planner, search::Ask};
+use crate::shape::ShapeId;
 use crate::state::State;
-use shipway_model::Timestamp;
+use shipway_model::{JobId, Timestamp};
 use std::collections::BTreeSet;
 
 /// Requests at the head of the line that are looked at for a node to keep, in one pass.
@@ -37,7 +38,7 @@ pub(super) fn drop_old(state: &State, planner: &mut Planner, now: Timestamp) {
     });
 }
 
-impl<'a> Pass<'a> {
+impl Pass<'_> {
     /// Who has waited for a node to be emptied gets it before anybody else.
     pub(super) fn serve_reservations(&mut self) {
         let mut at = 0;
@@ -65,8 +66,9 @@ impl<'a> Pass<'a> {
         }
         let held = |job| self.reservations.iter().find(|held: &&Reservation| held.job == job);
         let charge = |job| held(job).map_or(0, |held| held.need.charge);
-        for id in self.order.passed_by(&self.open, MAX_PASSED_BY, charge) {
-            if let Some(turn) = self.order.turn_of(id) {
+        for (id, shape) in self.order.passed_by(&self.open, MAX_PASSED_BY, charge) {
+            let turn = self.may_keep(id, shape).then(|| self.order.turn_of(id)).flatten();
+            if let Some(turn) = turn {
                 self.keep_a_node(&turn);
             }
         }
@@ -76,28 +78,33 @@ impl<'a> Pass<'a> {
         self.reservations.len() >= reserve::most(self.trial.table().len())
     }
 
-    /// Without anybody smaller in line, the next room that comes is theirs anyway.
-    pub(super) fn keep_a_node(&mut self, turn: &Turn<'a>) {
-        let starved = self.open.least < self.need(turn.shape).charge;
-        let known = self.reservations.iter().any(|held| held.job == turn.id);
-        let enough = self.resting.contains_key(&turn.shape) || self.are_enough_kept();
-        if enough || !starved || known || self.searches == MAX_SEARCHES {
-            return;
+    /// Whether a node may be kept for this one. Without anybody smaller in line, the next room
+    /// that comes is theirs anyway.
+    fn may_keep(&self, id: JobId, shape: ShapeId) -> bool {
+        let is_starved = self.open.least < self.need(shape).charge;
+        let is_known = self.reservations.iter().any(|held| held.job == id);
+        let is_enough = self.resting.contains_key(&shape) || self.are_enough_kept();
+        is_starved && !is_known && !is_enough && self.searches < MAX_SEARCHES
+    }
+
+    pub(super) fn keep_a_node(&mut self, turn: &Turn) {
+        if self.may_keep(turn.id, turn.shape) {
+            self.searches += 1;
+            let made = self.reserve(turn);
+            self.reservations.extend(made);
         }
-        self.searches += 1;
-        let made = self.reserve(turn);
-        self.reservations.extend(made);
     }
 
     /// The node where it can start first, by the time limits of what runs there.
-    fn reserve(&self, turn: &Turn<'a>) -> Option<Reservation> {
-        let Ask { need, resources, standing, .. } = self.ask(turn);
+    fn reserve(&self, turn: &Turn) -> Option<Reservation> {
+        let ask = self.ask(turn);
+        let Ask { need, standing, .. } = ask;
         let taken: BTreeSet<NodeAt> = self.reservations.iter().map(|held| held.node).collect();
         let nodes = self.trial.candidates(need, MAX_LOOKED_AT);
         let free = nodes.into_iter().filter(|at| !taken.contains(at));
         let times = free.filter_map(|at| {
             let pilot = self.trial.pilot(at)?;
-            Some((room_at(self.state, pilot, resources, self.now), at))
+            Some((room_at(self.state, pilot, ask.resources(), self.now), at))
         });
         let (room, node) = times.filter(|(room, _)| *room != Room::Never).min()?;
         let (job, made, latest) = (turn.id, self.now, room.time());

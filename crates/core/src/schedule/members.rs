@@ -16,9 +16,27 @@ pub(super) const BLOCK: usize = u64::BITS as usize;
 pub struct Members {
     /// In the order of their places in the table.
     nodes: Vec<NodeAt>,
+    /// What each of them has free of what nearly all ask for: side by side, because a search goes
+    /// by dozens of nodes for one that fits.
+    rooms: Vec<Room>,
     blocks: Vec<Box<[Bucket]>>,
     /// Devices of each node: after as many buckets and the one without any comes one for all.
     devices: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Room {
+    cpus: u64,
+    memory: u64,
+}
+
+impl Room {
+    fn of(free: &Free) -> Room {
+        Room { cpus: free.cpus, memory: free.memory }
+    }
+    fn has(self, need: &Need) -> bool {
+        need.cpus <= self.cpus && need.memory <= self.memory
+    }
 }
 
 /// Some nodes of one block.
@@ -34,10 +52,10 @@ struct Bucket {
 }
 
 impl Bucket {
-    fn add(&mut self, bit: u64, free: &Free) {
+    fn add(&mut self, bit: u64, room: Room) {
         self.nodes |= bit;
-        self.cpus = self.cpus.max(free.cpus);
-        self.memory = self.memory.max(free.memory);
+        self.cpus = self.cpus.max(room.cpus);
+        self.memory = self.memory.max(room.memory);
         self.loose = true;
     }
 }
@@ -68,26 +86,30 @@ impl Members {
     /// Makes the blocks anew from this one on: nodes after one that came or left have moved.
     fn renew(&mut self, from: usize, free: &mut [Free]) {
         self.blocks.truncate(from);
+        self.rooms.truncate(from * BLOCK);
         for (place, at) in self.nodes.iter().enumerate().skip(from * BLOCK) {
             if place % BLOCK == 0 {
                 self.blocks.push(vec![Bucket::default(); self.devices + 2].into());
             }
             let (block, free) = (&mut self.blocks[place / BLOCK], &mut free[at.at()]);
             free.place = u32::try_from(place).expect("fewer nodes than 2^32");
-            block[self.devices + 1].add(1 << (place % BLOCK), free);
-            block[free.whole as usize].add(1 << (place % BLOCK), free);
+            self.rooms.push(Room::of(free));
+            block[self.devices + 1].add(1 << (place % BLOCK), Room::of(free));
+            block[free.whole as usize].add(1 << (place % BLOCK), Room::of(free));
         }
     }
 
     /// What is free on a node has changed; so many of its devices were unused before.
     pub(super) fn changed(&mut self, whole_before: u32, free: &Free) {
         let place = free.place as usize;
+        let room = Room::of(free);
+        self.rooms[place] = room;
         let (block, bit) = (&mut self.blocks[place / BLOCK], 1 << (place % BLOCK));
         if whole_before != free.whole {
             block[whole_before as usize].nodes &= !bit;
         }
-        block[free.whole as usize].add(bit, free);
-        block[self.devices + 1].add(bit, free);
+        block[free.whole as usize].add(bit, room);
+        block[self.devices + 1].add(bit, room);
     }
 
     /// The buckets where one more task is to be looked for: the fullest nodes that may do first.
@@ -109,13 +131,28 @@ impl Members {
         Some(if may_fit { bucket.nodes & u64::MAX << (from % BLOCK) } else { 0 })
     }
 
+    /// Those of these nodes of a block that have the cores and the memory, with their places.
+    pub(super) fn with_room(
+        &self,
+        bits: u64,
+        block: usize,
+        need: &Need,
+    ) -> impl Iterator<Item = (usize, NodeAt)> {
+        let rooms = &self.rooms[block * BLOCK..];
+        each(bits, move |at| rooms[at].has(need)).map(move |at| {
+            let place = block * BLOCK + at;
+            (place, self.nodes[place])
+        })
+    }
+
     /// Takes the bounds of a bucket anew, where they may be too high.
-    pub(super) fn tighten(&mut self, block: usize, bucket: usize, free: &[Free]) {
+    pub(super) fn tighten(&mut self, block: usize, bucket: usize) {
         let known = &mut self.blocks[block][bucket];
         if known.loose {
             let nodes = std::mem::take(known).nodes;
-            for (place, at) in each(nodes, block, &self.nodes) {
-                known.add(1 << (place % BLOCK), &free[at.at()]);
+            let rooms = &self.rooms[block * BLOCK..];
+            for at in each(nodes, |_| true) {
+                known.add(1 << at, rooms[at]);
             }
             known.loose = false;
         }
@@ -123,15 +160,12 @@ impl Members {
 
     /// Nodes with most devices unused first.
     pub(super) fn emptiest(&self) -> impl Iterator<Item = NodeAt> + '_ {
-        (0..=self.devices)
-            .rev()
-            .flat_map(move |whole| {
-                let blocks = self.blocks.iter().enumerate();
-                blocks.flat_map(move |(block, buckets)| {
-                    each(buckets[whole].nodes, block, &self.nodes)
-                })
+        (0..=self.devices).rev().flat_map(move |whole| {
+            let blocks = self.blocks.iter().enumerate();
+            blocks.flat_map(move |(block, buckets)| {
+                each(buckets[whole].nodes, |_| true).map(move |at| self.nodes[block * BLOCK + at])
             })
-            .map(|(_, at)| at)
+        })
     }
 
     /// Whether a node is listed here, and where what is free on it says.
@@ -144,21 +178,21 @@ impl Members {
             let belongs = whole == free.whole as usize || whole == self.devices + 1;
             is_in == belongs && (is_bounded || !is_in)
         };
-        self.nodes.get(place) == Some(&at) && buckets.all(is_right)
+        let is_known = self.rooms.get(place) == Some(&Room::of(free));
+        is_known && self.nodes.get(place) == Some(&at) && buckets.all(is_right)
     }
 }
 
-/// The nodes of a block whose bits are set, with their places in the class.
-pub(super) fn each(
-    mut bits: u64,
-    block: usize,
-    nodes: &[NodeAt],
-) -> impl Iterator<Item = (usize, NodeAt)> {
+/// The bits that are set and good, from the least on.
+fn each(mut bits: u64, is_good: impl Fn(usize) -> bool) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
-        let place = block * BLOCK + bits.trailing_zeros() as usize;
-        (bits != 0).then(|| {
+        while bits != 0 {
+            let at = bits.trailing_zeros() as usize;
             bits &= bits - 1;
-            (place, nodes[place])
-        })
+            if is_good(at) {
+                return Some(at);
+            }
+        }
+        None
     })
 }

@@ -29,6 +29,8 @@ mod order;
 mod pass;
 pub mod reserve;
 mod search;
+#[cfg(test)]
+mod tests;
 mod trial;
 
 use crate::event::Placement;
@@ -45,17 +47,40 @@ pub const MAX_PLAN: usize = 4_096;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
-    pub placements: Vec<(PilotId, Vec<Placement>)>,
+    /// Those of each node together.
+    placements: Vec<Placement>,
+    /// The pilots in the same order, and how many of the placements are each one's.
+    pilots: Vec<(PilotId, usize)>,
     /// The plan was full: there is more to place right now.
     pub more: bool,
 }
 
 impl Plan {
     pub fn len(&self) -> usize {
-        self.placements.iter().map(|(_, tasks)| tasks.len()).sum()
+        self.placements.len()
     }
     pub fn is_empty(&self) -> bool {
         self.placements.is_empty()
+    }
+
+    /// What goes to each pilot.
+    pub fn by_pilot(&self) -> impl Iterator<Item = (&PilotId, &[Placement])> {
+        let mut rest = self.placements.as_slice();
+        self.pilots.iter().map(move |(pilot, count)| {
+            let placements = rest.split_off(..*count).expect("each is counted once");
+            (pilot, placements)
+        })
+    }
+}
+
+impl FromIterator<(PilotId, Vec<Placement>)> for Plan {
+    fn from_iter<I: IntoIterator<Item = (PilotId, Vec<Placement>)>>(pilots: I) -> Plan {
+        let mut plan = Plan::default();
+        for (pilot, placements) in pilots {
+            plan.pilots.push((pilot, placements.len()));
+            plan.placements.extend(placements);
+        }
+        plan
     }
 }
 
@@ -70,14 +95,10 @@ pub struct Planner {
     resting: BTreeMap<ShapeId, Timestamp>,
     /// A job was submitted since the last pass.
     pub(crate) somebody_came: bool,
-    carried: Carried,
-}
-
-/// How far searches had come when a plan was full: the next one goes on from there.
-#[derive(Debug, Clone, Default)]
-struct Carried {
-    progress: Vec<search::Progress>,
-    moved: trial::Moved,
+    open: open::Open,
+    paper: trial::Paper,
+    /// The last plan was full: the next one goes on from where its searches had come.
+    was_full: bool,
 }
 
 impl Planner {
@@ -101,18 +122,16 @@ impl Planner {
     }
 
     /// What a pass has found out.
-    fn remember(&mut self, open: open::Open, moved: trial::Moved, more: bool) {
+    fn remember(&mut self, open: open::Open, paper: trial::Paper, was_full: bool) {
         self.nodes.hot.clear();
         // What found a place to its last task is not known to fit nowhere.
         for shape in open.shapes() {
             self.blocked.clear(shape);
         }
-        for shape in open.closed {
-            self.blocked.set(shape);
+        for shape in &open.closed {
+            self.blocked.set(*shape);
         }
-        if more {
-            self.carried = Carried { progress: open.progress, moved };
-        }
+        (self.open, self.paper, self.was_full) = (open, paper, was_full);
     }
 }
 
@@ -134,4 +153,9 @@ pub fn schedule(state: &mut State, now: Timestamp) -> Plan {
 /// Whether tasks of this job are known to be so short that a few may wait at a pilot.
 fn is_short(job: &Job) -> bool {
     job.pace.is_some_and(|pace| pace <= shipway_model::limits::BACKLOG_TARGET)
+}
+
+/// Places in lists that a plan's limit, or the number of nodes, keeps short.
+fn position(at: usize) -> u32 {
+    u32::try_from(at).expect("fewer than 2^32")
 }

@@ -7,7 +7,9 @@ use crate::state::State;
 use crate::usage::charge;
 use shipway_model::{GpuRequest, GpuShare, Millis, Resources};
 
+/// What is asked of every task comes first, in one line of the cache.
 #[derive(Debug, Clone, PartialEq)]
+#[repr(C, align(64))]
 pub struct Need {
     pub cpus: u64,
     pub memory: u64,
@@ -15,14 +17,15 @@ pub struct Need {
     pub gpus: u32,
     /// Of each device; a part of one when it is less than a whole.
     pub share: u32,
-    /// Apart, so that the numbers of many shapes stay close together.
-    gpu: Option<Box<GpuRequest>>,
-    /// It asks for things a site counts itself: those are looked up in the pilot.
-    pub named: bool,
-    pub at_most: Option<Millis>,
     /// What one task is charged each millisecond: its size, for comparing.
     pub charge: u64,
-    /// The classes that could serve it when empty, best fit first.
+    /// It asks for things a site counts itself: those are looked up in the pilot.
+    pub named: bool,
+    /// The classes that could serve it when empty; see `ClassAt::bit`.
+    class_bits: u64,
+    pub at_most: Option<Millis>,
+    gpu: Option<Box<GpuRequest>>,
+    /// The classes that could serve it, best fit first.
     pub(super) classes: Vec<(ClassAt, Groups)>,
     /// The same by class.
     groups: Vec<Option<Groups>>,
@@ -37,40 +40,48 @@ const MAX_GROUPS: usize = Groups::BITS as usize;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Needs {
     by_shape: Vec<Option<Need>>,
-    sizes: Vec<Size>,
     /// How many classes there were when they were made.
     classes: usize,
+    /// Of the shapes that somebody waits with, in their order; as of this version of the demand.
+    sizes: Vec<Size>,
+    version: Option<u64>,
+    /// The least that any of them is charged.
+    least: u64,
 }
 
 /// What is asked first of every shape, apart from the rest: a look at a thousand shapes is a look
 /// at a few pages of memory.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Size {
+    pub(super) shape: ShapeId,
+    pub(super) gpus: u32,
     pub(super) cpus: u64,
     pub(super) memory: u64,
-    pub(super) gpus: u32,
-    /// Never 0: the need is not known yet.
-    pub(super) charge: u64,
+    /// The classes that could serve it when empty; see `ClassAt::bit`.
+    pub(super) classes: u64,
 }
 
 impl Needs {
-    /// Makes sure that a shape's need is known.
-    pub(super) fn learn(&mut self, shape: ShapeId, state: &State, table: &NodeTable) -> Size {
+    /// Makes sure that the need of every shape that somebody waits with is known.
+    pub(super) fn follow(&mut self, state: &State, table: &NodeTable) {
         if self.classes != table.class_count() {
             *self = Needs { classes: table.class_count(), ..Needs::default() };
         }
-        if self.sizes.len() <= shape.at() {
-            self.by_shape.resize(shape.at() + 1, None);
-            self.sizes.resize(shape.at() + 1, Size::default());
+        let version = Some(state.ready().demand().version());
+        if self.version == version {
+            return;
         }
-        let size = &mut self.sizes[shape.at()];
-        if size.charge == 0 {
-            let need = Need::of(state.shapes().get(shape), table);
-            let Need { cpus, memory, gpus, charge, .. } = need;
-            *size = Size { cpus, memory, gpus, charge };
-            self.by_shape[shape.at()] = Some(need);
+        (self.version, self.least) = (version, u64::MAX);
+        self.sizes.clear();
+        for shape in state.ready().demand().shapes() {
+            if self.by_shape.len() <= shape.at() {
+                self.by_shape.resize(shape.at() + 1, None);
+            }
+            let known = &mut self.by_shape[shape.at()];
+            let need = known.get_or_insert_with(|| Need::of(state.shapes().get(shape), table));
+            self.least = self.least.min(need.charge);
+            self.sizes.push(need.size(shape));
         }
-        *size
     }
 
     /// What was learnt, if it is of the classes there are now.
@@ -82,8 +93,12 @@ impl Needs {
     pub(super) fn get(&self, shape: ShapeId) -> &Need {
         self.by_shape[shape.at()].as_ref().expect("learnt of every shape that anybody waits with")
     }
-    pub(super) fn size(&self, shape: ShapeId) -> Size {
-        self.sizes[shape.at()]
+    /// Of every shape that somebody waits with.
+    pub(super) fn sizes(&self) -> &[Size] {
+        &self.sizes
+    }
+    pub(super) fn least(&self) -> u64 {
+        self.least
     }
 }
 
@@ -102,10 +117,16 @@ impl Need {
             at_most: shape.at_most,
             charge: charge(need),
             classes: Vec::new(),
+            class_bits: 0,
             groups: Vec::new(),
         };
         made.learn_classes(need, table);
         made
+    }
+
+    pub(super) fn size(&self, shape: ShapeId) -> Size {
+        let Need { gpus, cpus, memory, class_bits: classes, .. } = *self;
+        Size { shape, gpus, cpus, memory, classes }
     }
 
     /// Which kinds of a class's devices will do, even when there are too few of them.
@@ -127,6 +148,7 @@ impl Need {
             fitting.extend(groups.map(|groups| (preference(table.class(at), groups), at, groups)));
         }
         fitting.sort();
+        self.class_bits = fitting.iter().fold(0, |bits, (_, at, _)| bits | at.bit());
         self.classes = fitting.into_iter().map(|(_, at, groups)| (at, groups)).collect();
     }
 
@@ -155,7 +177,7 @@ impl Need {
     /// How many things are short on a node, and by how many thousandths of what is wanted in all.
     /// Disk and what a site counts itself are left aside: they are named when it comes to it.
     pub(crate) fn shortage(&self, groups: Groups, free: &Free) -> (u32, u64) {
-        let matched = free.groups.iter().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
+        let matched = free.groups().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
         let gpus: u32 =
             matched.map(|(_, group)| group.whole + u32::from(group.part >= self.share)).sum();
         let pairs = [
@@ -175,12 +197,15 @@ impl Need {
     /// Whether it would get a part of a device that is in use already.
     pub(super) fn fits_in_part(&self, free: &Free) -> bool {
         let groups = self.groups(free.class).unwrap_or(0);
-        let mut matched = free.groups.iter().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
+        let mut matched = free.groups().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
         self.gpus > 0 && !self.is_whole() && matched.any(|(_, group)| group.part >= self.share)
     }
 
     fn gpus_fit(&self, free: &Free, groups: Groups) -> bool {
-        let matched = free.groups.iter().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
+        if self.is_whole() && free.whole < self.gpus {
+            return false; // Nearly always; what there is of each kind is farther away.
+        }
+        let matched = free.groups().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
         let mut groups = matched.map(|(_, group)| group);
         if !self.is_whole() {
             return groups.any(|group| group.whole > 0 || group.part >= self.share);

@@ -2,8 +2,9 @@
 //! the pilots and kept up to date by `evolve`; never stored.
 
 use super::classes::{ClassKey, GpuKind, class_of};
-use super::free::{Free, used};
+use super::free::{Device, Free, Group, used};
 use super::members::Members;
+use super::position;
 use crate::pilot::Pilot;
 use shipway_model::{DeviceId, GpuDevice, PilotId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,10 @@ impl NodeAt {
     }
 }
 impl ClassAt {
+    /// One of sixty-four, for sets of classes that may say too much: beyond those they share.
+    pub(super) fn bit(self) -> u64 {
+        1 << (self.0 % u64::BITS)
+    }
     pub(super) fn at(self) -> usize {
         self.0 as usize
     }
@@ -46,10 +51,7 @@ struct Node {
 #[derive(Debug, Clone)]
 pub(super) struct Devices {
     pub(super) ids: Box<[DeviceId]>,
-    /// The kind of each, by its place among those of the class.
-    pub(super) kinds: Box<[usize]>,
-    /// How much of each is used.
-    pub(super) used: Box<[u32]>,
+    pub(super) each: Box<[Device]>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -59,6 +61,8 @@ pub struct NodeTable {
     by_pilot: BTreeMap<PilotId, NodeAt>,
     nodes: Vec<Option<Node>>,
     free: Vec<Free>,
+    /// How many devices nobody uses, of each: what `free` says too, side by side.
+    whole: Vec<u32>,
     vacant: Vec<NodeAt>,
     /// Nodes that have more room than when the scheduler last looked.
     pub(super) hot: BTreeSet<NodeAt>,
@@ -82,6 +86,9 @@ impl NodeTable {
     }
     pub fn class(&self, at: ClassAt) -> &Class {
         &self.classes[at.at()]
+    }
+    pub(super) fn whole(&self, at: NodeAt) -> u32 {
+        self.whole[at.at()]
     }
     /// What is free on a connected node.
     pub fn free(&self, at: NodeAt) -> &Free {
@@ -113,12 +120,12 @@ impl NodeTable {
         if named_changed {
             node.named.clone_from(&pilot.load.named);
         }
-        for (known, used) in node.devices.used.iter_mut().zip(used(pilot)) {
-            *known = used;
+        for (known, used) in node.devices.each.iter_mut().zip(used(pilot)) {
+            known.used = used;
         }
         let before = &self.free[at.at()];
-        let mut free = Free::amounts(pilot, before.class, before.groups.len());
-        free.count(&node.devices.used, &node.devices.kinds);
+        let mut free = Free::amounts(pilot, before.class, before.groups().count());
+        free.count(&node.devices.each);
         if named_changed || free.exceeds(before) {
             self.hot.insert(at);
         }
@@ -126,43 +133,48 @@ impl NodeTable {
         self.change(at, |now| *now = free);
     }
 
-    /// Changes what is free, and with it where the node stands among its like. For amounts; what
-    /// is left of devices follows from `use_devices`.
+    /// Changes what is free, and with it where the node stands among its like. For amounts;
+    /// devices are `change_devices`'s.
     pub(super) fn change(&mut self, at: NodeAt, change: impl FnOnce(&mut Free)) {
         let free = &mut self.free[at.at()];
         let whole_before = free.whole;
         change(free);
+        self.whole[at.at()] = free.whole;
         self.classes[free.class.at()].members.changed(whole_before, free);
     }
 
-    /// Changes how much of each device is used. Whether fewer or more are whole then.
-    pub(super) fn use_devices(&mut self, at: NodeAt, change: impl FnOnce(&mut [u32])) -> bool {
-        let node = self.nodes[at.at()].as_mut().expect("a node that is listed");
-        let before = self.free[at.at()].whole;
-        change(&mut node.devices.used);
-        let (used, kinds) = (&node.devices.used, &node.devices.kinds);
+    /// The same, and how much of each device is used. Whether fewer or more are whole then.
+    pub(super) fn change_devices(
+        &mut self,
+        at: NodeAt,
+        change: impl FnOnce(&mut Free, &mut Devices),
+    ) -> bool {
+        let devices = &mut self.nodes[at.at()].as_mut().expect("a node that is listed").devices;
         let free = &mut self.free[at.at()];
-        free.count(used, kinds);
+        let before = free.whole;
+        change(free, devices);
+        free.count(&devices.each);
+        self.whole[at.at()] = free.whole;
         self.classes[free.class.at()].members.changed(before, free);
         before != free.whole
     }
 
     /// Takes the bounds of one bucket of a class anew.
     pub(super) fn tighten(&mut self, class: ClassAt, block: usize, bucket: usize) {
-        self.classes[class.at()].members.tighten(block, bucket, &self.free);
+        self.classes[class.at()].members.tighten(block, bucket);
     }
 
     fn insert(&mut self, id: &PilotId, pilot: &Pilot) {
         let class = self.class_at(class_of(pilot));
         let entry = &self.classes[class.at()];
         let kind = |gpu| entry.kinds.binary_search(&GpuKind::of(gpu)).expect("a kind of its class");
+        let device = |(gpu, used)| Device { kind: position(kind(gpu)), used };
         let devices = Devices {
             ids: pilot.ad.gpus.iter().map(|gpu| gpu.id.clone()).collect(),
-            kinds: pilot.ad.gpus.iter().map(kind).collect(),
-            used: used(pilot).collect(),
+            each: pilot.ad.gpus.iter().zip(used(pilot)).map(device).collect(),
         };
         let mut free = Free::amounts(pilot, class, entry.kinds.len());
-        free.count(&devices.used, &devices.kinds);
+        free.count(&devices.each);
         let node = Some(Node { pilot: id.clone(), devices, named: pilot.load.named.clone() });
         let at = if let Some(at) = self.vacant.pop() {
             self.nodes[at.at()] = node;
@@ -171,8 +183,10 @@ impl NodeTable {
         } else {
             self.nodes.push(node);
             self.free.push(free);
-            NodeAt(u32::try_from(self.nodes.len() - 1).expect("fewer nodes than 2^32"))
+            self.whole.push(0);
+            NodeAt(position(self.nodes.len() - 1))
         };
+        self.whole[at.at()] = self.free[at.at()].whole;
         self.by_pilot.insert(id.clone(), at);
         self.classes[class.at()].members.insert(at, &mut self.free);
         self.hot.insert(at);
@@ -191,7 +205,7 @@ impl NodeTable {
         if let Some(at) = self.ids.get(&key) {
             return *at;
         }
-        let at = ClassAt(u32::try_from(self.classes.len()).expect("fewer classes than 2^32"));
+        let at = ClassAt(position(self.classes.len()));
         let (kinds, counts): (Vec<_>, Vec<_>) = key.kinds().into_iter().unzip();
         let examples = kinds.iter().map(GpuKind::example).zip(counts).collect();
         self.ids.insert(key.clone(), at);
@@ -206,11 +220,12 @@ impl PartialEq for NodeTable {
     fn eq(&self, other: &NodeTable) -> bool {
         let seen = |table: &NodeTable| -> Vec<_> {
             let nodes = table.by_pilot.iter().map(|(pilot, at)| {
-                let (free, used) = (table.free(*at), table.devices(*at).used.clone());
+                let (free, devices) = (table.free(*at), table.devices(*at).each.clone());
                 let class = table.class(free.class);
                 let amounts = (free.cpus, free.memory, free.disk, free.unstarted);
-                let listed = class.members.lists(*at, free);
-                (pilot.clone(), class.key.clone(), amounts, free.groups.clone(), used, listed)
+                let listed = class.members.lists(*at, free) && table.whole(*at) == free.whole;
+                let groups: Vec<Group> = free.groups().copied().collect();
+                (pilot.clone(), class.key.clone(), amounts, groups, devices, listed)
             });
             nodes.collect()
         };

@@ -1,12 +1,14 @@
 //! Which shapes may find a place in a pass: those that are not known to fit nowhere, and of the
 //! others those that may fit where room was made.
 
+use super::free::Free;
 use super::needs::{Needs, Size};
 use super::nodes::NodeTable;
-use super::search::{Progress, Scope};
+use super::search::{Backlogs, Progress, Scope};
 use super::{Planner, backlog};
 use crate::shape::ShapeId;
 use crate::state::State;
+use std::collections::BTreeMap;
 
 /// With more nodes changed than this, every shape is tried: asking each of them about each node
 /// would cost more.
@@ -16,43 +18,45 @@ const MANY_HOT: usize = 256;
 /// nearly always none is left then, and nobody's jobs need a look.
 const FEW_HOT: usize = 4;
 
-/// Shapes that are known to fit nowhere, as of the last time that room was made. A shape that
-/// nobody waited with then was not looked at, and is not known to.
+/// Shapes that are known to fit nowhere, as of the last time that room was made; a bit each. A
+/// shape that nobody waited with then was not looked at, and is not known to.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Blocked {
-    stamp: u64,
-    by_shape: Vec<u64>,
+    words: Vec<u64>,
 }
 
 impl Blocked {
-    fn room_was_made(&mut self) {
-        self.stamp += 1;
+    fn place(shape: ShapeId) -> (usize, u64) {
+        (shape.at() / 64, 1 << (shape.at() % 64))
     }
-    fn was(&self, shape: ShapeId, stamp: u64) -> bool {
-        // A stamp of 0 was never given: the first is 1.
-        self.by_shape.get(shape.at()).is_some_and(|at| *at == stamp + 1)
+    fn contains(&self, shape: ShapeId) -> bool {
+        let (word, bit) = Blocked::place(shape);
+        self.words.get(word).is_some_and(|word| word & bit != 0)
     }
     pub(super) fn set(&mut self, shape: ShapeId) {
-        if self.by_shape.len() <= shape.at() {
-            self.by_shape.resize(shape.at() + 1, 0);
+        let (word, bit) = Blocked::place(shape);
+        if self.words.len() <= word {
+            self.words.resize(word + 1, 0);
         }
-        self.by_shape[shape.at()] = self.stamp + 1;
+        self.words[word] |= bit;
     }
     pub(super) fn clear(&mut self, shape: ShapeId) {
-        if let Some(at) = self.by_shape.get_mut(shape.at()) {
-            *at = 0;
+        let (word, bit) = Blocked::place(shape);
+        if let Some(word) = self.words.get_mut(word) {
+            *word &= !bit;
         }
     }
 }
 
-/// The shapes that may still find a place in this pass.
-#[derive(Debug, Default)]
+/// The shapes that may still find a place in this pass. Its lists are used again by the next one.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Open {
     by_shape: Vec<Option<Scope>>,
-    listed: Vec<ShapeId>,
+    listed: Vec<Size>,
     len: usize,
     /// How far the search of each has come.
     pub(super) progress: Vec<Progress>,
+    pub(super) backlogs: BTreeMap<ShapeId, Backlogs>,
     /// Shapes that were found to fit nowhere.
     pub(super) closed: Vec<ShapeId>,
     /// The least that anybody who waits is charged.
@@ -60,30 +64,35 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// The shapes that may fit now.
-    pub(super) fn new(state: &State, planner: &mut Planner) -> Open {
-        let mut open = Open { least: u64::MAX, ..Open::default() };
+    /// Opens the shapes that may fit now.
+    pub(super) fn renew(&mut self, state: &State, planner: &mut Planner) {
         let Planner { nodes, needs, blocked, .. } = planner;
+        needs.follow(state, nodes);
+        self.by_shape.fill(None);
+        self.listed.clear();
+        self.closed.clear();
+        (self.len, self.least) = (0, needs.least());
         let is_hot = !nodes.hot.is_empty();
-        let was_blocked = blocked.stamp;
-        if is_hot {
-            blocked.room_was_made();
-        }
+        // Of those that nobody waits with nothing is known any more once room was made.
+        let known = if is_hot { std::mem::take(blocked) } else { blocked.clone() };
         let room = HotRoom::of(nodes);
-        for shape in state.ready().shapes() {
-            let size = needs.learn(shape, state, nodes);
-            open.least = open.least.min(size.charge);
-            if !blocked.was(shape, was_blocked) || nodes.hot.len() > MANY_HOT {
-                open.add(shape, Scope::All);
+        for size in needs.sizes() {
+            if !known.contains(size.shape) || nodes.hot.len() > MANY_HOT {
+                self.add(*size, Scope::All);
             } else if is_hot {
-                if room.may_fit(shape, size, state, needs) {
-                    open.add(shape, Scope::Hot);
+                if room.may_fit(*size, state, needs) {
+                    self.add(*size, Scope::Hot);
                 } else {
-                    blocked.set(shape);
+                    blocked.set(size.shape);
                 }
             }
         }
-        open
+    }
+
+    /// How far searches have come says nothing any more.
+    pub(super) fn start_over(&mut self) {
+        self.progress.clear();
+        self.backlogs.clear();
     }
 
     /// Something was put on a node: what room was made for may be gone again.
@@ -93,10 +102,10 @@ impl Open {
         }
         let room = HotRoom::of(nodes);
         for at in (0..self.listed.len()).rev() {
-            let shape = self.listed[at];
-            let hot = self.scope(shape) == Some(Scope::Hot);
-            if hot && !room.may_fit(shape, needs.size(shape), state, needs) {
-                self.close(shape);
+            let size = self.listed[at];
+            let hot = self.scope(size.shape) == Some(Scope::Hot);
+            if hot && !room.may_fit(size, state, needs) {
+                self.close(size.shape);
                 self.listed.swap_remove(at);
             }
         }
@@ -115,19 +124,20 @@ impl Open {
         if scope == Scope::All || few {
             return true;
         }
-        let fits = HotRoom::of(nodes).may_fit(shape, needs.size(shape), state, needs);
+        let fits = HotRoom::of(nodes).may_fit(needs.get(shape).size(shape), state, needs);
         if !fits {
             self.close(shape);
         }
         fits
     }
 
-    fn add(&mut self, shape: ShapeId, scope: Scope) {
+    fn add(&mut self, size: Size, scope: Scope) {
+        let shape = size.shape;
         if self.by_shape.len() <= shape.at() {
             self.by_shape.resize(shape.at() + 1, None);
         }
         self.by_shape[shape.at()] = Some(scope);
-        self.listed.push(shape);
+        self.listed.push(size);
         self.len += 1;
     }
 
@@ -149,13 +159,13 @@ impl Open {
         self.scope(shape).is_some()
     }
     pub(super) fn shapes(&self) -> impl Iterator<Item = ShapeId> + '_ {
-        self.listed.iter().copied().filter(|shape| self.is_open(*shape))
+        self.listed.iter().map(|size| size.shape).filter(|shape| self.is_open(*shape))
     }
 
     /// How far the search of a shape has come.
     pub(super) fn progress(&mut self, shape: ShapeId) -> &mut Progress {
         if self.progress.len() <= shape.at() {
-            self.progress.resize_with(self.by_shape.len(), Progress::default);
+            self.progress.resize(self.by_shape.len(), Progress::default());
         }
         &mut self.progress[shape.at()]
     }
@@ -163,33 +173,39 @@ impl Open {
 
 /// The nodes that have more room, with the most that any of them has.
 struct HotRoom<'b> {
-    nodes: &'b NodeTable,
+    nodes: Vec<&'b Free>,
     cpus: u64,
     memory: u64,
     devices: u32,
+    /// Their classes; see `ClassAt::bit`.
+    classes: u64,
 }
 
 impl<'b> HotRoom<'b> {
-    fn of(nodes: &'b NodeTable) -> Self {
-        let mut room = HotRoom { nodes, cpus: 0, memory: 0, devices: 0 };
-        for free in nodes.hot.iter().map(|at| nodes.free(*at)) {
+    fn of(table: &'b NodeTable) -> Self {
+        let nodes: Vec<&Free> = table.hot.iter().map(|at| table.free(*at)).collect();
+        let mut room = HotRoom { nodes, cpus: 0, memory: 0, devices: 0, classes: 0 };
+        for free in &room.nodes {
             room.cpus = room.cpus.max(free.cpus);
             room.memory = room.memory.max(free.memory);
-            room.devices = room.devices.max(free.devices);
+            room.devices = room.devices.max(free.devices());
+            room.classes |= free.class.bit();
         }
         room
     }
 
     /// Whether one more task may fit on one of them, leaving reservations aside.
-    fn may_fit(&self, shape: ShapeId, size: Size, state: &State, needs: &Needs) -> bool {
+    fn may_fit(&self, size: Size, state: &State, needs: &Needs) -> bool {
+        if size.classes & self.classes == 0 {
+            return false;
+        }
         let is_small =
             size.cpus <= self.cpus && size.memory <= self.memory && size.gpus <= self.devices;
-        let is_short = backlog::may_be_short(state.shapes().pace(shape));
+        let is_short = backlog::may_be_short(state.shapes().pace(size.shape));
         (is_small || is_short) && {
-            let need = needs.get(shape);
+            let need = needs.get(size.shape);
             let is_short = is_short && need.gpus == 0 && !need.named;
-            self.nodes.hot.iter().any(|at| {
-                let free = self.nodes.free(*at);
+            self.nodes.iter().any(|free| {
                 need.groups(free.class).is_some_and(|groups| is_short || need.fits(free, groups))
             })
         }

@@ -2,8 +2,8 @@
 
 use super::jobs::Jobs;
 use super::open::Open;
-use crate::job::Job;
-use crate::ready::UserQueue;
+use crate::ranks::{Kind, Rank};
+use crate::ready::{UserQueue, rank};
 use crate::shape::ShapeId;
 use crate::state::State;
 use crate::usage::Standing;
@@ -17,10 +17,7 @@ pub(super) struct Order<'a> {
     line: BinaryHeap<Place>,
     /// In the order of their names.
     users: Vec<User<'a>>,
-    /// Arrays that were served in this pass, with the tasks they still have.
-    feeds: BTreeMap<JobId, Feed<'a>>,
-    /// Jobs of one task that were served out of turn.
-    served: BTreeSet<JobId>,
+    served: Served<'a>,
 }
 
 struct User<'a> {
@@ -37,6 +34,15 @@ struct Place {
     user: usize,
 }
 
+/// What was served of jobs that are not done with by that.
+#[derive(Default)]
+struct Served<'a> {
+    /// Arrays that were served in this pass, with the tasks they still have.
+    arrays: BTreeMap<JobId, Feed<'a>>,
+    /// Jobs of one task that were served out of turn.
+    singles: BTreeSet<JobId>,
+}
+
 struct Feed<'a> {
     tasks: Box<dyn Iterator<Item = Ordinal> + 'a>,
     next: Option<Ordinal>,
@@ -45,9 +51,9 @@ struct Feed<'a> {
 
 /// One task that wants a place.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Turn<'a> {
+pub(super) struct Turn {
     pub(super) id: JobId,
-    pub(super) job: &'a Job,
+    pub(super) kind: Kind,
     pub(super) shape: ShapeId,
     pub(super) task: Ordinal,
     /// Where its user stands.
@@ -61,7 +67,7 @@ impl<'a> Order<'a> {
         let places = queues.keys().zip(0..);
         let line = places.map(|(name, user)| Place { standing: standing(name), user }).collect();
         let users = queues.iter().map(|(name, queue)| User { name, queue, jobs: None }).collect();
-        Order { state, now, line, users, feeds: BTreeMap::new(), served: BTreeSet::new() }
+        Order { state, now, line, users, served: Served::default() }
     }
 
     /// The next task of the user who is first in line. Users with nothing that may be placed leave
@@ -70,78 +76,58 @@ impl<'a> Order<'a> {
         &mut self,
         open: &mut Open,
         mut may_be_placed: impl FnMut(&mut Open, ShapeId) -> bool,
-    ) -> Option<Turn<'a>> {
-        while let Some(Place { standing, user }) = self.line.peek().copied() {
-            // When nothing is left that could be placed, nobody is passed by either.
-            if open.len() == 0 {
-                return None;
-            }
-            let User { queue, jobs, .. } = &mut self.users[user];
-            let mut jobs = jobs.take().unwrap_or_else(|| Jobs::new(queue));
+    ) -> Option<Turn> {
+        // When nothing is left that could be placed, nobody is passed by either.
+        while let Some(Place { standing, user }) = self.line.peek().filter(|_| open.len() > 0) {
+            let User { queue, jobs, .. } = &mut self.users[*user];
+            let jobs = jobs.get_or_insert_with(|| Jobs::new(queue));
             jobs.pick(open);
-            let task = self.task(&mut jobs, |shape| may_be_placed(open, shape));
-            self.users[user].jobs = Some(jobs);
-            if let Some((id, job, task)) = task {
-                return Some(Turn { id, job, shape: job.shape, task, standing });
+            while let Some((rank, shape)) = jobs.best() {
+                let (id, kind) = (rank.job(), rank.kind());
+                if !may_be_placed(open, shape) {
+                    jobs.leave();
+                } else if let Some(task) = self.served.next_task(self.state, rank) {
+                    return Some(Turn { id, kind, shape, task, standing: *standing });
+                } else {
+                    jobs.go_on();
+                }
             }
             self.line.pop();
         }
         None
     }
 
-    fn task(
-        &mut self,
-        jobs: &mut Jobs<'a>,
-        mut may_be_placed: impl FnMut(ShapeId) -> bool,
-    ) -> Option<(JobId, &'a Job, Ordinal)> {
-        while let Some((rank, shape)) = jobs.best() {
-            if !may_be_placed(shape) {
-                jobs.leave();
-            } else if let Some((job, task)) = self.task_of(rank.job) {
-                return Some((rank.job, job, task));
-            } else {
-                jobs.go_on();
-            }
-        }
-        None
-    }
-
     /// The task of this turn, of the first in line, has its place; what it is charged counts.
-    pub(super) fn served(&mut self, turn: &Turn<'a>, charge: u64) {
-        self.feed_on(turn.id);
+    pub(super) fn served(&mut self, turn: &Turn, charge: u64) {
         let Some(mut first) = self.line.peek_mut() else { return };
         first.standing = first.standing.with(charge);
-        let jobs = self.users[first.user].jobs.as_mut();
-        if let Some(jobs) = jobs.filter(|_| turn.job.tasks.len() == 1) {
+        if turn.kind == Kind::Array {
+            self.served.feed_on(turn.id);
+        } else if let Some(jobs) = &mut self.users[first.user].jobs {
             jobs.go_on();
         }
     }
 
     /// The same for a task whose turn it was not: its user goes back in the line for it too.
-    pub(super) fn served_out_of_turn(&mut self, turn: &Turn<'a>, charge: u64) {
-        if !self.feed_on(turn.id) {
-            self.served.insert(turn.id);
+    pub(super) fn served_out_of_turn(&mut self, turn: &Turn, charge: u64) {
+        if turn.kind == Kind::Array {
+            self.served.feed_on(turn.id);
+        } else {
+            self.served.singles.insert(turn.id);
         }
+        let owner = self.state.job(turn.id).map(|job| &job.owner);
         let mut line = std::mem::take(&mut self.line).into_vec();
-        let of_owner = |place: &&mut Place| *self.users[place.user].name == turn.job.owner;
+        let of_owner = |place: &&mut Place| Some(self.users[place.user].name) == owner;
         if let Some(place) = line.iter_mut().find(of_owner) {
             place.standing = place.standing.with(charge);
         }
         self.line = line.into();
     }
 
-    /// Goes on to the next task, if this is an array.
-    fn feed_on(&mut self, id: JobId) -> bool {
-        let Some(feed) = self.feeds.get_mut(&id) else { return false };
-        feed.left = feed.left.saturating_sub(1);
-        feed.next = feed.tasks.next();
-        true
-    }
-
     /// The shape of the very first in line.
     pub(super) fn first_shape(&self) -> Option<ShapeId> {
         let first = self.users[self.line.peek()?.user].queue;
-        first.heads().values().next().map(|head| head.shape)
+        first.heads().following().peek().map(|head| head.shape)
     }
 
     /// Jobs whose shapes are not open and that stand before the first that is: user by user, each
@@ -151,7 +137,7 @@ impl<'a> Order<'a> {
         open: &Open,
         most: usize,
         kept: impl Fn(JobId) -> u64,
-    ) -> Vec<JobId> {
+    ) -> Vec<(JobId, ShapeId)> {
         let mut line: Vec<Place> = self.line.iter().copied().collect();
         line.sort_unstable_by(|a, b| b.cmp(a));
         let mut found = Vec::new();
@@ -166,8 +152,8 @@ impl<'a> Order<'a> {
                 if next.is_some_and(|next| standing.order(next) == Ordering::Greater) {
                     break;
                 }
-                match kept(rank.job) {
-                    0 => found.push(rank.job),
+                match kept(rank.job()) {
+                    0 => found.push((rank.job(), shape)),
                     charge => standing = standing.with(charge),
                 }
                 jobs.go_on();
@@ -177,24 +163,38 @@ impl<'a> Order<'a> {
     }
 
     /// The next task of one job, whether or not it is its turn.
-    pub(super) fn turn_of(&mut self, id: JobId) -> Option<Turn<'a>> {
-        let (job, task) = self.task_of(id)?;
-        let standing = self.state.fair_share().standing(&job.owner, self.now);
-        Some(Turn { id, job, shape: job.shape, task, standing })
-    }
-
-    fn task_of(&mut self, id: JobId) -> Option<(&'a Job, Ordinal)> {
+    pub(super) fn turn_of(&mut self, id: JobId) -> Option<Turn> {
         let job = self.state.job(id).filter(|job| job.wants_placing())?;
-        if job.tasks.len() == 1 {
-            let served = !self.served.is_empty() && self.served.contains(&id);
-            return (!served).then_some((job, Ordinal(0)));
+        let (rank, shape) = (rank(id, job), job.shape);
+        let task = self.served.next_task(self.state, rank)?;
+        let standing = self.state.fair_share().standing(&job.owner, self.now);
+        Some(Turn { id, kind: rank.kind(), shape, task, standing })
+    }
+}
+
+impl<'a> Served<'a> {
+    /// The next task of a job that has tasks to place, unless this pass has served them all.
+    fn next_task(&mut self, state: &'a State, rank: Rank) -> Option<Ordinal> {
+        let id = rank.job();
+        if rank.kind() != Kind::Array {
+            let is_served = !self.singles.is_empty() && self.singles.contains(&id);
+            return (!is_served).then_some(Ordinal(0));
         }
-        let feed = self.feeds.entry(id).or_insert_with(|| {
+        let feed = self.arrays.entry(id).or_insert_with(|| {
+            let job = state.job(id).expect("a job in the queue");
             let mut tasks = Box::new(job.tasks.placeable());
             let next = tasks.next();
             Feed { tasks, next, left: job.room() }
         });
-        feed.next.filter(|_| feed.left > 0).map(|task| (job, task))
+        feed.next.filter(|_| feed.left > 0)
+    }
+
+    /// Goes on to the array's next task.
+    fn feed_on(&mut self, id: JobId) {
+        if let Some(feed) = self.arrays.get_mut(&id) {
+            feed.left = feed.left.saturating_sub(1);
+            feed.next = feed.tasks.next();
+        }
     }
 }
 

@@ -5,14 +5,14 @@ use super::nodes::NodeAt;
 use super::open::Open;
 use super::order::{Order, Turn};
 use super::reserve::Reservation;
-use super::search::Ask;
-use super::trial::{Moved, Trial};
+use super::search::{Ask, Scope};
+use super::trial::{Paper, Trial};
 use super::{MAX_PLAN, Plan, Planner, keep};
-use crate::event::Placement;
 use crate::shape::ShapeId;
 use crate::state::State;
 use shipway_model::Timestamp;
 use std::collections::BTreeMap;
+use std::mem;
 
 pub(super) struct Pass<'a> {
     pub(super) state: &'a State,
@@ -25,26 +25,28 @@ pub(super) struct Pass<'a> {
     pub(super) resting: &'a BTreeMap<ShapeId, Timestamp>,
     /// Searches for a node to keep.
     pub(super) searches: usize,
-    placed: Vec<(NodeAt, Placement)>,
     more: bool,
 }
 
 pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan {
     keep::drop_old(state, planner, now);
-    if std::mem::take(&mut planner.somebody_came) {
+    if mem::take(&mut planner.somebody_came) {
         // Who came may stand before those that nodes are kept for.
         let kept = planner.reservations.iter().map(|held| held.node);
         planner.nodes.hot.extend(kept);
     }
-    // With more room anywhere, how far searches have come says nothing any more.
-    let carried = Some(std::mem::take(&mut planner.carried));
-    let carried = carried.filter(|_| planner.nodes.hot.is_empty()).unwrap_or_default();
-    let mut open = Open::new(state, planner);
+    let (mut open, mut paper) = (mem::take(&mut planner.open), mem::take(&mut planner.paper));
+    if !mem::take(&mut planner.was_full) || !planner.nodes.hot.is_empty() {
+        // With more room anywhere, how far searches have come says nothing any more.
+        open.start_over();
+        paper.start_over();
+    }
+    open.renew(state, planner);
     if open.len() == 0 {
         planner.nodes.hot.clear();
+        (planner.open, planner.paper) = (open, paper);
         return Plan::default();
     }
-    open.progress = carried.progress;
     let Planner { nodes, needs, reservations, resting, .. } = planner;
     let mut pass = Pass {
         state,
@@ -52,19 +54,18 @@ pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan 
         now,
         open,
         order: Order::new(state, now),
-        trial: Trial::new(state, nodes, carried.moved, now),
-        reservations: std::mem::take(reservations),
+        trial: Trial::new(state, nodes, paper, now),
+        reservations: mem::take(reservations),
         resting,
         searches: 0,
-        placed: Vec::new(),
         more: false,
     };
     pass.serve_reservations();
     pass.keep_nodes_for_the_first();
     pass.serve_users();
-    let (plan, held, open, moved) = pass.end();
+    let (plan, held, open, paper) = pass.end();
     planner.reservations = held;
-    planner.remember(open, moved, plan.more);
+    planner.remember(open, paper, plan.more);
     plan
 }
 
@@ -73,19 +74,19 @@ impl<'a> Pass<'a> {
         self.needs.get(shape)
     }
 
-    pub(super) fn ask(&self, turn: &Turn<'a>) -> Ask<'_> {
+    pub(super) fn ask(&self, turn: &Turn) -> Ask<'_> {
         Ask::of(turn, self.need(turn.shape), self.state, &self.reservations)
     }
 
     /// The plan, the nodes that are kept, and what is worth remembering. All nodes are as before.
-    fn end(self) -> (Plan, Vec<Reservation>, Open, Moved) {
-        let plan = Plan { placements: self.trial.by_pilot(self.placed), more: self.more };
-        (plan, self.reservations, self.open, self.trial.undo())
+    fn end(self) -> (Plan, Vec<Reservation>, Open, Paper) {
+        let (plan, paper) = self.trial.end();
+        (Plan { more: self.more, ..plan }, self.reservations, self.open, paper)
     }
 
     fn serve_users(&mut self) {
         while let Some(turn) = self.next_turn() {
-            if self.placed.len() == MAX_PLAN {
+            if self.trial.len() == MAX_PLAN {
                 self.more = true;
                 return;
             }
@@ -96,16 +97,22 @@ impl<'a> Pass<'a> {
     }
 
     /// The next task that may find a place.
-    fn next_turn(&mut self) -> Option<Turn<'a>> {
+    fn next_turn(&mut self) -> Option<Turn> {
         let (table, needs, state) = (self.trial.table(), self.needs, self.state);
         self.order.next_turn(&mut self.open, |open, shape| open.may_fit(shape, state, table, needs))
     }
 
     /// Finds a place for this task. A shape that fits nowhere is out of this pass.
-    fn serve(&mut self, turn: &Turn<'a>) -> bool {
+    fn serve(&mut self, turn: &Turn) -> bool {
         let Some(scope) = self.open.scope(turn.shape) else { return false };
         let ask = Ask::of(turn, self.need(turn.shape), self.state, &self.reservations);
-        if let Some(at) = self.trial.find(&ask, scope, self.open.progress(turn.shape)) {
+        let with_room = match scope {
+            Scope::Hot => self.trial.find_hot(&ask),
+            Scope::All => self.trial.find(&ask, self.open.progress(turn.shape)),
+        };
+        let backlogs = &mut self.open.backlogs;
+        let found = with_room.or_else(|| self.trial.find_backlog(&ask, scope, backlogs));
+        if let Some(at) = found {
             self.put(turn, at);
             return true;
         }
@@ -114,12 +121,8 @@ impl<'a> Pass<'a> {
         false
     }
 
-    pub(super) fn put(&mut self, turn: &Turn<'a>, at: NodeAt) {
-        let (need, shape) = (self.need(turn.shape), self.state.shapes().get(turn.shape));
-        let devices = self.trial.put(need, &shape.resources, at);
-        let index = turn.job.indices.index(turn.task).expect("a task in its table has an index");
-        let attempt = turn.job.tasks.next_attempt(turn.task);
+    pub(super) fn put(&mut self, turn: &Turn, at: NodeAt) {
+        self.trial.put(turn, self.need(turn.shape), at);
         self.open.room_was_used(self.state, self.trial.table(), self.needs);
-        self.placed.push((at, Placement { task: turn.id.task(index), attempt, devices }));
     }
 }

@@ -1,35 +1,70 @@
 //! The nodes while a plan is made: changed as tasks are put on them, and put back at its end. What
 //! was found becomes true when the plan is applied, and not before.
 
-use super::needs::Need;
-use super::nodes::{NodeAt, NodeTable};
+use super::free::{Device, Free};
+use super::needs::{Groups, Need};
+use super::nodes::{ClassAt, Devices, NodeAt, NodeTable};
+use super::order::Turn;
+use super::{Plan, position};
 use crate::event::Placement;
+use crate::job::Job;
 use crate::load::Load;
 use crate::pilot::Pilot;
+use crate::ranks::Kind;
 use crate::state::State;
-use shipway_model::{DeviceId, GpuShare, PilotId, Resources, Timestamp};
+use shipway_model::{
+    Attempt, DeviceId, GpuShare, JobId, Ordinal, Resources, TaskId, TaskIndex, Timestamp,
+};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 pub(super) struct Trial<'a> {
     state: &'a State,
     table: &'a mut NodeTable,
     pub(super) now: Timestamp,
-    /// What was put where, with what was free before.
-    put: Vec<Before>,
-    /// The devices given out: their nodes, their places there, and how much of each.
-    taken: Vec<(NodeAt, usize, u32)>,
     /// Named things, where this pass has given some out.
     loads: BTreeMap<NodeAt, Load>,
-    pub(super) moved: Moved,
+    paper: Paper,
 }
 
-/// By class, the nodes that came into another bucket while a plan was made, where a search may
-/// have gone by already.
-pub(super) type Moved = Vec<Vec<NodeAt>>;
+/// What is written down while a plan is made. Kept for the next, so that memory need not be asked
+/// for again.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Paper {
+    put: Vec<Put>,
+    /// The devices given out, one task after the other: their places on their nodes.
+    taken: Vec<usize>,
+    /// What was put, by node.
+    order: Vec<(NodeAt, u32)>,
+    /// By class, the nodes that came into another bucket, where a search may have gone by already.
+    moved: Vec<Vec<NodeAt>>,
+}
 
-struct Before {
+impl Paper {
+    /// No search has come anywhere.
+    pub(super) fn start_over(&mut self) {
+        self.moved.iter_mut().for_each(Vec::clear);
+    }
+}
+
+/// One task on its node.
+#[derive(Debug, Clone)]
+struct Put {
     at: NodeAt,
+    task: Ordinal,
+    job: JobId,
+    kind: Kind,
+    /// Of each device.
+    share: u32,
+    /// Which of those taken are its own.
+    devices: Range<u32>,
+    before: Before,
+}
+
+/// What was free before.
+#[derive(Debug, Clone, Copy)]
+struct Before {
     cpus: u64,
     memory: u64,
     disk: u64,
@@ -39,19 +74,27 @@ impl<'a> Trial<'a> {
     pub(super) fn new(
         state: &'a State,
         table: &'a mut NodeTable,
-        mut moved: Moved,
+        mut paper: Paper,
         now: Timestamp,
     ) -> Self {
-        moved.resize(table.class_count(), Vec::new());
-        let (put, taken, loads) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Trial { state, table, now, put, taken, loads, moved }
+        paper.moved.resize(table.class_count(), Vec::new());
+        paper.put.clear();
+        paper.taken.clear();
+        Trial { state, table, now, loads: BTreeMap::new(), paper }
     }
 
+    /// How many tasks were put on nodes.
+    pub(super) fn len(&self) -> usize {
+        self.paper.put.len()
+    }
     pub(super) fn table(&self) -> &NodeTable {
         self.table
     }
     pub(super) fn table_mut(&mut self) -> &mut NodeTable {
         self.table
+    }
+    pub(super) fn job(&self, id: JobId) -> Option<&'a Job> {
+        self.state.job(id)
     }
 
     pub(super) fn pilot(&self, at: NodeAt) -> Option<&'a Pilot> {
@@ -65,82 +108,141 @@ impl<'a> Trial<'a> {
         load.lacks_named(&pilot.ad, need).is_none()
     }
 
-    /// Puts one task there; returns the devices it gets.
-    pub(super) fn put(&mut self, need: &Need, resources: &Resources, at: NodeAt) -> Vec<DeviceId> {
-        self.table.change(at, |free| {
-            self.put.push(Before { at, cpus: free.cpus, memory: free.memory, disk: free.disk });
-            free.cpus = free.cpus.saturating_sub(need.cpus);
-            free.memory = free.memory.saturating_sub(need.memory);
-            free.disk = free.disk.saturating_sub(need.disk);
-            free.unstarted += 1;
-        });
+    /// Puts one task there.
+    pub(super) fn put(&mut self, turn: &Turn, need: &Need, at: NodeAt) {
         if need.named {
+            let resources = &self.state.shapes().get(turn.shape).resources;
             let pilot = self.pilot(at).expect("a node in the table is a pilot's");
             let load = self.loads.entry(at).or_insert_with(|| pilot.load.clone());
             load.add(&Resources { gpu: None, ..resources.clone() }, &[]);
         }
-        if need.gpus == 0 { Vec::new() } else { self.take_devices(need, at) }
-    }
-
-    /// Whole devices as they come; for a part, the fullest that still fits.
-    fn take_devices(&mut self, need: &Need, at: NodeAt) -> Vec<DeviceId> {
-        let class = self.table.free(at).class;
-        let groups = need.groups(class).unwrap_or(0);
-        let (first, share) = (self.taken.len(), need.share);
-        let devices = self.table.devices(at);
-        let fits = |device: &usize| {
-            groups >> devices.kinds[*device] & 1 == 1
-                && devices.used[*device] + share <= GpuShare::WHOLE.0
-        };
-        let mut fitting: Vec<usize> = (0..devices.used.len()).filter(fits).collect();
-        if !need.is_whole() {
-            fitting.sort_by_key(|device| Reverse(devices.used[*device]));
-        }
-        fitting.truncate(need.gpus as usize);
-        let ids = fitting.iter().map(|device| devices.ids[*device].clone()).collect();
-        self.taken.extend(fitting.iter().map(|device| (at, *device, share)));
-        let taken = &self.taken[first..];
-        let moved = self.table.use_devices(at, |used| {
-            for (_, device, share) in taken {
-                used[*device] += share;
-            }
-        });
-        if moved {
-            self.moved[class.at()].push(at);
-        }
-        ids
-    }
-
-    /// The placements of each node together, in the order they were made.
-    pub(super) fn by_pilot(
-        &self,
-        mut placed: Vec<(NodeAt, Placement)>,
-    ) -> Vec<(PilotId, Vec<Placement>)> {
-        placed.sort_by_key(|(at, _)| *at);
-        let mut grouped: Vec<(PilotId, Vec<Placement>)> = Vec::new();
-        let mut last = None;
-        for (at, placement) in placed {
-            if last != Some(at) {
-                let pilot = self.table.pilot(at).expect("a node in the table is a pilot's");
-                grouped.push((pilot.clone(), Vec::new()));
-                last = Some(at);
-            }
-            grouped.last_mut().expect("just put there").1.push(placement);
-        }
-        grouped
-    }
-
-    /// Puts everything back as it was. Says which nodes came into other buckets.
-    pub(super) fn undo(self) -> Moved {
-        for before in self.put.into_iter().rev() {
-            self.table.change(before.at, |free| {
-                (free.cpus, free.memory, free.disk) = (before.cpus, before.memory, before.disk);
-                free.unstarted -= 1;
+        let free = self.table.free(at);
+        let Paper { put, taken, moved, .. } = &mut self.paper;
+        let (class, first) = (free.class, taken.len());
+        let before = Before { cpus: free.cpus, memory: free.memory, disk: free.disk };
+        if need.gpus == 0 {
+            self.table.change(at, |free| free.take(need));
+        } else {
+            let groups = need.groups(class).unwrap_or(0);
+            let is_moved = self.table.change_devices(at, |free, devices| {
+                free.take(need);
+                choose(need, groups, devices, taken);
+                for device in &taken[first..] {
+                    devices.each[*device].used += need.share;
+                }
             });
+            if is_moved {
+                moved[class.at()].push(at);
+            }
         }
-        for (at, device, share) in self.taken {
-            self.table.use_devices(at, |used| used[device] -= share);
-        }
-        self.moved
+        let devices = position(first)..position(taken.len());
+        let Turn { id: job, kind, task, .. } = *turn;
+        put.push(Put { at, task, job, kind, share: need.share, devices, before });
     }
+
+    /// The nodes of a class that came into another bucket, from the so-manieth on.
+    pub(super) fn moved(&self, class: ClassAt, from: usize) -> &[NodeAt] {
+        &self.paper.moved[class.at()][from..]
+    }
+
+    /// The placements of each node together, in the order they were made. All nodes are as they
+    /// were before.
+    pub(super) fn end(mut self) -> (Plan, Paper) {
+        let Trial { state, table, paper, .. } = &mut self;
+        let Paper { put, taken, order, .. } = paper;
+        order.clear();
+        order.extend(put.iter().map(|put| put.at).zip(0..));
+        order.sort_unstable_by_key(|(at, nth)| u64::from(at.0) << 32 | u64::from(*nth));
+        let of_nodes = || order.chunk_by(|(a, _), (b, _)| a == b);
+        for of_node in of_nodes() {
+            let put = of_node.iter().map(|(_, nth)| &put[*nth as usize]);
+            put_back(table, of_node[0].0, put, taken);
+        }
+        let pilot = |at| table.pilot(at).expect("a node in the table is a pilot's");
+        let ids = |put: &Put| {
+            let ids = if put.devices.is_empty() { &[] } else { &*table.devices(put.at).ids };
+            put.devices(taken).iter().map(|device| &ids[*device])
+        };
+        look_at(of_nodes().map(|of_node| pilot(of_node[0].0).as_str()));
+        look_at(put.iter().flat_map(ids).map(DeviceId::as_str));
+        let placements = order.iter().map(|(_, nth)| {
+            let put = &put[*nth as usize];
+            let (task, attempt) = put.task(state);
+            Placement { task, attempt, devices: ids(put).cloned().collect() }
+        });
+        let pilots = of_nodes().map(|of_node| (pilot(of_node[0].0).clone(), of_node.len()));
+        let plan = Plan { placements: placements.collect(), pilots: pilots.collect(), more: false };
+        (plan, self.paper)
+    }
+}
+
+/// A copy of a name is counted where the name is, and the processor waits for each. Looked at one
+/// after the other before, memory brings many of them at once.
+fn look_at<'b>(names: impl Iterator<Item = &'b str>) {
+    let first = |name: &str| name.as_bytes().first().copied().unwrap_or(0);
+    std::hint::black_box(names.fold(0, |all, name| all ^ first(name)));
+}
+
+impl Put {
+    fn task(&self, state: &State) -> (TaskId, Attempt) {
+        let look = || {
+            let job = state.job(self.job).expect("a job in the queue");
+            let index = job.indices.index(self.task).expect("a task in its table has an index");
+            (self.job.task(index), job.tasks.next_attempt(self.task))
+        };
+        if self.kind != Kind::Fresh {
+            return look();
+        }
+        let fresh = (self.job.task(TaskIndex(0)), Attempt::FIRST);
+        debug_assert_eq!(fresh, look());
+        fresh
+    }
+
+    fn devices<'b>(&self, taken: &'b [usize]) -> &'b [usize] {
+        &taken[self.devices.start as usize..self.devices.end as usize]
+    }
+}
+
+/// Whole devices as they come; for a part, the fullest that still fits.
+fn choose(need: &Need, groups: Groups, devices: &Devices, taken: &mut Vec<usize>) {
+    let (first, count) = (taken.len(), need.gpus as usize);
+    let fits = |device: &Device| {
+        groups >> device.kind & 1 == 1 && device.used + need.share <= GpuShare::WHOLE.0
+    };
+    let fitting = (0..devices.each.len()).filter(|device| fits(&devices.each[*device]));
+    if need.is_whole() {
+        taken.extend(fitting.take(count));
+    } else {
+        taken.extend(fitting);
+        taken[first..].sort_by_key(|device| Reverse(devices.each[*device].used));
+        taken.truncate(first + count);
+    }
+}
+
+/// Makes one node what it was before any of these tasks.
+fn put_back<'b>(
+    table: &mut NodeTable,
+    at: NodeAt,
+    put: impl ExactSizeIterator<Item = &'b Put> + Clone,
+    taken: &[usize],
+) {
+    let count = position(put.len());
+    let Some(Before { cpus, memory, disk }) = put.clone().next().map(|first| first.before) else {
+        return;
+    };
+    let amounts = |free: &mut Free| {
+        (free.cpus, free.memory, free.disk) = (cpus, memory, disk);
+        free.unstarted -= count;
+    };
+    if put.clone().all(|put| put.devices.is_empty()) {
+        return table.change(at, amounts);
+    }
+    table.change_devices(at, |free, devices| {
+        amounts(free);
+        for put in put {
+            for device in put.devices(taken) {
+                devices.each[*device].used -= put.share;
+            }
+        }
+    });
 }

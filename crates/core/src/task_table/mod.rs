@@ -58,6 +58,10 @@ impl TaskTable {
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
+    /// Whether all of them wait and none was ever placed or cancelled.
+    pub fn is_untouched(&self) -> bool {
+        self.touched.is_none()
+    }
     pub fn counts(&self) -> JobCounts {
         let untouched = JobCounts { waiting: self.len, ..JobCounts::default() };
         self.touched.as_ref().map_or(untouched, |touched| touched.counts)

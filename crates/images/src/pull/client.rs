@@ -5,10 +5,11 @@
 
 use super::Settings;
 use super::auth::{self, Challenge};
-use super::credentials::Login;
+use super::credentials::{Credentials, Login};
+use super::helper::HelperError;
 use serde::Deserialize;
 use std::io::Read;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use ureq::http::{Response, StatusCode, Uri, header};
 use ureq::{Agent, Body};
@@ -29,7 +30,7 @@ pub enum RegistryError {
         #[source]
         source: Box<ureq::Error>,
     },
-    #[error("{host} has no {what}")]
+    #[error("{host} does not have {what}")]
     NotFound { host: String, what: String },
     #[error("{host} does not let us have {what}")]
     Denied { host: String, what: String, had_login: bool },
@@ -43,6 +44,8 @@ pub enum RegistryError {
     Realm { host: String, realm: String },
     #[error("what {host} sent as {what} cannot be read")]
     Answer { host: String, what: &'static str },
+    #[error(transparent)]
+    Helper(#[from] HelperError),
     #[error("what {host} sent breaks off")]
     Read {
         host: String,
@@ -57,7 +60,9 @@ pub(super) struct Client {
     /// As in references, for people and for logins.
     pub(super) host: String,
     base: Uri,
-    login: Option<Login>,
+    credentials: Credentials,
+    /// Asked for when the registry asks for it: a helper may ask its user.
+    login: OnceLock<Option<Login>>,
     insecure: Vec<String>,
     /// The header that opened the door last time.
     authorization: Mutex<Option<String>>,
@@ -86,7 +91,8 @@ impl Client {
             agent: agent(plain),
             host: host.to_owned(),
             base,
-            login: settings.credentials.of(host).cloned(),
+            credentials: settings.credentials.clone(),
+            login: OnceLock::new(),
             insecure: settings.insecure.clone(),
             authorization: Mutex::new(None),
         }
@@ -109,7 +115,7 @@ impl Client {
         match answer.status().as_u16() {
             200 | 206 => Ok(answer),
             401 | 403 => {
-                let had_login = self.login.is_some();
+                let had_login = self.had_login();
                 Err(RegistryError::Denied { host, what, had_login })
             }
             404 => Err(RegistryError::NotFound { host, what }),
@@ -189,7 +195,7 @@ impl Client {
         };
         match auth::challenge(header) {
             None => Err(RegistryError::Challenge { host: self.host.clone() }),
-            Some(Challenge::Basic) => Ok(self.login.as_ref().ok_or_else(denied)?.basic()),
+            Some(Challenge::Basic) => Ok(self.login()?.ok_or_else(denied)?.basic()),
             Some(Challenge::Bearer { realm, service, scope }) => {
                 self.token(&realm, service.as_deref(), scope.as_deref())
             }
@@ -218,7 +224,7 @@ impl Client {
                 request = request.query(key, value);
             }
         }
-        if let Some(login) = &self.login {
+        if let Some(login) = self.login()? {
             if !auth::may_have_password(&self.host, &uri) {
                 return Err(RegistryError::Realm { host: self.host.clone(), realm: shown() });
             }
@@ -228,7 +234,7 @@ impl Client {
         if !answer.status().is_success() {
             let (host, what) = (self.host.clone(), "a token".to_owned());
             return Err(match answer.status().as_u16() {
-                401 | 403 => RegistryError::Denied { host, what, had_login: self.login.is_some() },
+                401 | 403 => RegistryError::Denied { host, what, had_login: self.had_login() },
                 code => RegistryError::Status { host, what, code },
             });
         }
@@ -240,12 +246,24 @@ impl Client {
         Ok(format!("Bearer {token}"))
     }
 
+    fn login(&self) -> Result<Option<&Login>, RegistryError> {
+        if let Some(known) = self.login.get() {
+            return Ok(known.as_ref());
+        }
+        let found = self.credentials.of(&self.host)?;
+        Ok(self.login.get_or_init(|| found).as_ref())
+    }
+
+    fn had_login(&self) -> bool {
+        self.login.get().is_some_and(Option::is_some)
+    }
+
     fn answer(&self, what: &'static str) -> RegistryError {
         RegistryError::Answer { host: self.host.clone(), what }
     }
 
     fn unreachable(&self, uri: &Uri, source: ureq::Error) -> RegistryError {
-        let host = uri.host().unwrap_or(&self.host).to_owned();
+        let host = uri.authority().map_or(&*self.host, |at| at.as_str()).to_owned();
         RegistryError::Request { host, source: Box::new(source) }
     }
 }

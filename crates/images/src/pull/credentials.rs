@@ -1,6 +1,8 @@
-//! Who we are to a registry: names and passwords from files, and from nowhere else. They never
-//! stand in a program's arguments or environment, and never in what is printed.
+//! Who we are to a registry: names and passwords from files, or from the helper programs that
+//! those files name. They never stand in a program's arguments or environment, and never in what
+//! is printed.
 
+use super::helper::{self, HelperError};
 use base64::Engine as _;
 use serde::Deserialize;
 use shipway_model::image_ref::DEFAULT_REGISTRY;
@@ -49,12 +51,21 @@ impl Login {
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
     logins: BTreeMap<String, Login>,
+    /// Programs to ask, by registry.
+    helpers: BTreeMap<String, String>,
+    /// Programs to ask about any registry, in this order.
+    stores: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct File {
     #[serde(default)]
     auths: BTreeMap<String, Entry>,
+    #[serde(default)]
+    cred_helpers: BTreeMap<String, String>,
+    #[serde(default)]
+    creds_store: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -64,16 +75,28 @@ struct Entry {
 }
 
 impl Credentials {
-    /// Adds what a file holds, in the form of Docker's `config.json`. A file that is not there
-    /// holds nothing; what was added before wins.
+    /// As `add`; a file that is not there holds nothing.
+    pub fn add_if_there(&mut self, path: &Path) -> Result<(), CredentialsError> {
+        match self.add(path) {
+            Err(CredentialsError::Read { source, .. })
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Adds what a file holds, in the form of Docker's `config.json`. What was added before wins.
     pub fn add(&mut self, path: &Path) -> Result<(), CredentialsError> {
-        let text = match std::fs::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(source) => return Err(CredentialsError::Read { path: path.into(), source }),
-            Ok(text) => text,
-        };
+        let unread = |source| CredentialsError::Read { path: path.into(), source };
+        let text = std::fs::read(path).map_err(unread)?;
         let form = || CredentialsError::Form { path: path.into() };
         let file: File = serde_json::from_slice(&text).map_err(|_| form())?;
+        for (key, name) in file.cred_helpers {
+            self.helpers.entry(host_of(&key)).or_insert(name);
+        }
+        self.stores.extend(file.creds_store);
         for (key, entry) in file.auths {
             // Entries of other kinds (kept by a helper program) have no password here.
             if entry.auth.is_empty() {
@@ -85,8 +108,26 @@ impl Credentials {
         Ok(())
     }
 
-    pub fn of(&self, host: &str) -> Option<&Login> {
-        self.logins.get(host)
+    /// Adds one that is known already.
+    pub fn insert(&mut self, host: &str, login: Login) {
+        self.logins.insert(host.to_owned(), login);
+    }
+
+    /// The login for a registry: as it stands in a file, or from a helper.
+    pub fn of(&self, host: &str) -> Result<Option<Login>, HelperError> {
+        if let Some(login) = self.logins.get(host) {
+            return Ok(Some(login.clone()));
+        }
+        let key = if host == DEFAULT_REGISTRY { DOCKER_KEY } else { host };
+        if let Some(name) = self.helpers.get(host) {
+            return helper::ask(name, key);
+        }
+        for name in &self.stores {
+            if let Some(login) = helper::ask(name, key)? {
+                return Ok(Some(login));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -115,14 +156,15 @@ mod tests {
         let dir = tempfile::tempdir().expect("directory");
         let path = dir.path().join("config.json");
         let text = r#"{"auths": {"https://index.docker.io/v1/": {"auth": "YWRhOnNlY3JldA=="},
-            "a.example:5000": {"auth": "YWRhOng6eQ=="}, "helped.example": {}}, "credsStore": "x"}"#;
+            "a.example:5000": {"auth": "YWRhOng6eQ=="}, "empty.example": {}}}"#;
         std::fs::write(&path, text).expect("written");
         let mut all = Credentials::default();
         all.add(&path).expect("read");
-        all.add(&dir.path().join("none")).expect("nothing there");
-        assert_eq!(all.of("docker.io").map(|login| login.password.as_str()), Some("secret"));
-        assert_eq!(all.of("a.example:5000").map(|login| login.password.as_str()), Some("x:y"));
-        assert_eq!(all.of("helped.example"), None);
+        all.add_if_there(&dir.path().join("none")).expect("nothing there");
+        let password = |host| all.of(host).expect("no helper").map(|login| login.password);
+        assert_eq!(password("docker.io").as_deref(), Some("secret"));
+        assert_eq!(password("a.example:5000").as_deref(), Some("x:y"));
+        assert_eq!(password("empty.example"), None);
         assert!(!format!("{all:?}").contains("secret"));
         std::fs::write(&path, r#"{"auths": {"a": {"auth": "!"}}}"#).expect("written");
         assert!(matches!(Credentials::default().add(&path), Err(CredentialsError::Form { .. })));

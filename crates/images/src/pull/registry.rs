@@ -20,6 +20,11 @@ const TRIES: u32 = 4;
 /// Before the second try; doubled before each further one.
 pub(super) const PAUSE: Duration = Duration::from_millis(300);
 
+/// Bytes, and the type they were sent as.
+type Document = (Vec<u8>, Option<String>);
+/// What a document must be: its digest and, where stated, its size.
+type Wanted = (Digest, Option<u64>);
+
 #[derive(Debug)]
 pub struct Registry {
     pub(super) client: Client,
@@ -43,13 +48,21 @@ impl Registry {
         format!("/v2/{}/blobs/{digest}", self.at.repository)
     }
 
+    fn manifest(&self, name: &str, wanted: Option<Wanted>) -> Result<Document, SourceError> {
+        let path = format!("/v2/{}/manifests/{name}", self.at.repository);
+        // A digest stands behind an `@` where people write it, a tag behind a colon.
+        let mark = if name.contains(':') { '@' } else { ':' };
+        let what = format!("the image {}{mark}{name}", self.at.repository);
+        self.document(&path, &what, wanted)
+    }
+
     /// A document and the type it was sent as, checked against its digest where one is known.
     fn document(
         &self,
         path: &str,
         what: &str,
-        wanted: Option<(Digest, Option<u64>)>,
-    ) -> Result<(Vec<u8>, Option<String>), SourceError> {
+        wanted: Option<Wanted>,
+    ) -> Result<Document, SourceError> {
         let accept = ACCEPTED.join(", ");
         let ask = Ask { path, what, accept: Some(&accept), from: 0 };
         let (bytes, kind) = again(|| self.read(ask))?;
@@ -70,7 +83,7 @@ impl Registry {
         Ok((bytes, kind))
     }
 
-    fn read(&self, ask: Ask<'_>) -> Result<(Vec<u8>, Option<String>), RegistryError> {
+    fn read(&self, ask: Ask<'_>) -> Result<Document, RegistryError> {
         let answer = self.client.get(ask)?;
         let kind = answer.headers().get("content-type");
         let kind = kind.and_then(|kind| kind.to_str().ok()).map(str::to_owned);
@@ -90,6 +103,14 @@ impl Registry {
         }
     }
 
+    /// What the reference leads to now.
+    pub(super) fn digest_now(&self) -> Result<Digest, SourceError> {
+        let (name, wanted) = self.start();
+        let (bytes, kind) = self.manifest(&name, wanted.map(|digest| (digest, None)))?;
+        manifest::parse(&bytes, kind.as_deref())?;
+        Ok(sha256(&bytes))
+    }
+
     fn kept(&self, layer: &PlannedLayer) -> Option<Kept> {
         let digest = layer.digest?;
         Some(Kept::new(self.partial.join(digest.hex()), layer.size?))
@@ -101,9 +122,7 @@ impl Source for Registry {
         let (mut name, digest) = self.start();
         let mut wanted = digest.map(|digest| (digest, None));
         for _ in 0..STEPS {
-            let path = format!("/v2/{}/manifests/{name}", self.at.repository);
-            let what = format!("the image {}:{name}", self.at.repository);
-            let (bytes, kind) = self.document(&path, &what, wanted)?;
+            let (bytes, kind) = self.manifest(&name, wanted)?;
             match manifest::parse(&bytes, kind.as_deref())? {
                 Parsed::Index(all) => {
                     let chosen = manifest::choose(&all, &self.platform)?;
@@ -120,7 +139,7 @@ impl Source for Registry {
                 }
             }
         }
-        let (host, what) = (self.client.host.clone(), "manifest behind all those indexes".into());
+        let (host, what) = (self.client.host.clone(), "a manifest behind all those indexes".into());
         Err(RegistryError::NotFound { host, what }.into())
     }
 

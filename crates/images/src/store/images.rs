@@ -72,13 +72,20 @@ impl Store {
         (named.reference == *reference && self.tree(&named.image).is_dir()).then_some(named.image)
     }
 
+    /// The image that a reference with a digest means, if it is here: content cannot change under
+    /// a digest, so nobody need be asked.
+    pub fn pinned(&self, reference: &ImageRef) -> Option<Digest> {
+        let digest = reference.digest()?;
+        let direct = self.image(&digest).ok().flatten().map(|record| record.image);
+        direct.or_else(|| self.named(reference))
+    }
+
     /// An image by what a person calls it: a reference, a digest, or a digest's beginning.
     pub fn find(&self, text: &str) -> Result<Digest, StoreError> {
         let none = || StoreError::NoImage { name: text.chars().take(200).collect() };
-        if let Ok(reference) = text.parse::<ImageRef>()
-            && let Some(image) = self.named(&crate::sources::settled(reference))
-        {
-            return Ok(image);
+        if let Ok(reference) = text.parse::<ImageRef>() {
+            let reference = crate::sources::settled(reference);
+            return self.named(&reference).or_else(|| self.last_pin(&reference)).ok_or_else(none);
         }
         let hex = text.strip_prefix("sha256:").unwrap_or(text);
         if hex.len() < SHORTEST_PREFIX || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -91,6 +98,14 @@ impl Store {
             (Some(_), Some(_)) => Err(StoreError::Ambiguous { name: text.to_owned() }),
             (None, _) => Err(none()),
         }
+    }
+
+    /// What a reference without a digest led to when it was last used.
+    fn last_pin(&self, reference: &ImageRef) -> Option<Digest> {
+        let names = self.names().ok()?.into_iter();
+        let pins = names.filter(|named| named.reference.is_pin_of(reference));
+        let here = pins.map(|named| named.image).filter(|image| self.tree(image).is_dir());
+        here.max_by_key(|image| self.last_use(image))
     }
 
     /// What an image shares with others: an object with more names than this image gives it.

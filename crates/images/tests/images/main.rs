@@ -5,6 +5,7 @@ mod common;
 mod engines;
 mod hostile;
 mod killed;
+mod listing;
 mod others;
 mod registry;
 mod store;

@@ -3,6 +3,8 @@
 use crate::common::{Fixture, Layer, Tar, layout, pull, sha256, told};
 use crate::engines::{Door, Registry, have, pass, reply};
 use shipway_images::Session;
+use shipway_images::pull::pin;
+use shipway_images::sources::settled;
 use shipway_model::ImageRef;
 use std::fs;
 use std::path::Path;
@@ -251,7 +253,7 @@ fn lies_and_temptations_of_a_registry_are_refused() {
     let file = "Location: file:///etc/passwd\r\n";
     assert!(tempt("302 Found", file, b"").contains("not an address"));
     assert!(tempt("302 Found", "Location: /again\r\n", b"").contains("too many times"));
-    assert!(tempt("404 Not Found", "", b"").contains("has no the image test/a:latest"));
+    assert!(tempt("404 Not Found", "", b"").contains("does not have the image test/a:latest"));
     assert!(tempt("403 No", "", b"").contains("does not let us have"));
     assert!(tempt("200 OK", "", b"<html>").contains("not JSON"));
     let endless = vec![b' '; 5 << 20].leak();
@@ -271,4 +273,30 @@ fn a_digest_that_was_asked_for_is_what_comes() {
     let pinned = format!("docker://127.0.0.1:{}/test/a@{}", door.port, sha256(b"wanted"));
     let error = fixture.pull(&pinned.parse().expect("reference")).expect_err("refused");
     assert!(told(&error).contains("the digest of the document is"), "{}", told(&error));
+}
+
+#[test]
+fn a_pinned_tag_means_the_same_image_when_it_has_moved_on() {
+    if !have(&["docker-registry", "skopeo"]) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let registry = Registry::start(fixture.dir.path());
+    let (old, new) = (fixture.path("old"), fixture.path("new"));
+    layout(&old, &[noisy("f", 1000)]);
+    layout(&new, &[noisy("g", 2000)]);
+    registry.push(&old, "test/a");
+    let tag = reference(registry.port, "test/a");
+    let pinned = pin(tag.clone(), &fixture.settings).expect("resolved");
+    assert!(pinned.is_pin_of(&settled(tag.clone())), "{pinned}");
+    assert_eq!(pin(pinned.clone(), &fixture.settings).expect("nobody asked"), pinned);
+    registry.push(&new, "test/a");
+    assert_ne!(pin(tag.clone(), &fixture.settings).expect("resolved"), pinned);
+    let first = fixture.pull(&pinned).expect("pulled").image;
+    assert_eq!(Some(first), pinned.digest());
+    assert_ne!(fixture.pull(&tag).expect("pulled").image, first);
+    // Known by its digest: the registry is not needed any more.
+    drop(registry);
+    assert!(!fixture.pull(&pinned).expect("there").fetched);
+    assert!(told(&pin(tag, &fixture.settings).expect_err("gone")).contains("cannot reach"));
 }

@@ -119,6 +119,9 @@ impl Held {
             (Some(OutOfMemory::Kernel), _) => {
                 Outcome::OutOfMemory { limit: None, used: None, on_gpu: false }
             }
+            (Some(OutOfMemory::Held { limit }), _) => {
+                Outcome::OutOfMemory { limit: Some(limit), used: None, on_gpu: false }
+            }
             _ if ending.timed_out => {
                 Outcome::TimedOut { limit: Millis(self.template.time_limit_ms) }
             }

@@ -2,6 +2,7 @@
 //! devices. It starts nothing.
 
 use super::cuda::{Driver, TooNew};
+use super::groups::Groups;
 use super::images::ReadyImage;
 use crate::machine::Start;
 use crate::probe::Probe;
@@ -9,10 +10,8 @@ use crate::spawn::Contained;
 use shipway_model::{BindMount, Network};
 use shipway_runtime::Runtime;
 use shipway_runtime::gpu::{self, Assigned, GpuError};
-use shipway_runtime::native::{self, Helper, Native};
 use shipway_runtime::plan::{self, Bind, Container, DEFAULT_MEMORY_ROOM, Room, Root};
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,11 +27,6 @@ const NAME_SERVICE: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 pub(super) enum ContainError {
     #[error("the node's devices have no file for {device} that a container could be given")]
     NoNode { device: String },
-    /// Images and work directories of root are closed to the accounts that tasks would have.
-    #[error(
-        "a pilot that runs as root does not run containers: start `shipway up` as an ordinary user"
-    )]
-    AsRoot,
     #[error(transparent)]
     Gpu(#[from] GpuError),
     #[error(transparent)]
@@ -46,7 +40,6 @@ pub(super) struct Containers {
     /// Device files by the ids under which devices are assigned.
     devices: BTreeMap<String, Assigned>,
     driver: Option<Driver>,
-    is_root: bool,
 }
 
 /// What runs, before the container is built around it.
@@ -56,20 +49,13 @@ pub(super) struct Command {
     pub(super) cwd: PathBuf,
     /// The task's own folders.
     pub(super) own: Vec<Bind>,
+    /// Who it runs as, where the pilot is root.
+    pub(super) user: Option<plan::User>,
 }
 
 impl Containers {
-    pub(super) fn new(probe: &Probe) -> io::Result<Self> {
-        let argv = vec!["shipway".into(), native::COMMAND.into()];
-        let runtime = Arc::new(Native::new(Helper::this_program(argv)?));
-        let is_root = rustix::process::geteuid().is_root();
-        let (devices, driver) = (probe.nodes.clone(), Driver::of(probe));
-        Ok(Containers { runtime, devices, driver, is_root })
-    }
-
-    /// What starts them.
-    pub(super) fn runtime(&self) -> Arc<dyn Runtime> {
-        Arc::clone(&self.runtime)
+    pub(super) fn new(runtime: Arc<dyn Runtime>, probe: &Probe) -> Self {
+        Containers { runtime, devices: probe.nodes.clone(), driver: Driver::of(probe) }
     }
 
     /// Where one of the task's own folders is seen inside.
@@ -83,14 +69,13 @@ impl Containers {
         image: &Arc<ReadyImage>,
         command: Command,
     ) -> Result<Contained, ContainError> {
-        if self.is_root {
-            return Err(ContainError::AsRoot);
-        }
         let template = &start.template;
         let unreadable =
             |error: &dyn std::fmt::Display| ContainError::Assignment(error.to_string());
         let mut container = Container::new(image.root.clone(), command.argv);
         container.cwd = command.cwd;
+        container.user = command.user;
+        container.tree_is_ours = image.is_ours();
         container.env = environment(image, command.env);
         // Writes to the image's own files go to memory, and with the task.
         let room = match template.memory {
@@ -98,6 +83,7 @@ impl Containers {
             limit => limit.min(DEFAULT_MEMORY_ROOM),
         };
         container.tmp = Room::Memory(room);
+        container.limits = Groups::limits(template);
         if let Root::Tree(tree) = &image.root {
             container.scratch = Some(Room::Memory(room));
             container.binds = name_service(tree);

@@ -4,7 +4,7 @@
 //! Honest polling: a task may go over its limit for up to the time between two looks.
 
 use crate::machine::OutOfMemory;
-use crate::memory::{Snapshot, kernel_oom_kills};
+use crate::memory::{FilesIn, Snapshot, kernel_oom_kills};
 use crate::spawn::{Ended, HowEnded, Ticket};
 use rustix::process::Signal;
 use shipway_model::Bytes;
@@ -28,6 +28,7 @@ struct Watched {
     limit: u64,
     pid: Option<u32>,
     over: Option<u64>,
+    files: FilesIn,
 }
 
 impl Limits {
@@ -40,9 +41,10 @@ impl Limits {
         }
     }
 
-    pub(super) fn expect(&mut self, ticket: Ticket, limit: u64) {
+    /// `files` of the task count as well.
+    pub(super) fn expect(&mut self, ticket: Ticket, limit: u64, files: FilesIn) {
         if limit > 0 {
-            self.watched.insert(ticket, Watched { limit, pid: None, over: None });
+            self.watched.insert(ticket, Watched { limit, pid: None, over: None, files });
         }
     }
 
@@ -70,7 +72,9 @@ impl Limits {
         let Ok(snapshot) = Snapshot::take() else { return Vec::new() };
         let mut over = Vec::new();
         for (ticket, watched) in &mut self.watched {
-            let used = watched.pid.map_or(0, |pid| snapshot.resident_bytes(pid));
+            let used = watched.pid.map_or(0, |pid| {
+                snapshot.resident_bytes(pid) + snapshot.file_bytes(pid, watched.files)
+            });
             if used > watched.limit {
                 watched.over.get_or_insert(used);
                 over.push((*ticket, Signal::KILL));

@@ -1,17 +1,25 @@
 //! Everything before the first connection: the lock, the leftovers, who we are, what the node has.
 
+use super::groups::Groups;
+use super::images::ImageKeep;
 use super::link::Server;
 use super::mps::MpsError;
 use super::proving::Unproven;
+use crate::accounts::Mapping;
 use crate::machine::Identity;
 use crate::probe::{Declared, DeclaredError};
 use crate::probe::{Places, probe};
+use crate::runtimes::{MissingRuntime, RuntimeChoice};
 use crate::{guard, leftovers};
 use serde::Deserialize;
 use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotId};
+use shipway_runtime::Runtime;
+use shipway_runtime::native::{self, Helper};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -24,8 +32,14 @@ pub struct Settings {
     pub declared: Option<PathBuf>,
     /// Where extracted images are kept; several pilots may share it.
     pub images: PathBuf,
+    /// What containers are made with.
+    pub runtime: RuntimeChoice,
+    /// Whom tasks run as, where the pilot is root.
+    pub accounts: Mapping,
     /// How long output is kept after the last of it was written; `None` for ever.
     pub keep_output: Option<Millis>,
+    /// Which images are kept while nobody runs them.
+    pub keep_images: ImageKeep,
     /// Serve tasks that share an NVIDIA GPU by its Multi-Process Service.
     pub gpu_mps: bool,
 }
@@ -52,6 +66,10 @@ pub enum StartError {
     },
     #[error("cannot use the declared devices")]
     Declared(#[from] DeclaredError),
+    #[error("cannot make containers as this site wants them")]
+    Runtime(#[from] MissingRuntime),
+    #[error("cannot copy this program for the helpers of containers")]
+    Helper(#[source] io::Error),
     #[error("cannot use the Multi-Process Service")]
     Mps(#[from] MpsError),
     #[error("cannot start the threads that run tasks")]
@@ -66,6 +84,18 @@ pub(super) struct Started {
     pub(super) has_nvidia: bool,
     pub(super) has_amd: bool,
     pub(super) unproven: Unproven,
+    pub(super) runtime: Arc<dyn Runtime>,
+    pub(super) helper: Arc<Helper>,
+    pub(super) groups: Groups,
+}
+
+impl StartError {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            StartError::Runtime(missing) => Some(missing.hint()),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -84,6 +114,11 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
     if ended > 0 {
         tracing::warn!(ended, "processes that an earlier pilot left are ended");
     }
+    if rustix::process::geteuid().is_root() {
+        open_to_accounts(&settings.dir)?;
+    }
+    let (runtime, helper) = runtime(settings)?;
+    let (groups, note) = Groups::find(&node_key);
     let credentials = credentials(&settings.token_file)?;
     let mut succeeds = take_over(&settings.dir, &credentials.pilot)?;
     succeeds.extend(credentials.succeeds);
@@ -97,7 +132,7 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
         node: node_name(),
         capacity: found.capacity.clone(),
         gpus: found.gpus.clone(),
-        notes: found.notes.clone(),
+        notes: found.notes.iter().cloned().chain(note).collect(),
         unfit: Vec::new(),
         withheld: Vec::new(),
     };
@@ -116,7 +151,51 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
         succeeds,
     };
     let token = credentials.token;
-    Ok(Started { identity, token, node_key, lock, has_nvidia, has_amd, unproven })
+    Ok(Started {
+        identity,
+        token,
+        node_key,
+        lock,
+        has_nvidia,
+        has_amd,
+        unproven,
+        runtime,
+        helper,
+        groups,
+    })
+}
+
+/// The mode of folders that hold those of tasks: accounts may pass through, and see nothing.
+pub(super) fn own_mode() -> u32 {
+    if rustix::process::geteuid().is_root() { 0o711 } else { 0o700 }
+}
+
+/// Lets accounts pass through the pilot's folder, to those of their tasks. The output of tasks, all
+/// of it, stays closed.
+fn open_to_accounts(dir: &Path) -> Result<(), StartError> {
+    let logs = dir.join("logs");
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| StartError::Write { path, source }
+    };
+    let set = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(failed(path))
+    };
+    std::fs::create_dir_all(&logs).map_err(failed(&logs))?;
+    set(&logs, 0o700)?;
+    set(dir, own_mode())
+}
+
+fn runtime(settings: &Settings) -> Result<(Arc<dyn Runtime>, Arc<Helper>), StartError> {
+    let program = settings.runtime.find(std::env::var_os("PATH"))?;
+    let argv = vec!["shipway".into(), native::COMMAND.into()];
+    let helper = Arc::new(Helper::this_program(argv).map_err(StartError::Helper)?);
+    let dir = settings.dir.join("containers");
+    // Whatever an earlier pilot left there belongs to nobody.
+    let _ = std::fs::remove_dir_all(&dir);
+    let made = std::fs::DirBuilder::new().mode(own_mode()).create(&dir);
+    made.map_err(|source| StartError::Write { path: dir.clone(), source })?;
+    Ok((settings.runtime.make(program, &helper, &dir), helper))
 }
 
 fn credentials(path: &Path) -> Result<Credentials, StartError> {

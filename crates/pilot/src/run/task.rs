@@ -4,15 +4,18 @@
 use super::containers::{Command, ContainError, Containers};
 use super::images::ReadyImage;
 use super::mps::Mps;
+use super::start::own_mode;
+use crate::accounts::Whom;
 use crate::logs::LogName;
 use crate::machine::{AttemptKey, Start};
-use crate::spawn::{Request, Ticket};
+use crate::spawn::{Before, Request, Ticket};
 use shipway_model::expand::{substitute, task_variables};
-use shipway_runtime::plan::{Bind, Root};
+use shipway_runtime::native::Helper;
+use shipway_runtime::plan::{Bind, Process, Root};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 
@@ -29,6 +32,11 @@ pub(super) enum PrepareError {
     WorkDir { path: PathBuf, source: io::Error },
     #[error("cannot write the script {}: {source}", .path.display())]
     Script { path: PathBuf, source: io::Error },
+    #[error(
+        "account {account} cannot reach {}: {} is closed to others; SHIPWAY_HOME must be in a \
+         folder that everybody may enter, such as /var/lib", .path.display(), .closed.display()
+    )]
+    Closed { account: String, path: PathBuf, closed: PathBuf },
     #[error(transparent)]
     Container(#[from] ContainError),
 }
@@ -36,6 +44,8 @@ pub(super) enum PrepareError {
 #[derive(Debug)]
 pub(super) struct Tasks {
     root: PathBuf,
+    /// What is on the way to `root` that accounts may not enter.
+    closed: Option<PathBuf>,
     base: Vec<(String, OsString)>,
     has_nvidia: bool,
     has_amd: bool,
@@ -53,7 +63,9 @@ impl Tasks {
         let root = dir.join("work");
         // Whatever an earlier pilot left there belongs to nobody.
         let _ = std::fs::remove_dir_all(&root);
+        let closed = dir.ancestors().find(|above| !others_may_enter(above)).map(Path::to_owned);
         Tasks {
+            closed,
             root,
             base: base.collect(),
             has_nvidia,
@@ -74,20 +86,28 @@ impl Tasks {
         &mut self,
         ticket: Ticket,
         start: &Start,
+        whom: &Whom,
+        helper: &Arc<Helper>,
     ) -> Result<Request, PrepareError> {
         let template = &start.template;
         let cwd = match &template.workdir {
             Some(dir) => PathBuf::from(dir),
-            None => self.private_dir(start.id, "work")?,
+            None => self.private_dir(start.id, "work", whom)?,
         };
         let script = template.script.as_deref();
-        let script = script.map(|text| self.script(start.id, text)).transpose()?;
+        let script = script.map(|text| self.script(start.id, text, whom)).transpose()?;
         let argv = argv(start, script.map(|file| file.words(&file.path)));
         let argv = argv.into_iter().map(OsString::from).collect();
-        let mut env = self.environment(start, &cwd, self.base.clone());
+        let mut env = self.environment(start, &cwd, self.base_of(whom));
         let shared = self.mps.variables(start).into_iter();
         env.extend(shared.map(|(name, value)| (name.into(), value.into())));
-        Ok(request(ticket, start, argv, env, cwd))
+        let mut request = request(ticket, start, argv, env, cwd);
+        if let Whom::Account(account) = whom {
+            let (cwd, user) = (request.cwd.clone(), Some(account.user.clone()));
+            let process = Process { cwd, user, ..Process::default() };
+            request.before = Some(Before { helper: Arc::clone(helper), process });
+        }
+        Ok(request)
     }
 
     /// The same in a container. Its own folders are seen at fixed places inside.
@@ -95,6 +115,7 @@ impl Tasks {
         &mut self,
         ticket: Ticket,
         start: &Start,
+        whom: &Whom,
         containers: &Containers,
         image: &Arc<ReadyImage>,
     ) -> Result<Request, PrepareError> {
@@ -104,30 +125,49 @@ impl Tasks {
             own.push(Bind::writable(dir, dir));
             PathBuf::from(dir)
         } else {
-            let dir = self.private_dir(start.id, "work")?;
+            let dir = self.private_dir(start.id, "work", whom)?;
             own.push(Bind::writable(dir, Containers::inside("work")));
             Containers::inside("work")
         };
         let script = template.script.as_deref();
-        let script = script.map(|text| self.script(start.id, text)).transpose()?;
+        let script = script.map(|text| self.script(start.id, text, whom)).transpose()?;
         if let Some(script) = &script {
             own.push(Bind::read_only(&script.path, Containers::inside("script")));
         }
         let argv = argv(start, script.map(|file| file.words(&Containers::inside("script"))));
         let on_node = image.root == Root::Host;
         let mut home = vec![("HOME".to_owned(), cwd.clone().into_os_string())];
-        let who = self.base.iter().filter(|(name, _)| WHO.contains(&name.as_str()));
-        home.extend(who.cloned());
-        let env = self.environment(start, &cwd, if on_node { self.base.clone() } else { home });
+        let base = self.base_of(whom);
+        home.extend(base.iter().filter(|(name, _)| WHO.contains(&name.as_str())).cloned());
+        let env = self.environment(start, &cwd, if on_node { base } else { home });
         let text = |(name, value): &(OsString, OsString)| {
             Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()))
         };
         // What is not text is the pilot's own and of no use inside.
         let env_text = env.iter().filter_map(text).collect();
-        let command = Command { argv: argv.clone(), env: env_text, cwd: cwd.clone(), own };
+        let command = Command {
+            argv: argv.clone(),
+            env: env_text,
+            cwd: cwd.clone(),
+            own,
+            user: whom.account().map(|account| account.user.clone()),
+        };
         let contained = containers.contain(start, image, command)?;
         let argv = argv.into_iter().map(OsString::from).collect();
         Ok(Request { container: Some(contained), ..request(ticket, start, argv, env, cwd) })
+    }
+
+    /// What a task gets of the pilot's own environment, or what a login would set in its place.
+    fn base_of(&self, whom: &Whom) -> Vec<(String, OsString)> {
+        let mut base = self.base.clone();
+        let Some(account) = whom.account() else { return base };
+        let of_login = ["HOME", "USER", "LOGNAME", "SHELL", "TMPDIR"];
+        base.retain(|(name, _)| !of_login.contains(&name.as_str()));
+        let name = || OsString::from(&account.name);
+        base.push(("HOME".into(), account.home.clone().into()));
+        base.push(("SHELL".into(), OsString::from(&account.shell)));
+        base.extend([("USER".into(), name()), ("LOGNAME".into(), name())]);
+        base
     }
 
     /// The pilot's part, then the row's fields, then the job's own, then what we vouch for.
@@ -157,22 +197,32 @@ impl Tasks {
     }
 
     /// A folder of the attempt's own, removed when it has ended.
-    fn private_dir(&mut self, id: AttemptKey, name: &str) -> Result<PathBuf, PrepareError> {
+    fn private_dir(
+        &mut self,
+        id: AttemptKey,
+        name: &str,
+        whom: &Whom,
+    ) -> Result<PathBuf, PrepareError> {
         let own = self.root.join(format!("{}.{}.{}", id.task.job, id.task.index, id.attempt));
         let path = own.join(name);
-        self.private.insert(id, own);
-        let made = std::fs::create_dir_all(&path);
+        if let (Whom::Account(account), Some(closed)) = (whom, &self.closed) {
+            let (account, closed) = (account.name.clone(), closed.clone());
+            return Err(PrepareError::Closed { account, path, closed });
+        }
+        self.private.insert(id, own.clone());
+        let made = make_passable(&own).and_then(|()| make_for(&path, whom));
         made.map_err(|source| PrepareError::WorkDir { path: path.clone(), source })?;
         Ok(path)
     }
 
     /// The script as a file; run by its own first line, or by `sh` when it has none.
-    fn script(&mut self, id: AttemptKey, text: &str) -> Result<Script, PrepareError> {
-        let path = self.private_dir(id, "script")?.join("run");
+    fn script(&mut self, id: AttemptKey, text: &str, whom: &Whom) -> Result<Script, PrepareError> {
+        let path = self.private_dir(id, "script", whom)?.join("run");
         let failed = |source| PrepareError::Script { path: path.clone(), source };
         std::fs::write(&path, text).map_err(failed)?;
         let mode = std::fs::Permissions::from_mode(0o700);
         std::fs::set_permissions(&path, mode).map_err(failed)?;
+        give(&path, whom).map_err(failed)?;
         Ok(Script { path, by_shell: !text.starts_with("#!") })
     }
 
@@ -181,6 +231,31 @@ impl Tasks {
             let _ = self.cleaner.get_or_insert_with(start_cleaner).send(dir);
         }
     }
+}
+
+fn others_may_enter(dir: &Path) -> bool {
+    const OTHERS_ENTER: u32 = 0o001;
+    // What is not there yet will be made by us.
+    dir.metadata().map_or(true, |found| found.permissions().mode() & OTHERS_ENTER != 0)
+}
+
+/// A folder on the way to those of tasks.
+fn make_passable(path: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(own_mode()).create(path)
+}
+
+/// A folder of a task, closed to all but its account.
+fn make_for(path: &Path, whom: &Whom) -> io::Result<()> {
+    match std::fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    give(path, whom)
+}
+
+fn give(path: &Path, whom: &Whom) -> io::Result<()> {
+    let Some(account) = whom.account() else { return Ok(()) };
+    std::os::unix::fs::lchown(path, Some(account.user.uid), Some(account.user.gid))
 }
 
 struct Script {
@@ -210,7 +285,8 @@ fn request(
     cwd: PathBuf,
 ) -> Request {
     let log = LogName { task: start.id.task, attempt: start.id.attempt };
-    Request { ticket, argv, env, cwd, log, log_limit: start.template.log_limit, container: None }
+    let log_limit = start.template.log_limit;
+    Request { ticket, argv, env, cwd, log, log_limit, container: None, before: None }
 }
 
 /// A thread of its own removes folders: a task may leave a million files.

@@ -4,7 +4,7 @@
 //! fork and exec in a big process. It takes that path only when the program is given by its path,
 //! so the search along `PATH` happens here, where it also gives the better message.
 
-use super::{Contained, Request, Ticket, lock};
+use super::{Before, Contained, Request, Ticket, lock};
 use rustix::fs::{Access, OFlags, access, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -12,6 +12,7 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
 };
 use shipway_api::causes::causes;
+use shipway_runtime::native::Start;
 use shipway_runtime::runtime::After;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -122,6 +123,9 @@ impl Launcher {
         if let Some(contained) = &request.container {
             return self.launch_container(contained, request);
         }
+        if let Some(before) = &request.before {
+            return self.launch_by_helper(before, request);
+        }
         let name = request.argv.first().ok_or(StartError::EmptyCommand)?;
         let program = self.find_program(name, request)?;
         self.launch_program(&program, request).map_err(|error| explain(&error, &program, request))
@@ -142,6 +146,22 @@ impl Launcher {
         let launch = contained.runtime.launch(&container, None);
         let (mut command, after) = launch.map_err(|error| failed(&error))?.into_command();
         command.envs(marks);
+        spawn(command, Some(after)).map_err(|error| failed(&error))
+    }
+
+    /// The process that turns into the task when it has done what has to be done first.
+    fn launch_by_helper(&self, before: &Before, request: &Request) -> Result<Launched, StartError> {
+        let failed =
+            |error: &dyn std::error::Error| StartError::Container { message: causes(error) };
+        if request.argv.is_empty() {
+            return Err(StartError::EmptyCommand);
+        }
+        let marks = self.marks(request.ticket);
+        let marks = marks.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let env = request.env.iter().cloned().chain(marks).collect();
+        let start = Start { argv: request.argv.clone(), env, stdin: None };
+        let launch = before.helper.before(start, &before.process);
+        let (command, after) = launch.map_err(|error| failed(&error))?.into_command();
         spawn(command, Some(after)).map_err(|error| failed(&error))
     }
 

@@ -19,6 +19,8 @@ use crate::logs::{LogName, Logs, StreamWriter};
 use launch::Launcher;
 use orphans::Orphans;
 use rustix::process::{Pid, Signal, kill_process_group};
+use shipway_runtime::native::Helper;
+use shipway_runtime::plan::Process;
 use shipway_runtime::{Container, Runtime};
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
@@ -66,6 +68,30 @@ pub struct Request {
     pub log_limit: u64,
     /// Where it runs, if not as a plain process. Its command and environment count then.
     pub container: Option<Contained>,
+    /// What has to be done before a plain process is started, and by what.
+    pub before: Option<Before>,
+}
+
+/// Something that only a process itself can do before it is its own program.
+#[derive(Debug, Clone)]
+pub struct Before {
+    pub helper: Arc<Helper>,
+    pub process: Process,
+}
+
+impl Request {
+    /// Has it join cgroups before anything else.
+    pub fn join(&mut self, doors: Vec<PathBuf>, helper: &Arc<Helper>) {
+        match &mut self.container {
+            _ if doors.is_empty() => {}
+            Some(contained) => contained.container.cgroups = doors,
+            None => {
+                let process = Process { cwd: self.cwd.clone(), ..Process::default() };
+                let before = Before { helper: Arc::clone(helper), process };
+                self.before.get_or_insert(before).process.cgroups = doors;
+            }
+        }
+    }
 }
 
 /// A container, and by what it is run.

@@ -7,10 +7,12 @@
 use super::error::{Doing, SetupError};
 use super::identity::{self, say};
 use super::init::{self, Init};
+use super::owner;
+use super::process;
 use super::root;
 use super::sys::{Namespaces, block_signals, die_of, fork_into};
-use crate::plan::{Container, Network};
-use crate::report::{Ending, Letter, Why};
+use crate::plan::{Container, Network, Root};
+use crate::report::{Ending, Letter, Order, Why};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -23,7 +25,8 @@ use std::process::ExitCode;
 /// The whole of the hidden command. Must be called before any thread is started.
 pub fn main() -> ExitCode {
     match receive() {
-        Ok((letter, container)) => run(&letter, container),
+        Ok((letter, Order::Container(container))) => run(&letter, *container),
+        Ok((letter, Order::Process(process))) => code(process::run(&letter, &process)),
         Err(error) => {
             // There is no letter to answer in; the caller's log of the task has to do.
             let _nobody_reads = writeln!(io::stderr(), "cannot read the plan: {error}");
@@ -33,7 +36,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Takes the letter from standard input, and puts there what the task shall read.
-fn receive() -> io::Result<(Letter, Container)> {
+fn receive() -> io::Result<(Letter, Order)> {
     /// Above the standard descriptors.
     const FIRST_FREE: i32 = 3;
     let given = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), FIRST_FREE)?;
@@ -88,12 +91,13 @@ enum Side {
     Inside,
 }
 
-fn start(letter: &Letter, container: Container) -> Result<Side, SetupError> {
+fn start(letter: &Letter, mut container: Container) -> Result<Side, SetupError> {
     let act = |act| move |source| SetupError::Act { act, source };
     block_signals().map_err(act("block signals"))?;
     for path in &container.cgroups {
         say(&path.to_string_lossy(), "0")?;
     }
+    open_our_tree(&mut container)?;
     let identity = identity::assume(container.user.as_ref())?;
     let (helper, ours) = pipe_with(PipeFlags::CLOEXEC).doing("make", "a pipe")?;
     let namespaces = match container.network {
@@ -109,6 +113,19 @@ fn start(letter: &Letter, container: Container) -> Result<Side, SetupError> {
     drop(ours);
     Init { container, letter, identity, helper }.run();
     Ok(Side::Inside)
+}
+
+/// While this is root: the task's account could not enter the store. Where this process stands is
+/// carried over into new namespaces, so that is where the tree is found from now on.
+fn open_our_tree(container: &mut Container) -> Result<(), SetupError> {
+    let (Root::Tree(tree), Some(user)) = (&container.root, &container.user) else { return Ok(()) };
+    if !container.tree_is_ours || !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    owner::show(tree, tree, user)?;
+    rustix::process::chdir(tree).doing("enter", tree)?;
+    container.root = Root::Tree("/proc/self/cwd".into());
+    Ok(())
 }
 
 fn wait_for(init: Pid, letter: &Letter) -> Ending {

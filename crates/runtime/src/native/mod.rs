@@ -21,6 +21,8 @@ mod init;
 mod kernel_files;
 mod mounts;
 mod network;
+mod owner;
+mod process;
 mod program;
 mod room;
 mod root;
@@ -34,29 +36,31 @@ pub(crate) use seccomp::refused_calls;
 pub use helper::main;
 pub use sealed::Helper;
 
-use crate::plan::Container;
-use crate::report::Letter;
+use crate::plan::{Container, Process};
+use crate::report::{Asked, Letter};
 use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
     sendmsg, socketpair,
 };
+use std::ffi::OsString;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The word by which a program that is also a helper knows that it is one.
 pub const COMMAND: &str = "container-init";
 
 #[derive(Debug)]
 pub struct Native {
-    helper: Helper,
+    helper: Arc<Helper>,
 }
 
 impl Native {
-    pub const fn new(helper: Helper) -> Self {
+    pub const fn new(helper: Arc<Helper>) -> Self {
         Self { helper }
     }
 }
@@ -72,12 +76,8 @@ impl Runtime for Native {
 
     fn launch(&self, container: &Container, stdin: Option<OwnedFd>) -> Result<Launch, LaunchError> {
         container.validate()?;
-        let letter = Letter::write(container).map_err(LaunchError::Letter)?;
-        let copy = letter.copy().map_err(LaunchError::Letter)?;
-        let stdin = match stdin {
-            None => copy,
-            Some(stdin) => both(&copy, &stdin).map_err(LaunchError::Letter)?,
-        };
+        let letter = Letter::write(Asked::Container(container)).map_err(LaunchError::Letter)?;
+        let stdin = enclosed(&letter, stdin).map_err(LaunchError::Letter)?;
         Ok(Launch {
             program: self.helper.program.clone(),
             argv: self.helper.argv.clone(),
@@ -85,6 +85,36 @@ impl Runtime for Native {
             stdin,
             after: After { letter: Some(letter), bundle: None, signal_base: None },
         })
+    }
+}
+
+impl Helper {
+    /// Has something started by a helper that does what `process` says first. Without standard
+    /// input of its own it reads nothing.
+    pub fn before(&self, launch: Start, process: &Process) -> Result<Launch, LaunchError> {
+        let letter = Letter::write(Asked::Process(process)).map_err(LaunchError::Letter)?;
+        let stdin = enclosed(&letter, launch.stdin).map_err(LaunchError::Letter)?;
+        let argv = self.argv.iter().cloned().chain(launch.argv).collect();
+        let after = After { letter: Some(letter), bundle: None, signal_base: None };
+        Ok(Launch { program: self.program.clone(), argv, env: launch.env, stdin, after })
+    }
+}
+
+/// What is to be started in the end.
+#[derive(Debug, Default)]
+pub struct Start {
+    /// The program, looked up in the `PATH` of `env`, and its arguments.
+    pub argv: Vec<OsString>,
+    pub env: Vec<(OsString, OsString)>,
+    pub stdin: Option<OwnedFd>,
+}
+
+/// What a helper gets as standard input.
+fn enclosed(letter: &Letter, stdin: Option<OwnedFd>) -> io::Result<OwnedFd> {
+    let copy = letter.copy()?;
+    match stdin {
+        None => Ok(copy),
+        Some(stdin) => both(&copy, &stdin),
     }
 }
 

@@ -4,7 +4,9 @@ use super::error::SetupError;
 use crate::plan::Container;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +17,8 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 /// Starts the task, and says which process it is.
 pub(super) fn start(container: &Container) -> Result<u32, SetupError> {
     let (name, args) = container.argv.split_first().expect("a validated plan has a command");
-    let program = find(name, container)?;
+    let path = container.env.iter().rev().find(|(name, _)| name == "PATH");
+    let program = find(OsStr::new(name), path.map(|(_, value)| OsStr::new(value)))?;
     let mut command = Command::new(&program);
     command.arg0(name).args(args).env_clear();
     command.envs(container.env.iter().map(|(name, value)| (name, value)));
@@ -23,12 +26,12 @@ pub(super) fn start(container: &Container) -> Result<u32, SetupError> {
     Ok(child.id())
 }
 
-fn find(name: &str, container: &Container) -> Result<PathBuf, SetupError> {
-    if name.contains('/') {
+/// As the kernel would not do it, with a message that says where.
+pub(super) fn find(name: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, SetupError> {
+    if name.as_bytes().contains(&b'/') {
         return Ok(PathBuf::from(name));
     }
-    let path = container.env.iter().rev().find(|(name, _)| name == "PATH");
-    let path = path.map_or(DEFAULT_PATH, |(_, value)| value);
+    let path = path.unwrap_or(OsStr::new(DEFAULT_PATH));
     let mut refused = None;
     for directory in std::env::split_paths(path) {
         let candidate = directory.join(name);
@@ -39,11 +42,12 @@ fn find(name: &str, container: &Container) -> Result<PathBuf, SetupError> {
         }
     }
     // What is there but may not be run is tried all the same: the kernel's answer names it.
-    let not_found = || SetupError::NotInPath { program: name.into(), searched: path.into() };
+    let text = |text: &OsStr| text.to_string_lossy().into_owned();
+    let not_found = || SetupError::NotInPath { program: text(name), searched: text(path) };
     refused.ok_or_else(not_found)
 }
 
-fn explain(error: io::Error, program: &Path) -> SetupError {
+pub(super) fn explain(error: io::Error, program: &Path) -> SetupError {
     let program = program.display().to_string();
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => SetupError::NoProgram { program },

@@ -24,6 +24,8 @@ impl Namespaces {
             | libc::CLONE_NEWCGROUP) as u64,
     );
     #[allow(clippy::cast_sign_loss, reason = "flags, not numbers")]
+    pub(super) const USER: Self = Self(libc::CLONE_NEWUSER as u64);
+    #[allow(clippy::cast_sign_loss, reason = "flags, not numbers")]
     pub(super) const NETWORK: Self = Self(libc::CLONE_NEWNET as u64);
 
     pub(super) const fn and(self, other: Self) -> Self {
@@ -74,7 +76,33 @@ impl Attributes {
 pub(super) fn add_attributes(mount: impl AsFd, attributes: Attributes) -> Result<(), Errno> {
     let wanted =
         libc::mount_attr { attr_set: attributes.0, attr_clr: 0, propagation: 0, userns_fd: 0 };
-    let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
+    set_attributes(mount, &wanted, libc::AT_EMPTY_PATH | libc::AT_RECURSIVE)
+}
+
+/// Shows the files of one mount with the owners that a user namespace makes of theirs.
+pub(super) fn map_owner(mount: impl AsFd, namespace: impl AsFd) -> Result<(), Errno> {
+    let userns_fd = u64::try_from(namespace.as_fd().as_raw_fd()).map_err(|_| Errno::BADF)?;
+    let wanted = libc::mount_attr {
+        attr_set: libc::MOUNT_ATTR_IDMAP,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd,
+    };
+    set_attributes(mount, &wanted, libc::AT_EMPTY_PATH)
+}
+
+/// From here on this process mounts for itself and those it starts only.
+pub(super) fn own_mounts() -> Result<(), Errno> {
+    // SAFETY: one system call that takes a number; memory is not shared or moved by this flag.
+    let result = unsafe { libc::unshare(libc::CLONE_NEWNS) };
+    if result == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
+fn set_attributes(
+    mount: impl AsFd,
+    wanted: &libc::mount_attr,
+    flags: libc::c_int,
+) -> Result<(), Errno> {
     // SAFETY: the path is a literal that ends with NUL, the structure is ours and has the size
     // that is named; the kernel only reads both, and only during the call.
     let result = unsafe {
@@ -83,7 +111,7 @@ pub(super) fn add_attributes(mount: impl AsFd, attributes: Attributes) -> Result
             mount.as_fd().as_raw_fd(),
             c"".as_ptr(),
             flags,
-            &raw const wanted,
+            &raw const *wanted,
             size_of::<libc::mount_attr>(),
         )
     };
@@ -129,6 +157,12 @@ pub(super) fn die_of(signal: Signal) {
     unsafe { libc::signal(signal.as_raw(), libc::SIG_DFL) };
     let _still_blocked = change_mask(libc::SIG_UNBLOCK);
     let _alive = rustix::process::kill_process(rustix::process::getpid(), signal);
+}
+
+/// Ends a process that was only forked, without anything that its parent would do at its end.
+pub(super) fn leave() -> ! {
+    // SAFETY: takes a number, and does not return.
+    unsafe { libc::_exit(0) }
 }
 
 /// Every descriptor above the standard three is closed when a program is started.

@@ -19,10 +19,12 @@ use site::{NOBODY, Site};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
 
 /// Where it is installed, by whom ever: it is not in Debian's stable release.
 const APPTAINERS: [&str; 2] = ["/usr/bin/apptainer", "/opt/apptainer/bin/apptainer"];
 const AS_USER: &str = "as-user";
+const OTHERS_AS_ROOT: &str = "others-as-root";
 
 /// A case: its name, which runtimes it is for, and what must hold.
 struct Case {
@@ -58,10 +60,14 @@ fn main() -> ExitCode {
         native::COMMAND => native::main(),
         "--list" => ExitCode::SUCCESS,
         AS_USER => suite("user", &filter()),
+        OTHERS_AS_ROOT => suite("root, others", &filter()),
         _ if rustix::process::geteuid().is_root() => {
             let as_root = suite("root", &filter());
-            let as_user = again_as_user(&filter());
-            if as_user { as_root } else { ExitCode::FAILURE }
+            let others = again(OTHERS_AS_ROOT, &[], &filter());
+            let ids = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")];
+            let become_user = ["setpriv", &ids[0], &ids[1], "--clear-groups"];
+            let as_user = again(AS_USER, &become_user, &filter());
+            if others && as_user { as_root } else { ExitCode::FAILURE }
         }
         _ => suite("user", &filter()),
     }
@@ -69,7 +75,8 @@ fn main() -> ExitCode {
 
 /// The part of a name that cases are chosen by: the first argument that is no switch.
 fn filter() -> String {
-    let mut args = std::env::args().skip(1).filter(|arg| arg != AS_USER);
+    let own = [AS_USER, OTHERS_AS_ROOT];
+    let mut args = std::env::args().skip(1).filter(|arg| !own.contains(&arg.as_str()));
     args.find(|arg| !arg.starts_with('-')).unwrap_or_default()
 }
 
@@ -78,7 +85,7 @@ fn filter() -> String {
 const ONE_KIND_OF_CGROUPS: &str =
     "umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup; exec \"$@\"";
 
-fn again_as_user(filter: &str) -> bool {
+fn again(mode: &str, by: &[&str], filter: &str) -> bool {
     // Where this program lies the other user may not look.
     let dir = tempfile::tempdir().unwrap();
     site::open_to_all(dir.path());
@@ -86,25 +93,29 @@ fn again_as_user(filter: &str) -> bool {
     std::fs::copy("/proc/self/exe", &copy).unwrap();
     // It belongs to the user, as if installed in a home: the case that needs sealing.
     std::os::unix::fs::chown(&copy, Some(NOBODY), Some(NOBODY)).unwrap();
-    let ids = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")];
     let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", ONE_KIND_OF_CGROUPS, "sh", "setpriv"]).args(ids);
-    command.arg("--clear-groups").arg(&copy).arg(AS_USER).arg(filter).current_dir("/");
+    command.args(["--mount", "sh", "-c", ONE_KIND_OF_CGROUPS, "sh"]).args(by);
+    command.arg(&copy).arg(mode).arg(filter).current_dir("/");
     command.status().expect("this program starts again").success()
 }
 
 fn suite(mode: &str, filter: &str) -> ExitCode {
     let argv = vec!["contract".into(), native::COMMAND.into()];
-    let helper = Helper::this_program(argv).expect("this program can be copied");
+    let helper = Arc::new(Helper::this_program(argv).expect("this program can be copied"));
     let state = tempfile::tempdir().unwrap();
-    let mut runtimes: Vec<Box<dyn Runtime>> = vec![Box::new(Native::new(helper))];
-    // As root it would need an account to change to, which it has no way for.
-    if mode == "user" && is_there("/usr/bin/crun") {
-        runtimes.push(Box::new(Crun::new("/usr/bin/crun", state.path())));
+    site::open_to_all(state.path());
+    let mut runtimes: Vec<Box<dyn Runtime>> = Vec::new();
+    if mode != "root, others" {
+        runtimes.push(Box::new(Native::new(Arc::clone(&helper))));
+    }
+    // As root they are tried where there is one kind of cgroups only.
+    if mode != "root" && is_there("/usr/bin/crun") {
+        runtimes.push(Box::new(Crun::new("/usr/bin/crun", state.path(), Arc::clone(&helper))));
     }
     let apptainer = APPTAINERS.iter().find(|program| Path::new(program).exists());
-    match apptainer.filter(|_| mode == "user") {
-        Some(program) => runtimes.push(Box::new(Apptainer::new(*program))),
+    match apptainer {
+        Some(_) if mode == "root" => {}
+        Some(program) => runtimes.push(Box::new(Apptainer::new(*program, state.path(), helper))),
         None => println!("left out as {mode}: apptainer"),
     }
     let (mut passed, mut failed) = (0, Vec::new());

@@ -132,6 +132,11 @@ impl Outcome {
         Self { ending, stdout: String::new(), stderr: String::new() }
     }
 
+    /// Other runtimes than ours fail without saying that nothing was started.
+    pub(crate) fn refusal_or_failure(&self) {
+        assert_ne!(self.ending, Ending::Exit(0), "{} {}", self.stdout, self.stderr);
+    }
+
     /// Why nothing was started.
     pub(crate) fn refusal(&self) -> &str {
         match &self.ending {

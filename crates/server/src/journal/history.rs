@@ -88,9 +88,10 @@ impl HistoryReader {
         self.one(&sql, job, job_row)
     }
 
-    /// The job's spec as it was submitted, as JSON.
-    pub fn spec(&self, job: u64) -> Result<Option<String>, JournalError> {
-        self.one("SELECT spec FROM jobs WHERE job = ?1", job, |row| row.get(0))
+    /// Whose job it is, and its spec as it was submitted, as JSON.
+    pub fn spec(&self, job: u64) -> Result<Option<(String, String)>, JournalError> {
+        let sql = "SELECT owner, spec FROM jobs WHERE job = ?1";
+        self.one(sql, job, |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
     /// How the job ended last; a retried job ends more than once.

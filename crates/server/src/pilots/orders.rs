@@ -34,7 +34,7 @@ fn assign(placements: &[Placement], specs: &Specs) -> Assign {
                 }
             }
         }
-        let spec = &known[&job];
+        let spec = &known[&job].spec;
         let row = spec.each.as_ref().zip(usize::try_from(placement.task.index.0).ok());
         tasks.push(Task {
             id: Some(attempt_id(placement.task, placement.attempt)),
@@ -46,6 +46,6 @@ fn assign(placements: &[Placement], specs: &Specs) -> Assign {
                 .collect(),
         });
     }
-    let templates = known.iter().map(|(job, spec)| template(*job, spec)).collect();
+    let templates = known.iter().map(|(job, it)| template(*job, &it.owner, &it.spec)).collect();
     Assign { templates, tasks }
 }

@@ -16,7 +16,7 @@ pub struct Specs {
 
 #[derive(Debug, Default)]
 struct Recent {
-    specs: HashMap<JobId, Arc<JobSpec>>,
+    specs: HashMap<JobId, Described>,
     order: VecDeque<JobId>,
 }
 
@@ -34,15 +34,22 @@ pub enum NoSpec {
     },
 }
 
+/// A job, and whose it is.
+#[derive(Debug, Clone)]
+pub struct Described {
+    pub owner: String,
+    pub spec: Arc<JobSpec>,
+}
+
 impl Specs {
     pub fn new(history: HistoryReader) -> Self {
         Specs { recent: Mutex::default(), history: Mutex::new(history) }
     }
 
-    pub fn keep(&self, job: JobId, spec: JobSpec) -> Arc<JobSpec> {
-        let spec = Arc::new(spec);
+    pub fn keep(&self, job: JobId, owner: String, spec: JobSpec) -> Described {
+        let described = Described { owner, spec: Arc::new(spec) };
         let mut recent = self.recent.lock().expect("no holder panics");
-        if recent.specs.insert(job, Arc::clone(&spec)).is_none() {
+        if recent.specs.insert(job, described.clone()).is_none() {
             recent.order.push_back(job);
         }
         if recent.order.len() > KEPT
@@ -50,19 +57,19 @@ impl Specs {
         {
             recent.specs.remove(&oldest);
         }
-        spec
+        described
     }
 
     /// May read the disk.
-    pub fn get(&self, job: JobId) -> Result<Arc<JobSpec>, NoSpec> {
+    pub fn get(&self, job: JobId) -> Result<Described, NoSpec> {
         let recent = self.recent.lock().expect("no holder panics").specs.get(&job).cloned();
-        if let Some(spec) = recent {
-            return Ok(spec);
+        if let Some(described) = recent {
+            return Ok(described);
         }
-        let text = self.history.lock().expect("no holder panics").spec(job.0)?;
-        let text = text.ok_or(NoSpec::Unknown(job))?;
+        let found = self.history.lock().expect("no holder panics").spec(job.0)?;
+        let (owner, text) = found.ok_or(NoSpec::Unknown(job))?;
         let spec = serde_json::from_str(&text);
         let spec = spec.map_err(|source| NoSpec::Unreadable { job, source })?;
-        Ok(self.keep(job, spec))
+        Ok(self.keep(job, owner, spec))
     }
 }

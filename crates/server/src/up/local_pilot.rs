@@ -28,9 +28,7 @@ fn site(settings: &Settings) -> Arc<LocalSite> {
     Arc::new(LocalSite {
         program: settings.program.clone(),
         home: settings.home.clone(),
-        declared: settings.declared.clone(),
-        keep_output: settings.keep_output,
-        gpu_mps: settings.gpu_mps,
+        node: settings.node.clone(),
     })
 }
 

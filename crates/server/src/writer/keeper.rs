@@ -69,7 +69,8 @@ impl<J: Journal> Keeper<J> {
         }
         for recorded in &batch.events {
             if let Event::JobSubmitted(submitted) = &recorded.event {
-                edges.specs.keep(submitted.job, submitted.spec.clone());
+                let owner = submitted.owner.to_string();
+                edges.specs.keep(submitted.job, owner, submitted.spec.clone());
             }
         }
         for effect in batch.effects {

@@ -131,7 +131,7 @@ impl Timeline {
             if plan.is_empty() {
                 return;
             }
-            for (pilot, placements) in &plan.placements {
+            for (pilot, placements) in plan.by_pilot() {
                 for placement in placements {
                     self.start(pilot, placement.task);
                 }

@@ -49,12 +49,12 @@ fn a_plan_cannot_overfill_a_node_a_job_or_itself() {
         |index: u64| Placement { task: task(job, index), attempt: Attempt(1), devices: Vec::new() };
     let placements =
         [(id("p"), (1..=4).map(place).collect()), (id("q"), (1..=9).map(place).collect())];
-    let plan = Plan { placements: placements.into_iter().collect(), more: false };
+    let plan = Plan::from_iter(placements);
     told.tell(Command::ApplyPlan(plan));
     assert_eq!(told.state.pilots()[&id("p")].placed.len(), 2, "two cores");
     assert_eq!(told.counts(job).active, 3, "three at once");
     let unknown = Placement { attempt: Attempt(7), ..place(8) };
-    let plan = Plan { placements: vec![(id("q"), vec![unknown])], more: false };
+    let plan = Plan::from_iter([(id("q"), vec![unknown])]);
     assert_eq!(told.refused(Command::ApplyPlan(plan)), "stale_plan", "another attempt");
 }
 
@@ -68,7 +68,7 @@ fn a_plan_names_devices_that_are_free_or_none_at_all() {
     let with = |devices: &[&str]| {
         let devices = devices.iter().map(|name| DeviceId::new(name).expect("good")).collect();
         let placement = Placement { task: task(second, 0), attempt: Attempt(1), devices };
-        Command::ApplyPlan(Plan { placements: [(id("p"), vec![placement])].into(), more: false })
+        Command::ApplyPlan(Plan::from_iter([(id("p"), vec![placement])]))
     };
     let taken = told.state.active()[&task(first, 0)].devices[0].clone();
     assert_eq!(told.refused(with(&[taken.as_str()])), "stale_plan", "in use");

@@ -1,13 +1,15 @@
 //! Any OCI runtime, `crun` first: for sites that trust what their distribution brings.
 //!
-//! The plan becomes a bundle, a directory with one file, `config.json`. A writable root is not
-//! possible this way, and every place that something is mounted on must be in the image: the
-//! runtime would make it there.
+//! The plan becomes a bundle, a directory with `config.json` and, for a writable root, what it is
+//! made of (`root.rs`). Where the root is read-only, every place that something is mounted on
+//! must be in the image: the runtime would make it there.
 
-use crate::bundle::Bundle;
-use crate::foreign::{Missing, check_places, check_program, refuse_what_none_can};
-use crate::native::refused_calls;
-use crate::plan::{Bind, Container, Network, Room, Root};
+mod root;
+
+use crate::bundle::{Bundle, Bundles};
+use crate::foreign::{Missing, check_places, check_program, launch, refuse_what_none_can, seen};
+use crate::native::{Helper, Start, refused_calls};
+use crate::plan::{Bind, Container, Network, Room, Root, Shown};
 use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
 use rustix::process::{getegid, geteuid};
 use serde_json::{Value, json};
@@ -16,7 +18,7 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 const NAME: &str = "crun";
 
@@ -46,24 +48,36 @@ const READ_ONLY: [&str; 5] =
 pub struct Crun {
     program: PathBuf,
     /// Bundles and the runtime's own state.
-    directory: PathBuf,
-    count: AtomicU64,
+    bundles: Bundles,
+    helper: Arc<Helper>,
 }
+
+/// A bundle, and a tree that has to be shown in it.
+type Written = (Bundle, Option<Shown>);
 
 impl Crun {
     /// `directory` must be on a local file system and belong to whoever starts containers.
-    pub fn new(program: impl Into<PathBuf>, directory: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), directory: directory.into(), count: AtomicU64::new(0) }
+    pub fn new(
+        program: impl Into<PathBuf>,
+        directory: impl Into<PathBuf>,
+        helper: Arc<Helper>,
+    ) -> Self {
+        Self { program: program.into(), bundles: Bundles::new(directory.into()), helper }
     }
 
-    fn write_bundle(&self, container: &Container, id: &str) -> Result<Bundle, LaunchError> {
-        let failed = |source| LaunchError::Bundle { dir: self.directory.clone(), source };
-        let bundle = Bundle::make(self.directory.join(id)).map_err(failed)?;
+    fn write_bundle(&self, container: &Container) -> Result<Written, LaunchError> {
+        let user = container.user.as_ref();
+        let bundle = self.bundles.make(user)?;
+        let failed = |source| LaunchError::Bundle { dir: bundle.path().to_owned(), source };
         let mut options = File::options();
         let file = options.write(true).create_new(true).mode(0o600);
         let mut file = file.open(bundle.path().join("config.json")).map_err(failed)?;
-        file.write_all(config(container).to_string().as_bytes()).map_err(failed)?;
-        Ok(bundle)
+        let tree = tree(container);
+        let (lower, shown) = seen(tree, container, &bundle)?;
+        let root = root::make(tree, &lower, container, bundle.path())?;
+        file.write_all(config(container, &root).to_string().as_bytes()).map_err(failed)?;
+        bundle.give_to(user)?;
+        Ok((bundle, shown))
     }
 }
 
@@ -80,41 +94,41 @@ impl Runtime for Crun {
     fn launch(&self, container: &Container, stdin: Option<OwnedFd>) -> Result<Launch, LaunchError> {
         container.validate()?;
         refuse_what_it_cannot(container)?;
-        let number = self.count.fetch_add(1, Ordering::Relaxed);
-        let id = format!("shipway-{}-{number}", std::process::id());
-        let bundle = self.write_bundle(container, &id)?;
-        let root = self.directory.join("state");
+        let (bundle, shown) = self.write_bundle(container)?;
+        let root = self.bundles.directory(container.user.as_ref()).join("state");
         let mut argv = vec![self.program.clone().into_os_string()];
         argv.extend(["--cgroup-manager=disabled".into(), "--root".into(), root.into()]);
-        argv.extend(["run".into(), "--bundle".into(), bundle.path().into(), id.into()]);
-        let stdin = match stdin {
-            Some(stdin) => stdin,
-            None => File::open("/dev/null").map_err(LaunchError::Letter)?.into(),
-        };
-        Ok(Launch {
-            program: self.program.clone(),
-            argv,
-            env: vec![("PATH".into(), "/usr/bin:/bin".into())],
-            stdin,
-            after: After { letter: None, bundle: Some(bundle), signal_base: Some(SIGNAL_BASE) },
-        })
+        argv.extend(["run".into(), "--bundle".into(), bundle.path().into()]);
+        argv.push(bundle.name().into());
+        let env = vec![("PATH".into(), "/usr/bin:/bin".into())];
+        let launch = launch(&self.helper, container, shown, Start { argv, env, stdin })?;
+        let after = After { bundle: Some(bundle), signal_base: Some(SIGNAL_BASE), ..launch.after };
+        Ok(Launch { after, ..launch })
     }
 }
 
 fn refuse_what_it_cannot(container: &Container) -> Result<(), LaunchError> {
     let without = |feature| Err(LaunchError::Unsupported { runtime: NAME, feature });
     let Root::Tree(tree) = &container.root else { return without("the node's own tree as root") };
-    if container.scratch.is_some() {
-        return without("a writable root");
-    }
+    let missing = match container.scratch {
+        // It would make them in the image.
+        None => Missing::Refused,
+        Some(Room::Memory(_)) if root::is_plain(tree) => Missing::Fine,
+        Some(Room::Memory(_)) => return without("an image in a path with a colon or a comma"),
+        Some(Room::Directory(_)) => return without("a directory for what is written to its root"),
+    };
     refuse_what_none_can(NAME, container)?;
-    // It would make them in the image.
-    check_places(tree, container, Missing::Refused)
+    check_places(tree, container, missing)
 }
 
-fn config(container: &Container) -> Value {
+fn tree(container: &Container) -> &Path {
     let Root::Tree(tree) = &container.root else { unreachable!("refused before") };
-    let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+    tree
+}
+
+fn config(container: &Container, root: &root::Root) -> Value {
+    let own = || (geteuid().as_raw(), getegid().as_raw());
+    let (uid, gid) = container.user.as_ref().map_or_else(own, |user| (user.uid, user.gid));
     let env: Vec<String> =
         container.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let mut namespaces = vec!["pid", "ipc", "uts", "mount", "user", "cgroup"];
@@ -123,12 +137,12 @@ fn config(container: &Container) -> Value {
     }
     let namespaces: Vec<Value> = namespaces.iter().map(|kind| json!({"type": kind})).collect();
     let mut masked: Vec<&Path> = MASKED.iter().map(Path::new).collect();
-    masked.extend(container.hidden.iter().map(PathBuf::as_path));
+    masked.extend(container.hidden.iter().chain(&root.masked).map(PathBuf::as_path));
     let none: [&str; 0] = [];
     json!({
         "ociVersion": "1.0.2",
         "hostname": container.hostname.as_deref().unwrap_or("shipway"),
-        "root": {"path": tree, "readonly": true},
+        "root": {"path": root.path, "readonly": root.read_only},
         "process": {
             "terminal": false,
             "user": {"uid": uid, "gid": gid},
@@ -139,7 +153,7 @@ fn config(container: &Container) -> Value {
             "capabilities": {"bounding": none, "effective": none, "permitted": none,
                 "inheritable": none, "ambient": none},
         },
-        "mounts": mounts(container),
+        "mounts": root.mounts.iter().cloned().chain(mounts(container)).collect::<Vec<_>>(),
         "linux": {
             "uidMappings": [{"containerID": uid, "hostID": uid, "size": 1}],
             "gidMappings": [{"containerID": gid, "hostID": gid, "size": 1}],

@@ -1,0 +1,208 @@
+//! A server with its pilot, and a tree with nothing but busybox. Everything runs as an ordinary
+//! user: where the tests are root, as `nobody`.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const NOBODY: u32 = 65_534;
+const DEADLINE: Duration = Duration::from_mins(2);
+
+/// A server and its pilot, and a tree with nothing but busybox.
+pub(crate) struct Site {
+    dir: tempfile::TempDir,
+    program: PathBuf,
+    server: Child,
+    runtime: String,
+}
+
+/// Where it is installed, by whom ever: it is not in Debian's stable release.
+const APPTAINERS: [&str; 2] = ["/usr/bin/apptainer", "/opt/apptainer/bin/apptainer"];
+
+/// Some versions of crun refuse nodes with both versions of cgroups, whatever they are asked to
+/// do with them. So in a mount namespace of its own there is only one.
+const ONE_KIND_OF_CGROUPS: &str =
+    "umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup; exec \"$@\"";
+
+/// The runtimes that can be tried here, as `--runtime` is told of them. Our own comes first.
+pub(crate) fn runtimes() -> Vec<String> {
+    let mut found = vec!["native".to_string()];
+    let has_crun = Path::new("/usr/bin/crun").exists();
+    assert!(has_crun || std::env::var_os("CI").is_none(), "crun is not installed");
+    // Only root can take away what it does not want to see.
+    if has_crun && rustix::process::geteuid().is_root() {
+        found.push("crun".into());
+    } else {
+        println!("left out: crun is not installed, or this is not root");
+    }
+    match APPTAINERS.iter().find(|program| Path::new(program).exists()) {
+        Some(program) => found.push(format!("apptainer={program}")),
+        None => println!("left out: apptainer is not installed"),
+    }
+    found
+}
+
+/// The same with every runtime.
+pub(crate) fn with_each_runtime(check: impl Fn(&Site)) {
+    for runtime in runtimes() {
+        println!("with {runtime}:");
+        check(&Site::start_with(ordinary(), &["--runtime", &runtime]));
+    }
+}
+
+/// Whom everything runs as, where that must not be root.
+fn ordinary() -> Option<u32> {
+    rustix::process::geteuid().is_root().then_some(NOBODY)
+}
+
+impl Site {
+    pub(crate) fn start() -> Site {
+        Self::start_as(ordinary())
+    }
+
+    pub(crate) fn start_as(user: Option<u32>) -> Site {
+        Self::start_with(user, &[])
+    }
+
+    pub(crate) fn start_with(user: Option<u32>, options: &[&str]) -> Site {
+        let dir = tempfile::Builder::new().prefix("shipway-image-").tempdir().expect("a directory");
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(dir.path(), open).expect("opened");
+        let home = dir.path().join("home");
+        std::fs::create_dir(&home).expect("a home");
+        if let Some(user) = user {
+            std::os::unix::fs::chown(&home, Some(user), Some(user)).expect("given away");
+        }
+        // Where it was built others may not be let in.
+        let program = dir.path().join("shipway");
+        std::fs::copy(env!("CARGO_BIN_EXE_shipway"), &program).expect("copied");
+        tree(&dir.path().join("tree"));
+        if let Some(user) = user {
+            let mut give = Command::new("chown");
+            give.args(["-R", &format!("{user}:{user}")]).arg(dir.path().join("tree"));
+            assert!(give.status().expect("chown").success());
+        }
+        let runtime =
+            options.get(1).map_or("native", |name| name.split('=').next().unwrap_or(name));
+        let server = up(&program, &home, user, options);
+        Site { dir, program, server, runtime: runtime.into() }
+    }
+
+    /// Another server in its place.
+    pub(crate) fn restart(&mut self, options: &[&str]) {
+        self.stop();
+        self.server = up(&self.program, &self.path("home"), self.user(), options);
+    }
+
+    fn stop(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.server);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let _ = self.server.wait();
+    }
+
+    /// Whose home it is, if that is somebody else.
+    fn user(&self) -> Option<u32> {
+        let home = std::fs::metadata(self.path("home")).expect("a home");
+        let owner = std::os::unix::fs::MetadataExt::uid(&home);
+        (owner != rustix::process::geteuid().as_raw()).then_some(owner)
+    }
+
+    /// By which containers are made.
+    pub(crate) fn runtime(&self) -> &str {
+        &self.runtime
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn shipway(&self, args: &[&str]) -> Output {
+        let mut command = command(&self.program, &self.path("home"), self.user());
+        command.args(args).output().expect("started")
+    }
+
+    /// The program, as somebody else than the owner of the server.
+    pub(crate) fn with_token(&self, token: &str) -> Command {
+        let mut command = command(&self.program, &self.path("home"), None);
+        command.env("SHIPWAY_TOKEN", token);
+        command
+    }
+
+    /// Runs something in a folder of its own.
+    pub(crate) fn words(&self, words: &[&str]) -> (i32, String, String) {
+        let done = self.shipway(&[&["run", "--workdir", "private"], words].concat());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (done.status.code().unwrap_or(-1), text(&done.stdout), text(&done.stderr))
+    }
+
+    /// Runs a line of shell on the tree.
+    pub(crate) fn on_tree(&self, options: &[&str], line: &str) -> (i32, String, String) {
+        let image = format!("dir:{}", self.path("tree").display());
+        self.run(&image, options, &["sh", "-c", line])
+    }
+
+    pub(crate) fn run(
+        &self,
+        image: &str,
+        options: &[&str],
+        words: &[&str],
+    ) -> (i32, String, String) {
+        self.words(&[&["--image", image], options, &["--"], words].concat())
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn up(program: &Path, home: &Path, user: Option<u32>, options: &[&str]) -> Child {
+    let mut up = if options.contains(&"crun") {
+        let mut up = command(Path::new("/usr/bin/unshare"), home, None);
+        up.args(["--mount", "sh", "-c", ONE_KIND_OF_CGROUPS, "sh"]);
+        if let Some(user) = user {
+            up.args(["setpriv", &format!("--reuid={user}"), &format!("--regid={user}")]);
+            up.arg("--clear-groups");
+        }
+        up.arg(program);
+        up
+    } else {
+        command(program, home, user)
+    };
+    up.args(["up", "--listen", "127.0.0.1:0"]).args(options);
+    let server = up.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
+    wait_for("the server is up", || home.join("server.json").exists());
+    server
+}
+
+pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited too long for this: {what}");
+        // tidy: allow(sleep-in-test) because this is the pause between two looks
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+pub(crate) fn command(program: &Path, home: &Path, user: Option<u32>) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home).current_dir(home);
+    command.env("SHIPWAY_HOME", home).stdin(Stdio::null());
+    if let Some(user) = user {
+        command.uid(user).gid(user);
+    }
+    command
+}
+
+fn tree(root: &Path) {
+    for dir in ["bin", "etc", "proc", "sys", "dev", "tmp"] {
+        std::fs::create_dir_all(root.join(dir)).expect("a directory");
+    }
+    std::fs::copy("/bin/busybox", root.join("bin/busybox")).expect("busybox-static is installed");
+    for name in ["sh", "ls", "ps", "cat", "id", "sleep", "touch", "ifconfig", "dd"] {
+        std::os::unix::fs::symlink("busybox", root.join("bin").join(name)).expect("a link");
+    }
+}

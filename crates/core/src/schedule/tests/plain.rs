@@ -1,0 +1,241 @@
+//! The same plan, found in the plainest way: one task at a time, every job and every node looked
+//! at, nothing remembered but how far each shape's search has come. No backlogs.
+
+use crate::event::Placement;
+use crate::job::Job;
+use crate::ready::rank;
+use crate::schedule::needs::{Groups, Need};
+use crate::schedule::nodes::{ClassAt, NodeAt, NodeTable};
+use crate::schedule::reserve::{Reservation, Room, most, room_at};
+use crate::shape::ShapeId;
+use crate::state::State;
+use crate::usage::Standing;
+use shipway_model::{JobId, Ordinal, PilotId, Timestamp, UserName};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+const MAX_SEARCHES: usize = 4;
+const MAX_LOOKED_AT: usize = 64;
+
+#[derive(Default, Clone, Copy)]
+struct Cursor {
+    class: usize,
+    spot: Option<Spot>,
+}
+
+#[derive(Clone, Copy)]
+struct Spot {
+    whole: u32,
+    place: usize,
+    moved: usize,
+}
+
+struct Asking {
+    job: JobId,
+    shape: ShapeId,
+    standing: Standing,
+}
+
+pub(super) struct Plain<'a> {
+    state: &'a State,
+    now: Timestamp,
+    /// A table and pilots of its own, which each task that is placed really changes.
+    after: State,
+    standings: BTreeMap<UserName, Standing>,
+    given: BTreeMap<JobId, u32>,
+    closed: BTreeSet<ShapeId>,
+    cursors: BTreeMap<ShapeId, Cursor>,
+    moved: BTreeMap<ClassAt, Vec<NodeAt>>,
+    reservations: Vec<Reservation>,
+    searches: usize,
+    placed: Vec<(NodeAt, Placement)>,
+}
+
+/// What goes to which pilot, and for which jobs nodes are kept.
+pub(super) type Found = (Vec<(PilotId, Vec<Placement>)>, Vec<(JobId, NodeAt)>);
+
+/// The plan of a planner that remembers nothing.
+pub(super) fn plan(state: &State, now: Timestamp) -> Found {
+    let standing = |user: &UserName| (user.clone(), state.fair_share().standing(user, now));
+    let mut plain = Plain {
+        state,
+        now,
+        after: state.clone(),
+        standings: state.ready().users().keys().map(standing).collect(),
+        given: BTreeMap::new(),
+        closed: BTreeSet::new(),
+        cursors: BTreeMap::new(),
+        moved: BTreeMap::new(),
+        reservations: Vec::new(),
+        searches: 0,
+        placed: Vec::new(),
+    };
+    while let Some(asking) = plain.next() {
+        match plain.find(&asking) {
+            Some(at) => plain.put(&asking, at),
+            None => plain.close(&asking),
+        }
+    }
+    plain.end()
+}
+
+impl Plain<'_> {
+    fn table(&self) -> &NodeTable {
+        &self.after.planner.nodes
+    }
+    fn need(&self, shape: ShapeId) -> Need {
+        Need::of(self.state.shapes().get(shape), self.table())
+    }
+
+    fn task_of(&self, id: JobId, job: &Job) -> Option<Ordinal> {
+        let given = self.given.get(&id).copied().unwrap_or(0);
+        let task = job.tasks.placeable().nth(given as usize)?;
+        (job.wants_placing() && given < job.room()).then_some(task)
+    }
+
+    /// The best job of the user who stands first, of all that may still be placed.
+    fn next(&self) -> Option<Asking> {
+        let jobs = self.state.jobs().iter();
+        let open = jobs.filter(|(id, job)| {
+            !self.closed.contains(&job.shape) && self.task_of(*id, job).is_some()
+        });
+        let standing = |job: &Job| self.standings[&job.owner];
+        let first = open.min_by(|(a, one), (b, other)| {
+            let by_user = standing(one).order(standing(other));
+            let by_name = one.owner.cmp(&other.owner);
+            by_user.then(by_name).then_with(|| rank(*a, one).cmp(&rank(*b, other)))
+        });
+        first.map(|(job, of)| Asking { job, shape: of.shape, standing: standing(of) })
+    }
+
+    fn has_room(&self, asking: &Asking, need: &Need, at: NodeAt) -> bool {
+        let pilot = &self.after.pilots[self.table().pilot(at).expect("a node")];
+        let resources = &self.state.shapes().get(asking.shape).resources;
+        let held = self.reservations.iter().find(|held| held.node == at);
+        let lets_by = |held: &Reservation| {
+            let asked = (need, Some(asking.standing));
+            held.job == asking.job || held.lets_by(self.now, asked, self.table().free(at))
+        };
+        pilot.load.lacks(&pilot.ad, resources).is_none() && held.is_none_or(lets_by)
+    }
+
+    fn find(&mut self, asking: &Asking) -> Option<NodeAt> {
+        let need = self.need(asking.shape);
+        let mut cursor = self.cursors.get(&asking.shape).copied().unwrap_or_default();
+        let mut found = None;
+        while let Some((class, _)) = need.classes.get(cursor.class) {
+            let moved = self.moved.get(class).map_or(0, Vec::len);
+            let least = if need.is_whole() { need.gpus } else { 0 };
+            let mut spot = cursor.spot.unwrap_or(Spot { whole: least, place: 0, moved });
+            found = self.find_in(asking, &need, *class, &mut spot);
+            if found.is_some() {
+                cursor.spot = Some(spot);
+                break;
+            }
+            cursor = Cursor { class: cursor.class + 1, spot: None };
+        }
+        self.cursors.insert(asking.shape, cursor);
+        found
+    }
+
+    fn find_in(
+        &self,
+        asking: &Asking,
+        need: &Need,
+        class: ClassAt,
+        spot: &mut Spot,
+    ) -> Option<NodeAt> {
+        let nodes = self.table().class(class).members.nodes();
+        let whole = |at: NodeAt| self.table().free(at).whole;
+        if need.gpus == 0 {
+            let mut places = spot.place..nodes.len();
+            spot.place = places.find(|place| self.has_room(asking, need, nodes[*place]))?;
+            return Some(nodes[spot.place]);
+        }
+        for (nth, at) in self.moved.get(&class).into_iter().flatten().enumerate().skip(spot.moved) {
+            spot.moved = nth;
+            if whole(*at) <= spot.whole && self.has_room(asking, need, *at) {
+                return Some(*at);
+            }
+            spot.moved += 1;
+        }
+        let most = u32::try_from(self.table().class(class).key.gpus()).expect("few");
+        while spot.whole <= most {
+            for (place, at) in nodes.iter().enumerate().skip(spot.place) {
+                spot.place = place;
+                if whole(*at) == spot.whole && self.has_room(asking, need, *at) {
+                    return Some(*at);
+                }
+            }
+            (spot.whole, spot.place) = (spot.whole + 1, 0);
+        }
+        None
+    }
+
+    fn put(&mut self, asking: &Asking, at: NodeAt) {
+        let job = self.state.job(asking.job).expect("a job");
+        let task = self.task_of(asking.job, job).expect("its turn");
+        *self.given.entry(asking.job).or_default() += 1;
+        let charge = self.need(asking.shape).charge;
+        let standing = self.standings.get_mut(&job.owner).expect("a user");
+        *standing = standing.with(charge);
+        let resources = &self.state.shapes().get(asking.shape).resources;
+        let (before, class) = (self.table().free(at).whole, self.table().free(at).class);
+        let id = self.table().pilot(at).expect("a node").clone();
+        let pilot = self.after.pilots.get_mut(&id).expect("a pilot");
+        let devices = pilot.load.choose_devices(&pilot.ad, resources);
+        pilot.load.add(resources, &devices);
+        pilot.unstarted += 1;
+        self.after.planner.nodes.refresh(&id, &self.after.pilots[&id]);
+        if self.table().free(at).whole != before {
+            self.moved.entry(class).or_default().push(at);
+        }
+        let task_id = asking.job.task(job.indices.index(task).expect("an index"));
+        let attempt = job.tasks.next_attempt(task);
+        self.placed.push((at, Placement { task: task_id, attempt, devices }));
+    }
+
+    /// It fits nowhere; a node may be kept for it.
+    fn close(&mut self, asking: &Asking) {
+        self.closed.insert(asking.shape);
+        let need = self.need(asking.shape);
+        let waiting = self.state.ready().demand().shapes();
+        let least = waiting.map(|shape| self.need(shape).charge).min().unwrap_or(0);
+        let is_enough = self.reservations.len() >= most(self.table().len());
+        if least >= need.charge || is_enough || self.searches == MAX_SEARCHES {
+            return;
+        }
+        self.searches += 1;
+        let taken = |at: &NodeAt| self.reservations.iter().any(|held| held.node == *at);
+        let resources = &self.state.shapes().get(asking.shape).resources;
+        let nodes = need.classes.iter().flat_map(|(class, _): &(ClassAt, Groups)| {
+            let mut nodes = self.table().class(*class).members.nodes().to_vec();
+            nodes.sort_by_key(|at| Reverse(self.table().free(*at).whole));
+            nodes.into_iter().take(MAX_LOOKED_AT)
+        });
+        let rooms = nodes.filter(|at| !taken(at)).map(|at| {
+            let pilot = &self.state.pilots()[self.table().pilot(at).expect("a node")];
+            (room_at(self.state, pilot, resources, self.now), at)
+        });
+        let Some((room, node)) = rooms.filter(|(room, _)| *room != Room::Never).min() else {
+            return;
+        };
+        let (job, made, latest) = (asking.job, self.now, room.time());
+        let standing = asking.standing;
+        self.reservations.push(Reservation { job, node, latest, made, need, standing });
+    }
+
+    fn end(mut self) -> Found {
+        self.placed.sort_by_key(|(at, _)| *at);
+        let mut by_pilot: Vec<(PilotId, Vec<Placement>)> = Vec::new();
+        for (at, placement) in std::mem::take(&mut self.placed) {
+            let pilot = self.table().pilot(at).expect("a node").clone();
+            match by_pilot.last_mut().filter(|(last, _)| *last == pilot) {
+                Some((_, placements)) => placements.push(placement),
+                None => by_pilot.push((pilot, vec![placement])),
+            }
+        }
+        let held = self.reservations.iter().map(|held| (held.job, held.node));
+        (by_pilot, held.collect())
+    }
+}

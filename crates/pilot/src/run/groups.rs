@@ -1,0 +1,128 @@
+//! The cgroups of tasks, where the node delegates them: made before a task starts, asked when it
+//! has ended, removed when they are empty.
+//!
+//! A task whose job names no memory has none: there is nothing to hold it to, and making and
+//! removing one takes longer than starting a process.
+
+use crate::machine::OutOfMemory;
+use crate::spawn::Ticket;
+use shipway_api::wire::Template;
+use shipway_model::Bytes;
+use shipway_runtime::cgroup::{Delegation, Group};
+use shipway_runtime::plan;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Processes and threads of one task: far above what programs use that work, far below what would
+/// leave none for the rest of the node.
+const PIDS_LIMIT: u32 = 16_384;
+
+/// Letters of the node's key in the names of its groups: enough to tell the pilots of a node apart.
+const KEY_LETTERS: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct Groups {
+    delegation: Delegation,
+    prefix: String,
+    held: HashMap<Ticket, (Group, Bytes)>,
+    /// Of tasks that have ended, with processes that are still dying.
+    emptying: Vec<Group>,
+    next: Option<Instant>,
+}
+
+/// How often groups are asked whether the kernel has killed something in them.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How soon groups are looked at again whose processes were still dying.
+const SWEEP_AGAIN: Duration = Duration::from_millis(100);
+
+impl Groups {
+    /// Also says what is to be known of it, if limits are not held by the kernel.
+    pub(super) fn find(node_key: &str) -> (Self, Option<String>) {
+        let node = Path::new("/");
+        let delegation = Delegation::find(node).take_over(node);
+        let prefix = format!("shipway-{}-", &node_key[..node_key.len().min(KEY_LETTERS)]);
+        delegation.clear(&prefix);
+        let note = match &delegation {
+            Delegation::Polled { why } => {
+                Some(format!("limits on memory are held by looking once a second: {why}"))
+            }
+            Delegation::V1 { .. } | Delegation::V2 { .. } => None,
+        };
+        let (held, emptying) = (HashMap::new(), Vec::new());
+        (Self { delegation, prefix, held, emptying, next: None }, note)
+    }
+
+    pub(super) fn limits(template: &Template) -> plan::Limits {
+        let millicpus = u32::try_from(template.cpus_milli).unwrap_or(u32::MAX);
+        plan::Limits {
+            memory: (template.memory > 0).then_some(template.memory),
+            pids: Some(PIDS_LIMIT),
+            millicpus: (millicpus > 0).then_some(millicpus),
+        }
+    }
+
+    /// What a task has to join, and whether its memory is held by that.
+    pub(super) fn make(&mut self, ticket: Ticket, template: &Template) -> (Vec<PathBuf>, bool) {
+        self.sweep();
+        if template.memory == 0 {
+            return (Vec::new(), false);
+        }
+        let name = format!("{}{}", self.prefix, ticket.0);
+        match Group::make(&self.delegation, &name, &Self::limits(template)) {
+            Ok(None) => (Vec::new(), false),
+            Ok(Some(group)) => {
+                let doors = group.doors();
+                self.held.insert(ticket, (group, Bytes(template.memory)));
+                self.next.get_or_insert_with(|| Instant::now() + ASK_AGAIN);
+                (doors, self.delegation.holds_memory())
+            }
+            // The task is none the worse for it: its memory is looked at instead.
+            Err(error) => {
+                tracing::warn!(?error, "a task gets no cgroup");
+                (Vec::new(), false)
+            }
+        }
+    }
+
+    /// Tasks of which the kernel has killed a part: a task without it is seldom of use, and may
+    /// wait for it for ever. Version 2 ends all of it by itself.
+    pub(super) fn look(&mut self, now: Instant) -> Vec<Ticket> {
+        if self.next.is_none_or(|next| next > now) {
+            return Vec::new();
+        }
+        self.sweep();
+        self.next = match (self.emptying.is_empty(), self.held.is_empty()) {
+            (false, _) => Some(now + SWEEP_AGAIN),
+            (true, false) => Some(now + ASK_AGAIN),
+            (true, true) => None,
+        };
+        let hurt = self.held.iter().filter(|(_, (group, _))| group.out_of_memory_kills() > 0);
+        hurt.map(|(ticket, _)| *ticket).collect()
+    }
+
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// Whether the kernel had to kill something of the task.
+    pub(super) fn ended(&self, ticket: Ticket) -> Option<OutOfMemory> {
+        let (group, limit) = self.held.get(&ticket)?;
+        (group.out_of_memory_kills() > 0).then_some(OutOfMemory::Held { limit: *limit })
+    }
+
+    pub(super) fn forget(&mut self, ticket: Ticket) {
+        self.emptying.extend(self.held.remove(&ticket).map(|(group, _)| group));
+        self.sweep();
+        if !self.emptying.is_empty() {
+            let soon = Instant::now() + SWEEP_AGAIN;
+            self.next = Some(self.next.map_or(soon, |next| next.min(soon)));
+        }
+    }
+
+    /// Removes what is empty by now.
+    fn sweep(&mut self) {
+        self.emptying.retain_mut(|group| group.remove().is_err());
+    }
+}

@@ -1,0 +1,154 @@
+//! The threads beside the store of images: one that looks what is there, some that fetch, and one
+//! that makes room.
+
+use super::{Fetched, ReadyImage, Tell};
+use crate::run::wall_millis;
+use shipway_api::causes::causes;
+use shipway_images::progress::Silent;
+use shipway_images::pull::{Pull, Settings};
+use shipway_images::sources::settled;
+use shipway_images::store::{Keep, StoreError};
+use shipway_images::{Session, Store};
+use shipway_model::{Bytes, Digest, ImageRef, Millis, Timestamp};
+use shipway_runtime::plan::Root;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, SystemTime};
+
+/// Images fetched at the same time. Each fetches several layers at once by itself.
+const AT_ONCE: usize = 2;
+/// How often room is made. Images are wanted for days; a look costs a walk through the store.
+const MAKE_ROOM_EVERY: Duration = Duration::from_hours(1);
+
+/// Which images are kept while nobody runs them; all of them unless said.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ImageKeep {
+    pub used_within: Option<Millis>,
+    pub at_most: Option<Bytes>,
+}
+
+pub(super) struct Shelf {
+    store: PathBuf,
+    tell: Tell,
+    orders: Option<mpsc::Sender<ImageRef>>,
+}
+
+impl Shelf {
+    pub(super) fn new(store: PathBuf, tell: Tell) -> Self {
+        Shelf { store, tell, orders: None }
+    }
+
+    /// Asks for an image; the answer comes by `tell`.
+    pub(super) fn order(&mut self, image: ImageRef) {
+        // The threads are started by the first who wants an image: most pilots never need them.
+        let orders = self.orders.get_or_insert_with(|| start(&self.store, &self.tell));
+        let _ = orders.send(image);
+    }
+}
+
+/// Without the first thread nothing is looked for, and a task waits until it is cancelled; without
+/// one that fetches the others do it all.
+fn start(store: &Path, tell: &Tell) -> mpsc::Sender<ImageRef> {
+    let (order, orders) = mpsc::channel();
+    let (miss, missing) = mpsc::channel();
+    let missing = Arc::new(Mutex::new(missing));
+    let worker = || Worker { store: store.to_owned(), session: None, tell: Arc::clone(tell) };
+    let thread = |name: String| std::thread::Builder::new().name(name);
+    let looker = worker();
+    let _ = thread("images-look".into()).spawn(move || looker.look(&orders, &miss));
+    for number in 0..AT_ONCE {
+        let (fetcher, missing) = (worker(), Arc::clone(&missing));
+        let _ = thread(format!("images-{number}")).spawn(move || fetcher.fetch_all(&missing));
+    }
+    order
+}
+
+struct Worker {
+    store: PathBuf,
+    session: Option<Session>,
+    tell: Tell,
+}
+
+impl Worker {
+    /// Never asks anybody but the disk: what is here need not wait for what is being fetched.
+    fn look(mut self, orders: &mpsc::Receiver<ImageRef>, miss: &mpsc::Sender<ImageRef>) {
+        while let Ok(image) = orders.recv() {
+            match self.in_store(&image) {
+                Some(ready) => (self.tell)(Fetched { image, result: Ok(Arc::new(ready)) }),
+                None => drop(miss.send(image)),
+            }
+        }
+    }
+
+    fn in_store(&mut self, image: &ImageRef) -> Option<ReadyImage> {
+        if self.session.is_none() {
+            // Only where there is a store already; whoever fetches makes one.
+            self.session = Some(Session::begin(&Store::open(&self.store).ok()?).ok()?);
+        }
+        let session = self.session.as_ref()?;
+        ready(session, &session.store().pinned(&settled(image.clone()))?).ok()
+    }
+
+    fn fetch_all(mut self, missing: &Mutex<mpsc::Receiver<ImageRef>>) {
+        let next = || missing.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        while let Ok(image) = next() {
+            let result = self.fetch(&image).map(Arc::new);
+            let result = result.map_err(|error| format!("image {image}: {}", causes(&*error)));
+            (self.tell)(Fetched { image, result });
+        }
+    }
+
+    fn fetch(&mut self, image: &ImageRef) -> Result<ReadyImage, Box<dyn std::error::Error>> {
+        let session = match &self.session {
+            Some(session) => session,
+            None => self.session.insert(Session::begin(&Store::create(&self.store)?)?),
+        };
+        // Read for each: passwords change while a pilot runs for weeks.
+        let settings = Settings::of(std::env::var_os)?;
+        let pull = Pull { session, settings: &settings, progress: &Silent, now: now() };
+        Ok(ready(session, &pull.run(image)?.image)?)
+    }
+}
+
+/// Holds an image of the store.
+fn ready(session: &Session, digest: &Digest) -> Result<ReadyImage, StoreError> {
+    let lease = session.lease(digest)?;
+    let record = session.store().image(digest)?;
+    let config = record.map(|record| record.config).unwrap_or_default();
+    let root = Root::Tree(session.store().tree(digest));
+    Ok(ReadyImage { root, config, lease: Some(lease) })
+}
+
+fn now() -> Timestamp {
+    Timestamp(wall_millis(SystemTime::now()))
+}
+
+/// Makes room now and then, as long as the pilot runs.
+pub(in crate::run) fn keep_room(store: &Path, keep: ImageKeep) {
+    if keep == ImageKeep::default() {
+        return;
+    }
+    let store = store.to_owned();
+    let thread = std::thread::Builder::new().name("images-room".into());
+    // Without it images are kept; `shipway image gc` makes room too.
+    let _ = thread.spawn(move || {
+        loop {
+            match make_room(&store, keep) {
+                Ok(()) | Err(StoreError::NoStore { .. }) => {}
+                Err(error) => tracing::warn!("cannot make room for images: {}", causes(&error)),
+            }
+            std::thread::sleep(MAKE_ROOM_EVERY);
+        }
+    });
+}
+
+fn make_room(store: &Path, keep: ImageKeep) -> Result<(), StoreError> {
+    let session = Session::begin(&Store::open(store)?)?;
+    let keep = Keep { used_within: keep.used_within, at_most: keep.at_most };
+    let cleared = session.collect(keep, now())?;
+    if !cleared.images.is_empty() {
+        let (images, bytes) = (cleared.images.len(), cleared.bytes);
+        tracing::info!(images, %bytes, "removed images that nobody has used for long");
+    }
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! A plain program of the node that first has to become somebody, or join its cgroups.
+//!
+//! No container is made and nothing stays behind: this process does what was asked and turns into
+//! the program. Its words are this process's own, behind those that led here.
+
+use super::error::{Doing, SetupError};
+use super::identity::{self, say};
+use super::owner;
+use super::program;
+use crate::plan::Process;
+use crate::report::{Ending, Letter};
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// The name of this program, and the word that made it a helper.
+const OWN_WORDS: usize = 2;
+
+/// Returns only when there is no such program, with the code to exit with.
+pub(super) fn run(letter: &Letter, process: &Process) -> i32 {
+    let Err(error) = turn_into(process);
+    let told = error.told();
+    let exit = told.why.exit_code();
+    let _nobody_reads = letter.report(&Ending::NotStarted(told));
+    exit
+}
+
+fn turn_into(process: &Process) -> Result<Infallible, SetupError> {
+    for path in &process.cgroups {
+        say(&path.to_string_lossy(), "0")?;
+    }
+    if let (Some(shown), Some(user)) = (&process.shown, &process.user) {
+        owner::show(&shown.tree, &shown.place, user)?;
+    }
+    if process.user.is_some() {
+        identity::assume(process.user.as_ref())?;
+    }
+    // With the rights of whoever it is by now.
+    rustix::process::chdir(&process.cwd).doing("enter", &process.cwd)?;
+    let mut words = std::env::args_os().skip(OWN_WORDS);
+    let name = words.next().unwrap_or_default();
+    let path: Option<OsString> = std::env::var_os("PATH");
+    let program = program::find(&name, path.as_deref())?;
+    let error = Command::new(&program).arg0(&name).args(words).exec();
+    Err(program::explain(error, &program))
+}
