@@ -14,7 +14,7 @@
 //! - `serve_logs.rs` pieces of output for whoever asks
 //! - `groups.rs` limits held by the kernel
 //! - `limits.rs` memory, by looking now and then where they are not; `shares.rs` the same for that
-//!   of GPUs
+//!   of GPUs, `mps.rs` for a site that wants more
 //! - `proving.rs` whether the node and its GPUs work, while the first tasks run already
 
 mod containers;
@@ -23,6 +23,7 @@ mod groups;
 mod images;
 mod limits;
 mod link;
+mod mps;
 mod proving;
 mod serve_logs;
 mod shares;
@@ -39,6 +40,7 @@ use groups::Groups;
 use images::{Fetched, Images, ReadyImage, Wanted, is_open_to_all};
 use limits::Limits;
 use link::{FromLink, ToLink};
+use mps::Mps;
 use serve_logs::ServeLogs;
 use shares::Shares;
 use shipway_api::wire;
@@ -89,13 +91,16 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
             pilot.work().pool.signal(ticket, rustix::process::Signal::KILL);
         }
     });
-    let unproven = started.unproven;
+    let (unproven, first_ad) = (started.unproven, started.identity.ad.clone());
+    let mps =
+        settings.gpu_mps.then(|| Mps::start(&settings.dir, &started.node_key, &unproven.probe));
+    let mps = mps.transpose()?.unwrap_or_default();
     let runtime = started.runtime;
     let containers = Containers::new(Arc::clone(&runtime), &unproven.probe);
     let (to_link, from_link) = link::run(settings.server.clone(), started.token.clone());
     let work = Work {
         machine: Machine::new(started.identity).of_process(wall_millis(SystemTime::now()) / 1_000),
-        tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd),
+        tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd).with(mps),
         accounts: Accounts::new(settings.accounts.clone()),
         helper: started.helper,
         groups: started.groups,
@@ -118,7 +123,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     told.set(Arc::downgrade(&pilot)).expect("set once");
     let listener = Arc::downgrade(&pilot);
     let tell = move |ad| listener.upgrade().map(|pilot| pilot.proven(ad)).is_some();
-    unproven.prove(runtime, tell).map_err(StartError::Threads)?;
+    unproven.prove(runtime, first_ad, tell).map_err(StartError::Threads)?;
     pilot.run(from_link).await;
     drop(started.lock);
     Ok(())

@@ -64,6 +64,25 @@ pub struct NodeArgs {
     /// Unless given, the account of the same name, or else nobody.
     #[arg(long, value_name = "LIST")]
     pub accounts: Option<Mapping>,
+    /// How tasks with shares of one NVIDIA GPU compute: in turns unless given, or at the same time
+    /// by its Multi-Process Service.
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub gpu_sharing: Option<GpuSharing>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum GpuSharing {
+    Turns,
+    Mps,
+}
+
+impl GpuSharing {
+    fn as_str(self) -> &'static str {
+        match self {
+            GpuSharing::Turns => "turns",
+            GpuSharing::Mps => "mps",
+        }
+    }
 }
 
 impl NodeArgs {
@@ -76,6 +95,7 @@ impl NodeArgs {
             ("--images-size", self.images_size.map(|size| format!("{}B", size.0))),
             ("--runtime", self.runtime.as_ref().map(ToString::to_string)),
             ("--accounts", self.accounts.as_ref().map(ToString::to_string)),
+            ("--gpu-sharing", self.gpu_sharing.map(|how| how.as_str().to_owned())),
         ];
         let given = options.into_iter().filter_map(|(name, value)| Some((name.into(), value?)));
         given.collect()

@@ -14,6 +14,7 @@ fn good_lines_are_taken() {
         "up",
         "up --listen 0.0.0.0:1 --tls --no-pilot --log-format json --log-level debug",
         "up --cert c --key k",
+        "up --gpu-sharing mps",
         "run -- true",
         "run true --not-ours -d",
         "run -d --json -- true",

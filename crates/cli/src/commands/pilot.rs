@@ -1,7 +1,7 @@
 //! `shipway pilot`: what a site's batch system starts. First the guard, which starts the pilot
 //! itself as the same program with `--inner`.
 
-use crate::args::serve::PilotArgs;
+use crate::args::serve::{GpuSharing, PilotArgs};
 use crate::failure::{Exit, Failure};
 use crate::logging;
 use shipway_model::Millis;
@@ -50,6 +50,7 @@ fn inner(args: PilotArgs) -> Result<Exit, Failure> {
         },
         runtime: args.node.runtime.unwrap_or_default(),
         accounts: args.node.accounts.unwrap_or_default(),
+        gpu_mps: args.node.gpu_sharing == Some(GpuSharing::Mps),
     };
     // One thread, the main one: what tasks leave behind becomes its child and is found there.
     let mut builder = tokio::runtime::Builder::new_current_thread();

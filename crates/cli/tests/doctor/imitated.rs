@@ -1,7 +1,7 @@
 //! A node whose driver is an imitation in C, for faults that no real one can be made to show. That
 //! a real GPU passes is shown on a machine that has one.
 
-use super::common::{World, cannot, wait_some};
+use super::common::{World, cannot, is_alive, wait_some};
 use super::{check, doctor, report};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -68,6 +68,39 @@ fn a_task_over_its_share_of_a_gpu_is_ended_and_told_why() {
     assert!(world.ok(&["show", "2"]).contains(said), "{}", world.ok(&["show", "2"]));
     assert_eq!(world.json(&["show", &held])["job"]["state"], "running", "its neighbour goes on");
     world.ok(&["cancel", &held]);
+}
+
+#[test]
+fn the_service_for_shares_is_told_its_gpu_and_ends_with_the_pilot() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some(driver) = driver(dir.path()) else { return };
+    let control = dir.path().join("nvidia-cuda-mps-control");
+    let note = dir.path().join("note");
+    let script = "#!/bin/sh\necho $$ $1 $CUDA_VISIBLE_DEVICES $CUDA_MPS_PIPE_DIRECTORY > \
+                  $IMITATE_MPS.new\nmv $IMITATE_MPS.new $IMITATE_MPS\nexec sleep 100000\n";
+    std::fs::write(&control, script).expect("written");
+    let runs = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&control, runs).expect("allowed");
+    let path = format!("{}:{}", dir.path().display(), std::env::var("PATH").expect("a path"));
+    let world = World::new();
+    world.up_with(&["--gpu-sharing", "mps"], |command| {
+        command.env("LD_LIBRARY_PATH", &driver).env("IMITATE", "right");
+        command.env("PATH", path).env("IMITATE_MPS", &note);
+    });
+    let noted = wait_some("the service is started", || std::fs::read_to_string(&note).ok());
+    let words: Vec<&str> = noted.split_whitespace().collect();
+    let pipes = world.home().join("pilot/mps/0");
+    assert_eq!(words[1..], ["-f", "GPU-imitated", pipes.to_str().expect("text")]);
+    let tell = "echo $CUDA_MPS_PIPE_DIRECTORY $CUDA_MPS_ACTIVE_THREAD_PERCENTAGE \
+                $CUDA_MPS_PINNED_DEVICE_MEM_LIMIT";
+    let said = world.ok(&["run", "--gpus", "0.25", "--", "sh", "-c", tell]);
+    assert_eq!(said.trim(), format!("{} 25 0=1907M", pipes.display()));
+    let said = world.ok(&["run", "--gpus", "1", "--", "sh", "-c", tell]);
+    assert_eq!(said.trim(), "", "a whole GPU needs no service");
+    assert!(world.stop_server().success());
+    let pid = words[0].parse().expect("a process");
+    wait_some("the service has ended", || (!is_alive(pid)).then_some(()));
 }
 
 fn node(world: &World) -> Option<Value> {

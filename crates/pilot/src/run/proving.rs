@@ -16,6 +16,9 @@ use std::time::Duration;
 /// costs nothing, and a node that is out of work for half a minute more is no great loss.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
+/// Where there is no GPU to be offered nobody waits for the proof, and the first tasks go first.
+const NO_HURRY: Duration = Duration::from_secs(2);
+
 /// A node as the probe found it.
 #[derive(Debug)]
 pub(super) struct Unproven {
@@ -37,19 +40,22 @@ impl Unproven {
         proof::looked_at(&proof::look(&self.dir, &self.images, clock))
     }
 
-    /// Proves the node and tells its new ad where that differs from the first; as often as it
-    /// changes, until the node is fit or nobody listens.
+    /// Proves the node and tells its new ad where that differs from the first one, which was told
+    /// already; as often as it changes, until the node is fit or nobody listens.
     pub(super) fn prove(
         self,
         runtime: Arc<dyn Runtime>,
+        first: NodeAd,
         tell: impl Fn(NodeAd) -> bool + Send + 'static,
     ) -> io::Result<()> {
         let thread = std::thread::Builder::new().name("proof".into());
-        thread.spawn(move || self.run(&*runtime, tell)).map(drop)
+        thread.spawn(move || self.run(&*runtime, first, tell)).map(drop)
     }
 
-    fn run(self, runtime: &dyn Runtime, tell: impl Fn(NodeAd) -> bool) {
-        let mut told = self.first_ad();
+    fn run(self, runtime: &dyn Runtime, mut told: NodeAd, tell: impl Fn(NodeAd) -> bool) {
+        if told.withheld.is_empty() {
+            std::thread::sleep(NO_HURRY);
+        }
         let tried = proof::tried(&proof::try_out(&self.probe, runtime, true));
         loop {
             let checks = [self.look(), tried.clone()].concat();

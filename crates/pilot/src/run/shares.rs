@@ -90,7 +90,8 @@ impl Shares {
     }
 }
 
-fn part(memory: u64, share: u32) -> u64 {
+/// A share, in ten-thousandths, of so many bytes.
+pub(super) fn part(memory: u64, share: u32) -> u64 {
     let part = u128::from(memory) * u128::from(share) / u128::from(GpuShare::WHOLE.0);
     u64::try_from(part).unwrap_or(u64::MAX)
 }
@@ -126,9 +127,12 @@ fn uses(nvml: &Nvml, tasks: &HashMap<Ticket, Watched>) -> Vec<Use> {
     let devices: BTreeSet<&String> = tasks.values().map(|task| &task.device).collect();
     let mut uses = Vec::new();
     for device in devices {
-        let found = nvml.device_by_uuid(device.as_str());
-        let processes = found.and_then(|device| device.running_compute_processes());
-        for process in processes.unwrap_or_default() {
+        let Ok(found) = nvml.device_by_uuid(device.as_str()) else { continue };
+        let mut processes = found.running_compute_processes().unwrap_or_default();
+        // Behind the Multi-Process Service they are in a list of their own.
+        let served = found.mps_running_compute_processes().unwrap_or_default();
+        processes.retain(|one| served.iter().all(|other| other.pid != one.pid));
+        for process in processes.into_iter().chain(served) {
             if let UsedGpuMemory::Used(bytes) = process.used_gpu_memory {
                 uses.push(Use { device: device.clone(), pid: process.pid, bytes });
             }

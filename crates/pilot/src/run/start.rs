@@ -3,6 +3,7 @@
 use super::groups::Groups;
 use super::images::ImageKeep;
 use super::link::Server;
+use super::mps::MpsError;
 use super::proving::Unproven;
 use crate::accounts::Mapping;
 use crate::machine::Identity;
@@ -39,6 +40,8 @@ pub struct Settings {
     pub keep_output: Option<Millis>,
     /// Which images are kept while nobody runs them.
     pub keep_images: ImageKeep,
+    /// Serve tasks that share an NVIDIA GPU by its Multi-Process Service.
+    pub gpu_mps: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +70,8 @@ pub enum StartError {
     Runtime(#[from] MissingRuntime),
     #[error("cannot copy this program for the helpers of containers")]
     Helper(#[source] io::Error),
+    #[error("cannot use the Multi-Process Service")]
+    Mps(#[from] MpsError),
     #[error("cannot start the threads that run tasks")]
     Threads(#[source] io::Error),
 }

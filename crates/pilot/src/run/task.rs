@@ -3,6 +3,7 @@
 
 use super::containers::{Command, ContainError, Containers};
 use super::images::ReadyImage;
+use super::mps::Mps;
 use super::start::own_mode;
 use crate::accounts::Whom;
 use crate::logs::LogName;
@@ -48,6 +49,7 @@ pub(super) struct Tasks {
     base: Vec<(String, OsString)>,
     has_nvidia: bool,
     has_amd: bool,
+    mps: Mps,
     /// Private folders of attempts that have one.
     private: BTreeMap<AttemptKey, PathBuf>,
     /// Where folders go that are to be removed.
@@ -68,9 +70,15 @@ impl Tasks {
             base: base.collect(),
             has_nvidia,
             has_amd,
+            mps: Mps::default(),
             private: BTreeMap::new(),
             cleaner: None,
         }
+    }
+
+    /// The service by which plain tasks share GPUs.
+    pub(super) fn with(self, mps: Mps) -> Self {
+        Tasks { mps, ..self }
     }
 
     /// A plain process of the node.
@@ -90,7 +98,9 @@ impl Tasks {
         let script = script.map(|text| self.script(start.id, text, whom)).transpose()?;
         let argv = argv(start, script.map(|file| file.words(&file.path)));
         let argv = argv.into_iter().map(OsString::from).collect();
-        let env = self.environment(start, &cwd, self.base_of(whom));
+        let mut env = self.environment(start, &cwd, self.base_of(whom));
+        let shared = self.mps.variables(start).into_iter();
+        env.extend(shared.map(|(name, value)| (name.into(), value.into())));
         let mut request = request(ticket, start, argv, env, cwd);
         if let Whom::Account(account) = whom {
             let (cwd, user) = (request.cwd.clone(), Some(account.user.clone()));
