@@ -78,7 +78,7 @@ fn a_job_tells_its_story() {
     let row = reader.try_clone().unwrap().job(1).unwrap().unwrap();
     assert_eq!((row.owner.as_str(), row.tasks, row.priority), ("ada", 3, -5));
     assert_eq!((row.seq, row.submitted_ms), (EventSeq(1), NOW + 1));
-    assert_eq!(reader.spec(1).unwrap().unwrap(), "{\"command\":[\"job-1\"]}");
+    assert_eq!(reader.spec(1).unwrap().unwrap().1, "{\"command\":[\"job-1\"]}");
     assert_eq!(reader.last_end(1).unwrap().unwrap().ok, 3);
     assert_eq!((reader.job(9).unwrap(), reader.last_end(2).unwrap()), (None, None));
     let tries = |index, after| {
