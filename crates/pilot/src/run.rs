@@ -82,7 +82,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         helper: started.helper,
         groups: started.groups,
         images: Images::new(settings.images.clone(), tell_of_image),
-        containers: Containers::new(started.runtime, started.devices),
+        containers: Containers::new(started.runtime, started.devices, settings.binds.clone()),
         pool,
         logs: ServeLogs::new(logs, to_link.clone()),
         limits: Limits::new(),

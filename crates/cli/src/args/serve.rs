@@ -4,6 +4,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use shipway_model::{Millis, Role, UserName};
 use shipway_pilot::accounts::Mapping;
 use shipway_pilot::runtimes::RuntimeChoice;
+use shipway_runtime::binds::AllowList;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -58,6 +59,16 @@ pub struct NodeArgs {
     /// Unless given, the account of the same name, or else nobody.
     #[arg(long, value_name = "LIST")]
     pub accounts: Option<Mapping>,
+    /// What containers may bind of this node, work directories included: /DIR,/DIR:rw,… with
+    /// everything below. Unless given, whatever the account can read.
+    #[arg(long, value_name = "LIST", value_parser = binds)]
+    pub binds: Option<String>,
+}
+
+/// Links are resolved by the pilot, when it starts.
+fn binds(text: &str) -> Result<String, String> {
+    let read: Result<AllowList, _> = text.parse();
+    read.map(|_| text.to_string()).map_err(|error| error.to_string())
 }
 
 impl NodeArgs {
@@ -65,7 +76,8 @@ impl NodeArgs {
     pub fn words(&self) -> Vec<(String, String)> {
         let runtime = self.runtime.iter().map(|it| ("--runtime".to_string(), it.to_string()));
         let accounts = self.accounts.iter().map(|it| ("--accounts".to_string(), it.to_string()));
-        runtime.chain(accounts).collect()
+        let binds = self.binds.iter().map(|it| ("--binds".to_string(), it.clone()));
+        runtime.chain(accounts).chain(binds).collect()
     }
 }
 

@@ -45,6 +45,7 @@ fn inner(args: PilotArgs) -> Result<Exit, Failure> {
         declared: args.declared,
         keep_output: args.keep_output,
         runtime: args.node.runtime.unwrap_or_default(),
+        binds: args.node.binds.and_then(|text| text.parse().ok()),
         accounts: args.node.accounts.unwrap_or_default(),
     };
     // One thread, the main one: what tasks leave behind becomes its child and is found there.

@@ -62,6 +62,11 @@ impl Site {
         Self::start_as(ordinary())
     }
 
+    /// Only one folder of the node may be bound.
+    pub(crate) fn start_offering(folder: &str) -> Site {
+        Self::start_with(ordinary(), &["--runtime", "native", "--binds", folder])
+    }
+
     pub(crate) fn start_as(user: Option<u32>) -> Site {
         Self::start_with(user, &[])
     }
