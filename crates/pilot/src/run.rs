@@ -96,7 +96,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         settings.gpu_mps.then(|| Mps::start(&settings.dir, &started.node_key, &unproven.probe));
     let mps = mps.transpose()?.unwrap_or_default();
     let runtime = started.runtime;
-    let containers = Containers::new(Arc::clone(&runtime), &unproven.probe);
+    let containers = Containers::new(Arc::clone(&runtime), &unproven.probe, settings.binds.clone());
     let (to_link, from_link) = link::run(settings.server.clone(), started.token.clone());
     let work = Work {
         machine: Machine::new(started.identity).of_process(wall_millis(SystemTime::now()) / 1_000),

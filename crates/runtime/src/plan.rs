@@ -195,6 +195,10 @@ pub enum PlanError {
     VariableName { name: String },
     #[error("cannot run a container: the path {} is not absolute, or has a `..`", path.display())]
     BadPath { path: PathBuf },
+    #[error("cannot bind on /: that is the container's own root")]
+    BindOnRoot,
+    #[error("cannot run a container on the node's own root as an image: write `host` for that")]
+    RootAsImage,
     #[error("cannot run a container on the node's own tree with a writable root")]
     WritableHost,
     #[error("cannot run a container as root: name the account that the task belongs to")]
@@ -220,6 +224,12 @@ impl Container {
             if !is_plain(path) {
                 return Err(PlanError::BadPath { path: path.clone() });
             }
+        }
+        if self.binds.iter().any(|bind| bind.target.as_os_str() == "/") {
+            return Err(PlanError::BindOnRoot);
+        }
+        if matches!(&self.root, Root::Tree(tree) if tree.as_os_str() == "/") {
+            return Err(PlanError::RootAsImage);
         }
         if self.root == Root::Host && self.scratch.is_some() {
             return Err(PlanError::WritableHost);
@@ -291,6 +301,8 @@ mod tests {
         assert_eq!(refused(|it| it.env.push(("A=B".into(), String::new()))), name);
         let path = PlanError::BadPath { path: "/a/../b".into() };
         assert_eq!(refused(|it| it.binds.push(Bind::read_only("/x", "/a/../b"))), path);
+        assert_eq!(refused(|it| it.binds.push(Bind::read_only("/", "/"))), PlanError::BindOnRoot);
+        assert_eq!(refused(|it| it.root = Root::Tree("/".into())), PlanError::RootAsImage);
         let path = PlanError::BadPath { path: "a".into() };
         assert_eq!(refused(|it| it.cwd = "a".into()), path);
         let root = User { uid: 0, gid: 5, groups: Vec::new() };

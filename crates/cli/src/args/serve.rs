@@ -4,6 +4,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use shipway_model::{Bytes, Millis, Role, UserName};
 use shipway_pilot::accounts::Mapping;
 use shipway_pilot::runtimes::RuntimeChoice;
+use shipway_runtime::binds::AllowList;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -64,6 +65,10 @@ pub struct NodeArgs {
     /// Unless given, the account of the same name, or else nobody.
     #[arg(long, value_name = "LIST")]
     pub accounts: Option<Mapping>,
+    /// What containers may bind of this node, work directories included: /DIR,/DIR:rw,… with
+    /// everything below. Unless given, whatever the account can read.
+    #[arg(long, value_name = "LIST", value_parser = binds)]
+    pub binds: Option<String>,
     /// How tasks with shares of one NVIDIA GPU compute: in turns unless given, or at the same time
     /// by its Multi-Process Service.
     #[arg(long, value_enum, value_name = "HOW")]
@@ -85,6 +90,12 @@ impl GpuSharing {
     }
 }
 
+/// Links are resolved by the pilot, when it starts.
+fn binds(text: &str) -> Result<String, String> {
+    let read: Result<AllowList, _> = text.parse();
+    read.map(|_| text.to_string()).map_err(|error| error.to_string())
+}
+
 impl NodeArgs {
     /// As they are written on a command line.
     pub fn words(&self) -> Vec<(String, String)> {
@@ -96,6 +107,7 @@ impl NodeArgs {
             ("--runtime", self.runtime.as_ref().map(ToString::to_string)),
             ("--accounts", self.accounts.as_ref().map(ToString::to_string)),
             ("--gpu-sharing", self.gpu_sharing.map(|how| how.as_str().to_owned())),
+            ("--binds", self.binds.clone()),
         ];
         let given = options.into_iter().filter_map(|(name, value)| Some((name.into(), value?)));
         given.collect()

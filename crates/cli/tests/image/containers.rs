@@ -209,6 +209,33 @@ fn leaves_nothing_behind(site: &Site) {
 }
 
 #[test]
+fn a_site_says_what_may_be_bound() {
+    let data = tempfile::tempdir().expect("a folder");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(data.path(), open).expect("opened");
+    std::fs::write(data.path().join("file"), "seen\n").expect("written");
+    std::os::unix::fs::symlink("/etc", data.path().join("link")).expect("a link");
+    let data = data.path().display();
+    let site = Site::start_offering(&data.to_string());
+    // The image's own links are followed inside it.
+    std::os::unix::fs::symlink("etc", site.path("tree/settings")).expect("a link");
+    let bind = format!("{data}:/settings/data");
+    let (code, out, err) = site.on_tree(&["--bind", &bind], "cat /etc/data/file");
+    assert_eq!((code, out.as_str()), (0, "seen\n"), "{err}");
+    for (bind, said) in [
+        (format!("{data}/link:/x"), "which this site does not offer"),
+        ("/usr:/x".to_string(), "which this site does not offer"),
+        (format!("{data}:/x:rw"), "for reading"),
+        (format!("{data}:/"), "the container's own root"),
+    ] {
+        let (code, _, err) = site.on_tree(&["--bind", &bind], "true");
+        assert!(code != 0 && err.contains(said), "{bind}: {code} {err}");
+    }
+    let (code, _, err) = site.run("dir:/", &[], &["true"]);
+    assert!(code != 0 && err.contains("`host`"), "{code} {err}");
+}
+
+#[test]
 fn files_in_memory_count_as_memory() {
     with_each_runtime(files_count);
 }

@@ -9,6 +9,7 @@ use crate::probe::Probe;
 use crate::spawn::Contained;
 use shipway_model::{BindMount, Network};
 use shipway_runtime::Runtime;
+use shipway_runtime::binds::{AllowList, BindError, settle};
 use shipway_runtime::gpu::{self, Assigned, GpuError};
 use shipway_runtime::plan::{self, Bind, Container, DEFAULT_MEMORY_ROOM, Room, Root};
 use std::collections::BTreeMap;
@@ -28,6 +29,8 @@ pub(super) enum ContainError {
     #[error("the node's devices have no file for {device} that a container could be given")]
     NoNode { device: String },
     #[error(transparent)]
+    Bind(#[from] BindError),
+    #[error(transparent)]
     Gpu(#[from] GpuError),
     #[error(transparent)]
     Cuda(#[from] TooNew),
@@ -40,6 +43,8 @@ pub(super) struct Containers {
     /// Device files by the ids under which devices are assigned.
     devices: BTreeMap<String, Assigned>,
     driver: Option<Driver>,
+    /// What may be bound; everything where the site says nothing.
+    offered: Option<AllowList>,
 }
 
 /// What runs, before the container is built around it.
@@ -54,8 +59,13 @@ pub(super) struct Command {
 }
 
 impl Containers {
-    pub(super) fn new(runtime: Arc<dyn Runtime>, probe: &Probe) -> Self {
-        Containers { runtime, devices: probe.nodes.clone(), driver: Driver::of(probe) }
+    pub(super) fn new(
+        runtime: Arc<dyn Runtime>,
+        probe: &Probe,
+        offered: Option<AllowList>,
+    ) -> Self {
+        let (devices, driver) = (probe.nodes.clone(), Driver::of(probe));
+        Containers { runtime, devices, driver, offered }
     }
 
     /// Where one of the task's own folders is seen inside.
@@ -94,10 +104,15 @@ impl Containers {
             Network::Private => plan::Network::Loopback,
         };
         container.binds.extend(command.own);
+        let workdir = template.workdir.as_ref().map(|dir| Bind::writable(dir, dir));
+        let mut asked: Vec<Bind> = workdir.into_iter().collect();
         for bind in &template.binds {
             let bind: BindMount = bind.parse().map_err(|e| unreadable(&e))?;
             let bound = if bind.writable { Bind::writable } else { Bind::read_only };
-            container.binds.push(bound(bind.source, bind.target));
+            asked.push(bound(bind.source, bind.target));
+        }
+        for bind in asked {
+            container.binds.push(self.settled(bind, &image.root)?);
         }
         if let Some(driver) = self.driver.as_ref().filter(|_| !start.devices.is_empty()) {
             driver.runs(image)?;
@@ -105,6 +120,18 @@ impl Containers {
         gpu::access(Path::new("/"), &self.assigned(&start.devices)?)?.add_to(&mut container);
         let (runtime, holds) = (Arc::clone(&self.runtime), Arc::clone(image));
         Ok(Contained { runtime, container: Box::new(container), holds })
+    }
+
+    /// What somebody asked for, if the site offers it, at the place it leads to in the image.
+    fn settled(&self, bind: Bind, root: &Root) -> Result<Bind, ContainError> {
+        let mut bind = match &self.offered {
+            Some(offered) => offered.check(&bind)?,
+            None => bind,
+        };
+        if let Root::Tree(tree) = root {
+            bind.target = settle(tree, &bind.target);
+        }
+        Ok(bind)
     }
 
     fn assigned(&self, devices: &[String]) -> Result<Vec<Assigned>, ContainError> {

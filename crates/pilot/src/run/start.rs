@@ -14,6 +14,7 @@ use crate::{guard, leftovers};
 use serde::Deserialize;
 use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotId};
 use shipway_runtime::Runtime;
+use shipway_runtime::binds::AllowList;
 use shipway_runtime::native::{self, Helper};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -34,6 +35,8 @@ pub struct Settings {
     pub images: PathBuf,
     /// What containers are made with.
     pub runtime: RuntimeChoice,
+    /// What containers may bind of the node; everything unless given.
+    pub binds: Option<AllowList>,
     /// Whom tasks run as, where the pilot is root.
     pub accounts: Mapping,
     /// How long output is kept after the last of it was written; `None` for ever.

@@ -122,7 +122,6 @@ impl Tasks {
         let template = &start.template;
         let mut own = Vec::new();
         let cwd = if let Some(dir) = &template.workdir {
-            own.push(Bind::writable(dir, dir));
             PathBuf::from(dir)
         } else {
             let dir = self.private_dir(start.id, "work", whom)?;

@@ -154,7 +154,7 @@ fn busybox_tree(tree: &Path) {
     let names = [
         "sh", "true", "cat", "ls", "echo", "id", "sleep", "env", "touch", "kill", "ps", "pwd",
         "hostname", "mount", "stat", "dd", "wc", "ln", "mkdir", "rm", "readlink", "umount", "ip",
-        "seq", "unshare", "mknod", "chmod", "find", "grep", "test", "su", "tail",
+        "seq", "unshare", "mknod", "chmod", "find", "grep", "test", "su", "tail", "head",
     ];
     for name in names {
         symlink("busybox", tree.join("bin").join(name)).unwrap();
