@@ -37,12 +37,11 @@ pub(crate) fn runtimes() -> Vec<String> {
     } else {
         println!("left out: crun is not installed, or this is not root");
     }
-    match APPTAINERS.iter().find(|program| Path::new(program).exists()) {
-        Some(program) => found.push(format!("apptainer={program}")),
-        None => {
-            assert!(std::env::var_os("CI").is_none(), "apptainer is not installed");
-            println!("left out: apptainer is not installed");
-        }
+    if let Some(program) = APPTAINERS.iter().find(|program| Path::new(program).exists()) {
+        found.push(format!("apptainer={program}"));
+    } else {
+        assert!(std::env::var_os("CI").is_none(), "apptainer is not installed");
+        println!("left out: apptainer is not installed");
     }
     found
 }
