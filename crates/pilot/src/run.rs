@@ -44,7 +44,7 @@ use mps::Mps;
 use serve_logs::ServeLogs;
 use shares::Shares;
 use shipway_api::wire;
-use shipway_model::{Millis, NodeAd, Timestamp};
+use shipway_model::{ImageRef, Millis, NodeAd, Timestamp};
 use shipway_runtime::native::Helper;
 use shipway_runtime::plan::Room;
 use std::collections::HashMap;
@@ -105,6 +105,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         helper: started.helper,
         groups: started.groups,
         images: Images::new(settings.images.clone(), tell_of_image),
+        default_image: settings.default_image.clone(),
         containers,
         pool,
         logs: ServeLogs::new(logs, to_link.clone()),
@@ -207,6 +208,8 @@ struct Work {
     helper: Arc<Helper>,
     groups: Groups,
     images: Images,
+    /// For tasks that name none.
+    default_image: Option<ImageRef>,
     containers: Containers,
     pool: Pool,
     logs: ServeLogs,
@@ -353,15 +356,17 @@ impl Work {
     }
 
     fn start(&mut self, start: &Start) {
-        let Some(image) = &start.template.image else { return self.launch(start, None, None) };
-        match image.parse() {
+        let named = start.template.image.as_deref().map(str::parse::<ImageRef>);
+        let usual = || self.default_image.clone().map(Ok);
+        let Some(image) = named.or_else(usual) else { return self.launch(start, None, None) };
+        match image {
             // Root reads what a user may not: only what is open to all is read for others.
             Ok(image)
                 if !self.accounts.may_read_all(&start.template.user) && !is_open_to_all(&image) =>
             {
                 let message = format!(
-                    "image {image}: where the pilot is root, an image in a file \
-                                       must be readable by everybody"
+                    "image {image}: where the pilot is root, an image in a file must be readable \
+                     by everybody"
                 );
                 self.refuse(start.id, message);
             }

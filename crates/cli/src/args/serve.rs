@@ -1,7 +1,7 @@
 //! The options of what runs for long (`up`, `pilot`) and of what is kept (users, tokens).
 
 use clap::{Args, Subcommand, ValueEnum};
-use shipway_model::{Bytes, Millis, Role, UserName};
+use shipway_model::{Bytes, ImageRef, Millis, Role, UserName};
 use shipway_pilot::accounts::Mapping;
 use shipway_pilot::runtimes::RuntimeChoice;
 use shipway_runtime::binds::AllowList;
@@ -57,6 +57,10 @@ pub struct NodeArgs {
     /// Remove images, the longest unused first, when they take more than this (200GB).
     #[arg(long, value_name = "SIZE")]
     pub images_size: Option<Bytes>,
+    /// What tasks run on that name no image, as in `host`: each in a container then. Unless given,
+    /// such tasks are plain processes of this machine. Files are named as seen from everywhere.
+    #[arg(long, value_name = "IMAGE", value_parser = absolute_image)]
+    pub default_image: Option<ImageRef>,
     /// What containers are made with: native (our own way) unless given, crun or apptainer, as in
     /// crun=/opt/bin/crun where it is not in PATH.
     #[arg(long, value_name = "NAME[=PROGRAM]")]
@@ -90,6 +94,15 @@ impl GpuSharing {
     }
 }
 
+/// A pilot has a directory of its own.
+fn absolute_image(text: &str) -> Result<ImageRef, String> {
+    let image: ImageRef = text.parse().map_err(|error| format!("{error}"))?;
+    match image.place() {
+        Some(place) if !place.starts_with('/') => Err("write the whole path, from / on".into()),
+        _ => Ok(image),
+    }
+}
+
 /// Links are resolved by the pilot, when it starts.
 fn binds(text: &str) -> Result<String, String> {
     let read: Result<AllowList, _> = text.parse();
@@ -104,6 +117,7 @@ impl NodeArgs {
             ("--keep-output", time(&self.keep_output)),
             ("--keep-images", time(&self.keep_images)),
             ("--images-size", self.images_size.map(|size| format!("{}B", size.0))),
+            ("--default-image", self.default_image.as_ref().map(ToString::to_string)),
             ("--runtime", self.runtime.as_ref().map(ToString::to_string)),
             ("--accounts", self.accounts.as_ref().map(ToString::to_string)),
             ("--gpu-sharing", self.gpu_sharing.map(|how| how.as_str().to_owned())),

@@ -105,6 +105,24 @@ fn a_pilot_makes_room_by_itself() {
     assert_eq!(refused.status.code(), Some(2));
 }
 
+#[test]
+fn a_site_may_want_every_task_in_a_container() {
+    let mut site = Site::start();
+    let look = ["run", "--workdir", "private", "--", "sh", "-c", "test -w /proc/sys || echo $$"];
+    let told = |site: &Site| {
+        let done = site.shipway(&look);
+        let text = String::from_utf8_lossy(&done.stdout).trim().to_owned();
+        text.parse::<u32>().unwrap_or_else(|_| panic!("{done:?}"))
+    };
+    // Processes are counted anew in a container.
+    assert!(told(&site) > 10);
+    site.restart(&["--default-image", "host"]);
+    assert!(told(&site) < 10);
+    let refused = site.shipway(&["up", "--default-image", "dir:tree"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && said.contains("the whole path"), "{said}");
+}
+
 fn json(done: &Output) -> Value {
     serde_json::from_slice(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}"))
 }

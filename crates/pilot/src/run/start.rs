@@ -12,7 +12,7 @@ use crate::probe::{Places, probe};
 use crate::runtimes::{MissingRuntime, RuntimeChoice};
 use crate::{guard, leftovers};
 use serde::Deserialize;
-use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotId};
+use shipway_model::{GpuVendor, ImageRef, Millis, NodeAd, NodeName, PilotId};
 use shipway_runtime::Runtime;
 use shipway_runtime::binds::AllowList;
 use shipway_runtime::native::{self, Helper};
@@ -33,6 +33,8 @@ pub struct Settings {
     pub declared: Option<PathBuf>,
     /// Where extracted images are kept; several pilots may share it.
     pub images: PathBuf,
+    /// What tasks run on that name no image; `None`: as plain processes.
+    pub default_image: Option<ImageRef>,
     /// What containers are made with.
     pub runtime: RuntimeChoice,
     /// What containers may bind of the node; everything unless given.

@@ -42,9 +42,9 @@ fn overlay(facts: &ContainerFacts) -> Check {
     match &facts.overlay {
         _ if !one_started(facts) => check("no container starts").not_applicable(),
         Overlay::Works => check("mounted in a user namespace"),
-        Overlay::Refused(_) => check("refused; an underlay takes its place").warning(
-            "a kernel from 5.11 on with overlayfs; until then images that tasks write to do not \
-             run",
+        Overlay::Refused(why) => check(&format!("refused: {why}")).warning(
+            "a kernel from 5.11 on with overlayfs, and images on a file system that it takes; \
+             until then tasks cannot write to the files of their image",
         ),
         Overlay::Unknown(why) => check(&format!("cannot be told: {why}")).not_applicable(),
     }
