@@ -82,9 +82,12 @@ impl Site {
         if let Some(user) = user {
             std::os::unix::fs::chown(&home, Some(user), Some(user)).expect("given away");
         }
-        // Where it was built others may not be let in.
+        // Where it was built others may not be let in. Copied by another program: while we have it
+        // open for writing, whatever another test starts meanwhile has it open too, and it is busy.
         let program = dir.path().join("shipway");
-        std::fs::copy(env!("CARGO_BIN_EXE_shipway"), &program).expect("copied");
+        let mut copy = Command::new("cp");
+        let copied = copy.arg(env!("CARGO_BIN_EXE_shipway")).arg(&program).status();
+        assert!(copied.expect("cp").success());
         tree(&dir.path().join("tree"));
         if let Some(user) = user {
             let mut give = Command::new("chown");

@@ -99,10 +99,13 @@ mod tests {
 
     fn answers(script: &str) -> Result<Option<Login>, HelperError> {
         let dir = tempfile::tempdir().expect("directory");
-        let program = dir.path().join("docker-credential-x");
-        std::fs::write(&program, format!("#!/bin/sh\nread host\n{script}\n")).expect("written");
+        let (text, program) = (dir.path().join("text"), dir.path().join("docker-credential-x"));
+        std::fs::write(&text, format!("#!/bin/sh\nread host\n{script}\n")).expect("written");
         let mode = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(&program, mode).expect("made a program");
+        std::fs::set_permissions(&text, mode).expect("made a program");
+        // By another program: a file that is open for writing somewhere does not run.
+        let copied = Command::new("cp").arg("-p").arg(&text).arg(&program).status();
+        assert!(copied.expect("cp").success());
         ask_program(program.to_str().expect("text").to_owned(), "a.example")
     }
 
