@@ -37,7 +37,7 @@ use crate::memory::FilesIn;
 use crate::spawn::{self, Contained, Pool, ProcessEvent, Request, Streams, Ticket};
 use containers::Containers;
 use groups::Groups;
-use images::{Fetched, Images, ReadyImage, Wanted, is_open_to_all};
+use images::{Fetched, Images, News, ReadyImage, Wanted, is_open_to_all};
 use limits::Limits;
 use link::{FromLink, ToLink};
 use mps::Mps;
@@ -72,9 +72,9 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         }
     });
     let listener = Arc::clone(&told);
-    let tell_of_image = Arc::new(move |fetched| {
+    let tell_of_image = Arc::new(move |news| {
         if let Some(pilot) = listener.get().and_then(Weak::upgrade) {
-            pilot.image(&fetched);
+            pilot.image(&news);
         }
     });
     let logs = Logs::new(settings.dir.join("logs"));
@@ -193,9 +193,12 @@ impl Pilot {
     }
 
     /// Called by the threads that fetch images.
-    fn image(&self, fetched: &Fetched) {
+    fn image(&self, news: &News) {
         let mut work = self.work();
-        work.image(fetched);
+        match news {
+            News::Coming { image, line } => return work.images.say(image, line),
+            News::Fetched(fetched) => work.image(fetched),
+        }
         work.flush();
         self.look_again.notify_one();
     }

@@ -48,6 +48,7 @@ fn output_is_followed_from_the_fetch_on_and_failures_to_start_are_not_tried_agai
         let image = format!("docker-archive:{file}");
         let (code, out, err) = site.run(&image, &[], &["sh", "-c", "echo round $ROUND"]);
         assert_eq!((code, out), (0, format!("round {round}\n")), "{err}");
+        assert!(err.starts_with("shipway: fetching docker-archive:"), "{err}");
     }
     let options = ["--retries", "3", "--retry-delay", "0s"];
     let image = format!("dir:{}", site.path("tree").display());

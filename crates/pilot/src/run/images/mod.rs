@@ -4,6 +4,7 @@
 //! tasks that want the same image wait together, with their output open to whoever follows it.
 
 mod shelf;
+mod telling;
 
 use crate::machine::{AttemptKey, Start};
 use crate::spawn::Streams;
@@ -49,13 +50,23 @@ pub(super) fn is_open_to_all(image: &ImageRef) -> bool {
     has(&path, OTHERS_READ) && path.ancestors().skip(1).all(|above| has(above, OTHERS_ENTER))
 }
 
+/// What the threads say.
+pub(super) enum News {
+    /// How far the fetch of an image is, for those who wait for it.
+    Coming {
+        image: ImageRef,
+        line: String,
+    },
+    Fetched(Fetched),
+}
+
 /// What a thread says when it is done with an image.
 pub(super) struct Fetched {
     pub(super) image: ImageRef,
     pub(super) result: Result<Arc<ReadyImage>, String>,
 }
 
-type Tell = Arc<dyn Fn(Fetched) + Send + Sync>;
+type Tell = Arc<dyn Fn(News) + Send + Sync>;
 
 pub(super) struct Images {
     shelf: Shelf,
@@ -99,6 +110,13 @@ impl Images {
             self.shelf.order(image);
         }
         Wanted::Waits
+    }
+
+    /// Says something to whoever follows a task that waits for this image.
+    pub(super) fn say(&mut self, image: &ImageRef, line: &str) {
+        for (_, (_, errors)) in self.waiting.get_mut(image).into_iter().flatten() {
+            errors.append(format!("shipway: {line}\n").as_bytes());
+        }
     }
 
     /// Those that are not wanted any more.

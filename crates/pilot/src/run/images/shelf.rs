@@ -1,10 +1,10 @@
 //! The threads beside the store of images: one that looks what is there, some that fetch, and one
 //! that makes room.
 
-use super::{Fetched, ReadyImage, Tell};
+use super::telling::Telling;
+use super::{Fetched, News, ReadyImage, Tell};
 use crate::run::wall_millis;
 use shipway_api::causes::causes;
-use shipway_images::progress::Silent;
 use shipway_images::pull::{Pull, Settings};
 use shipway_images::sources::settled;
 use shipway_images::store::{Keep, StoreError};
@@ -74,7 +74,9 @@ impl Worker {
     fn look(mut self, orders: &mpsc::Receiver<ImageRef>, miss: &mpsc::Sender<ImageRef>) {
         while let Ok(image) = orders.recv() {
             match self.in_store(&image) {
-                Some(ready) => (self.tell)(Fetched { image, result: Ok(Arc::new(ready)) }),
+                Some(ready) => {
+                    (self.tell)(News::Fetched(Fetched { image, result: Ok(Arc::new(ready)) }));
+                }
                 None => drop(miss.send(image)),
             }
         }
@@ -94,7 +96,7 @@ impl Worker {
         while let Ok(image) = next() {
             let result = self.fetch(&image).map(Arc::new);
             let result = result.map_err(|error| format!("image {image}: {}", causes(&*error)));
-            (self.tell)(Fetched { image, result });
+            (self.tell)(News::Fetched(Fetched { image, result }));
         }
     }
 
@@ -105,7 +107,8 @@ impl Worker {
         };
         // Read for each: passwords change while a pilot runs for weeks.
         let settings = Settings::of(std::env::var_os)?;
-        let pull = Pull { session, settings: &settings, progress: &Silent, now: now() };
+        let telling = Telling::new(image, &self.tell);
+        let pull = Pull { session, settings: &settings, progress: &telling, now: now() };
         Ok(ready(session, &pull.run(image)?.image)?)
     }
 }
