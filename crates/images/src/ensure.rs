@@ -8,7 +8,7 @@ use crate::layer::{LayerError, LayerJob, unpack};
 use crate::limits::{ImageMeter, Limits};
 use crate::progress::{Phase, Progress};
 use crate::sources::manifest::{ImagePlan, PlannedLayer};
-use crate::sources::{Source, SourceError};
+use crate::sources::{Blob, Source, SourceError};
 use crate::store::{Claim, ImageRecord, LayerRecord, NewLayer, Session, StoreError};
 use crate::store::{GC_CLAIM, LOOK_AGAIN, claim_name};
 use crate::tree::merge::{Body, merge};
@@ -16,6 +16,7 @@ use crate::tree::{MergeError, build};
 use rustix::fs::CWD;
 use shipway_model::{Bytes, Digest, ImageRef, Timestamp};
 use std::collections::BTreeMap;
+use std::io::{self, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -42,6 +43,8 @@ pub enum ImageError {
     Build(#[from] build::BuildError),
     #[error("`{name}` is another image now: {found}")]
     Changed { name: Box<ImageRef>, found: Digest },
+    #[error("nobody waits for it any more")]
+    Unwanted,
     #[error("`{0}` is used where it lies and is not pulled")]
     NotPulled(Box<ImageRef>),
 }
@@ -106,6 +109,9 @@ impl Ensure<'_> {
             if !told {
                 self.progress.phase(Phase::Waiting);
                 told = true;
+            }
+            if !self.progress.is_wanted() {
+                return Err(ImageError::Unwanted);
             }
             thread::sleep(LOOK_AGAIN);
         }
@@ -302,6 +308,9 @@ impl Fetch<'_> {
                 }
                 return Ok((self.one(layer)?, Some(claim)));
             }
+            if !self.ensure.progress.is_wanted() {
+                return Err(ImageError::Unwanted);
+            }
             thread::sleep(LOOK_AGAIN);
         }
     }
@@ -353,7 +362,7 @@ impl Fetch<'_> {
         let progress = self.ensure.progress;
         let number = layer.number;
         let job = LayerJob {
-            blob: self.source.blob(layer)?,
+            blob: Box::new(WhileWanted { blob: self.source.blob(layer)?, progress }),
             expected: Expected {
                 digest: layer.digest,
                 size: layer.size,
@@ -366,6 +375,21 @@ impl Fetch<'_> {
         let index = unpack(job).map_err(refused)?;
         progress.layer_done(number);
         Ok(index)
+    }
+}
+
+/// Bytes of a layer, as long as somebody waits for the image.
+struct WhileWanted<'a> {
+    blob: Blob<'a>,
+    progress: &'a dyn Progress,
+}
+
+impl Read for WhileWanted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if !self.progress.is_wanted() {
+            return Err(io::Error::other(ImageError::Unwanted));
+        }
+        self.blob.read(buffer)
     }
 }
 

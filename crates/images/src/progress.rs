@@ -21,6 +21,10 @@ pub trait Progress: Sync {
     /// Packed bytes of a layer that have come in.
     fn bytes(&self, layer: usize, count: u64);
     fn layer_done(&self, layer: usize);
+    /// Asked now and then: whether anybody still waits for the image. If not, the pull ends.
+    fn is_wanted(&self) -> bool {
+        true
+    }
 }
 
 /// For those who do not look.

@@ -14,9 +14,10 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, set_child_subreaper, waitid,
 };
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -86,6 +87,8 @@ pub fn become_subreaper() -> io::Result<()> {
     Ok(set_child_subreaper(Some(rustix::process::getpid()))?)
 }
 
+const PRIVATE: u32 = 0o600;
+
 fn take_lock(dir: &Path) -> Result<File, GuardError> {
     let failed = |source| GuardError::Lock { dir: dir.to_owned(), source };
     std::fs::create_dir_all(dir).map_err(failed)?;
@@ -94,8 +97,11 @@ fn take_lock(dir: &Path) -> Result<File, GuardError> {
         .truncate(false)
         .read(true)
         .write(true)
+        .mode(PRIVATE)
         .open(dir.join("lock"))
         .map_err(failed)?;
+    // Whoever can open it can hold it, and keep the pilot from starting.
+    file.set_permissions(Permissions::from_mode(PRIVATE)).map_err(failed)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(rustix::io::Errno::WOULDBLOCK) => {

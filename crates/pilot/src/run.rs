@@ -37,7 +37,7 @@ use crate::memory::FilesIn;
 use crate::spawn::{self, Contained, Pool, ProcessEvent, Request, Streams, Ticket};
 use containers::Containers;
 use groups::Groups;
-use images::{Fetched, Images, News, ReadyImage, Wanted, is_open_to_all};
+use images::{Fetched, Images, News, ReadyImage, Wanted};
 use limits::Limits;
 use link::{FromLink, ToLink};
 use mps::Mps;
@@ -196,7 +196,7 @@ impl Pilot {
     fn image(&self, news: &News) {
         let mut work = self.work();
         match news {
-            News::Coming { image, line } => return work.images.say(image, line),
+            News::Coming { order, line } => return work.images.say(order, line),
             News::Fetched(fetched) => work.image(fetched),
         }
         work.flush();
@@ -363,20 +363,23 @@ impl Work {
         let usual = || self.default_image.clone().map(Ok);
         let Some(image) = named.or_else(usual) else { return self.launch(start, None, None) };
         match image {
-            // Root reads what a user may not: only what is open to all is read for others.
+            // Root reads what a user may not, and what it has found open may be another file when
+            // it is read: so it reads no files for others.
             Ok(image)
-                if !self.accounts.may_read_all(&start.template.user) && !is_open_to_all(&image) =>
+                if image.is_stored()
+                    && image.place().is_some()
+                    && !self.accounts.may_read_all(&start.template.user) =>
             {
                 let message = format!(
-                    "image {image}: where the pilot is root, an image in a file must be readable \
-                     by everybody"
+                    "image {image}: a pilot that is root reads no image from a file for others; \
+                     push it to a registry, or name the folder it is unpacked in (dir:PATH)"
                 );
                 self.refuse(start.id, message);
             }
             Ok(image) => {
                 let log = LogName { task: start.id.task, attempt: start.id.attempt };
                 let open_log = || self.pool.open_log(log, start.template.log_limit);
-                if let Wanted::Ready(ready) = self.images.want(image, start, open_log) {
+                if let Wanted::Ready(ready) = self.images.want(&image, start, open_log) {
                     self.launch(start, Some(&ready), None);
                 }
             }

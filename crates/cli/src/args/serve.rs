@@ -55,7 +55,7 @@ pub struct NodeArgs {
     #[arg(long, value_name = "TIME", value_parser = at_least_an_hour)]
     pub keep_images: Option<Millis>,
     /// Remove images, the longest unused first, when they take more than this (200GB).
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = some_room)]
     pub images_size: Option<Bytes>,
     /// What tasks run on that name no image, as in `host`: each in a container then. Unless given,
     /// such tasks are plain processes of this machine. Files are named as seen from everywhere.
@@ -92,6 +92,11 @@ impl GpuSharing {
             GpuSharing::Mps => "mps",
         }
     }
+}
+
+fn some_room(text: &str) -> Result<Bytes, String> {
+    let size: Bytes = text.parse().map_err(|error| format!("{error}"))?;
+    if size == Bytes(0) { Err("more than nothing, as in 200GB".into()) } else { Ok(size) }
 }
 
 /// A pilot has a directory of its own.

@@ -90,6 +90,43 @@ fn a_job_keeps_the_image_it_was_submitted_with() {
 }
 
 #[test]
+fn what_never_comes_holds_up_nobody_else() {
+    let site = Site::start();
+    let digest = |number: usize| format!("sha256:{number:064x}");
+    let fifo = site.path("home").join("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o666.into(), 0)
+        .expect("a pipe with a name");
+    for endless in [fifo.to_str().expect("text"), "/dev/zero"] {
+        let image = format!("docker-archive:{endless}");
+        let (code, _, err) = site.run(&image, &[], &["true"]);
+        assert!(code == 3 && err.contains("is not a plain file"), "{code} {err}");
+        // By its digest it is asked for on the node.
+        let image = format!("{image}@{}", digest(1));
+        let (code, _, err) = site.run(&image, &[], &["true"]);
+        assert!(code == 127 && err.contains("is not a plain file"), "{code} {err}");
+    }
+    // Each is waited for, for a minute.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let host = silent.local_addr().expect("an address");
+    let mut jobs = Vec::new();
+    for number in 0..7 {
+        let image = format!("docker://{host}/x@{}", digest(number));
+        let words = ["run", "-d", "--image", &image, "--workdir", "private", "--cpus", "0.1"];
+        let done = site.shipway(&[&words[..], &["--", "true"]].concat());
+        jobs.push(String::from_utf8(done.stdout).expect("text").trim().to_owned());
+    }
+    for job in &jobs {
+        assert!(site.shipway(&["cancel", job]).status.success());
+    }
+    let busybox = std::fs::read("/bin/busybox").expect("busybox-static is installed");
+    archive(&site.path("home").join("good.tar"), &[("bin/sh", &busybox)], "A=B");
+    let options = ["--cpus", "0.1"];
+    let (code, out, err) =
+        site.run("docker-archive:good.tar", &options, &["sh", "-c", "echo came"]);
+    assert_eq!((code, &*out), (0, "came\n"), "{err}");
+}
+
+#[test]
 fn a_pilot_makes_room_by_itself() {
     let mut site = Site::start();
     let file = site.path("home").join("saved.tar");

@@ -8,9 +8,13 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Smaller layers come again as fast as they would be looked for.
 const WORTH_KEEPING: u64 = 8 << 20;
+/// A registry that sends less than this in a while is not fetching for us, it is keeping us.
+const LEAST: u64 = 64 << 10;
+const WHILE: Duration = Duration::from_mins(1);
 /// Breaks of one layer that are mended, without a byte in between.
 const BREAKS: u32 = 5;
 
@@ -54,6 +58,25 @@ pub(super) struct Resuming<'a> {
     state: State,
     kept: Option<Kept>,
     copy: Option<File>,
+    pace: Pace,
+}
+
+/// How much came in how much waiting; what we do between two reads is not the registry's fault.
+#[derive(Debug, Default)]
+struct Pace {
+    waited: Duration,
+    came: u64,
+}
+
+impl Pace {
+    fn is_too_slow(&mut self, count: u64, waited: Duration) -> bool {
+        self.came += count;
+        self.waited += waited;
+        if self.waited < WHILE {
+            return false;
+        }
+        std::mem::take(self).came < LEAST
+    }
 }
 
 enum State {
@@ -80,7 +103,8 @@ impl<'a> Resuming<'a> {
             State::Closed
         };
         let copy = kept.as_ref().and_then(Kept::append);
-        Resuming { registry, digest, size, given: 0, breaks: 0, state, kept, copy }
+        let pace = Pace::default();
+        Resuming { registry, digest, size, given: 0, breaks: 0, state, kept, copy, pace }
     }
 
     /// A connection that goes on where we are.
@@ -158,9 +182,14 @@ impl Read for Resuming<'_> {
             if self.given == self.size && matches!(self.state, State::Closed) {
                 return Ok(0);
             }
+            let asked = Instant::now();
             match self.fresh(buffer) {
                 Ok(count) => {
                     self.given += count as u64;
+                    if self.pace.is_too_slow(count as u64, asked.elapsed()) {
+                        let host = self.registry.client.host.clone();
+                        return Err(io::Error::other(RegistryError::Slow { host }));
+                    }
                     self.breaks = if count > 0 { 0 } else { self.breaks };
                     return Ok(count);
                 }

@@ -19,6 +19,8 @@ const REDIRECTS: usize = 5;
 /// A token service answers with a few kilobytes.
 const TOKEN_LIMIT: u64 = 1 << 20;
 const CONNECT: Duration = Duration::from_secs(30);
+/// A manifest or a token is small: by then it is there, or will not come.
+const DOCUMENT_WITHIN: Duration = Duration::from_mins(1);
 /// Without a byte for this long a connection is dead.
 const SILENCE: Duration = Duration::from_mins(1);
 
@@ -46,6 +48,8 @@ pub enum RegistryError {
     Answer { host: String, what: &'static str },
     #[error(transparent)]
     Helper(#[from] HelperError),
+    #[error("{host} sends next to nothing")]
+    Slow { host: String },
     #[error("what {host} sent breaks off")]
     Read {
         host: String,
@@ -141,7 +145,8 @@ impl Client {
     fn send(&self, uri: &Uri, ask: Ask<'_>) -> Result<Response<Body>, RegistryError> {
         let mut request = self.agent.get(uri.clone());
         if let Some(accept) = ask.accept {
-            request = request.header(header::ACCEPT, accept);
+            let within = request.config().timeout_global(Some(DOCUMENT_WITHIN));
+            request = within.build().header(header::ACCEPT, accept);
         }
         if ask.from > 0 {
             request = request.header(header::RANGE, format!("bytes={}-", ask.from));
@@ -218,7 +223,8 @@ impl Client {
         {
             return Err(RegistryError::Realm { host: self.host.clone(), realm: shown() });
         }
-        let mut request = self.agent.get(uri.clone());
+        let request = self.agent.get(uri.clone());
+        let mut request = request.config().timeout_global(Some(DOCUMENT_WITHIN)).build();
         for (key, value) in [("service", service), ("scope", scope)] {
             if let Some(value) = value {
                 request = request.query(key, value);

@@ -5,13 +5,16 @@
 use super::credentials::Login;
 use serde::Deserialize;
 use std::io::{self, Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// It may ask its user something first.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// After its answer it has little left to do.
+const FAREWELL: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// A name and a password; tokens are a few kilobytes.
 const ANSWER_LIMIT: u64 = 1 << 20;
 /// With this name the secret is no password but a token of another kind, which we do not speak.
@@ -56,10 +59,10 @@ fn ask_program(program: String, registry: &str) -> Result<Option<Login>, HelperE
     let mut command = Command::new(&program);
     command.arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(failed)?;
-    let told = child.stdin.take().map_or(Ok(()), |mut input| input.write_all(registry.as_bytes()));
-    let answer = told.and_then(|()| read(&mut child));
-    let _ = child.kill();
-    let status = child.wait().map_err(failed)?;
+    // One that does not read it may know the answer all the same.
+    let _ = child.stdin.take().map(|mut input| input.write_all(registry.as_bytes()));
+    let answer = read(&mut child);
+    let status = end(&mut child, matches!(answer, Ok(Some(_)))).map_err(failed)?;
     let bytes = answer.map_err(failed)?;
     let bytes = bytes.ok_or_else(|| HelperError::Silent { program: program.clone() })?;
     if !status.success() {
@@ -68,13 +71,33 @@ fn ask_program(program: String, registry: &str) -> Result<Option<Login>, HelperE
         if said.contains("credentials not found") {
             return Ok(None);
         }
-        let said = shipway_model::plain_text::clean(&said).chars().take(200).collect();
-        return Err(HelperError::Failed { program, said });
+        return Err(HelperError::Failed { program, said: harmless(&said) });
     }
     let answer: Answer =
         serde_json::from_slice(&bytes).map_err(|_| HelperError::Answer { program })?;
     let login = Login { user: answer.username, password: answer.secret };
     Ok((!login.user.is_empty() && login.user != TOKEN_USER).then_some(login))
+}
+
+/// How it ended; one that has answered is given a moment for it.
+fn end(child: &mut Child, has_answered: bool) -> io::Result<ExitStatus> {
+    let deadline = Instant::now() + if has_answered { FAREWELL } else { Duration::ZERO };
+    while Instant::now() < deadline {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+    let _ = child.kill();
+    child.wait()
+}
+
+/// What may be shown of it: where it gives a reason it gives text, where it gives a secret JSON.
+fn harmless(said: &str) -> String {
+    if said.contains(['{', '"']) {
+        return "(what it said may hold a secret)".to_owned();
+    }
+    shipway_model::plain_text::clean(said).chars().take(200).collect()
 }
 
 /// All it says, or nothing when that takes too long.
@@ -121,6 +144,10 @@ mod tests {
         let said = |script| answers(script).expect_err("refused").to_string();
         let locked = said("printf 'locked\\033[2J'; exit 1");
         assert!(locked.contains("failed: locked") && !locked.contains('\u{1b}'), "{locked}");
+        let secret = said(r#"echo '{"Username": "u", "Secret": "hunter2"}'; exit 1"#);
+        assert!(secret.contains("failed") && !secret.contains("hunter2"), "{secret}");
+        let slow = r#"echo '{"Username": "u", "Secret": "s"}'; exec >&-; sleep 0.2"#;
+        assert!(answers(slow).expect("an answer").is_some());
         assert!(said("echo nonsense").contains("no name and password"));
         assert!(ask("../evil", "a").expect_err("refused").to_string().contains("no name of"));
         assert!(ask("none-such", "a").expect_err("refused").to_string().contains("cannot run"));

@@ -167,7 +167,11 @@ pub(super) fn may_pass(error: &RegistryError) -> bool {
     match error {
         RegistryError::Request { source, .. } => !matches!(
             **source,
-            ureq::Error::HostNotFound | ureq::Error::Tls(_) | ureq::Error::BadUri(_)
+            ureq::Error::HostNotFound
+                | ureq::Error::Tls(_)
+                | ureq::Error::BadUri(_)
+                // Whoever waited a minute has waited long enough.
+                | ureq::Error::Timeout(_)
         ),
         RegistryError::Read { .. } => true,
         RegistryError::Status { code, .. } => *code == 429 || *code >= 500,

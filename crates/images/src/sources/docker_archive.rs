@@ -1,13 +1,12 @@
 //! `docker-archive:FILE`: what `docker save` and its relatives write, a tar of layers.
 
 use super::manifest::{self, ImagePlan, PlannedLayer};
-use super::{Blob, Source, SourceError, failed, sha256};
+use super::{Blob, Source, SourceError, failed, open_file, sha256};
 use crate::limits::DOCUMENT_LIMIT;
 use crate::path;
 use crate::tar::{Kind, TarReader};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -50,7 +49,7 @@ impl DockerArchive {
 
     /// Where every file of the archive lies; links lead to the files they name.
     fn members(&self) -> Result<BTreeMap<Vec<u8>, Place>, SourceError> {
-        let file = File::open(&self.file).map_err(failed("open", &self.file))?;
+        let file = open_file(&self.file)?;
         let mut tar = TarReader::new(Counted { inner: BufReader::new(file), read: 0 });
         let mut files = BTreeMap::new();
         let mut links = Vec::new();
@@ -93,7 +92,7 @@ impl DockerArchive {
     }
 
     fn open(&self, at: Place) -> Result<impl Read + Send + use<>, SourceError> {
-        let mut file = File::open(&self.file).map_err(failed("open", &self.file))?;
+        let mut file = open_file(&self.file)?;
         file.seek(SeekFrom::Start(at.offset)).map_err(failed("read", &self.file))?;
         Ok(file.take(at.size))
     }

@@ -7,9 +7,12 @@ pub mod oci_dir;
 pub mod sif;
 
 use manifest::{ImagePlan, ManifestError, PlannedLayer};
+use rustix::fs::OFlags;
 use shipway_model::image_ref::DEFAULT_TAG;
 use shipway_model::{Digest, ImageRef};
+use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Packed bytes of a layer, as they come.
@@ -38,6 +41,8 @@ pub enum SourceError {
         #[source]
         source: io::Error,
     },
+    #[error("{} is not a plain file", .path.display())]
+    NotAFile { path: PathBuf },
     #[error("{what} is larger than {limit} bytes")]
     TooLarge { what: String, limit: u64 },
     #[error("the digest of {what} is {found}, and should be {wanted}")]
@@ -67,6 +72,16 @@ fn choice(tags: &[String]) -> String {
         [] => String::new(),
         tags => format!("; choose one by its tag: {}", tags.join(", ")),
     }
+}
+
+/// A file of somebody else's choosing: nothing that waits for a writer, and nothing without end.
+pub(crate) fn open_file(path: &Path) -> Result<File, SourceError> {
+    let waits_for_nobody = i32::try_from(OFlags::NONBLOCK.bits()).expect("a small flag");
+    let mut options = File::options();
+    let file = options.read(true).custom_flags(waits_for_nobody).open(path);
+    let file = file.map_err(failed("open", path))?;
+    let found = file.metadata().map_err(failed("look at", path))?;
+    if found.is_file() { Ok(file) } else { Err(SourceError::NotAFile { path: path.into() }) }
 }
 
 pub(crate) fn failed(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SourceError {

@@ -1,11 +1,10 @@
 //! `oci:DIR[:tag]`: an OCI image layout on disk.
 
 use super::manifest::{self, Descriptor, ImagePlan, Parsed, PlannedLayer};
-use super::{Blob, Source, SourceError, failed, sha256};
+use super::{Blob, Source, SourceError, failed, open_file, sha256};
 use crate::limits::DOCUMENT_LIMIT;
 use serde::Deserialize;
 use shipway_model::Digest;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -88,14 +87,14 @@ impl Source for OciDir {
     fn blob(&self, layer: &PlannedLayer) -> Result<Blob<'_>, SourceError> {
         let digest = layer.digest.expect("manifests state digests");
         let path = self.blob_path(&digest);
-        Ok(Box::new(File::open(&path).map_err(failed("open", &path))?))
+        Ok(Box::new(open_file(&path)?))
     }
 }
 
 /// A file that should be small, and is not trusted to be.
 pub(crate) fn read_limited(path: &Path) -> Result<Vec<u8>, SourceError> {
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(failed("open", path))?;
+    let file = open_file(path)?;
     file.take(DOCUMENT_LIMIT + 1).read_to_end(&mut bytes).map_err(failed("read", path))?;
     if bytes.len() as u64 > DOCUMENT_LIMIT {
         let what = path.display().to_string();

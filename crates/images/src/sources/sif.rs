@@ -5,14 +5,13 @@
 //! have and keep patched does it, in a process of its own.
 
 use super::manifest::{ImagePlan, PlannedLayer};
-use super::{Blob, Source, SourceError, failed};
+use super::{Blob, Source, SourceError, failed, open_file};
 use crate::layer::decode::read_chunk;
 use crate::sif::{self, HEADER, Primary, SifError};
 use crate::store::RunConfig;
 use crate::walk;
 use sha2::{Digest as _, Sha256};
 use shipway_model::Digest;
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -33,7 +32,7 @@ impl Sif {
     }
 
     fn primary(&self) -> Result<Primary, SourceError> {
-        let mut file = File::open(&self.file).map_err(failed("open", &self.file))?;
+        let mut file = open_file(&self.file)?;
         let length = file.metadata().map_err(failed("look at", &self.file))?.len();
         let mut bytes = [0; HEADER];
         let short = |error: io::Error| match error.kind() {
@@ -49,7 +48,7 @@ impl Sif {
     }
 
     fn digest(&self) -> Result<Digest, SourceError> {
-        let mut file = File::open(&self.file).map_err(failed("open", &self.file))?;
+        let mut file = open_file(&self.file)?;
         let mut hash = Sha256::new();
         loop {
             let chunk = read_chunk(&mut file).map_err(failed("read", &self.file))?;

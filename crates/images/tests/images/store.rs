@@ -1,9 +1,10 @@
 //! Images into a store: what the tree holds, what is shared, what is kept and what goes.
 
 use crate::common::{Fixture, Layer, NOW, Tar, layout, member, pull, told};
+use shipway_images::progress::{Phase, Progress};
 use shipway_images::store::{Keep, StoreError};
 use shipway_images::tar::{Kind, Member};
-use shipway_images::{ImageError, Session, Store};
+use shipway_images::{ImageError, Pull, Session, Store};
 use shipway_model::{Bytes, Millis, Timestamp};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -203,4 +204,28 @@ fn trees_and_the_host_are_not_pulled() {
         let error = fixture.pull(&text.parse().expect("reference")).expect_err("refused");
         assert!(matches!(error, ImageError::NotPulled(_)), "{}", told(&error));
     }
+}
+
+#[test]
+fn a_pull_that_nobody_waits_for_ends_and_leaves_nothing() {
+    struct Unwanted;
+    impl Progress for Unwanted {
+        fn phase(&self, _: Phase) {}
+        fn bytes(&self, _: usize, _: u64) {}
+        fn layer_done(&self, _: usize) {}
+        fn is_wanted(&self) -> bool {
+            false
+        }
+    }
+    let fixture = Fixture::new();
+    let reference = layout(&fixture.path("image"), &[base()]);
+    let session = Session::begin(&fixture.store).expect("session");
+    let settings = &fixture.settings;
+    let pull = Pull { session: &session, settings, progress: &Unwanted, now: NOW };
+    let error = pull.run(&reference).expect_err("called off");
+    assert!(told(&error).contains("nobody waits for it any more"), "{}", told(&error));
+    assert_eq!(fixture.store.images().expect("listed"), []);
+    drop(session);
+    assert!(fixture.pull(&reference).expect("pulled").fetched);
+    fixture.assert_whole();
 }

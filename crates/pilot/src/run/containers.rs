@@ -20,7 +20,8 @@ use std::sync::Arc;
 /// place for them.
 const INSIDE: &str = "/tmp/shipway";
 /// Where programs are looked for when the image does not say.
-const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(super) const DEFAULT_PATH: &str =
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// What programs read to find other machines by their names.
 const NAME_SERVICE: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 
@@ -30,6 +31,8 @@ pub(super) enum ContainError {
     NoNode { device: String },
     #[error(transparent)]
     Bind(#[from] BindError),
+    #[error("the work directory {dir} cannot be used, --workdir private can: {source}")]
+    WorkDir { dir: String, source: BindError },
     #[error(transparent)]
     Gpu(#[from] GpuError),
     #[error(transparent)]
@@ -104,15 +107,15 @@ impl Containers {
             Network::Private => plan::Network::Loopback,
         };
         container.binds.extend(command.own);
-        let workdir = template.workdir.as_ref().map(|dir| Bind::writable(dir, dir));
-        let mut asked: Vec<Bind> = workdir.into_iter().collect();
+        if let Some(dir) = &template.workdir {
+            let bind = self.settled(Bind::writable(dir, dir), &image.root);
+            let unusable = |source| ContainError::WorkDir { dir: dir.clone(), source };
+            container.binds.push(bind.map_err(unusable)?);
+        }
         for bind in &template.binds {
             let bind: BindMount = bind.parse().map_err(|e| unreadable(&e))?;
             let bound = if bind.writable { Bind::writable } else { Bind::read_only };
-            asked.push(bound(bind.source, bind.target));
-        }
-        for bind in asked {
-            container.binds.push(self.settled(bind, &image.root)?);
+            container.binds.push(self.settled(bound(bind.source, bind.target), &image.root)?);
         }
         if let Some(driver) = self.driver.as_ref().filter(|_| !start.devices.is_empty()) {
             driver.runs(image)?;
@@ -123,7 +126,7 @@ impl Containers {
     }
 
     /// What somebody asked for, if the site offers it, at the place it leads to in the image.
-    fn settled(&self, bind: Bind, root: &Root) -> Result<Bind, ContainError> {
+    fn settled(&self, bind: Bind, root: &Root) -> Result<Bind, BindError> {
         let mut bind = match &self.offered {
             Some(offered) => offered.check(&bind)?,
             None => bind,

@@ -1,7 +1,7 @@
 //! From an assignment to a process: the command with its fields filled in, the environment, the
 //! work directory, the script file. And what has to be removed when it has ended.
 
-use super::containers::{Command, ContainError, Containers};
+use super::containers::{Command, ContainError, Containers, DEFAULT_PATH};
 use super::images::ReadyImage;
 use super::mps::Mps;
 use super::start::own_mode;
@@ -160,9 +160,11 @@ impl Tasks {
     fn base_of(&self, whom: &Whom) -> Vec<(String, OsString)> {
         let mut base = self.base.clone();
         let Some(account) = whom.account() else { return base };
-        let of_login = ["HOME", "USER", "LOGNAME", "SHELL", "TMPDIR"];
+        let of_login = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR"];
         base.retain(|(name, _)| !of_login.contains(&name.as_str()));
         let name = || OsString::from(&account.name);
+        // The pilot's own may lead to folders that are closed to others.
+        base.push(("PATH".into(), DEFAULT_PATH.into()));
         base.push(("HOME".into(), account.home.clone().into()));
         base.push(("SHELL".into(), OsString::from(&account.shell)));
         base.extend([("USER".into(), name()), ("LOGNAME".into(), name())]);

@@ -1,8 +1,9 @@
 //! One server per home: a lock on `<home>/lock` that the kernel releases when the process ends.
 //! The pid inside is for the message only; nothing is decided by it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -11,6 +12,7 @@ use rustix::io::Errno;
 use super::error::{JournalError, on_file};
 
 const LOCK_FILE: &str = "lock";
+const PRIVATE: u32 = 0o600;
 
 #[derive(Debug)]
 pub(super) struct HomeLock {
@@ -36,12 +38,16 @@ impl HomeLock {
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(PRIVATE)
             .open(&path)
             .map_err(on_file("creating", &path))?;
         Self::take(home, path, file)
     }
 
     fn take(home: &Path, path: PathBuf, mut file: File) -> Result<Self, JournalError> {
+        // Whoever can open it can hold it, and keep the server from starting.
+        let private = Permissions::from_mode(PRIVATE);
+        file.set_permissions(private).map_err(on_file("closing to others", &path))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { file, path }),
             Err(Errno::WOULDBLOCK) => {

@@ -63,6 +63,7 @@ pub(super) fn clock(clock: &ClockFact) -> Check {
         None => check("runs evenly; no server to compare with".into()),
         Some(ServerFact { url, clock: Err(why) }) => {
             check(format!("runs evenly; {url} does not answer: {why}"))
+                .warning("start the server, or name another in SHIPWAY_URL")
         }
         Some(ServerFact { url, clock: Ok((theirs, ours)) }) => {
             let skew = Millis(theirs.since(*ours).0.max(ours.since(*theirs).0));
@@ -128,7 +129,7 @@ mod tests {
             (now, 0, server(900), State::Ok),
             (now, 0, server(30_000), State::Warning),
             (now, 0, server(3_600_000), State::Failed),
-            (now, 0, silent, State::Ok),
+            (now, 0, silent, State::Warning),
             (now, 2_000, None, State::Warning),
             (Timestamp(0), 0, None, State::Failed),
         ] {

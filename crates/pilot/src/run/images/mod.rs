@@ -15,8 +15,8 @@ use shipway_images::store::{Lease, RunConfig};
 use shipway_model::ImageRef;
 use shipway_runtime::plan::Root;
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 /// A tree to run on, for as long as this is held.
@@ -36,33 +36,28 @@ impl ReadyImage {
     }
 }
 
-/// Whether an image that is read from files of the node may be read by anybody.
-pub(super) fn is_open_to_all(image: &ImageRef) -> bool {
-    const OTHERS_READ: u32 = 0o004;
-    const OTHERS_ENTER: u32 = 0o001;
-    // Opened by the task itself, or by nobody on this node.
-    let Some(path) = image.place().filter(|_| image.is_stored()) else { return true };
-    // What is not there is said by whoever tries to read it.
-    let Ok(path) = Path::new(path).canonicalize() else { return true };
-    let has = |path: &Path, bit: u32| {
-        path.metadata().is_ok_and(|found| found.permissions().mode() & bit != 0)
-    };
-    has(&path, OTHERS_READ) && path.ancestors().skip(1).all(|above| has(above, OTHERS_ENTER))
-}
-
 /// What the threads say.
 pub(super) enum News {
     /// How far the fetch of an image is, for those who wait for it.
     Coming {
-        image: ImageRef,
+        order: Order,
         line: String,
     },
     Fetched(Fetched),
 }
 
+/// An image that somebody waits for. A later order of the same image is another one.
+#[derive(Debug, Clone)]
+pub(super) struct Order {
+    number: u64,
+    pub(super) image: ImageRef,
+    /// Until nobody waits for it any more.
+    wanted: Arc<AtomicBool>,
+}
+
 /// What a thread says when it is done with an image.
 pub(super) struct Fetched {
-    pub(super) image: ImageRef,
+    pub(super) order: Order,
     pub(super) result: Result<Arc<ReadyImage>, String>,
 }
 
@@ -70,10 +65,16 @@ type Tell = Arc<dyn Fn(News) + Send + Sync>;
 
 pub(super) struct Images {
     shelf: Shelf,
-    waiting: BTreeMap<ImageRef, Vec<(Start, Streams)>>,
+    waiting: BTreeMap<ImageRef, Waiting>,
+    orders: u64,
     /// Held by running tasks. Only of references with a digest: what another one means is asked
     /// anew for every start.
     ready: BTreeMap<ImageRef, Weak<ReadyImage>>,
+}
+
+struct Waiting {
+    order: Order,
+    tasks: Vec<(Start, Streams)>,
 }
 
 /// What becomes of a task that wants an image.
@@ -85,57 +86,77 @@ pub(super) enum Wanted {
 
 impl Images {
     pub(super) fn new(store: PathBuf, tell: Tell) -> Self {
-        Images { shelf: Shelf::new(store, tell), waiting: BTreeMap::new(), ready: BTreeMap::new() }
+        Images {
+            shelf: Shelf::new(store, tell),
+            waiting: BTreeMap::new(),
+            orders: 0,
+            ready: BTreeMap::new(),
+        }
     }
 
     pub(super) fn want(
         &mut self,
-        image: ImageRef,
+        image: &ImageRef,
         start: &Start,
         open_log: impl FnOnce() -> Streams,
     ) -> Wanted {
-        match &image {
+        match image {
             ImageRef::Host => return Wanted::Ready(Arc::new(bare(Root::Host))),
             ImageRef::Dir { path } => {
                 return Wanted::Ready(Arc::new(bare(Root::Tree(path.into()))));
             }
             _ => {}
         }
-        if let Some(ready) = self.ready.get(&image).and_then(Weak::upgrade) {
+        if let Some(ready) = self.ready.get(image).and_then(Weak::upgrade) {
             return Wanted::Ready(ready);
         }
-        let waiting = self.waiting.entry(image.clone()).or_default();
-        waiting.push((start.clone(), open_log()));
-        if waiting.len() == 1 {
-            self.shelf.order(image);
+        if !self.waiting.contains_key(image) {
+            self.orders += 1;
+            let wanted = Arc::new(AtomicBool::new(true));
+            let order = Order { number: self.orders, image: image.clone(), wanted };
+            self.shelf.order(order.clone());
+            self.waiting.insert(image.clone(), Waiting { order, tasks: Vec::new() });
+        }
+        if let Some(waiting) = self.waiting.get_mut(image) {
+            waiting.tasks.push((start.clone(), open_log()));
         }
         Wanted::Waits
     }
 
     /// Says something to whoever follows a task that waits for this image.
-    pub(super) fn say(&mut self, image: &ImageRef, line: &str) {
-        for (_, (_, errors)) in self.waiting.get_mut(image).into_iter().flatten() {
+    pub(super) fn say(&mut self, order: &Order, line: &str) {
+        let waiting = self.waiting.get_mut(&order.image);
+        let waiting = waiting.filter(|waiting| waiting.order.number == order.number);
+        for (_, (_, errors)) in waiting.into_iter().flat_map(|waiting| &mut waiting.tasks) {
             errors.append(format!("shipway: {line}\n").as_bytes());
         }
     }
 
-    /// Those that are not wanted any more.
+    /// Those that are not wanted any more. A fetch that nobody waits for is called off.
     pub(super) fn take_if(&mut self, gone: impl Fn(AttemptKey) -> bool) -> Vec<AttemptKey> {
         let mut taken = Vec::new();
         for waiting in self.waiting.values_mut() {
-            taken.extend(waiting.iter().map(|(start, _)| start.id).filter(|id| gone(*id)));
-            waiting.retain(|(start, _)| !taken.contains(&start.id));
+            taken.extend(waiting.tasks.iter().map(|(start, _)| start.id).filter(|id| gone(*id)));
+            waiting.tasks.retain(|(start, _)| !taken.contains(&start.id));
+            waiting.order.wanted.store(!waiting.tasks.is_empty(), Ordering::Relaxed);
         }
+        self.waiting.retain(|_, waiting| !waiting.tasks.is_empty());
         taken
     }
 
     /// Those that waited for an image that is there now, or will not come.
     pub(super) fn take_waiting(&mut self, fetched: &Fetched) -> Vec<(Start, Streams)> {
+        let order = &fetched.order;
         self.ready.retain(|_, ready| ready.strong_count() > 0);
-        if let (Ok(ready), Some(_)) = (&fetched.result, fetched.image.digest()) {
-            self.ready.insert(fetched.image.clone(), Arc::downgrade(ready));
+        if let (Ok(ready), Some(_)) = (&fetched.result, order.image.digest()) {
+            self.ready.insert(order.image.clone(), Arc::downgrade(ready));
         }
-        self.waiting.remove(&fetched.image).unwrap_or_default()
+        match self.waiting.get(&order.image) {
+            Some(waiting) if waiting.order.number == order.number => {
+                self.waiting.remove(&order.image).map(|waiting| waiting.tasks).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! that makes room.
 
 use super::telling::Telling;
-use super::{Fetched, News, ReadyImage, Tell};
+use super::{Fetched, News, Order, ReadyImage, Tell};
 use crate::run::wall_millis;
 use shipway_api::causes::causes;
 use shipway_images::pull::{Pull, Settings};
@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, SystemTime};
 
-/// Images fetched at the same time. Each fetches several layers at once by itself.
-const AT_ONCE: usize = 2;
+/// Images fetched at the same time. Each fetches several layers at once by itself; so many that a
+/// few slow registries do not hold up everybody.
+const AT_ONCE: usize = 8;
 /// How often room is made. Images are wanted for days; a look costs a walk through the store.
 const MAKE_ROOM_EVERY: Duration = Duration::from_hours(1);
 
@@ -30,7 +31,7 @@ pub struct ImageKeep {
 pub(super) struct Shelf {
     store: PathBuf,
     tell: Tell,
-    orders: Option<mpsc::Sender<ImageRef>>,
+    orders: Option<mpsc::Sender<Order>>,
 }
 
 impl Shelf {
@@ -39,16 +40,16 @@ impl Shelf {
     }
 
     /// Asks for an image; the answer comes by `tell`.
-    pub(super) fn order(&mut self, image: ImageRef) {
+    pub(super) fn order(&mut self, order: Order) {
         // The threads are started by the first who wants an image: most pilots never need them.
         let orders = self.orders.get_or_insert_with(|| start(&self.store, &self.tell));
-        let _ = orders.send(image);
+        let _ = orders.send(order);
     }
 }
 
 /// Without the first thread nothing is looked for, and a task waits until it is cancelled; without
 /// one that fetches the others do it all.
-fn start(store: &Path, tell: &Tell) -> mpsc::Sender<ImageRef> {
+fn start(store: &Path, tell: &Tell) -> mpsc::Sender<Order> {
     let (order, orders) = mpsc::channel();
     let (miss, missing) = mpsc::channel();
     let missing = Arc::new(Mutex::new(missing));
@@ -71,13 +72,13 @@ struct Worker {
 
 impl Worker {
     /// Never asks anybody but the disk: what is here need not wait for what is being fetched.
-    fn look(mut self, orders: &mpsc::Receiver<ImageRef>, miss: &mpsc::Sender<ImageRef>) {
-        while let Ok(image) = orders.recv() {
-            match self.in_store(&image) {
+    fn look(mut self, orders: &mpsc::Receiver<Order>, miss: &mpsc::Sender<Order>) {
+        while let Ok(order) = orders.recv() {
+            match self.in_store(&order.image) {
                 Some(ready) => {
-                    (self.tell)(News::Fetched(Fetched { image, result: Ok(Arc::new(ready)) }));
+                    (self.tell)(News::Fetched(Fetched { order, result: Ok(Arc::new(ready)) }));
                 }
-                None => drop(miss.send(image)),
+                None => drop(miss.send(order)),
             }
         }
     }
@@ -91,25 +92,26 @@ impl Worker {
         ready(session, &session.store().pinned(&settled(image.clone()))?).ok()
     }
 
-    fn fetch_all(mut self, missing: &Mutex<mpsc::Receiver<ImageRef>>) {
+    fn fetch_all(mut self, missing: &Mutex<mpsc::Receiver<Order>>) {
         let next = || missing.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        while let Ok(image) = next() {
-            let result = self.fetch(&image).map(Arc::new);
+        while let Ok(order) = next() {
+            let result = self.fetch(&order).map(Arc::new);
+            let image = &order.image;
             let result = result.map_err(|error| format!("image {image}: {}", causes(&*error)));
-            (self.tell)(News::Fetched(Fetched { image, result }));
+            (self.tell)(News::Fetched(Fetched { order, result }));
         }
     }
 
-    fn fetch(&mut self, image: &ImageRef) -> Result<ReadyImage, Box<dyn std::error::Error>> {
+    fn fetch(&mut self, order: &Order) -> Result<ReadyImage, Box<dyn std::error::Error>> {
         let session = match &self.session {
             Some(session) => session,
             None => self.session.insert(Session::begin(&Store::create(&self.store)?)?),
         };
         // Read for each: passwords change while a pilot runs for weeks.
         let settings = Settings::of(std::env::var_os)?;
-        let telling = Telling::new(image, &self.tell);
+        let telling = Telling::new(order, &self.tell);
         let pull = Pull { session, settings: &settings, progress: &telling, now: now() };
-        Ok(ready(session, &pull.run(image)?.image)?)
+        Ok(ready(session, &pull.run(&order.image)?.image)?)
     }
 }
 

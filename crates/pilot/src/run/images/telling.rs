@@ -1,9 +1,10 @@
 //! How far the fetch of an image is, in a line now and then: a task that waits for gigabytes should
 //! not look as if it hung.
 
-use super::{News, Tell};
+use super::{News, Order, Tell};
 use shipway_images::progress::{Phase, Progress};
-use shipway_model::{Bytes, ImageRef};
+use shipway_model::Bytes;
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
 pub(super) struct Telling<'a> {
-    image: &'a ImageRef,
+    order: &'a Order,
     tell: &'a Tell,
     far: Mutex<Far>,
 }
@@ -23,18 +24,15 @@ struct Far {
 }
 
 impl<'a> Telling<'a> {
-    pub(super) fn new(image: &'a ImageRef, tell: &'a Tell) -> Self {
-        let telling = Telling {
-            image,
-            tell,
-            far: Mutex::new(Far { came: 0, of: None, said: Instant::now() }),
-        };
-        telling.say(format!("fetching {image}"));
+    pub(super) fn new(order: &'a Order, tell: &'a Tell) -> Self {
+        let far = Far { came: 0, of: None, said: Instant::now() };
+        let telling = Telling { order, tell, far: Mutex::new(far) };
+        telling.say(format!("fetching {}", order.image));
         telling
     }
 
     fn say(&self, line: String) {
-        (self.tell)(News::Coming { image: self.image.clone(), line });
+        (self.tell)(News::Coming { order: self.order.clone(), line });
     }
 }
 
@@ -72,6 +70,10 @@ impl Progress for Telling<'_> {
     }
 
     fn layer_done(&self, _: usize) {}
+
+    fn is_wanted(&self) -> bool {
+        self.order.wanted.load(Ordering::Relaxed)
+    }
 }
 
 #[cfg(test)]
