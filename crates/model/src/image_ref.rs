@@ -217,6 +217,13 @@ fn oci_dir(text: &str) -> Result<ImageRef, BadImageRef> {
 
 fn registry(text: &str) -> Result<RegistryRef, BadImageRef> {
     let bad = |why| BadImageRef::Name { text: short(text), why };
+    if let Some((_, host)) = text.split_once('@').filter(|(user, _)| !user.contains('/'))
+        && host.contains('/')
+    {
+        // What stands before the host may be a password: it is not repeated.
+        let why = "names and passwords do not go into it; log in instead (docs/images.md)";
+        return Err(BadImageRef::Name { text: short(&format!("…@{host}")), why });
+    }
     let (named, digest) = match text.split_once('@') {
         Some((named, digest)) => (named, Some(digest.parse()?)),
         None => (text, None),
@@ -426,7 +433,8 @@ mod tests {
             ("docker://a@sha512:00", "not a digest"),
             ("docker://a@sha256:00", "not a digest"),
             ("docker://host.example:0/a", "not a host"),
-            ("docker://user@host.example/a", "not a digest"),
+            ("docker://user@host.example/a", "log in instead"),
+            ("docker://user:secret@host.example:5000/a:1", "`…@host.example:5000/a:1`"),
             ("sif:x@sha256:00", "not a digest"),
             ("sif:", "needs a path"),
             ("dir:a\nb", "needs a path"),

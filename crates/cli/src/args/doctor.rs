@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Ask where this image comes from for it (docker://NAME:TAG, sif:FILE, …); nothing is fetched.
+    /// Look whether this image can be had (docker://NAME:TAG, sif:FILE, …); nothing is fetched.
     #[arg(long, value_name = "IMAGE")]
     pub image: Option<ImageRef>,
     /// Leave out what takes long: the kernel on each GPU.

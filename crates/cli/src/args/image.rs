@@ -11,10 +11,12 @@ pub enum ImageCommand {
     Pull {
         /// docker://NAME:TAG, oci:DIR[:TAG], docker-archive:FILE or sif:FILE
         reference: ImageRef,
-        /// A file with passwords, in the form `docker login` writes; read before ~/.docker.
+        /// A file with passwords, in the form `docker login` writes; read before ~/.docker. The
+        /// variable SHIPWAY_REGISTRY_LOGINS names one for all commands.
         #[arg(long, value_name = "FILE")]
         credentials: Option<PathBuf>,
-        /// Reach this registry without TLS; loopback always is (repeatable).
+        /// Reach this registry without TLS; loopback always is (repeatable). The variable
+        /// SHIPWAY_INSECURE_REGISTRIES names some for all commands, with commas between them.
         #[arg(long, value_name = "HOST[:PORT]")]
         insecure: Vec<String>,
         #[command(flatten)]
