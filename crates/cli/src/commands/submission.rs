@@ -9,7 +9,7 @@ use shipway_api::client::{Client, ClientError};
 use shipway_api::routes::{IDEMPOTENCY_KEY, JOBS};
 use shipway_api::types::{Submission, Submitted};
 use shipway_images::pull::{Settings, pin};
-use shipway_model::JobSpec;
+use shipway_model::{ImageRef, JobSpec};
 use std::time::Duration;
 
 /// Waits between the tries. Short: somebody sits there, and the key makes a later try by hand
@@ -53,7 +53,9 @@ pub async fn submit(
 /// The same image on every node and at every retry, with this user's own logins. Waits for a
 /// registry, so a thread of its own does it.
 pub async fn pin_image(spec: &mut JobSpec) -> Result<(), Failure> {
-    let Some(image) = spec.image.clone() else { return Ok(()) };
+    // What lies on the node or has its digest is asked of nobody, so no logins are read either.
+    let asked = |image: &&ImageRef| image.is_stored() && image.digest().is_none();
+    let Some(image) = spec.image.as_ref().filter(asked).cloned() else { return Ok(()) };
     let settings = Settings::of(settings::environment)?;
     let named = image.clone();
     let mut pinning = tokio::task::spawn_blocking(move || pin(named, &settings));

@@ -48,6 +48,14 @@ pub fn cannot(what: &str) {
     eprintln!("skipped: {what}");
 }
 
+/// The program in another folder: where it was built, others may not be let in. Copied by another
+/// process: what we have open for writing is busy for whatever another test starts meanwhile.
+pub fn copy_program(to: &Path) {
+    let mut copy = Command::new("cp");
+    let copied = copy.arg(env!("CARGO_BIN_EXE_shipway")).arg(to).status();
+    assert!(copied.expect("cp").success());
+}
+
 pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     wait_some(what, || holds().then_some(()));
 }

@@ -35,10 +35,7 @@ fn as_nobody(words: &[&str]) -> Output {
     };
     open(dir.path(), 0o777);
     let program = dir.path().join("shipway");
-    // By another program: while we have it open for writing, what another test starts has it too.
-    let mut copy = Command::new("cp");
-    let copied = copy.arg(env!("CARGO_BIN_EXE_shipway")).arg(&program).status();
-    assert!(copied.expect("cp").success());
+    common::copy_program(&program);
     let mut command = Command::new(program);
     command.args(["doctor", "--json"]).args(words).current_dir("/");
     command.env("SHIPWAY_HOME", dir.path().join("home")).env_remove("SHIPWAY_URL");

@@ -1,7 +1,8 @@
 //! Tasks in containers, from `shipway run` to their end, with every runtime.
 
 use crate::archive::archive;
-use crate::site::{Site, command, wait_for, with_each_runtime};
+use crate::common::wait_for;
+use crate::site::{Site, command, with_each_runtime};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -156,6 +157,13 @@ fn a_site_may_want_every_task_in_a_container() {
     assert!(told(&site) > 10);
     site.restart(&["--default-image", "host"]);
     assert!(told(&site) < 10);
+    // Logins that cannot be read are no matter of a job that asks no registry.
+    let docker = site.path("home").join(".docker");
+    std::fs::create_dir(&docker).expect("a folder");
+    std::fs::write(docker.join("config.json"), "{").expect("written");
+    assert_eq!(site.run("host", &[], &["true"]).0, 0);
+    let (code, _, err) = site.run("docker://127.0.0.1:9/x", &[], &["true"]);
+    assert!(code == 2 && err.contains(".docker/config.json"), "{code} {err}");
     let refused = site.shipway(&["up", "--default-image", "dir:tree"]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(refused.status.code() == Some(2) && said.contains("the whole path"), "{said}");

@@ -3,6 +3,8 @@
 
 mod accounts;
 mod archive;
+#[path = "../common/mod.rs"]
+mod common;
 mod containers;
 mod site;
 mod store;

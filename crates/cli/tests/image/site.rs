@@ -1,14 +1,13 @@
 //! A server with its pilot, and a tree with nothing but busybox. Everything runs as an ordinary
 //! user: where the tests are root, as `nobody`.
 
+use crate::common::{copy_program, wait_for};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 const NOBODY: u32 = 65_534;
-const DEADLINE: Duration = Duration::from_mins(2);
 
 /// A server and its pilot, and a tree with nothing but busybox.
 pub(crate) struct Site {
@@ -82,12 +81,8 @@ impl Site {
         if let Some(user) = user {
             std::os::unix::fs::chown(&home, Some(user), Some(user)).expect("given away");
         }
-        // Where it was built others may not be let in. Copied by another program: while we have it
-        // open for writing, whatever another test starts meanwhile has it open too, and it is busy.
         let program = dir.path().join("shipway");
-        let mut copy = Command::new("cp");
-        let copied = copy.arg(env!("CARGO_BIN_EXE_shipway")).arg(&program).status();
-        assert!(copied.expect("cp").success());
+        copy_program(&program);
         tree(&dir.path().join("tree"));
         if let Some(user) = user {
             let mut give = Command::new("chown");
@@ -186,15 +181,6 @@ fn up(program: &Path, home: &Path, user: Option<u32>, options: &[&str]) -> Child
     let server = up.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
     wait_for("the server is up", || home.join("server.json").exists());
     server
-}
-
-pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "waited too long for this: {what}");
-        // tidy: allow(sleep-in-test) because this is the pause between two looks
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 pub(crate) fn command(program: &Path, home: &Path, user: Option<u32>) -> Command {

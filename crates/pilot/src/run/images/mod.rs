@@ -110,16 +110,14 @@ impl Images {
         if let Some(ready) = self.ready.get(image).and_then(Weak::upgrade) {
             return Wanted::Ready(ready);
         }
-        if !self.waiting.contains_key(image) {
+        let waiting = self.waiting.entry(image.clone()).or_insert_with(|| {
             self.orders += 1;
             let wanted = Arc::new(AtomicBool::new(true));
             let order = Order { number: self.orders, image: image.clone(), wanted };
             self.shelf.order(order.clone());
-            self.waiting.insert(image.clone(), Waiting { order, tasks: Vec::new() });
-        }
-        if let Some(waiting) = self.waiting.get_mut(image) {
-            waiting.tasks.push((start.clone(), open_log()));
-        }
+            Waiting { order, tasks: Vec::new() }
+        });
+        waiting.tasks.push((start.clone(), open_log()));
         Wanted::Waits
     }
 
