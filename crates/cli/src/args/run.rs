@@ -1,6 +1,7 @@
 //! The options of `run`: one job, described on the command line.
 
 use super::Pair;
+use super::files::FilesArgs;
 use clap::Args;
 use shipway_model::limits::MAX_KEY_BYTES;
 use shipway_model::retry::RetryOn;
@@ -39,6 +40,8 @@ pub struct RunArgs {
     #[command(flatten)]
     pub program: ProgramArgs,
     #[command(flatten)]
+    pub files: FilesArgs,
+    #[command(flatten)]
     pub tasks: TasksArgs,
     #[command(flatten)]
     pub ends: EndsArgs,
@@ -55,7 +58,8 @@ pub struct ProgramArgs {
     /// Copy all of your variables, not only those named (SHIPWAY_… stays behind).
     #[arg(long)]
     pub export_all: bool,
-    /// Where the task runs: the current directory if not given; `private`: a fresh one.
+    /// Where the task runs: the current directory if not given; `private`: a fresh one, which is
+    /// also what --input and --output mean.
     #[arg(long, value_name = "DIR")]
     pub workdir: Option<String>,
     /// The image whose files each task runs on: docker://NAME[:TAG], oci:DIR,

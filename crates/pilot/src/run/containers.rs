@@ -91,7 +91,7 @@ impl Containers {
         let unreadable =
             |error: &dyn std::fmt::Display| ContainError::Assignment(error.to_string());
         let mut container = Container::new(image.root.clone(), command.argv);
-        container.cwd = command.cwd;
+        container.cwd.clone_from(&command.cwd);
         container.user = command.user;
         container.tree_is_ours = image.is_ours();
         container.env = environment(image, command.env);
@@ -112,9 +112,11 @@ impl Containers {
             Network::Private => plan::Network::Loopback,
         };
         container.binds.extend(command.own);
-        if let Some(dir) = &template.workdir {
+        if template.workdir.is_some() {
+            let dir = &command.cwd;
             let bind = self.settled(Bind::writable(dir, dir), &image.root);
-            let unusable = |source| ContainError::WorkDir { dir: dir.clone(), source };
+            let unusable =
+                |source| ContainError::WorkDir { dir: dir.display().to_string(), source };
             container.binds.push(bind.map_err(unusable)?);
         }
         for bind in &template.binds {

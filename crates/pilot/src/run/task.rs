@@ -9,7 +9,7 @@ use crate::accounts::Whom;
 use crate::logs::LogName;
 use crate::machine::{AttemptKey, Start};
 use crate::spawn::{Before, Request, Ticket};
-use shipway_model::expand::{substitute, task_variables};
+use shipway_model::expand::{Placeholders, task_variables};
 use shipway_runtime::native::Helper;
 use shipway_runtime::plan::{Bind, Process, Root};
 use std::collections::BTreeMap;
@@ -99,7 +99,7 @@ impl Tasks {
             self.reach(whom)?;
         }
         let cwd = match &template.workdir {
-            Some(dir) => PathBuf::from(dir),
+            Some(dir) => PathBuf::from(Placeholders::of(start.id.task, &start.fields).fill(dir)),
             None => self.private_dir(start.id, "work", whom)?,
         };
         let script = template.script.as_deref();
@@ -133,7 +133,7 @@ impl Tasks {
         }
         let mut own = Vec::new();
         let cwd = if let Some(dir) = &template.workdir {
-            PathBuf::from(dir)
+            PathBuf::from(Placeholders::of(start.id.task, &start.fields).fill(dir))
         } else {
             let dir = self.private_dir(start.id, "work", whom)?;
             own.push(Bind::writable(dir, Containers::inside("work")).made_for_it());
@@ -193,7 +193,10 @@ impl Tasks {
         env.extend(base.into_iter().map(|(name, value)| (name.into(), value)));
         let text = |(name, value): (&String, &String)| (name.into(), value.into());
         env.extend(start.fields.iter().map(text));
-        env.extend(start.template.env.iter().map(text));
+        let placeholders = Placeholders::of(start.id.task, &start.fields);
+        let filled =
+            |(name, value): (&String, &String)| (name.into(), placeholders.fill(value).into());
+        env.extend(start.template.env.iter().map(filled));
         let cwd = cwd.to_string_lossy();
         let own = task_variables(start.id.task, start.id.attempt, &cwd);
         env.extend(own.into_iter().map(|(name, value)| (name.into(), value.into())));
@@ -288,7 +291,8 @@ impl Script {
 
 /// The command with its fields filled in.
 fn argv(start: &Start, script: Option<Vec<String>>) -> Vec<String> {
-    let words = start.template.command.iter().map(|word| substitute(word, &start.fields));
+    let placeholders = Placeholders::of(start.id.task, &start.fields);
+    let words = start.template.command.iter().map(|word| placeholders.fill(word));
     script.into_iter().flatten().chain(words).collect()
 }
 
