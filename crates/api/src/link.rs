@@ -4,7 +4,10 @@
 
 use crate::wire;
 use shipway_model::ids::BadId;
-use shipway_model::{Attempt, GpuShare, JobId, JobSpec, NodeAd, Outcome, TaskId, TaskIndex};
+use shipway_model::{
+    Attempt, FileMap, GpuShare, JobId, JobSpec, NodeAd, Outcome, OutputFiles, TakenOn, TaskId,
+    TaskIndex,
+};
 
 /// The protocol this binary speaks.
 pub const PROTOCOL: u32 = 1;
@@ -82,5 +85,26 @@ pub fn template(job: JobId, owner: &str, spec: &JobSpec) -> wire::Template {
             share => share.0,
         }),
         user: owner.to_string(),
+        files: files(spec),
     }
+}
+
+fn files(spec: &JobSpec) -> Option<wire::Files> {
+    let to_wire =
+        |file: &FileMap| wire::FileMap { source: file.source.clone(), target: file.target.clone() };
+    let outputs = spec.outputs.as_ref().map(|outputs| wire::Outputs {
+        all_new: outputs.files == OutputFiles::New,
+        files: outputs.names().iter().map(to_wire).collect(),
+        to: outputs.to.clone(),
+        only_on_success: outputs.on == TakenOn::Success,
+    });
+    let named = spec.streams().next().is_some() || !spec.inputs.is_empty() || outputs.is_some();
+    named.then(|| wire::Files {
+        basedir: spec.basedir.clone().unwrap_or_default(),
+        stdin: spec.stdin.clone(),
+        stdout: spec.stdout.clone(),
+        stderr: spec.stderr.clone(),
+        inputs: spec.inputs.iter().map(to_wire).collect(),
+        outputs,
+    })
 }

@@ -4,6 +4,7 @@
 
 pub mod doctor;
 pub mod examples;
+pub mod files;
 pub mod image;
 pub mod jobs;
 pub mod run;

@@ -1,12 +1,16 @@
 //! From the options of `run` to a job's specification. Files and the caller's environment are
 //! read here; whether the specification makes sense is asked of `model`.
 
+use crate::args::files::FilesArgs;
 use crate::args::run::{CountedResource, EndsArgs, EnvArg, NeedsArgs, ProgramArgs, RunArgs};
 use crate::each_file::{self, BadRow};
 use crate::failure::Failure;
 use crate::input;
+use shipway_model::files::NEW;
 use shipway_model::validate::{Problem, validate};
-use shipway_model::{ImageRef, JobSpec, Resources, RetryPolicy, TimeLimit};
+use shipway_model::{
+    FileMap, ImageRef, JobSpec, OutputFiles, Outputs, Resources, RetryPolicy, TimeLimit,
+};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
@@ -31,6 +35,8 @@ pub enum BadArguments {
     NoVariable { name: String },
     #[error("--env {name}: your value is not UTF-8")]
     VariableNotText { name: String },
+    #[error("--output {NEW} takes all that is new; it stands alone")]
+    NewAndOthers,
     #[error("--resource {name} stands twice")]
     ResourceTwice { name: String },
     #[error("cannot tell the current directory")]
@@ -59,6 +65,9 @@ impl BadArguments {
             }
             BadArguments::ResourceTwice { name } => {
                 Some(format!("write all that a task needs of it once: --resource {name}=N"))
+            }
+            BadArguments::NewAndOthers => {
+                Some(format!("a file of that name is written --output ./{NEW}"))
             }
             BadArguments::StdinTwice => Some("write one of them to a file".into()),
             BadArguments::VariableNotText { name } => {
@@ -96,15 +105,26 @@ pub fn build(args: RunArgs, caller: Caller) -> Result<JobSpec, Failure> {
             Some(rows.map_err(named)?)
         }
     };
-    let spec = JobSpec {
+    let outputs = outputs(&args.files)?;
+    let own_directory = outputs.is_some() || !args.files.inputs.is_empty();
+    let usual = own_directory.then_some(PRIVATE);
+    let basedir = own_files_begin(None, &caller.directory);
+    let mut spec = JobSpec {
         name: args.name.unwrap_or_default(),
         command: args.command,
         script,
         env: environment(&args.program, &caller.variables)?,
         image: args.program.image.map(|image| absolute(image, &caller.directory)).transpose()?,
-        workdir: workdir(args.program.workdir.as_deref(), caller.directory)?,
+        workdir: workdir(args.program.workdir.as_deref().or(usual), caller.directory)?,
         binds: args.program.binds,
         network: args.program.network.unwrap_or_default(),
+        stdin: args.files.stdin,
+        stdout: args.files.stdout,
+        stderr: args.files.stderr,
+        inputs: args.files.inputs,
+        outputs,
+        event_log: args.files.event_log,
+        basedir: None,
         labels: args.labels.into_iter().map(|pair| (pair.key, pair.value)).collect(),
         priority: args.priority,
         array: args.tasks.array,
@@ -116,6 +136,9 @@ pub fn build(args: RunArgs, caller: Caller) -> Result<JobSpec, Failure> {
         resources: resources(args.needs)?,
         log_limit: args.program.log_limit.unwrap_or(JobSpec::default().log_limit),
     };
+    if spec.names_files() {
+        spec.basedir = Some(basedir?);
+    }
     validate(&spec).map_err(BadArguments::Problems)?;
     Ok(spec)
 }
@@ -177,6 +200,32 @@ pub fn absolute(image: ImageRef, current: &io::Result<PathBuf>) -> Result<ImageR
     let dir = current.map_err(BadArguments::CurrentDirectory)?.join(place);
     let text = dir.into_os_string().into_string();
     text.map(|place| image.at(place)).map_err(|dir| BadArguments::DirectoryNotText(dir.into()))
+}
+
+/// Where relative paths of files begin: in the named folder, or where the caller stands.
+pub fn own_files_begin(
+    named: Option<&str>,
+    current: &io::Result<PathBuf>,
+) -> Result<String, BadArguments> {
+    if let Some(named) = named.filter(|named| named.starts_with('/')) {
+        return Ok(named.into());
+    }
+    let current = current.as_ref().map_err(|error| io::Error::from(error.kind()));
+    let mut dir = current.map_err(BadArguments::CurrentDirectory)?.clone();
+    dir.extend(named.filter(|named| *named != "."));
+    dir.into_os_string().into_string().map_err(|dir| BadArguments::DirectoryNotText(dir.into()))
+}
+
+fn outputs(args: &FilesArgs) -> Result<Option<Outputs>, BadArguments> {
+    let is_new = |file: &FileMap| file.source == NEW && file.target.is_none();
+    let files = match &args.outputs[..] {
+        [] => return Ok(None),
+        [word] if is_new(word) => OutputFiles::New,
+        files if files.iter().any(is_new) => return Err(BadArguments::NewAndOthers),
+        files => OutputFiles::Listed(files.to_vec()),
+    };
+    let on = args.output_on.unwrap_or_default();
+    Ok(Some(Outputs { files, to: args.output_dir.clone(), on }))
 }
 
 fn retries(args: &EndsArgs) -> RetryPolicy {

@@ -162,7 +162,7 @@ fn line_of_key(text: &str, key: &str) -> u64 {
 /// A relative path is no problem here: the command makes it absolute.
 fn first_problem(place: String, spec: &JobSpec) -> Result<(), JobFileError> {
     let mut problems = validate(spec).err().unwrap_or_default();
-    problems.retain(|problem| !["workdir", "image"].contains(&problem.field));
+    problems.retain(|problem| !["workdir", "image", "basedir"].contains(&problem.field));
     if problems.is_empty() {
         return Ok(());
     }

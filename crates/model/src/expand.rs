@@ -1,32 +1,65 @@
-//! From a job's template to one task: `{field}` in the command, fields and names as variables.
+//! From a job's template to one task: `{field}` in its texts, fields and names as variables.
 //!
-//! Used by the pilot before it starts a task, and by a dry run that shows what would be started.
+//! Used by the pilot before it starts a task, by the server for a task's event log, and by a dry
+//! run that shows what would be started.
 
-use crate::ids::{Attempt, TaskId};
+use crate::ids::{Attempt, JobId, TaskId, TaskIndex};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Replaces `{name}` by the field of that name; an unknown name
-/// stays as it is, because shells and programs use braces too.
-pub fn substitute(text: &str, fields: &BTreeMap<String, String>) -> String {
-    if fields.is_empty() || !text.contains('{') {
-        return text.to_string();
+/// What stands for `{name}` in the texts of one task: the fields of its row, then `{job}` and
+/// `{index}`. A row's own field of such a name wins.
+#[derive(Debug, Clone, Copy)]
+pub struct Placeholders<'a> {
+    row: &'a BTreeMap<String, String>,
+    /// Not known before it is submitted.
+    job: Option<JobId>,
+    index: TaskIndex,
+}
+
+impl<'a> Placeholders<'a> {
+    pub fn of(task: TaskId, row: &'a BTreeMap<String, String>) -> Self {
+        Placeholders { row, job: Some(task.job), index: task.index }
     }
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(open) = rest.find('{') {
-        out.push_str(&rest[..open]);
-        rest = &rest[open..];
-        let field = rest.find('}').and_then(|close| Some((close, fields.get(&rest[1..close])?)));
-        if let Some((close, value)) = field {
-            out.push_str(value);
-            rest = &rest[close + 1..];
-        } else {
-            out.push('{');
-            rest = &rest[1..];
+
+    pub fn before_submission(index: TaskIndex, row: &'a BTreeMap<String, String>) -> Self {
+        Placeholders { row, job: None, index }
+    }
+
+    fn value(&self, name: &str) -> Option<Cow<'a, str>> {
+        if let Some(field) = self.row.get(name) {
+            return Some(Cow::Borrowed(field));
+        }
+        match name {
+            "job" => self.job.map(|job| job.to_string().into()),
+            "index" => Some(self.index.to_string().into()),
+            _ => None,
         }
     }
-    out.push_str(rest);
-    out
+
+    /// Replaces `{name}` by what it stands for; an unknown name stays as it is, because shells and
+    /// programs use braces too.
+    pub fn fill(&self, text: &str) -> String {
+        if !text.contains('{') {
+            return text.to_string();
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(open) = rest.find('{') {
+            out.push_str(&rest[..open]);
+            rest = &rest[open..];
+            let value = rest.find('}').and_then(|end| Some((end, self.value(&rest[1..end])?)));
+            if let Some((end, value)) = value {
+                out.push_str(&value);
+                rest = &rest[end + 1..];
+            } else {
+                out.push('{');
+                rest = &rest[1..];
+            }
+        }
+        out.push_str(rest);
+        out
+    }
 }
 
 /// The variables every task finds, beside its own.
@@ -51,14 +84,26 @@ mod tests {
     #[test]
     fn fields_are_put_in_and_the_rest_is_left_alone() {
         let fields = BTreeMap::from([("seed".to_string(), "7".to_string())]);
+        let task = JobId(12).task(TaskIndex(3));
         for (text, expected) in [
             ("--seed={seed}", "--seed=7"),
             ("{seed}{seed}", "77"),
             ("${HOME} {other} {", "${HOME} {other} {"),
             ("{{seed}}", "{7}"),
             ("plain", "plain"),
+            ("out.{job}.{index}", "out.12.3"),
         ] {
-            assert_eq!(substitute(text, &fields), expected);
+            assert_eq!(Placeholders::of(task, &fields).fill(text), expected);
         }
+    }
+
+    #[test]
+    fn a_row_has_the_last_word_and_a_job_to_come_has_no_number() {
+        let row = BTreeMap::from([("job".to_string(), "mine".to_string())]);
+        let task = JobId(12).task(TaskIndex(3));
+        assert_eq!(Placeholders::of(task, &row).fill("{job}/{index}"), "mine/3");
+        let none = BTreeMap::new();
+        let before = Placeholders::before_submission(TaskIndex(3), &none);
+        assert_eq!(before.fill("{job}/{index}"), "{job}/3");
     }
 }

@@ -7,6 +7,7 @@
 mod as_text;
 pub mod bind;
 pub mod expand;
+pub mod files;
 pub mod gpu;
 pub mod ids;
 pub mod image_ref;
@@ -28,6 +29,7 @@ pub mod user;
 pub mod validate;
 
 pub use bind::{BindMount, Network};
+pub use files::{FileMap, OutputFiles, Outputs, TakenOn};
 pub use gpu::{GpuDevice, GpuRequest, GpuSource, GpuVendor};
 pub use ids::{Attempt, DeviceId, JobId, NodeName, Ordinal, PilotId, TaskId, TaskIndex, UserName};
 pub use image_ref::{BadImageRef, Digest, ImageRef, RegistryRef};

@@ -24,6 +24,10 @@ pub const MAX_SCRIPT_BYTES: usize = 1 << 20;
 pub const MAX_NAME_BYTES: usize = 200;
 pub const MAX_LABELS: usize = 64;
 pub const MAX_BINDS: usize = 64;
+/// Inputs or outputs of one task: the list travels with each job; more of them belong in a folder.
+pub const MAX_FILES: usize = 10_000;
+/// The longest path Linux takes, its end included (PATH_MAX).
+pub const MAX_PATH_BYTES: usize = 4_095;
 pub const MAX_LABEL_BYTES: usize = 200;
 pub const MAX_DEPENDENCIES: usize = 1_000;
 pub const MAX_RETRIES: u32 = 1_000;

@@ -1,6 +1,7 @@
 //! What a user submits: the job file, as data. Checked by `validate`, expanded by `expand`.
 
 use crate::bind::{BindMount, Network};
+use crate::files::{FileMap, Outputs};
 use crate::ids::{BadId, JobId};
 use crate::image_ref::ImageRef;
 use crate::indices::IndexSet;
@@ -31,8 +32,8 @@ pub struct JobSpec {
     /// Where the task runs; a fresh directory of its own when not named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workdir: Option<String>,
-    /// The file tree that the tasks stand on, each in a container of its own. Without one they are
-    /// plain processes of the node.
+    /// The file tree that the tasks stand on, each in a container of its own. Without one it is
+    /// what the node has for such tasks: usually its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub image: Option<ImageRef>,
@@ -42,6 +43,28 @@ pub struct JobSpec {
     pub binds: Vec<BindMount>,
     #[serde(skip_serializing_if = "Network::is_host")]
     pub network: Network,
+    /// What the task reads: a file of the node. Empty unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<String>,
+    /// Files of the node that get what the task prints, when it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
+    /// Files and folders of the node that are copied into the task's own work directory before it
+    /// starts: `SOURCE[:TARGET]`. A slash at the end of a source means what is in that folder.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
+    pub inputs: Vec<FileMap>,
+    /// What is taken from there when it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<Outputs>,
+    /// A file that gets HTCondor's job event log of this job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_log: Option<String>,
+    /// Where relative paths of the six above begin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub basedir: Option<String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "is_zero")]
@@ -79,6 +102,13 @@ impl Default for JobSpec {
             image: None,
             binds: Vec::new(),
             network: Network::default(),
+            stdin: None,
+            stdout: None,
+            stderr: None,
+            inputs: Vec::new(),
+            outputs: None,
+            event_log: None,
+            basedir: None,
             labels: BTreeMap::new(),
             priority: 0,
             array: None,

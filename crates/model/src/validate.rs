@@ -3,11 +3,11 @@
 //! Checks what a specification says by itself; whether the jobs it waits for exist, or any node
 //! could run it, needs the state and is asked in `core`.
 
-use crate::bind::Network;
+use crate::files::{FileMap, OutputFiles, Outputs};
 use crate::limits::{
-    MAX_ARG_BYTES, MAX_ARGS, MAX_BINDS, MAX_DEPENDENCIES, MAX_EACH_ROWS, MAX_EXEC_BYTES,
-    MAX_LABEL_BYTES, MAX_LABELS, MAX_LOG_LIMIT, MAX_NAME_BYTES, MAX_NAMED_RESOURCES, MAX_RETRIES,
-    MAX_SCRIPT_BYTES, MIN_MEMORY, PRIORITY_RANGE,
+    MAX_ARG_BYTES, MAX_ARGS, MAX_BINDS, MAX_DEPENDENCIES, MAX_EACH_ROWS, MAX_EXEC_BYTES, MAX_FILES,
+    MAX_LABEL_BYTES, MAX_LABELS, MAX_LOG_LIMIT, MAX_NAME_BYTES, MAX_NAMED_RESOURCES,
+    MAX_PATH_BYTES, MAX_RETRIES, MAX_SCRIPT_BYTES, MIN_MEMORY, PRIORITY_RANGE,
 };
 use crate::plain_text::steers;
 use crate::spec::JobSpec;
@@ -37,6 +37,7 @@ pub fn validate(spec: &JobSpec) -> Result<(), Vec<Problem>> {
     };
     check_program(spec, &mut check);
     check_container(spec, &mut check);
+    check_files(spec, &mut check);
     check_tasks(spec, &mut check);
     check_words(spec, &mut check);
     check_resources(spec, &mut check);
@@ -78,14 +79,79 @@ fn check_program(spec: &JobSpec, check: &mut Check<'_>) {
 fn check_container(spec: &JobSpec, check: &mut Check<'_>) {
     let place = spec.image.as_ref().and_then(|image| image.place());
     check(place.is_none_or(|at| at.starts_with('/')), "image", "must be an absolute path".into());
-    let plain = spec.image.is_none();
-    let needs = "needs an image; `host` is the node's own files, read-only";
-    check(!plain || spec.binds.is_empty(), "binds", needs.into());
-    check(!plain || spec.network == Network::Host, "network", needs.into());
     let binds = spec.binds.len();
     check(binds <= MAX_BINDS, "binds", format!("{binds} binds; at most {MAX_BINDS}"));
     let targets: BTreeSet<&str> = spec.binds.iter().map(|bind| bind.target.as_str()).collect();
     check(targets.len() == binds, "binds", "two binds have the same target".into());
+}
+
+fn check_files(spec: &JobSpec, check: &mut Check<'_>) {
+    let log = spec.event_log.as_deref().map(|file| ("event_log", file));
+    for (key, file) in spec.streams().chain(log) {
+        check_path(key, file, check);
+        let folder = file.ends_with('/') || file.is_empty();
+        check(!folder, key, "must be the path of a file".into());
+    }
+    let to = spec.outputs.as_ref().and_then(|outputs| outputs.to.as_deref());
+    if let Some(to) = to {
+        check_path("outputs", to, check);
+    }
+    for (key, files) in [
+        ("inputs", spec.inputs.as_slice()),
+        ("outputs", spec.outputs.as_ref().map_or(&[], Outputs::names)),
+    ] {
+        let many = files.len();
+        check(many <= MAX_FILES, key, format!("{many} files; at most {MAX_FILES}"));
+        for file in files {
+            check_path(key, &file.source, check);
+            check_path(key, file.target.as_deref().unwrap_or_default(), check);
+        }
+    }
+    for FileMap { source, target } in &spec.inputs {
+        let url = source.contains("://");
+        check(!url, "inputs", format!("`{source}` is no file: nothing is fetched from elsewhere"));
+        let inside = target.as_deref().is_none_or(stays_inside);
+        check(inside, "inputs", format!("the target of `{source}` leaves the work directory"));
+    }
+    for FileMap { source, .. } in spec.outputs.as_ref().map_or(&[][..], Outputs::names) {
+        let what = format!("`{source}` is not a name inside the work directory");
+        check(stays_inside(source), "outputs", what);
+    }
+    let own = spec.workdir.is_none();
+    let needs = "needs a work directory of the task's own; leave out `workdir`";
+    check(own || spec.inputs.is_empty(), "inputs", needs.into());
+    check(own || spec.outputs.is_none(), "outputs", needs.into());
+    let base = spec.basedir.as_deref();
+    check(base.is_none_or(|dir| dir.starts_with('/')), "basedir", "must be absolute".into());
+    let what = "relative paths of files need a folder that they begin in";
+    check(base.is_some() || !has_relative_files(spec), "basedir", what.into());
+}
+
+fn check_path(key: &'static str, path: &str, check: &mut Check<'_>) {
+    let size = path.len();
+    check(size <= MAX_PATH_BYTES, key, format!("{size} bytes; at most {MAX_PATH_BYTES}"));
+    check(!path.contains('\0'), key, "a path cannot contain a NUL byte".into());
+}
+
+/// As it is written; where a placeholder leads is looked at on the node.
+fn stays_inside(path: &str) -> bool {
+    !path.starts_with('/') && path.split('/').all(|part| part != "..")
+}
+
+fn has_relative_files(spec: &JobSpec) -> bool {
+    let relative = |path: &str| !path.starts_with('/');
+    let outputs = spec.outputs.as_ref();
+    let taken_there = outputs.is_some_and(|outputs| match (&outputs.to, &outputs.files) {
+        (Some(to), _) => relative(to),
+        (None, OutputFiles::New) => true,
+        (None, OutputFiles::Listed(files)) => {
+            files.iter().any(|file| file.target.as_deref().is_none_or(relative))
+        }
+    });
+    spec.streams().any(|(_, file)| relative(file))
+        || spec.event_log.as_deref().is_some_and(relative)
+        || spec.inputs.iter().any(|input| relative(&input.source))
+        || taken_there
 }
 
 fn check_tasks(spec: &JobSpec, check: &mut Check<'_>) {
@@ -188,6 +254,23 @@ mod tests {
             (r#"{"command":["true"],"priority":2000000}"#, "priority"),
             (r#"{"command":["true"],"retries":5000}"#, "retries"),
             (r#"{"command":["true"],"log_limit":"100TB"}"#, "log_limit"),
+            (r#"{"command":["true"],"stdout":"/o.{job}","stderr":"/dev/null"}"#, ""),
+            (r#"{"command":["true"],"stdout":"out"}"#, "basedir"),
+            (r#"{"command":["true"],"stdout":"out","basedir":"/b"}"#, ""),
+            (r#"{"command":["true"],"basedir":"b"}"#, "basedir"),
+            (r#"{"command":["true"],"stdin":"/in/"}"#, "stdin"),
+            (r#"{"command":["true"],"event_log":"/a\u0000"}"#, "event_log"),
+            (r#"{"command":["true"],"inputs":["/a","/b/:c/"]}"#, ""),
+            (r#"{"command":["true"],"inputs":["a"]}"#, "basedir"),
+            (r#"{"command":["true"],"inputs":["/a:../b"]}"#, "inputs"),
+            (r#"{"command":["true"],"inputs":["/a:/b"]}"#, "inputs"),
+            (r#"{"command":["true"],"inputs":["/a"],"workdir":"/w"}"#, "inputs"),
+            (r#"{"command":["true"],"basedir":"/b","inputs":["http\\://x/y"]}"#, "inputs"),
+            (r#"{"command":["true"],"outputs":["a:/b"]}"#, ""),
+            (r#"{"command":["true"],"outputs":["a"]}"#, "basedir"),
+            (r#"{"command":["true"],"outputs":{"files":"new","to":"/t"}}"#, ""),
+            (r#"{"command":["true"],"outputs":["/etc/x:/b"]}"#, "outputs"),
+            (r#"{"command":["true"],"outputs":["a/../../x:/b"]}"#, "outputs"),
         ];
         for (json, field) in cases {
             let spec: JobSpec = serde_json::from_str(json).expect(json);

@@ -12,6 +12,13 @@ const JOB: &[&str] = &[
     "image",
     "binds",
     "network",
+    "stdin",
+    "stdout",
+    "stderr",
+    "inputs",
+    "outputs",
+    "event_log",
+    "basedir",
     "labels",
     "priority",
     "array",
@@ -26,6 +33,7 @@ const JOB: &[&str] = &[
 const RESOURCES: &[&str] = &["cpus", "memory", "disk", "gpu", "named"];
 const GPU: &[&str] =
     &["count", "share", "model", "memory", "capability", "driver", "vendor", "slice"];
+const OUTPUTS: &[&str] = &["files", "to", "on"];
 const RETRIES: &[&str] = &["limit", "delay", "on"];
 const TIME_LIMIT: &[&str] = &["limit", "warn", "grace"];
 
@@ -34,6 +42,7 @@ const PLACES: &[(&str, &[&str], &[&str])] = &[
     ("a job", &[], JOB),
     ("`resources`", &["resources"], RESOURCES),
     ("`gpu`", &["resources", "gpu"], GPU),
+    ("`outputs`", &["outputs"], OUTPUTS),
     ("`retries`", &["retries"], RETRIES),
     ("`time_limit`", &["time_limit"], TIME_LIMIT),
 ];
@@ -110,6 +119,8 @@ mod tests {
         let all = serde_json::json!({
             "name": "n", "command": ["c"], "script": "s", "env": {"A": "b"}, "workdir": "/w",
             "image": "host", "binds": ["/a"], "network": "none",
+            "stdin": "/i", "stdout": "/o", "stderr": "/e", "inputs": ["/a"], "basedir": "/b",
+            "outputs": {"files": "new", "to": "/t", "on": "success"}, "event_log": "/l",
             "labels": {"l": "1"}, "priority": 1, "array": "1-2", "after": ["1:ok"],
             "each": ["a"], "retries": {"limit": 1, "delay": "1s", "on": "75"},
             "time_limit": {"limit": "1h", "warn": "USR1", "grace": "1s"}, "max_running": 1,

@@ -7,8 +7,8 @@ use serde_json::Value;
 use shipway_model::retry::RetryPolicy;
 use shipway_model::time_limit::{Signal, TimeLimit};
 use shipway_model::{
-    After, BindMount, Bytes, Cores, Each, GpuRequest, ImageRef, IndexSet, JobSpec, Millis, Network,
-    Resources,
+    After, BindMount, Bytes, Cores, Each, FileMap, GpuRequest, ImageRef, IndexSet, JobSpec, Millis,
+    Network, OutputFiles, Outputs, Resources, TakenOn,
 };
 use std::collections::BTreeMap;
 
@@ -24,6 +24,16 @@ const PLACES: &[(&[&str], &str, Read)] = &[
     (&["image"], "an image such as docker://ubuntu:24.04 or host", read::<Option<ImageRef>>),
     (&["binds"], "a list of folders such as /data or /data:/inside:rw", read::<Vec<BindMount>>),
     (&["network"], "host, none or private", read::<Network>),
+    (&["stdin"], FILE, read::<Option<String>>),
+    (&["stdout"], FILE, read::<Option<String>>),
+    (&["stderr"], FILE, read::<Option<String>>),
+    (&["inputs"], "a list of files such as data.txt or data/:in", read::<Vec<FileMap>>),
+    (&["outputs", "files"], FILES_TAKEN, read::<OutputFiles>),
+    (&["outputs", "to"], "the path of a folder", read::<Option<String>>),
+    (&["outputs", "on"], "exit or success", read::<TakenOn>),
+    (&["outputs"], FILES_TAKEN, read::<Option<Outputs>>),
+    (&["event_log"], FILE, read::<Option<String>>),
+    (&["basedir"], "the path of a folder", read::<Option<String>>),
     (&["labels"], TEXTS, read::<BTreeMap<String, String>>),
     (&["priority"], "a whole number", read::<i32>),
     (&["array"], "indices such as 1-1000, 0-99:3 or 1,5,9", read::<Option<IndexSet>>),
@@ -51,6 +61,8 @@ const PLACES: &[(&[&str], &str, Read)] = &[
     (&["log_limit"], SIZE, read::<Bytes>),
 ];
 
+const FILE: &str = "the path of a file";
+const FILES_TAKEN: &str = "new, or a list of files such as result.txt or a.txt:b.txt";
 const TEXT: &str = "a text";
 const TEXTS: &str = "names with texts";
 const WHOLE: &str = "a whole number from 0";

@@ -30,6 +30,7 @@ Examples:
   shipway run --gpus A100:2 --memory 32GB --time-limit 2h -- ./train.sh
   shipway run --array 1-100 -- sh -c './fit $SHIPWAY_INDEX'
   shipway run --each inputs.txt -- ./convert {line}
+  shipway run --array 0-9 --input model/ --output fit.json:fit.{index}.json -- ./fit
   id=$(shipway run -d -- ./prepare); shipway run --after $id -- ./use
   shipway run --retries 3 --retry-on 75,signal --env OMP_NUM_THREADS=4 -- ./flaky
 

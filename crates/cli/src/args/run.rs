@@ -1,6 +1,7 @@
 //! The options of `run`: one job, described on the command line.
 
 use super::Pair;
+use super::files::FilesArgs;
 use clap::Args;
 use shipway_model::limits::MAX_KEY_BYTES;
 use shipway_model::retry::RetryOn;
@@ -39,6 +40,8 @@ pub struct RunArgs {
     #[command(flatten)]
     pub program: ProgramArgs,
     #[command(flatten)]
+    pub files: FilesArgs,
+    #[command(flatten)]
     pub tasks: TasksArgs,
     #[command(flatten)]
     pub ends: EndsArgs,
@@ -55,19 +58,21 @@ pub struct ProgramArgs {
     /// Copy all of your variables, not only those named (SHIPWAY_… stays behind).
     #[arg(long)]
     pub export_all: bool,
-    /// Where the task runs: the current directory if not given; `private`: a fresh one.
+    /// Where the task runs: the current directory if not given; `private`: a fresh one, which is
+    /// also what --input and --output mean.
     #[arg(long, value_name = "DIR")]
     pub workdir: Option<String>,
-    /// Run each task in a container on this image: docker://NAME[:TAG], oci:DIR,
-    /// docker-archive:FILE, sif:FILE, dir:PATH, or host (this node's own files, read-only).
+    /// The image whose files each task runs on: docker://NAME[:TAG], oci:DIR,
+    /// docker-archive:FILE, sif:FILE, dir:PATH, or host (the node's own, read-only), which is
+    /// usual.
     #[arg(long, value_name = "IMAGE")]
     pub image: Option<ImageRef>,
     /// Show a folder of the node inside the container, read-only unless it says rw (repeat for
     /// more).
-    #[arg(long = "bind", value_name = "SOURCE[:TARGET][:rw]", requires = "image")]
+    #[arg(long = "bind", value_name = "SOURCE[:TARGET][:rw]")]
     pub binds: Vec<BindMount>,
     /// What network the container sees: host, none or private.
-    #[arg(long, value_name = "KIND", requires = "image")]
+    #[arg(long, value_name = "KIND")]
     pub network: Option<Network>,
     /// A script to run, sent along with the job (`-`: standard input).
     #[arg(long, value_name = "FILE")]

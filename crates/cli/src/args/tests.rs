@@ -26,6 +26,8 @@ fn good_lines_are_taken() {
         "run --gpus A100:40GB..:2 --cpus 0.5 --memory 1GB --resource lic=2 -- true",
         "run --time-limit 1h --warn-signal USR1 --grace 10s -- true",
         "run --priority -5 -- true",
+        "run --stdin i --stdout o.{job} --stderr o.{job} --event-log l -- true",
+        "run --input a --input b/:c --output new --output-dir d --output-on success -- true",
         "submit job.yaml --dry-run",
         "submit -",
         "jobs --state failed --label a=b --label c=d --limit 5 --before 9 --all",

@@ -48,6 +48,11 @@ pub fn read(file: &Path) -> Result<Vec<JobSpec>, Failure> {
         if let Some(named) = &spec.workdir {
             spec.workdir = build_spec::workdir(Some(named), std::env::current_dir())?;
         }
+        if spec.names_files() || spec.basedir.is_some() {
+            let named = spec.basedir.as_deref();
+            let dir = build_spec::own_files_begin(named, &std::env::current_dir())?;
+            spec.basedir = Some(dir);
+        }
         if let Some(image) = spec.image.take() {
             spec.image = Some(build_spec::absolute(image, &std::env::current_dir())?);
         }

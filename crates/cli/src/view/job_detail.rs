@@ -7,11 +7,13 @@ use super::task_table::{write_attempts, write_tasks};
 use super::time::{Reader, short};
 use serde::Serialize;
 use shipway_api::types::{JobView, TaskPage, TaskView};
-use shipway_model::{JobSpec, Network, Resources};
+use shipway_model::{FileMap, JobSpec, Network, OutputFiles, Resources, TakenOn};
 use std::collections::BTreeMap;
 
 /// A command longer than this is cut; `--json` has it whole.
 const COMMAND_WIDTH: usize = 200;
+/// Files shown of a list; `--json` has them all.
+const FILES_SHOWN: usize = 20;
 /// Room for the longest of the names on the left.
 const NAME_WIDTH: usize = 11;
 
@@ -172,6 +174,7 @@ pub(super) fn specification(paper: &mut Paper, spec: &JobSpec) {
     if spec.network != Network::Host {
         fact(paper, "network", spec.network.as_str());
     }
+    files(paper, spec);
     fact(paper, "needs", &needs(&spec.resources));
     if let Some(limit) = &spec.time_limit {
         let (signal, grace) = (limit.warn, limit.grace);
@@ -190,6 +193,40 @@ pub(super) fn specification(paper: &mut Paper, spec: &JobSpec) {
         let after: Vec<String> =
             spec.after.iter().map(|after| format!("{} ({})", after.job, after.condition)).collect();
         fact(paper, "after", &after.join(", "));
+    }
+}
+
+fn files(paper: &mut Paper, spec: &JobSpec) {
+    let list = |files: &[FileMap]| {
+        let mut texts: Vec<String> =
+            files.iter().take(FILES_SHOWN).map(ToString::to_string).collect();
+        if files.len() > FILES_SHOWN {
+            texts.push(format!("and {} more", files.len() - FILES_SHOWN));
+        }
+        texts.join(", ")
+    };
+    for (key, file) in spec.streams() {
+        fact(paper, key, file);
+    }
+    if !spec.inputs.is_empty() {
+        fact(paper, "inputs", &list(&spec.inputs));
+    }
+    if let Some(outputs) = &spec.outputs {
+        let mut line = match &outputs.files {
+            OutputFiles::New => "all that is new or changed".into(),
+            OutputFiles::Listed(files) => list(files),
+        };
+        line.extend(outputs.to.iter().flat_map(|to| [", to ", to]));
+        if outputs.on == TakenOn::Success {
+            line.push_str(", on success");
+        }
+        fact(paper, "outputs", &line);
+    }
+    if let Some(file) = &spec.event_log {
+        fact(paper, "event log", file);
+    }
+    if let Some(dir) = &spec.basedir {
+        fact(paper, "basedir", dir);
     }
 }
 

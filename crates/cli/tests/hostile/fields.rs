@@ -6,7 +6,7 @@ use super::common::World;
 use super::curl::post;
 use serde_json::{Map, Value, json};
 
-const FIELDS: [&str; 18] = [
+const FIELDS: [&str; 25] = [
     "name",
     "command",
     "script",
@@ -15,6 +15,13 @@ const FIELDS: [&str; 18] = [
     "image",
     "binds",
     "network",
+    "stdin",
+    "stdout",
+    "stderr",
+    "inputs",
+    "outputs",
+    "event_log",
+    "basedir",
     "labels",
     "priority",
     "array",

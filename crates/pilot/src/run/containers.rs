@@ -71,6 +71,11 @@ impl Containers {
         Containers { runtime, devices, driver, offered }
     }
 
+    /// Whether a task's own folders are opened for it, and need not be within its reach.
+    pub(super) fn open_folders_first(&self) -> bool {
+        self.runtime.name() == "native"
+    }
+
     /// Where one of the task's own folders is seen inside.
     pub(super) fn inside(name: &str) -> PathBuf {
         Path::new(INSIDE).join(name)
@@ -86,7 +91,7 @@ impl Containers {
         let unreadable =
             |error: &dyn std::fmt::Display| ContainError::Assignment(error.to_string());
         let mut container = Container::new(image.root.clone(), command.argv);
-        container.cwd = command.cwd;
+        container.cwd.clone_from(&command.cwd);
         container.user = command.user;
         container.tree_is_ours = image.is_ours();
         container.env = environment(image, command.env);
@@ -107,9 +112,11 @@ impl Containers {
             Network::Private => plan::Network::Loopback,
         };
         container.binds.extend(command.own);
-        if let Some(dir) = &template.workdir {
+        if template.workdir.is_some() {
+            let dir = &command.cwd;
             let bind = self.settled(Bind::writable(dir, dir), &image.root);
-            let unusable = |source| ContainError::WorkDir { dir: dir.clone(), source };
+            let unusable =
+                |source| ContainError::WorkDir { dir: dir.display().to_string(), source };
             container.binds.push(bind.map_err(unusable)?);
         }
         for bind in &template.binds {

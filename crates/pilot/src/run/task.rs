@@ -9,7 +9,7 @@ use crate::accounts::Whom;
 use crate::logs::LogName;
 use crate::machine::{AttemptKey, Start};
 use crate::spawn::{Before, Request, Ticket};
-use shipway_model::expand::{substitute, task_variables};
+use shipway_model::expand::{Placeholders, task_variables};
 use shipway_runtime::native::Helper;
 use shipway_runtime::plan::{Bind, Process, Root};
 use std::collections::BTreeMap;
@@ -81,6 +81,11 @@ impl Tasks {
         Tasks { mps, ..self }
     }
 
+    /// Whether it shares a GPU by the service that containers have no part in.
+    pub(super) fn shares(&self, start: &Start) -> bool {
+        !self.mps.variables(start).is_empty()
+    }
+
     /// A plain process of the node.
     pub(super) fn prepare(
         &mut self,
@@ -90,8 +95,11 @@ impl Tasks {
         helper: &Arc<Helper>,
     ) -> Result<Request, PrepareError> {
         let template = &start.template;
+        if template.workdir.is_none() || template.script.is_some() {
+            self.reach(whom)?;
+        }
         let cwd = match &template.workdir {
-            Some(dir) => PathBuf::from(dir),
+            Some(dir) => PathBuf::from(Placeholders::of(start.id.task, &start.fields).fill(dir)),
             None => self.private_dir(start.id, "work", whom)?,
         };
         let script = template.script.as_deref();
@@ -120,18 +128,21 @@ impl Tasks {
         image: &Arc<ReadyImage>,
     ) -> Result<Request, PrepareError> {
         let template = &start.template;
+        if !containers.open_folders_first() {
+            self.reach(whom)?;
+        }
         let mut own = Vec::new();
         let cwd = if let Some(dir) = &template.workdir {
-            PathBuf::from(dir)
+            PathBuf::from(Placeholders::of(start.id.task, &start.fields).fill(dir))
         } else {
             let dir = self.private_dir(start.id, "work", whom)?;
-            own.push(Bind::writable(dir, Containers::inside("work")));
+            own.push(Bind::writable(dir, Containers::inside("work")).made_for_it());
             Containers::inside("work")
         };
         let script = template.script.as_deref();
         let script = script.map(|text| self.script(start.id, text, whom)).transpose()?;
         if let Some(script) = &script {
-            own.push(Bind::read_only(&script.path, Containers::inside("script")));
+            own.push(Bind::read_only(&script.path, Containers::inside("script")).made_for_it());
         }
         let argv = argv(start, script.map(|file| file.words(&Containers::inside("script"))));
         let on_node = image.root == Root::Host;
@@ -182,7 +193,10 @@ impl Tasks {
         env.extend(base.into_iter().map(|(name, value)| (name.into(), value)));
         let text = |(name, value): (&String, &String)| (name.into(), value.into());
         env.extend(start.fields.iter().map(text));
-        env.extend(start.template.env.iter().map(text));
+        let placeholders = Placeholders::of(start.id.task, &start.fields);
+        let filled =
+            |(name, value): (&String, &String)| (name.into(), placeholders.fill(value).into());
+        env.extend(start.template.env.iter().map(filled));
         let cwd = cwd.to_string_lossy();
         let own = task_variables(start.id.task, start.id.attempt, &cwd);
         env.extend(own.into_iter().map(|(name, value)| (name.into(), value.into())));
@@ -197,6 +211,13 @@ impl Tasks {
         env.into_iter().collect()
     }
 
+    /// Whether the task could enter the folders of its own that are made for it.
+    fn reach(&self, whom: &Whom) -> Result<(), PrepareError> {
+        let (Whom::Account(account), Some(closed)) = (whom, &self.closed) else { return Ok(()) };
+        let (account, closed) = (account.name.clone(), closed.clone());
+        Err(PrepareError::Closed { account, path: self.root.clone(), closed })
+    }
+
     /// A folder of the attempt's own, removed when it has ended.
     fn private_dir(
         &mut self,
@@ -206,10 +227,6 @@ impl Tasks {
     ) -> Result<PathBuf, PrepareError> {
         let own = self.root.join(format!("{}.{}.{}", id.task.job, id.task.index, id.attempt));
         let path = own.join(name);
-        if let (Whom::Account(account), Some(closed)) = (whom, &self.closed) {
-            let (account, closed) = (account.name.clone(), closed.clone());
-            return Err(PrepareError::Closed { account, path, closed });
-        }
         self.private.insert(id, own.clone());
         let made = make_passable(&own).and_then(|()| make_for(&path, whom));
         made.map_err(|source| PrepareError::WorkDir { path: path.clone(), source })?;
@@ -274,7 +291,8 @@ impl Script {
 
 /// The command with its fields filled in.
 fn argv(start: &Start, script: Option<Vec<String>>) -> Vec<String> {
-    let words = start.template.command.iter().map(|word| substitute(word, &start.fields));
+    let placeholders = Placeholders::of(start.id.task, &start.fields);
+    let words = start.template.command.iter().map(|word| placeholders.fill(word));
     script.into_iter().flatten().chain(words).collect()
 }
 

@@ -14,9 +14,9 @@ use shipway_api::types::{DryRun, Submission, Submitted};
 use shipway_core::Rejection;
 use shipway_core::explain::{explain_need, prospect_of_new};
 use shipway_core::shape::Shape;
-use shipway_model::expand::substitute;
+use shipway_model::expand::Placeholders;
 use shipway_model::validate::validate;
-use shipway_model::{After, JobSpec, Reason};
+use shipway_model::{After, JobSpec, Ordinal, Reason, TaskIndex};
 
 /// Accepts a job. Answers when it is on disk.
 #[utoipa::path(post, path = "/api/v1/jobs", request_body = Submission,
@@ -79,6 +79,9 @@ async fn waits_for(site: &Site, by: &Caller, after: &After) -> Result<Option<Rea
 fn first_command(spec: &JobSpec) -> Vec<String> {
     let fields = spec.each.as_ref().and_then(|each| each.row(0)).unwrap_or_default();
     let script = spec.script.is_some().then(|| "SCRIPT".to_string());
-    let words = spec.command.iter().map(|word| substitute(word, &fields));
+    let index =
+        spec.indices().and_then(|indices| indices.index(Ordinal(0))).unwrap_or(TaskIndex(0));
+    let placeholders = Placeholders::before_submission(index, &fields);
+    let words = spec.command.iter().map(|word| placeholders.fill(word));
     script.into_iter().chain(words).collect()
 }
