@@ -1,8 +1,8 @@
 //! What is wrong with a submit file, and what is worth a warning: each with its place.
 
 use super::limits::{
-    MAX_INCLUDE_DEPTH, MAX_INCLUDES, MAX_JOBS, MAX_LINE_BYTES, MAX_LINES, MAX_QUEUES, MAX_TASKS,
-    MAX_VALUE_BYTES, MAX_VARIABLES,
+    MAX_INCLUDE_DEPTH, MAX_INCLUDES, MAX_JOBS, MAX_LINE_BYTES, MAX_LINES, MAX_MACROS, MAX_QUEUES,
+    MAX_TASKS, MAX_VALUE_BYTES, MAX_VARIABLES,
 };
 use shipway_model::validate::Problem;
 use std::fmt;
@@ -54,6 +54,8 @@ pub enum Wrong {
     NoStatement(String),
     #[error("`{0}` cannot name a macro (letters, digits, _ and .)")]
     Name(String),
+    #[error("more than {MAX_MACROS} names have values")]
+    ManyMacros,
     #[error("`@{0}` is missing: a text of several lines ends with it")]
     NoHereEnd(String),
     #[error("`{0}` is not a condition: {1}")]

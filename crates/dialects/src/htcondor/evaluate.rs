@@ -32,7 +32,7 @@ pub(super) fn truth(text: &str) -> Option<bool> {
 
 /// Any value, as it is written.
 pub(super) fn shown(text: &str) -> Option<String> {
-    Some(text.to_string())
+    real(text).map(|_| text.to_string()).or_else(|| self::text(text))
 }
 
 /// A literal: a text without its quotes, a number, true or false.

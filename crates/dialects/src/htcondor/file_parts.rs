@@ -1,61 +1,33 @@
 //! Parts of a file's name: `$Fp()`, `$Fn()`, `$Fx()` and what else may follow `$F`.
 
-/// Which parts are kept; of `d` there may be several.
-#[derive(Default)]
-struct Letters {
-    extension: bool,
-    name: bool,
-    path: bool,
-    parents: usize,
-    arguments: bool,
-    bare: bool,
-    full: bool,
-    quoted: bool,
-    separator: Option<char>,
-}
-
 pub(super) fn pick(value: &str, letters: &str, directory: &str) -> String {
-    let letters = read(letters);
+    let letters = letters.to_ascii_lowercase();
+    let has = |letter: char| letters.contains(letter);
     let mut text = unquoted(value).to_string();
-    if letters.full && !text.starts_with('/') {
+    if has('f') && !text.starts_with('/') {
         text = format!("{}/{text}", directory.trim_end_matches('/'));
     }
     let slashes: &[char] = &['/', '\\'];
-    if let Some(separator) = letters.separator {
-        text = text.replace(slashes, separator.encode_utf8(&mut [0; 4]));
+    // Of the two the last one written counts.
+    if let Some(last) = letters.chars().rfind(|letter| "wu".contains(*letter)) {
+        text = text.replace(slashes, if last == 'w' { "\\" } else { "/" });
     }
     let name_at = text.rfind('/').or_else(|| text.rfind('\\')).map_or(0, |at| at + 1);
     let extension_at = text[name_at..].rfind('.').map_or(text.len(), |at| name_at + at);
     let kept = kept(&letters, &text, name_at, extension_at);
-    if letters.quoted {
-        let quote = if letters.arguments { '\'' } else { '"' };
+    if has('q') {
+        let quote = if has('a') { '\'' } else { '"' };
         return format!("{quote}{kept}{quote}");
     }
     kept.to_string()
 }
 
-fn read(text: &str) -> Letters {
-    let mut letters = Letters::default();
-    for letter in text.chars().map(|letter| letter.to_ascii_lowercase()) {
-        match letter {
-            'x' => letters.extension = true,
-            'n' => letters.name = true,
-            'p' => letters.path = true,
-            'd' => letters.parents += 1,
-            'a' => letters.arguments = true,
-            'b' => letters.bare = true,
-            'f' => letters.full = true,
-            'q' => letters.quoted = true,
-            'w' => letters.separator = Some('\\'),
-            'u' => letters.separator = Some('/'),
-            _ => {}
-        }
-    }
-    letters
-}
-
-fn kept<'a>(letters: &Letters, text: &'a str, name_at: usize, extension_at: usize) -> &'a str {
-    let Letters { extension, name, mut path, mut parents, bare, .. } = *letters;
+/// `n` and `x` keep the name and what is behind its last dot, `p` the whole path, each `d` one
+/// folder, `b` leaves out the slash at the end and the dot.
+fn kept<'a>(letters: &str, text: &'a str, name_at: usize, extension_at: usize) -> &'a str {
+    let has = |letter: char| letters.contains(letter);
+    let (extension, name, bare) = (has('x'), has('n'), has('b'));
+    let (mut path, mut parents) = (has('p'), letters.matches('d').count());
     if name_at == 0 && (name || extension) {
         (path, parents) = (false, 0);
     }

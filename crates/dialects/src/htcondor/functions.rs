@@ -115,11 +115,7 @@ fn substr(scope: &Scope<'_>, arguments: &str) -> Result<String, Wrong> {
     text.get(at(start)..at(end)).map(str::to_string).ok_or_else(middle)
 }
 
-fn format(
-    function: &'static str,
-    arguments: &str,
-    kind: Kind,
-) -> Result<Option<Format>, Wrong> {
+fn format(function: &'static str, arguments: &str, kind: Kind) -> Result<Option<Format>, Wrong> {
     let Some((_, text)) = arguments.split_once(',') else { return Ok(None) };
     let bad = || wrong(function, arguments, format!("`{text}` is not a format for it"));
     Format::parse(text, kind).map(Some).ok_or_else(bad)

@@ -59,8 +59,7 @@ pub(super) fn runtime(values: &Values<'_>) -> Result<Option<u64>, SubmitError> {
     let wrong = || values.wrong(Key::GpusMinRuntime, format!("`{text}` is not a CUDA version"));
     let (major, minor) = text.trim().split_once('.').unwrap_or((text.trim(), "0"));
     let number = |part: &str| part.parse::<u64>().ok().filter(|number| *number < 100_000);
-    let (major, minor) =
-        (number(major).ok_or_else(wrong)?, number(minor).ok_or_else(wrong)?);
+    let (major, minor) = (number(major).ok_or_else(wrong)?, number(minor).ok_or_else(wrong)?);
     let written_out = major > 1_000 && !text.contains('.');
     Ok(Some(if written_out { major } else { major * 1_000 + minor * 10 }))
 }

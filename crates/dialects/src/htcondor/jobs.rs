@@ -38,17 +38,17 @@ pub(super) struct Group {
 impl Jobs {
     pub(super) fn add(
         &mut self,
-        task: Task,
+        task: &Task,
         plan: &Plan,
         values: &[Rc<str>],
     ) -> Result<(), Wrong> {
-        let same = self.last.filter(|at| self.groups[*at].shares_parts(&task));
+        let same = self.last.filter(|at| self.groups[*at].shares_parts(task));
         let at = match same {
             Some(at) => at,
-            None => self.group_of(&task, plan)?,
+            None => self.group_of(task, plan)?,
         };
         self.last = Some(at);
-        self.groups[at].add(&task, values);
+        self.groups[at].add(task, values);
         Ok(())
     }
 
@@ -153,7 +153,8 @@ impl Group {
                 let part =
                     |value: &Rc<str>| Rc::from(value.split(CLUSTER).nth(piece).unwrap_or_default());
                 let values = values.iter().map(part).collect();
-                let name = if pieces == 1 { names[at].clone() } else { format!("{}_{piece}", names[at]) };
+                let name =
+                    if pieces == 1 { names[at].clone() } else { format!("{}_{piece}", names[at]) };
                 fields.push(Field { marker: mark, name, values });
             }
             all[at] = text.into();

@@ -8,6 +8,8 @@ pub const MAX_LINES: usize = 2_000_000;
 pub const MAX_INCLUDE_DEPTH: usize = 20;
 /// Files read in all, so that a file that includes two that include two ends soon.
 pub const MAX_INCLUDES: usize = 1_000;
+/// Names that a file may give values to; each `queue` statement may keep them all.
+pub const MAX_MACROS: usize = 5_000;
 /// `queue` statements of one file; more tasks belong into one statement.
 pub const MAX_QUEUES: usize = 1_000;
 /// `if` inside of `if`; HTCondor keeps them in 64 bits.

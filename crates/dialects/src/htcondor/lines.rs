@@ -23,10 +23,6 @@ impl<'a> Lines<'a> {
         Place { file: self.file.clone(), line: self.number }
     }
 
-    pub(super) fn number(&self) -> usize {
-        self.number
-    }
-
     /// The next logical line; it may be empty.
     pub(super) fn next(&mut self) -> Result<Option<String>, SubmitError> {
         let mut whole = String::new();
@@ -63,10 +59,9 @@ mod tests {
         let mut lines = Lines::new("x", text);
         let mut read = Vec::new();
         while let Some(line) = lines.next().expect("short") {
-            read.push((line, lines.number()));
+            read.push((line, lines.place().line));
         }
-        let expected =
-            [("a = 1 23", 3), ("# no \\", 4), ("b", 5), ("", 6), ("last ", 7)];
+        let expected = [("a = 1 23", 3), ("# no \\", 4), ("b", 5), ("", 6), ("last ", 7)];
         assert_eq!(read, expected.map(|(line, at)| (line.to_string(), at)));
     }
 
@@ -75,6 +70,9 @@ mod tests {
         let text = "a\n".to_string() + &"x".repeat(MAX_LINE_BYTES + 1);
         let mut lines = Lines::new("x", &text);
         lines.next().expect("short");
-        assert_eq!(lines.next().expect_err("long").to_string().split(':').next(), Some("x, line 2"));
+        assert_eq!(
+            lines.next().expect_err("long").to_string().split(':').next(),
+            Some("x, line 2")
+        );
     }
 }

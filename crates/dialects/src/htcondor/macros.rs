@@ -26,8 +26,7 @@ impl Macros {
     pub(super) fn set(&mut self, name: &str, value: &str, place: Place) {
         let key = name.to_ascii_lowercase();
         let used = self.table.get(&key).is_some_and(|old| old.used.get());
-        let entry =
-            Macro { name: name.into(), value: value.into(), place, used: Cell::new(used) };
+        let entry = Macro { name: name.into(), value: value.into(), place, used: Cell::new(used) };
         self.table.insert(key, entry);
     }
 
@@ -39,6 +38,10 @@ impl Macros {
             self.table.get(name)
         };
         found.inspect(|entry| entry.used.set(true))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
     }
 
     /// In the order of their names, in small letters.
@@ -80,9 +83,8 @@ impl Live {
         ];
         // Later ones first: a variable may have the name of a number, and the last one wins.
         let of_queue = variables.iter().enumerate().rev();
-        let mut names: Vec<(String, usize)> = of_queue
-            .map(|(at, name)| (name.to_ascii_lowercase(), FIRST_VARIABLE + at))
-            .collect();
+        let mut names: Vec<(String, usize)> =
+            of_queue.map(|(at, name)| (name.to_ascii_lowercase(), FIRST_VARIABLE + at)).collect();
         names.extend(numbers.map(|(name, slot)| (name.to_string(), slot)));
         let slots = FIRST_VARIABLE + variables.len();
         Live { names, values: vec![Rc::from(""); slots], used: vec![Cell::new(false); slots] }

@@ -26,6 +26,7 @@ mod queue;
 mod quoting;
 mod reader;
 mod scan;
+mod spec;
 mod statement;
 mod task;
 mod task_files;
@@ -145,7 +146,7 @@ pub fn read(text: &str, setting: &Setting, outside: &dyn Outside) -> Result<Subm
     let mut tasks = 0;
     let warnings = walk(text, &setting, outside, Mode::Marked, &mut |task, plan, values| {
         tasks += 1;
-        jobs.add(task, plan, values)
+        jobs.add(&task, plan, values)
     })?;
     let place = Place { file: setting.submit_file.clone(), line: 0 };
     let jobs = jobs.finish(&setting).map_err(|wrong| wrong.at(&place))?;

@@ -10,9 +10,7 @@ use super::quantity::amount;
 use super::quoting::without_quotes;
 use super::task_files::join;
 use shipway_model::limits::{MAX_LABEL_BYTES, MAX_LABELS};
-use shipway_model::{
-    Bytes, Cores, ImageRef, Millis, Network, Resources, RetryPolicy, TimeLimit,
-};
+use shipway_model::{Bytes, Cores, ImageRef, Millis, Network, Resources, RetryPolicy, TimeLimit};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -59,6 +57,10 @@ pub(super) fn needs(
         if values.truth(*key, false)? {
             return Err(values.refused(*key, *why));
         }
+    }
+    if values.plan.has(Key::TransferOutputRemaps) && !values.plan.has(Key::TransferOutputFiles) {
+        let what = "names all files that are taken, because transfer_output_files is not there";
+        warnings.push(values.warning(Key::TransferOutputRemaps, what));
     }
     let text = |key| -> Result<Option<String>, SubmitError> {
         Ok(values.get(key)?.map(|text| without_quotes(&text).to_string()))
@@ -180,7 +182,8 @@ fn container_form(values: &Values<'_>, image: &str) -> String {
     }
     let path = join(&values.scope.setting.directory, image);
     let path = path.trim_end_matches('/');
-    if image.ends_with(".sif") { format!("sif:{path}") } else { format!("dir:{path}") }
+    let is_sif = image.get(image.len().saturating_sub(4)..).is_some_and(|end| end == ".sif");
+    if is_sif { format!("sif:{path}") } else { format!("dir:{path}") }
 }
 
 fn network(values: &Values<'_>) -> Result<Network, SubmitError> {
@@ -258,7 +261,9 @@ fn time_limit(
     let grace = seconds(Key::JobMaxVacateTime)?;
     let signal = values.get(Key::KillSig)?;
     let Some(limit) = limits.into_iter().flatten().min() else {
-        for (key, given) in [(Key::JobMaxVacateTime, grace.is_some()), (Key::KillSig, signal.is_some())] {
+        for (key, given) in
+            [(Key::JobMaxVacateTime, grace.is_some()), (Key::KillSig, signal.is_some())]
+        {
             if given {
                 warnings.push(values.warning(key, "has no meaning without a time limit"));
             }
@@ -292,8 +297,7 @@ fn labels(
     warnings: &mut Vec<Warning>,
 ) -> Result<BTreeMap<String, String>, SubmitError> {
     let mut labels = BTreeMap::new();
-    for key in
-        [Key::AccountingGroup, Key::AccountingGroupUser, Key::ProjectName, Key::Description]
+    for key in [Key::AccountingGroup, Key::AccountingGroupUser, Key::ProjectName, Key::Description]
     {
         if let Some(text) = values.get(key)? {
             labels.insert(key.name().to_string(), without_quotes(&text).to_string());
@@ -303,7 +307,10 @@ fn labels(
         let text = values.of(entry)?;
         let warn = |what: &str| {
             let name = entry.name.trim_start_matches("MY.");
-            Warning { place: entry.place.clone(), what: format!("+{name} has no meaning here: {what}") }
+            Warning {
+                place: entry.place.clone(),
+                what: format!("+{name} has no meaning here: {what}"),
+            }
         };
         match evaluate::plain_value(&text) {
             _ if text.is_empty() => {}

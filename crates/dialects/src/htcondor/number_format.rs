@@ -13,11 +13,8 @@ pub(super) enum Kind {
 pub(super) struct Format {
     before: String,
     after: String,
-    left: bool,
-    plus: bool,
-    space: bool,
-    zero: bool,
-    alternate: bool,
+    /// Of `-`, `+`, blank, `0` and `#`.
+    flags: String,
     width: usize,
     precision: Option<usize>,
     letter: char,
@@ -45,11 +42,7 @@ impl Format {
         good.then(|| Format {
             before: before.into(),
             after: after.into(),
-            left: flags.contains('-'),
-            plus: flags.contains('+'),
-            space: flags.contains(' '),
-            zero: flags.contains('0'),
-            alternate: flags.contains('#'),
+            flags,
             width,
             precision,
             letter,
@@ -69,30 +62,32 @@ impl Format {
             digits = format!("{digits:0>least$}");
         }
         let prefix = match self.letter {
-            'x' if self.alternate && number != 0 => "0x",
-            'X' if self.alternate && number != 0 => "0X",
-            'o' if self.alternate && number != 0 => "0",
+            'x' if self.has('#') && number != 0 => "0x",
+            'X' if self.has('#') && number != 0 => "0X",
+            'o' if self.has('#') && number != 0 => "0",
             _ if signed => self.sign(number < 0),
             _ => "",
         };
-        self.padded(prefix, &digits, self.zero && self.precision.is_none())
+        self.padded(prefix, &digits, self.has('0') && self.precision.is_none())
     }
 
     pub(super) fn real(&self, number: f64) -> String {
         let size = number.abs();
         let precision = self.precision.unwrap_or(6);
-        let digits = if !number.is_finite() {
-            if number.is_nan() { "nan".into() } else { "inf".into() }
-        } else {
-            match self.letter.to_ascii_lowercase() {
-                'e' => exponent(size, precision),
-                'g' => general(size, precision, self.alternate),
-                _ => format!("{size:.precision$}"),
-            }
+        let digits = match self.letter.to_ascii_lowercase() {
+            _ if number.is_nan() => "nan".into(),
+            _ if number.is_infinite() => "inf".into(),
+            'e' => exponent(size, precision),
+            'g' => general(size, precision, self.has('#')),
+            _ => format!("{size:.precision$}"),
         };
         let upper = self.letter.is_ascii_uppercase();
         let digits = if upper { digits.to_ascii_uppercase() } else { digits };
-        self.padded(self.sign(number.is_sign_negative()), &digits, self.zero && number.is_finite())
+        self.padded(
+            self.sign(number.is_sign_negative()),
+            &digits,
+            self.has('0') && number.is_finite(),
+        )
     }
 
     pub(super) fn text(&self, text: &str) -> String {
@@ -101,8 +96,12 @@ impl Format {
         self.padded("", &cut, false)
     }
 
+    fn has(&self, flag: char) -> bool {
+        self.flags.contains(flag)
+    }
+
     fn sign(&self, negative: bool) -> &'static str {
-        match (negative, self.plus, self.space) {
+        match (negative, self.has('+'), self.has(' ')) {
             (true, ..) => "-",
             (false, true, _) => "+",
             (false, false, true) => " ",
@@ -114,7 +113,7 @@ impl Format {
         let missing = self.width.saturating_sub(prefix.len() + digits.chars().count());
         let Format { before, after, .. } = self;
         let (spaces, none) = (" ".repeat(missing), "");
-        let (left, zeros, right) = match (self.left, zeros) {
+        let (left, zeros, right) = match (self.has('-'), zeros) {
             (true, _) => (none, String::new(), spaces.as_str()),
             (false, true) => (none, "0".repeat(missing), none),
             (false, false) => (spaces.as_str(), String::new(), none),
@@ -164,7 +163,8 @@ mod tests {
 
     #[test]
     fn numbers_as_c_writes_them() {
-        let whole = |format, number| Format::parse(format, Kind::Whole).expect(format).whole(number);
+        let whole =
+            |format, number| Format::parse(format, Kind::Whole).expect(format).whole(number);
         assert_eq!(whole("%04d", 7), "0007");
         assert_eq!(whole("%-4d|", 7), "7   |");
         assert_eq!(whole("%+d", 7), "+7");

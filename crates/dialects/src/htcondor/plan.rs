@@ -61,8 +61,7 @@ impl Plan {
         } else {
             vec![false; names.values.len()]
         };
-        let (entries, named, attributes) =
-            (BTreeMap::new(), Vec::new(), Vec::new());
+        let (entries, named, attributes) = (BTreeMap::new(), Vec::new(), Vec::new());
         let mut plan = Plan { queued, entries, named, attributes, first, names, marked };
         plan.prepare(scope)?;
         Ok(plan)
@@ -101,11 +100,11 @@ impl Plan {
     /// Tasks in order: their numbers, and the values of their variables.
     pub(super) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         let count = self.queued.count;
-        self.queued.items.iter().enumerate().flat_map(move |(item, (row, text))| {
+        self.queued.items.iter().enumerate().flat_map(move |(at, (position, text))| {
             (0..count).map(move |step| Row {
-                process: self.first + item as u64 * count + step,
+                process: self.first + at as u64 * count + step,
                 step,
-                row: *row,
+                item: *position,
                 text,
             })
         })
@@ -151,7 +150,8 @@ impl Plan {
 pub(super) struct Row<'a> {
     pub(super) process: u64,
     pub(super) step: u64,
-    pub(super) row: usize,
+    /// The position of its item.
+    pub(super) item: usize,
     pub(super) text: &'a str,
 }
 
@@ -160,7 +160,7 @@ impl Row<'_> {
     pub(super) fn fill(&self, live: &mut Live) {
         live.values[PROCESS] = self.process.to_string().into();
         live.values[STEP] = self.step.to_string().into();
-        live.values[ROW] = self.row.to_string().into();
+        live.values[ROW] = self.item.to_string().into();
         let variables = live.values.len() - FIRST_VARIABLE;
         if variables > 0 && self.step == 0 {
             for (at, field) in fields(self.text, variables).into_iter().enumerate() {
@@ -170,11 +170,7 @@ impl Row<'_> {
     }
 }
 
-fn entry(
-    scope: &Scope<'_>,
-    name: &str,
-    marked: &[bool],
-) -> Result<Option<Entry>, SubmitError> {
+fn entry(scope: &Scope<'_>, name: &str, marked: &[bool]) -> Result<Option<Entry>, SubmitError> {
     let Some(found) = scope.macros.get(name) else { return Ok(None) };
     let place = found.place.clone();
     let template =
@@ -216,27 +212,16 @@ impl Values<'_> {
     }
 
     pub(super) fn of(&self, entry: &Entry) -> Result<Rc<str>, SubmitError> {
-        let value = match entry.known.as_ref().filter(|_| self.marked) {
-            Some(known) => known.clone(),
-            None => {
-                let made = entry.template.of_task(&self.scope, &entry.name);
-                made.map_err(|wrong| wrong.at(&entry.place))?
-            }
+        let value = if let Some(known) = entry.known.as_ref().filter(|_| self.marked) {
+            known.clone()
+        } else {
+            let made = entry.template.of_task(&self.scope, &entry.name);
+            made.map_err(|wrong| wrong.at(&entry.place))?
         };
         match entry.attribute.then(|| evaluate::text(&value)).flatten() {
             Some(text) => Ok(text.into()),
-            None => self.machine_value(value, entry),
+            None => without_machine(value, entry),
         }
-    }
-
-    /// `$$(name)` is for the machine a task runs on, which is not known before it starts.
-    fn machine_value(&self, value: Rc<str>, entry: &Entry) -> Result<Rc<str>, SubmitError> {
-        if !value.contains("$$(") {
-            return Ok(value);
-        }
-        let why = "`$$(…)` is a value of the machine, which is known only when a task starts; \
-                   the task finds such things in its environment";
-        Err(Wrong::Refused { command: entry.name.clone(), why: why.into() }.at(&entry.place))
     }
 
     pub(super) fn truth(&self, key: Key, usual: bool) -> Result<bool, SubmitError> {
@@ -269,4 +254,14 @@ impl Values<'_> {
         let entry = self.plan.entries.get(&key);
         entry.map_or_else(|| key.name().to_string(), |entry| entry.name.clone())
     }
+}
+
+/// `$$(name)` is for the machine a task runs on, which is not known before it starts.
+fn without_machine(value: Rc<str>, entry: &Entry) -> Result<Rc<str>, SubmitError> {
+    if !value.contains("$$(") {
+        return Ok(value);
+    }
+    let why = "`$$(…)` is a value of the machine, which is known only when a task starts; \
+               the task finds such things in its environment";
+    Err(Wrong::Refused { command: entry.name.clone(), why: why.into() }.at(&entry.place))
 }

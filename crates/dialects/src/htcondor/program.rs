@@ -48,8 +48,7 @@ pub(super) fn program(values: &Values<'_>) -> Result<Program, SubmitError> {
     let transferred = !says.is_some_and(|text| text.starts_with(['f', 'F']));
     let arguments = arguments(values)?;
     let here = &values.scope.setting.directory;
-    let executable =
-        if transferred { join(here, &executable) } else { executable.to_string() };
+    let executable = if transferred { join(here, &executable) } else { executable.to_string() };
     let name = executable.rsplit('/').next().unwrap_or_default().to_string();
     Ok(Program { executable, name, arguments, transferred })
 }
@@ -99,8 +98,7 @@ fn own(values: &Values<'_>) -> Result<Variables, SubmitError> {
     let named = |patterns: &[&str], name: &str| {
         patterns.iter().any(|pattern| matches(pattern.trim_start_matches('!'), name))
     };
-    let taken =
-        |name: &str| (with.is_empty() || named(&with, name)) && !named(&without, name);
+    let taken = |name: &str| (with.is_empty() || named(&with, name)) && !named(&without, name);
     Ok(all().filter(|(name, _)| taken(name)).collect())
 }
 

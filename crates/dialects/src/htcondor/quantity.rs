@@ -17,8 +17,8 @@ pub(super) fn amount(text: &str, unit: u64) -> Option<u64> {
         return None;
     }
     let factor = factor(rest.trim_start(), unit)?;
-    let bytes = u128::from(whole) * u128::from(factor)
-        + (u128::from(factor) * thousandths).div_ceil(1_000);
+    let bytes =
+        u128::from(whole) * u128::from(factor) + (u128::from(factor) * thousandths).div_ceil(1_000);
     u64::try_from(bytes.div_ceil(u128::from(unit))).ok()
 }
 

@@ -21,9 +21,16 @@ pub(super) enum Items {
     /// All that is there.
     Listed(Vec<String>),
     /// More on the lines that follow; split into words or kept whole.
-    Following { begun: Vec<String>, words: bool },
+    Following {
+        begun: Vec<String>,
+        words: bool,
+    },
     File(String),
-    Matching { patterns: Vec<String>, following: bool, kind: Matching },
+    Matching {
+        patterns: Vec<String>,
+        following: bool,
+        kind: Matching,
+    },
 }
 
 /// What a pattern may match.
@@ -118,7 +125,8 @@ fn keyword(text: &str) -> Option<(&str, Word, &str)> {
     for (at, c) in text.char_indices() {
         if is_space(c) || c == '(' {
             if let Some(from) = start.take() {
-                let found = WORDS.iter().find(|(word, _)| text[from..at].eq_ignore_ascii_case(word));
+                let found =
+                    WORDS.iter().find(|(word, _)| text[from..at].eq_ignore_ascii_case(word));
                 if let Some((_, word)) = found {
                     return Some((&text[..from], *word, &text[at..]));
                 }

@@ -43,7 +43,7 @@ pub(super) fn variables(text: &str) -> Result<Vec<(String, String)>, Why> {
         return new_variables(text);
     }
     let entries = text.split([';', '\n']).map(|entry| entry.trim_start_matches(is_blank));
-    entries.filter(|entry| !entry.is_empty()).map(|entry| pair(entry)).collect()
+    entries.filter(|entry| !entry.is_empty()).map(pair).collect()
 }
 
 pub(super) fn new_variables(text: &str) -> Result<Vec<(String, String)>, Why> {
@@ -129,7 +129,10 @@ mod tests {
             ("a 'b c' \\\"d\\\"", vec!["a", "'b", "c'", "\"d\""]),
             (r#""one two""#, vec!["one", "two"]),
             (r#""a 'b c' ''"#.trim_end_matches('x'), vec![]),
-            (r#""a 'b c' '' d''e 'it''s' ""q"" x""#, vec!["a", "b c", "", "de", "it's", "\"q\"", "x"]),
+            (
+                r#""a 'b c' '' d''e 'it''s' ""q"" x""#,
+                vec!["a", "b c", "", "de", "it's", "\"q\"", "x"],
+            ),
             ("", vec![]),
             (r#""""#, vec![]),
         ] {
@@ -150,7 +153,10 @@ mod tests {
             pairs.map(|(name, value)| format!("{name}|{value}")).collect()
         };
         assert_eq!(pairs("A=1;B=two words; C=\"q\""), ["A|1", "B|two words", "C|\"q\""]);
-        assert_eq!(pairs("\"A=1 B='two words' C=\"\"q\"\" D=\""), ["A|1", "B|two words", "C|\"q\"", "D|"]);
+        assert_eq!(
+            pairs("\"A=1 B='two words' C=\"\"q\"\" D=\""),
+            ["A|1", "B|two words", "C|\"q\"", "D|"]
+        );
         assert!(variables("A").is_err() && variables("=1").is_err());
     }
 }

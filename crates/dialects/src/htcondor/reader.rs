@@ -4,7 +4,9 @@
 use super::conditions::Ifs;
 use super::error::{Place, SubmitError, Warning, Wrong};
 use super::expand::{Chance, Scope};
-use super::limits::{MAX_INCLUDE_DEPTH, MAX_INCLUDES, MAX_LINES, MAX_QUEUES, MAX_TASKS};
+use super::limits::{
+    MAX_INCLUDE_DEPTH, MAX_INCLUDES, MAX_LINES, MAX_MACROS, MAX_QUEUES, MAX_TASKS,
+};
 use super::lines::Lines;
 use super::macros::Macros;
 use super::queue::{self, Items, Matching, Queue};
@@ -12,12 +14,13 @@ use super::statement::{self, Statement};
 use super::{Outside, Setting};
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// One `queue` statement, with the macros as they were there.
 #[derive(Debug)]
 pub(super) struct Queued {
     pub(super) place: Place,
-    pub(super) macros: Macros,
+    pub(super) macros: Rc<Macros>,
     /// Tasks of each item.
     pub(super) count: u64,
     pub(super) variables: Vec<String>,
@@ -30,7 +33,7 @@ pub(super) struct Reader<'a> {
     outside: &'a dyn Outside,
     pub(super) work: Cell<u64>,
     pub(super) chance: Chance,
-    macros: Macros,
+    macros: Rc<Macros>,
     pub(super) queued: Vec<Queued>,
     pub(super) warnings: Vec<Warning>,
     tasks: u64,
@@ -47,7 +50,7 @@ impl<'a> Reader<'a> {
             outside,
             work: Cell::new(0),
             chance: Chance::new(setting.seed),
-            macros: Macros::default(),
+            macros: Rc::default(),
             queued: Vec::new(),
             warnings: Vec::new(),
             tasks: 0,
@@ -67,7 +70,7 @@ impl<'a> Reader<'a> {
         if self.tasks == 0 { Err(Wrong::NoTasks.at(&place)) } else { Ok(()) }
     }
 
-    fn scope(&self) -> Scope<'_> {
+    pub(super) fn scope(&self) -> Scope<'_> {
         Scope {
             macros: &self.macros,
             live: None,
@@ -125,10 +128,7 @@ impl<'a> Reader<'a> {
                 let text = here_text(lines, tag, place)?;
                 self.set(name, &text, place)
             }
-            Statement::Attribute { name, value } => {
-                self.macros.set(&format!("MY.{name}"), value, place.clone());
-                Ok(())
-            }
+            Statement::Attribute { name, value } => self.store(&format!("MY.{name}"), value, place),
             Statement::Include { options, name } => self.include(options, name, depth, place),
             Statement::Use { what } => Err(Wrong::Use(what.into()).at(place)),
             Statement::Say { fatal, text } => {
@@ -159,7 +159,15 @@ impl<'a> Reader<'a> {
             return Err(Wrong::Name(named).at(place));
         }
         let value = scope.expand_self(&named, value).map_err(|wrong| wrong.at(place))?;
-        self.macros.set(&named, &value, place.clone());
+        self.store(&named, &value, place)
+    }
+
+    fn store(&mut self, name: &str, value: &str, place: &Place) -> Result<(), SubmitError> {
+        if self.macros.len() >= MAX_MACROS && self.macros.get(name).is_none() {
+            return Err(Wrong::ManyMacros.at(place));
+        }
+        // Those that a `queue` has kept stay as they were.
+        Rc::make_mut(&mut self.macros).set(name, value, place.clone());
         Ok(())
     }
 
@@ -214,7 +222,8 @@ impl<'a> Reader<'a> {
         place: &Place,
     ) -> Result<(), SubmitError> {
         self.seen_queue = true;
-        for (name, value) in &self.setting.overrides {
+        let setting = self.setting;
+        for (name, value) in &setting.overrides {
             let place = Place { file: format!("--set {name}"), line: 0 };
             self.set(name, value, &place)?;
         }

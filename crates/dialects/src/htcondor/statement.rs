@@ -5,17 +5,38 @@ use super::lines::is_space;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Statement<'a> {
     /// `NAME = VALUE`
-    Set { name: &'a str, value: &'a str },
+    Set {
+        name: &'a str,
+        value: &'a str,
+    },
     /// `NAME +SEPARATOR= VALUE`
-    Append { name: &'a str, separator: &'a str, value: &'a str },
+    Append {
+        name: &'a str,
+        separator: &'a str,
+        value: &'a str,
+    },
     /// `NAME @=TAG`
-    Here { name: &'a str, tag: &'a str },
+    Here {
+        name: &'a str,
+        tag: &'a str,
+    },
     /// `+NAME = VALUE`, `-NAME = …`
-    Attribute { name: &'a str, value: &'a str },
-    Include { options: &'a str, name: &'a str },
-    Use { what: &'a str },
+    Attribute {
+        name: &'a str,
+        value: &'a str,
+    },
+    Include {
+        options: &'a str,
+        name: &'a str,
+    },
+    Use {
+        what: &'a str,
+    },
     /// `error : TEXT` and `warning : TEXT`
-    Say { fatal: bool, text: &'a str },
+    Say {
+        fatal: bool,
+        text: &'a str,
+    },
     /// A `queue` statement, or none that is known.
     Other,
 }

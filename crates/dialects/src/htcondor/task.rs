@@ -30,7 +30,7 @@ pub struct Part<T> {
 }
 
 /// What has texts that may differ between tasks of one job.
-pub(super) trait Texts {
+pub trait Texts {
     fn texts_mut(&mut self) -> Vec<&mut String>;
 }
 
@@ -83,10 +83,7 @@ impl<T: Texts + Clone + std::fmt::Debug> Part<T> {
 
 impl<T: Texts + Clone + std::fmt::Debug> Part<T> {
     /// The same with the next texts of these.
-    pub(super) fn with<'t>(
-        &self,
-        texts: &mut impl Iterator<Item = &'t Rc<str>>,
-    ) -> Rc<Part<T>> {
+    pub(super) fn with<'t>(&self, texts: &mut impl Iterator<Item = &'t Rc<str>>) -> Rc<Part<T>> {
         let mut value = self.value.clone();
         for (text, other) in value.texts_mut().into_iter().zip(texts) {
             *text = other.to_string();

@@ -64,8 +64,7 @@ pub(super) fn files(values: &Values<'_>) -> Result<Files, SubmitError> {
         Ok(values.get(key)?.map(|text| list(without_quotes(&text))))
     };
     let (transfer, taken) = transfer(values)?;
-    let (inputs, outputs) =
-        (listed(Key::TransferInputFiles)?, listed(Key::TransferOutputFiles)?);
+    let (inputs, outputs) = (listed(Key::TransferInputFiles)?, listed(Key::TransferOutputFiles)?);
     if let Some(url) = inputs.iter().flatten().find(|name| name.contains("://")) {
         let why = format!("`{url}` would have to be fetched; name files of this machine");
         return Err(values.refused(Key::TransferInputFiles, why));
@@ -171,8 +170,7 @@ fn split_at(text: &str, mark: char) -> Vec<String> {
 
 /// A path as seen from a folder, without `//` and `/./`.
 pub(super) fn join(folder: &str, path: &str) -> String {
-    let whole =
-        if path.starts_with('/') { path.to_string() } else { format!("{folder}/{path}") };
+    let whole = if path.starts_with('/') { path.to_string() } else { format!("{folder}/{path}") };
     let parts = whole.split('/').filter(|part| !part.is_empty() && *part != ".");
     let mut out = String::with_capacity(whole.len());
     for part in parts {

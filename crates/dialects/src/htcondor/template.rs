@@ -30,13 +30,15 @@ impl Template {
         let early = Scope { early: true, ..*scope };
         let text = early.expand(what, text)?;
         let late = Scope { early: false, ..*scope };
-        let Some(live) = scope.live else { return Ok(Template::Fixed(late.expand(what, &text)?.into())) };
+        let Some(live) = scope.live else {
+            return Ok(Template::Fixed(late.expand(what, &text)?.into()));
+        };
         let mut pieces = Vec::new();
         let mut at = 0;
         while let Some(found) = next_macro(&text, at, scope.work, |_| false, &mut None) {
-            let slot = live.slot(found.name).filter(|_| {
-                found.function == Function::Value && found.default.is_none()
-            });
+            let slot = live
+                .slot(found.name)
+                .filter(|_| found.function == Function::Value && found.default.is_none());
             let Some(slot) = slot else {
                 // `$(DOLLAR)` alone needs no task.
                 let fixed = !uses_live(&text, live, scope);
