@@ -8,6 +8,7 @@ use crate::job_file::JobFileError;
 use crate::settings::SettingsError;
 use shipway_api::client::ClientError;
 use shipway_api::error::codes;
+use shipway_dialects::htcondor::SubmitError;
 use shipway_images::ImageError;
 use shipway_images::pull::{CredentialsError, RegistryError};
 use shipway_images::sources::SourceError;
@@ -49,6 +50,8 @@ pub enum Failure {
     Input(#[from] InputError),
     #[error(transparent)]
     JobFile(#[from] JobFileError),
+    #[error(transparent)]
+    SubmitFile(#[from] SubmitError),
     #[error(transparent)]
     Arguments(#[from] BadArguments),
     #[error(transparent)]
@@ -96,6 +99,7 @@ impl Failure {
             Failure::Client(ClientError::BadUrl(_))
             | Failure::Input(_)
             | Failure::JobFile(_)
+            | Failure::SubmitFile(_)
             | Failure::Arguments(_)
             | Failure::Credentials(_)
             | Failure::NotATerminal
@@ -154,6 +158,7 @@ impl Failure {
             Failure::Image(error) => image_hint(error),
             Failure::Pin { image, source } => Some(pin_hint(image, source).into()),
             Failure::JobFile(error) => error.hint(),
+            Failure::SubmitFile(error) => error.wrong.hint().map(str::to_string),
             Failure::Input(error) => Some(error.hint().into()),
             Failure::Service { hint, .. } => hint.clone(),
             Failure::Arguments(error) => error.hint(),

@@ -225,7 +225,10 @@ impl<'a> Reader<'a> {
         let setting = self.setting;
         for (name, value) in &setting.overrides {
             let place = Place { file: format!("--set {name}"), line: 0 };
-            self.set(name, value, &place)?;
+            match name.strip_prefix('+') {
+                Some(name) => self.store(&format!("MY.{name}"), value, &place)?,
+                None => self.set(name, value, &place)?,
+            }
         }
         let text = self.scope().expand("queue", arguments).map_err(|wrong| wrong.at(place))?;
         let Queue { count, variables, items, slice } =
