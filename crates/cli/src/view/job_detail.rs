@@ -173,6 +173,12 @@ pub(super) fn specification(paper: &mut Paper, spec: &JobSpec) {
         fact(paper, "network", spec.network.as_str());
     }
     fact(paper, "needs", &needs(&spec.resources));
+    if let Some(requirements) = &spec.requirements {
+        fact(paper, "requires", &single_line(requirements));
+    }
+    if let Some(rank) = &spec.rank {
+        fact(paper, "rank", &single_line(rank));
+    }
     if let Some(limit) = &spec.time_limit {
         let (signal, grace) = (limit.warn, limit.grace);
         let line = format!("{}, then {signal} and {grace} of grace", limit.limit);
@@ -191,6 +197,11 @@ pub(super) fn specification(paper: &mut Paper, spec: &JobSpec) {
             spec.after.iter().map(|after| format!("{} ({})", after.job, after.condition)).collect();
         fact(paper, "after", &after.join(", "));
     }
+}
+
+/// Expressions may be written over several lines, and hold anything in quotes.
+fn single_line(expression: &str) -> String {
+    expression.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// As it could be typed: words with anything but plain characters in quotes.

@@ -6,7 +6,7 @@ use super::common::World;
 use super::curl::post;
 use serde_json::{Map, Value, json};
 
-const FIELDS: [&str; 18] = [
+const FIELDS: [&str; 20] = [
     "name",
     "command",
     "script",
@@ -24,6 +24,8 @@ const FIELDS: [&str; 18] = [
     "time_limit",
     "max_running",
     "resources",
+    "requirements",
+    "rank",
     "log_limit",
 ];
 

@@ -13,9 +13,9 @@ use shipway_api::routes::IDEMPOTENCY_KEY;
 use shipway_api::types::{DryRun, Submission, Submitted};
 use shipway_core::Rejection;
 use shipway_core::explain::{explain_need, prospect_of_new};
+use shipway_core::requirements::validate;
 use shipway_core::shape::Shape;
 use shipway_model::expand::substitute;
-use shipway_model::validate::validate;
 use shipway_model::{After, JobSpec, Reason};
 
 /// Accepts a job. Answers when it is on disk.
