@@ -71,7 +71,7 @@ pub(super) fn needs(
         image: image(values)?,
         network: network(values)?,
         requirements: requirements(values)?,
-        rank: values.get(Key::Rank)?.map(|text| text.to_string()),
+        rank: expression(values, Key::Rank)?,
         priority: priority(values)?,
         retries: retries(values)?,
         time_limit: time_limit(values, warnings)?,
@@ -199,13 +199,22 @@ fn network(values: &Values<'_>) -> Result<Network, SubmitError> {
 
 /// With what `gpus_minimum_runtime` asks for.
 fn requirements(values: &Values<'_>) -> Result<Option<String>, SubmitError> {
-    let own = values.get(Key::Requirements)?;
+    let own = expression(values, Key::Requirements)?;
     let runtime = gpus::runtime(values)?.filter(|_| values.plan.has(Key::RequestGpus));
     let least = runtime.map(|version| format!("CUDAMaxSupportedVersion >= {version}"));
     Ok(match (own, least) {
         (Some(own), Some(least)) => Some(format!("({own}) && {least}")),
-        (own, least) => own.map(|own| own.to_string()).or(least),
+        (own, least) => own.or(least),
     })
+}
+
+/// One that can be read; what it gives on a node is asked there.
+fn expression(values: &Values<'_>, key: Key) -> Result<Option<String>, SubmitError> {
+    let Some(text) = values.get(key)? else { return Ok(None) };
+    match evaluate::fault(&text) {
+        None => Ok(Some(text.to_string())),
+        Some(fault) => Err(values.wrong(key, format!("`{text}` is no expression: {fault}"))),
+    }
 }
 
 fn priority(values: &Values<'_>) -> Result<i32, SubmitError> {
