@@ -79,6 +79,8 @@ impl<'a> Reader<'a> {
             chance: &self.chance,
             work: &self.work,
             early: false,
+            depth: 0,
+            meter: None,
         }
     }
 
