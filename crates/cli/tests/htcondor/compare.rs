@@ -39,7 +39,7 @@ fn program(wrong: &mut Vec<String>, task: &Task, ad: &Ad) {
     let program = &task.program.value;
     same(wrong, "Cmd", &Some(program.executable.clone()), &ad.text("Cmd"));
     same(wrong, "arguments", &program.arguments, &ad.arguments());
-    same(wrong, "variables", &task.variables.value, &ad.variables());
+    same(wrong, "variables", &task.environment(), &ad.variables());
     let transferred = ad.expression("TransferExecutable") != Some("false");
     same(wrong, "TransferExecutable", &program.transferred, &transferred);
 }

@@ -71,7 +71,7 @@ impl Seen {
         let resources = &task.needs.value.resources;
         Seen {
             arguments: task.program.value.arguments.clone(),
-            variables: task.variables.value.clone(),
+            variables: task.environment(),
             streams: [&files.input, &files.output, &files.error, &files.log].map(Clone::clone),
             inputs: files.inputs.clone(),
             memory: resources.memory.0,

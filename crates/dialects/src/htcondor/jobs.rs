@@ -43,7 +43,7 @@ impl Jobs {
         plan: &Plan,
         values: &[Rc<str>],
     ) -> Result<(), Wrong> {
-        let same = self.last.filter(|at| self.groups[*at].shares_parts(task));
+        let same = self.last.filter(|at| self.groups[*at].is_like(task, plan));
         let at = match same {
             Some(at) => at,
             None => self.group_of(task, plan)?,
@@ -54,9 +54,10 @@ impl Jobs {
     }
 
     fn group_of(&mut self, task: &Task, plan: &Plan) -> Result<usize, Wrong> {
-        let Task { program, variables, files, needs, .. } = task;
+        let Task { program, variables, own_variables, files, needs, .. } = task;
         let names = plan.queued.variables.join("\n");
-        let parts = [&program.shape, &variables.shape, &files.shape, &needs.shape, &names];
+        let own = &own_variables.shape;
+        let parts = [&program.shape, &variables.shape, own, &files.shape, &needs.shape, &names];
         let shape = parts.map(String::as_str).join("\0");
         if let Some(at) = self.by_shape.get(&shape) {
             return Ok(*at);
@@ -92,9 +93,21 @@ impl Jobs {
 }
 
 impl Group {
+    /// Whether a task belongs to it, without a look at the others.
+    fn is_like(&self, task: &Task, plan: &Plan) -> bool {
+        let first = &self.first;
+        first.program.is_like(&task.program)
+            && first.variables.is_like(&task.variables)
+            && first.own_variables.is_like(&task.own_variables)
+            && first.files.is_like(&task.files)
+            && first.needs.is_like(&task.needs)
+            && self.variables == plan.queued.variables
+    }
+
     fn shares_parts(&self, task: &Task) -> bool {
         Rc::ptr_eq(&self.first.program, &task.program)
             && Rc::ptr_eq(&self.first.variables, &task.variables)
+            && Rc::ptr_eq(&self.first.own_variables, &task.own_variables)
             && Rc::ptr_eq(&self.first.files, &task.files)
             && Rc::ptr_eq(&self.first.needs, &task.needs)
     }
@@ -193,14 +206,16 @@ impl Group {
 
 /// All texts of a task that may differ from those of others, always in the same order.
 fn texts(task: &Task) -> impl Iterator<Item = &Rc<str>> {
-    task.program.texts.iter().chain(&task.variables.texts).chain(&task.files.texts)
+    let variables = task.variables.texts.iter().chain(&task.own_variables.texts);
+    task.program.texts.iter().chain(variables).chain(&task.files.texts)
 }
 
 /// A name for each of them.
 fn text_names(task: &Task) -> Vec<String> {
     let arguments = (1..).map(|at| format!("arg{at}"));
     let program = ["executable".to_string(), "program".to_string()].into_iter().chain(arguments);
-    let variables = task.variables.value.keys().map(|name| format!("env_{name}"));
+    let keys = task.variables.value.keys().chain(task.own_variables.value.keys());
+    let variables = keys.map(|name| format!("env_{name}"));
     let files = (0..).map(|at| format!("file{at}"));
     let sizes = (task.program.texts.len(), task.files.texts.len());
     program.take(sizes.0).chain(variables).chain(files.take(sizes.1)).collect()
@@ -211,8 +226,10 @@ fn with_texts(task: &Task, texts: &[Rc<str>]) -> Task {
     let mut texts = texts.iter();
     let program = task.program.with(&mut texts);
     let variables = task.variables.with(&mut texts);
+    let own_variables = task.own_variables.with(&mut texts);
     let files = task.files.with(&mut texts);
-    Task { process: task.process, program, variables, files, needs: task.needs.clone() }
+    let needs = task.needs.clone();
+    Task { process: task.process, program, variables, own_variables, files, needs }
 }
 
 /// A text with the values of a row.

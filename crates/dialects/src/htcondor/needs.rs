@@ -34,6 +34,7 @@ pub(super) fn is_fixed(plan: &Plan) -> bool {
     let others = super::program::PROGRAM
         .iter()
         .chain(super::program::VARIABLES)
+        .chain(super::program::OWN_VARIABLES)
         .chain(super::task_files::FILES)
         .collect::<Vec<_>>();
     let mine: Vec<Key> = Key::all().filter(|key| !others.contains(&key)).collect();

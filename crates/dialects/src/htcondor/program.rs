@@ -17,7 +17,8 @@ pub(super) const PROGRAM: &[Key] = &[
     Key::TransferExecutable,
 ];
 pub(super) const VARIABLES: &[Key] =
-    &[Key::Environment, Key::Environment2, Key::AllowEnvironmentV1, Key::GetEnv];
+    &[Key::Environment, Key::Environment2, Key::AllowEnvironmentV1];
+pub(super) const OWN_VARIABLES: &[Key] = &[Key::GetEnv];
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Program {
@@ -79,13 +80,11 @@ pub(super) fn variables(values: &Values<'_>) -> Result<Variables, SubmitError> {
         (Some(old), None) => quoting::variables(&old).map_err(wrong(Key::Environment))?,
         (None, None) => Vec::new(),
     };
-    let mut variables = own(values)?;
-    variables.extend(written);
-    Ok(variables)
+    Ok(written.into_iter().collect())
 }
 
 /// Those of the caller that `getenv` takes along.
-fn own(values: &Values<'_>) -> Result<Variables, SubmitError> {
+pub(super) fn own_variables(values: &Values<'_>) -> Result<Variables, SubmitError> {
     let Some(text) = values.get(Key::GetEnv)? else { return Ok(Variables::new()) };
     let all = || values.scope.outside.variables().into_iter();
     match evaluate::truth(&text) {

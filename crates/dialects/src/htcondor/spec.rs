@@ -170,7 +170,7 @@ fn plain_spec(task: &Task, setting: &Setting) -> JobSpec {
     let own_folder = has_own_folder(files, needs);
     let mut spec = JobSpec {
         name: needs.name.clone(),
-        env: task.variables.value.clone(),
+        env: task.environment(),
         image: needs.image.clone(),
         network: needs.network,
         stdin: files.input.clone(),

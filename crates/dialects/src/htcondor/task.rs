@@ -7,18 +7,31 @@ use super::expand::Scope;
 use super::macros::Live;
 use super::needs::{self, Needs};
 use super::plan::{Plan, Row, Values};
-use super::program::{self, PROGRAM, Program, VARIABLES, Variables};
+use super::program::{self, OWN_VARIABLES, PROGRAM, Program, VARIABLES, Variables};
 use super::task_files::{self, FILES, Files};
 use super::{CLUSTER, is_marker};
+use std::fmt::Write;
 use std::rc::Rc;
 
 #[derive(Debug, Clone)]
 pub struct Task {
     pub process: u64,
     pub program: Rc<Part<Program>>,
+    /// Those that the file names.
     pub variables: Rc<Part<Variables>>,
+    /// Those of the caller that `getenv` takes along; the others go over them.
+    pub own_variables: Rc<Part<Variables>>,
     pub files: Rc<Part<Files>>,
     pub needs: Rc<Part<Needs>>,
+}
+
+impl Task {
+    /// All its variables.
+    pub fn environment(&self) -> Variables {
+        let mut all = self.own_variables.value.clone();
+        all.extend(self.variables.value.clone());
+        all
+    }
 }
 
 /// A part, the texts in it that may differ between tasks of one job, and what may not.
@@ -28,6 +41,9 @@ pub struct Part<T> {
     pub(super) texts: Vec<Rc<str>>,
     pub(super) shape: String,
 }
+
+/// Most shapes are shorter.
+const SHAPE_BYTES: usize = 256;
 
 /// What has texts that may differ between tasks of one job.
 pub trait Texts {
@@ -63,25 +79,32 @@ impl Texts for Needs {
     }
 }
 
-impl<T: Texts + Clone + std::fmt::Debug> Part<T> {
-    fn new(value: T) -> Rc<Part<T>> {
-        let mut rest = value.clone();
-        let mut texts: Vec<Rc<str>> = Vec::new();
-        for text in rest.texts_mut() {
-            texts.push(Rc::from(text.as_str()));
+impl<T: Texts + std::fmt::Debug> Part<T> {
+    fn new(mut value: T) -> Rc<Part<T>> {
+        let taken: Vec<String> = value.texts_mut().into_iter().map(std::mem::take).collect();
+        for (place, text) in value.texts_mut().into_iter().zip(&taken) {
             // How often the id of the job stands in it must be the same: it is filled in later.
             let ids = text.matches(CLUSTER).count();
-            text.clear();
             if ids > 0 {
-                *text = ids.to_string();
+                *place = ids.to_string();
             }
         }
-        let shape = format!("{rest:?}");
+        let mut shape = String::with_capacity(SHAPE_BYTES);
+        write!(shape, "{value:?}").expect("a text takes all");
+        let texts = taken.iter().map(|text| Rc::from(text.as_str())).collect();
+        for (place, text) in value.texts_mut().into_iter().zip(taken) {
+            *place = text;
+        }
         Rc::new(Part { value, texts, shape })
     }
 }
 
 impl<T: Texts + Clone + std::fmt::Debug> Part<T> {
+    /// Whether both may be of one job.
+    pub(super) fn is_like(self: &Rc<Self>, other: &Rc<Self>) -> bool {
+        Rc::ptr_eq(self, other) || self.shape == other.shape
+    }
+
     /// The same with the next texts of these.
     pub(super) fn with<'t>(&self, texts: &mut impl Iterator<Item = &'t Rc<str>>) -> Rc<Part<T>> {
         let mut value = self.value.clone();
@@ -99,6 +122,7 @@ pub(super) struct Maker<'a> {
     live: Live,
     program: Cached<Program>,
     variables: Cached<Variables>,
+    own_variables: Cached<Variables>,
     files: Cached<Files>,
     needs: Cached<Needs>,
 }
@@ -136,6 +160,7 @@ impl<'a> Maker<'a> {
             live: plan.live(),
             program: Cached::new(known(PROGRAM)),
             variables: Cached::new(known(VARIABLES)),
+            own_variables: Cached::new(known(OWN_VARIABLES)),
             files: Cached::new(known(FILES)),
             needs: Cached::new(needs::is_fixed(plan)),
         }
@@ -155,6 +180,7 @@ impl<'a> Maker<'a> {
             process: row.process,
             program: self.program.get(|| program::program(&values))?,
             variables: self.variables.get(|| program::variables(&values))?,
+            own_variables: self.own_variables.get(|| program::own_variables(&values))?,
             files: self.files.get(|| task_files::files(&values))?,
             needs: self.needs.get(|| needs::needs(&written, warnings))?,
         })
