@@ -15,3 +15,4 @@ pub mod proof;
 pub mod run;
 pub mod runtimes;
 pub mod spawn;
+pub mod stage;
