@@ -3,6 +3,8 @@
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=proto/pilot.proto");
     let files = protox::compile(["proto/pilot.proto"], ["proto"])?;
-    tonic_prost_build::configure().compile_fds(files)?;
+    // Its password must not be printed by accident; see `link.rs`.
+    let secret = ["shipway.pilot.v1.RegistryLogin"];
+    tonic_prost_build::configure().skip_debug(secret).compile_fds(files)?;
     Ok(())
 }

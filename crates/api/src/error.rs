@@ -28,5 +28,7 @@ pub mod codes {
     pub const BAD_METHOD: &str = "bad_method";
     /// Whoever started the server cannot be taken from it.
     pub const IS_OWNER: &str = "is_owner";
+    /// Its registry does not have it, or does not let the user have it.
+    pub const IMAGE_REFUSED: &str = "image_refused";
     pub const STOPPING: &str = "stopping";
 }

@@ -34,6 +34,12 @@ pub fn attempt_id(task: TaskId, attempt: Attempt) -> wire::AttemptId {
     wire::AttemptId { job: task.job.0, index: task.index.0, attempt: attempt.0 }
 }
 
+impl std::fmt::Debug for wire::RegistryLogin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RegistryLogin").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
 impl wire::AttemptId {
     pub fn task(&self) -> TaskId {
         JobId(self.job).task(TaskIndex(self.index))
@@ -86,6 +92,8 @@ pub fn template(job: JobId, owner: &str, spec: &JobSpec) -> wire::Template {
         }),
         user: owner.to_string(),
         files: files(spec),
+        // Filled in by whoever keeps logins.
+        registry_login: None,
     }
 }
 

@@ -20,6 +20,8 @@ pub const USER: &str = "/api/v1/users/{user}";
 pub const USER_SHARE: &str = "/api/v1/users/{user}/share";
 pub const TOKENS: &str = "/api/v1/tokens";
 pub const TOKEN: &str = "/api/v1/tokens/{id}";
+pub const REGISTRIES: &str = "/api/v1/registries";
+pub const REGISTRY: &str = "/api/v1/registries/{host}";
 pub const WHO_AM_I: &str = "/api/v1/whoami";
 pub const HEALTHZ: &str = "/healthz";
 pub const READYZ: &str = "/readyz";
@@ -28,7 +30,7 @@ pub const METRICS: &str = "/metrics";
 /// All of them: what requests are counted by. Anything else is nobody's.
 pub const ALL: &[&str] = &[
     JOBS, JOB, JOB_WAIT, JOB_WHY, JOB_TASKS, TASK_LOG, CANCEL, RETRY, DRY_RUN, EVENTS, NODES,
-    PILOTS, USERS, USER, TOKENS, TOKEN, WHO_AM_I, HEALTHZ, READYZ, METRICS,
+    PILOTS, USERS, USER, TOKENS, TOKEN, REGISTRIES, REGISTRY, WHO_AM_I, HEALTHZ, READYZ, METRICS,
 ];
 
 /// The header by which a client's repeat of a submission is recognised.

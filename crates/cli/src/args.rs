@@ -7,6 +7,7 @@ pub mod examples;
 pub mod files;
 pub mod image;
 pub mod jobs;
+pub mod registry;
 pub mod run;
 pub mod serve;
 
@@ -79,6 +80,9 @@ pub enum Command {
     /// Make, list and revoke tokens.
     #[command(subcommand, after_long_help = examples::TOKEN)]
     Token(serve::TokenCommand),
+    /// Logins for registries of images, kept by the server for your jobs.
+    #[command(subcommand, after_long_help = examples::REGISTRY)]
+    Registry(registry::RegistryCommand),
     /// Print the completions of a shell.
     #[command(after_long_help = examples::COMPLETIONS)]
     Completions(serve::CompletionsArgs),

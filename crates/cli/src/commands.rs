@@ -14,6 +14,7 @@ pub mod nodes;
 pub mod patience;
 pub mod pilot;
 pub mod plain;
+pub mod registry;
 pub mod run;
 pub mod show;
 pub mod submission;
@@ -90,6 +91,7 @@ async fn ask(context: Context, command: Command) -> Result<Exit, Failure> {
         Command::Nodes => nodes::run(context).await,
         Command::User(command) => user::run(context, command).await,
         Command::Token(command) => token::run(context, command).await,
+        Command::Registry(command) => registry::run(context, command).await,
         Command::Up(_)
         | Command::Pilot(_)
         | Command::Image(_)

@@ -59,6 +59,12 @@ pub enum Failure {
         #[source]
         source: SourceError,
     },
+    #[error("{host} does not accept this login")]
+    WrongLogin {
+        host: String,
+        #[source]
+        source: Box<RegistryError>,
+    },
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
     #[error("job {job} has no task {index}")]
@@ -109,7 +115,7 @@ impl Failure {
             }
             Failure::Client(_) => Exit::NO_SERVER,
             Failure::Image(error) => image_exit(error),
-            Failure::Pin { .. } => Exit::REFUSED,
+            Failure::Pin { .. } | Failure::WrongLogin { .. } => Exit::REFUSED,
             Failure::Output(_)
             | Failure::Runtime(_)
             | Failure::OwnProgram(_)
@@ -125,7 +131,12 @@ impl Failure {
             _ => match self.exit() {
                 Exit::WRONG_USAGE => "wrong_usage",
                 Exit::NO_SERVER => "no_server",
-                Exit::REFUSED if matches!(self, Failure::Image(_) | Failure::Pin { .. }) => {
+                Exit::REFUSED
+                    if matches!(
+                        self,
+                        Failure::Image(_) | Failure::Pin { .. } | Failure::WrongLogin { .. }
+                    ) =>
+                {
                     image_code(self)
                 }
                 Exit::REFUSED => codes::NOT_FOUND,
@@ -153,6 +164,9 @@ impl Failure {
             }
             Failure::Image(error) => image_hint(error),
             Failure::Pin { image, source } => Some(pin_hint(image, source).into()),
+            Failure::WrongLogin { .. } => Some(
+                "try again; some registries want a token in place of the password".into(),
+            ),
             Failure::JobFile(error) => error.hint(),
             Failure::Input(error) => Some(error.hint().into()),
             Failure::Service { hint, .. } => hint.clone(),

@@ -1,9 +1,10 @@
 //! Reading what a user names on the command line: a file, or `-` for standard input. As text, and
-//! never more than a job may have.
+//! never more than a job may have. And a password, which is not shown.
 
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcsetattr};
 use shipway_model::limits::MAX_SPEC_BYTES;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +21,8 @@ pub enum InputError {
     NotText { name: PathBuf, position: usize },
     #[error("{} is not text: byte {position} is NUL", .name.display())]
     Nul { name: PathBuf, position: usize },
+    #[error("no password was given")]
+    NoPassword,
 }
 
 impl InputError {
@@ -31,7 +34,48 @@ impl InputError {
             InputError::Read { .. } => "name a file that you may read, or `-` for standard input",
             InputError::TooLarge { .. } => "keep large data in files that the tasks read",
             InputError::NotText { .. } | InputError::Nul { .. } => "save the file as UTF-8 text",
+            InputError::NoPassword => "type it, or send it to standard input",
         }
+    }
+}
+
+/// A password, from the terminal without showing it, or from standard input. One line.
+pub fn password(prompt: &str) -> Result<String, InputError> {
+    let failed = |source| InputError::Read { name: "standard input".into(), source };
+    let stdin = io::stdin();
+    let quiet = stdin.is_terminal().then(|| Quiet::ask(prompt));
+    let mut line = String::new();
+    let read = stdin.lock().take(MAX_PASSWORD_BYTES).read_line(&mut line);
+    drop(quiet);
+    read.map_err(failed)?;
+    let password = line.trim_end_matches(['\n', '\r']).to_owned();
+    if password.is_empty() { Err(InputError::NoPassword) } else { Ok(password) }
+}
+
+/// Tokens of some registries are long; nothing is longer than this.
+const MAX_PASSWORD_BYTES: u64 = 64 * 1024;
+
+/// A terminal that does not show what is typed, until this is dropped.
+struct Quiet(Option<Termios>);
+
+impl Quiet {
+    fn ask(prompt: &str) -> Self {
+        let _ = write!(io::stderr(), "{prompt}");
+        let before = rustix::termios::tcgetattr(rustix::stdio::stdin()).ok();
+        if let Some(mut settings) = before.clone() {
+            settings.local_modes.remove(LocalModes::ECHO);
+            let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &settings);
+        }
+        Quiet(before)
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, before);
+        }
+        let _ = writeln!(io::stderr());
     }
 }
 

@@ -20,6 +20,7 @@ pub mod paper;
 pub mod progress;
 mod prospect;
 pub mod reason;
+pub mod registries;
 pub mod simple;
 pub mod table;
 pub mod talk;

@@ -174,7 +174,7 @@ impl Ensure<'_> {
             source,
         })?;
         build::build(&tree, std::os::fd::AsFd::as_fd(&open(&root)?), &staging)?;
-        let record = self.record(name, plan, &layers, &tree);
+        let record = self.record(name, plan, &layers, &tree, source.is_private());
         self.progress.phase(Phase::Publishing);
         // Before the sync: bytes of no more use need not go to disk.
         plan.layers.iter().for_each(|layer| source.done(layer));
@@ -200,6 +200,7 @@ impl Ensure<'_> {
         plan: &ImagePlan,
         layers: &Layers,
         tree: &crate::tree::Tree,
+        private: bool,
     ) -> ImageRecord {
         let mut left_out = LeftOut::default();
         let mut records = Vec::new();
@@ -228,6 +229,7 @@ impl Ensure<'_> {
             bytes: Bytes(bytes),
             left_out,
             config: plan.config.clone(),
+            private,
         }
     }
 }

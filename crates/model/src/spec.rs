@@ -32,8 +32,8 @@ pub struct JobSpec {
     /// Where the task runs; a fresh directory of its own when not named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workdir: Option<String>,
-    /// The file tree that the tasks stand on, each in a container of its own. Without one they are
-    /// plain processes of the node.
+    /// The file tree that the tasks stand on, each in a container of its own. Without one it is
+    /// what the node has for such tasks: usually its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub image: Option<ImageRef>,

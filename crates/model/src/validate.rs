@@ -3,7 +3,6 @@
 //! Checks what a specification says by itself; whether the jobs it waits for exist, or any node
 //! could run it, needs the state and is asked in `core`.
 
-use crate::bind::Network;
 use crate::files::{FileMap, OutputFiles, Outputs};
 use crate::limits::{
     MAX_ARG_BYTES, MAX_ARGS, MAX_BINDS, MAX_DEPENDENCIES, MAX_EACH_ROWS, MAX_EXEC_BYTES, MAX_FILES,
@@ -80,10 +79,6 @@ fn check_program(spec: &JobSpec, check: &mut Check<'_>) {
 fn check_container(spec: &JobSpec, check: &mut Check<'_>) {
     let place = spec.image.as_ref().and_then(|image| image.place());
     check(place.is_none_or(|at| at.starts_with('/')), "image", "must be an absolute path".into());
-    let plain = spec.image.is_none();
-    let needs = "needs an image; `host` is the node's own files, read-only";
-    check(!plain || spec.binds.is_empty(), "binds", needs.into());
-    check(!plain || spec.network == Network::Host, "network", needs.into());
     let binds = spec.binds.len();
     check(binds <= MAX_BINDS, "binds", format!("{binds} binds; at most {MAX_BINDS}"));
     let targets: BTreeSet<&str> = spec.binds.iter().map(|bind| bind.target.as_str()).collect();

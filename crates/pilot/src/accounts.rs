@@ -1,7 +1,7 @@
 //! Whom tasks run as where the pilot is root: the account of a node that a user of the server has.
 //!
 //! It names accounts and looks them up; becoming one is the helper's work. Root itself is nobody's
-//! account, with one exception that `Accounts::find` tells of.
+//! account, unless the site writes `root=root`.
 
 use shipway_runtime::plan::User;
 use std::collections::{BTreeMap, HashMap};
@@ -43,7 +43,9 @@ pub enum MappingError {
     Entry { entry: String },
     #[error("`{user}` is given two accounts")]
     Twice { user: String },
-    #[error("root is nobody's account")]
+    #[error(
+        "root is nobody's account, but for the user root's own plain processes ({ROOT}={ROOT})"
+    )]
     Root,
 }
 
@@ -59,7 +61,7 @@ impl FromStr for Mapping {
             let pair = entry.split_once('=').map(|(user, account)| (user.trim(), account.trim()));
             let pair = pair.filter(|(user, account)| !user.is_empty() && !account.is_empty());
             let (user, account) = pair.ok_or(MappingError::Entry { entry: entry.into() })?;
-            if account == ROOT {
+            if account == ROOT && user != ROOT {
                 return Err(MappingError::Root);
             }
             if listed.insert(user.to_string(), account.to_string()).is_some() {
@@ -67,6 +69,46 @@ impl FromStr for Mapping {
             }
         }
         Ok(Self::Listed(listed))
+    }
+}
+
+/// A mapping that this node cannot follow.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadMapping {
+    #[error("only root can run tasks under other accounts")]
+    NotRoot,
+    #[error("there is no account `{account}` on this node, which {user} is to have")]
+    Absent { user: String, account: String },
+    #[error("the account {account}, which {user} is to have, is root's by its number or group")]
+    Root { user: String, account: String },
+}
+
+impl BadMapping {
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::NotRoot => "leave --accounts out: all tasks run as you",
+            Self::Absent { .. } => "`getent passwd` lists the accounts there are",
+            Self::Root { .. } => "choose another; root runs no tasks",
+        }
+    }
+}
+
+impl Mapping {
+    /// Whether every account that it names can be had, by whoever starts the pilot.
+    pub fn check(&self) -> Result<(), BadMapping> {
+        if !rustix::process::geteuid().is_root() {
+            return if *self == Self::Usual { Ok(()) } else { Err(BadMapping::NotRoot) };
+        }
+        let Self::Listed(listed) = self else { return Ok(()) };
+        for (user, account) in listed.iter().filter(|(_, account)| *account != ROOT) {
+            let (user, account) = (user.clone(), account.clone());
+            match account_named(&account) {
+                None => return Err(BadMapping::Absent { user, account }),
+                Some(found) if !fits(&found) => return Err(BadMapping::Root { user, account }),
+                Some(_) => {}
+            }
+        }
+        Ok(())
     }
 }
 
@@ -133,16 +175,15 @@ impl Accounts {
         Self { mapping, is_root, known: HashMap::new() }
     }
 
-    /// A pilot that is not root runs everything as itself. Of one that is root and was told
-    /// nothing, root's own plain processes are root's: whoever may submit in that name is root
-    /// already. Everybody else's, and every container, has an account that is not.
+    /// A pilot that is not root runs everything as itself. One that is root runs nothing as root,
+    /// but the plain processes of the user root where the site says so (`root=root`): whoever may
+    /// submit in that name is root already. Root's containers are `nobody`'s even then.
     pub fn find(&mut self, user: &str, in_container: bool) -> Result<Whom, NoAccount> {
         if !self.is_root {
             return Ok(Whom::Pilot);
         }
-        let is_usual = self.mapping == Mapping::Usual;
-        if is_usual && user == ROOT && !in_container {
-            return Ok(Whom::Pilot);
+        if self.is_root_itself(user) {
+            return if in_container { self.nobody(user) } else { Ok(Whom::Pilot) };
         }
         let (name, or_nobody) = match &self.mapping {
             Mapping::Usual => (user.to_string(), true),
@@ -153,7 +194,6 @@ impl Accounts {
                 (account.ok_or_else(not_listed)?.clone(), false)
             }
         };
-        let fits = |account: &Account| account.user.uid != 0 && account.user.gid != 0;
         match self.look_up(&name) {
             Some(account) if fits(&account) => Ok(Whom::Account(account)),
             _ if or_nobody => self.nobody(user),
@@ -164,11 +204,21 @@ impl Accounts {
 
     /// Whether the pilot may read for this user whatever it can read itself.
     pub fn may_read_all(&self, user: &str) -> bool {
-        !self.is_root || (self.mapping == Mapping::Usual && user == ROOT)
+        let is_owner = user == ROOT && self.mapping == Mapping::Usual;
+        !self.is_root || is_owner || self.is_root_itself(user)
+    }
+
+    /// Whether the site lets this user be root.
+    pub fn is_root_itself(&self, user: &str) -> bool {
+        let listed = |mapping: &Mapping| match mapping {
+            Mapping::Listed(listed) => listed.get(ROOT).is_some_and(|account| account == ROOT),
+            Mapping::Usual | Mapping::ByName => false,
+        };
+        self.is_root && user == ROOT && listed(&self.mapping)
     }
 
     fn nobody(&mut self, user: &str) -> Result<Whom, NoAccount> {
-        let found = self.look_up(NOBODY).filter(|it| it.user.uid != 0 && it.user.gid != 0);
+        let found = self.look_up(NOBODY).filter(fits);
         let absent = || NoAccount::Absent { user: user.into(), account: NOBODY.into() };
         found.map(Whom::Account).ok_or_else(absent)
     }
@@ -185,6 +235,10 @@ impl Accounts {
         self.known.insert(name.to_string(), (now + REMEMBERED_FOR, account.clone()));
         account
     }
+}
+
+fn fits(account: &Account) -> bool {
+    account.user.uid != 0 && account.user.gid != 0
 }
 
 /// Asks the node's own files first, then whatever else it gets its accounts from.
@@ -262,6 +316,7 @@ mod tests {
             assert_eq!(text.parse::<Mapping>().unwrap().to_string(), text);
         }
         assert_eq!("ada=root".parse::<Mapping>(), Err(MappingError::Root));
+        assert_eq!("*=root".parse::<Mapping>(), Err(MappingError::Root));
         assert!("ada".parse::<Mapping>().is_err() && "ada=".parse::<Mapping>().is_err());
         assert!("ada=games,ada=man".parse::<Mapping>().is_err());
     }
@@ -272,7 +327,10 @@ mod tests {
         assert_eq!(usual("games", false), "games", "the account of the same name");
         assert_eq!(usual("no-such-user", false), "nobody");
         assert_eq!(usual("root", true), "nobody");
-        assert_eq!(usual("root", false), "the pilot", "root's own");
+        assert_eq!(usual("root", false), "nobody");
+        let own = |user, contained| name(accounts("root=root,*=nobody").find(user, contained));
+        assert_eq!(own("root", false), "the pilot", "because the site says so");
+        assert_eq!((own("root", true).as_str(), own("ada", false).as_str()), ("nobody", "nobody"));
         let by_name = |user| name(accounts("by-name").find(user, false));
         assert_eq!(by_name("games"), "games");
         assert!(by_name("root").contains("runs no tasks"), "{}", by_name("root"));

@@ -16,3 +16,4 @@ pub mod run;
 pub mod runtimes;
 pub mod spawn;
 pub mod stage;
+pub mod usual;

@@ -40,6 +40,7 @@ use crate::logs::{LogName, Logs};
 use crate::machine::{AttemptKey, HowEnded, Input, Machine, Now, Output, Start};
 use crate::memory::FilesIn;
 use crate::spawn::{self, Contained, Pool, ProcessEvent, Request, Streams, Ticket};
+use crate::usual::Usual;
 use containers::Containers;
 use groups::Groups;
 use images::{Fetched, Images, News, ReadyImage, Wanted};
@@ -50,7 +51,7 @@ use serve_logs::ServeLogs;
 use shares::Shares;
 use shipway_api::causes::causes;
 use shipway_api::wire;
-use shipway_model::{ImageRef, Millis, NodeAd, Timestamp};
+use shipway_model::{ImageRef, Millis, Network, NodeAd, Timestamp};
 use shipway_runtime::native::Helper;
 use shipway_runtime::plan::Room;
 use staging::{Staged, Staging};
@@ -100,7 +101,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         helper: started.helper,
         groups: started.groups,
         images: Images::new(settings.images.clone(), tell_of_image),
-        default_image: settings.default_image.clone(),
+        usual: started.usual,
         containers,
         pool,
         logs: ServeLogs::new(logs, to_link.clone()),
@@ -228,8 +229,8 @@ struct Work {
     groups: Groups,
     images: Images,
     staging: Staging,
-    /// For tasks that name none.
-    default_image: Option<ImageRef>,
+    /// For tasks that name no image.
+    usual: Arc<Usual>,
     containers: Containers,
     pool: Pool,
     logs: ServeLogs,
@@ -386,8 +387,8 @@ impl Work {
 
     fn start(&mut self, start: &Start) {
         let named = start.template.image.as_deref().map(str::parse::<ImageRef>);
-        let usual = || self.default_image.clone().map(Ok);
-        let Some(image) = named.or_else(usual) else { return self.launch(start, None, None) };
+        let usual = || self.usual_image(start).map(Ok);
+        let Some(image) = named.or_else(usual) else { return self.launch_plain(start) };
         match image {
             // Root reads what a user may not, and what it has found open may be another file when
             // it is read: so it reads no files for others.
@@ -411,6 +412,24 @@ impl Work {
             }
             Err(error) => self.refuse(start.id, format!("the image cannot be read: {error}")),
         }
+    }
+
+    /// A plain process of the node, which must not ask for what only a container has.
+    fn launch_plain(&mut self, start: &Start) {
+        let template = &start.template;
+        let network: Result<Network, _> = template.network.parse();
+        if template.binds.is_empty() && network.is_ok_and(|network| network == Network::Host) {
+            return self.launch(start, None, None);
+        }
+        let message = "binds and networks need a container, and this node has none for tasks \
+                       without an image: name one, such as --image host";
+        self.refuse(start.id, message.into());
+    }
+
+    /// What a task runs on that names no image; `None`: it is a plain process.
+    fn usual_image(&self, start: &Start) -> Option<ImageRef> {
+        let plain = self.accounts.is_root_itself(&start.template.user) || self.tasks.shares(start);
+        if plain { None } else { self.usual.image().cloned() }
     }
 
     /// An image is there, or will not come: on with those that waited for it.

@@ -87,15 +87,26 @@ pub struct Bind {
     /// of it may have become a link since.
     #[serde(default)]
     pub resolved: bool,
+    /// A folder that the caller made for this task, and that is the task's own. Where the caller
+    /// is root it is opened before root is left: the folders above it may be closed to the task.
+    #[serde(default)]
+    pub ours: bool,
 }
 
 impl Bind {
     pub fn read_only(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
-        Self { source: source.into(), target: target.into(), writable: false, resolved: false }
+        let (source, target) = (source.into(), target.into());
+        Self { source, target, writable: false, resolved: false, ours: false }
     }
 
     pub fn writable(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
-        Self { source: source.into(), target: target.into(), writable: true, resolved: false }
+        Self { writable: true, ..Self::read_only(source, target) }
+    }
+
+    /// The same, of a folder that was made for this task.
+    #[must_use]
+    pub fn made_for_it(self) -> Self {
+        Self { ours: true, ..self }
     }
 }
 

@@ -13,6 +13,7 @@ pub mod clock;
 pub mod http;
 pub mod journal;
 pub mod live;
+pub mod logins;
 pub mod metrics;
 pub mod openapi;
 pub mod pilots;

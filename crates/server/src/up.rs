@@ -11,8 +11,9 @@ use crate::clock::{Clock, wall};
 use crate::http::{self, Readers, Site};
 use crate::journal::{HistoryReader, Journal, JournalError, SqliteJournal};
 use crate::live::Live;
+use crate::logins::{LoginError, Logins};
 use crate::metrics::Metrics;
-use crate::pilots::{PilotService, Pilots, Specs};
+use crate::pilots::{Describe, PilotService, Pilots, Specs};
 use crate::tls::{self, Tls, TlsError};
 use crate::writer::{self, Edges, Wish, WriteError};
 use shipway_api::local::{self, LocalServer};
@@ -81,6 +82,8 @@ pub enum UpError {
     Pilot(#[from] LocalError),
     #[error("cannot start")]
     Start(#[from] WriteError),
+    #[error("cannot use what users have given for registries")]
+    Logins(#[from] LoginError),
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
 }
@@ -183,7 +186,7 @@ fn router(site: &Site) -> axum::Router {
     let service = PilotService {
         auth: Arc::clone(&site.auth),
         pilots: Arc::clone(&site.pilots),
-        specs: Arc::clone(&site.specs),
+        describe: Describe { specs: Arc::clone(&site.specs), logins: Arc::clone(&site.logins) },
         writer: site.writer.clone(),
     };
     let link = LinkServer::new(service)
@@ -234,7 +237,8 @@ fn assemble(
     let running = writer::start(restored, journal, history, edges).map_err(UpError::Thread)?;
     let writer = running.writer.clone();
     let readers = Arc::new(Readers::new(reader));
-    Ok((Site { writer, auth, live, pilots, specs, readers, clock, metrics }, running))
+    let logins = Arc::new(Logins::open(home)?);
+    Ok((Site { writer, auth, live, pilots, specs, readers, logins, clock, metrics }, running))
 }
 
 impl Up {

@@ -11,14 +11,14 @@ use super::floor;
 use super::http::Door;
 use super::samples::Samples;
 use crate::children;
-use crate::instance::Instance;
+use crate::instance::{self, Instance};
 
 /// A server for the length of the benchmark.
 pub(super) struct Shipway(Instance);
 
 impl Shipway {
     pub(super) fn prepare(binary: &Path, place: &Path) -> Result<Shipway> {
-        let instance = Instance::start(binary, place)?;
+        let instance = Instance::start_with(binary, place, &instance::plain_tasks())?;
         let shipway = Shipway(instance);
         // Once unmeasured, so that the pilot's start is not part of the first round.
         children::run(&mut shipway.quiet(&["run", "--", "true"]))?;

@@ -19,7 +19,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("runtime", &["model"]),
     ("images", &["model"]),
     ("pilot", &["api", "images", "model", "runtime"]),
-    ("server", &["api", "core", "model", "sites"]),
+    ("server", &["api", "core", "images", "model", "sites"]),
     ("cli", &["api", "images", "model", "pilot", "runtime", "server"]),
     ("sim", &["api", "core", "model", "pilot"]),
     ("xtask", &[]),

@@ -134,6 +134,16 @@ Examples:
 Images are unpacked once and share their files; no server is needed. Passwords are read from
 ~/.docker/config.json, as `docker login` writes it.";
 
+pub const REGISTRY: &str = "\
+Examples:
+  shipway registry login registry.example.org --user ada
+  shipway registry login ghcr.io --user ada < token.txt
+  shipway registry list
+  shipway registry logout registry.example.org
+
+The server uses it when it looks up your images, and hands it to nodes that fetch them. No task sees
+it, and nobody can read it back.";
+
 pub const USER: &str = "\
 Examples:
   shipway user add ada

@@ -62,16 +62,17 @@ pub struct ProgramArgs {
     /// also what --input and --output mean.
     #[arg(long, value_name = "DIR")]
     pub workdir: Option<String>,
-    /// Run each task in a container on this image: docker://NAME[:TAG], oci:DIR,
-    /// docker-archive:FILE, sif:FILE, dir:PATH, or host (this node's own files, read-only).
+    /// The image whose files each task runs on: docker://NAME[:TAG], oci:DIR,
+    /// docker-archive:FILE, sif:FILE, dir:PATH, or host (the node's own, read-only), which is
+    /// usual.
     #[arg(long, value_name = "IMAGE")]
     pub image: Option<ImageRef>,
     /// Show a folder of the node inside the container, read-only unless it says rw (repeat for
     /// more).
-    #[arg(long = "bind", value_name = "SOURCE[:TARGET][:rw]", requires = "image")]
+    #[arg(long = "bind", value_name = "SOURCE[:TARGET][:rw]")]
     pub binds: Vec<BindMount>,
     /// What network the container sees: host, none or private.
-    #[arg(long, value_name = "KIND", requires = "image")]
+    #[arg(long, value_name = "KIND")]
     pub network: Option<Network>,
     /// A script to run, sent along with the job (`-`: standard input).
     #[arg(long, value_name = "FILE")]

@@ -1,9 +1,10 @@
 //! The options of what runs for long (`up`, `pilot`) and of what is kept (users, tokens).
 
 use clap::{Args, Subcommand, ValueEnum};
-use shipway_model::{Bytes, ImageRef, Millis, Role, UserName};
+use shipway_model::{Bytes, Millis, Role, UserName};
 use shipway_pilot::accounts::Mapping;
 use shipway_pilot::runtimes::RuntimeChoice;
+use shipway_pilot::usual::DefaultImage;
 use shipway_runtime::binds::AllowList;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -57,10 +58,11 @@ pub struct NodeArgs {
     /// Remove images, the longest unused first, when they take more than this (200GB).
     #[arg(long, value_name = "SIZE", value_parser = some_room)]
     pub images_size: Option<Bytes>,
-    /// What tasks run on that name no image, as in `host`: each in a container then. Unless given,
-    /// such tasks are plain processes of this machine. Files are named as seen from everywhere.
-    #[arg(long, value_name = "IMAGE", value_parser = absolute_image)]
-    pub default_image: Option<ImageRef>,
+    /// What tasks run on that name no image: host unless given (this machine's own files, in a
+    /// container), another image, or none (plain processes: the fastest start, and nothing kept
+    /// apart). Files are named as seen from everywhere.
+    #[arg(long, value_name = "IMAGE")]
+    pub default_image: Option<DefaultImage>,
     /// What containers are made with: native (our own way) unless given, crun or apptainer, as in
     /// crun=/opt/bin/crun where it is not in PATH.
     #[arg(long, value_name = "NAME[=PROGRAM]")]
@@ -97,15 +99,6 @@ impl GpuSharing {
 fn some_room(text: &str) -> Result<Bytes, String> {
     let size: Bytes = text.parse().map_err(|error| format!("{error}"))?;
     if size == Bytes(0) { Err("more than nothing, as in 200GB".into()) } else { Ok(size) }
-}
-
-/// A pilot has a directory of its own.
-fn absolute_image(text: &str) -> Result<ImageRef, String> {
-    let image: ImageRef = text.parse().map_err(|error| format!("{error}"))?;
-    match image.place() {
-        Some(place) if !place.starts_with('/') => Err("write the whole path, from / on".into()),
-        _ => Ok(image),
-    }
 }
 
 /// Links are resolved by the pilot, when it starts.

@@ -49,7 +49,7 @@ fn inner(args: PilotArgs) -> Result<Exit, Failure> {
             at_most: args.node.images_size,
         },
         runtime: args.node.runtime.unwrap_or_default(),
-        default_image: args.node.default_image,
+        default_image: args.node.default_image.unwrap_or_default(),
         binds: args.node.binds.and_then(|text| text.parse().ok()),
         accounts: args.node.accounts.unwrap_or_default(),
         gpu_mps: args.node.gpu_sharing == Some(GpuSharing::Mps),

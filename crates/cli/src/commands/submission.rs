@@ -8,7 +8,8 @@ use crate::view::talk;
 use shipway_api::client::{Client, ClientError};
 use shipway_api::routes::{IDEMPOTENCY_KEY, JOBS};
 use shipway_api::types::{Submission, Submitted};
-use shipway_images::pull::{Settings, pin};
+use shipway_images::pull::{RegistryError, Settings, pin};
+use shipway_images::sources::SourceError;
 use shipway_model::{ImageRef, JobSpec};
 use std::time::Duration;
 
@@ -65,8 +66,14 @@ pub async fn pin_image(spec: &mut JobSpec) -> Result<(), Failure> {
         talk::say(format_args!("shipway: looking which image {image} is now"));
         pinning.await
     };
-    let pinned = pinned.expect("it neither panics nor is cancelled");
-    spec.image = Some(pinned.map_err(|source| Failure::Pin { image: image.into(), source })?);
+    match pinned.expect("it neither panics nor is cancelled") {
+        Ok(pinned) => spec.image = Some(pinned),
+        // The server may be let in, with what `registry login` gave it, or be nearer to it.
+        Err(SourceError::Registry(
+            RegistryError::Denied { .. } | RegistryError::Request { .. },
+        )) => {}
+        Err(source) => return Err(Failure::Pin { image: image.into(), source }),
+    }
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! `shipway up`: the whole product on this machine, in the foreground.
 
-use crate::args::serve::{LogFormat, UpArgs};
+use crate::args::serve::{LogFormat, NodeArgs, UpArgs};
 use crate::failure::{Exit, Failure};
 use crate::view::talk;
 use crate::{logging, settings};
@@ -26,16 +26,13 @@ pub fn run(args: UpArgs) -> Result<Exit, Failure> {
             source: Box::new(error),
         })?;
     }
-    let passed_on = args.node.words();
-    if let Some(runtime) = args.node.runtime.filter(|_| !args.no_pilot) {
-        // The pilot looks again; but its log is no place to find this.
-        let path = std::env::var_os("PATH");
-        runtime.find(path).map_err(|missing| Failure::Service {
-            what: "the server",
-            hint: Some(missing.hint()),
-            source: Box::new(missing),
-        })?;
+    if !args.no_pilot {
+        check_node(&args.node)?;
     }
+    let is_root = rustix::process::geteuid().is_root();
+    let says_whom =
+        is_root && !args.no_pilot && args.node.accounts.is_none() && format == LogFormat::Text;
+    let passed_on = args.node.words();
     let settings = Settings {
         home: home.clone(),
         listen: args.listen,
@@ -59,10 +56,31 @@ pub fn run(args: UpArgs) -> Result<Exit, Failure> {
             .to_string(),
         };
         talk::say(format_args!("{text}"));
+        if says_whom {
+            talk::say(format_args!(
+                "started by root: tasks run under the account of their user's name, or nobody's; \
+                 --accounts says otherwise"
+            ));
+        }
     }));
     // Watchers' connections may still be open; they end with the process.
     runtime.shutdown_background();
     done.map(|()| Exit::DONE).map_err(failure)
+}
+
+/// What the pilot would stumble over: its log is no place to find this.
+fn check_node(node: &NodeArgs) -> Result<(), Failure> {
+    let runtime = node.runtime.clone().unwrap_or_default();
+    let found = runtime.find(std::env::var_os("PATH"));
+    found.map_err(|missing| refused(Some(missing.hint()), missing))?;
+    let image = node.default_image.clone().unwrap_or_default();
+    image.check(&runtime).map_err(|error| refused(Some(error.hint().into()), error))?;
+    let accounts = node.accounts.clone().unwrap_or_default();
+    accounts.check().map_err(|error| refused(Some(error.hint().into()), error))
+}
+
+fn refused(hint: Option<String>, error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+    Failure::Service { what: "the server", hint, source: Box::new(error) }
 }
 
 /// Threads for requests. All that matters goes through the one writer, so few are enough; more

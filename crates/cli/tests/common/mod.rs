@@ -79,6 +79,23 @@ pub struct Ran {
     pub stderr: String,
 }
 
+/// Tests look at what tasks leave outside of their own folders, and at the tasks themselves: so
+/// tasks are plain processes here, root's too, unless a test says otherwise.
+pub fn plain_tasks(arguments: &[&str]) -> Vec<&'static str> {
+    let said = |option: &str| arguments.iter().any(|word| word.starts_with(option));
+    let mut options = Vec::new();
+    if said("--no-pilot") {
+        return options;
+    }
+    if !said("--default-image") {
+        options.extend(["--default-image", "none"]);
+    }
+    if !said("--accounts") && rustix::process::geteuid().is_root() {
+        options.extend(["--accounts", "root=root,*=nobody"]);
+    }
+    options
+}
+
 /// A home, and at most one server on it.
 #[derive(Debug)]
 pub struct World {
@@ -157,6 +174,7 @@ impl World {
     fn spawn_up(&self, arguments: &[&str], change: impl FnOnce(&mut Command)) -> Child {
         let log = File::options().create(true).append(true).open(self.log_file()).expect("a log");
         let mut command = self.command(&["up", "--listen", "127.0.0.1:0"]);
+        command.args(plain_tasks(arguments));
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         change(&mut command);
         command.spawn().expect("the binary starts")

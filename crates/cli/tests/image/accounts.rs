@@ -2,6 +2,7 @@
 
 use crate::archive::archive;
 use crate::site::{Site, runtimes};
+use std::os::unix::fs::PermissionsExt as _;
 
 /// An account that Debian has, and that is not `nobody`.
 const GAMES: &str = "5";
@@ -75,6 +76,8 @@ fn everybody_has_their_own_account_and_nobody_roots() {
     assert!(err.contains("Permission denied"), "{err}");
     let (_, out, err) = run_as(&site, &other, &words);
     assert!(out.starts_with(NOBODY), "{out}{err}");
+    let (_, out, err) = site.words(&words);
+    assert!(out.starts_with(NOBODY), "the owner's too: {out}{err}");
     let script = site.path("script");
     std::fs::write(&script, "#!/bin/sh\nid -u\n").expect("written");
     let (_, out, err) = run_as(&site, &games, &["--script", &script.to_string_lossy()]);
@@ -100,12 +103,39 @@ fn everybody_has_their_own_account_and_nobody_roots() {
     assert!(code == 127 && err.contains("no such program in PATH"), "{code} {err}");
 }
 
+/// A home in a folder that accounts may not even enter.
+#[test]
+fn a_task_needs_no_way_to_its_own_folders() {
+    if !is_root() {
+        return;
+    }
+    let mut site = Site::start_as(None);
+    std::fs::set_permissions(site.path(""), std::fs::Permissions::from_mode(0o700)).unwrap();
+    let script = site.path("script");
+    std::fs::write(&script, "#!/bin/sh\necho x > here; cat here; id -u\n").expect("written");
+    let (_, out, err) = site.words(&["--script", &script.to_string_lossy()]);
+    assert_eq!(out, format!("x\n{NOBODY}\n"), "{err}");
+    // One that is no task's own stays closed.
+    let home = site.path("home").to_string_lossy().into_owned();
+    let closed = site.shipway(&["run", "--workdir", &home, "--", "true"]);
+    let said = String::from_utf8_lossy(&closed.stderr).into_owned();
+    assert!(!closed.status.success() && said.contains("may not enter it"), "{said}");
+    site.restart(&["--default-image", "none"]);
+    let (code, _, err) = site.words(&["--", "id", "-u"]);
+    assert!(code != 0 && err.contains("is closed to others"), "{code} {err}");
+    site.restart(&["--default-image", "none", "--accounts", "root=root"]);
+    assert_eq!(site.words(&["--", "id", "-u"]).1, "0\n", "because the site says so");
+}
+
 #[test]
 fn a_site_says_who_has_which_account() {
     if !is_root() {
         return;
     }
     let site = Site::start_with(None, &["--accounts", "ada=games"]);
+    let refused = site.shipway(&["up", "--accounts", "ada=no-such-account"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("there is no account `no-such-account`"), "{said}");
     let ada = add_user(&site, "ada");
     let (_, out, err) = run_as(&site, &ada, &["--", "id", "-u"]);
     assert_eq!(out.trim(), GAMES, "{err}");

@@ -145,7 +145,7 @@ fn a_pilot_makes_room_by_itself() {
 }
 
 #[test]
-fn a_site_may_want_every_task_in_a_container() {
+fn every_task_is_in_a_container_unless_the_site_wants_none() {
     let mut site = Site::start();
     let look = ["run", "--workdir", "private", "--", "sh", "-c", "test -w /proc/sys || echo $$"];
     let told = |site: &Site| {
@@ -154,9 +154,15 @@ fn a_site_may_want_every_task_in_a_container() {
         text.parse::<u32>().unwrap_or_else(|_| panic!("{done:?}"))
     };
     // Processes are counted anew in a container.
+    assert!(told(&site) < 10);
+    site.restart(&["--default-image", "none"]);
     assert!(told(&site) > 10);
     site.restart(&["--default-image", "host"]);
     assert!(told(&site) < 10);
+    let absent = site.shipway(&["up", "--default-image", "dir:/no/such/tree"]);
+    assert!(String::from_utf8_lossy(&absent.stderr).contains("is not there: /no/such/tree"));
+    let both = site.shipway(&["up", "--default-image", "host", "--runtime", "crun"]);
+    assert!(String::from_utf8_lossy(&both.stderr).contains("crun makes no containers on"));
     // Logins that cannot be read are no matter of a job that asks no registry.
     let docker = site.path("home").join(".docker");
     std::fs::create_dir(&docker).expect("a folder");

@@ -6,5 +6,6 @@ mod archive;
 #[path = "../common/mod.rs"]
 mod common;
 mod containers;
+mod logins;
 mod site;
 mod store;

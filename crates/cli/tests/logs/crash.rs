@@ -1,6 +1,6 @@
 //! Followers stay with their task when the server is killed and comes back at its address.
 
-use super::common::{World, wait_for};
+use super::common::{World, plain_tasks, wait_for};
 use super::{has_file, signal};
 use std::io::Read;
 use std::net::TcpListener;
@@ -12,6 +12,7 @@ struct Server(Child);
 impl Server {
     fn at(world: &World, address: &str) -> Server {
         let mut command = world.command(&["up", "--listen", address]);
+        command.args(plain_tasks(&[]));
         let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn();
         let server = Server(child.expect("the binary starts"));
         wait_for("the server is ready", || world.is_ready());

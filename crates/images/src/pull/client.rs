@@ -260,7 +260,8 @@ impl Client {
         Ok(self.login.get_or_init(|| found).as_ref())
     }
 
-    fn had_login(&self) -> bool {
+    /// Whether a login was asked for, and there was one.
+    pub(super) fn had_login(&self) -> bool {
         self.login.get().is_some_and(Option::is_some)
     }
 

@@ -75,6 +75,17 @@ impl std::fmt::Debug for Pull<'_> {
 }
 
 impl Pull<'_> {
+    /// The same, for somebody who may not be let in: an image that needed a login is asked for
+    /// with theirs before they have it, also when it is here already.
+    pub fn run_for_one(&self, reference: &ImageRef) -> Result<Ensured, ImageError> {
+        let ensured = self.run(reference)?;
+        let record = self.session.store().image(&ensured.image)?;
+        if !ensured.fetched && record.is_some_and(|record| record.private) {
+            plan(reference, self.settings)?;
+        }
+        Ok(ensured)
+    }
+
     /// Sees to it that the image is in the store. What a digest names is not asked for again.
     pub fn run(&self, reference: &ImageRef) -> Result<Ensured, ImageError> {
         let name = settled(reference.clone());
@@ -132,6 +143,14 @@ pub fn plan(image: &ImageRef, settings: &Settings) -> Result<Option<ImagePlan>, 
         }
         other => in_files(other, &platform).map(|source| source.plan()).transpose(),
     }
+}
+
+/// Whether a registry lets somebody in.
+pub fn try_login(host: &str, login: Login, settings: &Settings) -> Result<(), RegistryError> {
+    let mut settings = settings.clone();
+    settings.credentials.insert(host, login);
+    let ask = client::Ask { path: "/v2/", what: "its door", accept: None, from: 0 };
+    client::Client::new(host, &settings).get(ask).map(drop)
 }
 
 /// The reference with the digest of what it leads to now. Of an image in a registry that is for

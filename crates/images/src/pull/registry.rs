@@ -149,6 +149,10 @@ impl Source for Registry {
         Ok(Box::new(Resuming::new(self, digest, size, self.kept(layer))))
     }
 
+    fn is_private(&self) -> bool {
+        self.client.had_login()
+    }
+
     fn done(&self, layer: &PlannedLayer) {
         self.kept(layer).map(|kept| kept.discard());
     }

@@ -30,6 +30,10 @@ pub trait Source: Sync {
     }
     /// Told that a layer is unpacked and about to be published: nothing of it need be kept.
     fn done(&self, _layer: &PlannedLayer) {}
+    /// Whether it was opened with somebody's password. Asked when all has been fetched.
+    fn is_private(&self) -> bool {
+        false
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -19,6 +19,9 @@ pub struct ImageRecord {
     pub bytes: Bytes,
     pub left_out: LeftOut,
     pub config: RunConfig,
+    /// A login was needed for it: whoever else wants it has to show one too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub private: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -71,6 +71,11 @@ impl Containers {
         Containers { runtime, devices, driver, offered }
     }
 
+    /// Whether a task's own folders are opened for it, and need not be within its reach.
+    pub(super) fn open_folders_first(&self) -> bool {
+        self.runtime.name() == "native"
+    }
+
     /// Where one of the task's own folders is seen inside.
     pub(super) fn inside(name: &str) -> PathBuf {
         Path::new(INSIDE).join(name)

@@ -5,6 +5,7 @@
 
 use crate::probe::Probe;
 use crate::proof::{self, Check, Watch};
+use crate::usual::Usual;
 use shipway_model::NodeAd;
 use shipway_runtime::Runtime;
 use std::io;
@@ -20,13 +21,13 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 const NO_HURRY: Duration = Duration::from_secs(2);
 
 /// A node as the probe found it.
-#[derive(Debug)]
 pub(super) struct Unproven {
     pub(super) probe: Probe,
     /// With everything in it, as if all were well.
     pub(super) ad: NodeAd,
     pub(super) dir: PathBuf,
     pub(super) images: PathBuf,
+    pub(super) usual: Arc<Usual>,
 }
 
 impl Unproven {
@@ -59,7 +60,8 @@ impl Unproven {
         let tried = proof::tried(&proof::try_out(&self.probe, runtime, true));
         loop {
             let checks = [self.look(), tried.clone()].concat();
-            let ad = proof::offer(proof::withhold(self.ad.clone(), &[]), &checks);
+            let mut ad = proof::offer(proof::withhold(self.ad.clone(), &[]), &checks);
+            ad.notes.extend(self.usual.why_plain().map(str::to_owned));
             if ad != told {
                 for remark in ad.remarks() {
                     tracing::warn!("{remark}; `shipway doctor` says more");

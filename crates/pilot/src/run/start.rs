@@ -10,9 +10,10 @@ use crate::machine::Identity;
 use crate::probe::{Declared, DeclaredError};
 use crate::probe::{Places, probe};
 use crate::runtimes::{MissingRuntime, RuntimeChoice};
+use crate::usual::{DefaultImage, Usual};
 use crate::{guard, leftovers};
 use serde::Deserialize;
-use shipway_model::{GpuVendor, ImageRef, Millis, NodeAd, NodeName, PilotId};
+use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotId};
 use shipway_runtime::Runtime;
 use shipway_runtime::binds::AllowList;
 use shipway_runtime::native::{self, Helper};
@@ -33,8 +34,8 @@ pub struct Settings {
     pub declared: Option<PathBuf>,
     /// Where extracted images are kept; several pilots may share it.
     pub images: PathBuf,
-    /// What tasks run on that name no image; `None`: as plain processes.
-    pub default_image: Option<ImageRef>,
+    /// What tasks run on that name no image.
+    pub default_image: DefaultImage,
     /// What containers are made with.
     pub runtime: RuntimeChoice,
     /// What containers may bind of the node; everything unless given.
@@ -90,6 +91,7 @@ pub(super) struct Started {
     pub(super) has_amd: bool,
     pub(super) unproven: Unproven,
     pub(super) runtime: Arc<dyn Runtime>,
+    pub(super) usual: Arc<Usual>,
     pub(super) helper: Arc<Helper>,
     pub(super) groups: Groups,
 }
@@ -123,6 +125,9 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
         open_to_accounts(&settings.dir)?;
     }
     let (runtime, helper) = runtime(settings)?;
+    let usual =
+        Usual::new(settings.default_image.clone(), settings.runtime.clone(), Arc::clone(&runtime));
+    let usual = Arc::new(usual);
     let (groups, note) = Groups::find(&node_key);
     let credentials = credentials(&settings.token_file)?;
     let mut succeeds = take_over(&settings.dir, &credentials.pilot)?;
@@ -146,6 +151,7 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
         probe: found,
         dir: settings.dir.clone(),
         images: settings.images.clone(),
+        usual: Arc::clone(&usual),
     };
     let ad = unproven.first_ad();
     let identity = Identity {
@@ -165,6 +171,7 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
         has_amd,
         unproven,
         runtime,
+        usual,
         helper,
         groups,
     })

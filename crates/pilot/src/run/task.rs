@@ -81,6 +81,11 @@ impl Tasks {
         Tasks { mps, ..self }
     }
 
+    /// Whether it shares a GPU by the service that containers have no part in.
+    pub(super) fn shares(&self, start: &Start) -> bool {
+        !self.mps.variables(start).is_empty()
+    }
+
     /// A plain process of the node.
     pub(super) fn prepare(
         &mut self,
@@ -90,6 +95,9 @@ impl Tasks {
         helper: &Arc<Helper>,
     ) -> Result<Request, PrepareError> {
         let template = &start.template;
+        if template.workdir.is_none() || template.script.is_some() {
+            self.reach(whom)?;
+        }
         let cwd = match &template.workdir {
             Some(dir) => PathBuf::from(Placeholders::of(start.id.task, &start.fields).fill(dir)),
             None => self.private_dir(start.id, "work", whom)?,
@@ -120,18 +128,21 @@ impl Tasks {
         image: &Arc<ReadyImage>,
     ) -> Result<Request, PrepareError> {
         let template = &start.template;
+        if !containers.open_folders_first() {
+            self.reach(whom)?;
+        }
         let mut own = Vec::new();
         let cwd = if let Some(dir) = &template.workdir {
             PathBuf::from(Placeholders::of(start.id.task, &start.fields).fill(dir))
         } else {
             let dir = self.private_dir(start.id, "work", whom)?;
-            own.push(Bind::writable(dir, Containers::inside("work")));
+            own.push(Bind::writable(dir, Containers::inside("work")).made_for_it());
             Containers::inside("work")
         };
         let script = template.script.as_deref();
         let script = script.map(|text| self.script(start.id, text, whom)).transpose()?;
         if let Some(script) = &script {
-            own.push(Bind::read_only(&script.path, Containers::inside("script")));
+            own.push(Bind::read_only(&script.path, Containers::inside("script")).made_for_it());
         }
         let argv = argv(start, script.map(|file| file.words(&Containers::inside("script"))));
         let on_node = image.root == Root::Host;
@@ -200,6 +211,13 @@ impl Tasks {
         env.into_iter().collect()
     }
 
+    /// Whether the task could enter the folders of its own that are made for it.
+    fn reach(&self, whom: &Whom) -> Result<(), PrepareError> {
+        let (Whom::Account(account), Some(closed)) = (whom, &self.closed) else { return Ok(()) };
+        let (account, closed) = (account.name.clone(), closed.clone());
+        Err(PrepareError::Closed { account, path: self.root.clone(), closed })
+    }
+
     /// A folder of the attempt's own, removed when it has ended.
     pub(super) fn private_dir(
         &mut self,
@@ -209,10 +227,6 @@ impl Tasks {
     ) -> Result<PathBuf, PrepareError> {
         let own = self.own_folder(id);
         let path = own.join(name);
-        if let (Whom::Account(account), Some(closed)) = (whom, &self.closed) {
-            let (account, closed) = (account.name.clone(), closed.clone());
-            return Err(PrepareError::Closed { account, path, closed });
-        }
         self.private.insert(id, own.clone());
         let made = make_passable(&own).and_then(|()| make_for(&path, whom));
         made.map_err(|source| PrepareError::WorkDir { path: path.clone(), source })?;

@@ -21,6 +21,11 @@ pub(super) enum SetupError {
     NotADevice { path: PathBuf },
     #[error("cannot stand in {}: no such directory in the container", cwd.display())]
     NoDirectory { cwd: PathBuf },
+    #[error(
+        "cannot use {} in the container: user {user}, whom the task runs as, may not enter it; \
+         as a work directory, --workdir private is the task's own", path.display()
+    )]
+    Closed { path: PathBuf, user: u32 },
     #[error("cannot give the container a writable root: this node refuses overlays")]
     NoOverlay { source: Errno },
     #[error("cannot run a container as root: name the account that the task belongs to")]

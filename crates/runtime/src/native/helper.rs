@@ -6,12 +6,12 @@
 
 use super::error::{Doing, SetupError};
 use super::identity::{self, say};
-use super::init::{self, Init};
+use super::init::{self, Init, Opened};
 use super::owner;
 use super::process;
 use super::root;
 use super::sys::{Namespaces, block_signals, die_of, fork_into};
-use crate::plan::{Container, Network, Root};
+use crate::plan::{Bind, Container, Network, Root};
 use crate::report::{Ending, Letter, Order, Why};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -98,6 +98,7 @@ fn start(letter: &Letter, mut container: Container) -> Result<Side, SetupError> 
         say(&path.to_string_lossy(), "0")?;
     }
     open_our_tree(&mut container)?;
+    let opened = open_our_binds(&container)?;
     let identity = identity::assume(container.user.as_ref())?;
     let (helper, ours) = pipe_with(PipeFlags::CLOEXEC).doing("make", "a pipe")?;
     let namespaces = match container.network {
@@ -111,7 +112,7 @@ fn start(letter: &Letter, mut container: Container) -> Result<Side, SetupError> 
         return Ok(Side::Outside(init));
     }
     drop(ours);
-    Init { container, letter, identity, helper }.run();
+    Init { container, letter, identity, helper, opened }.run();
     Ok(Side::Inside)
 }
 
@@ -126,6 +127,13 @@ fn open_our_tree(container: &mut Container) -> Result<(), SetupError> {
     rustix::process::chdir(tree).doing("enter", tree)?;
     container.root = Root::Tree("/proc/self/cwd".into());
     Ok(())
+}
+
+/// While this is root: the task's account could not enter the folders above its own.
+fn open_our_binds(container: &Container) -> Result<Vec<Option<Opened>>, SetupError> {
+    let is_root = rustix::process::geteuid().is_root();
+    let ours = |bind: &Bind| (bind.ours && is_root).then(|| init::open_bind(bind)).transpose();
+    container.binds.iter().map(ours).collect()
 }
 
 fn wait_for(init: Pid, letter: &Letter) -> Ending {

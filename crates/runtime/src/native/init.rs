@@ -15,6 +15,7 @@ use crate::plan::{Bind, Container, Network, Room};
 use crate::report::{Ending, Letter};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{
     DumpableBehavior, Signal, WaitOptions, WaitStatus, fchdir, pivot_root, set_dumpable_behavior,
@@ -29,11 +30,16 @@ pub(super) struct Init {
     pub(super) identity: Identity,
     /// Hangs up when the helper is dead.
     pub(super) helper: OwnedFd,
+    /// Sources of binds that are open already, one place for each bind.
+    pub(super) opened: Vec<Option<Opened>>,
 }
+
+/// What a bind shows, mounted nowhere yet.
+pub(super) type Opened = (OwnedFd, Kind);
 
 impl Init {
     /// The body of the process: its exit code means nothing, the letter says it all.
-    pub(super) fn run(self) {
+    pub(super) fn run(mut self) {
         let ending = match self.start() {
             Ok(Begun::Task(task)) => bury_until_gone(task),
             Ok(Begun::AskedToEnd(signal)) => {
@@ -45,10 +51,10 @@ impl Init {
         let _silent = self.letter.report(&ending);
     }
 
-    fn start(&self) -> Result<Begun, SetupError> {
+    fn start(&mut self) -> Result<Begun, SetupError> {
         die_with_helper(&self.helper)?;
         self.identity.map()?;
-        build(&self.container)?;
+        build(&self.container, std::mem::take(&mut self.opened))?;
         // The task has the same user: it must not look into this process, or write to it.
         set_dumpable_behavior(DumpableBehavior::NotDumpable).doing("hide", "the first process")?;
         confine::confine()?;
@@ -79,7 +85,7 @@ fn die_with_helper(helper: &OwnedFd) -> Result<(), SetupError> {
     }
 }
 
-fn build(container: &Container) -> Result<(), SetupError> {
+fn build(container: &Container, opened: Vec<Option<Opened>>) -> Result<(), SetupError> {
     match container.network {
         Network::Loopback => network::loopback_up()?,
         Network::Host | Network::None => {}
@@ -89,7 +95,9 @@ fn build(container: &Container) -> Result<(), SetupError> {
     }
     let mask = umask(Mode::empty());
     // Sources are opened while the node's tree is still there, before anything can cover it.
-    let binds = container.binds.iter().map(open_bind).collect::<Result<Vec<_>, _>>()?;
+    let binds = container.binds.iter().zip(opened);
+    let binds = binds.map(|(bind, opened)| opened.map_or_else(|| open_bind(bind), Ok));
+    let binds = binds.collect::<Result<Vec<_>, _>>()?;
     let tmp = room::tmp(container)?;
     let inside = root::make(container, &places(container, &binds))?;
     let dev = dev::make(container, &inside)?;
@@ -106,8 +114,12 @@ fn build(container: &Container) -> Result<(), SetupError> {
     Ok(())
 }
 
-fn open_bind(bind: &Bind) -> Result<(OwnedFd, Kind), SetupError> {
-    let mount = if bind.resolved { copy_unlinked(&bind.source)? } else { copy_of(&bind.source)? };
+pub(super) fn open_bind(bind: &Bind) -> Result<Opened, SetupError> {
+    let mount = if bind.resolved { copy_unlinked(&bind.source) } else { copy_of(&bind.source) };
+    let mount = mount.map_err(|error| match error {
+        SetupError::Step { source: Errno::ACCESS, object, .. } => closed(object),
+        other => other,
+    })?;
     let kind = kind_of(&mount, &bind.source)?;
     let mut attributes = Attributes::NO_SUID.and(Attributes::NO_DEV);
     if !bind.writable {
@@ -118,7 +130,7 @@ fn open_bind(bind: &Bind) -> Result<(OwnedFd, Kind), SetupError> {
 }
 
 /// Everything that will be mounted on the root itself. Places below another bind must be there.
-fn places(container: &Container, binds: &[(OwnedFd, Kind)]) -> Vec<Place> {
+fn places(container: &Container, binds: &[Opened]) -> Vec<Place> {
     let own = ["/dev", "/proc", "/sys", "/tmp"];
     let mut places: Vec<Place> =
         own.iter().map(|path| (PathBuf::from(path), Kind::Directory)).collect();
@@ -163,11 +175,18 @@ fn enter(inside: &Inside) -> Result<(), SetupError> {
     rustix::process::chdir("/").doing("enter", "/")
 }
 
+fn closed(path: PathBuf) -> SetupError {
+    SetupError::Closed { path, user: rustix::process::getuid().as_raw() }
+}
+
 /// No link of the kernel's is followed: a descriptor of ours is no directory of the task's.
 fn stand_in(cwd: &Path) -> Result<(), SetupError> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_MAGICLINKS;
-    let no_directory = |_| SetupError::NoDirectory { cwd: cwd.to_owned() };
+    let no_directory = |errno| match errno {
+        Errno::ACCESS => closed(cwd.to_owned()),
+        _ => SetupError::NoDirectory { cwd: cwd.to_owned() },
+    };
     let directory = openat2(rustix::fs::CWD, cwd, flags, Mode::empty(), resolve);
     fchdir(directory.map_err(no_directory)?).map_err(no_directory)
 }

@@ -55,6 +55,10 @@ impl ApiError {
             .hint("send it again; is the network in order?")
     }
 
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, codes::NOT_FOUND, message)
+    }
+
     pub fn no_such_job(job: JobId) -> Self {
         Rejection::NoSuchJob(job).into()
     }

@@ -12,6 +12,8 @@ pub mod jobs;
 pub mod logs;
 pub mod metrics;
 pub mod nodes;
+mod pinning;
+pub mod registries;
 mod request;
 pub mod serve;
 pub mod submit;
@@ -22,6 +24,7 @@ use crate::auth::Auth;
 use crate::clock::Clock;
 use crate::journal::{HistoryReader, JournalError};
 use crate::live::Live;
+use crate::logins::Logins;
 use crate::metrics::Metrics;
 use crate::pilots::{Pilots, Specs};
 use crate::writer::Writer;
@@ -42,6 +45,7 @@ pub struct Site {
     pub pilots: Arc<Pilots>,
     pub specs: Arc<Specs>,
     pub readers: Arc<Readers>,
+    pub logins: Arc<Logins>,
     pub clock: Clock,
     pub metrics: Arc<Metrics>,
 }
@@ -111,6 +115,8 @@ pub fn router(site: Site) -> Router {
         .route(routes::USER_SHARE, axum::routing::put(users::set_share))
         .route(routes::TOKENS, get(users::tokens).post(users::issue))
         .route(routes::TOKEN, axum::routing::delete(users::revoke))
+        .route(routes::REGISTRIES, get(registries::list))
+        .route(routes::REGISTRY, axum::routing::put(registries::keep).delete(registries::forget))
         .route(routes::WHO_AM_I, get(users::who_am_i))
         .route(routes::HEALTHZ, get(health::healthz))
         .route(routes::READYZ, get(health::readyz))

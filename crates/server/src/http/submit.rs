@@ -3,6 +3,7 @@
 use super::Site;
 use super::caller::{Body, Caller};
 use super::error::ApiError;
+use super::pinning::pin_image;
 use crate::secrets;
 use crate::views;
 use crate::writer::Wish;
@@ -31,12 +32,14 @@ pub async fn submit(
     headers: HeaderMap,
     Body(submission): Body<Submission>,
 ) -> Result<(StatusCode, Json<Submitted>), ApiError> {
-    let spec = submission.spec;
+    let mut spec = submission.spec;
     validate(&spec).map_err(Rejection::InvalidSpec)?;
     let key = headers.get(IDEMPOTENCY_KEY);
     let key = key.map(|key| key.to_str().map(ToString::to_string)).transpose();
     let key = key.map_err(|_| ApiError::bad_request("the idempotency key is not plain text"))?;
+    // Of what was asked for: a repeat is one even when the tag has moved on meanwhile.
     let digest = secrets::digest(&serde_json::to_vec(&spec).expect("a spec is plain data"));
+    pin_image(&site, &caller.0, &mut spec).await?;
     let wish = Wish::Submit { by: caller.0, spec: Box::new(spec), digest, key };
     let done = site.writer.wish(wish).await?;
     let id = done.job.ok_or_else(|| ApiError::internal("a submission made no job"))?;

@@ -109,8 +109,10 @@ pub async fn remove(
         return Err(ApiError::new(StatusCode::CONFLICT, codes::IS_OWNER, message)
             .hint("`shipway token list` and `shipway token revoke ID` end single tokens"));
     }
-    let command = Command::RemoveUser { by: by.clone(), user };
+    let command = Command::RemoveUser { by: by.clone(), user: user.clone() };
     site.writer.wish(Wish::Core(command)).await?;
+    let forgotten = site.logins.forget_user(&user);
+    forgotten.map_err(|error| ApiError::internal_because("logins cannot be kept", &error))?;
     list(Caller(by), State(site)).await
 }
 

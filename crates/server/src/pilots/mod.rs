@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::sync::{mpsc, oneshot};
 
+pub use orders::Describe;
 pub use service::PilotService;
 pub use specs::Specs;
 

@@ -1,15 +1,24 @@
 //! From the core's orders to messages: placements with the templates they need.
 
 use super::{Order, Specs};
+use crate::logins::Logins;
 use shipway_api::link::{attempt_id, template};
-use shipway_api::wire::{Assign, Stop, Task, to_pilot};
+use shipway_api::wire::{Assign, RegistryLogin, Stop, Task, Template, to_pilot};
 use shipway_core::event::Placement;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a placement is described to its pilot from.
+#[derive(Debug, Clone)]
+pub struct Describe {
+    pub specs: Arc<Specs>,
+    pub logins: Arc<Logins>,
+}
 
 /// `None`: the order is to close the connection.
-pub(super) fn message(order: Order, specs: &Specs) -> Option<to_pilot::Body> {
+pub(super) fn message(order: Order, describe: &Describe) -> Option<to_pilot::Body> {
     match order {
-        Order::Assign(placements) => Some(to_pilot::Body::Assign(assign(&placements, specs))),
+        Order::Assign(placements) => Some(to_pilot::Body::Assign(assign(&placements, describe))),
         Order::Stop { tasks, grace } => {
             let ids = tasks.into_iter().map(|(task, attempt)| attempt_id(task, attempt)).collect();
             Some(to_pilot::Body::Stop(Stop { ids, grace_ms: grace.0 }))
@@ -19,13 +28,13 @@ pub(super) fn message(order: Order, specs: &Specs) -> Option<to_pilot::Body> {
     }
 }
 
-fn assign(placements: &[Placement], specs: &Specs) -> Assign {
+fn assign(placements: &[Placement], describe: &Describe) -> Assign {
     let mut known = BTreeMap::new();
     let mut tasks = Vec::with_capacity(placements.len());
     for placement in placements {
         let job = placement.task.job;
         if let std::collections::btree_map::Entry::Vacant(entry) = known.entry(job) {
-            match specs.get(job) {
+            match describe.specs.get(job) {
                 Ok(spec) => drop(entry.insert(spec)),
                 Err(error) => {
                     // The task stays placed and is sent again when the pilot greets anew.
@@ -46,6 +55,11 @@ fn assign(placements: &[Placement], specs: &Specs) -> Assign {
                 .collect(),
         });
     }
-    let templates = known.iter().map(|(job, it)| template(*job, &it.owner, &it.spec)).collect();
+    let templates = known.iter().map(|(job, it)| {
+        let login = describe.logins.find(&it.owner, it.spec.image.as_ref());
+        let login = login.map(|it| RegistryLogin { user: it.user, password: it.password });
+        Template { registry_login: login, ..template(*job, &it.owner, &it.spec) }
+    });
+    let templates = templates.collect();
     Assign { templates, tasks }
 }

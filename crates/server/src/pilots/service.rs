@@ -3,8 +3,8 @@
 //! What a pilot says becomes commands; it is acknowledged when it is on disk. The connection's end
 //! is reported too: whether the pilot is lost is for the core to say.
 
-use super::orders::message;
-use super::{Order, Pilots, Specs};
+use super::orders::{Describe, message};
+use super::{Order, Pilots};
 use crate::auth::Auth;
 use crate::writer::Writer;
 use futures_util::Stream;
@@ -22,7 +22,7 @@ use tonic::{Request, Response, Status, Streaming};
 pub struct PilotService {
     pub auth: Arc<Auth>,
     pub pilots: Arc<Pilots>,
-    pub specs: Arc<Specs>,
+    pub describe: Describe,
     pub writer: Writer,
 }
 
@@ -57,7 +57,7 @@ impl Link for PilotService {
         let connection = Connection { service: self.clone(), pilot, session, orders };
         connection.greet(joined).await?;
         tokio::spawn(connection.listen(inbound));
-        Ok(Response::new(outbound(ordered, Arc::clone(&self.specs))))
+        Ok(Response::new(outbound(ordered, self.describe.clone())))
     }
 }
 
@@ -74,13 +74,13 @@ impl PilotService {
 }
 
 /// Numbers the messages of one connection.
-fn outbound(ordered: mpsc::UnboundedReceiver<Order>, specs: Arc<Specs>) -> Outbound {
-    let state = (ordered, specs, 0u64);
-    Box::pin(futures_util::stream::unfold(state, |(mut ordered, specs, number)| async move {
+fn outbound(ordered: mpsc::UnboundedReceiver<Order>, describe: Describe) -> Outbound {
+    let state = (ordered, describe, 0u64);
+    Box::pin(futures_util::stream::unfold(state, |(mut ordered, describe, number)| async move {
         let order = ordered.recv().await?;
-        let body = Some(message(order, &specs)?);
+        let body = Some(message(order, &describe)?);
         let number = number + 1;
-        Some((Ok(wire::ToPilot { number, body }), (ordered, specs, number)))
+        Some((Ok(wire::ToPilot { number, body }), (ordered, describe, number)))
     }))
 }
 

@@ -11,6 +11,7 @@ use crate::spawn::Streams;
 pub use shelf::ImageKeep;
 use shelf::Shelf;
 pub(super) use shelf::keep_room;
+use shipway_images::pull::Login;
 use shipway_images::store::{Lease, RunConfig};
 use shipway_model::ImageRef;
 use shipway_runtime::plan::Root;
@@ -46,11 +47,21 @@ pub(super) enum News {
     Fetched(Fetched),
 }
 
+/// What tasks can wait for together: an image, for one who may have it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Asked {
+    pub(super) image: ImageRef,
+    /// Whose task it is: one's registry may not let in the other.
+    user: String,
+}
+
 /// An image that somebody waits for. A later order of the same image is another one.
 #[derive(Debug, Clone)]
 pub(super) struct Order {
     number: u64,
-    pub(super) image: ImageRef,
+    pub(super) asked: Asked,
+    /// The one that the user has given to the server for this registry.
+    login: Option<Login>,
     /// Until nobody waits for it any more.
     wanted: Arc<AtomicBool>,
 }
@@ -65,11 +76,11 @@ type Tell = Arc<dyn Fn(News) + Send + Sync>;
 
 pub(super) struct Images {
     shelf: Shelf,
-    waiting: BTreeMap<ImageRef, Waiting>,
+    waiting: BTreeMap<Asked, Waiting>,
     orders: u64,
     /// Held by running tasks. Only of references with a digest: what another one means is asked
     /// anew for every start.
-    ready: BTreeMap<ImageRef, Weak<ReadyImage>>,
+    ready: BTreeMap<Asked, Weak<ReadyImage>>,
 }
 
 struct Waiting {
@@ -107,13 +118,16 @@ impl Images {
             }
             _ => {}
         }
-        if let Some(ready) = self.ready.get(image).and_then(Weak::upgrade) {
+        let asked = Asked { image: image.clone(), user: start.template.user.clone() };
+        if let Some(ready) = self.ready.get(&asked).and_then(Weak::upgrade) {
             return Wanted::Ready(ready);
         }
-        let waiting = self.waiting.entry(image.clone()).or_insert_with(|| {
+        let waiting = self.waiting.entry(asked.clone()).or_insert_with(|| {
             self.orders += 1;
             let wanted = Arc::new(AtomicBool::new(true));
-            let order = Order { number: self.orders, image: image.clone(), wanted };
+            let login = start.template.registry_login.clone();
+            let login = login.map(|it| Login { user: it.user, password: it.password });
+            let order = Order { number: self.orders, asked, login, wanted };
             self.shelf.order(order.clone());
             Waiting { order, tasks: Vec::new() }
         });
@@ -123,7 +137,7 @@ impl Images {
 
     /// Says something to whoever follows a task that waits for this image.
     pub(super) fn say(&mut self, order: &Order, line: &str) {
-        let waiting = self.waiting.get_mut(&order.image);
+        let waiting = self.waiting.get_mut(&order.asked);
         let waiting = waiting.filter(|waiting| waiting.order.number == order.number);
         for (_, (_, errors)) in waiting.into_iter().flat_map(|waiting| &mut waiting.tasks) {
             errors.append(format!("shipway: {line}\n").as_bytes());
@@ -146,12 +160,12 @@ impl Images {
     pub(super) fn take_waiting(&mut self, fetched: &Fetched) -> Vec<(Start, Streams)> {
         let order = &fetched.order;
         self.ready.retain(|_, ready| ready.strong_count() > 0);
-        if let (Ok(ready), Some(_)) = (&fetched.result, order.image.digest()) {
-            self.ready.insert(order.image.clone(), Arc::downgrade(ready));
+        if let (Ok(ready), Some(_)) = (&fetched.result, order.asked.image.digest()) {
+            self.ready.insert(order.asked.clone(), Arc::downgrade(ready));
         }
-        match self.waiting.get(&order.image) {
+        match self.waiting.get(&order.asked) {
             Some(waiting) if waiting.order.number == order.number => {
-                self.waiting.remove(&order.image).map(|waiting| waiting.tasks).unwrap_or_default()
+                self.waiting.remove(&order.asked).map(|waiting| waiting.tasks).unwrap_or_default()
             }
             _ => Vec::new(),
         }

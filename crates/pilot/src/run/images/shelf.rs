@@ -74,7 +74,7 @@ impl Worker {
     /// Never asks anybody but the disk: what is here need not wait for what is being fetched.
     fn look(mut self, orders: &mpsc::Receiver<Order>, miss: &mpsc::Sender<Order>) {
         while let Ok(order) = orders.recv() {
-            match self.in_store(&order.image) {
+            match self.in_store(&order.asked.image) {
                 Some(ready) => {
                     (self.tell)(News::Fetched(Fetched { order, result: Ok(Arc::new(ready)) }));
                 }
@@ -89,14 +89,17 @@ impl Worker {
             self.session = Some(Session::begin(&Store::open(&self.store).ok()?).ok()?);
         }
         let session = self.session.as_ref()?;
-        ready(session, &session.store().pinned(&settled(image.clone()))?).ok()
+        let digest = session.store().pinned(&settled(image.clone()))?;
+        // Whether one may have it is for its registry to say.
+        let private = session.store().image(&digest).ok()??.private;
+        if private { None } else { ready(session, &digest).ok() }
     }
 
     fn fetch_all(mut self, missing: &Mutex<mpsc::Receiver<Order>>) {
         let next = || missing.lock().unwrap_or_else(PoisonError::into_inner).recv();
         while let Ok(order) = next() {
             let result = self.fetch(&order).map(Arc::new);
-            let image = &order.image;
+            let image = &order.asked.image;
             let result = result.map_err(|error| format!("image {image}: {}", causes(&*error)));
             (self.tell)(News::Fetched(Fetched { order, result }));
         }
@@ -108,10 +111,14 @@ impl Worker {
             None => self.session.insert(Session::begin(&Store::create(&self.store)?)?),
         };
         // Read for each: passwords change while a pilot runs for weeks.
-        let settings = Settings::of(std::env::var_os)?;
+        let mut settings = Settings::of(std::env::var_os)?;
+        let image = &order.asked.image;
+        if let (ImageRef::Registry(at), Some(login)) = (image, &order.login) {
+            settings.credentials.insert(&at.host, login.clone());
+        }
         let telling = Telling::new(order, &self.tell);
         let pull = Pull { session, settings: &settings, progress: &telling, now: now() };
-        Ok(ready(session, &pull.run(&order.image)?.image)?)
+        Ok(ready(session, &pull.run_for_one(image)?.image)?)
     }
 }
 

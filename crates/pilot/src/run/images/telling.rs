@@ -27,7 +27,7 @@ impl<'a> Telling<'a> {
     pub(super) fn new(order: &'a Order, tell: &'a Tell) -> Self {
         let far = Far { came: 0, of: None, said: Instant::now() };
         let telling = Telling { order, tell, far: Mutex::new(far) };
-        telling.say(format!("fetching {}", order.image));
+        telling.say(format!("fetching {}", order.asked.image));
         telling
     }
 

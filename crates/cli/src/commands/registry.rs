@@ -1,0 +1,63 @@
+//! `registry`: give the server a login, list them, have one forgotten.
+
+use super::Context;
+use crate::args::registry::RegistryCommand;
+use crate::failure::{Exit, Failure};
+use crate::input::password;
+use crate::settings;
+use crate::view::registries::{RegistryForgotten, RegistryKept, RegistryTable};
+use crate::view::{self, talk};
+use serde::de::IgnoredAny;
+use shipway_api::routes;
+use shipway_api::types::NewRegistryLogin;
+use shipway_images::pull::{Login, RegistryError, Settings, try_login};
+
+pub async fn run(context: &Context, command: RegistryCommand) -> Result<Exit, Failure> {
+    match command {
+        RegistryCommand::Login { host, user, untried } => {
+            let password = password(&format!("Password of {user} at {host}: "))?;
+            let login = Login { user: user.clone(), password: password.clone() };
+            if !untried {
+                try_first(&host, login).await?;
+            }
+            let new = NewRegistryLogin { user: user.clone(), password };
+            let _: IgnoredAny = context.client.put(&path(&host), &new).await?;
+            view::show(&RegistryKept { host, user }, context.output)?;
+        }
+        RegistryCommand::Logout { host } => {
+            let _: IgnoredAny = context.client.delete(&path(&host)).await?;
+            view::show(&RegistryForgotten { forgotten: host }, context.output)?;
+        }
+        RegistryCommand::List => {
+            let list = context.client.get(routes::REGISTRIES).await?;
+            view::show(&RegistryTable { list }, context.output)?;
+        }
+    }
+    Ok(Exit::DONE)
+}
+
+/// A wrong password is best heard of by whoever has just typed it.
+async fn try_first(host: &str, login: Login) -> Result<(), Failure> {
+    let settings = Settings::of(settings::environment)?;
+    let name = host.to_owned();
+    let tried = tokio::task::spawn_blocking(move || try_login(&name, login, &settings)).await;
+    match tried.expect("it neither panics nor is cancelled") {
+        Ok(()) => Ok(()),
+        Err(source @ RegistryError::Denied { .. }) => {
+            Err(Failure::WrongLogin { host: host.into(), source: Box::new(source) })
+        }
+        // It may be within reach of the server and the nodes.
+        Err(error) => {
+            let why = shipway_api::causes::causes(&error);
+            talk::say(format_args!("shipway: the login is kept untried: {why}"));
+            Ok(())
+        }
+    }
+}
+
+fn path(host: &str) -> String {
+    // A port's colon may stand in a path as it is; all else that a host has is plain.
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
+    let host: String = host.chars().filter(|c| plain(*c)).collect();
+    format!("{}/{host}", routes::REGISTRIES)
+}

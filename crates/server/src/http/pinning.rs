@@ -1,0 +1,68 @@
+//! What a tag means now, asked of its registry when a job comes in without a digest: so that every
+//! task and every retry runs on the same files. With the login that the user has left here.
+
+use super::Site;
+use super::error::ApiError;
+use axum::http::StatusCode;
+use shipway_api::causes::causes;
+use shipway_api::error::codes;
+use shipway_images::pull::{Login, RegistryError, Settings, pin};
+use shipway_images::sources::SourceError;
+use shipway_model::{Actor, ImageRef, JobSpec};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// Registries asked at the same time: slow ones hold threads, and the others' jobs must get in.
+static AT_ONCE: Semaphore = Semaphore::const_new(16);
+/// A registry that takes longer is away.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) async fn pin_image(site: &Site, by: &Actor, spec: &mut JobSpec) -> Result<(), ApiError> {
+    let Some(image @ ImageRef::Registry(at)) = &spec.image else { return Ok(()) };
+    if at.digest.is_some() {
+        return Ok(());
+    }
+    let mut settings = Settings::of(std::env::var_os)
+        .map_err(|error| ApiError::internal_because("logins cannot be read", &error))?;
+    if let Some(login) = site.logins.find(by.user.as_str(), Some(image)) {
+        let login = Login { user: login.user, password: login.password };
+        settings.credentials.insert(&at.host, login);
+    }
+    let (name, host) = (image.clone(), at.host.clone());
+    let asked = async {
+        let permit = AT_ONCE.acquire().await.expect("never closed");
+        // The thread goes on when nobody waits for it any more, and keeps its place until then.
+        let asking = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            pin(name, &settings)
+        });
+        asking.await
+    };
+    let answer = tokio::time::timeout(PATIENCE, asked).await;
+    let refused = |why: String| {
+        let message = format!("image {image}: {why}");
+        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, codes::IMAGE_REFUSED, message)
+    };
+    let Ok(answer) = answer else {
+        let hint = "submit again later, or name the image by its digest: NAME@sha256:…";
+        return Err(refused(format!("{host} does not answer")).hint(hint));
+    };
+    let pinned = answer.map_err(|_| ApiError::internal("a registry was asked in vain"))?;
+    let pinned = pinned.map_err(|error| {
+        let hint = hint(&error, &host);
+        refused(causes(&error)).hint(hint)
+    })?;
+    spec.image = Some(pinned);
+    Ok(())
+}
+
+fn hint(error: &SourceError, host: &str) -> String {
+    match error {
+        SourceError::Registry(RegistryError::Denied { .. }) => {
+            format!(
+                "`shipway registry login {host}` keeps a login for your jobs; is the name right?"
+            )
+        }
+        _ => "check the name; a digest (NAME@sha256:…) needs no question to the registry".into(),
+    }
+}

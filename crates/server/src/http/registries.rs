@@ -1,0 +1,74 @@
+//! Logins for registries: kept, named and forgotten. A password comes in and never goes out again.
+
+use super::Site;
+use super::caller::{Body, Caller, Path};
+use super::error::ApiError;
+use crate::logins::{Login, LoginError};
+use axum::Json;
+use axum::extract::State;
+use shipway_api::error::ErrorBody;
+use shipway_api::types::{NewRegistryLogin, RegistryList, RegistryView};
+use shipway_model::Actor;
+
+/// The registries that one has a login for, and under which names.
+#[utoipa::path(get, path = "/api/v1/registries", operation_id = "list_registries",
+    responses((status = 200, body = RegistryList), (status = "4XX", body = ErrorBody)))]
+pub async fn list(
+    Caller(by): Caller,
+    State(site): State<Site>,
+) -> Result<Json<RegistryList>, ApiError> {
+    Ok(Json(view(&site, &by)))
+}
+
+/// Keeps a login for the images of one's own jobs. Answers when it is on disk.
+#[utoipa::path(put, path = "/api/v1/registries/{host}", operation_id = "keep_registry_login",
+    request_body = NewRegistryLogin, params(("host" = String, Path)),
+    responses((status = 200, body = RegistryList), (status = "4XX", body = ErrorBody)))]
+pub async fn keep(
+    Caller(by): Caller,
+    State(site): State<Site>,
+    Path(host): Path<String>,
+    Body(new): Body<NewRegistryLogin>,
+) -> Result<Json<RegistryList>, ApiError> {
+    let (logins, user) = (site.logins.clone(), by.user.clone());
+    let login = Login { user: new.user, password: new.password };
+    let kept = tokio::task::spawn_blocking(move || logins.keep(&user, &host, login)).await;
+    kept.map_err(|_| ApiError::internal("a login was cut off"))?.map_err(refused)?;
+    Ok(Json(view(&site, &by)))
+}
+
+#[utoipa::path(delete, path = "/api/v1/registries/{host}", operation_id = "forget_registry_login",
+    params(("host" = String, Path)),
+    responses((status = 200, body = RegistryList), (status = "4XX", body = ErrorBody)))]
+pub async fn forget(
+    Caller(by): Caller,
+    State(site): State<Site>,
+    Path(host): Path<String>,
+) -> Result<Json<RegistryList>, ApiError> {
+    let (logins, user) = (site.logins.clone(), by.user.clone());
+    let name = host.clone();
+    let forgotten = tokio::task::spawn_blocking(move || logins.forget(&user, &host)).await;
+    let forgotten = forgotten.map_err(|_| ApiError::internal("a login was cut off"))?;
+    if !forgotten.map_err(refused)? {
+        return Err(ApiError::not_found(format!("you have no login for the registry {name}")));
+    }
+    Ok(Json(view(&site, &by)))
+}
+
+fn view(site: &Site, by: &Actor) -> RegistryList {
+    let registries = site.logins.of(&by.user).into_iter();
+    let registries = registries.map(|(host, user)| RegistryView { host, user }).collect();
+    RegistryList { registries }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "the signature map_err asks for")]
+fn refused(error: LoginError) -> ApiError {
+    match error {
+        LoginError::Read { .. } | LoginError::Form { .. } | LoginError::Write { .. } => {
+            ApiError::internal_because("logins cannot be kept", &error)
+        }
+        LoginError::Size | LoginError::TooMany | LoginError::Host(_) => {
+            ApiError::bad_request(error.to_string())
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! What users have given us to open registries with, for the images of their jobs: kept in one file
+//! that only the server can read, and handed to pilots with the tasks that need it.
+//!
+//! It is in no journal, in no answer, in no task's environment and in no program's arguments.
+
+use serde::{Deserialize, Serialize};
+use shipway_model::image_ref::RegistryRef;
+use shipway_model::{ImageRef, UserName};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+
+/// Registries of one user; people have a handful.
+pub const MAX_REGISTRIES: usize = 64;
+/// Bytes of a name or a password; tokens of some registries are long.
+pub const MAX_LOGIN_BYTES: usize = 16 * 1024;
+const FILE: &str = "registry-logins.json";
+
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Login {
+    pub user: String,
+    pub password: String,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LoginError {
+    #[error("cannot read the logins in {}", .path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the logins in {} are damaged", .path.display())]
+    Form {
+        path: PathBuf,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("cannot keep the login in {}", .path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("a login has a name and a password of at most {MAX_LOGIN_BYTES} bytes each")]
+    Size,
+    #[error("logins for {MAX_REGISTRIES} registries are kept already, the most for one user")]
+    TooMany,
+    #[error("`{0}` is not a registry: write it as images do, as in registry.example.org:5000")]
+    Host(String),
+}
+
+type Table = BTreeMap<UserName, BTreeMap<String, Login>>;
+
+#[derive(Debug)]
+pub struct Logins {
+    path: PathBuf,
+    table: Mutex<Table>,
+}
+
+impl Logins {
+    pub fn open(home: &Path) -> Result<Self, LoginError> {
+        let path = home.join(FILE);
+        let table = match std::fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text)
+                .map_err(|source| LoginError::Form { path: path.clone(), source })?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Table::new(),
+            Err(source) => return Err(LoginError::Read { path, source }),
+        };
+        Ok(Logins { path, table: Mutex::new(table) })
+    }
+
+    /// Returns when it is on disk. What was kept for this registry before is replaced.
+    pub fn keep(&self, user: &UserName, host: &str, login: Login) -> Result<(), LoginError> {
+        let fits = |text: &str| !text.is_empty() && text.len() <= MAX_LOGIN_BYTES;
+        if !fits(&login.user) || !fits(&login.password) {
+            return Err(LoginError::Size);
+        }
+        let host = registry(host)?;
+        self.change(|table| {
+            let own = table.entry(user.clone()).or_default();
+            if own.len() >= MAX_REGISTRIES && !own.contains_key(&host) {
+                return Err(LoginError::TooMany);
+            }
+            own.insert(host, login);
+            Ok(())
+        })
+    }
+
+    /// Whether there was one.
+    pub fn forget(&self, user: &UserName, host: &str) -> Result<bool, LoginError> {
+        let host = registry(host)?;
+        self.change(|table| Ok(table.get_mut(user).is_some_and(|own| own.remove(&host).is_some())))
+    }
+
+    /// All of a user who is gone.
+    pub fn forget_user(&self, user: &UserName) -> Result<(), LoginError> {
+        if !self.table().contains_key(user) {
+            return Ok(());
+        }
+        self.change(|table| {
+            table.remove(user);
+            Ok(())
+        })
+    }
+
+    /// Registries, and under which name one is known there.
+    pub fn of(&self, user: &UserName) -> Vec<(String, String)> {
+        let table = self.table();
+        let own = table.get(user).into_iter().flatten();
+        own.map(|(host, login)| (host.clone(), login.user.clone())).collect()
+    }
+
+    /// For an image of a user's job.
+    pub fn find(&self, user: &str, image: Option<&ImageRef>) -> Option<Login> {
+        let Some(ImageRef::Registry(RegistryRef { host, .. })) = image else { return None };
+        let table = self.table();
+        if table.is_empty() {
+            return None; // As on most servers, and for every task.
+        }
+        table.get(&user.parse::<UserName>().ok()?)?.get(host).cloned()
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().expect("no holder panics")
+    }
+
+    /// The change holds when it is on disk, and not before.
+    fn change<A>(
+        &self,
+        change: impl FnOnce(&mut Table) -> Result<A, LoginError>,
+    ) -> Result<A, LoginError> {
+        let mut table = self.table();
+        let mut changed = table.clone();
+        let answer = change(&mut changed)?;
+        if changed != *table {
+            let written = write(&self.path, &changed);
+            written.map_err(|source| LoginError::Write { path: self.path.clone(), source })?;
+            *table = changed;
+        }
+        Ok(answer)
+    }
+}
+
+/// As references name it.
+fn registry(host: &str) -> Result<String, LoginError> {
+    let bad = || LoginError::Host(host.chars().take(200).collect());
+    match format!("docker://{host}/x").parse() {
+        Ok(ImageRef::Registry(at)) if at.repository == "x" && at.host == host => Ok(at.host),
+        _ => Err(bad()),
+    }
+}
+
+fn write(path: &Path, table: &Table) -> io::Result<()> {
+    let next = path.with_extension("new");
+    let _ = std::fs::remove_file(&next);
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(0o600).open(&next)?;
+    file.write_all(&serde_json::to_vec(table).expect("plain data"))?;
+    file.sync_all()?;
+    std::fs::rename(&next, path)?;
+    File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn ada() -> UserName {
+        UserName::new("ada").unwrap()
+    }
+
+    fn login(password: &str) -> Login {
+        Login { user: "ada".into(), password: password.into() }
+    }
+
+    #[test]
+    fn what_is_kept_is_there_after_a_restart_and_closed_to_others() {
+        let home = tempfile::tempdir().unwrap();
+        let logins = Logins::open(home.path()).unwrap();
+        logins.keep(&ada(), "example.org:5000", login("one")).unwrap();
+        logins.keep(&ada(), "example.org:5000", login("two")).unwrap();
+        let mode = home.path().join(FILE).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let logins = Logins::open(home.path()).unwrap();
+        let image: ImageRef = "docker://example.org:5000/a/b:1".parse().unwrap();
+        assert_eq!(logins.find("ada", Some(&image)), Some(login("two")));
+        assert_eq!(logins.find("bob", Some(&image)), None);
+        assert_eq!(logins.of(&ada()), [("example.org:5000".to_owned(), "ada".to_owned())]);
+        assert!(!format!("{:?}", logins.find("ada", Some(&image))).contains("two"));
+        assert!(logins.forget(&ada(), "example.org:5000").unwrap());
+        assert!(!logins.forget(&ada(), "example.org:5000").unwrap());
+        assert_eq!(Logins::open(home.path()).unwrap().find("ada", Some(&image)), None);
+    }
+
+    #[test]
+    fn what_is_no_registry_or_too_large_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let logins = Logins::open(home.path()).unwrap();
+        for host in ["", "a/b", "https://example.org", "ubuntu", "a b.org", "x@y.org"] {
+            assert!(matches!(logins.keep(&ada(), host, login("x")), Err(LoginError::Host(_))));
+        }
+        let long = login(&"x".repeat(MAX_LOGIN_BYTES + 1));
+        assert!(matches!(logins.keep(&ada(), "a.org", long), Err(LoginError::Size)));
+        assert!(matches!(logins.keep(&ada(), "a.org", login("")), Err(LoginError::Size)));
+        for number in 0..MAX_REGISTRIES {
+            logins.keep(&ada(), &format!("r{number}.org"), login("x")).unwrap();
+        }
+        assert!(matches!(logins.keep(&ada(), "a.org", login("x")), Err(LoginError::TooMany)));
+        logins.forget_user(&ada()).unwrap();
+        assert_eq!(logins.of(&ada()), []);
+    }
+
+    #[test]
+    fn a_damaged_file_is_not_taken_for_an_empty_one() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join(FILE), "{").unwrap();
+        assert!(matches!(Logins::open(home.path()), Err(LoginError::Form { .. })));
+    }
+}
