@@ -35,7 +35,7 @@ pub enum Command {
     /// Submit a command, follow its output and exit with its code.
     #[command(after_long_help = examples::RUN)]
     Run(Box<run::RunArgs>),
-    /// Submit the jobs of a YAML or JSON file.
+    /// Submit the jobs of a YAML or JSON file, or of an HTCondor submit file.
     #[command(after_long_help = examples::SUBMIT)]
     Submit(jobs::SubmitArgs),
     /// List jobs, newest first.

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// `--workdir private`: a fresh directory for each task. `./private` is the directory of that name.
 const PRIVATE: &str = "private";
 /// Where our own settings are kept; a task has no use for its owner's token.
-const OWN_VARIABLES: &str = "SHIPWAY_";
+pub(crate) const OWN_VARIABLES: &str = "SHIPWAY_";
 
 #[derive(Debug, thiserror::Error)]
 pub enum BadArguments {
@@ -39,6 +39,8 @@ pub enum BadArguments {
     NewAndOthers,
     #[error("--resource {name} stands twice")]
     ResourceTwice { name: String },
+    #[error("--set is for HTCondor submit files, and this is a job file")]
+    SetInJobFile,
     #[error("cannot tell the current directory")]
     CurrentDirectory(#[source] io::Error),
     #[error("the directory {} has a name that is not UTF-8", .0.display())]
@@ -68,6 +70,9 @@ impl BadArguments {
             }
             BadArguments::NewAndOthers => {
                 Some(format!("a file of that name is written --output ./{NEW}"))
+            }
+            BadArguments::SetInJobFile => {
+                Some("change the file, or say what it is with --format htcondor".into())
             }
             BadArguments::StdinTwice => Some("write one of them to a file".into()),
             BadArguments::VariableNotText { name } => {

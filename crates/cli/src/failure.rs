@@ -8,6 +8,7 @@ use crate::job_file::JobFileError;
 use crate::settings::SettingsError;
 use shipway_api::client::ClientError;
 use shipway_api::error::codes;
+use shipway_dialects::htcondor::SubmitError;
 use shipway_images::ImageError;
 use shipway_images::pull::{CredentialsError, RegistryError};
 use shipway_images::sources::SourceError;
@@ -49,6 +50,8 @@ pub enum Failure {
     Input(#[from] InputError),
     #[error(transparent)]
     JobFile(#[from] JobFileError),
+    #[error(transparent)]
+    SubmitFile(#[from] SubmitError),
     #[error(transparent)]
     Arguments(#[from] BadArguments),
     #[error(transparent)]
@@ -102,6 +105,7 @@ impl Failure {
             Failure::Client(ClientError::BadUrl(_))
             | Failure::Input(_)
             | Failure::JobFile(_)
+            | Failure::SubmitFile(_)
             | Failure::Arguments(_)
             | Failure::Credentials(_)
             | Failure::NotATerminal
@@ -168,6 +172,7 @@ impl Failure {
                 "try again; some registries want a token in place of the password".into(),
             ),
             Failure::JobFile(error) => error.hint(),
+            Failure::SubmitFile(error) => error.wrong.hint().map(str::to_string),
             Failure::Input(error) => Some(error.hint().into()),
             Failure::Service { hint, .. } => hint.clone(),
             Failure::Arguments(error) => error.hint(),

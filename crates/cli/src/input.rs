@@ -80,7 +80,7 @@ impl Drop for Quiet {
 }
 
 /// What some editors put at the beginning of a text; it is no part of it.
-const BYTE_ORDER_MARK: &str = "\u{feff}";
+pub(crate) const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 pub fn is_standard_input(name: &Path) -> bool {
     name == Path::new("-")

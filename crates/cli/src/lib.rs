@@ -20,6 +20,7 @@ pub mod job_file;
 pub mod logging;
 pub mod query;
 pub mod settings;
+pub mod submit_file;
 pub mod top;
 pub mod view;
 

@@ -11,27 +11,29 @@ use super::Problem;
 use crate::repo;
 
 /// Crates of ours, and those of ours they may name, in any table of their manifest.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("model", &[]),
     ("core", &["model"]),
+    ("dialects", &["model"]),
     ("api", &["model"]),
     ("sites", &["model"]),
     ("runtime", &["model"]),
     ("images", &["model"]),
     ("pilot", &["api", "images", "model", "runtime"]),
-    ("server", &["api", "core", "images", "model", "sites"]),
-    ("cli", &["api", "images", "model", "pilot", "runtime", "server"]),
+    ("server", &["api", "core", "dialects", "images", "model", "sites"]),
+    ("cli", &["api", "dialects", "images", "model", "pilot", "runtime", "server"]),
     ("sim", &["api", "core", "model", "pilot"]),
     ("xtask", &[]),
 ];
 
 /// Crates that decide: no clock, file, process, socket or random source may be in reach.
-const PURE: [&str; 2] = ["model", "core"];
+const PURE: [&str; 3] = ["model", "core", "dialects"];
 
 /// All that the pure crates may reach. A list of what is allowed, because a list of what is
 /// forbidden would not know the next crate that opens a socket.
-const HARMLESS: [&str; 24] = [
+const HARMLESS: [&str; 25] = [
     "shipway-core",
+    "shipway-dialects",
     "shipway-model",
     "serde",
     "serde_core",

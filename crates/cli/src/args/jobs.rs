@@ -7,14 +7,30 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub struct SubmitArgs {
-    /// A job file in YAML or JSON (`-`: standard input). YAML documents are jobs of their own.
+    /// A job file in YAML or JSON, or an HTCondor submit file (`-`: standard input). YAML documents
+    /// are jobs of their own.
     pub file: PathBuf,
+    /// What the file is, where its name does not say: submit files end in .sub, .submit, .jdl or
+    /// .condor, or have a `queue` statement.
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<FileFormat>,
+    /// A macro or command of a submit file, over what the file says; repeat for more.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<Pair>,
     /// Submit nothing; show what would run and what it would wait for.
     #[arg(long)]
     pub dry_run: bool,
     /// A key of your own: the same key never submits twice (one is made up otherwise).
     #[arg(long, value_name = "KEY", conflicts_with = "dry_run", value_parser = super::run::key)]
     pub key: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum FileFormat {
+    /// A job file in YAML or JSON.
+    Job,
+    /// An HTCondor submit file.
+    Htcondor,
 }
 
 #[derive(Debug, Args)]

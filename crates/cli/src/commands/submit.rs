@@ -2,18 +2,19 @@
 
 use super::{Context, submission};
 use crate::args::jobs::SubmitArgs;
+use crate::build_spec::BadArguments;
 use crate::failure::{Exit, Failure};
 use crate::view::dry_run::DryRuns;
 use crate::view::simple::SubmittedIds;
 use crate::view::time::Reader;
-use crate::{build_spec, input, job_file, view};
+use crate::{build_spec, input, job_file, submit_file, view};
 use shipway_api::routes;
 use shipway_api::types::{DryRun, Submission};
 use shipway_model::JobSpec;
 use std::path::Path;
 
 pub async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Failure> {
-    let mut specs = read(&args.file)?;
+    let mut specs = read(&args)?;
     if args.dry_run {
         return dry_run(context, specs).await;
     }
@@ -39,9 +40,17 @@ pub async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Failure> {
 }
 
 /// Reads and checks the whole file before anything of it is submitted.
-pub fn read(file: &Path) -> Result<Vec<JobSpec>, Failure> {
+fn read(args: &SubmitArgs) -> Result<Vec<JobSpec>, Failure> {
+    let file = &args.file;
     let text = input::read_text(file)?;
-    let name = if input::is_standard_input(file) { Path::new("standard input") } else { file };
+    if submit_file::is_submit_file(file, &text, args.format) {
+        return submit_file::jobs(args, &text);
+    }
+    if !args.set.is_empty() {
+        return Err(BadArguments::SetInJobFile.into());
+    }
+    let name: &Path =
+        if input::is_standard_input(file) { Path::new("standard input") } else { file };
     let mut specs = job_file::parse(name, &text)?;
     for spec in &mut specs {
         // Without one a job of a file gets a fresh directory: files are moved and mailed.

@@ -1,0 +1,166 @@
+//! Finding the next macro in a text. What it stands for is said elsewhere.
+
+use std::cell::Cell;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Function {
+    /// `$(name)`
+    Value,
+    Env,
+    RandomChoice,
+    RandomInteger,
+    Choice,
+    Substr,
+    Int,
+    Real,
+    Text,
+    Eval,
+    Basename,
+    Dirname,
+    /// `$F…(name)`, with its letters in the text.
+    File,
+}
+
+const NAMES: [(&str, Function); 11] = [
+    ("ENV", Function::Env),
+    ("RANDOM_CHOICE", Function::RandomChoice),
+    ("RANDOM_INTEGER", Function::RandomInteger),
+    ("CHOICE", Function::Choice),
+    ("SUBSTR", Function::Substr),
+    ("INT", Function::Int),
+    ("REAL", Function::Real),
+    ("STRING", Function::Text),
+    ("EVAL", Function::Eval),
+    ("BASENAME", Function::Basename),
+    ("DIRNAME", Function::Dirname),
+];
+
+/// Letters that may follow `$F`.
+const FILE_LETTERS: &[u8] = b"pnxdqabfwu";
+/// What may stand in a default beside the letters of a name.
+const IN_DEFAULT: &[u8] = b"$ ,\\:";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Found<'a> {
+    pub(super) function: Function,
+    /// The letters between `$` and `(`.
+    pub(super) letters: &'a str,
+    /// Up to `:` where a default is possible, else all that stands in the brackets.
+    pub(super) name: &'a str,
+    pub(super) default: Option<&'a str>,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+/// The first macro from `from` on that is not to be skipped. `unclosed` is where the first `$`
+/// stands that was no macro as things are, but may become one. Each byte looked at is work.
+pub(super) fn next_macro<'a>(
+    text: &'a str,
+    from: usize,
+    work: &Cell<u64>,
+    skip: impl Fn(&Found<'a>) -> bool,
+    unclosed: &mut Option<usize>,
+) -> Option<Found<'a>> {
+    let bytes = text.as_bytes();
+    let mut at = from;
+    loop {
+        let dollar = at + bytes.get(at..)?.iter().position(|byte| *byte == b'$')?;
+        work.set(work.get() + (dollar - at) as u64 + 1);
+        let machine = bytes.get(dollar + 1) == Some(&b'$');
+        let letters = dollar + 1 + usize::from(machine);
+        let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let open = letters + bytes[letters..].iter().take_while(|byte| is_letter(byte)).count();
+        at = open;
+        let function = function(&text[letters..open]);
+        let (Some(b'('), false, Some(function)) = (bytes.get(open), machine, function) else {
+            continue;
+        };
+        at = open + 1;
+        let body = open + 1;
+        match close(bytes, body, function, work) {
+            Some((right, colon)) => {
+                let found = Found {
+                    function,
+                    letters: &text[letters..open],
+                    name: &text[body..colon.unwrap_or(right)],
+                    default: colon.map(|colon| &text[colon + 1..right]),
+                    start: dollar,
+                    end: right + 1,
+                };
+                if !skip(&found) {
+                    return Some(found);
+                }
+                at = right;
+            }
+            None => {
+                unclosed.get_or_insert(dollar);
+            }
+        }
+    }
+}
+
+fn function(letters: &str) -> Option<Function> {
+    if letters.is_empty() {
+        return Some(Function::Value);
+    }
+    let of_file = |byte: u8| FILE_LETTERS.contains(&byte.to_ascii_lowercase());
+    if letters.strip_prefix('F').is_some_and(|rest| rest.bytes().all(of_file)) {
+        return Some(Function::File);
+    }
+    NAMES.iter().find(|(name, _)| *name == letters).map(|(_, function)| *function)
+}
+
+/// Where the closing bracket is, and the colon before a default; `None` when it is no macro.
+fn close(
+    bytes: &[u8],
+    body: usize,
+    function: Function,
+    work: &Cell<u64>,
+) -> Option<(usize, Option<usize>)> {
+    let plain = matches!(function, Function::Value | Function::Env);
+    let mut colon = None;
+    let mut at = body;
+    let end = loop {
+        match (*bytes.get(at).unwrap_or(&0), colon) {
+            (0, _) => break None,
+            (b')', _) => break Some((at, colon)),
+            _ if !plain => {}
+            (b':', None) => colon = Some(at),
+            // A default may have brackets of its own.
+            (b'(', Some(_)) => match bytes[at..].iter().position(|byte| *byte == b')') {
+                Some(length) => at += length,
+                None => break None,
+            },
+            (byte, Some(_)) if IN_DEFAULT.contains(&byte) => {}
+            (byte, _) if byte.is_ascii_alphanumeric() || b"_./".contains(&byte) => {}
+            _ => break None,
+        }
+        at += 1;
+    };
+    work.set(work.get() + (at - body) as u64);
+    end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first(text: &str) -> Option<(Function, &str, Option<&str>)> {
+        let found = next_macro(text, 0, &Cell::new(0), |_| false, &mut None)?;
+        Some((found.function, found.name, found.default))
+    }
+
+    #[test]
+    fn what_is_a_macro_and_what_is_not() {
+        use Function::{File, Int, Value};
+        assert_eq!(first("a $(b.c) d"), Some((Value, "b.c", None)));
+        assert_eq!(first("$(b:x, y\\z:w)"), Some((Value, "b", Some("x, y\\z:w"))));
+        assert_eq!(first("$(no:(a b))"), Some((Value, "no", Some("(a b)"))));
+        assert_eq!(first("$(a$(b))"), Some((Value, "b", None)), "the inner one first");
+        assert_eq!(first("$INT(x y,%d)"), Some((Int, "x y,%d", None)));
+        assert_eq!(first("$Fpnx(x)"), Some((File, "x", None)));
+        for text in ["$$(Memory)", "$x", "$(a b)", "$(a", "$Foo(x)", "$int(x)", "$", "$("] {
+            assert_eq!(first(text), None, "{text}");
+        }
+    }
+}
