@@ -72,6 +72,7 @@ fn ends() -> Vec<Event> {
         ended(Outcome::OutOfMemory { limit, used, on_gpu: false }, at, retry),
         ended(Outcome::OutOfMemory { limit: None, used: None, on_gpu: false }, at, retry),
         ended(Outcome::TimedOut { limit: Millis(60_000) }, at, Verdict::Failed),
+        ended(Outcome::OutputsFailed { message: "no x".into() }, None, Verdict::Failed),
         ended(Outcome::NotStarted { message: "no such file".into() }, None, Verdict::Failed),
         ended(Outcome::Lost { why: Lost::PilotDied }, None, retry),
         ended(Outcome::Lost { why: Lost::LeaseRanOut }, at, retry),
