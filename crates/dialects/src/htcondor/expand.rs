@@ -5,9 +5,9 @@
 
 use super::error::Wrong;
 use super::functions;
-use super::limits::{MAX_VALUE_BYTES, MAX_VALUE_WORK, MAX_WORK};
+use super::limits::{MAX_MACRO_DEPTH, MAX_VALUE_BYTES};
 use super::macros::{Live, Macros};
-use super::scan::{Found, Function, next_macro};
+use super::scan::{Found, Function, Meter, next_macro};
 use super::{Outside, Setting};
 use std::cell::Cell;
 
@@ -23,6 +23,10 @@ pub(super) struct Scope<'a> {
     pub(super) work: &'a Cell<u64>,
     /// Leave what differs between tasks for later.
     pub(super) early: bool,
+    /// Functions inside of what functions look at.
+    pub(super) depth: usize,
+    /// Of the value that all of them are for.
+    pub(super) meter: Option<Meter<'a>>,
 }
 
 /// Numbers that look like chance, from the caller's seed.
@@ -44,35 +48,38 @@ impl Chance {
     }
 }
 
+/// What a step costs that moves no byte: looking up a name.
+const STEP_WORK: usize = 100;
+
 /// The name that stands for a `$` of its own.
 const DOLLAR: &str = "dollar";
 
-impl Scope<'_> {
+impl<'a> Scope<'a> {
     /// The text with its macros replaced; `what` is named when they have no end.
     pub(super) fn expand(&self, what: &str, text: &str) -> Result<String, Wrong> {
         let mut value = self.replace(what, text.to_string())?;
         if !self.early {
-            self.dollars(&mut value);
+            self.dollars(what, &mut value)?;
         }
         Ok(value)
     }
 
     /// All but `$(DOLLAR)`.
     fn replace(&self, what: &str, mut value: String) -> Result<String, Wrong> {
-        let begun = self.work.get();
+        let meter = self.meter.unwrap_or_else(|| Meter::new(self.work));
         let mut from = 0;
         loop {
-            self.charge(what, begun, 0)?;
+            meter.charge(STEP_WORK);
             let mut skipped = None;
             let skip = |found: &Found<'_>| {
                 let later = found.name.eq_ignore_ascii_case(DOLLAR) || self.is_later(found);
                 found.function == Function::Value && later
-                    || found.function != Function::Value && self.early && self.waits(found)
+                    || found.function != Function::Value && self.early && self.waits(found, meter)
             };
-            let Some(found) = next_macro(&value, from, self.work, skip, &mut skipped) else {
-                return Ok(value);
+            let Some(found) = next_macro(&value, from, meter, skip, &mut skipped) else {
+                return meter.check(what).map(|()| value);
             };
-            let put = functions::value(self, &found)?;
+            let put = functions::value(&self.deeper(what, meter)?, &found)?;
             let (start, end) = (found.start, found.end);
             // Text before it that was no macro may have become one by what was put in.
             from = skipped.unwrap_or(start).min(start);
@@ -80,37 +87,38 @@ impl Scope<'_> {
             if value.len() > MAX_VALUE_BYTES {
                 return Err(Wrong::LongValue(what.into()));
             }
-            self.charge(what, begun, value.len() - start)?;
+            meter.charge(value.len() - start);
+            meter.check(what)?;
         }
     }
 
     /// Only what refers to the name itself: `PATHS = $(PATHS):/more`.
     pub(super) fn expand_self(&self, own: &str, text: &str) -> Result<String, Wrong> {
         let mut value = text.to_string();
-        let begun = self.work.get();
+        let meter = self.meter.unwrap_or_else(|| Meter::new(self.work));
         let other = |found: &Found<'_>| {
             let replaced = matches!(found.function, Function::Value | Function::File);
             !replaced || !found.name.eq_ignore_ascii_case(own)
         };
-        while let Some(found) = next_macro(&value, 0, self.work, other, &mut None) {
-            let put = functions::value(self, &found)?;
+        while let Some(found) = next_macro(&value, 0, meter, other, &mut None) {
+            let put = functions::value(&self.deeper(own, meter)?, &found)?;
             let (start, end) = (found.start, found.end);
             value.replace_range(start..end, &put);
             if value.len() > MAX_VALUE_BYTES {
                 return Err(Wrong::LongValue(own.into()));
             }
-            self.charge(own, begun, value.len())?;
+            meter.charge(value.len() + STEP_WORK);
+            meter.check(own)?;
         }
         Ok(value)
     }
 
-    fn charge(&self, what: &str, begun: u64, moved: usize) -> Result<(), Wrong> {
-        self.work.set(self.work.get() + moved as u64 + 16);
-        let all = self.work.get();
-        if all - begun > MAX_VALUE_WORK || all > MAX_WORK {
+    /// For the values that a macro looks at.
+    fn deeper(&self, what: &str, meter: Meter<'a>) -> Result<Self, Wrong> {
+        if self.depth == MAX_MACRO_DEPTH {
             return Err(Wrong::Endless(what.into()));
         }
-        Ok(())
+        Ok(Scope { depth: self.depth + 1, meter: Some(meter), ..*self })
     }
 
     fn is_later(&self, found: &Found<'_>) -> bool {
@@ -118,18 +126,19 @@ impl Scope<'_> {
     }
 
     /// Whether a function cannot be worked out before the task is known.
-    fn waits(&self, found: &Found<'_>) -> bool {
+    fn waits(&self, found: &Found<'_>, meter: Meter<'a>) -> bool {
         if matches!(found.function, Function::RandomChoice | Function::RandomInteger) {
             return true;
         }
+        let Ok(inner) = self.deeper(found.name, meter) else { return true };
         let named = found.name.split(',').map(str::trim);
         named.filter(|name| !name.is_empty()).any(|name| {
             self.live.is_some_and(|live| live.slot(name).is_some())
                 || self.macros.get(name).is_some_and(|entry| {
                     // What cannot be replaced now will say why when its task comes.
-                    self.replace(name, entry.value.to_string()).map_or(true, |text| {
+                    inner.replace(name, entry.value.to_string()).map_or(true, |text| {
                         let mut skipped = None;
-                        next_macro(&text, 0, self.work, |_| false, &mut skipped).is_some()
+                        next_macro(&text, 0, meter, |_| false, &mut skipped).is_some()
                     })
                 })
         })
@@ -155,18 +164,21 @@ impl Scope<'_> {
         }
     }
 
-    fn dollars(&self, value: &mut String) {
+    fn dollars(&self, what: &str, value: &mut String) -> Result<(), Wrong> {
         if !value.contains("$(") {
-            return;
+            return Ok(());
         }
+        let meter = Meter::new(self.work);
         let mut from = 0;
         let other = |found: &Found<'_>| {
             found.function != Function::Value || !found.name.eq_ignore_ascii_case(DOLLAR)
         };
-        while let Some(found) = next_macro(value, from, self.work, other, &mut None) {
+        while let Some(found) = next_macro(value, from, meter, other, &mut None) {
             let (start, end) = (found.start, found.end);
             value.replace_range(start..end, "$");
+            meter.charge(value.len() - start);
             from = start + 1;
         }
+        meter.check(what)
     }
 }

@@ -20,12 +20,14 @@ pub const MAX_TASKS: u64 = shipway_model::limits::MAX_EACH_ROWS as u64;
 pub const MAX_VARIABLES: usize = 1_000;
 /// Jobs that one file may become: tasks of different needs are jobs of their own.
 pub const MAX_JOBS: usize = 1_000;
+/// Functions that look at values with functions in them; the stack holds them all.
+pub const MAX_MACRO_DEPTH: usize = 32;
 /// Bytes of a value after its macros are replaced: what one exec may have.
 pub const MAX_VALUE_BYTES: usize = 1 << 20;
 /// Bytes looked at and moved while macros of one value are replaced. A value that needs more
 /// refers to itself, or doubles with each macro.
-pub const MAX_VALUE_WORK: u64 = 64 << 20;
+pub const MAX_VALUE_WORK: u64 = 32 << 20;
 /// The same for all values of a file and all its tasks: some seconds.
-pub const MAX_WORK: u64 = 4 << 30;
+pub const MAX_WORK: u64 = 1 << 30;
 /// Width and precision of a number in `$INT(x,%…d)`: more is a slip of the hand.
 pub const MAX_FORMAT_WIDTH: usize = 1_000;

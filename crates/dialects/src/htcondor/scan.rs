@@ -1,6 +1,35 @@
 //! Finding the next macro in a text. What it stands for is said elsewhere.
 
+use super::error::Wrong;
+use super::limits::{MAX_VALUE_WORK, MAX_WORK};
 use std::cell::Cell;
+
+/// Counts the bytes looked at, and says when it is enough.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Meter<'a> {
+    work: &'a Cell<u64>,
+    stop: u64,
+}
+
+impl<'a> Meter<'a> {
+    /// For one value, with all the values that stand in it.
+    pub(super) fn new(work: &'a Cell<u64>) -> Self {
+        Meter { work, stop: (work.get() + MAX_VALUE_WORK).min(MAX_WORK) }
+    }
+
+    pub(super) fn charge(&self, bytes: usize) {
+        self.work.set(self.work.get() + bytes as u64);
+    }
+
+    fn is_over(&self) -> bool {
+        self.work.get() > self.stop
+    }
+
+    /// What was not found may be there, once it is over.
+    pub(super) fn check(&self, what: &str) -> Result<(), Wrong> {
+        if self.is_over() { Err(Wrong::Endless(what.into())) } else { Ok(()) }
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Function {
@@ -53,19 +82,20 @@ pub(super) struct Found<'a> {
 }
 
 /// The first macro from `from` on that is not to be skipped. `unclosed` is where the first `$`
-/// stands that was no macro as things are, but may become one. Each byte looked at is work.
+/// stands that was no macro as things are, but may become one. Each byte looked at is
+/// counted; nothing more is found once it is over.
 pub(super) fn next_macro<'a>(
     text: &'a str,
     from: usize,
-    work: &Cell<u64>,
+    meter: Meter<'_>,
     skip: impl Fn(&Found<'a>) -> bool,
     unclosed: &mut Option<usize>,
 ) -> Option<Found<'a>> {
     let bytes = text.as_bytes();
     let mut at = from;
-    loop {
+    while !meter.is_over() {
         let dollar = at + bytes.get(at..)?.iter().position(|byte| *byte == b'$')?;
-        work.set(work.get() + (dollar - at) as u64 + 1);
+        meter.charge(dollar - at + 1);
         let machine = bytes.get(dollar + 1) == Some(&b'$');
         let letters = dollar + 1 + usize::from(machine);
         let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
@@ -77,7 +107,7 @@ pub(super) fn next_macro<'a>(
         };
         at = open + 1;
         let body = open + 1;
-        match close(bytes, body, function, work) {
+        match close(bytes, body, function, meter) {
             Some((right, colon)) => {
                 let found = Found {
                     function,
@@ -97,6 +127,7 @@ pub(super) fn next_macro<'a>(
             }
         }
     }
+    None
 }
 
 fn function(letters: &str) -> Option<Function> {
@@ -115,7 +146,7 @@ fn close(
     bytes: &[u8],
     body: usize,
     function: Function,
-    work: &Cell<u64>,
+    meter: Meter<'_>,
 ) -> Option<(usize, Option<usize>)> {
     let plain = matches!(function, Function::Value | Function::Env);
     let mut colon = None;
@@ -127,17 +158,20 @@ fn close(
             _ if !plain => {}
             (b':', None) => colon = Some(at),
             // A default may have brackets of its own.
-            (b'(', Some(_)) => match bytes[at..].iter().position(|byte| *byte == b')') {
-                Some(length) => at += length,
-                None => break None,
-            },
+            (b'(', Some(_)) => {
+                let Some(length) = bytes[at..].iter().position(|byte| *byte == b')') else {
+                    meter.charge(bytes.len() - at);
+                    break None;
+                };
+                at += length;
+            }
             (byte, Some(_)) if IN_DEFAULT.contains(&byte) => {}
             (byte, _) if byte.is_ascii_alphanumeric() || b"_./".contains(&byte) => {}
             _ => break None,
         }
         at += 1;
     };
-    work.set(work.get() + (at - body) as u64);
+    meter.charge(at - body);
     end
 }
 
@@ -146,7 +180,10 @@ mod tests {
     use super::*;
 
     fn first(text: &str) -> Option<(Function, &str, Option<&str>)> {
-        let found = next_macro(text, 0, &Cell::new(0), |_| false, &mut None)?;
+        let found = {
+            let work = Cell::new(0);
+            next_macro(text, 0, Meter::new(&work), |_| false, &mut None)?
+        };
         Some((found.function, found.name, found.default))
     }
 

@@ -4,7 +4,7 @@
 use super::error::Wrong;
 use super::expand::Scope;
 use super::macros::Live;
-use super::scan::{Function, next_macro};
+use super::scan::{Function, Meter, next_macro};
 use super::{CLUSTER, marker};
 use std::rc::Rc;
 
@@ -33,15 +33,16 @@ impl Template {
         let Some(live) = scope.live else {
             return Ok(Template::Fixed(late.expand(what, &text)?.into()));
         };
+        let meter = Meter::new(scope.work);
         let mut pieces = Vec::new();
         let mut at = 0;
-        while let Some(found) = next_macro(&text, at, scope.work, |_| false, &mut None) {
+        while let Some(found) = next_macro(&text, at, meter, |_| false, &mut None) {
             let slot = live
                 .slot(found.name)
                 .filter(|_| found.function == Function::Value && found.default.is_none());
             let Some(slot) = slot else {
                 // `$(DOLLAR)` alone needs no task.
-                let fixed = !uses_live(&text, live, scope);
+                let fixed = !uses_live(&text, live, meter);
                 return Ok(if fixed {
                     Template::Fixed(late.expand(what, &text)?.into())
                 } else {
@@ -52,6 +53,7 @@ impl Template {
             pieces.push(Piece::Slot(slot));
             at = found.end;
         }
+        meter.check(what)?;
         if pieces.is_empty() {
             return Ok(Template::Fixed(text.into()));
         }
@@ -116,11 +118,11 @@ impl Template {
 }
 
 /// Whether any variable or function that waits for a task is left.
-fn uses_live(text: &str, live: &Live, scope: &Scope<'_>) -> bool {
+fn uses_live(text: &str, live: &Live, meter: Meter<'_>) -> bool {
     let settled = |found: &super::scan::Found<'_>| {
         found.function == Function::Value && live.slot(found.name).is_none()
     };
-    next_macro(text, 0, scope.work, settled, &mut None).is_some()
+    next_macro(text, 0, meter, settled, &mut None).is_some()
         || text.contains("$(") && nested(text, live)
 }
 
