@@ -24,7 +24,7 @@ fn a_pilot_killed_while_copying_leaves_nothing_half_done() {
     assert_eq!(world.cli(&["wait", &job]).code, 0, "{}", world.ok(&["show", &job]));
     let done = std::fs::read_to_string(world.work().join("done")).expect("taken");
     assert_eq!(done.trim(), "2", "the second attempt's");
-    let task = world.json(&["show", &format!("{job}/0")]);
+    let task = &world.json(&["show", &format!("{job}/0")])["task"];
     assert_eq!(task["attempts"][0]["outcome"]["kind"], "lost", "{task:#}");
 }
 

@@ -43,7 +43,7 @@ fn htcondors_own_tools_read_it() {
     submit(&world, &["--input", "missing", "--", "true"]);
     let waiting = submit(&world, &["--after", "4:any", "--", "true"]);
     world.ok(&["cancel", &waiting]);
-    wait_for("it runs", || world.json(&["show", "4/0"])["state"] == "running");
+    wait_for("it runs", || world.json(&["show", "4/0"])["task"]["state"] == "running");
     let condor = Condor::find();
     if let Some(condor) = &condor {
         let waited = condor.tool(&log_of(&world), "condor_wait", &["-wait", "1"]);

@@ -99,7 +99,7 @@ fn what_is_missing_is_named_and_not_tried_again() {
     let said = outcome(&world, &job);
     assert!(said.contains("outputs_failed") && said.contains("never-made"), "{said}");
     for job in ["1/0", "2/0"] {
-        assert_eq!(world.json(&["show", job])["attempt"], 1, "{job}");
+        assert_eq!(world.json(&["show", job])["task"]["attempt"], 1, "{job}");
     }
     // What a task says by its own failure counts more.
     let job = world.submit(&["--output", "never-made", "--", "sh", "-c", "exit 7"]);

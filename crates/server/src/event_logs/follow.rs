@@ -173,7 +173,7 @@ impl Follower {
             let events = file::events_after(log, self.kept.size(log));
             self.there.insert(log.to_owned(), events);
         }
-        match self.there.get_mut(log).and_then(|events| events.get_mut(text)) {
+        match self.there.get_mut(log).and_then(|events| events.get_mut(&file::mark(text))) {
             Some(times) if *times > 0 => {
                 *times -= 1;
                 true
