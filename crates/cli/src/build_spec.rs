@@ -7,7 +7,7 @@ use crate::each_file::{self, BadRow};
 use crate::failure::Failure;
 use crate::input;
 use shipway_model::files::NEW;
-use shipway_model::validate::{Problem, validate};
+use shipway_model::validate::Problem;
 use shipway_model::{
     FileMap, ImageRef, JobSpec, OutputFiles, Outputs, Resources, RetryPolicy, TimeLimit,
 };
@@ -96,7 +96,7 @@ impl Caller {
     }
 }
 
-pub fn build(args: RunArgs, caller: Caller) -> Result<JobSpec, Failure> {
+pub fn build(mut args: RunArgs, caller: Caller) -> Result<JobSpec, Failure> {
     let dash = |file: &Option<PathBuf>| file.as_deref().is_some_and(input::is_standard_input);
     if dash(&args.program.script) && dash(&args.tasks.each) {
         return Err(BadArguments::StdinTwice.into());
@@ -138,13 +138,18 @@ pub fn build(args: RunArgs, caller: Caller) -> Result<JobSpec, Failure> {
         retries: retries(&args.ends),
         time_limit: time_limit(&args.ends),
         max_running: args.tasks.max_running,
+        requirements: args.needs.requirements.take(),
+        rank: args.needs.rank.take(),
         resources: resources(args.needs)?,
         log_limit: args.program.log_limit.unwrap_or(JobSpec::default().log_limit),
     };
     if spec.names_files() {
         spec.basedir = Some(basedir?);
     }
-    validate(&spec).map_err(BadArguments::Problems)?;
+    let problems = crate::expressions::problems(&spec);
+    if !problems.is_empty() {
+        return Err(BadArguments::Problems(problems).into());
+    }
     Ok(spec)
 }
 

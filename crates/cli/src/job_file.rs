@@ -7,7 +7,7 @@
 use serde_json::Value;
 use shipway_api::job_form::{self, Language, Wrong, plain_words};
 use shipway_model::JobSpec;
-use shipway_model::validate::{Problem, validate};
+use shipway_model::validate::Problem;
 use std::path::Path;
 
 /// Jobs in one file; more of them belong into an array.
@@ -161,7 +161,7 @@ fn line_of_key(text: &str, key: &str) -> u64 {
 
 /// A relative path is no problem here: the command makes it absolute.
 fn first_problem(place: String, spec: &JobSpec) -> Result<(), JobFileError> {
-    let mut problems = validate(spec).err().unwrap_or_default();
+    let mut problems = crate::expressions::problems(spec);
     problems.retain(|problem| !["workdir", "image", "basedir"].contains(&problem.field));
     if problems.is_empty() {
         return Ok(());

@@ -14,6 +14,7 @@ pub mod args;
 pub mod build_spec;
 pub mod commands;
 pub mod each_file;
+mod expressions;
 pub mod failure;
 pub mod input;
 pub mod job_file;

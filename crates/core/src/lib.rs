@@ -32,6 +32,7 @@ pub mod ranks;
 pub mod react;
 pub mod ready;
 pub mod rejection;
+pub mod requirements;
 pub mod runs;
 pub mod schedule;
 pub mod shape;

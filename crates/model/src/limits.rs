@@ -70,3 +70,6 @@ pub const MAX_BACKLOG: u32 = 256;
 pub const IDEMPOTENCY_KEPT: Millis = Millis(24 * 3_600 * 1_000);
 pub const MAX_PAGE: usize = 1_000;
 pub const DEFAULT_PAGE: usize = 50;
+
+/// Of `requirements` and of `rank`: pages of terms, and read again for every shape.
+pub const MAX_EXPRESSION_BYTES: usize = 16 << 10;

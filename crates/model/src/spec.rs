@@ -87,6 +87,12 @@ pub struct JobSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_running: Option<u32>,
     pub resources: Resources,
+    /// A ClassAd expression that has to hold for the node's ad.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requirements: Option<String>,
+    /// A ClassAd expression: of the nodes that will do, those where it gives more come first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<String>,
     /// Bytes kept of each output stream of each task.
     pub log_limit: Bytes,
 }
@@ -118,6 +124,8 @@ impl Default for JobSpec {
             time_limit: None,
             max_running: None,
             resources: Resources::default(),
+            requirements: None,
+            rank: None,
             log_limit: DEFAULT_LOG_LIMIT,
         }
     }

@@ -5,9 +5,9 @@
 
 use crate::files::{FileMap, OutputFiles, Outputs};
 use crate::limits::{
-    MAX_ARG_BYTES, MAX_ARGS, MAX_BINDS, MAX_DEPENDENCIES, MAX_EACH_ROWS, MAX_EXEC_BYTES, MAX_FILES,
-    MAX_LABEL_BYTES, MAX_LABELS, MAX_LOG_LIMIT, MAX_NAME_BYTES, MAX_NAMED_RESOURCES,
-    MAX_PATH_BYTES, MAX_RETRIES, MAX_SCRIPT_BYTES, MIN_MEMORY, PRIORITY_RANGE,
+    MAX_ARG_BYTES, MAX_ARGS, MAX_BINDS, MAX_DEPENDENCIES, MAX_EACH_ROWS, MAX_EXEC_BYTES,
+    MAX_EXPRESSION_BYTES, MAX_FILES, MAX_LABEL_BYTES, MAX_LABELS, MAX_LOG_LIMIT, MAX_NAME_BYTES,
+    MAX_NAMED_RESOURCES, MAX_PATH_BYTES, MAX_RETRIES, MAX_SCRIPT_BYTES, MIN_MEMORY, PRIORITY_RANGE,
 };
 use crate::plain_text::steers;
 use crate::spec::JobSpec;
@@ -41,6 +41,7 @@ pub fn validate(spec: &JobSpec) -> Result<(), Vec<Problem>> {
     check_tasks(spec, &mut check);
     check_words(spec, &mut check);
     check_resources(spec, &mut check);
+    check_expressions(spec, &mut check);
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
@@ -222,6 +223,16 @@ fn check_resources(spec: &JobSpec, check: &mut Check<'_>) {
     check(limit <= MAX_LOG_LIMIT, "log_limit", format!("{limit}; at most {MAX_LOG_LIMIT}"));
 }
 
+/// Whether they can be read is asked where the language is known.
+fn check_expressions(spec: &JobSpec, check: &mut Check<'_>) {
+    for (field, text) in [("requirements", &spec.requirements), ("rank", &spec.rank)] {
+        let Some(text) = text else { continue };
+        let what = format!("{} bytes; at most {MAX_EXPRESSION_BYTES}", text.len());
+        check(text.len() <= MAX_EXPRESSION_BYTES, field, what);
+        check(!text.trim().is_empty(), field, "the expression is empty".into());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,6 +282,8 @@ mod tests {
             (r#"{"command":["true"],"outputs":{"files":"new","to":"/t"}}"#, ""),
             (r#"{"command":["true"],"outputs":["/etc/x:/b"]}"#, "outputs"),
             (r#"{"command":["true"],"outputs":["a/../../x:/b"]}"#, "outputs"),
+            (r#"{"command":["true"],"requirements":" "}"#, "requirements"),
+            (r#"{"command":["true"],"rank":""}"#, "rank"),
         ];
         for (json, field) in cases {
             let spec: JobSpec = serde_json::from_str(json).expect(json);

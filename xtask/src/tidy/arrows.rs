@@ -11,27 +11,29 @@ use super::Problem;
 use crate::repo;
 
 /// Crates of ours, and those of ours they may name, in any table of their manifest.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("model", &[]),
-    ("core", &["model"]),
-    ("dialects", &["model"]),
+    ("classad", &[]),
+    ("core", &["classad", "model"]),
+    ("dialects", &["classad", "model"]),
     ("api", &["model"]),
     ("sites", &["model"]),
     ("runtime", &["model"]),
     ("images", &["model"]),
     ("pilot", &["api", "images", "model", "runtime"]),
     ("server", &["api", "core", "dialects", "images", "model", "sites"]),
-    ("cli", &["api", "dialects", "images", "model", "pilot", "runtime", "server"]),
+    ("cli", &["api", "classad", "dialects", "images", "model", "pilot", "runtime", "server"]),
     ("sim", &["api", "core", "model", "pilot"]),
     ("xtask", &[]),
 ];
 
 /// Crates that decide: no clock, file, process, socket or random source may be in reach.
-const PURE: [&str; 3] = ["model", "core", "dialects"];
+const PURE: [&str; 4] = ["model", "classad", "core", "dialects"];
 
 /// All that the pure crates may reach. A list of what is allowed, because a list of what is
 /// forbidden would not know the next crate that opens a socket.
-const HARMLESS: [&str; 25] = [
+const HARMLESS: [&str; 30] = [
+    "shipway-classad",
     "shipway-core",
     "shipway-dialects",
     "shipway-model",
@@ -41,6 +43,10 @@ const HARMLESS: [&str; 25] = [
     "thiserror",
     "thiserror-impl",
     // Text and digests, from memory to memory.
+    "aho-corasick",
+    "regex",
+    "regex-automata",
+    "regex-syntax",
     "serde_json",
     "itoa",
     "memchr",

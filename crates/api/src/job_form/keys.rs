@@ -28,6 +28,8 @@ const JOB: &[&str] = &[
     "time_limit",
     "max_running",
     "resources",
+    "requirements",
+    "rank",
     "log_limit",
 ];
 const RESOURCES: &[&str] = &["cpus", "memory", "disk", "gpu", "named"];
@@ -127,7 +129,7 @@ mod tests {
             "resources": {"cpus": 1, "memory": 1, "disk": 1, "named": {"x": 1}, "gpu": {
                 "count": 1, "share": "0.5", "model": ["a"], "memory": "1GB..",
                 "capability": "8.0..", "driver": "550..", "vendor": "nvidia", "slice": "1g.10gb"
-            }}, "log_limit": 1
+            }}, "requirements": "true", "rank": "0", "log_limit": 1
         });
         let spec: JobSpec = serde_json::from_value(all.clone()).expect("every key is taken");
         let printed = serde_json::to_value(&spec).expect("printed");

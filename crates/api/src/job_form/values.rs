@@ -58,12 +58,15 @@ const PLACES: &[(&[&str], &str, Read)] = &[
     (&["resources", "gpu"], "GPUs such as 2, A100:40GB..:2 or 0.25", read::<Option<GpuRequest>>),
     (&["resources", "named"], "names with whole numbers", read::<BTreeMap<String, u64>>),
     (&["resources"], "keys and values", read::<Resources>),
+    (&["requirements"], EXPRESSION, read::<Option<String>>),
+    (&["rank"], EXPRESSION, read::<Option<String>>),
     (&["log_limit"], SIZE, read::<Bytes>),
 ];
 
 const FILE: &str = "the path of a file";
 const FILES_TAKEN: &str = "new, or a list of files such as result.txt or a.txt:b.txt";
 const TEXT: &str = "a text";
+const EXPRESSION: &str = "a ClassAd expression in quotes, such as \"CUDACapability >= 8.0\"";
 const TEXTS: &str = "names with texts";
 const WHOLE: &str = "a whole number from 0";
 const SIZE: &str = "a size such as 500MB or 16GB";

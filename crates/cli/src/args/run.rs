@@ -142,6 +142,12 @@ pub struct NeedsArgs {
     /// Something a site counts itself, such as a licence (repeat for more).
     #[arg(long = "resource", value_name = "NAME=N")]
     pub resources: Vec<CountedResource>,
+    /// A ClassAd expression that has to hold for the node: "CUDACapability >= 8.0 && HasAVX2".
+    #[arg(long, value_name = "EXPR")]
+    pub requirements: Option<String>,
+    /// A ClassAd expression: of the nodes that will do, those where it gives most come first.
+    #[arg(long, value_name = "EXPR")]
+    pub rank: Option<String>,
 }
 
 /// A key travels in a header: printable ASCII, and no longer than the server keeps.

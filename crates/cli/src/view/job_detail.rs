@@ -179,6 +179,12 @@ pub(super) fn specification(paper: &mut Paper, spec: &JobSpec) {
     }
     files(paper, spec);
     fact(paper, "needs", &needs(&spec.resources));
+    if let Some(requirements) = &spec.requirements {
+        fact(paper, "requires", &single_line(requirements));
+    }
+    if let Some(rank) = &spec.rank {
+        fact(paper, "rank", &single_line(rank));
+    }
     if let Some(limit) = &spec.time_limit {
         let (signal, grace) = (limit.warn, limit.grace);
         let line = format!("{}, then {signal} and {grace} of grace", limit.limit);
@@ -231,6 +237,11 @@ fn files(paper: &mut Paper, spec: &JobSpec) {
     if let Some(dir) = &spec.basedir {
         fact(paper, "basedir", dir);
     }
+}
+
+/// Expressions may be written over several lines, and hold anything in quotes.
+fn single_line(expression: &str) -> String {
+    expression.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// As it could be typed: words with anything but plain characters in quotes.

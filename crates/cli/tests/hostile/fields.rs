@@ -6,7 +6,7 @@ use super::common::World;
 use super::curl::post;
 use serde_json::{Map, Value, json};
 
-const FIELDS: [&str; 25] = [
+const FIELDS: [&str; 27] = [
     "name",
     "command",
     "script",
@@ -31,6 +31,8 @@ const FIELDS: [&str; 25] = [
     "time_limit",
     "max_running",
     "resources",
+    "requirements",
+    "rank",
     "log_limit",
 ];
 

@@ -36,7 +36,8 @@ impl Closed {
         std::fs::write(dir.join("htpasswd"), HASHED).expect("written");
         let config = format!(
             "version: 0.1\nlog: {{level: error}}\nstorage:\n  \
-             filesystem: {{rootdirectory: {0}/data}}\nhttp: {{addr: {host}}}\nauth:\n  htpasswd: {{realm: test, path: {0}/htpasswd}}\n",
+             filesystem: {{rootdirectory: {0}/data}}\nhttp: {{addr: {host}}}\n\
+             auth:\n  htpasswd: {{realm: test, path: {0}/htpasswd}}\n",
             dir.display()
         );
         let file = dir.join("registry.yml");

@@ -5,9 +5,10 @@ use crate::consequence::is_met;
 use crate::event::{CancelReason, Event, Submitted, Which};
 use crate::keys::KeyDigest;
 use crate::rejection::Rejection;
+use crate::requirements::validate;
 use crate::state::State;
 use shipway_model::limits::MAX_KEY_BYTES;
-use shipway_model::validate::{Problem, validate};
+use shipway_model::validate::Problem;
 use shipway_model::{After, JobId, JobState};
 
 pub(super) fn decide(state: &State, submit: &Submit) -> Result<Vec<Event>, Rejection> {

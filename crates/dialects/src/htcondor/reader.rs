@@ -106,45 +106,58 @@ impl<'a> Reader<'a> {
             if ifs.take(line, &self.scope()).map_err(|wrong| wrong.at(&place))? || !ifs.active() {
                 continue;
             }
-            self.statement(line, &mut lines, depth, &place)?;
+            let queues = self.statement(line, &mut lines, depth, &place)?;
+            // As with HTCondor, which stops at a `queue` and begins anew behind it.
+            if queues {
+                ifs = Ifs::default();
+            }
         }
         if ifs.is_inside() { Err(Wrong::NoEndIf.at(&lines.place())) } else { Ok(()) }
     }
 
+    /// Whether it was a `queue`.
     fn statement(
         &mut self,
         line: &str,
         lines: &mut Lines<'_>,
         depth: usize,
         place: &Place,
-    ) -> Result<(), SubmitError> {
+    ) -> Result<bool, SubmitError> {
         match statement::read(line) {
-            Statement::Set { name, value } => self.set(name, value, place),
+            Statement::Set { name, value } => self.set(name, value, place)?,
             Statement::Append { name, separator, value } => {
                 let text = self.appended(name, separator, value);
-                self.set(name, &text, place)
+                self.set(name, &text, place)?;
             }
             Statement::Here { name, tag } => {
                 let text = here_text(lines, tag, place)?;
-                self.set(name, &text, place)
+                self.set(name, &text, place)?;
             }
-            Statement::Attribute { name, value } => self.store(&format!("MY.{name}"), value, place),
-            Statement::Include { options, name } => self.include(options, name, depth, place),
-            Statement::Use { what } => Err(Wrong::Use(what.into()).at(place)),
+            Statement::Attribute { name, value } => {
+                self.store(&format!("MY.{name}"), value, place)?
+            }
+            Statement::Include { options, name } => self.include(options, name, depth, place)?,
+            Statement::Use { what } => return Err(Wrong::Use(what.into()).at(place)),
             Statement::Say { fatal, text } => {
                 let said = self.scope().expand("error", text).map_err(|wrong| wrong.at(place))?;
                 if fatal {
                     return Err(Wrong::Said(said).at(place));
                 }
                 self.warn(place, said);
-                Ok(())
             }
             Statement::Other => match queue::arguments(line) {
-                Some(_) if depth > 0 => Err(Wrong::QueueInInclude.at(place)),
-                Some(arguments) => self.queue(arguments, lines, place),
-                None => Err(Wrong::NoStatement(line.chars().take(80).collect()).at(place)),
+                Some(_) if depth > 0 => return Err(Wrong::QueueInInclude.at(place)),
+                Some(arguments) => {
+                    self.queue(arguments, lines, place)?;
+                    return Ok(true);
+                }
+                None => {
+                    let shown = line.chars().take(80).collect();
+                    return Err(Wrong::NoStatement(shown).at(place));
+                }
             },
         }
+        Ok(false)
     }
 
     fn warn(&mut self, place: &Place, what: String) {

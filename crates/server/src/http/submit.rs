@@ -14,9 +14,9 @@ use shipway_api::routes::IDEMPOTENCY_KEY;
 use shipway_api::types::{DryRun, Submission, Submitted};
 use shipway_core::Rejection;
 use shipway_core::explain::{explain_need, prospect_of_new};
+use shipway_core::requirements::validate;
 use shipway_core::shape::Shape;
 use shipway_model::expand::Placeholders;
-use shipway_model::validate::validate;
 use shipway_model::{After, JobSpec, Ordinal, Reason, TaskIndex};
 use std::sync::Arc;
 

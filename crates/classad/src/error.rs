@@ -1,0 +1,66 @@
+//! Why a text is not an expression or an ad, and where.
+
+use std::fmt::Write as _;
+
+/// A line of the text, at most so many letters of it, is shown with a caret under the place.
+const SHOWN: usize = 60;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("column {}: {what}", .at + 1)]
+pub struct ParseError {
+    /// Bytes before the place.
+    pub at: usize,
+    pub what: String,
+}
+
+impl ParseError {
+    pub(crate) fn new(at: usize, what: impl Into<String>) -> ParseError {
+        ParseError { at, what: what.into() }
+    }
+
+    /// The piece of the text around the place, and a caret under it.
+    pub fn show(&self, source: &[u8]) -> String {
+        let at = self.at.min(source.len());
+        let starts = source[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |nl| nl + 1);
+        let ends = source[at..].iter().position(|byte| *byte == b'\n');
+        let ends = ends.map_or(source.len(), |nl| at + nl);
+        let from = starts.max(at.saturating_sub(SHOWN / 2));
+        let until = ends.min(from + SHOWN);
+        let plain = |bytes: &[u8]| -> String {
+            let text = String::from_utf8_lossy(bytes);
+            text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+        };
+        let (before, after) =
+            (plain(&source[from..at.min(until)]), plain(&source[at.min(until)..until]));
+        let mut shown = String::new();
+        let mark = if from > starts { "… " } else { "" };
+        let more = if until < ends { " …" } else { "" };
+        let _ = writeln!(shown, "{mark}{before}{after}{more}");
+        let indent = mark.chars().count() + before.chars().count();
+        let _ = write!(shown, "{:indent$}^", "");
+        shown
+    }
+}
+
+/// Why a text is no expression, on one line, with the piece that cannot be read; `None` when it is.
+pub fn complaint(source: &str) -> Option<String> {
+    let error = crate::parse_expression(source).err()?;
+    let at = (0..=error.at.min(source.len())).rev().find(|at| source.is_char_boundary(*at));
+    let rest: String = source[at.unwrap_or(0)..].chars().take(SHOWN / 2).collect();
+    let rest: String = rest.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let rest = rest.trim();
+    Some(if rest.is_empty() { error.to_string() } else { format!("{error}, at: {rest}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse_expression;
+
+    #[test]
+    fn the_caret_stands_under_the_place() {
+        let source = "Memory >= 1024 && && HasAVX2";
+        let error = parse_expression(source).expect_err("two operators");
+        assert_eq!(error.show(source.as_bytes()), format!("{source}\n                  ^"));
+        assert!(error.to_string().starts_with("column 19: "), "{error}");
+    }
+}

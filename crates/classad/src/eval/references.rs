@@ -1,0 +1,117 @@
+//! Which expression a name means. A name alone is looked for in the ad, in those around it, and at
+//! last in the other ad of the match; `MY.`, `TARGET.`, `self.` and `parent.` say where.
+
+use super::{Evaluator, Scope};
+use crate::expr::{Expr, Reference};
+use crate::name::Name;
+use crate::value::{List, Value};
+use std::sync::Arc;
+
+impl Evaluator<'_> {
+    pub(super) fn reference(&mut self, reference: &Reference, scope: &Scope) -> Value {
+        let value = match &reference.scope {
+            None if reference.absolute => {
+                let root = scope.root().clone();
+                self.in_scope(&reference.name, &root).unwrap_or(Value::Undefined)
+            }
+            None => self.alone(&reference.name, scope),
+            Some(of) => self.selected(of, &reference.name, scope),
+        };
+        if self.stack.is_empty()
+            && let Some(looked) = &mut self.looked
+        {
+            looked.push((Expr::Reference(Box::new(reference.clone())), value.clone()));
+        }
+        value
+    }
+
+    fn alone(&mut self, name: &Name, scope: &Scope) -> Value {
+        if let Some(found) = self.in_scope(name, scope) {
+            return found;
+        }
+        let is_top = scope.parent().is_none()
+            || self.stands_for_top.as_ref().is_some_and(|top| top.is(scope));
+        let other = if is_top { self.other_side(scope) } else { None };
+        other.and_then(|other| self.in_scope(name, &other)).unwrap_or(Value::Undefined)
+    }
+
+    /// `None`: neither this ad nor those around it have it.
+    fn in_scope(&mut self, name: &Name, scope: &Scope) -> Option<Value> {
+        let mut at = scope;
+        loop {
+            if let Some(expr) = at.ad().get(name) {
+                return Some(self.eval_attribute(expr, at));
+            }
+            if at.is(scope)
+                && let Some(special) = self.special(name, scope)
+            {
+                return Some(special);
+            }
+            at = at.parent()?;
+        }
+    }
+
+    /// The expression behind a name in an ad or in those around it.
+    pub(crate) fn lookup(&self, name: &Name, scope: &Scope) -> Option<(Expr, Scope)> {
+        let mut at = scope;
+        loop {
+            if let Some(expr) = at.ad().get(name) {
+                return Some((expr.clone(), at.clone()));
+            }
+            if let Some(special) = self.special(name, scope) {
+                return Some((Expr::Literal(special), scope.clone()));
+            }
+            at = at.parent()?;
+        }
+    }
+
+    /// The same, and at last in the other ad.
+    pub(crate) fn lookup_anywhere(&self, name: &Name, scope: &Scope) -> Option<(Expr, Scope)> {
+        let is_top = scope.parent().is_none();
+        let elsewhere = || if is_top { self.lookup_in_other(name, scope) } else { None };
+        self.lookup(name, scope).or_else(elsewhere)
+    }
+
+    pub(crate) fn lookup_in_other(&self, name: &Name, scope: &Scope) -> Option<(Expr, Scope)> {
+        self.lookup(name, &self.other_side(scope)?)
+    }
+
+    /// Names that mean an ad, or the time, where no attribute is called so.
+    fn special(&self, name: &Name, scope: &Scope) -> Option<Value> {
+        let ad = |scope: Option<&Scope>| Some(scope.cloned().map_or(Value::Undefined, Value::Ad));
+        match name.as_bytes().len() {
+            2 if name.is("my") => ad(Some(scope.root())),
+            4 if name.is("self") => ad(Some(scope)),
+            4 if name.is("root") => ad(Some(scope.root())),
+            6 if name.is("target") => ad(self.other_side(scope).as_ref()),
+            6 if name.is("parent") => ad(scope.parent()),
+            8 if name.is("toplevel") => ad(Some(scope.root())),
+            11 if name.is("currenttime") => Some(Value::Integer(self.context.now)),
+            _ => None,
+        }
+    }
+
+    /// The whole ad on the other side of the match.
+    fn other_side(&self, scope: &Scope) -> Option<Scope> {
+        let target = self.sides.target.as_ref()?;
+        let is_target = scope.root().is(target);
+        Some(if is_target { self.sides.my.clone() } else { target.clone() })
+    }
+
+    fn selected(&mut self, of: &Expr, name: &Name, scope: &Scope) -> Value {
+        match self.eval(of, scope) {
+            Value::Undefined => Value::Undefined,
+            Value::Ad(inner) => self.in_scope(name, &inner).unwrap_or(Value::Undefined),
+            Value::List(list) => {
+                // The attribute of each of them.
+                let each = list.items.iter().map(|item| {
+                    let value = self.selected(item, name, scope);
+                    Expr::Literal(value)
+                });
+                let items = each.collect();
+                Value::List(Arc::new(List { items, scope: None }))
+            }
+            _ => Value::Error,
+        }
+    }
+}

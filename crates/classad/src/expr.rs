@@ -1,0 +1,169 @@
+//! Expressions, as read: what stands in the text, with the built-in functions found.
+
+use crate::ad::Ad;
+use crate::functions::Function;
+use crate::name::Name;
+use crate::value::Value;
+use regex::bytes::Regex;
+use std::sync::{Arc, OnceLock};
+
+#[derive(Debug, Clone)]
+pub enum Expr {
+    Literal(Value),
+    /// `relTime("1:00")` written with a text. HTCondor's engine prints it as a time and evaluates
+    /// it to a real, and expressions in use rely on what it gives.
+    RelTimeLiteral(f64),
+    Reference(Box<Reference>),
+    Unary(Unary, Box<Expr>),
+    /// Operators of one level after each other, from the left. One node however many there are, so
+    /// that a sum of ten thousand is not ten thousand deep.
+    Chain(Box<Chain>),
+    Ternary(Box<[Expr; 3]>),
+    Elvis(Box<[Expr; 2]>),
+    Subscript(Box<[Expr; 2]>),
+    Parens(Box<Expr>),
+    Call(Box<Call>),
+    List(Arc<[Expr]>),
+    Ad(Arc<Ad>),
+}
+
+/// `name`, `.name` or `scope.name`.
+#[derive(Debug, Clone)]
+pub struct Reference {
+    pub(crate) scope: Option<Expr>,
+    pub(crate) name: Name,
+    pub(crate) absolute: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Chain {
+    pub(crate) first: Expr,
+    pub(crate) rest: Vec<(Binary, Expr)>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Call {
+    pub(crate) name: Box<str>,
+    /// `None`: no such function; the call is an error when it is evaluated, not when it is read.
+    pub(crate) function: Option<Function>,
+    pub(crate) args: Vec<Expr>,
+    /// The first argument as a pattern, when it is a literal: built once, at the first use.
+    pub(crate) pattern: OnceLock<Option<Regex>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unary {
+    Plus,
+    Minus,
+    Not,
+    BitNot,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Binary {
+    Or,
+    And,
+    BitOr,
+    BitXor,
+    BitAnd,
+    Equal,
+    NotEqual,
+    Is,
+    Isnt,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    ShiftLeft,
+    ShiftRight,
+    ShiftRightUnsigned,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Modulus,
+}
+
+impl Unary {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Unary::Plus => " +",
+            Unary::Minus => " -",
+            Unary::Not => " !",
+            Unary::BitNot => " ~",
+        }
+    }
+}
+
+impl Binary {
+    /// Those that bind closer have the higher level.
+    pub(crate) fn level(self) -> u8 {
+        match self {
+            Binary::Or => 1,
+            Binary::And => 2,
+            Binary::BitOr => 3,
+            Binary::BitXor => 4,
+            Binary::BitAnd => 5,
+            Binary::Equal | Binary::NotEqual | Binary::Is | Binary::Isnt => 6,
+            Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual => 7,
+            Binary::ShiftLeft | Binary::ShiftRight | Binary::ShiftRightUnsigned => 8,
+            Binary::Add | Binary::Subtract => 9,
+            Binary::Multiply | Binary::Divide | Binary::Modulus => 10,
+        }
+    }
+
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Binary::Or => " || ",
+            Binary::And => " && ",
+            Binary::BitOr => " | ",
+            Binary::BitXor => " ^ ",
+            Binary::BitAnd => " & ",
+            Binary::Equal => " == ",
+            Binary::NotEqual => " != ",
+            Binary::Is => " is ",
+            Binary::Isnt => " isnt ",
+            Binary::Less => " < ",
+            Binary::LessOrEqual => " <= ",
+            Binary::Greater => " > ",
+            Binary::GreaterOrEqual => " >= ",
+            Binary::ShiftLeft => " << ",
+            Binary::ShiftRight => " >> ",
+            Binary::ShiftRightUnsigned => " >>> ",
+            Binary::Add => " + ",
+            Binary::Subtract => " - ",
+            Binary::Multiply => " * ",
+            Binary::Divide => " / ",
+            Binary::Modulus => " % ",
+        }
+    }
+
+    /// As ads of one attribute a line have it.
+    pub(crate) fn old_text(self) -> &'static str {
+        match self {
+            Binary::Is => " =?= ",
+            Binary::Isnt => " =!= ",
+            other => other.text(),
+        }
+    }
+}
+
+impl Expr {
+    pub fn literal(value: impl Into<Value>) -> Expr {
+        Expr::Literal(value.into())
+    }
+
+    pub fn attribute(name: impl AsRef<[u8]>) -> Expr {
+        let name = Name::new(name);
+        Expr::Reference(Box::new(Reference { scope: None, name, absolute: false }))
+    }
+
+    /// Without the parentheses around it.
+    pub(crate) fn bare(&self) -> &Expr {
+        let mut expr = self;
+        while let Expr::Parens(inner) = expr {
+            expr = inner;
+        }
+        expr
+    }
+}

@@ -1,0 +1,47 @@
+//! The ClassAd language: read, print, evaluate and match the expressions and ads of HTCondor.
+//!
+//! What an expression gives is what HTCondor's own engine gives; docs/internals/classads.md says
+//! how that is checked, and lists where it is not so, and why. Nothing here reads a clock, the
+//! host or a random source: what functions such as `time()` need is given in a `Context`.
+//!
+//! - `lexer.rs`, `parser.rs`  text to expressions; `old.rs`, ads of one attribute a line
+//! - `expr.rs`, `ad.rs`       expressions and ads; `name.rs`, attribute names without case
+//! - `value.rs`               what an expression gives; `convert.rs`, one kind from another
+//! - `eval/`                  evaluation: operators, attributes and their scopes, limits
+//! - `functions/`             the built-in functions
+//! - `unparse.rs`             expressions to text
+//! - `matching.rs`            two ads against each other
+//! - `terms.rs`               why an ad does not match, term by term
+//! - `references.rs`          which attributes an expression looks at
+
+mod ad;
+mod convert;
+mod error;
+mod eval;
+mod expr;
+mod functions;
+mod lexer;
+pub mod limits;
+mod matching;
+mod name;
+mod old;
+mod parser;
+mod references;
+mod terms;
+mod times;
+mod unparse;
+mod value;
+
+pub use ad::Ad;
+pub use error::{ParseError, complaint};
+pub use eval::{Context, Evaluation, Exceeded, Sides, evaluate, evaluate_attribute};
+pub use expr::Expr;
+pub use functions::function_names;
+pub use matching::{is_true, match_ads, matches, rank};
+pub use name::Name;
+pub use old::parse_old_ad;
+pub use parser::{parse_ad, parse_ad_bytes, parse_expression, parse_expression_bytes};
+pub use references::references;
+pub use terms::{Looked, Term, terms};
+pub use unparse::{pretty, unparse, unparse_ad, unparse_old_ad, unparse_value};
+pub use value::{List, Text, Value};

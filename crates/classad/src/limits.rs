@@ -1,0 +1,20 @@
+//! How large and how deep things may be. Each limit keeps a hostile text from costing more than a
+//! moment, and lies far above what anybody writes by hand.
+
+/// How deep an expression may be nested. Counted as HTCondor's parser counts: a pair of brackets is
+/// three, a unary operator, `?:` or `? :` one each. So what it reads is read here.
+pub const MAX_NESTING: u32 = 500;
+/// Selections and subscripts after each other: `a.b[1].c…`; each holds the one before it.
+pub const MAX_POSTFIX: u32 = 500;
+/// Expressions being evaluated at once, each inside the one before; HTCondor stops at 400 too.
+pub const MAX_EVALUATION_DEPTH: u32 = 400;
+/// Steps of one evaluation: attributes that refer twice to one another double the work each time.
+pub const MAX_STEPS: u64 = 1_000_000;
+/// Bytes of all texts that one evaluation makes: `strcat` of its own result doubles it each time.
+pub const MAX_MADE_BYTES: usize = 16 << 20;
+/// Bytes of one ad or expression that is read.
+pub const MAX_SOURCE_BYTES: usize = 16 << 20;
+/// Attributes of one ad: real ads have a few hundred.
+pub const MAX_ATTRIBUTES: usize = 100_000;
+/// What the automaton of one regular expression may take; the default of the library is as much.
+pub const MAX_PATTERN_BYTES: usize = 1 << 20;

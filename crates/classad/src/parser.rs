@@ -1,0 +1,346 @@
+//! Tokens to expressions and ads. Reads what HTCondor's parser reads, and says where it stopped.
+
+use crate::ad::Ad;
+use crate::error::ParseError;
+use crate::expr::{Binary, Call, Chain, Expr, Reference, Unary};
+use crate::functions::Function;
+use crate::lexer::{Lexer, Token};
+use crate::limits::{MAX_ATTRIBUTES, MAX_NESTING, MAX_POSTFIX, MAX_SOURCE_BYTES};
+use crate::name::Name;
+use crate::times::{parse_abs_time, parse_rel_time};
+use crate::value::Value;
+use std::sync::{Arc, OnceLock};
+
+/// One expression, and nothing after it.
+pub fn parse_expression(source: &str) -> Result<Expr, ParseError> {
+    parse_expression_bytes(source.as_bytes())
+}
+
+/// The same from bytes, which need not be text everywhere: what stands in quotes may be anything.
+pub fn parse_expression_bytes(source: &[u8]) -> Result<Expr, ParseError> {
+    let mut parser = Parser::new(source)?;
+    let expr = parser.expression()?;
+    parser.end()?;
+    Ok(expr)
+}
+
+/// One ad in brackets, and nothing after it.
+pub fn parse_ad(source: &str) -> Result<Ad, ParseError> {
+    parse_ad_bytes(source.as_bytes())
+}
+
+pub fn parse_ad_bytes(source: &[u8]) -> Result<Ad, ParseError> {
+    let mut parser = Parser::new(source)?;
+    parser.expect("[")?;
+    let ad = parser.ad()?;
+    parser.end()?;
+    Ok(ad)
+}
+
+pub(crate) struct Parser<'a> {
+    lexer: Lexer<'a>,
+    token: Token,
+    /// Where it begins.
+    at: usize,
+    nesting: u32,
+}
+
+type Parsed = Result<Expr, ParseError>;
+
+impl<'a> Parser<'a> {
+    pub(crate) fn new(source: &'a [u8]) -> Result<Parser<'a>, ParseError> {
+        if source.len() > MAX_SOURCE_BYTES {
+            let what = format!("{} bytes; at most {MAX_SOURCE_BYTES}", source.len());
+            return Err(ParseError::new(0, what));
+        }
+        let mut lexer = Lexer::new(source);
+        let (token, at) = lexer.next()?;
+        Ok(Parser { lexer, token, at, nesting: 0 })
+    }
+
+    fn advance(&mut self) -> Result<Token, ParseError> {
+        let (token, at) = self.lexer.next()?;
+        self.at = at;
+        Ok(std::mem::replace(&mut self.token, token))
+    }
+
+    fn is(&self, mark: &str) -> bool {
+        matches!(self.token, Token::Mark(found) if found == mark)
+    }
+
+    fn expect(&mut self, mark: &str) -> Result<(), ParseError> {
+        if self.is(mark) {
+            return self.advance().map(drop);
+        }
+        Err(self.wanted(&format!("`{mark}`")))
+    }
+
+    fn wanted(&self, what: &str) -> ParseError {
+        ParseError::new(self.at, format!("wanted {what}, found {}", self.token.describe()))
+    }
+
+    pub(crate) fn end(&mut self) -> Result<(), ParseError> {
+        match self.token {
+            Token::End => Ok(()),
+            Token::Mark("=") => {
+                let what = "found `=`; to compare, write `==`";
+                Err(ParseError::new(self.at, what))
+            }
+            _ => Err(self.wanted("an operator or the end")),
+        }
+    }
+
+    /// One level deeper while `parse` runs.
+    fn nested(&mut self, parse: impl FnOnce(&mut Self) -> Parsed) -> Parsed {
+        if self.nesting >= MAX_NESTING {
+            let what = format!("nested too deep: more than {MAX_NESTING} levels");
+            return Err(ParseError::new(self.at, what));
+        }
+        self.nesting += 1;
+        let parsed = parse(self);
+        self.nesting -= 1;
+        parsed
+    }
+
+    pub(crate) fn expression(&mut self) -> Parsed {
+        self.nested(|parser| {
+            let condition = parser.operators(1)?;
+            if !parser.is("?") {
+                return Ok(condition);
+            }
+            parser.advance()?;
+            let then = parser.expression()?;
+            parser.expect(":")?;
+            let otherwise = parser.expression()?;
+            Ok(Expr::Ternary(Box::new([condition, then, otherwise])))
+        })
+    }
+
+    /// Operators of this level and those that bind closer.
+    fn operators(&mut self, level: u8) -> Parsed {
+        let mut left = self.unary()?;
+        while let Some(op) = self.operator().filter(|op| op.level() >= level) {
+            let own = op.level();
+            let mut rest = Vec::new();
+            while let Some(op) = self.operator().filter(|op| op.level() == own) {
+                self.advance()?;
+                rest.push((op, self.operators(own + 1)?));
+            }
+            left = Expr::Chain(Box::new(Chain { first: left, rest }));
+        }
+        Ok(left)
+    }
+
+    fn operator(&self) -> Option<Binary> {
+        let Token::Mark(mark) = self.token else { return None };
+        Some(match mark {
+            "||" => Binary::Or,
+            "&&" => Binary::And,
+            "|" => Binary::BitOr,
+            "^" => Binary::BitXor,
+            "&" => Binary::BitAnd,
+            "==" => Binary::Equal,
+            "!=" => Binary::NotEqual,
+            "=?=" => Binary::Is,
+            "=!=" => Binary::Isnt,
+            "<" => Binary::Less,
+            "<=" => Binary::LessOrEqual,
+            ">" => Binary::Greater,
+            ">=" => Binary::GreaterOrEqual,
+            "<<" => Binary::ShiftLeft,
+            ">>" => Binary::ShiftRight,
+            ">>>" => Binary::ShiftRightUnsigned,
+            "+" => Binary::Add,
+            "-" => Binary::Subtract,
+            "*" => Binary::Multiply,
+            "/" => Binary::Divide,
+            "%" => Binary::Modulus,
+            _ => return None,
+        })
+    }
+
+    fn unary(&mut self) -> Parsed {
+        self.nested(|parser| {
+            let op = match parser.token {
+                Token::Mark("-") => Unary::Minus,
+                Token::Mark("+") => Unary::Plus,
+                Token::Mark("!") => Unary::Not,
+                Token::Mark("~") => Unary::BitNot,
+                _ => return parser.postfix(),
+            };
+            parser.advance()?;
+            Ok(Expr::Unary(op, Box::new(parser.unary()?)))
+        })
+    }
+
+    fn postfix(&mut self) -> Parsed {
+        self.nested(|parser| {
+            let mut expr = parser.primary()?;
+            let mut length = 0;
+            loop {
+                length += 1;
+                if length > MAX_POSTFIX {
+                    let what = format!("more than {MAX_POSTFIX} selections after each other");
+                    return Err(ParseError::new(parser.at, what));
+                }
+                expr = match parser.token {
+                    Token::Mark("[") => {
+                        parser.advance()?;
+                        let index = parser.expression()?;
+                        parser.expect("]")?;
+                        Expr::Subscript(Box::new([expr, index]))
+                    }
+                    Token::Mark("?:") => {
+                        parser.advance()?;
+                        let otherwise = parser.postfix()?;
+                        Expr::Elvis(Box::new([expr, otherwise]))
+                    }
+                    Token::Mark(".") => {
+                        parser.advance()?;
+                        parser.reference(Some(expr), false)?
+                    }
+                    _ => return Ok(expr),
+                };
+            }
+        })
+    }
+
+    fn reference(&mut self, scope: Option<Expr>, absolute: bool) -> Parsed {
+        match self.advance_if_identifier()? {
+            Some(name) => {
+                let name = Name::new(name);
+                Ok(Expr::Reference(Box::new(Reference { scope, name, absolute })))
+            }
+            None => Err(self.wanted("the name of an attribute after `.`")),
+        }
+    }
+
+    fn advance_if_identifier(&mut self) -> Result<Option<Vec<u8>>, ParseError> {
+        if !matches!(self.token, Token::Identifier(_)) {
+            return Ok(None);
+        }
+        let Token::Identifier(name) = self.advance()? else { return Ok(None) };
+        Ok(Some(name))
+    }
+
+    fn primary(&mut self) -> Parsed {
+        let literal = match &mut self.token {
+            Token::Undefined => Value::Undefined,
+            Token::Error => Value::Error,
+            Token::Boolean(is) => Value::Boolean(*is),
+            Token::Integer(number) => Value::Integer(*number),
+            Token::Real(number) => Value::Real(*number),
+            Token::String(text) => Value::from(std::mem::take(text)),
+            Token::Identifier(_) => return self.named(),
+            Token::Mark(mark) => {
+                let mark = *mark;
+                return self.bracketed(mark);
+            }
+            Token::End => return Err(self.wanted("a value or an attribute")),
+        };
+        self.advance()?;
+        Ok(Expr::Literal(literal))
+    }
+
+    fn bracketed(&mut self, mark: &str) -> Parsed {
+        match mark {
+            "." => {
+                self.advance()?;
+                self.reference(None, true)
+            }
+            "(" => {
+                self.advance()?;
+                let inner = self.expression()?;
+                self.expect(")")?;
+                Ok(Expr::Parens(Box::new(inner)))
+            }
+            "[" => {
+                self.advance()?;
+                Ok(Expr::Ad(Arc::new(self.ad()?)))
+            }
+            "{" => {
+                self.advance()?;
+                Ok(Expr::List(self.items("}")?.into()))
+            }
+            _ => Err(self.wanted("a value or an attribute")),
+        }
+    }
+
+    /// An attribute, or a call.
+    fn named(&mut self) -> Parsed {
+        let at = self.at;
+        let name = self.advance_if_identifier()?.expect("asked before");
+        if !self.is("(") {
+            let name = Name::new(name);
+            return Ok(Expr::Reference(Box::new(Reference { scope: None, name, absolute: false })));
+        }
+        self.advance()?;
+        let args = self.items(")")?;
+        if let [Expr::Literal(Value::String(text))] = args.as_slice() {
+            if name.eq_ignore_ascii_case(b"abstime") {
+                let time = parse_abs_time(text).ok_or_else(|| not_a_time(at))?;
+                return Ok(Expr::Literal(time));
+            }
+            if name.eq_ignore_ascii_case(b"reltime") {
+                let seconds = parse_rel_time(text).ok_or_else(|| not_a_time(at))?;
+                return Ok(Expr::RelTimeLiteral(seconds));
+            }
+        }
+        let name: Box<str> = String::from_utf8_lossy(&name).into();
+        let function = Function::named(&name);
+        Ok(Expr::Call(Box::new(Call { name, function, args, pattern: OnceLock::new() })))
+    }
+
+    /// Expressions with commas between them, up to the closing bracket.
+    fn items(&mut self, close: &str) -> Result<Vec<Expr>, ParseError> {
+        let mut items = Vec::new();
+        if self.is(close) {
+            self.advance()?;
+            return Ok(items);
+        }
+        loop {
+            items.push(self.expression()?);
+            if self.is(close) {
+                self.advance()?;
+                return Ok(items);
+            }
+            if !self.is(",") {
+                return Err(self.wanted(&format!("`,` or `{close}`")));
+            }
+            self.advance()?;
+        }
+    }
+
+    /// Attributes up to the closing bracket.
+    fn ad(&mut self) -> Result<Ad, ParseError> {
+        let mut attributes = Vec::new();
+        loop {
+            while self.is(";") {
+                self.advance()?;
+            }
+            if self.is("]") {
+                self.advance()?;
+                return Ok(attributes.into_iter().collect());
+            }
+            if attributes.len() == MAX_ATTRIBUTES {
+                let what = format!("an ad has at most {MAX_ATTRIBUTES} attributes");
+                return Err(ParseError::new(self.at, what));
+            }
+            let at = self.at;
+            let name = self.advance_if_identifier()?;
+            let name = name.ok_or_else(|| self.wanted("the name of an attribute or `]`"))?;
+            if name.is_empty() {
+                return Err(ParseError::new(at, "the name of an attribute is empty"));
+            }
+            self.expect("=")?;
+            attributes.push((Name::new(name), self.expression()?));
+            if !self.is(";") && !self.is("]") {
+                return Err(self.wanted("`;` or `]`"));
+            }
+        }
+    }
+}
+
+fn not_a_time(at: usize) -> ParseError {
+    ParseError::new(at, "this text is not a time (2026-01-31T12:00:00+01:00, or 1+02:03:04)")
+}

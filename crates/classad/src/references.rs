@@ -1,0 +1,48 @@
+//! Which attributes an expression looks at, in the text itself: not those behind them.
+
+use crate::expr::{Expr, Reference};
+
+/// Calls `see` with every reference; `a.b` is one, and so is the `a` in it.
+pub fn references<'e>(expr: &'e Expr, see: &mut dyn FnMut(&'e Reference)) {
+    match expr {
+        Expr::Literal(_) | Expr::RelTimeLiteral(_) => {}
+        Expr::Reference(reference) => {
+            see(reference);
+            if let Some(scope) = &reference.scope {
+                references(scope, see);
+            }
+        }
+        Expr::Unary(_, inner) | Expr::Parens(inner) => references(inner, see),
+        Expr::Chain(chain) => {
+            references(&chain.first, see);
+            chain.rest.iter().for_each(|(_, right)| references(right, see));
+        }
+        Expr::Ternary(parts) => parts.iter().for_each(|part| references(part, see)),
+        Expr::Elvis(parts) | Expr::Subscript(parts) => {
+            parts.iter().for_each(|part| references(part, see));
+        }
+        Expr::Call(call) => call.args.iter().for_each(|arg| references(arg, see)),
+        Expr::List(items) => items.iter().for_each(|item| references(item, see)),
+        Expr::Ad(ad) => ad.iter().for_each(|(_, inner)| references(inner, see)),
+    }
+}
+
+impl Reference {
+    pub fn name(&self) -> &crate::name::Name {
+        &self.name
+    }
+
+    /// Whether it says `TARGET.`; `None` where it says nothing, or something else.
+    pub fn is_target(&self) -> Option<bool> {
+        let Some(Expr::Reference(scope)) = &self.scope else { return None };
+        match () {
+            () if scope.name.is("target") => Some(true),
+            () if scope.name.is("my") => Some(false),
+            () => None,
+        }
+    }
+
+    pub fn is_alone(&self) -> bool {
+        self.scope.is_none()
+    }
+}
