@@ -19,7 +19,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("sites", &["model"]),
     ("runtime", &["model"]),
     ("images", &["model"]),
-    ("pilot", &["api", "images", "model", "runtime"]),
+    ("pilot", &["api", "classad", "images", "model", "runtime"]),
     ("server", &["api", "core", "model", "sites"]),
     ("cli", &["api", "classad", "images", "model", "pilot", "runtime", "server"]),
     ("sim", &["api", "core", "model", "pilot"]),
