@@ -3,10 +3,12 @@
 //! A step that fails does not hide the next one's answer: all are run, except those that need a
 //! build that failed. A skip is counted and explained, never silent.
 
+mod classads;
 mod deny;
 mod packages;
 mod schemathesis;
 mod table;
+mod tools;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -68,7 +70,7 @@ struct Context {
 
 const BUILD: &str = "build";
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     Step { name: "packages", needs_build: false, run: packages::install },
     Step { name: "format", needs_build: false, run: |_| cargo(&["fmt", "--all", "--check"]) },
     Step { name: "tidy", needs_build: false, run: |_| tidy::run().map(|()| Done::Passed) },
@@ -77,6 +79,7 @@ const STEPS: [Step; 11] = [
     Step { name: "tests", needs_build: true, run: tests },
     Step { name: "openapi", needs_build: true, run: |_| document() },
     Step { name: "schemathesis", needs_build: true, run: schemathesis::check },
+    Step { name: "classads", needs_build: true, run: classads::check },
     Step { name: "fuzz targets", needs_build: true, run: fuzz_targets },
     Step { name: "simulation", needs_build: true, run: simulation },
     Step { name: "deny", needs_build: false, run: deny::check },

@@ -63,7 +63,8 @@ pub async fn dry_run(
     let spec = submission.spec;
     validate(&spec).map_err(Rejection::InvalidSpec)?;
     may_have_log(&site, &caller, &spec)?;
-    let (shape, now, user) = (Shape::of(&spec), site.clock.now(), caller.0.user.clone());
+    let (now, user) = (site.clock.now(), caller.0.user.clone());
+    let shape = Shape::of(&spec, &user);
     let found = site.writer.ask(move |state| {
         let reasons = explain_need(state, &shape, now);
         (reasons, prospect_of_new(state, &shape, &user, now))
