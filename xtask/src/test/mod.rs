@@ -76,10 +76,11 @@ const STEPS: [Step; 12] = [
     Step { name: "tidy", needs_build: false, run: |_| tidy::run().map(|()| Done::Passed) },
     Step { name: "clippy", needs_build: false, run: |_| clippy() },
     Step { name: BUILD, needs_build: false, run: |_| cargo(&["build", "--workspace"]) },
+    // Before the tests, some of which use the engine that it installs.
+    Step { name: "classads", needs_build: true, run: classads::check },
     Step { name: "tests", needs_build: true, run: tests },
     Step { name: "openapi", needs_build: true, run: |_| document() },
     Step { name: "schemathesis", needs_build: true, run: schemathesis::check },
-    Step { name: "classads", needs_build: true, run: classads::check },
     Step { name: "fuzz targets", needs_build: true, run: fuzz_targets },
     Step { name: "simulation", needs_build: true, run: simulation },
     Step { name: "deny", needs_build: false, run: deny::check },

@@ -16,7 +16,7 @@ struct Package {
     why: &'static str,
 }
 
-const PACKAGES: [Package; 14] = [
+const PACKAGES: [Package; 15] = [
     Package {
         name: "curl",
         proof: &["curl", "--version"],
@@ -63,6 +63,11 @@ const PACKAGES: [Package; 14] = [
         why: "Apptainer is put beside the system with it, where Debian does not have it",
     },
     Package {
+        name: "debootstrap",
+        proof: &["sh", "-c", "command -v debootstrap /usr/sbin/debootstrap"],
+        why: "HTCondor is put into a root of its own with it",
+    },
+    Package {
         name: "bubblewrap",
         proof: &["bwrap", "--version"],
         why: "the start of a container is measured against it",
@@ -97,17 +102,29 @@ const APPTAINER: Package = Package {
 };
 const APPTAINER_SCRIPT: &str = include_str!("apptainer.sh");
 
+/// Not a package of every Debian either; the script puts a newer one into `/opt`.
+const HTCONDOR: Package = Package {
+    name: "htcondor",
+    proof: &["test", "-x", "/opt/shipway-htcondor/usr/bin/condor_submit"],
+    why: "submit files must mean to us what they mean to it",
+};
+const HTCONDOR_SCRIPT: &str = include_str!("htcondor.sh");
+
+/// What scripts put into `/opt`, each with its file.
+const SCRIPTS: [(&Package, &str, &str); 2] =
+    [(&APPTAINER, "apptainer.sh", APPTAINER_SCRIPT), (&HTCONDOR, "htcondor.sh", HTCONDOR_SCRIPT)];
+
 pub(super) fn install(context: &Context) -> Result<Done> {
     let mut missing: Vec<&Package> = PACKAGES.iter().filter(|package| !works(package)).collect();
     if !missing.is_empty() && rustix::process::geteuid().is_root() {
         apt_install(&missing);
         missing.retain(|package| !works(package));
     }
-    if !works(&APPTAINER) {
+    for (package, file, script) in SCRIPTS.iter().filter(|(package, ..)| !works(package)) {
         if rustix::process::geteuid().is_root() {
-            put_apptainer();
+            run_script(file, script);
         }
-        missing.extend((!works(&APPTAINER)).then_some(&APPTAINER));
+        missing.extend((!works(package)).then_some(*package));
     }
     for Package { name, why, .. } in &missing {
         eprintln!("missing Debian package {name}: {why}");
@@ -116,7 +133,7 @@ pub(super) fn install(context: &Context) -> Result<Done> {
     let advice = format!("run `apt-get install {}` as root", names.join(" "));
     match (names.is_empty(), context.ci) {
         (true, _) => {
-            println!("all {} Debian packages are there", PACKAGES.len() + 1);
+            println!("all {} Debian packages are there", PACKAGES.len() + SCRIPTS.len());
             Ok(Done::Passed)
         }
         (false, true) => bail!("{} package(s) missing; {advice}", names.len()),
@@ -132,11 +149,10 @@ fn works(package: &Package) -> bool {
 }
 
 /// Tries; whether it helped is seen by looking again.
-fn put_apptainer() {
-    println!("$ sh xtask/src/test/apptainer.sh");
-    let mut script = Command::new("sh");
-    if let Err(error) = children::run(script.args(["-c", APPTAINER_SCRIPT])) {
-        eprintln!("could not install Apptainer: {error:#}");
+fn run_script(file: &str, text: &str) {
+    println!("$ sh xtask/src/test/{file}");
+    if let Err(error) = children::run(Command::new("sh").args(["-c", text])) {
+        eprintln!("{file} did not do its work: {error:#}");
     }
 }
 

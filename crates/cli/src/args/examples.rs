@@ -43,6 +43,7 @@ pub const SUBMIT: &str = "\
 Examples:
   shipway submit job.yaml
   shipway submit --dry-run job.yaml         what would run, and what it would wait for
+  shipway submit fit.sub --set seed=7       an HTCondor submit file
   echo '{\"command\": [\"true\"]}' | shipway submit -
 
 A job file:

@@ -26,7 +26,7 @@ impl Condor {
             tempfile::Builder::new().prefix("log-").tempdir_in(Path::new(ROOT).join("tmp"));
         let python = python();
         if python.is_none() {
-            cannot("the Python package htcondor is not installed in target/tools/htcondor");
+            cannot("the Python package htcondor is not installed in target/tools");
         }
         Some(Condor { shared: shared.expect("a folder in HTCondor's root"), python })
     }
@@ -58,9 +58,10 @@ impl Condor {
 
 fn python() -> Option<PathBuf> {
     let built = Path::new(env!("CARGO_BIN_EXE_shipway")).parent()?.parent()?;
-    let own = built.join("tools/htcondor/bin/python");
-    let named = std::env::var_os("SHIPWAY_HTCONDOR_PYTHON").map(PathBuf::from);
-    named.into_iter().chain([own]).find(|python| python.exists())
+    let tools = std::fs::read_dir(built.join("tools")).ok()?.flatten();
+    let ours = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with("htcondor-");
+    let mut folders = tools.filter(|tool| ours(&tool.file_name())).map(|tool| tool.path());
+    folders.find(|folder| folder.join("installed").exists()).map(|it| it.join("bin/python"))
 }
 
 fn ran(command: &mut Command) -> Ran {

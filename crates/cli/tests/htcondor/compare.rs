@@ -136,10 +136,8 @@ fn requirements(wrong: &mut Vec<String>, ours: Option<&str>, ad: &Ad) {
     let Some(ours) = ours else { return };
     let plain = |text: &str| text.split_whitespace().collect::<String>();
     let theirs = plain(ad.expression("Requirements").unwrap_or_default());
-    let own = ours.split(" && CUDAMaxSupportedVersion").next().unwrap_or_default();
-    let added = own.starts_with("CUDAMaxSupportedVersion");
-    if !added && !theirs.starts_with(&format!("({})", plain(own))) {
-        wrong.push(format!("Requirements: ours {own}, HTCondor's {theirs}"));
+    if !theirs.starts_with(&format!("({})", plain(ours))) {
+        wrong.push(format!("Requirements: ours {ours}, HTCondor's {theirs}"));
     }
 }
 

@@ -155,7 +155,7 @@ pub(super) const HONOURED: &[(Key, &str, &str)] = &[
     (
         Key::GpusMinRuntime,
         "gpus_minimum_runtime gpusminruntime",
-        "least CUDA version that the driver supports, as a requirement",
+        "least CUDA version: the first driver that supports it",
     ),
     (Key::Universe, "universe jobuniverse", "`vanilla`, `container` and `docker`"),
     (

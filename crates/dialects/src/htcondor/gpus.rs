@@ -50,18 +50,52 @@ fn limits(values: &Values<'_>, request: &mut GpuRequest) -> Result<(), SubmitErr
         let least = amount(&text, MIB).ok_or_else(wrong)?;
         request.memory.from = Some(Bytes(least.saturating_mul(MIB)));
     }
+    if request.driver.is_any() {
+        request.driver.from = driver(values)?;
+    }
     Ok(())
 }
 
-/// The CUDA version that the driver must support, in HTCondor's way of writing it: 12010 for 12.1.
-pub(super) fn runtime(values: &Values<'_>) -> Result<Option<u64>, SubmitError> {
+/// CUDA versions in HTCondor's way of writing them, 12010 for 12.1, and the first driver that
+/// supports each.
+const DRIVERS: [(u64, u32); 22] = [
+    (10_000, 410),
+    (10_010, 418),
+    (10_020, 440),
+    (11_000, 450),
+    (11_010, 455),
+    (11_020, 460),
+    (11_030, 465),
+    (11_040, 470),
+    (11_050, 495),
+    (11_060, 510),
+    (11_070, 515),
+    (11_080, 520),
+    (12_000, 525),
+    (12_010, 530),
+    (12_020, 535),
+    (12_030, 545),
+    (12_040, 550),
+    (12_050, 555),
+    (12_060, 560),
+    (12_080, 570),
+    (12_090, 575),
+    (13_000, 580),
+];
+
+/// `gpus_minimum_runtime` as the least driver.
+fn driver(values: &Values<'_>) -> Result<Option<Version>, SubmitError> {
     let Some(text) = values.get(Key::GpusMinRuntime)? else { return Ok(None) };
     let wrong = || values.wrong(Key::GpusMinRuntime, format!("`{text}` is not a CUDA version"));
     let (major, minor) = text.trim().split_once('.').unwrap_or((text.trim(), "0"));
     let number = |part: &str| part.parse::<u64>().ok().filter(|number| *number < 100_000);
     let (major, minor) = (number(major).ok_or_else(wrong)?, number(minor).ok_or_else(wrong)?);
     let written_out = major > 1_000 && !text.contains('.');
-    Ok(Some(if written_out { major } else { major * 1_000 + minor * 10 }))
+    let version = if written_out { major } else { major * 1_000 + minor * 10 };
+    let why = "no driver is known that supports this CUDA version";
+    let found = DRIVERS.iter().find(|(cuda, _)| *cuda >= version);
+    let (_, driver) = found.ok_or_else(|| values.refused(Key::GpusMinRuntime, why))?;
+    Ok(Some(Version::new(&[*driver])))
 }
 
 /// One comparison; `None` when it cannot be said.

@@ -3,7 +3,7 @@
 //! Tasks of equal needs with as many words, variables and files are alike. A text that differs is a
 //! column of its own; a variable that stands in several texts is one column for all of them.
 
-use super::error::{ProblemText, Wrong};
+use super::error::{Place, ProblemText, SubmitError, Wrong};
 use super::limits::MAX_JOBS;
 use super::macros::{FIRST_VARIABLE, PROCESS, ROW, STEP};
 use super::plan::Plan;
@@ -29,6 +29,7 @@ pub(super) struct Group {
     pub(super) first: Task,
     pub(super) rows: Vec<Rc<[Rc<str>]>>,
     processes: Vec<u64>,
+    place: Place,
     /// The names of the variables of its tasks, by slot; all its tasks have the same.
     variables: Vec<String>,
     /// Texts that differ, by their place among all texts: the value of each task.
@@ -69,19 +70,21 @@ impl Jobs {
             first: task.clone(),
             rows: Vec::new(),
             processes: Vec::new(),
+            place: plan.queued.place.clone(),
             variables: plan.queued.variables.clone(),
             columns: BTreeMap::new(),
         });
         Ok(at)
     }
 
-    pub(super) fn finish(self, setting: &Setting) -> Result<Vec<JobSpec>, Wrong> {
+    pub(super) fn finish(self, setting: &Setting) -> Result<Vec<JobSpec>, SubmitError> {
         let finish = |group: Group| {
+            let place = group.place.clone();
             let spec = group.finish(setting);
             let problems = validate(&spec).err().unwrap_or_default();
             match problems.into_iter().next() {
                 None => Ok(spec),
-                Some(problem) => Err(Wrong::Problem(ProblemText::from(problem))),
+                Some(problem) => Err(Wrong::Problem(ProblemText::from(problem)).at(&place)),
             }
         };
         self.groups.into_iter().map(finish).collect()

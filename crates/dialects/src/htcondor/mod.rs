@@ -148,9 +148,7 @@ pub fn read(text: &str, setting: &Setting, outside: &dyn Outside) -> Result<Subm
         tasks += 1;
         jobs.add(&task, plan, values)
     })?;
-    let place = Place { file: setting.submit_file.clone(), line: 0 };
-    let jobs = jobs.finish(&setting).map_err(|wrong| wrong.at(&place))?;
-    Ok(Submit { jobs, tasks, warnings })
+    Ok(Submit { jobs: jobs.finish(&setting)?, tasks, warnings })
 }
 
 /// Every task with all its values, as HTCondor would have it; `setting` knows the cluster.

@@ -2,6 +2,7 @@
 //! Tasks that differ in any of it are jobs of their own.
 
 use super::command_table::Key;
+use super::commands;
 use super::error::{SubmitError, Warning, Wrong};
 use super::evaluate;
 use super::gpus;
@@ -67,11 +68,11 @@ pub(super) fn needs(
     };
     Ok(Needs {
         name: text(Key::BatchName)?.unwrap_or_default(),
-        resources: resources(values)?,
+        resources: resources(values, warnings)?,
         image: image(values)?,
         network: network(values)?,
-        requirements: requirements(values)?,
-        rank: values.get(Key::Rank)?.map(|text| text.to_string()),
+        requirements: expression(values, Key::Requirements)?,
+        rank: expression(values, Key::Rank)?,
         priority: priority(values)?,
         retries: retries(values)?,
         time_limit: time_limit(values, warnings)?,
@@ -107,7 +108,7 @@ fn check_universe(values: &Values<'_>) -> Result<(), SubmitError> {
     Err(values.refused(Key::Universe, format!("the universe `{text}` is not known here")))
 }
 
-fn resources(values: &Values<'_>) -> Result<Resources, SubmitError> {
+fn resources(values: &Values<'_>, warnings: &mut Vec<Warning>) -> Result<Resources, SubmitError> {
     let sized = |key: Key, unit: u64| -> Result<Bytes, SubmitError> {
         let Some(text) = values.get(key)? else { return Ok(Bytes(0)) };
         if text.eq_ignore_ascii_case("undefined") {
@@ -124,8 +125,14 @@ fn resources(values: &Values<'_>) -> Result<Resources, SubmitError> {
     let mut named = BTreeMap::new();
     for (name, entry) in &values.plan.named {
         let text = values.of(entry)?;
-        let wrong =
-            || Wrong::value(&entry.name, format!("`{text}` is not a number")).at(&entry.place);
+        let near = commands::nearest(&format!("request_{name}"));
+        let meant = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+        let what = format!("`{text}` is not a number{meant}");
+        let wrong = || Wrong::value(&entry.name, what).at(&entry.place);
+        if !meant.is_empty() {
+            let what = format!("{} is a resource of your site's own{meant}", entry.name);
+            warnings.push(Warning { place: entry.place.clone(), what });
+        }
         let count = evaluate::whole(&text).and_then(|count| u64::try_from(count).ok());
         match count.ok_or_else(wrong)? {
             0 => {}
@@ -197,15 +204,13 @@ fn network(values: &Values<'_>) -> Result<Network, SubmitError> {
     }
 }
 
-/// With what `gpus_minimum_runtime` asks for.
-fn requirements(values: &Values<'_>) -> Result<Option<String>, SubmitError> {
-    let own = values.get(Key::Requirements)?;
-    let runtime = gpus::runtime(values)?.filter(|_| values.plan.has(Key::RequestGpus));
-    let least = runtime.map(|version| format!("CUDAMaxSupportedVersion >= {version}"));
-    Ok(match (own, least) {
-        (Some(own), Some(least)) => Some(format!("({own}) && {least}")),
-        (own, least) => own.map(|own| own.to_string()).or(least),
-    })
+/// One that can be read; what it gives on a node is asked there.
+fn expression(values: &Values<'_>, key: Key) -> Result<Option<String>, SubmitError> {
+    let Some(text) = values.get(key)? else { return Ok(None) };
+    match evaluate::fault(&text) {
+        None => Ok(Some(text.to_string())),
+        Some(fault) => Err(values.wrong(key, format!("`{text}` is no expression: {fault}"))),
+    }
 }
 
 fn priority(values: &Values<'_>) -> Result<i32, SubmitError> {
@@ -304,7 +309,7 @@ fn labels(
         }
     }
     for (name, entry) in &values.plan.attributes {
-        let text = values.of(entry)?;
+        let text = values.raw(entry)?;
         let warn = |what: &str| {
             let name = entry.name.trim_start_matches("MY.");
             Warning {

@@ -212,16 +212,20 @@ impl Values<'_> {
     }
 
     pub(super) fn of(&self, entry: &Entry) -> Result<Rc<str>, SubmitError> {
-        let value = if let Some(known) = entry.known.as_ref().filter(|_| self.marked) {
-            known.clone()
-        } else {
-            let made = entry.template.of_task(&self.scope, &entry.name);
-            made.map_err(|wrong| wrong.at(&entry.place))?
-        };
+        let value = self.raw(entry)?;
         match entry.attribute.then(|| evaluate::text(&value)).flatten() {
             Some(text) => Ok(text.into()),
             None => without_machine(value, entry),
         }
+    }
+
+    /// An attribute with its quotes.
+    pub(super) fn raw(&self, entry: &Entry) -> Result<Rc<str>, SubmitError> {
+        if let Some(known) = entry.known.as_ref().filter(|_| self.marked) {
+            return Ok(known.clone());
+        }
+        let made = entry.template.of_task(&self.scope, &entry.name);
+        made.map_err(|wrong| wrong.at(&entry.place))
     }
 
     pub(super) fn truth(&self, key: Key, usual: bool) -> Result<bool, SubmitError> {

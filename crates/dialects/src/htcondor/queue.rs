@@ -180,7 +180,9 @@ fn count(text: &str) -> Result<u64, Wrong> {
         return Ok(1);
     }
     let bad = || Wrong::QueueCount(text.into());
-    let number = evaluate::whole(text).ok_or_else(bad)?;
+    // A number too long for one is not what an expression would make of it.
+    let too_long = text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<i64>().is_err();
+    let number = evaluate::whole(text).filter(|_| !too_long).ok_or_else(bad)?;
     let number = u64::try_from(number).map_err(|_| bad())?;
     if number > MAX_TASKS { Err(Wrong::ManyTasks(number)) } else { Ok(number) }
 }

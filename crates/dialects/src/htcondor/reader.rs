@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
                 self.set(name, &text, place)?;
             }
             Statement::Attribute { name, value } => {
-                self.store(&format!("MY.{name}"), value, place)?
+                self.store(&format!("MY.{name}"), value, place)?;
             }
             Statement::Include { options, name } => self.include(options, name, depth, place)?,
             Statement::Use { what } => return Err(Wrong::Use(what.into()).at(place)),

@@ -178,6 +178,8 @@ fn plain_spec(task: &Task, setting: &Setting) -> JobSpec {
         stderr: files.error.clone(),
         event_log: files.log.clone(),
         labels: needs.labels.clone(),
+        requirements: needs.requirements.clone(),
+        rank: needs.rank.clone(),
         priority: needs.priority,
         retries: needs.retries.clone(),
         time_limit: needs.time_limit.clone(),
