@@ -133,6 +133,51 @@ fn planted_links_lead_nowhere() {
     );
 }
 
+/// A pilot that is root reads and writes nothing for a task that its account could not.
+#[test]
+fn an_account_reads_and_writes_only_what_it_may() {
+    use std::os::unix::fs::MetadataExt;
+    if !rustix::process::geteuid().is_root() {
+        return println!("left out: only root can change to other accounts");
+    }
+    const GAMES: u32 = 5;
+    let world = World::new();
+    open_to_all(&world.work());
+    std::fs::create_dir(world.home()).expect("a home that others may enter");
+    world.up();
+    for (name, mode) in [("secret", 0o600), ("public", 0o644)] {
+        write(&world, name, name);
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(world.work().join(name), mode).expect("a mode");
+    }
+    write(&world, "closed/x", "");
+    world.ok(&["user", "add", "games"]);
+    let token = world.ok(&["token", "new", "--user", "games"]);
+    let run = |words: &[&str]| {
+        let mut command = world.command(&[&["run"], words].concat());
+        command.env("SHIPWAY_TOKEN", token.trim()).env("SHIPWAY_URL", world.url());
+        let ran = command.output().expect("it runs");
+        (ran.status.code(), String::from_utf8_lossy(&ran.stderr).into_owned())
+    };
+    for words in [
+        &["--input", "secret", "--", "cat", "secret"][..],
+        &["--workdir", "private", "--stdin", "secret", "--", "cat"],
+    ] {
+        let (code, said) = run(words);
+        assert!(code == Some(127) && said.contains("Permission denied"), "{code:?} {said}");
+    }
+    let (code, said) = run(&["--output", "made:closed/made", "--", "touch", "made"]);
+    assert!(code == Some(1) && said.contains("Permission denied"), "{code:?} {said}");
+    let files = ["--input", "public", "--stdin", "public", "--output", "made", "--stdout", "out"];
+    let line = ["--", "sh", "-c", "cat; cat public > made"];
+    assert_eq!(run(&[&files[..], &line[..]].concat()).0, Some(0));
+    for name in ["made", "out"] {
+        assert_eq!(read(&world, name), "public");
+        let owner = std::fs::metadata(world.work().join(name)).expect("there").uid();
+        assert_eq!(owner, GAMES, "{name}");
+    }
+}
+
 /// Streams without a work directory of the task's own; more than the log keeps; nowhere.
 #[test]
 fn streams_are_whole_files() {
