@@ -108,6 +108,7 @@ fn joined() -> Event {
             notes,
             unfit: Vec::new(),
             withheld: Vec::new(),
+            attributes: std::collections::BTreeMap::default(),
         },
         lease: Some(Millis(60_000)),
         held: Vec::new(),
@@ -141,7 +142,13 @@ fn revived() -> Event {
     };
     let resources = Resources::default();
     Event::JobRevived {
-        record: Box::new(JobRecord { id: JobId(7), resources, at_most: None, job }),
+        record: Box::new(JobRecord {
+            id: JobId(7),
+            resources,
+            at_most: None,
+            expressions: shipway_core::shape::Expressions::default(),
+            job,
+        }),
     }
 }
 

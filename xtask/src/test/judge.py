@@ -40,7 +40,7 @@ def known(source, what, ours, theirs):
         return "the bindings put an expression into an ad, and take what ends it"
     if what == "reading" and re.search(r"0[xX]|\.\.\d", source):
         return "numbers such as 0x1.5 and ..5, which the engine takes for some real"
-    if re.search(r"(formatTime|splitTime)\(-?9223372036854775", source):
+    if re.search(r"(formatTime|splitTime).*9223372036854775", source):
         return "dates of millions of years"
     if "24855+" in str(theirs):
         return "relative times of more than 68 years"

@@ -179,7 +179,7 @@ fn leaf(dice: &mut Dice) -> String {
 pub(crate) fn call(dice: &mut Dice, depth: usize) -> String {
     let names: Vec<&str> = function_names().filter(|name| !OF_THE_WORLD.contains(name)).collect();
     let name = names[dice.below(names.len())];
-    let usual = usual_arguments(dice, name, depth);
+    let usual = usual_arguments(dice, name);
     let args = match usual {
         Some(args) if !dice.rarely(4) => args,
         _ => (0..dice.below(5)).map(|_| expression(dice, depth)).collect(),
@@ -195,126 +195,74 @@ pub(crate) fn call(dice: &mut Dice, depth: usize) -> String {
     format!("{name}({})", args.join(","))
 }
 
-fn usual_arguments(dice: &mut Dice, name: &str, depth: usize) -> Option<Vec<String>> {
-    let lower = name.to_ascii_lowercase();
-    let text = |dice: &mut Dice| {
-        let texts =
-            ["s", "sl", "\"Hello\"", "\"abcabc\"", "\"a,b,,c d\"", "\"\"", "TARGET.only", "v"];
-        dice.one_of(&texts).to_owned()
-    };
-    let list = |dice: &mut Dice| {
-        dice.one_of(&["l", "texts", "numbers", "{1,2.5}", "{}", "TARGET.tl", "{true,2}"]).to_owned()
-    };
-    let number = |dice: &mut Dice| {
-        dice.one_of(&["i", "r", "0", "3", "-2", "2.5", "-0.5", "1e10", "-7"]).to_owned()
-    };
-    Some(match lower.as_str() {
-        "regexp" | "regexpmember" | "stringlist_regexpmember" => {
-            let of = if lower == "regexpmember" { list(dice) } else { text(dice) };
-            let mut args = vec![dice.one_of(PATTERNS).to_owned(), of];
-            if dice.rarely(3) {
-                args.push(dice.one_of(&["\"i\"", "\",\"", "\"m\"", "\"\""]).to_owned());
-            }
-            args
-        }
-        "regexps" | "replace" | "replaceall" => {
-            let with = dice.one_of(&["\"-\"", "\"\\\\0x\"", "\"<\\\\1>\"", "\"\\\\2\"", "\"\""]);
-            vec![dice.one_of(PATTERNS).to_owned(), text(dice), with.to_owned()]
-        }
-        "substr" => vec![text(dice), number(dice), number(dice)],
-        "strcat" | "join" => (0..dice.below(4)).map(|_| expression(dice, depth.min(1))).collect(),
-        "sum" | "avg" | "min" | "max" => vec![list(dice)],
-        "member" | "identicalmember" => vec![expression(dice, 0), list(dice)],
-        "anycompare" | "allcompare" => {
-            let op = format!("\"{}\"", dice.one_of(OPERATORS));
-            vec![op, list(dice), expression(dice, 0)]
-        }
-        "pow" | "quantize" => {
-            vec![number(dice), if dice.rarely(3) { list(dice) } else { number(dice) }]
-        }
-        "split" => vec![text(dice), text(dice)],
-        "argstolist" => {
-            vec![dice.one_of(&["\"a 'b c' d\"", "\"'it''s'\"", "\"a 'b\"", "s"]).to_owned()]
-        }
-        "listtoargs" => vec![dice.one_of(&["texts", "{\"a b\",\"c'd\",\"\"}", "l"]).to_owned()],
-        "envv1tov2" => {
-            vec![dice.one_of(&["\"A=1;B=2 3\"", "\"|A=1|B=2\"", "\"A\"", "\"\""]).to_owned()]
-        }
-        "mergeenvironment" => {
-            vec![
-                "\"A=1 B='x y'\"".into(),
-                dice.one_of(&["\"B=3\"", "u", "s", "\"C='\"", "1"]).to_owned(),
-            ]
-        }
-        "formattime" => {
-            let when =
-                dice.one_of(&["when", "0", "86399.5", "[Year=2020;Month=2;Day=3]", "i", "long"]);
-            let form = dice.one_of(&[
-                "\"%Y-%m-%d %H:%M:%S\"",
-                "\"%c %j %U %W %V %G\"",
-                "\"%a %b %e %I %p %%\"",
-            ]);
-            vec![when.to_owned(), form.to_owned()]
-        }
-        "getyear" | "getmonth" | "getdayofyear" | "getdayofmonth" | "getdayofweek" | "getdays"
-        | "gethours" | "getminutes" | "getseconds" | "splittime" => {
-            vec![
-                dice.one_of(&["when", "long", "absTime(951782400)", "relTime(-90061)", "i"])
-                    .to_owned(),
-            ]
-        }
-        "versioncmp" | "versioneq" | "versionge" | "versiongt" | "versionle" | "versionlt" => {
-            let versions =
-                ["v", "\"1.9\"", "\"1.010\"", "\"1.10.1\"", "\"2a\"", "\"1.10\"", "\"\"", "1.5"];
-            vec![dice.one_of(&versions).to_owned(), dice.one_of(&versions).to_owned()]
-        }
-        "version_in_range" => {
-            vec!["v".into(), "\"1.2\"".into(), dice.one_of(&["\"1.9\"", "\"2\""]).to_owned()]
-        }
-        "evalineachcontext" | "countmatches" => {
-            let what = dice.one_of(&["a", "a > 1", "i", "missing", "a + i", "sum_of", "only"]);
-            vec![what.to_owned(), dice.one_of(&["ads", "{n}", "u", "l", "{}"]).to_owned()]
-        }
-        "unparse" | "unresolved" => {
-            vec![dice.one_of(&["sum_of", "Requirements", "missing", "l", "loop"]).to_owned()]
-        }
-        "eval" => vec![
-            dice.one_of(&[
-                "\"i + 1\"",
-                "\"1 +\"",
-                "s",
-                "sl",
-                "\"n.inner\"",
-                "i",
-                "\"eval(\\\"r\\\")\"",
-            ])
-            .to_owned(),
-        ],
-        _ if lower.starts_with("stringlist") => {
-            let mut args = vec![text(dice)];
-            if ![
-                "stringlistsize",
-                "stringlistsum",
-                "stringlistavg",
-                "stringlistmin",
-                "stringlistmax",
-            ]
-            .contains(&lower.as_str())
-            {
-                args.push(text(dice));
-            } else if dice.rarely(2) {
-                args[0] = dice
-                    .one_of(&["\"1,2,3\"", "\"1.5, -2\"", "\"-3 -1\"", "\"x\"", "\"\""])
-                    .to_owned();
-            }
-            if dice.rarely(3) {
-                args.push(dice.one_of(&["\",\"", "\";\"", "\"b\""]).to_owned());
-            }
-            args
-        }
-        _ => return None,
-    })
+/// Arguments of the kinds that a function is for; `None` where any will do. An empty one ends them.
+fn usual_arguments(dice: &mut Dice, name: &str) -> Option<Vec<String>> {
+    let (_, positions) = USUAL.iter().find(|(names, _)| names.contains(&name))?;
+    let args = positions.iter().map(|options| dice.one_of(options).to_owned());
+    Some(args.take_while(|arg| !arg.is_empty()).collect())
 }
+
+const TEXTS: &[&str] =
+    &["s", "sl", "\"Hello\"", "\"abcabc\"", "\"a,b,,c d\"", "\"\"", "TARGET.only", "v"];
+const LISTS: &[&str] = &["l", "texts", "numbers", "{1,2.5}", "{}", "TARGET.tl", "{true,2}"];
+const NUMBERS: &[&str] = &["i", "r", "0", "3", "-2", "2.5", "-0.5", "1e10", "-7"];
+const NUMBERS_OR_LISTS: &[&str] = &["i", "r", "0", "3", "2.5", "-7", "numbers", "{2,8}", "{}", "l"];
+const SEPARATORS: &[&str] = &["", "", "\",\"", "\";\"", "\"b\""];
+const OPTIONS: &[&str] = &["", "", "\"i\"", "\"m\"", "\"\"", "\"ix\""];
+const COMPARISONS: &[&str] = &["\"<\"", "\"<=\"", "\"==\"", "\"!=\"", "\">\"", "\"is\"", "\"+\""];
+const ANYTHING: &[&str] = &["i", "1", "2.5", "\"a\"", "\"Y\"", "u", "true", "e", "s"];
+const VERSIONS: &[&str] =
+    &["v", "\"1.9\"", "\"1.010\"", "\"1.10.1\"", "\"2a\"", "\"1.10\"", "\"\"", "1.5"];
+const SUMS: &[&str] =
+    &["\"1,2,3\"", "\"1.5, -2\"", "\"-3 -1\"", "\"x\"", "\"\"", "sl", "\"1;2\"", "\" 7 \""];
+const TIMES: &[&str] = &["when", "long", "absTime(951782400)", "relTime(-90061)", "i", "86399.5"];
+const FORMATS: &[&str] =
+    &["\"%Y-%m-%d %H:%M:%S\"", "\"%c %j %U %W %V %G\"", "\"%a %b %e %I %p %%\"", ""];
+const DATES: &[&str] = &["when", "0", "86399.5", "[Year=2020;Month=2;Day=3]", "i", "long"];
+const WITH: &[&str] = &["\"-\"", "\"\\\\0x\"", "\"<\\\\1>\"", "\"\\\\2\"", "\"\""];
+const ARGUMENTS: &[&str] = &["\"a 'b c' d\"", "\"'it''s'\"", "\"a 'b\"", "s", "\"\""];
+const WORDS: &[&str] = &["texts", "{\"a b\",\"c'd\",\"\"}", "l", "{}"];
+const OLD_ENVIRONMENTS: &[&str] =
+    &["\"A=1;B=2 3\"", "\"|A=1|B=2\"", "\"A\"", "\"\"", "u", "\"=1\""];
+const ENVIRONMENTS: &[&str] = &["\"A=1 B='x y'\"", "\"B=3\"", "u", "s", "\"C='\"", "1", "\"D=''\""];
+const TESTS: &[&str] = &["a", "a > 1", "i", "missing", "a + i", "sum_of", "only"];
+const ADS: &[&str] = &["ads", "{n}", "u", "l", "{}"];
+const ATTRIBUTES: &[&str] = &["sum_of", "Requirements", "missing", "l", "loop", "ping"];
+const SOURCES: &[&str] =
+    &["\"i + 1\"", "\"1 +\"", "s", "sl", "\"n.inner\"", "i", "\"eval(\\\"r\\\")\"", "ads"];
+
+type Positions = &'static [&'static [&'static str]];
+const USUAL: &[(&[&str], Positions)] = &[
+    (&["regexp"], &[PATTERNS, TEXTS, OPTIONS]),
+    (&["regexpMember"], &[PATTERNS, LISTS, OPTIONS]),
+    (&["stringList_regexpMember"], &[PATTERNS, TEXTS, SEPARATORS, OPTIONS]),
+    (&["regexps", "replace", "replaceAll"], &[PATTERNS, TEXTS, WITH, OPTIONS]),
+    (&["substr"], &[TEXTS, NUMBERS, NUMBERS]),
+    (&["strcat", "join"], &[ANYTHING, ANYTHING, SEPARATORS, ANYTHING]),
+    (&["sum", "avg", "min", "max"], &[LISTS]),
+    (&["member", "identicalMember"], &[ANYTHING, LISTS]),
+    (&["anyCompare", "allCompare"], &[COMPARISONS, LISTS, ANYTHING]),
+    (&["pow", "quantize"], &[NUMBERS, NUMBERS_OR_LISTS]),
+    (&["split"], &[TEXTS, SEPARATORS]),
+    (&["argsToList"], &[ARGUMENTS, &["", "1", "2"]]),
+    (&["listToArgs"], &[WORDS, &["", "1", "2"]]),
+    (&["envV1ToV2"], &[OLD_ENVIRONMENTS]),
+    (&["mergeEnvironment"], &[ENVIRONMENTS, ENVIRONMENTS]),
+    (&["formatTime"], &[DATES, FORMATS]),
+    (&["getYear", "getMonth", "getDayOfYear", "getDayOfMonth", "getDayOfWeek"], &[TIMES]),
+    (&["getDays", "getHours", "getMinutes", "getSeconds", "splitTime"], &[TIMES]),
+    (&["versioncmp", "versionEQ", "versionGE", "versionGT"], &[VERSIONS, VERSIONS]),
+    (&["versionLE", "versionLT"], &[VERSIONS, VERSIONS]),
+    (&["version_in_range"], &[VERSIONS, VERSIONS, VERSIONS]),
+    (&["evalInEachContext", "countMatches"], &[TESTS, ADS]),
+    (&["unparse", "unresolved"], &[ATTRIBUTES]),
+    (&["eval"], &[SOURCES]),
+    (&["stringListSize", "stringListSum", "stringListAvg"], &[SUMS, SEPARATORS]),
+    (&["stringListMin", "stringListMax"], &[SUMS, SEPARATORS]),
+    (&["stringListMember", "stringListIMember"], &[TEXTS, TEXTS, SEPARATORS]),
+    (&["stringListSubsetMatch", "stringListISubsetMatch"], &[TEXTS, TEXTS, SEPARATORS]),
+    (&["stringListsIntersect"], &[TEXTS, TEXTS, SEPARATORS]),
+];
 
 pub(crate) fn ad(dice: &mut Dice, depth: usize) -> String {
     let names = ["a", "B", "Cc", "'odd name'", "Requirements", "x1", "_y", "A", "LongerName", "zz"];
@@ -413,7 +361,7 @@ pub(crate) fn soup(dice: &mut Dice) -> String {
         "relTime(\"x\")",
         "error",
     ];
-    (0..1 + dice.below(7))
+    (0..=dice.below(7))
         .map(|_| dice.one_of(&pieces))
         .collect::<Vec<_>>()
         .join(dice.one_of(&[" ", ""]))

@@ -26,7 +26,8 @@ const TARGET: &str = r#"[ i = 4; only = "there"; back = TARGET.i; own = MY.i; s 
     Memory = 2048; tl = { i, only }; tn = [ i = 5; x = only ]; Requirements = true ]"#;
 
 fn hex(text: impl AsRef<[u8]>) -> String {
-    text.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).expect("half a byte");
+    text.as_ref().iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 fn main() {

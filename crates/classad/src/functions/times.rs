@@ -100,15 +100,13 @@ pub(super) fn abs_time(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Va
     let offset = match args.get(1) {
         None => on.context.zone,
         Some(Value::Integer(offset)) => wrapped(*offset),
-        Some(Value::Real(offset)) => small(*offset),
-        Some(Value::RelTime(offset)) => small(*offset),
+        Some(Value::Real(offset) | Value::RelTime(offset)) => small(*offset),
         Some(_) => return Value::Error,
     };
     let seconds = match args[0] {
         Value::Undefined => return Value::Undefined,
         Value::Integer(seconds) => i64::from(wrapped(seconds)),
-        Value::Real(seconds) => i64::from(small(seconds)),
-        Value::RelTime(seconds) => i64::from(small(seconds)),
+        Value::Real(seconds) | Value::RelTime(seconds) => i64::from(small(seconds)),
         ref same @ (Value::AbsTime { .. } | Value::String(_)) => return same.clone(),
         _ => return Value::Error,
     };

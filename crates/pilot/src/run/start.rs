@@ -145,6 +145,7 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
         notes: found.notes.iter().cloned().chain(note).collect(),
         unfit: Vec::new(),
         withheld: Vec::new(),
+        attributes: found.attributes.clone(),
     };
     let unproven = Unproven {
         ad: ad.clone(),
