@@ -34,7 +34,7 @@ mod unparse;
 mod value;
 
 pub use ad::Ad;
-pub use error::{ParseError, complaint};
+pub use error::{ParseError, complaint, match_complaint};
 pub use eval::{Context, Evaluation, Exceeded, Sides, evaluate, evaluate_attribute};
 pub use expr::Expr;
 pub use functions::function_names;

@@ -113,10 +113,15 @@ pub(super) fn pilot_at(state: &State, at: NodeAt) -> Option<&Pilot> {
 /// The terms that hold for no node of a class, as one of its nodes has it. None, if any will do.
 fn failed(state: &State, class: &Class, need: &Need) -> Vec<FailedTerm> {
     let Some(choice) = &need.choice else { return Vec::new() };
-    if !choice.is_per_node {
-        return if choice.kinds(&class.ads) == 0 { choice.failed(&class.ads) } else { Vec::new() };
-    }
     let nodes = &state.planner().nodes;
+    let first = class.members.nodes().first();
+    if !choice.is_per_node {
+        // Some of its devices may do, and be too few.
+        let is_unusable = first.is_some_and(|at| !need.could_use(nodes.free(*at).class()));
+        let failing = class.ads.iter().filter(|ad| !choice.holds(ad)).cloned();
+        let failing: Vec<_> = failing.filter(|_| is_unusable).collect();
+        return choice.failed(&failing);
+    }
     let members = class.members.nodes().iter();
     let mut pilots = members.filter_map(|at| Some((*at, pilot_at(state, *at)?)));
     let example = pilots.clone().next();

@@ -21,7 +21,7 @@ pub fn validate(spec: &JobSpec) -> Result<(), Vec<Problem>> {
     let mut problems = validate::validate(spec).err().unwrap_or_default();
     for (field, text) in [("requirements", &spec.requirements), ("rank", &spec.rank)] {
         let known = problems.iter().any(|problem| problem.field == field);
-        let what = text.as_deref().filter(|_| !known).and_then(shipway_classad::complaint);
+        let what = text.as_deref().filter(|_| !known).and_then(shipway_classad::match_complaint);
         problems.extend(what.map(|what| Problem { field, what }));
     }
     if problems.is_empty() { Ok(()) } else { Err(problems) }

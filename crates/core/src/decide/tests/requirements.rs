@@ -113,7 +113,7 @@ fn the_term_that_fails_is_named_with_what_it_found() {
 fn an_expression_that_cannot_be_read_is_refused() {
     let mut told = three();
     let next = told.state.next_job();
-    for json in [r#"{"requirements":"Memory >"}"#, r#"{"rank":")"}"#] {
+    for json in [r#"{"requirements":"Memory >"}"#, r#"{"rank":")"}"#, r#"{"rank":"random()"}"#] {
         let refused = told.refused(submission(next, ada(), json, None));
         assert_eq!(refused, "invalid_spec", "{json}");
     }
