@@ -37,6 +37,10 @@ pub const ALL: &[&str] = &[
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 pub const REQUEST_ID: &str = "x-request-id";
 
+/// A host and its port may stand in a path as they are.
+pub fn registry(host: &str) -> String {
+    format!("{REGISTRIES}/{host}")
+}
 pub fn job(job: JobId) -> String {
     format!("{JOBS}/{job}")
 }

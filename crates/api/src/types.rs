@@ -35,6 +35,9 @@ pub struct JobView {
     /// Why it does not run, when it waits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Reason>,
+    /// Why its event log is not written. Only in the answer about one job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_log_problem: Option<String>,
     /// Only in the answer about one job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<Box<JobSpec>>,

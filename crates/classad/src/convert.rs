@@ -102,7 +102,7 @@ pub(crate) fn to_real(value: &Value) -> Result<f64, Value> {
         Value::Integer(number) => Ok(real(*number)),
         Value::Real(number) => Ok(*number),
         Value::AbsTime { seconds, .. } => Ok(real(*seconds)),
-        Value::RelTime(seconds) => Ok(real(whole(*seconds))),
+        Value::RelTime(seconds) => Ok(f64::from(small(*seconds))),
     }
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn to_text(value: &Value) -> Result<Text, Value> {
         Value::Error => return Err(Value::Error),
         Value::String(text) => return Ok(text.clone()),
         Value::AbsTime { seconds, offset } => abs_time_text(*seconds, *offset),
-        Value::RelTime(seconds) => rel_time_text(real(whole(*seconds))),
+        Value::RelTime(seconds) => rel_time_text(f64::from(small(*seconds))),
         other => unparse_value(other),
     };
     Ok(text.into_bytes().into())
@@ -140,6 +140,9 @@ pub(crate) fn scientific(number: f64) -> String {
 pub(crate) fn general(number: f64, precision: usize, letter: char) -> String {
     if number == 0.0 {
         return "0".into();
+    }
+    if !number.is_finite() {
+        return number.to_string().to_ascii_lowercase();
     }
     let text = format!("{number:.*e}", precision - 1);
     let (digits, exponent) = text.split_once('e').expect("the form of it");

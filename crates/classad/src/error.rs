@@ -52,6 +52,16 @@ pub fn complaint(source: &str) -> Option<String> {
     Some(if rest.is_empty() { error.to_string() } else { format!("{error}, at: {rest}") })
 }
 
+/// The same for an expression that nodes are matched by: it cannot ask for the time or for chance,
+/// because it is asked once for all nodes that are alike.
+pub fn match_complaint(source: &str) -> Option<String> {
+    if let Some(complaint) = complaint(source) {
+        return Some(complaint);
+    }
+    let worldly = crate::references::worldly(&crate::parse_expression(source).ok()?)?;
+    Some(format!("{worldly} has no meaning here: nodes are matched by what they are"))
+}
+
 #[cfg(test)]
 mod tests {
     use crate::parse_expression;

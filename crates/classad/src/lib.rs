@@ -24,6 +24,7 @@ mod lexer;
 pub mod limits;
 mod matching;
 mod name;
+mod nearest;
 mod old;
 mod parser;
 mod references;
@@ -33,15 +34,18 @@ mod unparse;
 mod value;
 
 pub use ad::Ad;
-pub use error::{ParseError, complaint};
+pub use error::{ParseError, complaint, match_complaint};
 pub use eval::{Context, Evaluation, Exceeded, Sides, evaluate, evaluate_attribute};
 pub use expr::Expr;
 pub use functions::function_names;
 pub use matching::{is_true, match_ads, matches, rank};
 pub use name::Name;
+pub use nearest::nearest_name;
 pub use old::parse_old_ad;
 pub use parser::{parse_ad, parse_ad_bytes, parse_expression, parse_expression_bytes};
 pub use references::references;
 pub use terms::{Looked, Term, terms};
-pub use unparse::{pretty, unparse, unparse_ad, unparse_old_ad, unparse_value};
+pub use unparse::{
+    pretty, readable, readable_value, unparse, unparse_ad, unparse_old_ad, unparse_value,
+};
 pub use value::{List, Text, Value};

@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn an_ad_of_lines_reads_and_prints_the_same() {
-        let text = "Cpus = 4\nName = \"slot1@\\\"x\\\" c:\\dir\"\nRequirements = TARGET.Memory >= 1.5 && A =?= undefined\n";
+        let text = "Cpus = 4\nName = \"slot1@\\\"x\\\" c:\\dir\"\n\
+                    Requirements = TARGET.Memory >= 1.5 && A =?= undefined\n";
         let ad = parse_old_ad(text.as_bytes()).expect("good");
         assert_eq!(ad.len(), 3);
         assert_eq!(unparse_old_ad(&ad), text);

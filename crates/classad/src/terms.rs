@@ -3,7 +3,7 @@
 
 use crate::eval::{Context, Evaluation, Evaluator, Exceeded, Sides};
 use crate::expr::{Binary, Expr};
-use crate::unparse::unparse;
+use crate::unparse::readable;
 use crate::value::Value;
 
 /// One of the terms that all have to hold.
@@ -41,13 +41,13 @@ pub fn terms(expr: &Expr, sides: &Sides, context: &Context) -> Vec<Term> {
             if matches!(value, Value::Ad(_) | Value::List(_)) {
                 continue;
             }
-            let name = unparse(&reference);
+            let name = readable(&reference);
             if !looked.iter().any(|known| known.name == name) {
                 looked.push(Looked { name, value });
             }
         }
         let Evaluation { value, exceeded } = evaluator.ended(value);
-        found.push(Term { text: unparse(term.bare()).trim().to_owned(), value, exceeded, looked });
+        found.push(Term { text: readable(term.bare()).trim().to_owned(), value, exceeded, looked });
     });
     found
 }

@@ -176,9 +176,8 @@ pub(crate) fn abs_time_text(seconds: i64, offset: i32) -> String {
     let sign = if offset > 0 { '+' } else { '-' };
     let east = offset.unsigned_abs();
     let (hours, minutes) = (east / 3_600, east / 60 % 60);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{sign}{hours:02}:{minutes:02}"
-    )
+    let day = format!("{year:04}-{month:02}-{day:02}");
+    format!("{day}T{hour:02}:{minute:02}:{second:02}{sign}{hours:02}:{minutes:02}")
 }
 
 pub(crate) fn rel_time_text(seconds: f64) -> String {

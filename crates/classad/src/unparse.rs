@@ -22,6 +22,17 @@ pub fn pretty(expr: &Expr) -> String {
     Writer::new(Form::Pretty).expr_to_string(expr)
 }
 
+/// For people: short reals, and `=?=` for `is`. Reads back as the same.
+pub fn readable(expr: &Expr) -> String {
+    Writer::new(Form::Readable).expr_to_string(expr)
+}
+
+pub fn readable_value(value: &Value) -> String {
+    let mut writer = Writer::new(Form::Readable);
+    writer.value(value);
+    writer.text
+}
+
 pub fn unparse_value(value: &Value) -> String {
     let mut writer = Writer::new(Form::Line);
     writer.value(value);
@@ -51,6 +62,7 @@ enum Form {
     Line,
     Pretty,
     Old,
+    Readable,
 }
 
 struct Writer {
@@ -81,7 +93,7 @@ impl Writer {
             Expr::Chain(chain) => {
                 self.expr(&chain.first);
                 for (op, right) in &chain.rest {
-                    let is_old = self.form == Form::Old;
+                    let is_old = matches!(self.form, Form::Old | Form::Readable);
                     self.text.push_str(if is_old { op.old_text() } else { op.text() });
                     self.expr(right);
                 }
@@ -225,7 +237,7 @@ impl Writer {
             "real(\"NaN\")".into()
         } else if number.is_infinite() {
             if number > 0.0 { "real(\"INF\")".into() } else { "real(\"-INF\")".into() }
-        } else if self.form == Form::Old {
+        } else if matches!(self.form, Form::Old | Form::Readable) {
             let text = general(number, 16, 'E');
             if text.contains(['.', 'E']) { text } else { text + ".0" }
         } else {

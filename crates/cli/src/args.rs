@@ -2,6 +2,7 @@
 //!
 //! Nothing here reads a file, the environment or the clock; `settings` and the commands do.
 
+pub mod classad;
 pub mod doctor;
 pub mod examples;
 pub mod files;
@@ -74,6 +75,9 @@ pub enum Command {
     /// Fetch, list and remove container images on this machine.
     #[command(subcommand, after_long_help = examples::IMAGE)]
     Image(image::ImageCommand),
+    /// Try ClassAd expressions: evaluate one, or match two ads.
+    #[command(subcommand, after_long_help = examples::CLASSAD)]
+    Classad(classad::ClassadCommand),
     /// Keep the list of users.
     #[command(subcommand, after_long_help = examples::USER)]
     User(serve::UserCommand),

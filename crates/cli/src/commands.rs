@@ -2,6 +2,7 @@
 //! it returns what to exit with.
 
 pub mod act;
+pub mod classad;
 pub mod doctor;
 pub mod ending;
 pub mod follow;
@@ -54,6 +55,7 @@ pub fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Command::Pilot(args) => pilot::run(args),
         Command::Image(command) => image::run(command, output),
         Command::Doctor(args) => doctor::run(args, output),
+        Command::Classad(command) => classad::run(command, output),
         Command::Completions(args) => plain::completions(&args),
         Command::Openapi => plain::openapi(),
         Command::Version => plain::version(output),
@@ -96,6 +98,7 @@ async fn ask(context: Context, command: Command) -> Result<Exit, Failure> {
         | Command::Pilot(_)
         | Command::Image(_)
         | Command::Doctor(_)
+        | Command::Classad(_)
         | Command::Completions(_)
         | Command::Openapi
         | Command::Version => unreachable!("dispatched before a server is looked for"),

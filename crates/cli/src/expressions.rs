@@ -8,7 +8,7 @@ pub(crate) fn problems(spec: &JobSpec) -> Vec<Problem> {
     let mut problems = validate(spec).err().unwrap_or_default();
     for (field, text) in [("requirements", &spec.requirements), ("rank", &spec.rank)] {
         let known = problems.iter().any(|problem| problem.field == field);
-        let what = text.as_deref().filter(|_| !known).and_then(shipway_classad::complaint);
+        let what = text.as_deref().filter(|_| !known).and_then(shipway_classad::match_complaint);
         problems.extend(what.map(|what| Problem { field, what }));
     }
     problems

@@ -3,6 +3,7 @@
 //! A task that failed is no failure of the command; see `exit`.
 
 use crate::build_spec::BadArguments;
+use crate::commands::classad::BadClassad;
 use crate::input::InputError;
 use crate::job_file::JobFileError;
 use crate::settings::SettingsError;
@@ -54,6 +55,8 @@ pub enum Failure {
     SubmitFile(#[from] SubmitError),
     #[error(transparent)]
     Arguments(#[from] BadArguments),
+    #[error(transparent)]
+    Classad(#[from] BadClassad),
     #[error(transparent)]
     Image(#[from] ImageError),
     #[error("cannot tell which image {image} is now")]
@@ -107,6 +110,7 @@ impl Failure {
             | Failure::JobFile(_)
             | Failure::SubmitFile(_)
             | Failure::Arguments(_)
+            | Failure::Classad(_)
             | Failure::Credentials(_)
             | Failure::NotATerminal
             | Failure::FollowMany { .. } => Exit::WRONG_USAGE,
@@ -176,6 +180,7 @@ impl Failure {
             Failure::Input(error) => Some(error.hint().into()),
             Failure::Service { hint, .. } => hint.clone(),
             Failure::Arguments(error) => error.hint(),
+            Failure::Classad(_) => Some("docs/classads.md has the language in short".into()),
             Failure::NotATerminal => Some(
                 "`shipway top --once` prints one frame, `shipway top --json` its data".into(),
             ),

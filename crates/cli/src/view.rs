@@ -6,6 +6,7 @@
 
 pub mod acted;
 mod advice;
+pub mod classad;
 pub mod doctor;
 pub mod dry_run;
 pub mod failure;

@@ -90,7 +90,7 @@ fn submit(state: &mut State, at: Timestamp, submitted: &Submitted) {
     let terms = Terms { max_running: spec.max_running, retries: spec.retries.clone() };
     let job = Job {
         owner: state.fair_share.name(&submitted.owner, at),
-        shape: state.shapes.intern(Shape::of(spec)),
+        shape: state.shapes.intern(Shape::of(spec, &submitted.owner)),
         priority: spec.priority,
         tasks: TaskTable::new(indices.len()),
         indices,
@@ -290,7 +290,11 @@ fn job_ended(state: &mut State, at: Timestamp, id: JobId) {
 
 fn revive(state: &mut State, record: &JobRecord) {
     let mut job = record.job.clone();
-    let shape = Shape { resources: record.resources.clone(), at_most: record.at_most };
+    let shape = Shape {
+        resources: record.resources.clone(),
+        at_most: record.at_most,
+        expressions: record.expressions.clone(),
+    };
     job.shape = state.shapes.intern(shape);
     job.terms = state.share_terms((*job.terms).clone());
     job.owner = state.fair_share.name(&job.owner, state.at);

@@ -4,7 +4,7 @@
 //! core never looks at it again once the job is accepted. A million of these wait at once, so what
 //! many have in common is shared.
 
-use crate::shape::ShapeId;
+use crate::shape::{Expressions, ShapeId};
 use crate::task_table::TaskTable;
 use serde::{Deserialize, Serialize};
 use shipway_model::{
@@ -46,6 +46,8 @@ pub struct JobRecord {
     /// The longest a task of it may run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Expressions::are_none")]
+    pub expressions: Expressions,
     pub job: Job,
 }
 

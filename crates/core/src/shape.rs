@@ -2,11 +2,11 @@
 //! of how long tasks of each shape run.
 
 use serde::{Deserialize, Serialize};
-use shipway_model::{JobSpec, Millis, Resources};
+use shipway_model::{JobSpec, Millis, Resources, UserName};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a task needs of a node. The image and constraints join here when they exist.
+/// What a task needs of a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Shape {
     pub resources: Resources,
@@ -14,13 +14,44 @@ pub struct Shape {
     /// before a reservation depends on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Expressions::are_none")]
+    pub expressions: Expressions,
+}
+
+/// ClassAd expressions about the node; see `requirements/`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Expressions {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requirements: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<String>,
+    /// Whose job it is, where the expressions ask for it: otherwise jobs of all users share one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<UserName>,
+}
+
+impl Expressions {
+    fn of(spec: &JobSpec, owner: &UserName) -> Expressions {
+        let (requirements, rank) = (spec.requirements.clone(), spec.rank.clone());
+        let names_owner = |text: &String| {
+            let text = text.to_ascii_lowercase();
+            text.contains("owner") || text.contains("user")
+        };
+        let asks = requirements.iter().chain(&rank).any(names_owner);
+        Expressions { requirements, rank, owner: asks.then(|| owner.clone()) }
+    }
+
+    pub fn are_none(&self) -> bool {
+        self.requirements.is_none() && self.rank.is_none()
+    }
 }
 
 impl Shape {
-    pub fn of(spec: &JobSpec) -> Shape {
+    pub fn of(spec: &JobSpec, owner: &UserName) -> Shape {
         let limit = spec.time_limit.as_ref();
         let at_most = limit.map(|limit| Millis(limit.limit.0.saturating_add(limit.grace.0)));
-        Shape { resources: spec.resources.clone(), at_most }
+        let expressions = Expressions::of(spec, owner);
+        Shape { resources: spec.resources.clone(), at_most, expressions }
     }
 }
 

@@ -106,7 +106,8 @@ impl State {
         let job = self.jobs.get(id)?.clone();
         let shape = self.shapes.get(job.shape);
         let (resources, at_most) = (shape.resources.clone(), shape.at_most);
-        Some(JobRecord { id, resources, at_most, job })
+        let expressions = shape.expressions.clone();
+        Some(JobRecord { id, resources, at_most, expressions, job })
     }
 
     /// How many ended jobs are still in memory.

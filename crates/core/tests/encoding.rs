@@ -72,6 +72,7 @@ fn ends() -> Vec<Event> {
         ended(Outcome::OutOfMemory { limit, used, on_gpu: false }, at, retry),
         ended(Outcome::OutOfMemory { limit: None, used: None, on_gpu: false }, at, retry),
         ended(Outcome::TimedOut { limit: Millis(60_000) }, at, Verdict::Failed),
+        ended(Outcome::OutputsFailed { message: "no x".into() }, None, Verdict::Failed),
         ended(Outcome::NotStarted { message: "no such file".into() }, None, Verdict::Failed),
         ended(Outcome::Lost { why: Lost::PilotDied }, None, retry),
         ended(Outcome::Lost { why: Lost::LeaseRanOut }, at, retry),
@@ -107,6 +108,7 @@ fn joined() -> Event {
             notes,
             unfit: Vec::new(),
             withheld: Vec::new(),
+            attributes: std::collections::BTreeMap::default(),
         },
         lease: Some(Millis(60_000)),
         held: Vec::new(),
@@ -140,7 +142,13 @@ fn revived() -> Event {
     };
     let resources = Resources::default();
     Event::JobRevived {
-        record: Box::new(JobRecord { id: JobId(7), resources, at_most: None, job }),
+        record: Box::new(JobRecord {
+            id: JobId(7),
+            resources,
+            at_most: None,
+            expressions: shipway_core::shape::Expressions::default(),
+            job,
+        }),
     }
 }
 

@@ -32,6 +32,18 @@ pub struct RegistryRef {
     pub digest: Option<Digest>,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a registry: write it as images do, as in registry.example.org:5000")]
+pub struct BadRegistry(String);
+
+/// A registry as references name it: a host and, if needed, a port.
+pub fn registry_name(text: &str) -> Result<String, BadRegistry> {
+    match format!("docker://{text}/x").parse() {
+        Ok(ImageRef::Registry(at)) if at.host == text => Ok(at.host),
+        _ => Err(BadRegistry(text.chars().take(200).collect())),
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ImageRef {
     Registry(RegistryRef),

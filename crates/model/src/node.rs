@@ -26,6 +26,9 @@ pub struct NodeAd {
     pub capacity: Capacity,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuDevice>,
+    /// What else is known of it, as ClassAd expressions by name: `HasAVX2` is `true`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, String>,
     /// What the probe could not do and whoever asks should know (no NVML, say).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

@@ -33,6 +33,10 @@ pub enum Outcome {
     NotStarted {
         message: String,
     },
+    /// The program has done its work, but what it made could not be taken.
+    OutputsFailed {
+        message: String,
+    },
     /// The attempt went down with its pilot; what it did is not known.
     Lost {
         why: Lost,
@@ -63,7 +67,7 @@ impl Outcome {
             Outcome::OutOfMemory { .. } => 137,
             Outcome::TimedOut { .. } => 124,
             Outcome::NotStarted { .. } => 127,
-            Outcome::Lost { .. } => 1,
+            Outcome::OutputsFailed { .. } | Outcome::Lost { .. } => 1,
             Outcome::Cancelled => 130,
         }
     }
@@ -86,6 +90,7 @@ impl fmt::Display for Outcome {
             Outcome::OutOfMemory { .. } => write!(f, "out of memory: ended by the kernel"),
             Outcome::TimedOut { limit } => write!(f, "over its time limit of {limit}"),
             Outcome::NotStarted { message } => write!(f, "could not start: {message}"),
+            Outcome::OutputsFailed { message } => write!(f, "outputs were not taken: {message}"),
             Outcome::Lost { why: Lost::PilotDied } => write!(f, "lost: its pilot died"),
             Outcome::Lost { why: Lost::LeaseRanOut } => {
                 write!(f, "lost: its pilot was out of touch for too long")

@@ -4,7 +4,7 @@
 //! The sentences are here too, so that the command line, the API and the page say the same.
 
 use crate::ids::NodeName;
-use crate::reason::Quantity;
+use crate::reason::{FailedTerm, Quantity};
 use crate::units::{Millis, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -70,6 +70,9 @@ pub struct ClassProspect {
     pub fit: Fit,
     /// As found on the node of this class that comes nearest.
     pub requirements: Vec<Requirement>,
+    /// The terms of the job's own requirements that do not hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<FailedTerm>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,6 +104,9 @@ pub struct Change {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub time_limit: Option<Millis>,
+    /// A term of the requirements to leave out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without: Option<String>,
     pub class: String,
     /// At once; otherwise as soon as such a node is free.
     pub now: bool,
@@ -176,6 +182,15 @@ impl fmt::Display for Change {
                  a node with {}, before the room is needed",
                 self.class
             );
+        }
+        if let Some(term) = &self.without {
+            write!(f, "leave out the requirement {term}: ")?;
+            let class = &self.class;
+            return if self.now {
+                write!(f, "it could start now on a node with {class}")
+            } else {
+                write!(f, "a node with {class} could run it when it is free")
+            };
         }
         let pairs = self.ask.iter().zip(&self.instead_of);
         let pairs: Vec<String> =

@@ -36,6 +36,32 @@ pub enum Quantity {
     },
 }
 
+/// A term of a job's requirements that does not hold for a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct FailedTerm {
+    pub term: String,
+    /// The attributes it looks at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub found: Vec<Attribute>,
+    /// It compares what cannot be compared.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_error: bool,
+}
+
+/// An attribute as an expression names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Attribute {
+    pub name: String,
+    /// Nothing, where it is not defined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// The name that may be meant instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nearest: Option<String>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -61,6 +87,8 @@ pub enum Reason {
     },
     /// These nodes could never run it: they do not have enough, even when empty.
     TooSmall { nodes: u32, class: String, wanted: Quantity, found: Quantity },
+    /// These nodes do not meet the job's requirements: this term does not hold for them.
+    Requires { nodes: u32, class: String, failed: FailedTerm },
     /// These nodes could run it, but what it needs is in use now.
     Busy { nodes: u32, class: String, wanted: Quantity, found: Quantity },
     /// These nodes have room, but it is kept for a job that stands before it.
@@ -80,10 +108,31 @@ impl Reason {
         matches!(
             self,
             Reason::TooSmall { .. }
+                | Reason::Requires { .. }
                 | Reason::NoNodes
                 | Reason::Unfit { .. }
                 | Reason::Withheld { why: Some(_), .. }
         )
+    }
+}
+
+impl FailedTerm {
+    /// `has CUDACapability 3.5`, or `has no CudaCapability (did you mean CUDACapability?)`.
+    pub fn why(&self) -> String {
+        let each = self.found.iter().map(|attribute| {
+            let Attribute { name, value, nearest } = attribute;
+            match (value, nearest) {
+                (Some(value), _) => format!("has {name} {value}"),
+                (None, Some(nearest)) => format!("has no {name} (did you mean {nearest}?)"),
+                (None, None) => format!("has no {name}"),
+            }
+        });
+        let each: Vec<String> = each.collect();
+        match each.as_slice() {
+            [] => "cannot change that".into(),
+            _ if self.is_error => format!("{}, which cannot be compared so", each.join(" and ")),
+            each => each.join(" and "),
+        }
     }
 }
 
@@ -177,6 +226,15 @@ impl fmt::Display for Reason {
                     }
                 }
             }
+            Reason::Requires { nodes: 1, class, failed } => {
+                write!(f, "requires {}; the node with {class} {}", failed.term, failed.why())
+            }
+            Reason::Requires { nodes, class, failed } => write!(
+                f,
+                "requires {}; each of {nodes} nodes with {class} {}",
+                failed.term,
+                failed.why()
+            ),
             Reason::Busy { nodes, class, wanted, found } => {
                 let free = found.amount();
                 match nodes {

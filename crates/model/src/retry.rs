@@ -73,8 +73,11 @@ impl RetryOn {
 
     fn counts(&self, outcome: &Outcome) -> bool {
         match outcome {
-            // A program that is not there will not be there next time either.
-            Outcome::Exit { code: 0 } | Outcome::Cancelled | Outcome::NotStarted { .. } => false,
+            // What is not there will not be there next time either.
+            Outcome::Exit { code: 0 }
+            | Outcome::Cancelled
+            | Outcome::NotStarted { .. }
+            | Outcome::OutputsFailed { .. } => false,
             Outcome::Exit { code } => match &self.codes {
                 None => true,
                 Some(listed) => listed.iter().any(|(from, to)| (from..=to).contains(&code)),

@@ -124,8 +124,10 @@ fn check_files(spec: &JobSpec, check: &mut Check<'_>) {
     check(own || spec.outputs.is_none(), "outputs", needs.into());
     let base = spec.basedir.as_deref();
     check(base.is_none_or(|dir| dir.starts_with('/')), "basedir", "must be absolute".into());
-    let what = "relative paths of files need a folder that they begin in";
-    check(base.is_some() || !has_relative_files(spec), "basedir", what.into());
+    if let (None, Some(key)) = (base, first_relative(spec)) {
+        let what = format!("`{key}` has a relative path, which needs a folder to begin in");
+        check(false, "basedir", what);
+    }
 }
 
 fn check_path(key: &'static str, path: &str, check: &mut Check<'_>) {
@@ -139,7 +141,8 @@ fn stays_inside(path: &str) -> bool {
     !path.starts_with('/') && path.split('/').all(|part| part != "..")
 }
 
-fn has_relative_files(spec: &JobSpec) -> bool {
+/// The key that needs a folder for relative paths.
+fn first_relative(spec: &JobSpec) -> Option<&'static str> {
     let relative = |path: &str| !path.starts_with('/');
     let outputs = spec.outputs.as_ref();
     let taken_there = outputs.is_some_and(|outputs| match (&outputs.to, &outputs.files) {
@@ -149,10 +152,11 @@ fn has_relative_files(spec: &JobSpec) -> bool {
             files.iter().any(|file| file.target.as_deref().is_none_or(relative))
         }
     });
-    spec.streams().any(|(_, file)| relative(file))
-        || spec.event_log.as_deref().is_some_and(relative)
-        || spec.inputs.iter().any(|input| relative(&input.source))
-        || taken_there
+    let stream = spec.streams().find(|(_, file)| relative(file)).map(|(key, _)| key);
+    stream
+        .or_else(|| spec.event_log.as_deref().is_some_and(relative).then_some("event_log"))
+        .or_else(|| spec.inputs.iter().any(|it| relative(&it.source)).then_some("inputs"))
+        .or_else(|| taken_there.then_some("outputs"))
 }
 
 fn check_tasks(spec: &JobSpec, check: &mut Check<'_>) {

@@ -90,5 +90,7 @@ fn request(number: u64) -> Request {
         log_limit: 1024 * 1024,
         container: None,
         before: None,
+        stdin: None,
+        one_stream: false,
     }
 }

@@ -15,4 +15,5 @@ pub mod proof;
 pub mod run;
 pub mod runtimes;
 pub mod spawn;
+pub mod stage;
 pub mod usual;

@@ -20,7 +20,7 @@ use held::Held;
 use inbox::Inbox;
 use room::Room;
 use shipway_api::wire;
-use shipway_model::{Bytes, Millis, NodeAd, PilotId, Timestamp};
+use shipway_model::{Bytes, Millis, NodeAd, Outcome, PilotId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -71,6 +71,11 @@ pub enum Input {
         how: HowEnded,
         out_of_memory: Option<OutOfMemory>,
     },
+    /// The files of an attempt were taken, or why not; see `Output::Collect`.
+    Collected {
+        id: AttemptKey,
+        problem: Option<String>,
+    },
     /// Time has passed; see `Machine::next_deadline`.
     Tick,
     /// Take nothing more, finish what runs, say goodbye.
@@ -108,6 +113,12 @@ pub enum Output {
     Signal {
         id: AttemptKey,
         signal: i32,
+    },
+    /// It has ended in this way, and its job wants files of it. `Input::Collected` is the answer;
+    /// until then it holds its room.
+    Collect {
+        id: AttemptKey,
+        outcome: Outcome,
     },
     ReadLog(wire::LogRequest),
     CloseLog {
@@ -232,6 +243,7 @@ impl Machine {
             Input::ProcessEnded { id, how, out_of_memory } => {
                 self.process_ended(now, id, how, out_of_memory, &mut out);
             }
+            Input::Collected { id, problem } => self.collected(now, id, problem, &mut out),
             Input::Tick => self.tick(now, &mut out),
             Input::Drain => self.drain(&mut out),
             Input::Proven { ad } => self.proven(*ad, &mut out),

@@ -11,6 +11,8 @@
 //! - `images.rs` the image of a task, before it starts
 //! - `containers.rs` from an assignment and its image to a container; `cuda.rs` whether the
 //!   driver can run it
+//! - `stage_in.rs`, `stage_out.rs` the files of a task, before it starts and when it has ended;
+//!   `staging.rs` who copies them
 //! - `serve_logs.rs` pieces of output for whoever asks
 //! - `groups.rs` limits held by the kernel
 //! - `limits.rs` memory, by looking now and then where they are not; `shares.rs` the same for that
@@ -27,6 +29,9 @@ mod mps;
 mod proving;
 mod serve_logs;
 mod shares;
+mod stage_in;
+mod stage_out;
+mod staging;
 mod start;
 mod task;
 
@@ -44,10 +49,12 @@ use link::{FromLink, ToLink};
 use mps::Mps;
 use serve_logs::ServeLogs;
 use shares::Shares;
+use shipway_api::causes::causes;
 use shipway_api::wire;
 use shipway_model::{ImageRef, Millis, Network, NodeAd, Timestamp};
 use shipway_runtime::native::Helper;
 use shipway_runtime::plan::Room;
+use staging::{Staged, Staging};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -65,19 +72,9 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     // Processes that are left to us are children of the main thread, which is why no other
     // thread of this runtime may be it.
     let told: Arc<OnceLock<Weak<Pilot>>> = Arc::default();
-    let listener = Arc::clone(&told);
-    let sink: spawn::EventSink = Arc::new(move |event| {
-        // After the loop has ended nobody needs to know.
-        if let Some(pilot) = listener.get().and_then(Weak::upgrade) {
-            pilot.process(event);
-        }
-    });
-    let listener = Arc::clone(&told);
-    let tell_of_image = Arc::new(move |news| {
-        if let Some(pilot) = listener.get().and_then(Weak::upgrade) {
-            pilot.image(&news);
-        }
-    });
+    let sink: spawn::EventSink = telling(&told, Pilot::process);
+    let tell_of_image = telling(&told, |pilot, news| pilot.image(&news));
+    let tell_of_files = telling(&told, Pilot::staged);
     let logs = Logs::new(settings.dir.join("logs"));
     if let Some(keep) = settings.keep_output {
         tokio::spawn(Arc::clone(&logs).keep(Duration::from_millis(keep.0)));
@@ -86,11 +83,8 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let spawners = spawn::default_spawners();
     let pool = Pool::new(spawners, &started.node_key, Arc::clone(&logs), sink);
     let pool = pool.map_err(StartError::Threads)?;
-    let listener = Arc::clone(&told);
-    let kill = Arc::new(move |ticket| {
-        if let Some(pilot) = listener.get().and_then(Weak::upgrade) {
-            pilot.work().pool.signal(ticket, rustix::process::Signal::KILL);
-        }
+    let kill = telling(&told, |pilot, ticket| {
+        pilot.work().pool.signal(ticket, rustix::process::Signal::KILL);
     });
     let (unproven, first_ad) = (started.unproven, started.identity.ad.clone());
     let mps =
@@ -103,6 +97,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         machine: Machine::new(started.identity).of_process(wall_millis(SystemTime::now()) / 1_000),
         tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd).with(mps),
         accounts: Accounts::new(settings.accounts.clone()),
+        staging: Staging::new(Arc::clone(&started.helper), started.node_key.clone(), tell_of_files),
         helper: started.helper,
         groups: started.groups,
         images: Images::new(settings.images.clone(), tell_of_image),
@@ -129,6 +124,19 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     pilot.run(from_link).await;
     drop(started.lock);
     Ok(())
+}
+
+/// How a thread beside the pilot tells it something. After its loop has ended nobody needs to know.
+fn telling<T: 'static>(
+    told: &Arc<OnceLock<Weak<Pilot>>>,
+    tell: fn(&Pilot, T),
+) -> Arc<dyn Fn(T) + Send + Sync> {
+    let told = Arc::clone(told);
+    Arc::new(move |news| {
+        if let Some(pilot) = told.get().and_then(Weak::upgrade) {
+            tell(&pilot, news);
+        }
+    })
 }
 
 struct Pilot {
@@ -203,6 +211,14 @@ impl Pilot {
         work.flush();
         self.look_again.notify_one();
     }
+
+    /// Called by the threads that copy files.
+    fn staged(&self, staged: Staged) {
+        let mut work = self.work();
+        work.staged(staged);
+        work.flush();
+        self.look_again.notify_one();
+    }
 }
 
 struct Work {
@@ -212,6 +228,7 @@ struct Work {
     helper: Arc<Helper>,
     groups: Groups,
     images: Images,
+    staging: Staging,
     /// For tasks that name no image.
     usual: Arc<Usual>,
     containers: Containers,
@@ -281,7 +298,7 @@ impl Work {
     }
 
     fn process(&mut self, event: ProcessEvent) {
-        let input = match event {
+        let (id, input) = match event {
             ProcessEvent::Started { ticket, pid, .. } => {
                 let Some(id) = self.tickets.get(&ticket).copied() else { return };
                 self.limits.started(ticket, pid);
@@ -289,11 +306,11 @@ impl Work {
                 if let Some(signal) = self.unsent.remove(&ticket) {
                     self.pool.signal(ticket, signal);
                 }
-                Input::ProcessStarted { id }
+                return self.tell(Input::ProcessStarted { id });
             }
             ProcessEvent::NotStarted { ticket, error } => {
                 let Some(id) = self.forget(ticket) else { return };
-                Input::ProcessNotStarted { id, message: error.to_string() }
+                (id, Input::ProcessNotStarted { id, message: causes(&error) })
             }
             ProcessEvent::Ended(ended) => {
                 let over_share = self.shares.ended(ended.ticket);
@@ -307,10 +324,16 @@ impl Work {
                     // Somebody else reaped it: it is dead, and not in a way we can call success.
                     spawn::HowEnded::Unknown => HowEnded::Signal(crate::machine::SIGKILL),
                 };
-                Input::ProcessEnded { id, how, out_of_memory }
+                (id, Input::ProcessEnded { id, how, out_of_memory })
             }
         };
+        self.over(id, input);
+    }
+
+    /// The last that is told of an attempt, unless its files are to be taken.
+    fn over(&mut self, id: AttemptKey, input: Input) {
         self.tell(input);
+        self.let_go_of_files(id);
     }
 
     fn forget(&mut self, ticket: Ticket) -> Option<AttemptKey> {
@@ -320,7 +343,9 @@ impl Work {
         self.limits.forget(ticket);
         self.groups.forget(ticket);
         self.shares.ended(ticket);
-        self.tasks.clean(id);
+        if self.staging.is_empty() || self.staging.get(id).is_none() {
+            self.tasks.clean(id);
+        }
         Some(id)
     }
 
@@ -343,6 +368,7 @@ impl Work {
                 Output::Send(message) => self.send(message),
                 Output::Start(start) => self.start(&start),
                 Output::Signal { id, signal } => self.signal(id, signal),
+                Output::Collect { id, outcome } => self.stage_out(id, &outcome),
                 Output::ReadLog(request) => self.logs.read(&request),
                 Output::CloseLog { id } => self.logs.close(id),
                 Output::CloseLogs => self.logs.close_all(),
@@ -418,19 +444,36 @@ impl Work {
 
     /// Who is to end need not wait for an image first.
     fn let_go(&mut self) {
+        if !self.staging.is_empty() {
+            for id in self.staging.bringing_in() {
+                if self.machine.is_ending(id) {
+                    self.staging.stop(id);
+                }
+            }
+        }
         for id in self.images.take_if(|id| self.machine.is_ending(id)) {
             self.refuse(id, "it was stopped while its image was fetched".into());
         }
     }
 
     fn refuse(&mut self, id: AttemptKey, message: String) {
-        self.tell(Input::ProcessNotStarted { id, message });
+        self.over(id, Input::ProcessNotStarted { id, message });
     }
 
-    fn launch(&mut self, start: &Start, image: Option<&Arc<ReadyImage>>, streams: Option<Streams>) {
+    fn launch(
+        &mut self,
+        start: &Start,
+        image: Option<&Arc<ReadyImage>>,
+        mut streams: Option<Streams>,
+    ) {
+        if start.template.files.is_some() && self.staging.get(start.id).is_none() {
+            return self.stage_in(start, image, streams);
+        }
         self.next_ticket += 1;
         let ticket = Ticket(self.next_ticket);
-        let request = self.prepare(ticket, start, image);
+        let request = self.prepare(ticket, start, image).and_then(|mut request| {
+            self.add_streams(start, &mut request, &mut streams).map(|()| request)
+        });
         let refused = match request {
             Ok(mut request) => {
                 self.tickets.insert(ticket, start.id);
@@ -474,7 +517,7 @@ impl Work {
     }
 
     fn signal(&mut self, id: AttemptKey, number: i32) {
-        let Some(ticket) = self.running.get(&id).copied() else { return };
+        let Some(ticket) = self.running.get(&id).copied() else { return self.staging.stop(id) };
         let Some(signal) = rustix::process::Signal::from_named_raw(number) else { return };
         self.limits.signalled(ticket);
         if self.pool.signal(ticket, signal) == spawn::Signalled::Sent {
@@ -484,7 +527,7 @@ impl Work {
             // Not picked up by a spawner yet: then it need not start at all.
             self.forget(ticket);
             let how = HowEnded::Signal(number);
-            self.tell(Input::ProcessEnded { id, how, out_of_memory: None });
+            self.over(id, Input::ProcessEnded { id, how, out_of_memory: None });
         } else {
             // Being started this very moment, or just ended: sent as soon as it is there.
             self.unsent.insert(ticket, signal);

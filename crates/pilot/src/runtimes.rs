@@ -8,6 +8,7 @@ use shipway_runtime::native::{Helper, Native};
 use shipway_runtime::{Runtime, is_program};
 use std::ffi::OsString;
 use std::fmt;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -115,6 +116,20 @@ impl RuntimeChoice {
             .find(|candidate| candidate.is_absolute() && is_program(candidate));
         let searched = || format!("`{name}` in PATH ({})", path.to_string_lossy());
         found.map(Some).ok_or_else(|| missing(searched()))
+    }
+
+    /// The runtime itself, for whoever wants to try it; `dir` is made for what it keeps.
+    pub fn start(
+        &self,
+        helper: &Arc<Helper>,
+        dir: &Path,
+    ) -> Result<Arc<dyn Runtime>, MissingRuntime> {
+        let program = self.find(std::env::var_os("PATH"))?;
+        if program.is_some() {
+            // Where it cannot be made, the trial says so.
+            let _ = std::fs::DirBuilder::new().mode(0o700).create(dir);
+        }
+        Ok(self.make(program, helper, dir))
     }
 
     /// The runtime itself; `dir` is for what it keeps while containers run.

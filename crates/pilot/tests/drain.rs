@@ -25,6 +25,8 @@ fn request(ticket: u64, dir: &Path, script: &str) -> Request {
         log_limit: 1000,
         container: None,
         before: None,
+        stdin: None,
+        one_stream: false,
     }
 }
 

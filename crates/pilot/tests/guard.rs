@@ -100,6 +100,8 @@ fn task_request(dir: &Path) -> Request {
         log_limit: 1000,
         container: None,
         before: None,
+        stdin: None,
+        one_stream: false,
     }
 }
 

@@ -48,6 +48,8 @@ impl World {
             log_limit: 1 << 20,
             container: None,
             before: None,
+            stdin: None,
+            one_stream: false,
         }
     }
 

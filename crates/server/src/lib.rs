@@ -10,6 +10,7 @@
 
 pub mod auth;
 pub mod clock;
+pub mod event_logs;
 pub mod http;
 pub mod journal;
 pub mod live;

@@ -4,7 +4,7 @@
 //! It is in no journal, in no answer, in no task's environment and in no program's arguments.
 
 use serde::{Deserialize, Serialize};
-use shipway_model::image_ref::RegistryRef;
+use shipway_model::image_ref::{BadRegistry, RegistryRef, registry_name};
 use shipway_model::{ImageRef, UserName};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -55,8 +55,8 @@ pub enum LoginError {
     Size,
     #[error("logins for {MAX_REGISTRIES} registries are kept already, the most for one user")]
     TooMany,
-    #[error("`{0}` is not a registry: write it as images do, as in registry.example.org:5000")]
-    Host(String),
+    #[error(transparent)]
+    Host(#[from] BadRegistry),
 }
 
 type Table = BTreeMap<UserName, BTreeMap<String, Login>>;
@@ -85,7 +85,7 @@ impl Logins {
         if !fits(&login.user) || !fits(&login.password) {
             return Err(LoginError::Size);
         }
-        let host = registry(host)?;
+        let host = registry_name(host)?;
         self.change(|table| {
             let own = table.entry(user.clone()).or_default();
             if own.len() >= MAX_REGISTRIES && !own.contains_key(&host) {
@@ -98,7 +98,7 @@ impl Logins {
 
     /// Whether there was one.
     pub fn forget(&self, user: &UserName, host: &str) -> Result<bool, LoginError> {
-        let host = registry(host)?;
+        let host = registry_name(host)?;
         self.change(|table| Ok(table.get_mut(user).is_some_and(|own| own.remove(&host).is_some())))
     }
 
@@ -148,15 +148,6 @@ impl Logins {
             *table = changed;
         }
         Ok(answer)
-    }
-}
-
-/// As references name it.
-fn registry(host: &str) -> Result<String, LoginError> {
-    let bad = || LoginError::Host(host.chars().take(200).collect());
-    match format!("docker://{host}/x").parse() {
-        Ok(ImageRef::Registry(at)) if at.repository == "x" && at.host == host => Ok(at.host),
-        _ => Err(bad()),
     }
 }
 
@@ -210,6 +201,8 @@ mod tests {
         for host in ["", "a/b", "https://example.org", "ubuntu", "a b.org", "x@y.org"] {
             assert!(matches!(logins.keep(&ada(), host, login("x")), Err(LoginError::Host(_))));
         }
+        logins.keep(&ada(), "docker.io", login("x")).unwrap();
+        assert!(logins.forget(&ada(), "docker.io").unwrap());
         let long = login(&"x".repeat(MAX_LOGIN_BYTES + 1));
         assert!(matches!(logins.keep(&ada(), "a.org", long), Err(LoginError::Size)));
         assert!(matches!(logins.keep(&ada(), "a.org", login("")), Err(LoginError::Size)));

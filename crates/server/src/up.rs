@@ -8,6 +8,7 @@ mod owner;
 
 use crate::auth::Auth;
 use crate::clock::{Clock, wall};
+use crate::event_logs::{self, EventLogs};
 use crate::http::{self, Readers, Site};
 use crate::journal::{HistoryReader, Journal, JournalError, SqliteJournal};
 use crate::live::Live;
@@ -19,7 +20,7 @@ use crate::writer::{self, Edges, Wish, WriteError};
 use shipway_api::local::{self, LocalServer};
 use shipway_api::wire::link_server::LinkServer;
 use shipway_core::{Command, State};
-use shipway_model::{Actor, Millis, Role};
+use shipway_model::{Actor, Millis, Role, UserName};
 use shipway_sites::local::LocalError;
 pub use shipway_sites::local::NodeOptions;
 use std::io;
@@ -84,6 +85,8 @@ pub enum UpError {
     Start(#[from] WriteError),
     #[error("cannot use what users have given for registries")]
     Logins(#[from] LoginError),
+    #[error("cannot go on with event logs")]
+    EventLogs(#[from] event_logs::NotBegun),
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
 }
@@ -111,6 +114,7 @@ pub struct Up {
     served: tokio::task::JoinHandle<()>,
     writer: writer::Running,
     pilot: Option<local_pilot::Supervised>,
+    event_logs: Arc<EventLogs>,
     home: PathBuf,
 }
 
@@ -126,7 +130,9 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
     let prepared = tls::prepare(&settings.tls, &home, &names(address))?;
     let secret = owner::secret(&home);
     let owner = owner::name();
-    let (site, writer) = assemble(&home, journal, restored, Auth::new(&secret, owner.clone()))?;
+    let owned = (owner.clone(), reachable(address).to_string());
+    let auth = Auth::new(&secret, owner.clone());
+    let (site, writer) = assemble(&home, journal, restored, auth, owned)?;
     let by = Actor { user: owner.clone(), role: Role::Admin };
     let add = Command::AddUser { by, user: owner, role: Role::Admin };
     site.writer.wish(Wish::Core(add)).await?;
@@ -151,7 +157,8 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
     } else {
         Some(local_pilot::supervise(&settings, site.writer.clone()).await?)
     };
-    Ok(Up { url, stop, served, writer, pilot, home })
+    let event_logs = site.event_logs;
+    Ok(Up { url, stop, served, writer, pilot, event_logs, home })
 }
 
 /// The journal, and the state that it leads to.
@@ -216,6 +223,7 @@ fn assemble(
     journal: SqliteJournal,
     restored: (State, u64),
     auth: Auth,
+    (owner, address): (UserName, String),
 ) -> Result<(Site, writer::Running), UpError> {
     let in_home = |source| UpError::Journal { home: home.into(), source };
     let reader = HistoryReader::open(home).map_err(in_home)?;
@@ -225,11 +233,19 @@ fn assemble(
     let metrics = Arc::new(Metrics::default());
     let pilots = Arc::new(Pilots::default());
     let specs = Arc::new(Specs::new(reader.try_clone().map_err(in_home)?));
+    let event_logs = Arc::new(EventLogs::start(event_logs::Sources {
+        home: home.to_owned(),
+        owner,
+        address,
+        specs: Arc::clone(&specs),
+        pilots: Arc::clone(&pilots),
+    })?);
     let edges = Edges {
         auth: Arc::clone(&auth),
         live: Arc::clone(&live),
         specs: Arc::clone(&specs),
         effects: Box::new(Arc::clone(&pilots)),
+        event_logs: Some(Arc::clone(&event_logs)),
         clock: clock.clone(),
         metrics: Arc::clone(&metrics),
     };
@@ -238,7 +254,9 @@ fn assemble(
     let writer = running.writer.clone();
     let readers = Arc::new(Readers::new(reader));
     let logins = Arc::new(Logins::open(home)?);
-    Ok((Site { writer, auth, live, pilots, specs, readers, logins, clock, metrics }, running))
+    let site =
+        Site { writer, auth, live, pilots, specs, readers, logins, event_logs, clock, metrics };
+    Ok((site, running))
 }
 
 impl Up {
@@ -253,7 +271,13 @@ impl Up {
         }
         self.writer.writer.stop().await;
         let thread = self.writer.thread;
-        let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        let event_logs = self.event_logs;
+        let ended = tokio::task::spawn_blocking(move || {
+            let _ = thread.join();
+            // After the last event.
+            event_logs.stop();
+        });
+        let _ = ended.await;
         if let Some(pilot) = self.pilot {
             pilot.end().await;
         }

@@ -132,6 +132,7 @@ fn view(row: JobRow, now: &mut HashMap<JobId, Now>) -> Option<JobView> {
         outcome: None,
         last_attempt: now.last_attempt,
         reasons: now.reasons,
+        event_log_problem: None,
         spec: None,
     })
 }

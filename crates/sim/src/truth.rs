@@ -87,6 +87,7 @@ impl Truth {
             Outcome::OutOfMemory { .. } => end == Some(HowEnded::Signal(9)),
             Outcome::TimedOut { .. } => end.is_some_and(|how| how != HowEnded::Exit(0)),
             Outcome::NotStarted { .. } => real.is_none(),
+            Outcome::OutputsFailed { .. } => end == Some(HowEnded::Exit(0)),
             Outcome::Cancelled => end != Some(HowEnded::Exit(0)),
             // What it did is not known to the server, so it may have been anything.
             Outcome::Lost { .. } => true,

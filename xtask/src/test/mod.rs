@@ -3,10 +3,12 @@
 //! A step that fails does not hide the next one's answer: all are run, except those that need a
 //! build that failed. A skip is counted and explained, never silent.
 
+mod classads;
 mod deny;
 mod packages;
 mod schemathesis;
 mod table;
+mod tools;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -68,12 +70,14 @@ struct Context {
 
 const BUILD: &str = "build";
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     Step { name: "packages", needs_build: false, run: packages::install },
     Step { name: "format", needs_build: false, run: |_| cargo(&["fmt", "--all", "--check"]) },
     Step { name: "tidy", needs_build: false, run: |_| tidy::run().map(|()| Done::Passed) },
     Step { name: "clippy", needs_build: false, run: |_| clippy() },
     Step { name: BUILD, needs_build: false, run: |_| cargo(&["build", "--workspace"]) },
+    // Before the tests, some of which use the engine that it installs.
+    Step { name: "classads", needs_build: true, run: classads::check },
     Step { name: "tests", needs_build: true, run: tests },
     Step { name: "openapi", needs_build: true, run: |_| document() },
     Step { name: "schemathesis", needs_build: true, run: schemathesis::check },

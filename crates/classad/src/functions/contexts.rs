@@ -152,7 +152,12 @@ impl Evaluator<'_> {
             if is_place || !reference.is_alone() && reference.is_target().is_none() {
                 continue;
             }
-            match self.lookup(&reference.name, scope).filter(|_| !is_target) {
+            let found = if is_target {
+                self.lookup_in_other(&reference.name, scope)
+            } else {
+                self.lookup_anywhere(&reference.name, scope)
+            };
+            match found {
                 Some((inner, within)) => {
                     if seen.insert(folded) {
                         self.missing(&inner, &within, seen, missing);

@@ -70,7 +70,7 @@ pub(super) fn to_bool(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Val
         Value::String(text) if text.eq_ignore_ascii_case(b"true") => Value::Boolean(true),
         Value::String(text) if text.eq_ignore_ascii_case(b"false") => Value::Boolean(false),
         Value::Undefined | Value::String(_) => Value::Undefined,
-        Value::RelTime(seconds) => Value::Boolean(convert::whole(*seconds) != 0),
+        Value::RelTime(seconds) => Value::Boolean(convert::small(*seconds) != 0),
         other => other.as_condition().map_or(Value::Error, Value::Boolean),
     }
 }

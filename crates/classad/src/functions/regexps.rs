@@ -40,7 +40,6 @@ pub(super) fn compile(pattern: &[u8], options: Options) -> Option<Regex> {
     let pattern = translated(pattern)?;
     RegexBuilder::new(&pattern)
         .unicode(false)
-        .octal(true)
         .case_insensitive(options.caseless)
         .multi_line(options.multiline)
         .dot_matches_new_line(options.dot_all)

@@ -2,7 +2,7 @@
 
 use super::strftime::strftime;
 use crate::ad::Ad;
-use crate::convert::{real, small, to_integer, whole, wrapped};
+use crate::convert::{real, small, to_integer, wrapped};
 use crate::eval::{Evaluator, Scope};
 use crate::expr::Call;
 use crate::name::Name;
@@ -53,7 +53,7 @@ fn field(
     let Some([value]) = on.exactly(call, scope) else { return Value::Error };
     let part = match value {
         Value::AbsTime { seconds, .. } => of_date.map(|part| part(on.local(seconds))),
-        Value::RelTime(seconds) => of_length.map(|part| part(whole(seconds))),
+        Value::RelTime(seconds) => of_length.map(|part| part(i64::from(small(seconds)))),
         _ => None,
     };
     part.map_or(Value::Error, Value::Integer)
@@ -100,15 +100,13 @@ pub(super) fn abs_time(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Va
     let offset = match args.get(1) {
         None => on.context.zone,
         Some(Value::Integer(offset)) => wrapped(*offset),
-        Some(Value::Real(offset)) => small(*offset),
-        Some(Value::RelTime(offset)) => wrapped(whole(*offset)),
+        Some(Value::Real(offset) | Value::RelTime(offset)) => small(*offset),
         Some(_) => return Value::Error,
     };
     let seconds = match args[0] {
         Value::Undefined => return Value::Undefined,
         Value::Integer(seconds) => i64::from(wrapped(seconds)),
-        Value::Real(seconds) => i64::from(small(seconds)),
-        Value::RelTime(seconds) => whole(seconds),
+        Value::Real(seconds) | Value::RelTime(seconds) => i64::from(small(seconds)),
         ref same @ (Value::AbsTime { .. } | Value::String(_)) => return same.clone(),
         _ => return Value::Error,
     };

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use shipway_model::ImageRef;
+use shipway_pilot::runtimes::RuntimeChoice;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -15,6 +16,9 @@ pub struct DoctorArgs {
     /// The folder a pilot would use; `pilot` in SHIPWAY_HOME unless given.
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
+    /// What containers would be made with: native unless given, crun or apptainer[=PROGRAM].
+    #[arg(long, value_name = "NAME[=PROGRAM]")]
+    pub runtime: Option<RuntimeChoice>,
     /// Where images would be kept; `images` in SHIPWAY_HOME unless given.
     #[arg(long, value_name = "DIR")]
     pub images: Option<PathBuf>,

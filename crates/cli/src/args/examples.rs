@@ -31,6 +31,7 @@ Examples:
   shipway run --array 1-100 -- sh -c './fit $SHIPWAY_INDEX'
   shipway run --each inputs.txt -- ./convert {line}
   shipway run --array 0-9 --input model/ --output fit.json:fit.{index}.json -- ./fit
+  shipway run --requirements 'CUDACapability >= 8.0 && HasAVX2' --rank Memory -- ./train
   id=$(shipway run -d -- ./prepare); shipway run --after $id -- ./use
   shipway run --retries 3 --retry-on 75,signal --env OMP_NUM_THREADS=4 -- ./flaky
 
@@ -176,3 +177,14 @@ Example:
 pub const VERSION: &str = "\
 Example:
   shipway version --json";
+
+pub const CLASSAD: &str = "\
+Examples:
+  shipway classad eval '1 + 2 * 3'
+  shipway classad eval 'Memory >= 2048 && HasAVX2' --ad node.ad
+  condor_status -long slot1@n7 | shipway classad eval Cpus --ad -
+  shipway classad eval 'TARGET.Memory - MY.RequestMemory' --ad job.ad --target node.ad
+  shipway classad match job.ad node.ad      which term does not hold, and what it found
+
+An ad is one in brackets, `[ Cpus = 4; Memory = 2048 ]`, or an attribute a line, `Cpus = 4`. `match`
+exits with 0 when the Requirements of both hold, and with 1 when they do not.";

@@ -48,6 +48,8 @@ fn good_lines_are_taken() {
         "image show 4f5e6d7c",
         "image rm a b --store d",
         "image gc --unused-for 30d --max-size 200GB",
+        "classad eval 1+1 --ad f --target -",
+        "classad match a b --json",
         "user add ada --role admin",
         "token new --note x --lasts 90d",
         "token revoke abc",

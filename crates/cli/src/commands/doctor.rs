@@ -15,7 +15,7 @@ use shipway_images::sources::manifest::ImagePlan;
 use shipway_model::{ImageRef, Timestamp};
 use shipway_pilot::probe::{Places, probe};
 use shipway_pilot::proof::{self, Facts, ImageFact, ServerFact, Watch};
-use shipway_runtime::native::{self, Helper, Native};
+use shipway_runtime::native::{self, Helper};
 use std::path::Path;
 use std::time::Duration;
 
@@ -29,9 +29,18 @@ pub fn run(args: DoctorArgs, output: Output) -> Result<Exit, Failure> {
     let images = args.images.unwrap_or_else(|| home.join("images"));
     let image = args.image.map(absolute).transpose()?.map(|image| ask(&image));
     let helper = Helper::this_program(vec!["shipway".into(), native::COMMAND.into()]);
-    let runtime = Native::new(helper.map_err(Failure::OwnProgram)?.into());
+    let helper = helper.map_err(Failure::OwnProgram)?.into();
+    let choice = args.runtime.unwrap_or_default();
+    let scratch = std::env::temp_dir().join(format!("shipway-doctor-{}", std::process::id()));
+    let runtime = choice.start(&helper, &scratch).map_err(|missing| Failure::Service {
+        what: "the doctor",
+        hint: Some(missing.hint()),
+        source: Box::new(missing),
+    })?;
     let found = probe(&Places::of_this_node(&dir), None);
-    let tried = proof::try_out(&found, &runtime, !args.quick);
+    let tried = proof::try_out(&found, &*runtime, !args.quick);
+    // Only some runtimes leave something there.
+    let _ = std::fs::remove_dir_all(&scratch);
     let server = settings::server(&settings::environment).ok();
     let clock = watch.read(server.as_ref().map(compare_clocks).transpose()?);
     let facts = Facts { node: proof::look(&dir, &images, clock), tried, image };

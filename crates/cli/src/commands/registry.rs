@@ -21,11 +21,11 @@ pub async fn run(context: &Context, command: RegistryCommand) -> Result<Exit, Fa
                 try_first(&host, login).await?;
             }
             let new = NewRegistryLogin { user: user.clone(), password };
-            let _: IgnoredAny = context.client.put(&path(&host), &new).await?;
+            let _: IgnoredAny = context.client.put(&routes::registry(&host), &new).await?;
             view::show(&RegistryKept { host, user }, context.output)?;
         }
         RegistryCommand::Logout { host } => {
-            let _: IgnoredAny = context.client.delete(&path(&host)).await?;
+            let _: IgnoredAny = context.client.delete(&routes::registry(&host)).await?;
             view::show(&RegistryForgotten { forgotten: host }, context.output)?;
         }
         RegistryCommand::List => {
@@ -53,11 +53,4 @@ async fn try_first(host: &str, login: Login) -> Result<(), Failure> {
             Ok(())
         }
     }
-}
-
-fn path(host: &str) -> String {
-    // A port's colon may stand in a path as it is; all else that a host has is plain.
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
-    let host: String = host.chars().filter(|c| plain(*c)).collect();
-    format!("{}/{host}", routes::REGISTRIES)
 }

@@ -58,6 +58,20 @@ fn beyond(reason: &Reason, changes: &[Change]) -> Option<String> {
             "mend the GPU of node {node} (`shipway doctor` there says how), then start its pilot \
              again"
         )),
+        Reason::Requires { failed, .. } => {
+            let known = changes.iter().any(|change| change.without.as_ref() == Some(&failed.term));
+            let nearest = failed.found.iter().find_map(|found| {
+                Some(format!("write {} instead of {}", found.nearest.as_ref()?, found.name))
+            });
+            let term = &failed.term;
+            let other = || {
+                if known {
+                    return format!("connect a node for which {term} holds");
+                }
+                format!("ask for less than {term}, or connect a node for which it holds")
+            };
+            Some(nearest.unwrap_or_else(other))
+        }
         Reason::TooSmall { wanted, .. }
             if changes.iter().any(|change| change.instead_of.contains(wanted)) =>
         {

@@ -120,6 +120,9 @@ fn facts(paper: &mut Paper, job: &JobView, reader: &Reader) {
     if let Some(outcome) = &job.outcome {
         fact(paper, "outcome", &outcome.to_string());
     }
+    if let Some(problem) = &job.event_log_problem {
+        fact(paper, "warning", problem);
+    }
     let counts = job.counts;
     let parts = [
         (counts.succeeded, "succeeded"),

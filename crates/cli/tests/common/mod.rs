@@ -24,7 +24,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use processes::processes_of;
-pub use processes::{has_word, interrupt, is_alive, kill, terminate};
+pub use processes::{children, has_word, interrupt, is_alive, kill, terminate};
 pub use terminal::Terminal;
 
 /// For a machine that is busy with other tests; nothing that works comes near it.

@@ -53,6 +53,13 @@ pub(super) fn parent(process: u32) -> u32 {
     rest.split(' ').nth(1).and_then(|parent| parent.parse().ok()).unwrap_or(0)
 }
 
+/// The living processes that this one started, by any of its threads.
+pub fn children(process: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").expect("procfs").flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(|child| parent(*child) == process && is_alive(*child)).collect()
+}
+
 pub fn has_word(process: u32, word: &str) -> bool {
     let text = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     text.split(|byte| *byte == 0).any(|found| found == word.as_bytes())

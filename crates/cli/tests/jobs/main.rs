@@ -19,6 +19,7 @@ mod ends;
 mod gpus;
 mod many;
 mod order;
+mod requirements;
 mod stop;
 
 use common::{World, wait_for};

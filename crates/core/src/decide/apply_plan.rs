@@ -51,6 +51,9 @@ fn take(state: &State, used: &mut Used, pilot_id: &PilotId, placement: &Placemen
     let unstarted = used.unstarted.entry(pilot_id.clone()).or_insert(pilot.unstarted);
     let fits = load.lacks(&pilot.ad, need).is_none();
     let devices_free = load.may_take(&pilot.ad, need, &placement.devices);
+    if !state.planner().suits(state.shapes(), job.shape, (pilot_id, pilot)) {
+        return false;
+    }
     if !(fits && devices_free || backlog::allows(job, pilot, need, *unstarted)) {
         return false;
     }

@@ -8,6 +8,7 @@ mod pilots;
 mod plans;
 mod policy;
 mod random;
+mod requirements;
 mod retries;
 mod users;
 
@@ -202,6 +203,7 @@ fn pilot(name: &str, cpus: u64, gpus: u64) -> PilotJoined {
             notes: Vec::new(),
             unfit: Vec::new(),
             withheld: Vec::new(),
+            attributes: std::collections::BTreeMap::default(),
         },
         lease: None,
         held: Vec::new(),

@@ -2,13 +2,16 @@
 
 use crate::load::Load;
 use crate::pilot::Pilot;
+use crate::requirements::node_ad;
 use crate::schedule::needs::Need;
 use crate::schedule::nodes::{Class, NodeAt};
 use crate::schedule::reserve::Reservation;
 use crate::shape::Shape;
 use crate::state::State;
 use shipway_model::prospect::{ClassProspect, Fit, Requirement};
+use shipway_model::reason::FailedTerm;
 use shipway_model::{JobId, Quantity, Reason, Resources, Timestamp};
+use std::sync::Arc;
 
 #[derive(Debug)]
 pub(super) struct Look {
@@ -16,6 +19,8 @@ pub(super) struct Look {
     nodes: u32,
     pub(super) fit: Fit,
     pub(super) requirements: Vec<Requirement>,
+    /// Terms of the job's own requirements that do not hold.
+    pub(super) failed: Vec<FailedTerm>,
     kept_for: Option<JobId>,
     /// When the room is needed at the latest, where it is kept and that is known.
     pub(super) kept_until: Option<Timestamp>,
@@ -33,7 +38,12 @@ impl Look {
         let mut best: Option<((u32, u64), NodeAt, Option<&Reservation>)> = None;
         let nodes = &state.planner().nodes;
         let groups = need.matching(class);
-        for at in class.members.nodes() {
+        let failed = failed(state, class, need);
+        let suits = |at: NodeAt| {
+            let pilot = pilot_at(state, at);
+            !failed.is_empty() || pilot.is_some_and(|pilot| need.suits(nodes, at, pilot))
+        };
+        for at in class.members.nodes().iter().filter(|at| suits(**at)) {
             let short = need.shortage(groups, nodes.free(*at));
             if best.as_ref().is_some_and(|(known, ..)| short >= *known) {
                 continue;
@@ -51,18 +61,18 @@ impl Look {
         let (_, nearest, kept) = best.expect("a class that is listed has a node");
         let pilot = pilot_at(state, nearest).expect("a node in the table is a pilot's");
         let requirements = requirements(pilot, &shape.resources);
-        let fit = fit(&requirements, kept.is_some());
+        let fit = fit(&requirements, &failed, kept.is_some());
         let nodes = u32::try_from(class.members.nodes().len()).unwrap_or(u32::MAX);
         let kept_for = kept.map(|held| held.job);
         let kept_until = kept.filter(|_| fit == Fit::Kept).and_then(|held| held.latest);
         let class = class.key.describe();
-        Look { class, nodes, fit, requirements, kept_for, kept_until }
+        Look { class, nodes, fit, requirements, failed, kept_for, kept_until }
     }
 
     /// `None`: a node of this class could take it now.
     /// Which job it is kept for is said when it is the same user's.
     pub(super) fn reason(self, is_own: impl Fn(JobId) -> bool) -> Option<Reason> {
-        let Look { class, nodes, fit, requirements, kept_for, .. } = self;
+        let Look { class, nodes, fit, requirements, failed, kept_for, .. } = self;
         let mut all = requirements.into_iter();
         match fit {
             Fit::Now => None,
@@ -74,10 +84,14 @@ impl Look {
                 let (wanted, found) = (one.wanted, one.free);
                 Reason::Busy { nodes, class, wanted, found }
             }),
-            Fit::Never => all.find(|one| !one.can_be_met()).map(|one| {
-                let (wanted, found) = (one.wanted, one.has);
-                Reason::TooSmall { nodes, class, wanted, found }
-            }),
+            Fit::Never => {
+                if let Some(one) = all.find(|one| !one.can_be_met()) {
+                    let (wanted, found) = (one.wanted, one.has);
+                    return Some(Reason::TooSmall { nodes, class, wanted, found });
+                }
+                let failed = failed.into_iter().next();
+                failed.map(|failed| Reason::Requires { nodes, class, failed })
+            }
         }
     }
 
@@ -87,6 +101,7 @@ impl Look {
             nodes: self.nodes,
             fit: self.fit,
             requirements: self.requirements.clone(),
+            failed: self.failed.clone(),
         }
     }
 }
@@ -95,8 +110,32 @@ pub(super) fn pilot_at(state: &State, at: NodeAt) -> Option<&Pilot> {
     state.pilots().get(state.planner().nodes.pilot(at)?)
 }
 
-fn fit(requirements: &[Requirement], is_kept: bool) -> Fit {
-    if requirements.iter().any(|one| !one.can_be_met()) {
+/// The terms that hold for no node of a class, as one of its nodes has it. None, if any will do.
+fn failed(state: &State, class: &Class, need: &Need) -> Vec<FailedTerm> {
+    let Some(choice) = &need.choice else { return Vec::new() };
+    let nodes = &state.planner().nodes;
+    let first = class.members.nodes().first();
+    if !choice.is_per_node {
+        // Some of its devices may do, and be too few.
+        let is_unusable = first.is_some_and(|at| !need.could_use(nodes.free(*at).class()));
+        let failing = class.ads.iter().filter(|ad| !choice.holds(ad)).cloned();
+        let failing: Vec<_> = failing.filter(|_| is_unusable).collect();
+        return choice.failed(&failing);
+    }
+    let members = class.members.nodes().iter();
+    let mut pilots = members.filter_map(|at| Some((*at, pilot_at(state, *at)?)));
+    let example = pilots.clone().next();
+    if pilots.any(|(at, pilot)| need.suits(nodes, at, pilot)) {
+        return Vec::new();
+    }
+    let ads = example.map(|(_, pilot)| {
+        class.ads.iter().map(|ad| Arc::new(node_ad(ad, &pilot.ad))).collect::<Vec<_>>()
+    });
+    choice.failed(&ads.unwrap_or_default())
+}
+
+fn fit(requirements: &[Requirement], failed: &[FailedTerm], is_kept: bool) -> Fit {
+    if !failed.is_empty() || requirements.iter().any(|one| !one.can_be_met()) {
         Fit::Never
     } else if requirements.iter().any(|one| !one.is_met()) {
         Fit::Busy

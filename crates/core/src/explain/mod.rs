@@ -47,7 +47,10 @@ impl<'a> Explainer<'a> {
             reasons_of_need(state, state.shapes().get(job.shape), Some(id), now)
         });
         reasons.extend(found.iter().cloned());
-        if !reasons.iter().any(|reason| matches!(reason, Reason::TooSmall { .. })) {
+        if !reasons
+            .iter()
+            .any(|reason| matches!(reason, Reason::TooSmall { .. } | Reason::Requires { .. }))
+        {
             reasons.extend(line::reasons(state, id, job, now));
         }
         if reasons.is_empty() { vec![Reason::Next] } else { reasons }

@@ -38,6 +38,10 @@ fn changes(looks: &[Look]) -> Vec<Change> {
     let possible = |look: &&Look| look.fit != Fit::Kept;
     let mut sized: Vec<(u64, Change)> = Vec::new();
     for look in looks.iter().filter(possible) {
+        if !look.failed.is_empty() {
+            sized.extend(without_term(look));
+            continue;
+        }
         sized.extend(change(look, true));
         // Less than what is free may be too little to be of use; what the node has when it is
         // free is then the better offer.
@@ -46,7 +50,9 @@ fn changes(looks: &[Look]) -> Vec<Change> {
         }
     }
     sized.sort_by_key(|(size, change)| (*size, !change.now, change.class.clone()));
-    sized.dedup_by(|a, b| a.1.ask == b.1.ask && a.1.instead_of == b.1.instead_of);
+    sized.dedup_by(|a, b| {
+        a.1.ask == b.1.ask && a.1.instead_of == b.1.instead_of && a.1.without == b.1.without
+    });
     sized.into_iter().take(MAX_CHANGES).map(|(_, change)| change).collect()
 }
 
@@ -63,9 +69,26 @@ fn shorter_limit(look: &Look, usual: Option<Millis>, now: Timestamp) -> Option<C
         ask: Vec::new(),
         instead_of: Vec::new(),
         time_limit: Some(limit),
+        without: None,
         class: look.class.clone(),
         now: true,
     })
+}
+
+/// The one term of the requirements without which nodes of a class would do. It counts as much as
+/// half of a thing that is asked for: whoever wrote it meant it.
+fn without_term(look: &Look) -> Option<(u64, Change)> {
+    const SIZE: u64 = 500;
+    let [failed] = look.failed.as_slice() else { return None };
+    let change = Change {
+        ask: Vec::new(),
+        instead_of: Vec::new(),
+        time_limit: None,
+        without: Some(failed.term.clone()),
+        class: look.class.clone(),
+        now: look.requirements.iter().all(Requirement::is_met),
+    };
+    look.requirements.iter().all(Requirement::can_be_met).then_some((SIZE, change))
 }
 
 /// How much less, in thousandths of what is asked for, and the change itself.
@@ -81,6 +104,7 @@ fn change(look: &Look, now: bool) -> Option<(u64, Change)> {
         ask: short.iter().map(|one| limit(one)).collect(),
         instead_of: short.iter().map(|one| one.wanted.clone()).collect(),
         time_limit: None,
+        without: None,
         class: look.class.clone(),
         now,
     };

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 pub struct ClassKey {
     pub capacity: Capacity,
     gpus: Vec<GpuKind>,
+    /// What else the pilot says of the node, for requirements.
+    pub(crate) attributes: BTreeMap<String, String>,
 }
 
 /// What makes devices alike.
@@ -57,7 +59,7 @@ pub fn class_of(pilot: &Pilot) -> ClassKey {
     gpus.sort();
     // Free disk differs from node to node by a little; it is compared per node, not per class.
     let capacity = Capacity { disk: Bytes(0), ..pilot.ad.capacity.clone() };
-    ClassKey { capacity, gpus }
+    ClassKey { capacity, gpus, attributes: pilot.ad.attributes.clone() }
 }
 
 impl ClassKey {

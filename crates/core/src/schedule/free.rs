@@ -43,6 +43,10 @@ pub struct Group {
 }
 
 impl Free {
+    pub(crate) fn class(&self) -> ClassAt {
+        self.class
+    }
+
     /// All but the devices; see `count`.
     pub(super) fn amounts(pilot: &Pilot, class: ClassAt, kinds: usize) -> Free {
         let (has, load) = (&pilot.ad.capacity, &pilot.load);

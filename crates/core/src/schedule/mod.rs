@@ -35,7 +35,8 @@ mod trial;
 
 use crate::event::Placement;
 use crate::job::Job;
-use crate::shape::ShapeId;
+use crate::pilot::Pilot;
+use crate::shape::{ShapeId, Shapes};
 use crate::state::State;
 use nodes::NodeTable;
 use reserve::Reservation;
@@ -119,6 +120,22 @@ impl Planner {
     /// What a shape needs, if a pass has worked it out for the classes there are now.
     pub(crate) fn known_need(&self, shape: ShapeId) -> Option<&needs::Need> {
         self.needs.known(shape, &self.nodes)
+    }
+
+    /// Whether a pilot's node still meets a shape's requirements, as a plan had it.
+    pub(crate) fn suits(&self, shapes: &Shapes, id: ShapeId, pilot: (&PilotId, &Pilot)) -> bool {
+        let shape = shapes.get(id);
+        if shape.expressions.requirements.is_none() {
+            return true;
+        }
+        let Some(at) = self.nodes.at(pilot.0) else { return false };
+        let suits = |need: &needs::Need| {
+            need.could_use(self.nodes.free(at).class) && need.suits(&self.nodes, at, pilot.1)
+        };
+        match self.known_need(id) {
+            Some(need) => suits(need),
+            None => suits(&needs::Need::of(shape, &self.nodes)),
+        }
     }
 
     /// What a pass has found out.

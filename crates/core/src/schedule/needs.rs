@@ -1,11 +1,15 @@
 //! What a shape needs as plain numbers, and which classes could ever serve it, best fit first.
 
 use super::free::Free;
-use super::nodes::{Class, ClassAt, NodeTable};
+use super::nodes::{Class, ClassAt, NodeAt, NodeTable};
+use crate::pilot::Pilot;
+use crate::requirements::Choice;
 use crate::shape::{Shape, ShapeId};
 use crate::state::State;
 use crate::usage::charge;
 use shipway_model::{GpuRequest, GpuShare, Millis, Resources};
+use std::cmp::Reverse;
+use std::sync::Arc;
 
 /// What is asked of every task comes first, in one line of the cache.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,10 +25,14 @@ pub struct Need {
     pub charge: u64,
     /// It asks for things a site counts itself: those are looked up in the pilot.
     pub named: bool,
+    /// Its requirements have to be asked of each node, not only of each class.
+    pub(super) per_node: bool,
     /// The classes that could serve it when empty; see `ClassAt::bit`.
     class_bits: u64,
     pub at_most: Option<Millis>,
     gpu: Option<Box<GpuRequest>>,
+    /// Requirements and rank.
+    pub(crate) choice: Option<Arc<Choice>>,
     /// The classes that could serve it, best fit first.
     pub(super) classes: Vec<(ClassAt, Groups)>,
     /// The same by class.
@@ -114,12 +122,15 @@ impl Need {
             share: gpu.map_or(GpuShare::WHOLE, |gpu| gpu.share).0,
             gpu: need.gpu.clone().map(Box::new),
             named: !need.named.is_empty(),
+            per_node: false,
+            choice: Choice::of(shape).map(Arc::new),
             at_most: shape.at_most,
             charge: charge(need),
             classes: Vec::new(),
             class_bits: 0,
             groups: Vec::new(),
         };
+        made.per_node = made.choice.as_ref().is_some_and(|choice| choice.is_per_node);
         made.learn_classes(need, table);
         made
     }
@@ -140,16 +151,34 @@ impl Need {
     fn learn_classes(&mut self, need: &Resources, table: &NodeTable) {
         let all = (0..table.class_count()).map(|at| {
             let at = ClassAt(u32::try_from(at).expect("as many as the table has"));
-            (at, groups_for(need, table.class(at)))
+            let class = table.class(at);
+            let allowed = self.choice.as_ref().map_or(u64::MAX, |choice| choice.kinds(&class.ads));
+            (at, groups_for(need, class, allowed))
         });
+        let all: Vec<_> = all.collect();
         let mut fitting = Vec::new();
         for (at, groups) in all {
             self.groups.push(groups);
-            fitting.extend(groups.map(|groups| (preference(table.class(at), groups), at, groups)));
+            let class = table.class(at);
+            let rank = || self.choice.as_ref().map_or(0, |choice| choice.rank(&class.ads));
+            // What is liked most comes first, and then what fits best.
+            fitting.extend(groups.map(|groups| {
+                let order = (Reverse(rank()), preference(class, groups));
+                (order, at, groups)
+            }));
         }
         fitting.sort();
         self.class_bits = fitting.iter().fold(0, |bits, (_, at, _)| bits | at.bit());
         self.classes = fitting.into_iter().map(|(_, at, groups)| (at, groups)).collect();
+    }
+
+    /// Whether one node meets what has to be asked of each.
+    pub(crate) fn suits(&self, table: &NodeTable, at: NodeAt, pilot: &Pilot) -> bool {
+        let Some(choice) = self.choice.as_ref().filter(|_| self.per_node) else { return true };
+        let class_at = table.free(at).class;
+        let (class, groups) = (table.class(class_at), self.groups(class_at).unwrap_or(0));
+        let identity = table.identity(at);
+        identity.is_some_and(|node| choice.suits(node, &pilot.ad, &class.ads, groups))
     }
 
     pub(super) fn groups(&self, class: ClassAt) -> Option<Groups> {
@@ -225,7 +254,11 @@ fn thousandths(part: u64, whole: u64) -> u64 {
 
 /// `None`: no node of this class could run it, even an empty one. Disk is each node's own and is
 /// left aside.
-fn groups_for(need: &Resources, class: &Class) -> Option<Groups> {
+/// `allowed` are the kinds of devices for which its requirements hold.
+fn groups_for(need: &Resources, class: &Class, allowed: Groups) -> Option<Groups> {
+    if allowed == 0 {
+        return None;
+    }
     let has = &class.key.capacity;
     let named =
         |(name, wanted): (&String, &u64)| has.named.get(name).is_some_and(|has| wanted <= has);
@@ -235,7 +268,7 @@ fn groups_for(need: &Resources, class: &Class) -> Option<Groups> {
     let Some(gpu) = &need.gpu else { return Some(0) };
     let (mut groups, mut found) = (0, 0);
     for (at, (example, count)) in class.examples.iter().enumerate().take(MAX_GROUPS) {
-        if gpu.matches(example) {
+        if allowed >> at & 1 == 1 && gpu.matches(example) {
             groups |= 1 << at;
             found += count;
         }

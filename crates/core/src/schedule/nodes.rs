@@ -6,8 +6,11 @@ use super::free::{Device, Free, Group, used};
 use super::members::Members;
 use super::position;
 use crate::pilot::Pilot;
+use crate::requirements::class_ads;
+use shipway_classad::Ad;
 use shipway_model::{DeviceId, GpuDevice, PilotId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// A node's place in the table; used again when the node has gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,12 +40,17 @@ pub struct Class {
     pub(super) kinds: Vec<GpuKind>,
     /// A device of each kind, to be asked whether a request matches it, and how many there are.
     pub(super) examples: Vec<(GpuDevice, u32)>,
+    /// What requirements are asked of: an ad for each kind, or one without devices.
+    pub(crate) ads: Vec<Arc<Ad>>,
     pub members: Members,
 }
 
 #[derive(Debug, Clone)]
 struct Node {
     pilot: PilotId,
+    /// Counts the nodes that ever came: what is remembered of one is not taken for the next in its
+    /// place.
+    came: u64,
     devices: Devices,
     named: BTreeMap<String, u64>,
 }
@@ -64,6 +72,7 @@ pub struct NodeTable {
     /// How many devices nobody uses, of each: what `free` says too, side by side.
     whole: Vec<u32>,
     vacant: Vec<NodeAt>,
+    came: u64,
     /// Nodes that have more room than when the scheduler last looked.
     pub(super) hot: BTreeSet<NodeAt>,
 }
@@ -96,6 +105,13 @@ impl NodeTable {
     }
     pub fn pilot(&self, at: NodeAt) -> Option<&PilotId> {
         self.nodes.get(at.at())?.as_ref().map(|node| &node.pilot)
+    }
+    /// Its place, and when it came: together they mean one node.
+    pub(crate) fn identity(&self, at: NodeAt) -> Option<(u32, u64)> {
+        self.nodes.get(at.at())?.as_ref().map(|node| (at.0, node.came))
+    }
+    pub(crate) fn at(&self, pilot: &PilotId) -> Option<NodeAt> {
+        self.by_pilot.get(pilot).copied()
     }
     pub(super) fn is_connected(&self, at: NodeAt) -> bool {
         self.nodes.get(at.at()).is_some_and(Option::is_some)
@@ -175,7 +191,9 @@ impl NodeTable {
         };
         let mut free = Free::amounts(pilot, class, entry.kinds.len());
         free.count(&devices.each);
-        let node = Some(Node { pilot: id.clone(), devices, named: pilot.load.named.clone() });
+        self.came += 1;
+        let (came, named) = (self.came, pilot.load.named.clone());
+        let node = Some(Node { pilot: id.clone(), came, devices, named });
         let at = if let Some(at) = self.vacant.pop() {
             self.nodes[at.at()] = node;
             self.free[at.at()] = free;
@@ -207,10 +225,11 @@ impl NodeTable {
         }
         let at = ClassAt(position(self.classes.len()));
         let (kinds, counts): (Vec<_>, Vec<_>) = key.kinds().into_iter().unzip();
-        let examples = kinds.iter().map(GpuKind::example).zip(counts).collect();
+        let examples: Vec<_> = kinds.iter().map(GpuKind::example).zip(counts).collect();
+        let ads = class_ads(&key, &examples);
         self.ids.insert(key.clone(), at);
         let members = Members::new(key.gpus());
-        self.classes.push(Class { key, kinds, examples, members });
+        self.classes.push(Class { key, kinds, examples, ads, members });
         at
     }
 }

@@ -204,7 +204,7 @@ impl<'b> HotRoom<'b> {
         let is_short = backlog::may_be_short(state.shapes().pace(size.shape));
         (is_small || is_short) && {
             let need = needs.get(size.shape);
-            let is_short = is_short && need.gpus == 0 && !need.named;
+            let is_short = is_short && need.gpus == 0 && !need.named && need.choice.is_none();
             self.nodes.iter().any(|free| {
                 need.groups(free.class).is_some_and(|groups| is_short || need.fits(free, groups))
             })

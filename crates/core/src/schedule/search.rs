@@ -84,7 +84,13 @@ impl Trial<'_> {
     fn has_room(&self, ask: &Ask<'_>, at: NodeAt, groups: Groups) -> bool {
         ask.need.fits(self.table().free(at), groups)
             && (!ask.need.named || self.has_named(ask.resources(), at))
+            && (!ask.need.per_node || self.suits(ask.need, at))
             && self.is_let_by(ask, at)
+    }
+
+    /// Whether the node meets requirements that have to be asked of each.
+    fn suits(&self, need: &Need, at: NodeAt) -> bool {
+        self.pilot(at).is_some_and(|pilot| need.suits(self.table(), at, pilot))
     }
 
     fn is_let_by(&self, ask: &Ask<'_>, at: NodeAt) -> bool {
@@ -176,7 +182,7 @@ impl Trial<'_> {
         scope: Scope,
         backlogs: &mut BTreeMap<ShapeId, Backlogs>,
     ) -> Option<NodeAt> {
-        if ask.need.gpus > 0 || ask.need.named {
+        if ask.need.gpus > 0 || ask.need.named || ask.need.choice.is_some() {
             return None;
         }
         let job = self.job(ask.id).filter(|job| is_short(job))?;
@@ -209,6 +215,8 @@ impl Trial<'_> {
     /// Nodes that could serve this need when empty; those with most devices free first.
     pub(super) fn candidates(&self, need: &Need, most: usize) -> Vec<NodeAt> {
         let classes = need.classes.iter().map(|(class, _)| self.table().class(*class));
-        classes.flat_map(|class| class.members.emptiest().take(most)).collect()
+        let suiting = |at: &NodeAt| !need.per_node || self.suits(need, *at);
+        let nodes = classes.flat_map(|class| class.members.emptiest().filter(suiting).take(most));
+        nodes.collect()
     }
 }

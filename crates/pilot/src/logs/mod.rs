@@ -12,10 +12,12 @@
 
 mod keep;
 mod reader;
+mod spool;
 mod tail;
 mod writer;
 
 pub use reader::{Chunk, LogReader, READ_LIMIT};
+pub use spool::Spool;
 pub use writer::StreamWriter;
 
 use shipway_model::ids::{Attempt, TaskId};

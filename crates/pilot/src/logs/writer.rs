@@ -3,7 +3,7 @@
 //! It never fails and never waits for a reader: a byte that cannot be stored (a full disk) is
 //! counted as printed and not kept, and the task goes on.
 
-use super::{CHUNK_BYTES, LogName, Logs, Position, Stream, tail};
+use super::{CHUNK_BYTES, LogName, Logs, Position, Spool, Stream, tail};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -24,6 +24,8 @@ pub struct StreamWriter {
     cut: bool,
     position: Position,
     sender: watch::Sender<Position>,
+    /// Gets all of it, beside the log.
+    also_to: Option<Arc<Spool>>,
 }
 
 impl StreamWriter {
@@ -34,11 +36,29 @@ impl StreamWriter {
         sender: watch::Sender<Position>,
     ) -> Self {
         let position = *sender.borrow();
-        Self { logs, name, stream, head: None, tail: None, cut: false, position, sender }
+        Self {
+            logs,
+            name,
+            stream,
+            head: None,
+            tail: None,
+            cut: false,
+            position,
+            sender,
+            also_to: None,
+        }
+    }
+
+    /// From now on everything goes there too.
+    pub fn also_to(&mut self, spool: Arc<Spool>) {
+        self.also_to = Some(spool);
     }
 
     /// Takes what the task printed. Readers are woken once it can be read.
     pub fn append(&mut self, bytes: &[u8]) {
+        if let Some(spool) = &self.also_to {
+            spool.append(bytes);
+        }
         for chunk in bytes.chunks(CHUNK_BYTES) {
             if !self.cut
                 && let Err(error) = self.store(chunk)

@@ -1,6 +1,6 @@
 //! The ways to an end: by itself, on request, at the time limit, with the lease.
 
-use super::held::Phase;
+use super::held::{Collecting, Phase};
 use super::{AttemptKey, HowEnded, Machine, Now, OutOfMemory, Output, SIGKILL, SIGTERM};
 use shipway_api::wire;
 use shipway_model::{Lost, Millis, Outcome};
@@ -54,10 +54,42 @@ impl Machine {
         out: &mut Vec<Output>,
     ) {
         let Some(held) = self.held.get(&id) else { return };
-        if held.started().is_none() {
+        if held.started().is_none() || held.collecting.is_some() {
             return;
         }
         let outcome = held.outcome(how, memory);
+        let wanted = !matches!(outcome, Outcome::Cancelled | Outcome::Lost { .. });
+        if held.template.files.is_some() && wanted {
+            return self.collect(now, id, outcome, out);
+        }
+        self.release(now, id, &outcome, out);
+    }
+
+    /// Its time is over, so no timer runs any more; but it can still be stopped.
+    fn collect(&mut self, now: Now, id: AttemptKey, outcome: Outcome, out: &mut Vec<Output>) {
+        self.set_timer(id, None);
+        if let Some(held) = self.held.get_mut(&id) {
+            held.collecting = Some(Collecting { at: now, outcome: outcome.clone() });
+            out.push(Output::Collect { id, outcome });
+        }
+    }
+
+    /// A task that failed by itself says more by that than by what it did not write.
+    pub(super) fn collected(
+        &mut self,
+        now: Now,
+        id: AttemptKey,
+        problem: Option<String>,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(held) = self.held.get(&id).filter(|held| held.may_run()) else { return };
+        let Some(collecting) = &held.collecting else { return };
+        let outcome = match (problem, &collecting.outcome) {
+            (Some(_), _) if held.ending.lease_ran_out => Outcome::Lost { why: Lost::LeaseRanOut },
+            (Some(_), _) if held.ending.stopped.is_some() => Outcome::Cancelled,
+            (Some(message), outcome) if outcome.is_success() => Outcome::OutputsFailed { message },
+            (_, outcome) => outcome.clone(),
+        };
         self.release(now, id, &outcome, out);
     }
 

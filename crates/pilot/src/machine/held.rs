@@ -35,6 +35,8 @@ pub(super) struct Held {
     pub(super) fields: BTreeMap<String, String>,
     pub(super) phase: Phase,
     pub(super) ending: Ending,
+    /// It has ended, and its files are being taken.
+    pub(super) collecting: Option<Collecting>,
     /// The timer that is set for it.
     pub(super) timer: Option<Millis>,
 }
@@ -49,6 +51,13 @@ pub(super) enum Phase {
         started: Timestamp,
     },
     Ended(Box<wire::Ended>),
+}
+
+/// When its process ended, and how.
+#[derive(Debug)]
+pub(super) struct Collecting {
+    pub(super) at: Now,
+    pub(super) outcome: Outcome,
 }
 
 /// What was done to it, which decides how its end is read.
@@ -71,6 +80,7 @@ impl Held {
             fields: task.fields.into_iter().collect(),
             phase: Phase::Queued,
             ending: Ending::default(),
+            collecting: None,
             timer: None,
         }
     }
@@ -133,6 +143,7 @@ impl Held {
     /// The end as it is reported; 0 stands for "never started" on the wire.
     pub(super) fn end(&self, id: AttemptKey, now: Now, outcome: &Outcome) -> wire::Ended {
         let started = self.started();
+        let now = self.collecting.as_ref().map_or(now, |collecting| collecting.at);
         wire::Ended {
             id: Some(id.wire()),
             outcome_json: link::encode_outcome(outcome),

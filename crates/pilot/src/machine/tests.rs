@@ -46,6 +46,7 @@ impl Rig {
                 notes: Vec::new(),
                 unfit: Vec::new(),
                 withheld: Vec::new(),
+                attributes: std::collections::BTreeMap::default(),
             },
             lease: lease.map(Millis),
             succeeds: vec![PilotId::new("p0").unwrap()],

@@ -19,6 +19,8 @@ pub enum DeclaredError {
     Read { path: PathBuf, source: io::Error },
     #[error("cannot understand the declared resources in {}", path.display())]
     Parse { path: PathBuf, source: serde_json::Error },
+    #[error("{} declares the attribute `{name}`: {what}", path.display())]
+    Attribute { path: PathBuf, name: String, what: String },
     #[error("{} declares {what} twice", path.display())]
     Twice { path: PathBuf, what: String },
 }
@@ -34,6 +36,8 @@ pub struct Declared {
     pub disk: Option<Bytes>,
     #[serde(deserialize_with = "each_once")]
     pub named: BTreeMap<String, u64>,
+    /// ClassAd expressions by name, for requirements: `{"Rack": "7", "HasFastDisk": "true"}`.
+    pub attributes: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -57,6 +61,19 @@ impl Declared {
             .map_err(|source| DeclaredError::Read { path: path.to_owned(), source })?;
         let declared: Declared = serde_json::from_str(&text)
             .map_err(|source| DeclaredError::Parse { path: path.to_owned(), source })?;
+        for (name, text) in &declared.attributes {
+            let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+            let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            let what = if starts && plain {
+                shipway_classad::complaint(text)
+            } else {
+                Some("this is no name of an attribute (letters, digits and _)".into())
+            };
+            if let Some(what) = what {
+                let (path, name) = (path.to_owned(), name.clone());
+                return Err(DeclaredError::Attribute { path, name, what });
+            }
+        }
         match declared.twice() {
             Some(what) => Err(DeclaredError::Twice { path: path.to_owned(), what }),
             None => Ok(declared),
@@ -78,6 +95,7 @@ impl Declared {
         capacity.memory = self.memory.unwrap_or(capacity.memory);
         capacity.disk = self.disk.unwrap_or(capacity.disk);
         capacity.named.extend(self.named);
+        probe.attributes.extend(self.attributes);
         for gpu in self.gpus {
             if probe.gpus.iter().any(|found| found.id == gpu.uuid) {
                 probe.notes.push(format!("GPU {} is declared, and really there", gpu.uuid));

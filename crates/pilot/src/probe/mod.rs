@@ -5,6 +5,7 @@
 //! a note for whoever asks.
 
 mod amd;
+mod attributes;
 mod declared;
 mod nvidia;
 mod slices;
@@ -27,6 +28,8 @@ pub struct Probe {
     pub cuda: Option<Version>,
     /// Where a container finds each device, by its id. Declared ones are nowhere.
     pub nodes: BTreeMap<String, Assigned>,
+    /// What else is known of the node, as ClassAd expressions by name.
+    pub attributes: BTreeMap<String, String>,
     pub notes: Vec<String>,
     /// What was wrong with GPUs that should have answered.
     pub gpu_faults: Vec<String>,
@@ -41,11 +44,12 @@ pub struct Places {
     pub dir: PathBuf,
     pub proc: PathBuf,
     pub sys: PathBuf,
+    pub etc: PathBuf,
 }
 
 impl Places {
     pub fn of_this_node(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), proc: "/proc".into(), sys: "/sys".into() }
+        Self { dir: dir.to_owned(), proc: "/proc".into(), sys: "/sys".into(), etc: "/etc".into() }
     }
 }
 
@@ -63,7 +67,9 @@ pub fn probe(places: &Places, declared: Option<Declared>) -> Probe {
     }
     let nvidia_cards = nvidia::cards(&places.sys);
     let cuda = nvidia.cuda;
-    let mut probe = Probe { capacity, gpus, cuda, nodes, notes, gpu_faults, nvidia_cards };
+    let attributes = attributes::of(places, cuda.as_ref());
+    let mut probe =
+        Probe { capacity, gpus, cuda, nodes, attributes, notes, gpu_faults, nvidia_cards };
     if let Some(declared) = declared {
         declared.apply(&mut probe);
     }

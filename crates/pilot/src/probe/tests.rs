@@ -11,7 +11,12 @@ fn write(root: &Path, path: &str, text: &str) {
 }
 
 fn places(root: &Path) -> Places {
-    Places { dir: root.to_owned(), proc: root.join("proc"), sys: root.join("sys") }
+    Places {
+        dir: root.to_owned(),
+        proc: root.join("proc"),
+        sys: root.join("sys"),
+        etc: root.join("etc"),
+    }
 }
 
 #[test]

@@ -105,6 +105,7 @@ mod tests {
             notes: Vec::new(),
             unfit: Vec::new(),
             withheld: Vec::new(),
+            attributes: BTreeMap::new(),
         }
     }
 

@@ -17,9 +17,9 @@ use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotId};
 use shipway_runtime::Runtime;
 use shipway_runtime::binds::AllowList;
 use shipway_runtime::native::{self, Helper};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -145,6 +145,7 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
         notes: found.notes.iter().cloned().chain(note).collect(),
         unfit: Vec::new(),
         withheld: Vec::new(),
+        attributes: found.attributes.clone(),
     };
     let unproven = Unproven {
         ad: ad.clone(),
@@ -229,10 +230,17 @@ fn take_over(dir: &Path, pilot: &PilotId) -> Result<Vec<PilotId>, StartError> {
     let succeeds = known.split_off(from);
     let lines: Vec<&str> = succeeds.iter().chain([pilot]).map(PilotId::as_str).collect();
     let next = path.with_extension("new");
-    let written = std::fs::write(&next, lines.join("\n") + "\n");
+    let written = write_closed(&next, &(lines.join("\n") + "\n"));
     let written = written.and_then(|()| std::fs::rename(&next, &path));
     written.map_err(|source| StartError::Write { path, source })?;
     Ok(succeeds)
+}
+
+/// Readable by nobody else.
+fn write_closed(path: &Path, text: &str) -> io::Result<()> {
+    let _ = std::fs::remove_file(path);
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).open(path)?.write_all(text.as_bytes())
 }
 
 fn node_name() -> NodeName {

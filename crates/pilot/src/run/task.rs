@@ -6,7 +6,7 @@ use super::images::ReadyImage;
 use super::mps::Mps;
 use super::start::own_mode;
 use crate::accounts::Whom;
-use crate::logs::LogName;
+use crate::logs::{LogName, Spool};
 use crate::machine::{AttemptKey, Start};
 use crate::spawn::{Before, Request, Ticket};
 use shipway_model::expand::{Placeholders, task_variables};
@@ -15,7 +15,7 @@ use shipway_runtime::plan::{Bind, Process, Root};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 
@@ -219,18 +219,49 @@ impl Tasks {
     }
 
     /// A folder of the attempt's own, removed when it has ended.
-    fn private_dir(
+    pub(super) fn private_dir(
         &mut self,
         id: AttemptKey,
         name: &str,
         whom: &Whom,
     ) -> Result<PathBuf, PrepareError> {
-        let own = self.root.join(format!("{}.{}.{}", id.task.job, id.task.index, id.attempt));
+        let own = self.own_folder(id);
         let path = own.join(name);
         self.private.insert(id, own.clone());
         let made = make_passable(&own).and_then(|()| make_for(&path, whom));
         made.map_err(|source| PrepareError::WorkDir { path: path.clone(), source })?;
         Ok(path)
+    }
+
+    /// Where all that it prints is kept until it has ended. The folder is the pilot's: nobody can
+    /// put something else there.
+    pub(super) fn spool(
+        &mut self,
+        id: AttemptKey,
+        name: &str,
+        for_account: bool,
+    ) -> Result<(Arc<Spool>, PathBuf), String> {
+        let own = self.own_folder(id);
+        let path = own.join(name.to_owned() + ".all");
+        if let Some(closed) = self.closed.as_ref().filter(|_| for_account) {
+            let account = "of the task".to_owned();
+            return Err(PrepareError::Closed { account, path, closed: closed.clone() }.to_string());
+        }
+        self.private.insert(id, own.clone());
+        let made = make_passable(&own).and_then(|()| {
+            std::fs::OpenOptions::new()
+                .create(true)
+                .truncate(true)
+                .write(true)
+                .mode(0o600)
+                .open(&path)
+        });
+        let failed = |error| format!("cannot keep its output in {}: {error}", path.display());
+        Ok((Arc::new(Spool::new(made.map_err(failed)?)), path))
+    }
+
+    fn own_folder(&self, id: AttemptKey) -> PathBuf {
+        self.root.join(format!("{}.{}.{}", id.task.job, id.task.index, id.attempt))
     }
 
     /// The script as a file; run by its own first line, or by `sh` when it has none.
@@ -305,7 +336,18 @@ fn request(
 ) -> Request {
     let log = LogName { task: start.id.task, attempt: start.id.attempt };
     let log_limit = start.template.log_limit;
-    Request { ticket, argv, env, cwd, log, log_limit, container: None, before: None }
+    Request {
+        ticket,
+        argv,
+        env,
+        cwd,
+        log,
+        log_limit,
+        container: None,
+        before: None,
+        stdin: None,
+        one_stream: false,
+    }
 }
 
 /// A thread of its own removes folders: a task may leave a million files.

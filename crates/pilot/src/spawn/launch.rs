@@ -4,8 +4,8 @@
 //! fork and exec in a big process. It takes that path only when the program is given by its path,
 //! so the search along `PATH` happens here, where it also gives the better message.
 
-use super::{Before, Contained, Request, Ticket, lock};
-use rustix::fs::{Access, OFlags, access, fcntl_setfl};
+use super::{Before, Contained, Request, StdinFile, Ticket, lock};
+use rustix::fs::{Access, FileType, Mode, OFlags, access, fcntl_setfl, fstat};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
@@ -70,6 +70,10 @@ pub enum StartError {
     NulByte { program: String, cwd: String },
     #[error("cannot start `{program}` in {cwd}: the node has no room for another process")]
     NoRoom { program: String, cwd: String, source: Errno },
+    #[error("cannot read its standard input {file}")]
+    Stdin { file: String, source: Errno },
+    #[error("cannot read its standard input {file}: it is not a plain file of the task's user")]
+    StdinKind { file: String },
     /// It says itself what could not be done.
     #[error("{message}")]
     Container { message: String },
@@ -128,7 +132,9 @@ impl Launcher {
         }
         let name = request.argv.first().ok_or(StartError::EmptyCommand)?;
         let program = self.find_program(name, request)?;
-        self.launch_program(&program, request).map_err(|error| explain(&error, &program, request))
+        let stdin = stdin_of(request)?;
+        self.launch_program(&program, request, stdin)
+            .map_err(|error| explain(&error, &program, request))
     }
 
     /// The process that becomes the container. Both it and the task carry the marks by which
@@ -143,10 +149,10 @@ impl Launcher {
         let mut container = contained.container.clone();
         let marks = self.marks(request.ticket);
         container.env.extend(marks.clone().map(|(name, value)| (name.to_owned(), value)));
-        let launch = contained.runtime.launch(&container, None);
+        let launch = contained.runtime.launch(&container, stdin_of(request)?);
         let (mut command, after) = launch.map_err(|error| failed(&error))?.into_command();
         command.envs(marks);
-        spawn(command, Some(after)).map_err(|error| failed(&error))
+        spawn(command, Some(after), request).map_err(|error| failed(&error))
     }
 
     /// The process that turns into the task when it has done what has to be done first.
@@ -159,10 +165,10 @@ impl Launcher {
         let marks = self.marks(request.ticket);
         let marks = marks.map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let env = request.env.iter().cloned().chain(marks).collect();
-        let start = Start { argv: request.argv.clone(), env, stdin: None };
+        let start = Start { argv: request.argv.clone(), env, stdin: stdin_of(request)? };
         let launch = before.helper.before(start, &before.process);
         let (command, after) = launch.map_err(|error| failed(&error))?.into_command();
-        spawn(command, Some(after)).map_err(|error| failed(&error))
+        spawn(command, Some(after), request).map_err(|error| failed(&error))
     }
 
     fn marks(&self, ticket: Ticket) -> [(&'static str, String); 2] {
@@ -190,7 +196,16 @@ impl Launcher {
         Ok(program)
     }
 
-    fn launch_program(&self, program: &Path, request: &Request) -> io::Result<Launched> {
+    fn launch_program(
+        &self,
+        program: &Path,
+        request: &Request,
+        stdin: Option<OwnedFd>,
+    ) -> io::Result<Launched> {
+        let stdin = match stdin {
+            Some(stdin) => stdin,
+            None => self.null.try_clone()?.into(),
+        };
         let mut command = Command::new(program);
         command
             .arg0(&request.argv[0])
@@ -199,15 +214,41 @@ impl Launcher {
             .envs(request.env.iter().map(|(name, value)| (name, value)))
             .envs(self.marks(request.ticket))
             .current_dir(&request.cwd)
-            .stdin(Stdio::from(self.null.try_clone()?));
-        spawn(command, None)
+            .stdin(Stdio::from(stdin));
+        spawn(command, None, request)
     }
 }
 
-/// In a group of its own, with its output in two pipes.
-fn spawn(mut command: Command, after: Option<After>) -> io::Result<Launched> {
+/// Opened here, where a slow file system holds up nobody else.
+fn stdin_of(request: &Request) -> Result<Option<OwnedFd>, StartError> {
+    request.stdin.as_ref().map(open_stdin).transpose()
+}
+
+fn open_stdin(stdin: &StdinFile) -> Result<OwnedFd, StartError> {
+    let file = || shown(&stdin.path);
+    let failed = |source| StartError::Stdin { file: file(), source };
+    // Without waiting: it may be a pipe that nobody writes to.
+    let mut flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    if stdin.of.is_some() {
+        flags |= OFlags::NOFOLLOW;
+    }
+    let opened = rustix::fs::open(&stdin.path, flags, Mode::empty()).map_err(failed)?;
+    let found = fstat(&opened).map_err(failed)?;
+    let is_plain = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+    if !is_plain || stdin.of.is_some_and(|uid| uid != found.st_uid) {
+        return Err(StartError::StdinKind { file: file() });
+    }
+    fcntl_setfl(&opened, OFlags::empty()).map_err(failed)?;
+    Ok(opened)
+}
+
+/// In a group of its own, with its output in two pipes, or all of it in the first.
+fn spawn(mut command: Command, after: Option<After>, request: &Request) -> io::Result<Launched> {
     let (out, out_end) = output_pipe()?;
-    let (err, err_end) = output_pipe()?;
+    let (err, mut err_end) = output_pipe()?;
+    if request.one_stream {
+        err_end = out_end.try_clone()?;
+    }
     command.process_group(0).stdout(Stdio::from(out_end)).stderr(Stdio::from(err_end));
     let child = spawn_unless_busy(&mut command)?;
     let (started, clock) = (SystemTime::now(), Instant::now());

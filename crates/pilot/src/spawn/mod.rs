@@ -70,6 +70,18 @@ pub struct Request {
     pub container: Option<Contained>,
     /// What has to be done before a plain process is started, and by what.
     pub before: Option<Before>,
+    /// What it reads; nothing unless given.
+    pub stdin: Option<StdinFile>,
+    /// Its error output goes where its output goes, in the order it is written.
+    pub one_stream: bool,
+}
+
+/// A file that a task reads.
+#[derive(Debug, Clone)]
+pub struct StdinFile {
+    pub path: PathBuf,
+    /// Whose it must be, where the pilot can read more than the task.
+    pub of: Option<u32>,
 }
 
 /// Something that only a process itself can do before it is its own program.

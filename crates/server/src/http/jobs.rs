@@ -87,6 +87,7 @@ pub async fn show(
 ) -> Result<Json<JobView>, ApiError> {
     let mut view = views::job(&site, &caller.0, job).await?;
     view.spec = Some(Box::new(views::spec(&site, job).await?.as_ref().clone()));
+    view.event_log_problem = site.event_logs.problem(job);
     Ok(Json(view))
 }
 

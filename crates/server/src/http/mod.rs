@@ -22,6 +22,7 @@ pub mod users;
 
 use crate::auth::Auth;
 use crate::clock::Clock;
+use crate::event_logs::EventLogs;
 use crate::journal::{HistoryReader, JournalError};
 use crate::live::Live;
 use crate::logins::Logins;
@@ -46,6 +47,7 @@ pub struct Site {
     pub specs: Arc<Specs>,
     pub readers: Arc<Readers>,
     pub logins: Arc<Logins>,
+    pub event_logs: Arc<EventLogs>,
     pub clock: Clock,
     pub metrics: Arc<Metrics>,
 }

@@ -9,7 +9,7 @@ use crate::views;
 use crate::writer::Wish;
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode};
-use shipway_api::error::ErrorBody;
+use shipway_api::error::{ErrorBody, codes};
 use shipway_api::routes::IDEMPOTENCY_KEY;
 use shipway_api::types::{DryRun, Submission, Submitted};
 use shipway_core::Rejection;
@@ -18,6 +18,7 @@ use shipway_core::requirements::validate;
 use shipway_core::shape::Shape;
 use shipway_model::expand::Placeholders;
 use shipway_model::{After, JobSpec, Ordinal, Reason, TaskIndex};
+use std::sync::Arc;
 
 /// Accepts a job. Answers when it is on disk.
 #[utoipa::path(post, path = "/api/v1/jobs", request_body = Submission,
@@ -34,12 +35,16 @@ pub async fn submit(
 ) -> Result<(StatusCode, Json<Submitted>), ApiError> {
     let mut spec = submission.spec;
     validate(&spec).map_err(Rejection::InvalidSpec)?;
+    may_have_log(&site, &caller, &spec)?;
     let key = headers.get(IDEMPOTENCY_KEY);
     let key = key.map(|key| key.to_str().map(ToString::to_string)).transpose();
     let key = key.map_err(|_| ApiError::bad_request("the idempotency key is not plain text"))?;
     // Of what was asked for: a repeat is one even when the tag has moved on meanwhile.
     let digest = secrets::digest(&serde_json::to_vec(&spec).expect("a spec is plain data"));
     pin_image(&site, &caller.0, &mut spec).await?;
+    if spec.event_log.is_some() {
+        begin_logs(&site).await?;
+    }
     let wish = Wish::Submit { by: caller.0, spec: Box::new(spec), digest, key };
     let done = site.writer.wish(wish).await?;
     let id = done.job.ok_or_else(|| ApiError::internal("a submission made no job"))?;
@@ -57,7 +62,9 @@ pub async fn dry_run(
 ) -> Result<Json<DryRun>, ApiError> {
     let spec = submission.spec;
     validate(&spec).map_err(Rejection::InvalidSpec)?;
-    let (shape, now, user) = (Shape::of(&spec), site.clock.now(), caller.0.user.clone());
+    may_have_log(&site, &caller, &spec)?;
+    let (now, user) = (site.clock.now(), caller.0.user.clone());
+    let shape = Shape::of(&spec, &user);
     let found = site.writer.ask(move |state| {
         let reasons = explain_need(state, &shape, now);
         (reasons, prospect_of_new(state, &shape, &user, now))
@@ -68,6 +75,24 @@ pub async fn dry_run(
     }
     let tasks = spec.indices().map_or(0, |indices| indices.len());
     Ok(Json(DryRun { tasks, first_command: first_command(&spec), spec, reasons, prospect }))
+}
+
+/// The server writes event logs itself, and so only those of whoever runs it.
+fn may_have_log(site: &Site, by: &Caller, spec: &JobSpec) -> Result<(), ApiError> {
+    match site.event_logs.refusal(&by.0, spec) {
+        None => Ok(()),
+        Some((why, hint)) => {
+            Err(ApiError::new(StatusCode::FORBIDDEN, codes::NOT_ALLOWED, why).hint(hint))
+        }
+    }
+}
+
+/// Before the job is accepted, so that nothing of it is missed.
+async fn begin_logs(site: &Site) -> Result<(), ApiError> {
+    let logs = Arc::clone(&site.event_logs);
+    let begun = tokio::task::spawn_blocking(move || logs.begin()).await;
+    let begun = begun.map_err(|_| ApiError::internal("the event log was cut off"))?;
+    begun.map_err(|error| ApiError::internal_because("the event log cannot be written", &error))
 }
 
 /// What a dependency has to do with it: a reason while it has not ended, an error when there is no

@@ -39,8 +39,17 @@ const COMMIT_BOUNDS: &[u64] =
 /// Events: a lone command makes one to five; a batch is closed at 20,000.
 const BATCH_BOUNDS: &[u64] = &[1, 2, 5, 10, 25, 100, 250, 1_000, 5_000, 20_000];
 
-const OUTCOMES: [&str; 8] =
-    ["success", "exit", "signal", "out_of_memory", "timed_out", "not_started", "lost", "cancelled"];
+const OUTCOMES: [&str; 9] = [
+    "success",
+    "exit",
+    "signal",
+    "out_of_memory",
+    "timed_out",
+    "not_started",
+    "lost",
+    "cancelled",
+    "outputs_failed",
+];
 const ENDS: [&str; 3] = ["succeeded", "failed", "cancelled"];
 
 /// Everything that is counted, shared by those who count and those who ask.
@@ -221,6 +230,7 @@ fn kind(outcome: &Outcome) -> usize {
         Outcome::NotStarted { .. } => 5,
         Outcome::Lost { .. } => 6,
         Outcome::Cancelled => 7,
+        Outcome::OutputsFailed { .. } => 8,
     }
 }
 

@@ -63,6 +63,12 @@ impl Pilots {
         }
     }
 
+    /// The nodes that the connected ones are on.
+    pub fn nodes(&self) -> Vec<(PilotId, String)> {
+        let connected = self.connected.lock().expect("no holder panics");
+        connected.iter().map(|(pilot, known)| (pilot.clone(), known.node.to_string())).collect()
+    }
+
     fn disconnect(&self, pilot: &PilotId, session: u64) {
         let mut connected = self.connected.lock().expect("no holder panics");
         if connected.get(pilot).is_some_and(|known| known.session == session) {

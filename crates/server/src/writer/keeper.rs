@@ -82,6 +82,9 @@ impl<J: Journal> Keeper<J> {
         for answer in batch.answers {
             answer();
         }
+        if let Some(logs) = &edges.event_logs {
+            logs.happened(&batch.events);
+        }
         edges.metrics.happened(&batch.events);
         if let Some(first) = first {
             edges.live.tell(Told { first, events: batch.events });

@@ -28,6 +28,7 @@ mod run;
 
 use crate::auth::Auth;
 use crate::clock::Clock;
+use crate::event_logs::EventLogs;
 use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::pilots::Specs;
@@ -116,6 +117,7 @@ pub struct Edges {
     pub live: Arc<Live>,
     pub specs: Arc<Specs>,
     pub effects: Box<dyn EffectRunner>,
+    pub event_logs: Option<Arc<EventLogs>>,
     pub clock: Clock,
     pub metrics: Arc<Metrics>,
 }

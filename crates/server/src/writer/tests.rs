@@ -97,6 +97,7 @@ impl Rig {
             live: Arc::default(),
             specs: Arc::new(specs),
             effects: Box::new(NoPilots),
+            event_logs: None,
             clock: Clock::start(Timestamp(1)),
             metrics: Arc::clone(&metrics),
         };

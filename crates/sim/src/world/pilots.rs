@@ -82,6 +82,10 @@ impl World {
                 }
                 self.after(5_000, Happening::StartPilot { node });
             }
+            // Tasks here have no files, so there is nothing to take.
+            Output::Collect { id, .. } => {
+                self.tell_pilot(node, Input::Collected { id, problem: None });
+            }
             Output::ReadLog(_) | Output::CloseLog { .. } | Output::CloseLogs => {}
         }
     }

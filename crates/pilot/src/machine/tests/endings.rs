@@ -171,3 +171,54 @@ fn only_an_answered_ping_prolongs_the_lease_from_when_it_was_sent() {
     rig.cut();
     assert_eq!(rig.machine.next_deadline(), Some(Millis(96_000)));
 }
+
+fn with_files() -> wire::Template {
+    wire::Template { files: Some(wire::Files::default()), ..limited() }
+}
+
+/// Whoever wants files of a task hears of its end first; the room is held until they are taken.
+#[test]
+fn an_end_waits_for_files() {
+    let mut rig = Rig::up(None);
+    let short = wire::Template { cpus_milli: 4_000, time_limit_ms: 100, ..with_files() };
+    rig.run(short, id(1, 0));
+    assert_eq!(starts(&rig.assign(template(2, 1), &[id(2, 0)])), []);
+    rig.now += 10;
+    let collect = Output::Collect { id: id(1, 0), outcome: Outcome::Exit { code: 0 } };
+    assert_eq!(rig.ended(id(1, 0), HowEnded::Exit(0)), [collect]);
+    // Its time limit is no matter any more.
+    assert_eq!(rig.tick(rig.now + 200), []);
+    let out = rig.tell(Input::Collected { id: id(1, 0), problem: None });
+    assert_eq!(starts(&out), [id(2, 0)]);
+    let ended = rig.report().ended;
+    assert_eq!(outcome(&ended[0]).1, Outcome::Exit { code: 0 });
+    assert_eq!(ended[0].ran_ms, 10, "taking files is no part of its run");
+}
+
+#[test]
+fn files_that_cannot_be_taken_fail_what_went_well() {
+    let trouble = || Some("no x".to_string());
+    let message = "no x".to_string();
+    for (how, problem, expected) in [
+        (HowEnded::Exit(0), trouble(), Outcome::OutputsFailed { message }),
+        (HowEnded::Exit(3), trouble(), Outcome::Exit { code: 3 }),
+        (HowEnded::Signal(11), None, Outcome::Signal { signal: 11 }),
+    ] {
+        let mut rig = Rig::up(None);
+        rig.run(with_files(), id(1, 0));
+        assert_eq!(rig.ended(id(1, 0), how).len(), 1);
+        assert_eq!(rig.tell(Input::Collected { id: id(1, 0), problem }), []);
+        assert_eq!(rig.outcomes(), [(id(1, 0), expected)]);
+    }
+}
+
+#[test]
+fn taking_files_can_be_stopped() {
+    let mut rig = Rig::up(None);
+    rig.run(with_files(), id(1, 0));
+    assert_eq!(rig.ended(id(1, 0), HowEnded::Exit(0)).len(), 1);
+    assert_eq!(rig.stop(&[id(1, 0)]), [signal(id(1, 0), SIGTERM)]);
+    let problem = Some("it was stopped".to_string());
+    assert_eq!(rig.tell(Input::Collected { id: id(1, 0), problem }), []);
+    assert_eq!(rig.outcomes(), [(id(1, 0), Outcome::Cancelled)]);
+}

@@ -1,0 +1,133 @@
+//! Requirements and rank: where jobs go, and why they go nowhere.
+
+use super::*;
+use shipway_model::gpu::Version;
+
+impl Told {
+    /// A node of its own kind: its GPUs' capability, and what else its pilot says of it.
+    fn join_kind(&mut self, name: &str, capability: &[u32], attributes: &[(&str, &str)]) {
+        let mut joined = pilot(name, 4, u64::from(!capability.is_empty()) * 2);
+        for gpu in &mut joined.ad.gpus {
+            gpu.capability = Some(Version::new(capability));
+        }
+        let attributes = attributes.iter().map(|(name, text)| ((*name).into(), (*text).into()));
+        joined.ad.attributes = attributes.collect();
+        self.tell(Command::PilotJoined(Box::new(joined)));
+    }
+
+    /// The pilot that a job with this specification goes to.
+    fn goes_to(&mut self, json: &str) -> Option<String> {
+        let job = self.submit(json);
+        let plan = schedule(&mut self.state, Timestamp(self.now));
+        let found = plan.by_pilot().find(|(_, tasks)| tasks.iter().any(|one| one.task.job == job));
+        let found = found.map(|(pilot, _)| pilot.as_str().to_owned());
+        self.cancel(job, Pick::All);
+        found
+    }
+}
+
+fn three() -> Told {
+    let mut told = Told::default();
+    told.join_kind("a", &[3, 5], &[("Rack", "1")]);
+    told.join_kind("b", &[7, 0], &[("Rack", "2"), ("HasAVX2", "true")]);
+    told.join_kind("c", &[8, 0], &[("Rack", "Cpus - 1"), ("Bad", "1 +")]);
+    told
+}
+
+#[test]
+fn a_job_goes_where_its_requirements_hold() {
+    let mut told = three();
+    for (requirements, expected) in [
+        ("CUDACapability >= 8.0", Some("c")),
+        ("GPUs_Capability < 4", Some("a")),
+        ("TARGET.HasAVX2 =?= true", Some("b")),
+        ("Rack == 3", Some("c")),
+        ("Machine == \\\"b\\\"", Some("b")),
+        ("Machine == \\\"b\\\" && CUDACapability > 7.5", None),
+        ("countMatches(Capability >= 8.0, TARGET.AvailableGPUs) >= MY.RequestGPUs + 1", Some("c")),
+        ("MY.Owner == \\\"ada\\\" && Rack is 1", Some("a")),
+        ("Owner == \\\"lin\\\"", None),
+        ("Memory", Some("a")),
+        ("Missing > 1", None),
+        ("error", None),
+        ("1/0 == 1", None),
+    ] {
+        let json = format!(r#"{{"resources":{{"gpu":1}},"requirements":"{requirements}"}}"#);
+        assert_eq!(told.goes_to(&json).as_deref(), expected, "{requirements}");
+    }
+}
+
+#[test]
+fn the_node_that_is_liked_most_comes_first() {
+    let mut told = three();
+    for (rank, expected) in [("CUDACapability", "c"), ("-Rack", "a"), ("HasAVX2", "b"), ("x", "a")]
+    {
+        let json = format!(r#"{{"resources":{{"gpu":1}},"rank":"{rank}"}}"#);
+        assert_eq!(told.goes_to(&json).as_deref(), Some(expected), "{rank}");
+    }
+}
+
+#[test]
+fn nodes_with_devices_of_two_kinds_give_the_right_one() {
+    let mut told = Told::default();
+    let mut joined = pilot("mixed", 4, 2);
+    joined.ad.gpus[0].capability = Some(Version::new(&[3, 5]));
+    joined.ad.gpus[1].capability = Some(Version::new(&[8, 0]));
+    let devices: Vec<DeviceId> = joined.ad.gpus.iter().map(|gpu| gpu.id.clone()).collect();
+    told.tell(Command::PilotJoined(Box::new(joined)));
+    for (requirements, device) in [("CUDACapability >= 8", 1), ("CUDACapability < 4", 0)] {
+        let json = format!(r#"{{"resources":{{"gpu":1}},"requirements":"{requirements}"}}"#);
+        let job = told.submit(&json);
+        told.place();
+        let given = &told.state.active()[&task(job, 0)].devices;
+        assert_eq!(given.as_slice(), [devices[device].clone()], "{requirements}");
+    }
+    let both = told.submit(r#"{"resources":{"gpu":2},"requirements":"CUDACapability >= 8"}"#);
+    assert!(told.why(both).iter().all(Reason::is_hopeless), "{:?}", told.why(both));
+}
+
+#[test]
+fn the_term_that_fails_is_named_with_what_it_found() {
+    let mut told = three();
+    let json = r#"{"requirements":"Memory > 0 && (CUDACapability >= 9.0 && Cpus > 1)"}"#;
+    let job = told.submit(json);
+    let reasons: Vec<String> = told.why(job).iter().map(ToString::to_string).collect();
+    assert_eq!(reasons.len(), 3, "{reasons:?}");
+    let start = "requires CUDACapability >= 9.0; the node with 4 cores, 16GB of memory";
+    assert!(reasons[0].starts_with(start), "{}", reasons[0]);
+    assert!(reasons[0].ends_with("has CUDACapability 3.5"), "{}", reasons[0]);
+    let now = Timestamp(told.now);
+    let changes = crate::explain::prospect(&told.state, job, now).expect("it waits").changes;
+    assert_eq!(changes[0].without.as_deref(), Some("CUDACapability >= 9.0"));
+    assert!(changes[0].now, "all else fits");
+
+    let job = told.submit(r#"{"requirements":"Cuda_Capability >= 1 || Machin == 3"}"#);
+    let said = told.why(job)[0].to_string();
+    assert!(said.contains("has no Cuda_Capability (did you mean CUDACapability?)"), "{said}");
+    assert!(said.contains("did you mean Machine?"), "{said}");
+    let job = told.submit(r#"{"requirements":"Machine == \"elsewhere\""}"#);
+    assert!(told.why(job)[0].to_string().ends_with("has Machine \"a\""), "{:?}", told.why(job));
+}
+
+#[test]
+fn an_expression_that_cannot_be_read_is_refused() {
+    let mut told = three();
+    let next = told.state.next_job();
+    for json in [r#"{"requirements":"Memory >"}"#, r#"{"rank":")"}"#, r#"{"rank":"random()"}"#] {
+        let refused = told.refused(submission(next, ada(), json, None));
+        assert_eq!(refused, "invalid_spec", "{json}");
+    }
+}
+
+#[test]
+fn a_job_that_is_brought_back_still_chooses() {
+    let mut told = three();
+    let job = told.submit(r#"{"requirements":"CUDACapability >= 8.0","rank":"Memory"}"#);
+    let record = told.state.record(job).expect("known");
+    assert_eq!(record.expressions.requirements.as_deref(), Some("CUDACapability >= 8.0"));
+    let text = serde_json::to_string(&record).expect("json");
+    assert_eq!(serde_json::from_str::<crate::job::JobRecord>(&text).expect("back"), record);
+    let plain = told.submit("{}");
+    let text = serde_json::to_string(&told.state.record(plain).expect("known")).expect("json");
+    assert!(!text.contains("expressions"), "what is not asked for is not stored: {text}");
+}

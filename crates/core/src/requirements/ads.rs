@@ -1,0 +1,145 @@
+//! Nodes and jobs as ads, with the names that people know from HTCondor.
+
+use crate::schedule::classes::ClassKey;
+use crate::shape::Shape;
+use shipway_classad::{Ad, Expr, Name, Value, parse_expression};
+use shipway_model::{Bytes, Cores, GpuDevice, GpuVendor, NodeAd};
+use std::sync::Arc;
+
+/// What differs between nodes that are alike otherwise. An expression that names one of these is
+/// asked of every node, not of every class.
+pub(crate) const PER_NODE: [&str; 6] =
+    ["Machine", "Name", "UtsnameNodename", "Disk", "TotalDisk", "DetectedGPUs"];
+
+/// What all nodes of a class have: one ad for each kind of its devices, or one without any.
+pub(crate) fn class_ads(key: &ClassKey, kinds: &[(GpuDevice, u32)]) -> Vec<Arc<Ad>> {
+    let base = base(key, kinds);
+    if kinds.is_empty() {
+        return vec![Arc::new(base)];
+    }
+    let with_kind = |(device, _): &(GpuDevice, u32)| {
+        let mut ad = base.clone();
+        for (name, expr) in device_ad(device).iter() {
+            ad.insert(Name::new([b"GPUs_", name.as_bytes()].concat()), expr.clone());
+            // The names of before HTCondor knew other devices than CUDA's.
+            let is_old = ["Capability", "DeviceName", "GlobalMemoryMb"].iter();
+            if device.vendor == GpuVendor::Nvidia && is_old.clone().any(|old| name.is(old)) {
+                ad.insert(Name::new([b"CUDA", name.as_bytes()].concat()), expr.clone());
+            }
+        }
+        declare(&mut ad, key);
+        Arc::new(ad)
+    };
+    kinds.iter().map(with_kind).collect()
+}
+
+fn base(key: &ClassKey, kinds: &[(GpuDevice, u32)]) -> Ad {
+    let mut ad = Ad::new();
+    let (cpus, memory) = (cores(key.capacity.cpus), megabytes(key.capacity.memory));
+    for name in ["Cpus", "TotalCpus", "TotalSlotCpus", "DetectedCpus"] {
+        ad.set(name, cpus.clone());
+    }
+    for name in ["Memory", "TotalMemory", "TotalSlotMemory", "DetectedMemory"] {
+        ad.set(name, memory);
+    }
+    let gpus: u32 = kinds.iter().map(|(_, count)| count).sum();
+    for name in ["GPUs", "TotalGPUs", "TotalSlotGPUs"] {
+        ad.set(name, i64::from(gpus));
+    }
+    let each = kinds.iter().flat_map(|(device, count)| {
+        std::iter::repeat_n(Expr::Ad(Arc::new(device_ad(device))), *count as usize)
+    });
+    ad.insert("AvailableGPUs".into(), Expr::List(each.collect()));
+    for (name, amount) in &key.capacity.named {
+        ad.set(name, i64::try_from(*amount).unwrap_or(i64::MAX));
+    }
+    declare(&mut ad, key);
+    ad
+}
+
+/// What the pilot says stands before what is made here. What cannot be read is left out.
+fn declare(ad: &mut Ad, key: &ClassKey) {
+    for (name, text) in &key.attributes {
+        if let Ok(expr) = parse_expression(text) {
+            ad.insert(Name::from(name.as_str()), expr);
+        }
+    }
+}
+
+/// One device, as HTCondor's `condor_gpu_discovery -nested` has it.
+fn device_ad(device: &GpuDevice) -> Ad {
+    let mut ad = Ad::new();
+    ad.set("DeviceName", device.model.as_str());
+    ad.set("GlobalMemoryMb", megabytes(device.memory));
+    ad.set("Vendor", vendor(device.vendor));
+    if let Some(capability) = &device.capability {
+        // As a number, `8.0`: that is how it is compared.
+        let number = capability.to_string().parse::<f64>();
+        ad.set("Capability", number.map_or(Value::Undefined, Value::Real));
+    }
+    if let Some(driver) = &device.driver {
+        ad.set("NVIDIADriver", driver.to_string());
+    }
+    if let Some(slice) = &device.slice {
+        ad.set("Slice", slice.as_str());
+    }
+    ad
+}
+
+fn vendor(vendor: GpuVendor) -> &'static str {
+    match vendor {
+        GpuVendor::Nvidia => "NVIDIA",
+        GpuVendor::Amd => "AMD",
+        GpuVendor::Intel => "Intel",
+    }
+}
+
+/// The ad of a class, with what is the node's own.
+pub(crate) fn node_ad(class: &Ad, node: &NodeAd) -> Ad {
+    let mut ad = class.clone();
+    for name in ["Machine", "Name", "UtsnameNodename"] {
+        ad.set(name, node.node.as_str());
+    }
+    for name in ["Disk", "TotalDisk"] {
+        ad.set(name, kilobytes(node.capacity.disk));
+    }
+    let devices: Vec<&str> = node.gpus.iter().map(|gpu| gpu.id.as_str()).collect();
+    ad.set("DetectedGPUs", devices.join(", "));
+    ad
+}
+
+/// What a job asks for: the same for all jobs of a shape.
+pub(crate) fn job_ad(shape: &Shape) -> Ad {
+    let mut ad = Ad::new();
+    let need = &shape.resources;
+    ad.set("RequestCpus", cores(need.cpus));
+    ad.set("RequestMemory", megabytes(need.memory));
+    ad.set("RequestDisk", kilobytes(need.disk));
+    ad.set("RequestGPUs", i64::from(need.gpu.as_ref().map_or(0, |gpu| gpu.count)));
+    for (name, amount) in &need.named {
+        ad.set(format!("Request{name}"), i64::try_from(*amount).unwrap_or(i64::MAX));
+    }
+    if let Some(owner) = &shape.expressions.owner {
+        ad.set("Owner", owner.as_str());
+        ad.set("User", owner.as_str());
+    }
+    ad
+}
+
+/// Whole cores as a whole number.
+fn cores(cores: Cores) -> Value {
+    let whole = i64::try_from(cores.milli / 1_000).unwrap_or(i64::MAX);
+    if cores.milli.is_multiple_of(1_000) {
+        return Value::Integer(whole);
+    }
+    let milli = u32::try_from(cores.milli).unwrap_or(u32::MAX);
+    Value::Real(f64::from(milli) / 1_000.0)
+}
+
+fn megabytes(bytes: Bytes) -> i64 {
+    i64::try_from(bytes.0 >> 20).unwrap_or(i64::MAX)
+}
+
+fn kilobytes(bytes: Bytes) -> i64 {
+    i64::try_from(bytes.0 >> 10).unwrap_or(i64::MAX)
+}

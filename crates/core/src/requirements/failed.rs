@@ -1,0 +1,40 @@
+//! Which terms of a job's requirements do not hold for a node, and what they found.
+
+use super::{Choice, ads};
+use shipway_classad::{Ad, Context, Sides, Value, nearest_name, readable_value, terms};
+use shipway_model::reason::{Attribute, FailedTerm};
+use std::sync::Arc;
+
+impl Choice {
+    /// The terms that do not hold, in their order; of several ads those of the one that comes
+    /// nearest.
+    pub(crate) fn failed(&self, ads: &[Arc<Ad>]) -> Vec<FailedTerm> {
+        let all = ads.iter().map(|ad| self.failed_for(ad));
+        all.min_by_key(Vec::len).unwrap_or_default()
+    }
+
+    fn failed_for(&self, node: &Arc<Ad>) -> Vec<FailedTerm> {
+        let Some(requirements) = &self.requirements else { return Vec::new() };
+        let sides = Sides::new(Arc::clone(&self.job), Arc::clone(node));
+        let terms = terms(requirements, &sides, &Context::default());
+        let failing = terms.into_iter().filter(|term| !term.holds());
+        let found = failing.map(|term| FailedTerm {
+            found: term.looked.iter().map(|looked| attribute(looked, node)).collect(),
+            is_error: term.value.is_error(),
+            term: term.text,
+        });
+        found.collect()
+    }
+}
+
+fn attribute(looked: &shipway_classad::Looked, node: &Ad) -> Attribute {
+    let value = Some(&looked.value).filter(|value| !matches!(value, Value::Undefined));
+    let bare = looked.name.rsplit('.').next().unwrap_or(&looked.name);
+    let names = node.iter().map(|(name, _)| name.to_text());
+    let names = names.chain(ads::PER_NODE.iter().map(ToString::to_string));
+    Attribute {
+        name: looked.name.clone(),
+        value: value.map(readable_value),
+        nearest: if value.is_none() { nearest_name(bare, names) } else { None },
+    }
+}

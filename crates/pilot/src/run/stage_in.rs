@@ -1,0 +1,203 @@
+//! The step before a task is started: its inputs are copied into its work directory, and its
+//! streams are prepared. Which files these are is worked out here, by names alone.
+
+use super::Work;
+use super::images::ReadyImage;
+use super::staging::{Files, Step, Waiting};
+use crate::accounts::Whom;
+use crate::machine::{AttemptKey, Start};
+use crate::spawn::{Request, StdinFile, Streams};
+use crate::stage::{Input, Plan, StageIn};
+use shipway_api::wire;
+use shipway_model::expand::Placeholders;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+/// Read or written by nobody: nothing has to be copied for it.
+pub(super) const NOWHERE: &str = "/dev/null";
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BadFile {
+    #[error("the input `{0}` names no file")]
+    NoInput(String),
+    #[error("`{target}`, where the input {source_path} should go, is not in the work directory")]
+    Outside { source_path: String, target: String },
+    #[error("the output `{0}` is not in the work directory")]
+    NoOutput(String),
+}
+
+/// The texts of one task, filled in.
+pub(super) struct Names<'a> {
+    pub(super) files: &'a wire::Files,
+    placeholders: Placeholders<'a>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn of(start: &'a Start) -> Option<Self> {
+        let files = start.template.files.as_ref()?;
+        Some(Names { files, placeholders: Placeholders::of(start.id.task, &start.fields) })
+    }
+
+    pub(super) fn fill(&self, text: &str) -> String {
+        self.placeholders.fill(text)
+    }
+
+    /// A path on the node: a relative one begins in the job's own folder.
+    pub(super) fn path(&self, text: &str) -> PathBuf {
+        Path::new(&self.fill(&self.files.basedir)).join(self.fill(text))
+    }
+
+    /// What a stream leads to, unless that is nowhere.
+    pub(super) fn stream(&self, name: Option<&String>) -> Option<PathBuf> {
+        name.map(|name| self.path(name)).filter(|path| path != Path::new(NOWHERE))
+    }
+
+    pub(super) fn inputs(&self) -> Result<Vec<Input>, BadFile> {
+        self.files.inputs.iter().map(|file| self.input(file)).collect()
+    }
+
+    fn input(&self, file: &wire::FileMap) -> Result<Input, BadFile> {
+        let text = self.fill(&file.source);
+        let source = self.path(&file.source);
+        let contents = text.ends_with('/');
+        let Some(own) = source.file_name().filter(|_| !text.is_empty()) else {
+            return Err(BadFile::NoInput(text));
+        };
+        let target = match file.target.as_deref().map(|target| self.fill(target)) {
+            None if contents => PathBuf::new(),
+            None => own.into(),
+            Some(folder) if folder.ends_with('/') && !contents => Path::new(&folder).join(own),
+            Some(target) => target.into(),
+        };
+        if !stays_inside(&target) || (target.as_os_str().is_empty() && !contents) {
+            let target = target.display().to_string();
+            return Err(BadFile::Outside { source_path: source.display().to_string(), target });
+        }
+        Ok(Input { source, contents, target })
+    }
+}
+
+pub(super) fn stays_inside(path: &Path) -> bool {
+    path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+}
+
+impl Work {
+    /// Called instead of a launch; that follows when all is there.
+    pub(super) fn stage_in(
+        &mut self,
+        start: &Start,
+        image: Option<&Arc<ReadyImage>>,
+        streams: Option<Streams>,
+    ) {
+        match self.plan_in(start, image.is_some()) {
+            Err(message) => self.refuse(start.id, message),
+            Ok((mut files, None)) => {
+                files.step = Step::Running;
+                self.staging.insert(files);
+                self.launch(start, image, streams);
+            }
+            Ok((mut files, Some(plan))) => {
+                let image = image.cloned();
+                files.step = Step::BringingIn(Box::new(Waiting { image, streams }));
+                let user = files.user.clone();
+                self.staging.insert(files);
+                self.staging.order(start.id, Plan::In(plan), user);
+            }
+        }
+    }
+
+    /// What has to be copied, if anything has to.
+    fn plan_in(
+        &mut self,
+        start: &Start,
+        in_container: bool,
+    ) -> Result<(Files, Option<StageIn>), String> {
+        let names = Names::of(start).ok_or("it has no files")?;
+        let whom = self.accounts.find(&start.template.user, in_container);
+        let whom = whom.map_err(|error| error.to_string())?;
+        let inputs = names.inputs().map_err(|error| error.to_string())?;
+        let outputs = names.files.outputs.as_ref();
+        let mut work = None;
+        if !inputs.is_empty() || outputs.is_some() {
+            let made = self.tasks.private_dir(start.id, "work", &whom);
+            work = Some(made.map_err(|error| error.to_string())?);
+        }
+        // Where the pilot may read more than the task, the task's account reads it first.
+        let mut stdin = None;
+        if let (Whom::Account(_), Some(source)) = (&whom, names.stream(names.files.stdin.as_ref()))
+        {
+            let made = self.tasks.private_dir(start.id, "stdin", &whom);
+            stdin = Some((source, made.map_err(|error| error.to_string())?.join("data")));
+        }
+        let remember = outputs.is_some_and(|outputs| outputs.all_new);
+        let plan = StageIn { work: work.clone(), inputs, stdin: stdin.clone(), remember };
+        let needed = !plan.inputs.is_empty() || plan.stdin.is_some();
+        let files = Files {
+            start: start.clone(),
+            user: whom.account().map(|account| account.user.clone()),
+            step: Step::Running,
+            work,
+            stdin: stdin.map(|(_, copy)| copy),
+            remembered: crate::stage::Remembered::new(),
+            spools: Vec::new(),
+        };
+        Ok((files, needed.then_some(plan)))
+    }
+
+    /// Gives a task that is about to be launched its streams.
+    pub(super) fn add_streams(
+        &mut self,
+        start: &Start,
+        request: &mut Request,
+        streams: &mut Option<Streams>,
+    ) -> Result<(), String> {
+        let Some(names) = Names::of(start) else { return Ok(()) };
+        let Some(files) = self.staging.get(start.id) else { return Ok(()) };
+        let of = files.user.as_ref().map(|user| user.uid);
+        let stdin = files.stdin.clone().or_else(|| names.stream(names.files.stdin.as_ref()));
+        request.stdin = stdin.map(|path| StdinFile { path, of });
+        let out = names.stream(names.files.stdout.as_ref());
+        let err = names.stream(names.files.stderr.as_ref());
+        request.one_stream = out.is_some() && out == err;
+        let err = err.filter(|_| !request.one_stream);
+        if out.is_none() && err.is_none() {
+            return Ok(());
+        }
+        let open = || self.pool.open_log(request.log, request.log_limit);
+        let (out_log, err_log) = streams.get_or_insert_with(open);
+        for (target, log, name) in [(out, out_log, "stdout"), (err, err_log, "stderr")] {
+            let Some(target) = target else { continue };
+            let (spool, path) = self.tasks.spool(start.id, name, of.is_some())?;
+            log.also_to(Arc::clone(&spool));
+            files.spools.push((spool, path, target));
+        }
+        Ok(())
+    }
+
+    /// The files of a task are there, or will not come.
+    pub(super) fn brought_in(
+        &mut self,
+        id: AttemptKey,
+        result: Result<crate::stage::Report, String>,
+    ) {
+        let Some(files) = self.staging.get(id) else { return };
+        let Step::BringingIn(waiting) = std::mem::replace(&mut files.step, Step::Running) else {
+            return;
+        };
+        let problem = match result {
+            Ok(report) => {
+                files.remembered = report.remembered;
+                report.problem
+            }
+            Err(problem) => Some(problem),
+        };
+        let start = files.start.clone();
+        match problem {
+            None => self.launch(&start, waiting.image.as_ref(), waiting.streams),
+            Some(problem) => self.refuse(id, problem),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! The step after a task has ended: what it made and printed is taken to where its job wants it.
+//! Which files these are is worked out here, by names alone.
+
+use super::Work;
+use super::stage_in::{BadFile, Names, stays_inside};
+use super::staging::{Files, Staged, Step};
+use crate::machine::{AttemptKey, Input};
+use crate::stage::{Output, Plan, StageOut};
+use rustix::fs::{Gid, Uid};
+use shipway_api::wire;
+use shipway_model::Outcome;
+use std::path::{Path, PathBuf};
+
+impl Names<'_> {
+    /// The folder that outputs go to.
+    fn taken_to(&self, outputs: &wire::Outputs) -> PathBuf {
+        self.path(outputs.to.as_deref().unwrap_or_default())
+    }
+
+    fn output(&self, file: &wire::FileMap, to: &Path) -> Result<Output, BadFile> {
+        let text = self.fill(&file.source);
+        let name = PathBuf::from(&text);
+        let contents = text.ends_with('/');
+        let Some(own) = name.file_name().filter(|_| stays_inside(&name)) else {
+            return Err(BadFile::NoOutput(text));
+        };
+        let target = match file.target.as_deref().map(|target| self.fill(target)) {
+            None if contents => to.to_owned(),
+            None => to.join(own),
+            Some(folder) if folder.ends_with('/') && !contents => to.join(folder).join(own),
+            Some(target) => to.join(target),
+        };
+        Ok(Output { name, contents, target })
+    }
+}
+
+/// What is to be taken after this end; `None`: nothing.
+fn plan_out(files: &Files, outcome: &Outcome) -> Result<Option<StageOut>, BadFile> {
+    let Some(names) = Names::of(&files.start) else { return Ok(None) };
+    let task = files.start.id.task;
+    let mut plan = StageOut {
+        streams: files.spools.iter().map(|(_, from, to)| (from.clone(), to.clone())).collect(),
+        mark: format!("shipway-{}.{}", task.job, task.index),
+        ..StageOut::default()
+    };
+    let wanted = |outputs: &&wire::Outputs| outcome.is_success() || !outputs.only_on_success;
+    if let Some(outputs) = names.files.outputs.as_ref().filter(wanted) {
+        let to = names.taken_to(outputs);
+        plan.work.clone_from(&files.work);
+        let named = outputs.files.iter().map(|file| names.output(file, &to));
+        plan.outputs = named.collect::<Result<_, _>>()?;
+        if outputs.all_new {
+            plan.new_to = Some(to);
+            plan.before.clone_from(&files.remembered);
+        }
+    }
+    let nothing = plan.streams.is_empty() && plan.work.is_none();
+    Ok((!nothing).then_some(plan))
+}
+
+/// What it printed becomes its account's, which reads it to write it elsewhere.
+fn hand_over(files: &Files) -> Result<(), String> {
+    for (spool, _, target) in &files.spools {
+        let failed = |what: &str| format!("cannot write {}: {what}", target.display());
+        if let Some(problem) = spool.problem() {
+            return Err(failed(&format!("its output could not be kept: {problem}")));
+        }
+        if let Some(user) = &files.user {
+            let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
+            let given = rustix::fs::fchown(spool.file(), Some(uid), Some(gid));
+            given.map_err(|errno| failed(&errno.to_string()))?;
+        }
+    }
+    Ok(())
+}
+
+impl Work {
+    /// It has ended in this way; the machine waits until its files are taken.
+    pub(super) fn stage_out(&mut self, id: AttemptKey, outcome: &Outcome) {
+        let Some(files) = self.staging.get(id) else { return self.taken(id, None) };
+        let plan = hand_over(files)
+            .and_then(|()| plan_out(files, outcome).map_err(|error| error.to_string()));
+        match plan {
+            Ok(None) => self.taken(id, None),
+            Err(problem) => self.taken(id, Some(problem)),
+            Ok(Some(plan)) => {
+                files.step = Step::Taking;
+                let user = files.user.clone();
+                self.staging.order(id, Plan::Out(plan), user);
+            }
+        }
+    }
+
+    fn taken(&mut self, id: AttemptKey, problem: Option<String>) {
+        if let Some(problem) = &problem {
+            tracing::warn!(attempt = %id, "files were not taken: {problem}");
+        }
+        self.forget_files(id);
+        self.tell(Input::Collected { id, problem });
+    }
+
+    /// A thread has copied something.
+    pub(super) fn staged(&mut self, staged: Staged) {
+        let Some(files) = self.staging.get(staged.id) else { return };
+        match files.step {
+            Step::BringingIn(..) => self.brought_in(staged.id, staged.result),
+            Step::Taking => {
+                let problem = match staged.result {
+                    Ok(report) => report.problem,
+                    Err(problem) => Some(problem),
+                };
+                self.taken(staged.id, problem);
+            }
+            Step::Running => {}
+        }
+    }
+
+    /// It is over for a task: unless its files are being taken, nothing of it is needed any more.
+    pub(super) fn let_go_of_files(&mut self, id: AttemptKey) {
+        let is_taking = |files: &mut Files| matches!(files.step, Step::Taking);
+        if !self.staging.is_empty() && !self.staging.get(id).is_some_and(is_taking) {
+            self.forget_files(id);
+        }
+    }
+
+    fn forget_files(&mut self, id: AttemptKey) {
+        if self.staging.remove(id).is_some() {
+            self.tasks.clean(id);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Copies the files of one task: this program again, with a word that people never type.
+//!
+//! It runs as whoever the task runs as, so it reads and writes what that account may and nothing
+//! else. It is told what to copy by its standard input and says by its standard output how that
+//! went. What a task wants copied is decided in `run/stage_in.rs` and `run/stage_out.rs`.
+//!
+//! - `inputs.rs`  into the work directory
+//! - `outputs.rs` out of it: what lies there was made by the task and is not to be trusted
+//! - `folder.rs`  a folder that nothing leads out of
+
+mod folder;
+mod inputs;
+mod outputs;
+
+use serde::{Deserialize, Serialize};
+use shipway_api::causes::causes;
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The word by which this program knows that it is to copy files.
+pub const COMMAND: &str = "stage-files";
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Plan {
+    In(StageIn),
+    Out(StageOut),
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StageIn {
+    /// The task's work directory, if anything is put there.
+    pub work: Option<PathBuf>,
+    pub inputs: Vec<Input>,
+    /// What the task reads, and the copy of it that is made.
+    pub stdin: Option<(PathBuf, PathBuf)>,
+    /// Whether it matters later what was there at the start.
+    pub remember: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Input {
+    pub source: PathBuf,
+    /// What is in the folder, and not the folder itself.
+    pub contents: bool,
+    /// In the work directory; empty for its top.
+    pub target: PathBuf,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StageOut {
+    pub work: Option<PathBuf>,
+    pub outputs: Vec<Output>,
+    /// Everything at the top of the work directory that is new or changed goes to this folder.
+    pub new_to: Option<PathBuf>,
+    /// What was there at the start.
+    pub before: Remembered,
+    /// What the task printed, and where it goes.
+    pub streams: Vec<(PathBuf, PathBuf)>,
+    /// Part of the names of files that are not complete yet: another try of the same task has the
+    /// same and clears away what was left.
+    pub mark: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Output {
+    /// In the work directory.
+    pub name: PathBuf,
+    pub contents: bool,
+    pub target: PathBuf,
+}
+
+/// Names at the top of the work directory, and by what a change of each is recognised.
+pub type Remembered = BTreeMap<String, Stamp>;
+
+/// Of a file that is written to, size or times change; of one that is put in its place, the number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    pub inode: u64,
+    pub size: i64,
+    pub changed: (i64, i64),
+}
+
+/// How it went.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    pub problem: Option<String>,
+    pub remembered: Remembered,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StageError {
+    #[error("cannot read the input {}", .path.display())]
+    Input { path: PathBuf, source: io::Error },
+    #[error("the input {} is neither a file nor a folder", .path.display())]
+    InputKind { path: PathBuf },
+    #[error("the input {} is not a folder", .path.display())]
+    InputNoFolder { path: PathBuf },
+    #[error("the input {} contains the task's work directory", .path.display())]
+    InputAround { path: PathBuf },
+    #[error("cannot write {} in the work directory", .path.display())]
+    Place { path: PathBuf, source: io::Error },
+    #[error("cannot use the work directory {}", .path.display())]
+    Work { path: PathBuf, source: io::Error },
+    #[error("the task has not made the output {}", .name.display())]
+    NoOutput { name: PathBuf },
+    #[error("the output {} is a link that leads out of the work directory", .name.display())]
+    OutputLink { name: PathBuf },
+    #[error("the output {} is neither a file nor a folder", .name.display())]
+    OutputKind { name: PathBuf },
+    #[error("the output {} is not a folder", .name.display())]
+    OutputNoFolder { name: PathBuf },
+    #[error("cannot read the output {}", .name.display())]
+    Output { name: PathBuf, source: io::Error },
+    #[error("cannot write {}", .target.display())]
+    Target { target: PathBuf, source: io::Error },
+    #[error("cannot write {}: it is not a plain file", .target.display())]
+    TargetKind { target: PathBuf },
+}
+
+/// The whole of the hidden command.
+pub fn main() -> ExitCode {
+    let mut plan = Vec::new();
+    let read = io::stdin().read_to_end(&mut plan);
+    let report = match read.and_then(|_| Ok(serde_json::from_slice(&plan)?)) {
+        Ok(Plan::In(plan)) => match inputs::bring(&plan) {
+            Ok(remembered) => Report { problem: None, remembered },
+            Err(error) => Report { problem: Some(causes(&error)), ..Report::default() },
+        },
+        Ok(Plan::Out(plan)) => Report { problem: outputs::take(&plan), ..Report::default() },
+        Err(error) => Report {
+            problem: Some(format!("cannot read what to copy: {error}")),
+            ..Report::default()
+        },
+    };
+    let text = serde_json::to_vec(&report).expect("plain data");
+    // Nobody who could be told is left when this fails.
+    let told = io::stdout().write_all(&text).and_then(|()| io::stdout().flush());
+    if told.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+#[cfg(test)]
+mod tests;

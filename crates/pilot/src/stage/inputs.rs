@@ -1,0 +1,105 @@
+//! Brings files and folders into a work directory. They are read as the one who asked for them,
+//! links included; they are written below the work directory and nowhere else.
+
+use super::folder::Folder;
+use super::{Input, Remembered, StageError, StageIn};
+use rustix::fs::OFlags;
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// What of a file's mode is kept: who may read, write and run it.
+const PERMISSIONS: u32 = 0o777;
+
+pub(super) fn bring(plan: &StageIn) -> Result<Remembered, StageError> {
+    if let Some((from, to)) = &plan.stdin {
+        let parent = to.parent().unwrap_or(Path::new("/"));
+        let name = to.file_name().map(PathBuf::from).unwrap_or_default();
+        copy(from, &open(parent)?, &name)?;
+    }
+    let Some(path) = &plan.work else { return Ok(Remembered::new()) };
+    let work = open(path)?;
+    for input in &plan.inputs {
+        bring_one(input, &work)?;
+    }
+    let unreadable =
+        |errno: rustix::io::Errno| StageError::Work { path: path.clone(), source: errno.into() };
+    if plan.remember { work.remember().map_err(unreadable) } else { Ok(Remembered::new()) }
+}
+
+fn open(path: &Path) -> Result<Folder, StageError> {
+    let failed =
+        |errno: rustix::io::Errno| StageError::Work { path: path.to_owned(), source: errno.into() };
+    Folder::open(path).map_err(failed)
+}
+
+fn bring_one(input: &Input, work: &Folder) -> Result<(), StageError> {
+    let path = || input.source.clone();
+    let found = input.source.metadata();
+    let found = found.map_err(|source| StageError::Input { path: path(), source })?;
+    if found.is_dir() {
+        return bring_folder(&input.source, &input.target, &found, work);
+    }
+    if input.contents {
+        return Err(StageError::InputNoFolder { path: path() });
+    }
+    copy(&input.source, work, &input.target)
+}
+
+/// All that is in a folder. Links in it are copied as the files they lead to; those that lead to
+/// a folder, or nowhere, stay links, so that none leads round in a circle.
+fn bring_folder(
+    source: &Path,
+    target: &Path,
+    found: &Metadata,
+    work: &Folder,
+) -> Result<(), StageError> {
+    if work.is((found.dev(), found.ino())) {
+        return Err(StageError::InputAround { path: source.to_owned() });
+    }
+    let unwritten = |target: &Path, errno: rustix::io::Errno| StageError::Place {
+        path: target.to_owned(),
+        source: errno.into(),
+    };
+    work.make(target).map_err(|errno| unwritten(target, errno))?;
+    let unread = |path: &Path, source| StageError::Input { path: path.to_owned(), source };
+    for entry in source.read_dir().map_err(|error| unread(source, error))? {
+        let entry = entry.map_err(|error| unread(source, error))?;
+        let (path, inside) = (entry.path(), target.join(entry.file_name()));
+        let kind = entry.file_type().map_err(|error| unread(&path, error))?;
+        if kind.is_symlink() && !path.metadata().is_ok_and(|found| found.is_file()) {
+            let leads_to = path.read_link().map_err(|error| unread(&path, error))?;
+            work.link(&inside, &leads_to).map_err(|errno| unwritten(&inside, errno))?;
+        } else if kind.is_dir() {
+            let found = entry.metadata().map_err(|error| unread(&path, error))?;
+            bring_folder(&path, &inside, &found, work)?;
+        } else {
+            copy(&path, work, &inside)?;
+        }
+    }
+    Ok(())
+}
+
+fn copy(source: &Path, work: &Folder, target: &Path) -> Result<(), StageError> {
+    let unread = |error| StageError::Input { path: source.to_owned(), source: error };
+    let (mut from, found) = open_source(source).map_err(unread)?;
+    if !found.is_file() {
+        return Err(StageError::InputKind { path: source.to_owned() });
+    }
+    let unwritten = |error| StageError::Place { path: target.to_owned(), source: error };
+    let mut to = work.create(target).map_err(|errno| unwritten(errno.into()))?;
+    // Of the two only the writing side can run out of something.
+    io::copy(&mut from, &mut to).map_err(unwritten)?;
+    let mode = Permissions::from_mode(found.mode() & PERMISSIONS);
+    to.set_permissions(mode).map_err(unwritten)
+}
+
+fn open_source(source: &Path) -> io::Result<(File, Metadata)> {
+    // Without waiting: it may be a pipe that nobody writes to.
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = i32::try_from(flags.bits()).expect("flags of Linux fit");
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(source)?;
+    let found = file.metadata()?;
+    Ok((file, found))
+}

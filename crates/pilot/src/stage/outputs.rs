@@ -1,0 +1,200 @@
+//! Takes files and folders out of a work directory. What lies there was made by the task: a link
+//! may lead anywhere and a name may be a pipe, so everything is opened from the top of the work
+//! directory and looked at when it is open. A target appears complete or not at all.
+
+use super::folder::{Folder, key, kind, names, stamp};
+use super::{Output, StageError, StageOut};
+use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
+use shipway_api::causes::causes;
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// What of a file's mode is kept: who may read, write and run it.
+const PERMISSIONS: u32 = 0o777;
+/// Bytes of a name that are part of the name of what is not complete yet; a name may have 255.
+const NAME_PART: usize = 100;
+
+/// Takes as much as it can. The first thing that went wrong, and how many more did.
+pub(super) fn take(plan: &StageOut) -> Option<String> {
+    let mut problems = Vec::new();
+    let taker = Taker { mark: &plan.mark };
+    for (from, to) in &plan.streams {
+        problems.extend(taker.stream(from, to).err());
+    }
+    if let Some(path) = &plan.work {
+        match Folder::open(path) {
+            Ok(work) => taker.all(plan, &work, &mut problems),
+            Err(errno) => {
+                problems.push(StageError::Work { path: path.clone(), source: errno.into() });
+            }
+        }
+    }
+    let first = causes(problems.first()?);
+    Some(match problems.len() {
+        1 => first,
+        many => format!("{first} (and {} more)", many - 1),
+    })
+}
+
+struct Taker<'a> {
+    mark: &'a str,
+}
+
+impl Taker<'_> {
+    fn all(&self, plan: &StageOut, work: &Folder, problems: &mut Vec<StageError>) {
+        for output in &plan.outputs {
+            problems.extend(self.named(work, output).err());
+        }
+        if let Some(to) = &plan.new_to {
+            match work.top() {
+                Err(errno) => problems.push(unread(Path::new("."), errno)),
+                Ok(names) => {
+                    for name in names {
+                        problems.extend(self.if_new(plan, work, &name, to).err());
+                    }
+                }
+            }
+        }
+    }
+
+    fn stream(&self, from: &Path, to: &Path) -> Result<(), StageError> {
+        let unread = |source| StageError::Output { name: from.to_owned(), source };
+        let mut file = File::open(from).map_err(unread)?;
+        self.write(&mut file, to, None)
+    }
+
+    fn named(&self, work: &Folder, output: &Output) -> Result<(), StageError> {
+        let name = &output.name;
+        let (mut file, stat) = work.read(name).map_err(|errno| unread(name, errno))?;
+        match kind(&stat) {
+            FileType::Directory => self.folder(work, file, name, &output.target),
+            _ if output.contents => Err(StageError::OutputNoFolder { name: name.clone() }),
+            FileType::RegularFile => self.write(&mut file, &output.target, Some(&stat)),
+            _ => Err(StageError::OutputKind { name: name.clone() }),
+        }
+    }
+
+    fn if_new(
+        &self,
+        plan: &StageOut,
+        work: &Folder,
+        name: &OsStr,
+        to: &Path,
+    ) -> Result<(), StageError> {
+        let look = work.look(name).map_err(|errno| unread(Path::new(name), errno))?;
+        let is_file = matches!(kind(&look), FileType::RegularFile | FileType::Symlink);
+        if !is_file || plan.before.get(&key(name)) == Some(&stamp(&look)) {
+            return Ok(());
+        }
+        let (mut file, stat) = match work.read(Path::new(name)) {
+            Ok(read) => read,
+            // Nobody named this one: a link that leads elsewhere is left where it is.
+            Err(_) if kind(&look) == FileType::Symlink => return Ok(()),
+            Err(errno) => return Err(unread(Path::new(name), errno)),
+        };
+        if kind(&stat) != FileType::RegularFile {
+            return Ok(());
+        }
+        self.write(&mut file, &to.join(name), Some(&stat))
+    }
+
+    /// All that is in a folder. A link in it is taken as the file it leads to, if that is in the
+    /// work directory, and otherwise as a link.
+    fn folder(
+        &self,
+        work: &Folder,
+        folder: File,
+        name: &Path,
+        target: &Path,
+    ) -> Result<(), StageError> {
+        let unwritten = |source| StageError::Target { target: target.to_owned(), source };
+        std::fs::create_dir_all(target).map_err(unwritten)?;
+        let folder = folder.into();
+        for entry in names(&folder).map_err(|errno| unread(name, errno))? {
+            let (inside, to) = (name.join(&entry), target.join(&entry));
+            let look = rustix::fs::statat(&folder, &entry, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+            let is_link = kind(&look.map_err(|errno| unread(&inside, errno))?) == FileType::Symlink;
+            match work.read(&inside) {
+                Ok((mut file, stat)) if kind(&stat) == FileType::RegularFile => {
+                    self.write(&mut file, &to, Some(&stat))?;
+                }
+                Ok((file, stat)) if kind(&stat) == FileType::Directory && !is_link => {
+                    self.folder(work, file, &inside, &to)?;
+                }
+                _ if is_link => {
+                    let leads_to = rustix::fs::readlinkat(&folder, &entry, Vec::new());
+                    let leads_to = leads_to.map_err(|errno| unread(&inside, errno))?;
+                    self.link(OsStr::from_bytes(leads_to.as_bytes()), &to)?;
+                }
+                Ok(_) => return Err(StageError::OutputKind { name: inside }),
+                Err(errno) => return Err(unread(&inside, errno)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Under another name first, then under its own.
+    fn write(&self, from: &mut File, to: &Path, like: Option<&Stat>) -> Result<(), StageError> {
+        let unwritten = |source| StageError::Target { target: to.to_owned(), source };
+        let part = self.part_of(to)?;
+        let written = fill(from, &part, like).and_then(|()| std::fs::rename(&part, to));
+        written.map_err(|error| {
+            // What is left of it is in nobody's way: the next try clears it away.
+            let _ = std::fs::remove_file(&part);
+            unwritten(error)
+        })
+    }
+
+    fn link(&self, leads_to: &OsStr, to: &Path) -> Result<(), StageError> {
+        let unwritten = |source| StageError::Target { target: to.to_owned(), source };
+        let part = self.part_of(to)?;
+        let made = std::os::unix::fs::symlink(leads_to, &part);
+        made.and_then(|()| std::fs::rename(&part, to)).map_err(unwritten)
+    }
+
+    /// Where a target is made; nothing is there.
+    fn part_of(&self, to: &Path) -> Result<PathBuf, StageError> {
+        let unwritten = |source| StageError::Target { target: to.to_owned(), source };
+        let is_plain = |found: std::fs::Metadata| found.is_file() || found.is_symlink();
+        if to.symlink_metadata().is_ok_and(|found| !is_plain(found)) {
+            return Err(StageError::TargetKind { target: to.to_owned() });
+        }
+        let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else {
+            return Err(StageError::TargetKind { target: to.to_owned() });
+        };
+        std::fs::create_dir_all(parent).map_err(unwritten)?;
+        let start = &name.as_bytes()[..name.len().min(NAME_PART)];
+        let part = [b".", start, b".", self.mark.as_bytes(), b".part"].concat();
+        let part = parent.join(OsStr::from_bytes(&part));
+        match std::fs::remove_file(&part) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unwritten(error)),
+            _ => Ok(part),
+        }
+    }
+}
+
+fn fill(from: &mut File, part: &Path, like: Option<&Stat>) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o666).open(part)?;
+    io::copy(from, &mut file)?;
+    if let Some(stat) = like {
+        file.set_permissions(Permissions::from_mode(stat.st_mode & PERMISSIONS))?;
+    }
+    // The end of the task is told after this: what it made must then be there to stay.
+    file.sync_data()
+}
+
+fn unread(name: &Path, errno: Errno) -> StageError {
+    let name = name.to_owned();
+    match errno {
+        Errno::NOENT => StageError::NoOutput { name },
+        Errno::XDEV | Errno::LOOP => StageError::OutputLink { name },
+        // Of what can be opened at all, a socket cannot.
+        Errno::NXIO => StageError::OutputKind { name },
+        errno => StageError::Output { name, source: errno.into() },
+    }
+}

@@ -1,0 +1,220 @@
+//! Copying in and out, on real folders, with the links a task may plant.
+
+use super::*;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let place = Place { dir: tempfile::tempdir().unwrap() };
+        for folder in ["work", "from", "to"] {
+            fs::create_dir(place.at(folder)).unwrap();
+        }
+        place
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.at(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn read(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.at(name)).ok()
+    }
+
+    fn bring(&self, inputs: &[(&str, bool, &str)]) -> Result<Remembered, String> {
+        let inputs = inputs.iter().map(|(source, contents, target)| Input {
+            source: self.at(source),
+            contents: *contents,
+            target: target.into(),
+        });
+        let plan = StageIn {
+            work: Some(self.at("work")),
+            inputs: inputs.collect(),
+            stdin: None,
+            remember: true,
+        };
+        inputs::bring(&plan).map_err(|error| causes(&error))
+    }
+
+    fn take(&self, outputs: &[(&str, &str)]) -> Option<String> {
+        let outputs = outputs.iter().map(|(name, target)| Output {
+            name: name.into(),
+            contents: name.ends_with('/'),
+            target: self.at(target),
+        });
+        outputs::take(&StageOut { outputs: outputs.collect(), ..self.plan() })
+    }
+
+    fn plan(&self) -> StageOut {
+        let (work, mark) = (Some(self.at("work")), "t".into());
+        StageOut { work, mark, ..StageOut::default() }
+    }
+
+    fn names(&self, folder: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.at(folder)).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+#[test]
+fn files_and_folders_come_in() {
+    let place = Place::new();
+    place.write("from/run.sh", "one");
+    fs::set_permissions(place.at("from/run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    place.write("from/tree/deep/x", "x");
+    symlink("x", place.at("from/tree/deep/link")).unwrap();
+    symlink("nowhere", place.at("from/tree/dangling")).unwrap();
+    symlink("..", place.at("from/tree/up")).unwrap();
+    let inputs = [
+        ("from/run.sh", false, "go"),
+        ("from/tree", false, "tree"),
+        ("from/tree", true, ""),
+        ("from/run.sh", false, "sub/dir/again"),
+    ];
+    place.bring(&inputs).unwrap();
+    // Again: it is safe to repeat.
+    let seen = place.bring(&inputs).unwrap();
+    assert_eq!(place.read("work/go").as_deref(), Some("one"));
+    let mode = fs::metadata(place.at("work/go")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o755);
+    for name in ["work/tree/deep/x", "work/tree/deep/link", "work/deep/x"] {
+        assert_eq!(place.read(name).as_deref(), Some("x"), "{name}");
+    }
+    assert!(place.at("work/tree/deep/link").symlink_metadata().unwrap().is_file());
+    assert!(place.at("work/dangling").symlink_metadata().unwrap().is_symlink());
+    assert!(place.at("work/up").symlink_metadata().unwrap().is_symlink());
+    assert_eq!(place.read("work/sub/dir/again").as_deref(), Some("one"));
+    assert!(seen.contains_key("go") && seen.contains_key("dangling"));
+}
+
+#[test]
+fn what_cannot_be_brought_is_named() {
+    let place = Place::new();
+    place.write("from/file", "f");
+    let pipe = place.at("from/pipe");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    for (source, contents, words) in [
+        ("from/missing", false, "cannot read the input"),
+        ("from/file", true, "is not a folder"),
+        ("from/pipe", false, "neither a file nor a folder"),
+        ("work", true, "contains the task's work directory"),
+    ] {
+        let problem = place.bring(&[(source, contents, "x")]).unwrap_err();
+        assert!(problem.contains(words) && problem.contains(source), "{problem}");
+    }
+}
+
+/// A link that one input brought leads no other one out of the work directory.
+#[test]
+fn nothing_is_written_through_a_link() {
+    let place = Place::new();
+    place.write("from/tree/file", "mine");
+    symlink(place.at("to"), place.at("from/tree/out")).unwrap();
+    place.write("to/victim", "theirs");
+    place.write("from/victim", "mine");
+    let inputs = [("from/tree", true, ""), ("from/victim", false, "out/victim")];
+    let problem = place.bring(&inputs).unwrap_err();
+    assert!(problem.contains("out/victim"), "{problem}");
+    assert_eq!(place.read("to/victim").as_deref(), Some("theirs"));
+}
+
+#[test]
+fn files_and_folders_go_out() {
+    let place = Place::new();
+    place.write("work/result", "r");
+    place.write("work/tree/deep/x", "x");
+    symlink("../tree/deep/x", place.at("work/tree/near")).unwrap();
+    symlink("/etc/passwd", place.at("work/tree/far")).unwrap();
+    place.write("to/result", "old");
+    let outputs = [("result", "to/result"), ("tree", "to/new/place"), ("tree/", "to")];
+    assert_eq!(place.take(&outputs), None);
+    assert_eq!(place.take(&outputs), None, "safe to repeat");
+    assert_eq!(place.read("to/result").as_deref(), Some("r"));
+    assert_eq!(place.read("to/new/place/deep/x").as_deref(), Some("x"));
+    assert!(place.at("to/near").symlink_metadata().unwrap().is_file(), "a link that stays inside");
+    assert!(place.at("to/far").symlink_metadata().unwrap().is_symlink(), "and one that does not");
+    assert_eq!(place.names("to"), ["deep", "far", "near", "new", "result"], "no parts are left");
+}
+
+#[test]
+fn planted_links_lead_nowhere() {
+    let place = Place::new();
+    place.write("to/secret", "secret");
+    symlink(place.at("to/secret"), place.at("work/absolute")).unwrap();
+    symlink("../to/secret", place.at("work/relative")).unwrap();
+    symlink("../to", place.at("work/folder")).unwrap();
+    symlink("/proc/self/environ", place.at("work/magic")).unwrap();
+    symlink("loop", place.at("work/loop")).unwrap();
+    for name in ["absolute", "relative", "folder", "folder/secret", "magic", "loop"] {
+        let problem = place.take(&[(name, "to/stolen")]).unwrap();
+        assert!(problem.contains("leads out") && problem.contains(name), "{problem}");
+        assert!(!place.at("to/stolen").exists(), "{name}");
+    }
+    let missing = place.take(&[("missing", "to/a"), ("gone", "to/b")]).unwrap();
+    assert_eq!(missing, "the task has not made the output missing (and 1 more)");
+}
+
+#[test]
+fn targets_are_plain_files() {
+    let place = Place::new();
+    place.write("work/x", "x");
+    fs::create_dir(place.at("to/folder")).unwrap();
+    let problem = place.take(&[("x", "to/folder")]).unwrap();
+    assert!(problem.contains("not a plain file"), "{problem}");
+    let null = Output { name: "x".into(), contents: false, target: "/dev/null".into() };
+    let problem = outputs::take(&StageOut { outputs: vec![null], ..place.plan() }).unwrap();
+    assert!(problem.contains("/dev/null"), "{problem}");
+    let kind = fs::symlink_metadata("/dev/null").unwrap().file_type();
+    assert!(!kind.is_file(), "the device is still one");
+}
+
+#[test]
+fn only_what_is_new_or_changed_is_taken() {
+    let place = Place::new();
+    for name in ["same", "changed", "replaced"] {
+        place.write(&format!("from/{name}"), "in");
+    }
+    place.write("from/sub/x", "x");
+    let before = place.bring(&[("from", true, "")]).unwrap();
+    place.write("work/changed", "out");
+    fs::remove_file(place.at("work/replaced")).unwrap();
+    place.write("work/replaced", "in");
+    place.write("work/made", "new");
+    place.write("work/folder/y", "not at the top");
+    symlink("made", place.at("work/inside")).unwrap();
+    symlink("/etc/passwd", place.at("work/outside")).unwrap();
+    let new_to = Some(place.at("to"));
+    assert_eq!(outputs::take(&StageOut { new_to, before, ..place.plan() }), None);
+    assert_eq!(place.names("to"), ["changed", "inside", "made", "replaced"]);
+    assert_eq!(place.read("to/changed").as_deref(), Some("out"));
+}
+
+#[test]
+fn what_was_left_of_a_try_is_cleared_away() {
+    let place = Place::new();
+    place.write("work/x", "whole");
+    place.write("to/.x.t.part", "ha");
+    assert_eq!(place.take(&[("x", "to/x")]), None);
+    assert_eq!(place.names("to"), ["x"]);
+    assert_eq!(place.read("to/x").as_deref(), Some("whole"));
+}
