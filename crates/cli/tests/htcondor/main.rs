@@ -5,9 +5,12 @@
 //! is counted; in CI a failure.
 
 mod ad;
+#[path = "../common/mod.rs"]
+mod common;
 mod compare;
 mod engine;
 mod ours;
+mod running;
 
 use std::path::{Path, PathBuf};
 

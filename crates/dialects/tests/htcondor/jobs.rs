@@ -163,7 +163,8 @@ fn what_was_set_wins() {
 
 #[test]
 fn chance_follows_the_seed() {
-    let text = "executable = fit\narguments = $RANDOM_INTEGER(1,1000000) $RANDOM_CHOICE(a,b,c)\nqueue 50\n";
+    let text = "executable = fit\n\
+        arguments = $RANDOM_INTEGER(1,1000000) $RANDOM_CHOICE(a,b,c)\nqueue 50\n";
     let rows = |seed| {
         let setting = shipway_dialects::htcondor::Setting { seed, ..setting() };
         let submitted = read(text, &setting, &World::default()).expect("good");
