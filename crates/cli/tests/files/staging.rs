@@ -144,7 +144,7 @@ fn an_account_reads_and_writes_only_what_it_may() {
     let world = World::new();
     open_to_all(&world.work());
     std::fs::create_dir(world.home()).expect("a home that others may enter");
-    world.up();
+    world.up_with(&["--accounts", "root=root,games=games"], |_| {});
     for (name, mode) in [("secret", 0o600), ("public", 0o644)] {
         write(&world, name, name);
         let mode = std::fs::Permissions::from_mode(mode);
