@@ -8,6 +8,10 @@ use std::process::Command;
 /// A root of Debian with HTCondor in it; `xtask` installs it.
 const ROOT: &str = "/opt/shipway-htcondor";
 
+/// HTCondor asks for the address of its own machine, and waits long where nobody knows it; so the
+/// machine has a name here that stands in `/etc/hosts`.
+const ENTER: &str = r#"echo localhost > /proc/sys/kernel/hostname; exec chroot "$@""#;
+
 pub(crate) struct Condor {
     /// A folder that is seen inside.
     shared: tempfile::TempDir,
@@ -36,9 +40,9 @@ impl Condor {
         let copy = self.shared.path().join("log");
         std::fs::copy(log, &copy).expect("a copy");
         let inside = Path::new("/").join(copy.strip_prefix(ROOT).expect("inside"));
-        let mut command = Command::new("chroot");
-        command.arg(ROOT).arg(name).args(words).arg(inside).env("CONDOR_CONFIG", "/dev/null");
-        ran(&mut command)
+        let mut command = Command::new("unshare");
+        command.args(["--uts", "sh", "-c", ENTER, "sh", ROOT, name]).args(words).arg(inside);
+        ran(command.env("CONDOR_CONFIG", "/dev/null"))
     }
 
     /// What the bindings make of it: number, job and chosen attributes of each event.

@@ -133,6 +133,9 @@ fn planted_links_lead_nowhere() {
     );
 }
 
+/// An account that Debian has.
+const GAMES: u32 = 5;
+
 /// A pilot that is root reads and writes nothing for a task that its account could not.
 #[test]
 fn an_account_reads_and_writes_only_what_it_may() {
@@ -140,11 +143,10 @@ fn an_account_reads_and_writes_only_what_it_may() {
     if !rustix::process::geteuid().is_root() {
         return println!("left out: only root can change to other accounts");
     }
-    const GAMES: u32 = 5;
     let world = World::new();
     open_to_all(&world.work());
     std::fs::create_dir(world.home()).expect("a home that others may enter");
-    world.up();
+    world.up_with(&["--accounts", "root=root,games=games"], |_| {});
     for (name, mode) in [("secret", 0o600), ("public", 0o644)] {
         write(&world, name, name);
         let mode = std::fs::Permissions::from_mode(mode);
