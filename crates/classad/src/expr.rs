@@ -17,7 +17,7 @@ pub enum Expr {
     Unary(Unary, Box<Expr>),
     /// Operators of one level after each other, from the left. One node however many there are, so
     /// that a sum of ten thousand is not ten thousand deep.
-    Chain(Box<Chain>),
+    Chain(Chain),
     Ternary(Box<[Expr; 3]>),
     Elvis(Box<[Expr; 2]>),
     Subscript(Box<[Expr; 2]>),
@@ -35,10 +35,31 @@ pub struct Reference {
     pub(crate) absolute: bool,
 }
 
+/// One piece of memory, however long it is: most have one operator, and there are many of them.
 #[derive(Debug, Clone)]
 pub struct Chain {
-    pub(crate) first: Expr,
-    pub(crate) rest: Vec<(Binary, Expr)>,
+    /// Each with the operator before it; that of the first means nothing.
+    parts: Vec<(Binary, Expr)>,
+}
+
+impl Chain {
+    pub(crate) fn new(first: Expr) -> Chain {
+        let mut parts = Vec::with_capacity(2);
+        parts.push((Binary::And, first));
+        Chain { parts }
+    }
+
+    pub(crate) fn push(&mut self, op: Binary, right: Expr) {
+        self.parts.push((op, right));
+    }
+
+    pub(crate) fn first(&self) -> &Expr {
+        &self.parts[0].1
+    }
+
+    pub(crate) fn rest(&self) -> &[(Binary, Expr)] {
+        &self.parts[1..]
+    }
 }
 
 #[derive(Debug, Clone)]

@@ -1,22 +1,28 @@
 //! Text to tokens. What a minus before a digit is depends on the token before it, as in HTCondor.
 
 use crate::error::ParseError;
+use crate::expr::Binary;
+use std::borrow::Cow;
 
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Token {
+/// What stands in the text is borrowed where it means itself.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Token<'a> {
     Integer(i64),
     Real(f64),
     Boolean(bool),
-    String(Vec<u8>),
+    String(Cow<'a, [u8]>),
     Undefined,
     Error,
-    Identifier(Vec<u8>),
-    /// An operator or a bracket, as written; `is` and `isnt` are `=?=` and `=!=`.
-    Mark(&'static str),
+    Identifier(Cow<'a, [u8]>),
+    /// An operator between two things; `is` and `isnt` are two of them.
+    Operator(Binary),
+    /// Another sign, or the two of `?:` as `Elvis`.
+    Sign(u8),
+    Elvis,
     End,
 }
 
-impl Token {
+impl Token<'_> {
     /// For error messages.
     pub(crate) fn describe(&self) -> String {
         match self {
@@ -30,64 +36,58 @@ impl Token {
                 let name: String = String::from_utf8_lossy(name).chars().take(40).collect();
                 format!("`{}`", name.escape_debug())
             }
-            Token::Mark(mark) => format!("`{mark}`"),
+            Token::Operator(op) => format!("`{}`", op.old_text().trim()),
+            Token::Sign(sign) => format!("`{}`", char::from(*sign)),
+            Token::Elvis => "`?:`".into(),
             Token::End => "the end".into(),
         }
     }
 
     /// Whether a minus after it is an operator between two things.
     fn ends_operand(&self) -> bool {
-        let marks = [".", "]", ")", "}"];
         match self {
-            Token::Mark(mark) => marks.contains(mark),
-            Token::End => false,
+            Token::Sign(sign) => matches!(sign, b'.' | b']' | b')' | b'}'),
+            Token::Operator(_) | Token::Elvis | Token::End => false,
             _ => true,
         }
     }
 }
 
-/// Longest first.
-const MARKS: [&str; 33] = [
-    ">>>", "=?=", "=!=", "&&", "||", "<=", ">=", "<<", ">>", "==", "!=", ".", "*", "/", "%", "+",
-    "-", "~", "^", "?", ":", ";", ",", "[", "]", "(", ")", "{", "}", "&", "|", "<", ">",
-];
-
 #[derive(Debug)]
 pub(crate) struct Lexer<'a> {
     source: &'a [u8],
     at: usize,
-    last: Token,
+    pub(crate) start: usize,
+    /// The token before this one was something that an operator may follow.
+    after_operand: bool,
 }
 
-type Lexed = Result<Token, ParseError>;
+/// The error is boxed: what is nearly always returned stays small.
+pub(crate) type Lexed<'a> = Result<Token<'a>, Box<ParseError>>;
 
 impl<'a> Lexer<'a> {
     pub(crate) fn new(source: &'a [u8]) -> Lexer<'a> {
-        Lexer { source, at: 0, last: Token::End }
+        Lexer { source, at: 0, start: 0, after_operand: false }
     }
 
-    /// The next token and where it begins.
-    pub(crate) fn next(&mut self) -> Result<(Token, usize), ParseError> {
+    /// The next token; it begins at `start`.
+    pub(crate) fn next(&mut self) -> Lexed<'a> {
         self.skip_blanks()?;
-        let at = self.at;
+        self.start = self.at;
         let token = self.token()?;
-        self.last = match &token {
-            // Only its kind is asked for.
-            Token::String(_) | Token::Identifier(_) => Token::Undefined,
-            other => other.clone(),
-        };
-        Ok((token, at))
+        self.after_operand = token.ends_operand();
+        Ok(token)
     }
 
     fn peek(&self, ahead: usize) -> u8 {
         self.source.get(self.at + ahead).copied().unwrap_or(0)
     }
 
-    fn wrong(&self, at: usize, what: impl Into<String>) -> ParseError {
-        ParseError::new(at.min(self.source.len()), what)
+    fn wrong(&self, at: usize, what: impl Into<String>) -> Box<ParseError> {
+        Box::new(ParseError::new(at.min(self.source.len()), what))
     }
 
-    fn skip_blanks(&mut self) -> Result<(), ParseError> {
+    fn skip_blanks(&mut self) -> Result<(), Box<ParseError>> {
         loop {
             while is_blank(self.peek(0)) {
                 self.at += 1;
@@ -113,14 +113,14 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn token(&mut self) -> Lexed {
+    fn token(&mut self) -> Lexed<'a> {
         let first = self.peek(0);
         let is_number = match first {
             b'0'..=b'9' => true,
             b'.' => self.peek(1).is_ascii_digit(),
             b'-' => {
                 let digit = |ahead| self.peek(ahead).is_ascii_digit();
-                !self.last.ends_operand() && (digit(1) || self.peek(1) == b'.' && digit(2))
+                !self.after_operand && (digit(1) || self.peek(1) == b'.' && digit(2))
             }
             _ => false,
         };
@@ -134,51 +134,75 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn mark(&mut self) -> Lexed {
-        let rest = &self.source[self.at..];
-        let found = MARKS.iter().find(|mark| rest.starts_with(mark.as_bytes()));
-        let mark = match found {
-            Some(mark) => *mark,
-            None if rest.starts_with(b"=?") => {
+    fn mark(&mut self) -> Lexed<'a> {
+        let (first, second, third) = (self.peek(0), self.peek(1), self.peek(2));
+        let (op, length) = match (first, second, third) {
+            (b'>', b'>', b'>') => (Binary::ShiftRightUnsigned, 3),
+            (b'=', b'?', b'=') => (Binary::Is, 3),
+            (b'=', b'!', b'=') => (Binary::Isnt, 3),
+            (b'=', b'?', _) => {
                 return Err(self.wrong(self.at, "`=?` is no operator; write `=?=`"));
             }
-            None if rest[0] == b'=' => "=",
-            None if rest[0] == b'!' => "!",
-            None => {
-                let shown = rest[0].escape_ascii();
-                return Err(self.wrong(self.at, format!("`{shown}` has no meaning here")));
-            }
+            (b'&', b'&', _) => (Binary::And, 2),
+            (b'|', b'|', _) => (Binary::Or, 2),
+            (b'<', b'=', _) => (Binary::LessOrEqual, 2),
+            (b'>', b'=', _) => (Binary::GreaterOrEqual, 2),
+            (b'<', b'<', _) => (Binary::ShiftLeft, 2),
+            (b'>', b'>', _) => (Binary::ShiftRight, 2),
+            (b'=', b'=', _) => (Binary::Equal, 2),
+            (b'!', b'=', _) => (Binary::NotEqual, 2),
+            (b'&', ..) => (Binary::BitAnd, 1),
+            (b'|', ..) => (Binary::BitOr, 1),
+            (b'<', ..) => (Binary::Less, 1),
+            (b'>', ..) => (Binary::Greater, 1),
+            (b'*', ..) => (Binary::Multiply, 1),
+            (b'/', ..) => (Binary::Divide, 1),
+            (b'%', ..) => (Binary::Modulus, 1),
+            (b'+', ..) => (Binary::Add, 1),
+            (b'-', ..) => (Binary::Subtract, 1),
+            (b'^', ..) => (Binary::BitXor, 1),
+            _ => return self.sign(first),
         };
-        self.at += mark.len();
-        if mark == "?" {
-            // The colon of `a ?: b` may stand apart.
-            let blanks = rest[1..].iter().take_while(|byte| is_blank(**byte)).count();
-            if rest.get(1 + blanks) == Some(&b':') {
-                self.at += blanks + 1;
-                return Ok(Token::Mark("?:"));
-            }
-        }
-        Ok(Token::Mark(mark))
+        self.at += length;
+        Ok(Token::Operator(op))
     }
 
-    fn word(&mut self) -> Token {
+    fn sign(&mut self, sign: u8) -> Lexed<'a> {
+        if !b".~?:;,[](){}=!".contains(&sign) {
+            let shown = sign.escape_ascii();
+            return Err(self.wrong(self.at, format!("`{shown}` has no meaning here")));
+        }
+        self.at += 1;
+        if sign == b'?' {
+            // The colon of `a ?: b` may stand apart.
+            let rest = &self.source[self.at..];
+            let blanks = rest.iter().take_while(|byte| is_blank(**byte)).count();
+            if rest.get(blanks) == Some(&b':') {
+                self.at += blanks + 1;
+                return Ok(Token::Elvis);
+            }
+        }
+        Ok(Token::Sign(sign))
+    }
+
+    fn word(&mut self) -> Token<'a> {
         let rest = &self.source[self.at..];
         let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
         let word = &rest[..rest.iter().take_while(is_part).count()];
         self.at += word.len();
         let is = |known: &str| word.eq_ignore_ascii_case(known.as_bytes());
         match word.len() {
-            2 if is("is") => Token::Mark("=?="),
-            4 if is("isnt") => Token::Mark("=!="),
+            2 if is("is") => Token::Operator(Binary::Is),
+            4 if is("isnt") => Token::Operator(Binary::Isnt),
             4 if is("true") => Token::Boolean(true),
             5 if is("false") => Token::Boolean(false),
             5 if is("error") => Token::Error,
             9 if is("undefined") => Token::Undefined,
-            _ => Token::Identifier(word.to_vec()),
+            _ => Token::Identifier(Cow::Borrowed(word)),
         }
     }
 
-    fn number(&mut self) -> Lexed {
+    fn number(&mut self) -> Lexed<'a> {
         let start = self.at;
         if self.peek(0) == b'-' {
             self.at += 1;
@@ -219,7 +243,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// HTCondor reads `-0x10` as 0, and refuses `0x10`.
-    fn hexadecimal(&mut self, start: usize) -> Lexed {
+    fn hexadecimal(&mut self, start: usize) -> Lexed<'a> {
         let is_negative = self.source[start] == b'-';
         let digits = self.source[self.at + 2..].iter().take_while(|byte| byte.is_ascii_hexdigit());
         let digits = digits.count();
@@ -238,15 +262,20 @@ impl<'a> Lexer<'a> {
     }
 
     /// A text in double quotes, or a name in single ones. Texts after each other are one.
-    fn quoted(&mut self, quote: u8) -> Lexed {
+    fn quoted(&mut self, quote: u8) -> Lexed<'a> {
         let start = self.at;
-        let mut raw = Vec::new();
+        let mut raw: Cow<'a, [u8]> = Cow::Borrowed(&[]);
         loop {
             self.at += 1;
             let rest = &self.source[self.at..];
             let length = closing(rest, quote);
             let length = length.ok_or_else(|| self.wrong(start, "this text has no end"))?;
-            raw.extend_from_slice(&rest[..length]);
+            let piece = &rest[..length];
+            if raw.is_empty() {
+                raw = Cow::Borrowed(piece);
+            } else {
+                raw.to_mut().extend_from_slice(piece);
+            }
             self.at += length + 1;
             let blanks = &self.source[self.at..];
             let blanks = blanks.iter().take_while(|byte| is_blank(**byte)).count();
@@ -255,8 +284,11 @@ impl<'a> Lexer<'a> {
             }
             self.at += blanks;
         }
-        let text = unescape(&raw).ok_or_else(|| self.wrong(start, "a text cannot hold a NUL"))?;
-        Ok(if quote == b'"' { Token::String(text) } else { Token::Identifier(text) })
+        if raw.contains(&b'\\') {
+            let text = unescape(&raw);
+            raw = text.ok_or_else(|| self.wrong(start, "a text cannot hold a NUL"))?.into();
+        }
+        Ok(if quote == b'"' { Token::String(raw) } else { Token::Identifier(raw) })
     }
 }
 

@@ -8,51 +8,70 @@ use std::sync::Arc;
 /// number, so that most comparisons are one of two numbers.
 #[derive(Clone)]
 pub struct Name {
-    text: Arc<[u8]>,
-    head: u64,
+    text: Text,
+    /// Its length before its head: what names are sorted by.
+    key: u128,
 }
 
 const HEAD: usize = 8;
+/// Nearly all names are as short as this, and need no memory of their own.
+const SHORT: usize = 22;
+
+#[derive(Clone)]
+enum Text {
+    Short(u8, [u8; SHORT]),
+    Long(Arc<[u8]>),
+}
 
 impl Name {
     pub fn new(text: impl AsRef<[u8]>) -> Name {
-        let text: Arc<[u8]> = text.as_ref().into();
+        let bytes = text.as_ref();
         let mut head = [0; HEAD];
-        for (folded, byte) in head.iter_mut().zip(text.iter()) {
+        for (folded, byte) in head.iter_mut().zip(bytes) {
             *folded = byte.to_ascii_lowercase();
         }
-        Name { text, head: u64::from_be_bytes(head) }
+        let text = match u8::try_from(bytes.len()) {
+            Ok(length) if bytes.len() <= SHORT => {
+                let mut short = [0; SHORT];
+                short[..bytes.len()].copy_from_slice(bytes);
+                Text::Short(length, short)
+            }
+            _ => Text::Long(bytes.into()),
+        };
+        let key = (bytes.len() as u128) << 64 | u128::from(u64::from_be_bytes(head));
+        Name { text, key }
     }
 
     pub fn as_bytes(&self) -> &[u8] {
-        &self.text
+        match &self.text {
+            Text::Short(length, short) => &short[..usize::from(*length)],
+            Text::Long(text) => text,
+        }
     }
 
     /// For people; bytes that are no text are shown as a question mark in a box.
     pub fn to_text(&self) -> String {
-        String::from_utf8_lossy(&self.text).into_owned()
+        String::from_utf8_lossy(self.as_bytes()).into_owned()
     }
 
     pub fn is(&self, word: &str) -> bool {
-        self.text.eq_ignore_ascii_case(word.as_bytes())
+        self.as_bytes().eq_ignore_ascii_case(word.as_bytes())
     }
 
     fn tail(&self) -> &[u8] {
-        self.text.get(HEAD..).unwrap_or_default()
+        self.as_bytes().get(HEAD..).unwrap_or_default()
     }
 }
 
 impl Ord for Name {
     fn cmp(&self, other: &Name) -> Ordering {
-        let heads = || self.head.cmp(&other.head);
-        let folded = |name: &Name| name.tail().to_ascii_lowercase();
-        let tails = || {
-            if self.tail().eq_ignore_ascii_case(other.tail()) {
+        self.key.cmp(&other.key).then_with(|| {
+            let (tail, other) = (self.tail(), other.tail());
+            if tail.eq_ignore_ascii_case(other) {
                 return Ordering::Equal;
             }
-            folded(self).cmp(&folded(other))
-        };
-        self.text.len().cmp(&other.text.len()).then_with(heads).then_with(tails)
+            tail.to_ascii_lowercase().cmp(&other.to_ascii_lowercase())
+        })
     }
 }
 

@@ -9,6 +9,7 @@ use crate::limits::{MAX_ATTRIBUTES, MAX_NESTING, MAX_POSTFIX, MAX_SOURCE_BYTES};
 use crate::name::Name;
 use crate::times::{parse_abs_time, parse_rel_time};
 use crate::value::Value;
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 /// One expression, and nothing after it.
@@ -18,10 +19,7 @@ pub fn parse_expression(source: &str) -> Result<Expr, ParseError> {
 
 /// The same from bytes, which need not be text everywhere: what stands in quotes may be anything.
 pub fn parse_expression_bytes(source: &[u8]) -> Result<Expr, ParseError> {
-    let mut parser = Parser::new(source)?;
-    let expr = parser.expression()?;
-    parser.end()?;
-    Ok(expr)
+    whole_expression(source).map_err(|error| *error)
 }
 
 /// One ad in brackets, and nothing after it.
@@ -30,8 +28,19 @@ pub fn parse_ad(source: &str) -> Result<Ad, ParseError> {
 }
 
 pub fn parse_ad_bytes(source: &[u8]) -> Result<Ad, ParseError> {
+    whole_ad(source).map_err(|error| *error)
+}
+
+fn whole_expression(source: &[u8]) -> Parsed {
     let mut parser = Parser::new(source)?;
-    parser.expect("[")?;
+    let expr = parser.expression()?;
+    parser.end()?;
+    Ok(expr)
+}
+
+fn whole_ad(source: &[u8]) -> Result<Ad, Stop> {
+    let mut parser = Parser::new(source)?;
+    parser.expect(b'[')?;
     let ad = parser.ad()?;
     parser.end()?;
     Ok(ad)
@@ -39,52 +48,59 @@ pub fn parse_ad_bytes(source: &[u8]) -> Result<Ad, ParseError> {
 
 pub(crate) struct Parser<'a> {
     lexer: Lexer<'a>,
-    token: Token,
+    token: Token<'a>,
     /// Where it begins.
     at: usize,
     nesting: u32,
 }
 
-type Parsed = Result<Expr, ParseError>;
+/// Boxed, so that what is nearly always returned stays small.
+type Stop = Box<ParseError>;
+type Parsed = Result<Expr, Stop>;
+
+fn stop(at: usize, what: impl Into<String>) -> Stop {
+    Box::new(ParseError::new(at, what))
+}
 
 impl<'a> Parser<'a> {
-    pub(crate) fn new(source: &'a [u8]) -> Result<Parser<'a>, ParseError> {
+    pub(crate) fn new(source: &'a [u8]) -> Result<Parser<'a>, Stop> {
         if source.len() > MAX_SOURCE_BYTES {
             let what = format!("{} bytes; at most {MAX_SOURCE_BYTES}", source.len());
-            return Err(ParseError::new(0, what));
+            return Err(stop(0, what));
         }
         let mut lexer = Lexer::new(source);
-        let (token, at) = lexer.next()?;
+        let token = lexer.next()?;
+        let at = lexer.start;
         Ok(Parser { lexer, token, at, nesting: 0 })
     }
 
-    fn advance(&mut self) -> Result<Token, ParseError> {
-        let (token, at) = self.lexer.next()?;
-        self.at = at;
+    fn advance(&mut self) -> Result<Token<'a>, Stop> {
+        let token = self.lexer.next()?;
+        self.at = self.lexer.start;
         Ok(std::mem::replace(&mut self.token, token))
     }
 
-    fn is(&self, mark: &str) -> bool {
-        matches!(self.token, Token::Mark(found) if found == mark)
+    fn is(&self, sign: u8) -> bool {
+        self.token == Token::Sign(sign)
     }
 
-    fn expect(&mut self, mark: &str) -> Result<(), ParseError> {
-        if self.is(mark) {
+    fn expect(&mut self, sign: u8) -> Result<(), Stop> {
+        if self.is(sign) {
             return self.advance().map(drop);
         }
-        Err(self.wanted(&format!("`{mark}`")))
+        Err(self.wanted(&format!("`{}`", char::from(sign))))
     }
 
-    fn wanted(&self, what: &str) -> ParseError {
-        ParseError::new(self.at, format!("wanted {what}, found {}", self.token.describe()))
+    fn wanted(&self, what: &str) -> Stop {
+        stop(self.at, format!("wanted {what}, found {}", self.token.describe()))
     }
 
-    pub(crate) fn end(&mut self) -> Result<(), ParseError> {
+    pub(crate) fn end(&mut self) -> Result<(), Stop> {
         match self.token {
             Token::End => Ok(()),
-            Token::Mark("=") => {
+            Token::Sign(b'=') => {
                 let what = "found `=`; to compare, write `==`";
-                Err(ParseError::new(self.at, what))
+                Err(stop(self.at, what))
             }
             _ => Err(self.wanted("an operator or the end")),
         }
@@ -94,7 +110,7 @@ impl<'a> Parser<'a> {
     fn nested(&mut self, parse: impl FnOnce(&mut Self) -> Parsed) -> Parsed {
         if self.nesting >= MAX_NESTING {
             let what = format!("nested too deep: more than {MAX_NESTING} levels");
-            return Err(ParseError::new(self.at, what));
+            return Err(stop(self.at, what));
         }
         self.nesting += 1;
         let parsed = parse(self);
@@ -105,12 +121,12 @@ impl<'a> Parser<'a> {
     pub(crate) fn expression(&mut self) -> Parsed {
         self.nested(|parser| {
             let condition = parser.operators(1)?;
-            if !parser.is("?") {
+            if !parser.is(b'?') {
                 return Ok(condition);
             }
             parser.advance()?;
             let then = parser.expression()?;
-            parser.expect(":")?;
+            parser.expect(b':')?;
             let otherwise = parser.expression()?;
             Ok(Expr::Ternary(Box::new([condition, then, otherwise])))
         })
@@ -121,51 +137,27 @@ impl<'a> Parser<'a> {
         let mut left = self.unary()?;
         while let Some(op) = self.operator().filter(|op| op.level() >= level) {
             let own = op.level();
-            let mut rest = Vec::new();
+            let mut chain = Chain::new(left);
             while let Some(op) = self.operator().filter(|op| op.level() == own) {
                 self.advance()?;
-                rest.push((op, self.operators(own + 1)?));
+                chain.push(op, self.operators(own + 1)?);
             }
-            left = Expr::Chain(Box::new(Chain { first: left, rest }));
+            left = Expr::Chain(chain);
         }
         Ok(left)
     }
 
     fn operator(&self) -> Option<Binary> {
-        let Token::Mark(mark) = self.token else { return None };
-        Some(match mark {
-            "||" => Binary::Or,
-            "&&" => Binary::And,
-            "|" => Binary::BitOr,
-            "^" => Binary::BitXor,
-            "&" => Binary::BitAnd,
-            "==" => Binary::Equal,
-            "!=" => Binary::NotEqual,
-            "=?=" => Binary::Is,
-            "=!=" => Binary::Isnt,
-            "<" => Binary::Less,
-            "<=" => Binary::LessOrEqual,
-            ">" => Binary::Greater,
-            ">=" => Binary::GreaterOrEqual,
-            "<<" => Binary::ShiftLeft,
-            ">>" => Binary::ShiftRight,
-            ">>>" => Binary::ShiftRightUnsigned,
-            "+" => Binary::Add,
-            "-" => Binary::Subtract,
-            "*" => Binary::Multiply,
-            "/" => Binary::Divide,
-            "%" => Binary::Modulus,
-            _ => return None,
-        })
+        if let Token::Operator(op) = self.token { Some(op) } else { None }
     }
 
     fn unary(&mut self) -> Parsed {
         self.nested(|parser| {
             let op = match parser.token {
-                Token::Mark("-") => Unary::Minus,
-                Token::Mark("+") => Unary::Plus,
-                Token::Mark("!") => Unary::Not,
-                Token::Mark("~") => Unary::BitNot,
+                Token::Operator(Binary::Subtract) => Unary::Minus,
+                Token::Operator(Binary::Add) => Unary::Plus,
+                Token::Sign(b'!') => Unary::Not,
+                Token::Sign(b'~') => Unary::BitNot,
                 _ => return parser.postfix(),
             };
             parser.advance()?;
@@ -177,31 +169,31 @@ impl<'a> Parser<'a> {
         self.nested(|parser| {
             let mut expr = parser.primary()?;
             let mut length = 0;
-            loop {
+            while matches!(parser.token, Token::Sign(b'[' | b'.') | Token::Elvis) {
                 length += 1;
                 if length > MAX_POSTFIX {
                     let what = format!("more than {MAX_POSTFIX} selections after each other");
-                    return Err(ParseError::new(parser.at, what));
+                    return Err(stop(parser.at, what));
                 }
                 expr = match parser.token {
-                    Token::Mark("[") => {
+                    Token::Sign(b'[') => {
                         parser.advance()?;
                         let index = parser.expression()?;
-                        parser.expect("]")?;
+                        parser.expect(b']')?;
                         Expr::Subscript(Box::new([expr, index]))
                     }
-                    Token::Mark("?:") => {
+                    Token::Elvis => {
                         parser.advance()?;
                         let otherwise = parser.postfix()?;
                         Expr::Elvis(Box::new([expr, otherwise]))
                     }
-                    Token::Mark(".") => {
+                    _ => {
                         parser.advance()?;
                         parser.reference(Some(expr), false)?
                     }
-                    _ => return Ok(expr),
                 };
             }
+            Ok(expr)
         })
     }
 
@@ -215,7 +207,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn advance_if_identifier(&mut self) -> Result<Option<Vec<u8>>, ParseError> {
+    fn advance_if_identifier(&mut self) -> Result<Option<Cow<'a, [u8]>>, Stop> {
         if !matches!(self.token, Token::Identifier(_)) {
             return Ok(None);
         }
@@ -224,43 +216,45 @@ impl<'a> Parser<'a> {
     }
 
     fn primary(&mut self) -> Parsed {
-        let literal = match &mut self.token {
+        let literal = match &self.token {
             Token::Undefined => Value::Undefined,
             Token::Error => Value::Error,
             Token::Boolean(is) => Value::Boolean(*is),
             Token::Integer(number) => Value::Integer(*number),
             Token::Real(number) => Value::Real(*number),
-            Token::String(text) => Value::from(std::mem::take(text)),
+            Token::String(text) => Value::text(text),
             Token::Identifier(_) => return self.named(),
-            Token::Mark(mark) => {
-                let mark = *mark;
-                return self.bracketed(mark);
+            Token::Sign(sign) => {
+                let sign = *sign;
+                return self.bracketed(sign);
             }
-            Token::End => return Err(self.wanted("a value or an attribute")),
+            Token::Operator(_) | Token::Elvis | Token::End => {
+                return Err(self.wanted("a value or an attribute"));
+            }
         };
         self.advance()?;
         Ok(Expr::Literal(literal))
     }
 
-    fn bracketed(&mut self, mark: &str) -> Parsed {
-        match mark {
-            "." => {
+    fn bracketed(&mut self, sign: u8) -> Parsed {
+        match sign {
+            b'.' => {
                 self.advance()?;
                 self.reference(None, true)
             }
-            "(" => {
+            b'(' => {
                 self.advance()?;
                 let inner = self.expression()?;
-                self.expect(")")?;
+                self.expect(b')')?;
                 Ok(Expr::Parens(Box::new(inner)))
             }
-            "[" => {
+            b'[' => {
                 self.advance()?;
                 Ok(Expr::Ad(Arc::new(self.ad()?)))
             }
-            "{" => {
+            b'{' => {
                 self.advance()?;
-                Ok(Expr::List(self.items("}")?.into()))
+                Ok(Expr::List(self.items(b'}')?.into()))
             }
             _ => Err(self.wanted("a value or an attribute")),
         }
@@ -270,12 +264,12 @@ impl<'a> Parser<'a> {
     fn named(&mut self) -> Parsed {
         let at = self.at;
         let name = self.advance_if_identifier()?.expect("asked before");
-        if !self.is("(") {
+        if !self.is(b'(') {
             let name = Name::new(name);
             return Ok(Expr::Reference(Box::new(Reference { scope: None, name, absolute: false })));
         }
         self.advance()?;
-        let args = self.items(")")?;
+        let args = self.items(b')')?;
         if let [Expr::Literal(Value::String(text))] = args.as_slice() {
             if name.eq_ignore_ascii_case(b"abstime") {
                 let time = parse_abs_time(text).ok_or_else(|| not_a_time(at))?;
@@ -292,7 +286,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Expressions with commas between them, up to the closing bracket.
-    fn items(&mut self, close: &str) -> Result<Vec<Expr>, ParseError> {
+    fn items(&mut self, close: u8) -> Result<Vec<Expr>, Stop> {
         let mut items = Vec::new();
         if self.is(close) {
             self.advance()?;
@@ -304,43 +298,43 @@ impl<'a> Parser<'a> {
                 self.advance()?;
                 return Ok(items);
             }
-            if !self.is(",") {
-                return Err(self.wanted(&format!("`,` or `{close}`")));
+            if !self.is(b',') {
+                return Err(self.wanted(&format!("`,` or `{}`", char::from(close))));
             }
             self.advance()?;
         }
     }
 
     /// Attributes up to the closing bracket.
-    fn ad(&mut self) -> Result<Ad, ParseError> {
+    fn ad(&mut self) -> Result<Ad, Stop> {
         let mut attributes = Vec::new();
         loop {
-            while self.is(";") {
+            while self.is(b';') {
                 self.advance()?;
             }
-            if self.is("]") {
+            if self.is(b']') {
                 self.advance()?;
                 return Ok(attributes.into_iter().collect());
             }
             if attributes.len() == MAX_ATTRIBUTES {
                 let what = format!("an ad has at most {MAX_ATTRIBUTES} attributes");
-                return Err(ParseError::new(self.at, what));
+                return Err(stop(self.at, what));
             }
             let at = self.at;
             let name = self.advance_if_identifier()?;
             let name = name.ok_or_else(|| self.wanted("the name of an attribute or `]`"))?;
             if name.is_empty() {
-                return Err(ParseError::new(at, "the name of an attribute is empty"));
+                return Err(stop(at, "the name of an attribute is empty"));
             }
-            self.expect("=")?;
+            self.expect(b'=')?;
             attributes.push((Name::new(name), self.expression()?));
-            if !self.is(";") && !self.is("]") {
+            if !self.is(b';') && !self.is(b']') {
                 return Err(self.wanted("`;` or `]`"));
             }
         }
     }
 }
 
-fn not_a_time(at: usize) -> ParseError {
-    ParseError::new(at, "this text is not a time (2026-01-31T12:00:00+01:00, or 1+02:03:04)")
+fn not_a_time(at: usize) -> Stop {
+    stop(at, "this text is not a time (2026-01-31T12:00:00+01:00, or 1+02:03:04)")
 }

@@ -14,8 +14,8 @@ pub fn references<'e>(expr: &'e Expr, see: &mut dyn FnMut(&'e Reference)) {
         }
         Expr::Unary(_, inner) | Expr::Parens(inner) => references(inner, see),
         Expr::Chain(chain) => {
-            references(&chain.first, see);
-            chain.rest.iter().for_each(|(_, right)| references(right, see));
+            references(chain.first(), see);
+            chain.rest().iter().for_each(|(_, right)| references(right, see));
         }
         Expr::Ternary(parts) => parts.iter().for_each(|part| references(part, see)),
         Expr::Elvis(parts) | Expr::Subscript(parts) => {
@@ -53,8 +53,8 @@ fn calls<'e>(expr: &'e Expr, see: &mut dyn FnMut(&'e Call)) {
         Expr::Reference(reference) => reference.scope.iter().for_each(|scope| calls(scope, see)),
         Expr::Unary(_, inner) | Expr::Parens(inner) => calls(inner, see),
         Expr::Chain(chain) => {
-            calls(&chain.first, see);
-            chain.rest.iter().for_each(|(_, right)| calls(right, see));
+            calls(chain.first(), see);
+            chain.rest().iter().for_each(|(_, right)| calls(right, see));
         }
         Expr::Ternary(parts) => parts.iter().for_each(|part| calls(part, see)),
         Expr::Elvis(parts) | Expr::Subscript(parts) => {

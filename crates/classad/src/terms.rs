@@ -55,9 +55,9 @@ pub fn terms(expr: &Expr, sides: &Sides, context: &Context) -> Vec<Term> {
 /// Calls with each term, from the left.
 pub(crate) fn split<'e>(expr: &'e Expr, see: &mut dyn FnMut(&'e Expr)) {
     match expr.bare() {
-        Expr::Chain(chain) if chain.rest.iter().all(|(op, _)| *op == Binary::And) => {
-            split(&chain.first, see);
-            chain.rest.iter().for_each(|(_, right)| split(right, see));
+        Expr::Chain(chain) if chain.rest().iter().all(|(op, _)| *op == Binary::And) => {
+            split(chain.first(), see);
+            chain.rest().iter().for_each(|(_, right)| split(right, see));
         }
         _ => see(expr),
     }

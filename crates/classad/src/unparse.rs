@@ -91,8 +91,8 @@ impl Writer {
                 self.expr(inner);
             }
             Expr::Chain(chain) => {
-                self.expr(&chain.first);
-                for (op, right) in &chain.rest {
+                self.expr(chain.first());
+                for (op, right) in chain.rest() {
                     let is_old = matches!(self.form, Form::Old | Form::Readable);
                     self.text.push_str(if is_old { op.old_text() } else { op.text() });
                     self.expr(right);

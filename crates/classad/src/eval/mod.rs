@@ -250,8 +250,8 @@ impl<'a> Evaluator<'a> {
     }
 
     fn chain(&mut self, chain: &Chain, scope: &Scope) -> Value {
-        let mut left = self.eval(&chain.first, scope);
-        for (op, right) in &chain.rest {
+        let mut left = self.eval(chain.first(), scope);
+        for (op, right) in chain.rest() {
             self.steps += 1;
             left = match decides(*op, &left) {
                 Some(decided) => decided,

@@ -32,6 +32,12 @@ pub(super) fn decides(op: Binary, left: &Value) -> Option<Value> {
 }
 
 pub(crate) fn binary(op: Binary, left: Value, right: Value) -> Value {
+    match (op, &left, &right) {
+        // What is asked most, without a copy.
+        (Binary::And, Value::Boolean(true), Value::Boolean(_))
+        | (Binary::Or, Value::Boolean(false), Value::Boolean(_)) => return right,
+        _ => {}
+    }
     match op {
         Binary::And => logical(false, &left, &right),
         Binary::Or => logical(true, &left, &right),

@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 /// A text that is no ClassAd.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read {what}: {error}\n{shown}")]
+#[error("cannot read {what}: {error}")]
 pub struct BadClassad {
     what: String,
     error: ParseError,
-    /// The place, with a caret under it.
-    shown: String,
+    /// The place, and under it a caret.
+    pub shown: String,
 }
 
 impl BadClassad {

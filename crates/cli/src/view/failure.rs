@@ -63,6 +63,11 @@ pub fn as_json(failure: &Failure) -> String {
 pub fn as_text(failure: &Failure) -> String {
     let body = body(failure);
     let mut text = format!("error: {}\n", clean(&body.message));
+    if let Failure::Classad(bad) = failure {
+        for line in bad.shown.lines() {
+            let _ = writeln!(text, "  {}", clean(line));
+        }
+    }
     for cause in &body.causes {
         let _ = writeln!(text, "  caused by: {}", clean(cause));
     }

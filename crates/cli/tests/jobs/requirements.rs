@@ -116,12 +116,13 @@ fn a_job_runs_where_its_requirements_hold() {
 #[test]
 fn an_expression_that_cannot_be_read_is_refused_with_its_place() {
     let world = World::started();
+    wait_for("the node has joined", || world.json(&["nodes"])["nodes"][0]["link"] == "connected");
     let ran = world.cli(&["run", "--requirements", "Memory >= 1024 && && true", "--", "true"]);
     assert_eq!(ran.code, 2, "{}", ran.stderr);
     assert!(ran.stderr.contains("requirements: column 19: wanted a value"), "{}", ran.stderr);
     let ran = world.cli(&["run", "--rank", "(1", "--", "true"]);
     assert!(ran.stderr.contains("rank: column 3: wanted `)`, found the end"), "{}", ran.stderr);
-    let host = world.json(&["nodes"])["nodes"][0]["node"].as_str().expect("a name").to_owned();
+    let host = world.json(&["nodes"])["nodes"][0]["ad"]["node"].as_str().expect("a name").to_owned();
     let here = format!("Machine == \"{host}\" && OpSys == \"LINUX\" && Disk > 0");
     assert_eq!(world.cli(&["run", "--requirements", &here, "--", "true"]).code, 0);
     let id = world.submit(&["--requirements", "Machine == \"elsewhere\"", "--", "true"]);
@@ -160,7 +161,7 @@ fn the_language_by_itself() {
     assert!(ran.stdout.contains("job: TARGET.Memory >= RequestMemory is false"), "{}", ran.stdout);
     let wrong = eval(&["1 + * 2"]);
     assert_eq!(wrong.code, 2);
-    assert!(wrong.stderr.contains("1 + * 2\n    ^"), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("  1 + * 2\n      ^"), "{}", wrong.stderr);
     let deep = "(".repeat(100_000);
     assert!(eval(&[&deep]).stderr.contains("nested too deep"), "parentheses");
 }
