@@ -1,6 +1,6 @@
-# Puts HTCondor into a root of its own, /opt/shipway-htcondor, for tests that ask it what it makes of
-# a submit file. Nothing else on the machine changes, and none of its daemons is started. Needs root,
-# debootstrap and some two minutes.
+# Puts HTCondor into a root of its own, /opt/shipway-htcondor, for tests that ask it what it makes
+# of a submit file. Nothing else on the machine changes, and none of its daemons is started. Needs
+# root, debootstrap and some two minutes.
 set -eu
 root=/opt/shipway-htcondor
 release=trixie

@@ -14,19 +14,17 @@ impl Ad {
             let mut own = Ad::default();
             let mut last: Option<String> = None;
             for line in block.trim_start().lines() {
-                match line.split_once('=').filter(|(name, _)| is_name(name)) {
-                    Some((name, value)) => {
-                        own.0.insert(name.into(), value.into());
-                        last = Some(name.into());
-                    }
-                    // A text of several lines.
-                    None => {
-                        let text = last.as_ref().and_then(|name| own.0.get_mut(name));
-                        let text = text.unwrap_or_else(|| panic!("`{line}` follows nothing"));
-                        text.push('\n');
-                        text.push_str(line);
-                    }
+                let pair = line.split_once('=').filter(|(name, _)| is_name(name));
+                if let Some((name, value)) = pair {
+                    own.0.insert(name.into(), value.into());
+                    last = Some(name.into());
+                    continue;
                 }
+                // A text of several lines.
+                let text = last.as_ref().and_then(|name| own.0.get_mut(name));
+                let text = text.unwrap_or_else(|| panic!("`{line}` follows nothing"));
+                text.push('\n');
+                text.push_str(line);
             }
             let mut whole = common.clone();
             whole.0.extend(own.0);

@@ -58,7 +58,7 @@ fn files(wrong: &mut Vec<String>, task: &Task, ad: &Ad) {
     same(wrong, "UserLog", &files.log, &ad.text("UserLog"));
     let brought = ad.files("TransferInput").into_iter().filter_map(inside);
     // An image in a file is brought to the task; ours is named in its place.
-    let brought: Vec<String> = brought.filter(|name| !name.ends_with(".sif")).collect();
+    let brought: Vec<String> = brought.filter(|name| !name.contains(".sif")).collect();
     same(wrong, "TransferInput", &files.inputs, &brought);
     let taken = ad.expression("TransferOutput").map(|_| ad.files("TransferOutput"));
     same(wrong, "TransferOutput", &files.outputs, &taken);

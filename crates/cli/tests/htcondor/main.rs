@@ -22,7 +22,7 @@ fn submit_files() -> Vec<String> {
     let listed = std::fs::read_dir(corpus()).expect("the corpus");
     let names = listed.map(|entry| entry.expect("an entry").file_name().into_string());
     let mut names: Vec<String> = names.map(|name| name.expect("a text")).collect();
-    names.retain(|name| name.ends_with(".sub"));
+    names.retain(|name| Path::new(name).extension().is_some_and(|ending| ending == "sub"));
     names.sort();
     names
 }

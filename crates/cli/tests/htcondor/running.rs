@@ -36,7 +36,7 @@ fn files_are_brought_and_taken() {
     let submit = "executable = count.sh\nshould_transfer_files = yes\n\
         transfer_input_files = data/in.$(Process)\ntransfer_output_files = result\n\
         transfer_output_remaps = \"result = results/r.$(Process)\"\nqueue 2\n";
-    let script = "#!/bin/sh\nwc -c < in.* > result\n";
+    let script = "#!/bin/sh\ncat in.* | wc -c > result\n";
     let files = [
         ("x.sub", submit),
         ("count.sh", script),
