@@ -15,8 +15,8 @@ const ROUNDS: usize = 5;
 const COUNT: u32 = 20_000;
 
 const MY: &str = r#"[ RequestMemory = 2048; RequestCpus = 2; RequestGPUs = 1; Owner = "ada" ]"#;
-const TARGET: &str = r#"[ Memory = 64000; Cpus = 16; GPUs = 4; CUDACapability = 8.0; Arch = "X86_64";
-    OpSys = "LINUX"; OpSysAndVer = "Debian12"; HasAVX2 = true; CUDADeviceName = "NVIDIA A100";
+const TARGET: &str = r#"[ Memory = 64000; Cpus = 16; GPUs = 4; CUDACapability = 8.0;
+    Arch = "X86_64"; OpSys = "LINUX"; OpSysAndVer = "Debian12"; HasAVX2 = true; CUDADeviceName = "NVIDIA A100";
     CUDAGlobalMemoryMb = 40536; Disk = 1000000; Machine = "gpu-7.example.org"; Rack = 3 ]"#;
 /// Twenty terms, as they come in requirements.
 const TERMS: [&str; 20] = [
@@ -46,7 +46,8 @@ const TERMS: [&str; 20] = [
 const THEIRS: &str = "
 import classad2, sys, time
 classad2.ExprTree('[a = 1]').eval()
-my, target, text, count = classad2.ClassAd(sys.argv[1]), classad2.ClassAd(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+my, target = classad2.ClassAd(sys.argv[1]), classad2.ClassAd(sys.argv[2])
+text, count = sys.argv[3], int(sys.argv[4])
 start = time.perf_counter()
 for _ in range(count):
     classad2.ExprTree(text).eval(my, target)

@@ -38,7 +38,7 @@ pub use error::{ParseError, complaint, match_complaint};
 pub use eval::{Context, Evaluation, Exceeded, Sides, evaluate, evaluate_attribute};
 pub use expr::Expr;
 pub use functions::function_names;
-pub use matching::{is_true, match_ads, matches, rank};
+pub use matching::{is_true, match_ads, matches, rank, rank_in_thousandths};
 pub use name::Name;
 pub use nearest::nearest_name;
 pub use old::parse_old_ad;

@@ -29,3 +29,9 @@ pub fn rank(rank: &Expr, sides: &Sides, context: &Context) -> f64 {
         _ => 0.0,
     }
 }
+
+/// The same as a whole number; what is beyond the largest counts as the largest.
+#[expect(clippy::cast_possible_truncation, reason = "a cast to a whole number stops at its limits")]
+pub fn rank_in_thousandths(expr: &Expr, sides: &Sides, context: &Context) -> i64 {
+    (rank(expr, sides, context) * 1_000.0) as i64
+}

@@ -36,7 +36,8 @@ fn attribute(line: &[u8], at: usize) -> Result<(Name, crate::expr::Expr), ParseE
     let name = line[..equals].trim_ascii();
     let name = name.strip_prefix(b"'").and_then(|name| name.strip_suffix(b"'")).unwrap_or(name);
     let starts = name.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
-    if !starts {
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
+    if !starts || !name.iter().all(is_plain) {
         return Err(wanted());
     }
     let text = &line[equals + 1..];

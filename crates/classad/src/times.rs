@@ -86,8 +86,8 @@ pub(crate) fn parse_abs_time(text: &[u8]) -> Option<Value> {
         return None;
     }
     let seconds = Date { year, month, day, hour, minute, second }.seconds();
-    // C's `mktime` says so when it fails, and is taken at its word.
-    let is_good = seconds != -1;
+    // C's `mktime` says so when it fails, and is taken at its word. Other years cannot be written.
+    let is_good = seconds != -1 && (0..=9_999).contains(&Date::of(seconds).year);
     is_good.then_some(Value::AbsTime { seconds: seconds - i64::from(offset), offset })
 }
 
@@ -157,7 +157,9 @@ pub(crate) fn parse_rel_time(text: &[u8]) -> Option<f64> {
     if is_negative {
         rest = trimmed(&rest[..rest.len() - 1]);
     }
-    rest.is_empty().then_some(if is_negative { -seconds } else { seconds })
+    // Longer ones cannot be written.
+    let is_good = rest.is_empty() && seconds <= f64::from(i32::MAX);
+    is_good.then_some(if is_negative { -seconds } else { seconds })
 }
 
 fn trimmed(text: &[u8]) -> &[u8] {
@@ -190,7 +192,10 @@ pub(crate) fn rel_time_text(seconds: f64) -> String {
     let last = if fraction == 0.0 {
         format!("{last:02}")
     } else {
-        format!("{:0>2}", general(f64::from(last) + fraction, 6, 'e'))
+        let last = f64::from(last) + fraction;
+        let short = general(last, 6, 'e');
+        // With an exponent it would not read back.
+        if short.contains('e') { last.to_string() } else { format!("{short:0>2}") }
     };
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{sign}{last}"),

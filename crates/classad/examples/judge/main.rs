@@ -21,7 +21,8 @@ const MY: &str = r#"[ i = 7; r = 2.5; s = "Hello"; t = true; u = undefined; e = 
     ads = { [ a = 1; b = 2 ], [ a = 3 ], [ b = a ] };
     n = [ i = 8; inner = i + 1; outer = s; deep = [ x = parent.i; y = r ] ];
     sum_of = i + r; loop = loop + 1; ping = pong; pong = ping; Requirements = TARGET.i > 3;
-    sl = "a, b,c"; v = "1.10"; when = absTime("2024-02-29T12:34:56+02:00"); long = relTime(90061) ]"#;
+    sl = "a, b,c"; v = "1.10"; when = absTime("2024-02-29T12:34:56+02:00");
+    long = relTime(90061) ]"#;
 const TARGET: &str = r#"[ i = 4; only = "there"; back = TARGET.i; own = MY.i; s = "Other";
     Memory = 2048; tl = { i, only }; tn = [ i = 5; x = only ]; Requirements = true ]"#;
 

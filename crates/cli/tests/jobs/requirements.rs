@@ -122,7 +122,8 @@ fn an_expression_that_cannot_be_read_is_refused_with_its_place() {
     assert!(ran.stderr.contains("requirements: column 19: wanted a value"), "{}", ran.stderr);
     let ran = world.cli(&["run", "--rank", "(1", "--", "true"]);
     assert!(ran.stderr.contains("rank: column 3: wanted `)`, found the end"), "{}", ran.stderr);
-    let host = world.json(&["nodes"])["nodes"][0]["ad"]["node"].as_str().expect("a name").to_owned();
+    let host =
+        world.json(&["nodes"])["nodes"][0]["ad"]["node"].as_str().expect("a name").to_owned();
     let here = format!("Machine == \"{host}\" && OpSys == \"LINUX\" && Disk > 0");
     assert_eq!(world.cli(&["run", "--requirements", &here, "--", "true"]).code, 0);
     let id = world.submit(&["--requirements", "Machine == \"elsewhere\"", "--", "true"]);

@@ -37,7 +37,7 @@ fn base(key: &ClassKey, kinds: &[(GpuDevice, u32)]) -> Ad {
     let mut ad = Ad::new();
     let (cpus, memory) = (cores(key.capacity.cpus), megabytes(key.capacity.memory));
     for name in ["Cpus", "TotalCpus", "TotalSlotCpus", "DetectedCpus"] {
-        ad.set(name, cpus.clone());
+        ad.insert(name.into(), cpus.clone());
     }
     for name in ["Memory", "TotalMemory", "TotalSlotMemory", "DetectedMemory"] {
         ad.set(name, memory);
@@ -74,8 +74,9 @@ fn device_ad(device: &GpuDevice) -> Ad {
     ad.set("Vendor", vendor(device.vendor));
     if let Some(capability) = &device.capability {
         // As a number, `8.0`: that is how it is compared.
-        let number = capability.to_string().parse::<f64>();
-        ad.set("Capability", number.map_or(Value::Undefined, Value::Real));
+        if let Ok(number) = parse_expression(&capability.to_string()) {
+            ad.insert("Capability".into(), number);
+        }
     }
     if let Some(driver) = &device.driver {
         ad.set("NVIDIADriver", driver.to_string());
@@ -112,7 +113,7 @@ pub(crate) fn node_ad(class: &Ad, node: &NodeAd) -> Ad {
 pub(crate) fn job_ad(shape: &Shape) -> Ad {
     let mut ad = Ad::new();
     let need = &shape.resources;
-    ad.set("RequestCpus", cores(need.cpus));
+    ad.insert("RequestCpus".into(), cores(need.cpus));
     ad.set("RequestMemory", megabytes(need.memory));
     ad.set("RequestDisk", kilobytes(need.disk));
     ad.set("RequestGPUs", i64::from(need.gpu.as_ref().map_or(0, |gpu| gpu.count)));
@@ -127,13 +128,10 @@ pub(crate) fn job_ad(shape: &Shape) -> Ad {
 }
 
 /// Whole cores as a whole number.
-fn cores(cores: Cores) -> Value {
-    let whole = i64::try_from(cores.milli / 1_000).unwrap_or(i64::MAX);
-    if cores.milli.is_multiple_of(1_000) {
-        return Value::Integer(whole);
-    }
-    let milli = u32::try_from(cores.milli).unwrap_or(u32::MAX);
-    Value::Real(f64::from(milli) / 1_000.0)
+fn cores(cores: Cores) -> Expr {
+    let (whole, rest) = (cores.milli / 1_000, cores.milli % 1_000);
+    let text = if rest == 0 { whole.to_string() } else { format!("{whole}.{rest:03}") };
+    parse_expression(&text).unwrap_or_else(|_| Expr::literal(Value::Undefined))
 }
 
 fn megabytes(bytes: Bytes) -> i64 {

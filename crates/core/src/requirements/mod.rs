@@ -119,16 +119,10 @@ impl Choice {
         let Some(rank) = &self.rank else { return 0 };
         let ranks = ads.iter().map(|ad| {
             let sides = Sides::new(Arc::clone(&self.job), Arc::clone(ad));
-            thousandths(shipway_classad::rank(rank, &sides, &Context::default()))
+            shipway_classad::rank_in_thousandths(rank, &sides, &Context::default())
         });
         ranks.max().unwrap_or(0)
     }
-}
-
-/// A number to compare: what is beyond the largest counts as the largest.
-#[expect(clippy::cast_possible_truncation, reason = "a cast to a whole number stops at its limits")]
-fn thousandths(rank: f64) -> i64 {
-    (rank * 1_000.0) as i64
 }
 
 /// Whether an expression names an attribute that each node has its own of.
