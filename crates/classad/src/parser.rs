@@ -1,4 +1,5 @@
 //! Tokens to expressions and ads. Reads what HTCondor's parser reads, and says where it stopped.
+#![expect(clippy::unnecessary_box_returns, reason = "what is nearly always returned stays small")]
 
 use crate::ad::Ad;
 use crate::error::ParseError;
