@@ -269,6 +269,11 @@ impl<'a> Parser<'a> {
             let name = Name::new(name);
             return Ok(Expr::Reference(Box::new(Reference { scope: None, name, absolute: false })));
         }
+        let starts = name.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
+        // In quotes it may be anything, and would not read back where it is printed.
+        if !starts || !name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_') {
+            return Err(stop(at, "this is no name of a function"));
+        }
         self.advance()?;
         let args = self.items(b')')?;
         if let [Expr::Literal(Value::String(text))] = args.as_slice() {
