@@ -16,7 +16,8 @@ const COUNT: u32 = 20_000;
 
 const MY: &str = r#"[ RequestMemory = 2048; RequestCpus = 2; RequestGPUs = 1; Owner = "ada" ]"#;
 const TARGET: &str = r#"[ Memory = 64000; Cpus = 16; GPUs = 4; CUDACapability = 8.0;
-    Arch = "X86_64"; OpSys = "LINUX"; OpSysAndVer = "Debian12"; HasAVX2 = true; CUDADeviceName = "NVIDIA A100";
+    Arch = "X86_64"; OpSys = "LINUX"; OpSysAndVer = "Debian12"; HasAVX2 = true;
+    CUDADeviceName = "NVIDIA A100";
     CUDAGlobalMemoryMb = 40536; Disk = 1000000; Machine = "gpu-7.example.org"; Rack = 3 ]"#;
 /// Twenty terms, as they come in requirements.
 const TERMS: [&str; 20] = [

@@ -1,4 +1,5 @@
 //! Text to tokens. What a minus before a digit is depends on the token before it, as in HTCondor.
+#![expect(clippy::unnecessary_box_returns, reason = "what is nearly always returned stays small")]
 
 use crate::error::ParseError;
 use crate::expr::Binary;

@@ -1,4 +1,5 @@
 //! Tokens to expressions and ads. Reads what HTCondor's parser reads, and says where it stopped.
+#![expect(clippy::unnecessary_box_returns, reason = "what is nearly always returned stays small")]
 
 use crate::ad::Ad;
 use crate::error::ParseError;
@@ -267,6 +268,11 @@ impl<'a> Parser<'a> {
         if !self.is(b'(') {
             let name = Name::new(name);
             return Ok(Expr::Reference(Box::new(Reference { scope: None, name, absolute: false })));
+        }
+        let starts = name.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
+        // In quotes it may be anything, and would not read back where it is printed.
+        if !starts || !name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_') {
+            return Err(stop(at, "this is no name of a function"));
         }
         self.advance()?;
         let args = self.items(b')')?;
