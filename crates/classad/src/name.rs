@@ -4,16 +4,16 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// Short names come first, as HTCondor lists them. The first eight letters are kept folded in a
-/// number, so that most comparisons are one of two numbers.
+/// Short names come first, as HTCondor lists them. Length and first letters are kept folded in one
+/// number, so that nearly all comparisons are of two numbers.
 #[derive(Clone)]
 pub struct Name {
     text: Text,
-    /// Its length before its head: what names are sorted by.
+    /// Its length, up to a byte's, before its head: what names are sorted by.
     key: u128,
 }
 
-const HEAD: usize = 8;
+const HEAD: usize = 15;
 /// Nearly all names are as short as this, and need no memory of their own.
 const SHORT: usize = 22;
 
@@ -26,8 +26,9 @@ enum Text {
 impl Name {
     pub fn new(text: impl AsRef<[u8]>) -> Name {
         let bytes = text.as_ref();
-        let mut head = [0; HEAD];
-        for (folded, byte) in head.iter_mut().zip(bytes) {
+        let mut key = [0; HEAD + 1];
+        key[0] = u8::try_from(bytes.len()).unwrap_or(u8::MAX);
+        for (folded, byte) in key[1..].iter_mut().zip(bytes) {
             *folded = byte.to_ascii_lowercase();
         }
         let text = match u8::try_from(bytes.len()) {
@@ -38,8 +39,7 @@ impl Name {
             }
             _ => Text::Long(bytes.into()),
         };
-        let key = (bytes.len() as u128) << 64 | u128::from(u64::from_be_bytes(head));
-        Name { text, key }
+        Name { text, key: u128::from_be_bytes(key) }
     }
 
     pub fn as_bytes(&self) -> &[u8] {
@@ -61,17 +61,25 @@ impl Name {
     fn tail(&self) -> &[u8] {
         self.as_bytes().get(HEAD..).unwrap_or_default()
     }
+
+    fn cmp_tails(&self, other: &Name) -> Ordering {
+        let (own, theirs) = (self.tail(), other.tail());
+        let folded = |tail: &'_ [u8]| tail.to_ascii_lowercase();
+        // Longer ones than a byte can say have no other difference in their keys.
+        let lengths = own.len().cmp(&theirs.len());
+        if own.eq_ignore_ascii_case(theirs) {
+            return Ordering::Equal;
+        }
+        lengths.then_with(|| folded(own).cmp(&folded(theirs)))
+    }
 }
 
 impl Ord for Name {
     fn cmp(&self, other: &Name) -> Ordering {
-        self.key.cmp(&other.key).then_with(|| {
-            let (tail, other) = (self.tail(), other.tail());
-            if tail.eq_ignore_ascii_case(other) {
-                return Ordering::Equal;
-            }
-            tail.to_ascii_lowercase().cmp(&other.to_ascii_lowercase())
-        })
+        match self.key.cmp(&other.key) {
+            Ordering::Equal => self.cmp_tails(other),
+            decided => decided,
+        }
     }
 }
 
@@ -111,5 +119,8 @@ mod tests {
         assert_ne!(Name::from("RequestMemory"), Name::from("RequestMemorz"));
         assert!(Name::from("Zoo") < Name::from("Apple"));
         assert!(Name::from("ApplePies") < Name::from("applePIET"));
+        assert!(Name::from("AppleAndBananaPies") < Name::from("appleANDbananaPIET"));
+        let long = |letter: &str, count| Name::new(letter.repeat(count));
+        assert!(long("a", 300) < long("a", 301) && long("A", 300) == long("a", 300));
     }
 }

@@ -82,7 +82,7 @@ impl<'a> Parser<'a> {
     }
 
     fn is(&self, sign: u8) -> bool {
-        self.token == Token::Sign(sign)
+        matches!(self.token, Token::Sign(found) if found == sign)
     }
 
     fn expect(&mut self, sign: u8) -> Result<(), Stop> {
@@ -107,20 +107,21 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// One level deeper while `parse` runs.
-    fn nested(&mut self, parse: impl FnOnce(&mut Self) -> Parsed) -> Parsed {
-        if self.nesting >= MAX_NESTING {
+    /// So many levels deeper while `parse` runs.
+    #[inline]
+    fn nested(&mut self, levels: u32, parse: impl FnOnce(&mut Self) -> Parsed) -> Parsed {
+        if self.nesting + levels > MAX_NESTING {
             let what = format!("nested too deep: more than {MAX_NESTING} levels");
             return Err(stop(self.at, what));
         }
-        self.nesting += 1;
+        self.nesting += levels;
         let parsed = parse(self);
-        self.nesting -= 1;
+        self.nesting -= levels;
         parsed
     }
 
     pub(crate) fn expression(&mut self) -> Parsed {
-        self.nested(|parser| {
+        self.nested(1, |parser| {
             let condition = parser.operators(1)?;
             if !parser.is(b'?') {
                 return Ok(condition);
@@ -153,49 +154,47 @@ impl<'a> Parser<'a> {
     }
 
     fn unary(&mut self) -> Parsed {
-        self.nested(|parser| {
-            let op = match parser.token {
-                Token::Operator(Binary::Subtract) => Unary::Minus,
-                Token::Operator(Binary::Add) => Unary::Plus,
-                Token::Sign(b'!') => Unary::Not,
-                Token::Sign(b'~') => Unary::BitNot,
-                _ => return parser.postfix(),
-            };
+        let op = match self.token {
+            Token::Operator(Binary::Subtract) => Unary::Minus,
+            Token::Operator(Binary::Add) => Unary::Plus,
+            Token::Sign(b'!') => Unary::Not,
+            Token::Sign(b'~') => Unary::BitNot,
+            // One level for the operator that is not there, one for what it would stand before.
+            _ => return self.nested(2, Self::postfix),
+        };
+        self.nested(1, |parser| {
             parser.advance()?;
             Ok(Expr::Unary(op, Box::new(parser.unary()?)))
         })
     }
 
     fn postfix(&mut self) -> Parsed {
-        self.nested(|parser| {
-            let mut expr = parser.primary()?;
-            let mut length = 0;
-            while matches!(parser.token, Token::Sign(b'[' | b'.') | Token::Elvis) {
-                length += 1;
-                if length > MAX_POSTFIX {
-                    let what = format!("more than {MAX_POSTFIX} selections after each other");
-                    return Err(stop(parser.at, what));
-                }
-                expr = match parser.token {
-                    Token::Sign(b'[') => {
-                        parser.advance()?;
-                        let index = parser.expression()?;
-                        parser.expect(b']')?;
-                        Expr::Subscript(Box::new([expr, index]))
-                    }
-                    Token::Elvis => {
-                        parser.advance()?;
-                        let otherwise = parser.postfix()?;
-                        Expr::Elvis(Box::new([expr, otherwise]))
-                    }
-                    _ => {
-                        parser.advance()?;
-                        parser.reference(Some(expr), false)?
-                    }
-                };
+        let mut expr = self.primary()?;
+        let mut length = 0;
+        while matches!(self.token, Token::Sign(b'[' | b'.') | Token::Elvis) {
+            length += 1;
+            if length > MAX_POSTFIX {
+                let what = format!("more than {MAX_POSTFIX} selections after each other");
+                return Err(stop(self.at, what));
             }
-            Ok(expr)
-        })
+            expr = self.selection(expr)?;
+        }
+        Ok(expr)
+    }
+
+    fn selection(&mut self, of: Expr) -> Parsed {
+        match self.advance()? {
+            Token::Sign(b'[') => {
+                let index = self.expression()?;
+                self.expect(b']')?;
+                Ok(Expr::Subscript(Box::new([of, index])))
+            }
+            Token::Elvis => {
+                let otherwise = self.nested(1, Self::postfix)?;
+                Ok(Expr::Elvis(Box::new([of, otherwise])))
+            }
+            _ => self.reference(Some(of), false),
+        }
     }
 
     fn reference(&mut self, scope: Option<Expr>, absolute: bool) -> Parsed {
