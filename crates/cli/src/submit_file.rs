@@ -52,8 +52,8 @@ pub fn jobs(args: &SubmitArgs, text: &str) -> Result<Vec<JobSpec>, Failure> {
     }
     if jobs.len() > 1 {
         talk::say(format_args!(
-            "shipway: the tasks have different needs and become {} jobs, each with a $(Cluster) of \
-             its own",
+            "shipway: the tasks differ in what they need or in how many words and files they have, \
+             and become {} jobs, each with a $(Cluster) of its own",
             jobs.len()
         ));
     }

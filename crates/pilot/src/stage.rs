@@ -127,9 +127,13 @@ pub fn main() -> ExitCode {
     let report = match read.and_then(|_| Ok(serde_json::from_slice(&plan)?)) {
         Ok(Plan::In(plan)) => match inputs::bring(&plan) {
             Ok(remembered) => Report { problem: None, remembered },
-            Err(error) => Report { problem: Some(causes(&error)), ..Report::default() },
+            Err(error) => {
+                Report { problem: Some(with_account(causes(&error))), ..Report::default() }
+            }
         },
-        Ok(Plan::Out(plan)) => Report { problem: outputs::take(&plan), ..Report::default() },
+        Ok(Plan::Out(plan)) => {
+            Report { problem: outputs::take(&plan).map(with_account), ..Report::default() }
+        }
         Err(error) => Report {
             problem: Some(format!("cannot read what to copy: {error}")),
             ..Report::default()
@@ -139,6 +143,16 @@ pub fn main() -> ExitCode {
     // Nobody who could be told is left when this fails.
     let told = io::stdout().write_all(&text).and_then(|()| io::stdout().flush());
     if told.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Whose rights were not enough: people expect their own, and a pilot of root has others.
+fn with_account(problem: String) -> String {
+    let denied = io::Error::from(rustix::io::Errno::ACCESS).to_string();
+    if !problem.contains(&denied) {
+        return problem;
+    }
+    let user = rustix::process::getuid().as_raw();
+    format!("{problem}; files are copied as user {user}, whom the task runs as")
 }
 
 #[cfg(test)]

@@ -56,6 +56,18 @@ fn check_array(world: &World, more: &[&str]) {
 }
 
 #[test]
+fn output_is_followed_while_inputs_are_copied() {
+    let world = World::started();
+    write(&world, "in.txt", "in\n");
+    for _ in 0..5 {
+        let line = "cat in.txt; sleep 0.1; echo end; echo bad >&2";
+        let ran = world.cli(&["run", "--input", "in.txt", "--", "sh", "-c", line]);
+        assert_eq!((ran.code, &*ran.stdout), (0, "in\nend\n"), "{ran:?}");
+        assert!(ran.stderr.contains("bad"), "{ran:?}");
+    }
+}
+
+#[test]
 fn an_array_with_files_as_plain_processes() {
     check_array(&World::started(), &[]);
 }

@@ -5,6 +5,7 @@ use super::Work;
 use super::images::ReadyImage;
 use super::staging::{Files, Step, Waiting};
 use crate::accounts::Whom;
+use crate::logs::LogName;
 use crate::machine::{AttemptKey, Start};
 use crate::spawn::{Request, StdinFile, Streams};
 use crate::stage::{Input, Plan, StageIn};
@@ -98,6 +99,10 @@ impl Work {
             }
             Ok((mut files, Some(plan))) => {
                 let image = image.cloned();
+                // Whoever follows the output finds it from now on, and waits for its end.
+                let log = LogName { task: start.id.task, attempt: start.id.attempt };
+                let open = || self.pool.open_log(log, start.template.log_limit);
+                let streams = Some(streams.unwrap_or_else(open));
                 files.step = Step::BringingIn(Box::new(Waiting { image, streams }));
                 let user = files.user.clone();
                 self.staging.insert(files);

@@ -34,7 +34,10 @@ pub(super) enum SetupError {
     OtherUser { wanted: u32, own: u32 },
     #[error("cannot start `{program}`: no such program in PATH ({searched})")]
     NotInPath { program: String, searched: String },
-    #[error("cannot start `{program}`: no such file, or its interpreter is missing")]
+    #[error(
+        "cannot start `{program}`: no such file, or its interpreter is missing{}",
+        if program.starts_with("/tmp/") { "; the /tmp of a container is its own" } else { "" }
+    )]
     NoProgram { program: String },
     #[error("cannot start `{program}`")]
     NotExecutable { program: String, source: std::io::Error },
