@@ -37,10 +37,14 @@ fuzz_target!(|text: &str| {
         ..Setting::default()
     };
     let outside = Itself(text);
-    let (Ok(submit), Ok((all, _))) = (
-        read(text, &setting, &outside),
-        tasks(text, &setting, &outside),
-    ) else {
+    // Many tasks take their time, and have nothing that few have not.
+    if text.lines().any(|line| line.bytes().filter(u8::is_ascii_digit).count() > 3) {
+        return;
+    }
+    let Ok(submit) = read(text, &setting, &outside) else {
+        return;
+    };
+    let Ok((all, _)) = tasks(text, &setting, &outside) else {
         return;
     };
     assert_eq!(submit.tasks, all.len() as u64);
