@@ -129,6 +129,7 @@ fn an_expression_that_cannot_be_read_is_refused_with_its_place() {
     let id = world.submit(&["--requirements", "Machine == \"elsewhere\"", "--", "true"]);
     let why = world.ok(&["why", &id]);
     assert!(why.contains(&format!("has Machine \"{host}\"")), "{why}");
+    assert!(!why.contains("It may start"), "{why}");
     let dry = world.work().join("job.yaml");
     std::fs::write(&dry, "command: [\"true\"]\nrequirements: TARGET.Cpus > 100000\n")
         .expect("a file");

@@ -36,7 +36,10 @@ pub(super) fn of(state: &State, id: ShapeId, place: &Place, now: Timestamp) -> O
 fn first_room(state: &State, shape: &Shape, need: &Need, now: Timestamp) -> Option<Timestamp> {
     let nodes = &state.planner().nodes;
     let looked_at = nodes.classes().filter(|(at, _)| need.could_use(*at)).flat_map(|(_, class)| {
-        class.members.nodes().iter().take(MAX_LOOKED_AT).filter_map(|at| pilot_at(state, *at))
+        let pilots =
+            class.members.nodes().iter().filter_map(|at| Some((*at, pilot_at(state, *at)?)));
+        let suiting = pilots.filter(|(at, pilot)| need.suits(nodes, *at, pilot));
+        suiting.map(|(_, pilot)| pilot).take(MAX_LOOKED_AT)
     });
     let times = looked_at.map(|pilot| {
         room_by(state, pilot, &shape.resources, now, |task| expected_end(state, task, now))
