@@ -7,12 +7,12 @@ use super::images::ReadyImage;
 use crate::machine::Start;
 use crate::probe::Probe;
 use crate::spawn::Contained;
-use shipway_model::{BindMount, Network};
+use shipway_model::{BindMount, GpuSource, Network};
 use shipway_runtime::Runtime;
 use shipway_runtime::binds::{AllowList, BindError, settle};
 use shipway_runtime::gpu::{self, Assigned, GpuError};
 use shipway_runtime::plan::{self, Bind, Container, DEFAULT_MEMORY_ROOM, Room, Root};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -45,6 +45,8 @@ pub(super) struct Containers {
     runtime: Arc<dyn Runtime>,
     /// Device files by the ids under which devices are assigned.
     devices: BTreeMap<String, Assigned>,
+    /// Devices that are only said to be there, for tests and for planning: they have no files.
+    declared: BTreeSet<String>,
     driver: Option<Driver>,
     /// What may be bound; everything where the site says nothing.
     offered: Option<AllowList>,
@@ -68,7 +70,9 @@ impl Containers {
         offered: Option<AllowList>,
     ) -> Self {
         let (devices, driver) = (probe.nodes.clone(), Driver::of(probe));
-        Containers { runtime, devices, driver, offered }
+        let declared = probe.gpus.iter().filter(|gpu| gpu.source == GpuSource::Declared);
+        let declared = declared.map(|gpu| gpu.id.to_string()).collect();
+        Containers { runtime, devices, declared, driver, offered }
     }
 
     /// Whether a task's own folders are opened for it, and need not be within its reach.
@@ -147,7 +151,8 @@ impl Containers {
     fn assigned(&self, devices: &[String]) -> Result<Vec<Assigned>, ContainError> {
         let find = |id: &String| self.devices.get(id).cloned();
         let missing = |id: &String| ContainError::NoNode { device: id.clone() };
-        devices.iter().map(|id| find(id).ok_or_else(|| missing(id))).collect()
+        let real = devices.iter().filter(|id| !self.declared.contains(*id));
+        real.map(|id| find(id).ok_or_else(|| missing(id))).collect()
     }
 }
 

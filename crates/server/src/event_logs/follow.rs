@@ -67,6 +67,8 @@ impl Follower {
         kept.story.nodes.extend(from.pilots.nodes());
         let failed = |source| NotBegun::Keep { path: keep::path(&from.home), source };
         kept.write(&from.home).map_err(failed)?;
+        // What becomes of jobs of an earlier server is news too.
+        shared.active.store(!kept.story.jobs.is_empty(), Ordering::Release);
         Ok(Follower {
             home: from.home.clone(),
             kept,
