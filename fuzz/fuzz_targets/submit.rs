@@ -31,7 +31,7 @@ impl Outside for Itself<'_> {
 fuzz_target!(|text: &str| {
     let setting = Setting {
         submit_file: "x.sub".into(),
-        directory: "/work".into(),
+        directory: "/home/ada".into(),
         seed: 1,
         cluster: Some(1),
         ..Setting::default()

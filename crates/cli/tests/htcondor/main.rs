@@ -47,8 +47,8 @@ fn every_file_means_what_it_means_to_htcondor() {
 fn jobs_hold_the_tasks_that_were_read() {
     let mut files = 0;
     for name in submit_files() {
-        let Ok(tasks) = ours::read(&corpus(), "/work", &name, 0).tasks else { continue };
-        let jobs = ours::jobs(&corpus(), "/work", &name).expect(&name);
+        let Ok(tasks) = ours::read(&corpus(), "/home/ada", &name, 0).tasks else { continue };
+        let jobs = ours::jobs(&corpus(), "/home/ada", &name).expect(&name);
         let mut filled: Vec<_> = jobs.iter().flat_map(ours::filled).collect();
         let mut read: Vec<_> = tasks.iter().map(ours::Seen::of).collect();
         filled.sort();

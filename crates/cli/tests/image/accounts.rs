@@ -1,7 +1,7 @@
 //! A pilot that is root: tasks run under accounts of the node, never as root.
 
 use crate::archive::archive;
-use crate::site::{Site, runtimes};
+use crate::site::{Site, add_user, runtimes};
 use std::os::unix::fs::PermissionsExt as _;
 
 /// An account that Debian has, and that is not `nobody`.
@@ -14,13 +14,6 @@ fn is_root() -> bool {
         println!("left out: only root can change to other accounts");
     }
     root
-}
-
-/// A user with a token of their own.
-fn add_user(site: &Site, name: &str) -> String {
-    assert!(site.shipway(&["user", "add", name]).status.success());
-    let made = site.shipway(&["token", "new", "--user", name]);
-    String::from_utf8(made.stdout).expect("text").trim().to_string()
 }
 
 fn run_as(site: &Site, token: &str, words: &[&str]) -> (i32, String, String) {

@@ -2,7 +2,7 @@
 
 use crate::archive::archive;
 use crate::common::{cannot, wait_for};
-use crate::site::Site;
+use crate::site::{Site, add_user};
 use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
@@ -69,12 +69,6 @@ impl Drop for Closed {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn add_user(site: &Site, name: &str) -> String {
-    assert!(site.shipway(&["user", "add", name]).status.success());
-    let made = site.shipway(&["token", "new", "--user", name]);
-    String::from_utf8(made.stdout).expect("text").trim().to_string()
 }
 
 fn login(site: &Site, token: &str, host: &str, password: &str) -> Output {

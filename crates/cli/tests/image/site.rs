@@ -164,6 +164,13 @@ impl Drop for Site {
     }
 }
 
+/// A user with a token of their own.
+pub(crate) fn add_user(site: &Site, name: &str) -> String {
+    assert!(site.shipway(&["user", "add", name]).status.success());
+    let made = site.shipway(&["token", "new", "--user", name]);
+    String::from_utf8(made.stdout).expect("text").trim().to_string()
+}
+
 fn up(program: &Path, home: &Path, user: Option<u32>, options: &[&str]) -> Child {
     let mut up = if options.contains(&"crun") {
         let mut up = command(Path::new("/usr/bin/unshare"), home, None);

@@ -15,8 +15,8 @@ fn one(text: &str) -> JobSpec {
 fn numbers_need_no_rows() {
     let spec = one("executable = fit\narguments = $(Process) c$(Cluster)\n\
          output = out/$(Cluster).$(Process)\nqueue 100000\n");
-    assert_eq!(spec.command, ["/work/fit", "{index}", "c{job}"]);
-    assert_eq!(spec.stdout.as_deref(), Some("/work/out/{job}.{index}"));
+    assert_eq!(spec.command, ["/home/ada/fit", "{index}", "c{job}"]);
+    assert_eq!(spec.stdout.as_deref(), Some("/home/ada/out/{job}.{index}"));
     assert_eq!(spec.array.expect("an array").to_string(), "0-99999");
     assert!(spec.each.is_none());
 }
@@ -26,7 +26,7 @@ fn what_differs_becomes_a_column() {
     let spec =
         one("executable = fit\narguments = \"$(file) --name='$(note)' $INT(Process,%03d)\"\n\
          queue file, note from (\n a.in, first one\n b.in, second\n)\n");
-    assert_eq!(spec.command, ["/work/fit", "{arg1}", "{arg2}", "{arg3}"]);
+    assert_eq!(spec.command, ["/home/ada/fit", "{arg1}", "{arg2}", "{arg3}"]);
     let each = spec.each.expect("rows");
     assert_eq!(each.fields, ["arg1", "arg2", "arg3"]);
     assert_eq!(each.rows[0], ["a.in", "--name=first one", "000"]);
@@ -50,7 +50,7 @@ fn many_queues_of_like_tasks_are_one_job() {
         text + &format!("arguments = seed{at}\nqueue\n")
     });
     let spec = one(&text);
-    assert_eq!(spec.command, ["/work/fit", "{arg1}"]);
+    assert_eq!(spec.command, ["/home/ada/fit", "{arg1}"]);
     assert_eq!(spec.each.expect("rows").rows.len(), 500);
 }
 
@@ -60,7 +60,7 @@ fn the_job_id_stays_open_in_columns() {
         one("executable = fit\noutput = $(Cluster)/$INT(Process,%02d).$(Cluster)\nqueue 2\n");
     assert_eq!(spec.stdout.as_deref(), Some("{file1_0}{job}{file1_1}{job}{file1_2}"));
     let each = spec.each.expect("rows");
-    assert_eq!(each.rows[1], ["/work/", "/01.", ""]);
+    assert_eq!(each.rows[1], ["/home/ada/", "/01.", ""]);
 }
 
 #[test]
@@ -78,17 +78,17 @@ fn files_are_brought_and_taken() {
     assert_eq!(spec.command, ["./fit"]);
     assert_eq!(spec.workdir, None);
     let inputs: Vec<String> = spec.inputs.iter().map(ToString::to_string).collect();
-    assert_eq!(inputs, ["/work/a.dat", "/data/b", "/work/bin/fit"]);
+    assert_eq!(inputs, ["/home/ada/a.dat", "/data/b", "/home/ada/bin/fit"]);
     let outputs = spec.outputs.expect("outputs");
-    assert_eq!(outputs.names()[0].to_string(), "out.txt:/work/res/{index}.txt");
-    assert_eq!(spec.event_log.as_deref(), Some("/work/l.log"));
+    assert_eq!(outputs.names()[0].to_string(), "out.txt:/home/ada/res/{index}.txt");
+    assert_eq!(spec.event_log.as_deref(), Some("/home/ada/l.log"));
 }
 
 #[test]
 fn without_files_a_task_runs_where_it_was_submitted() {
     let spec = one("executable = fit\ninitialdir = run$(Process)\nqueue 2\n");
-    assert_eq!(spec.workdir.as_deref(), Some("/work/run{index}"));
-    assert_eq!(spec.command, ["/work/fit"]);
+    assert_eq!(spec.workdir.as_deref(), Some("/home/ada/run{index}"));
+    assert_eq!(spec.command, ["/home/ada/fit"]);
     let spec = one("executable = fit\nshould_transfer_files = yes\nqueue\n");
     assert_eq!(spec.outputs.expect("new ones").files, OutputFiles::New);
 }

@@ -40,7 +40,7 @@ impl Outside for World {
 fn setting() -> Setting {
     Setting {
         submit_file: "x.sub".into(),
-        directory: "/work".into(),
+        directory: "/home/ada".into(),
         seconds: 1_700_000_000,
         date: (2023, 11, 14),
         seed: 1,
