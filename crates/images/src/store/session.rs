@@ -113,13 +113,19 @@ impl Session {
     }
 
     /// Whether whoever wrote this file is gone. `instead` is looked at when there is none: a
-    /// process that has just begun has not written it yet.
+    /// process that has just begun has not written it yet, but its folder is named after it.
     pub(super) fn is_dead(&self, file: &Path, instead: &Path) -> bool {
         match Owner::read(file) {
             Some(owner) if self.owner.sees(&owner) => !owner.lives_here(),
             Some(_) => self.is_silent(file),
-            None => self.is_silent(instead),
+            None => self.is_named_after_a_dead(instead).unwrap_or_else(|| self.is_silent(instead)),
         }
+    }
+
+    /// None where the name says nothing about a process that can be seen from here.
+    fn is_named_after_a_dead(&self, folder: &Path) -> Option<bool> {
+        let (pid, began, place) = named_after(folder.file_name()?.to_str()?)?;
+        (place == self.owner.place()).then(|| started(pid).is_none_or(|now| now != began))
     }
 
     /// By the file system's clock: nodes' own clocks may differ.
@@ -176,14 +182,22 @@ impl Owner {
         let pid = std::process::id();
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-        Ok(Owner {
-            session: random_name()?,
+        let mut owner = Owner {
+            session: String::new(),
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             boot: read("/proc/sys/kernel/random/boot_id"),
             namespace: namespace.to_string_lossy().into_owned(),
             pid,
             started: started(pid).unwrap_or_default(),
-        })
+        };
+        owner.session = format!("{}-{pid}-{}-{}", random_name()?, owner.started, owner.place());
+        Ok(owner)
+    }
+
+    /// Where a process id means what it means, short enough for a name.
+    fn place(&self) -> String {
+        let place = [&self.host, &self.boot, &self.namespace].map(String::as_str).join("\0");
+        blake3::hash(place.as_bytes()).to_hex()[..16].to_owned()
     }
 
     pub(super) fn read(path: &Path) -> Option<Owner> {
@@ -198,6 +212,13 @@ impl Owner {
     fn lives_here(&self) -> bool {
         started(self.pid).is_some_and(|started| started == self.started)
     }
+}
+
+/// Process id, when it began and where that holds: the parts of a session's name behind its number.
+fn named_after(session: &str) -> Option<(u32, &str, &str)> {
+    let mut parts = session.split('-').skip(1);
+    let (pid, began, place) = (parts.next()?, parts.next()?, parts.next()?);
+    Some((pid.parse().ok()?, began, place))
 }
 
 /// When a process began, in the kernel's ticks: with it a process id is one process for ever.
@@ -216,4 +237,36 @@ fn started(pid: u32) -> Option<String> {
 pub(super) fn random_name() -> Result<String, StoreError> {
     let number = getrandom::u64().map_err(StoreError::Random)?;
     Ok(format!("{number:016x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_an_owner_is_judged_by_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::create(dir.path()).unwrap();
+        let me = Owner::me().unwrap();
+        let mut child = std::process::Command::new("/bin/true").spawn().unwrap();
+        let began = started(child.id()).unwrap_or_else(|| "1".into());
+        child.wait().unwrap();
+        let (dead, place) = (child.id(), me.place());
+        let folders = [
+            (format!("a-{dead}-{began}-{place}"), false),
+            (format!("b-{}-{}-{place}", me.pid, me.started), true),
+            // The same id, another process.
+            (format!("c-{}-1-{place}", me.pid), false),
+            // Elsewhere the same id may be anybody.
+            (format!("d-{dead}-{began}-elsewhere"), true),
+            ("0123456789abcdef".to_owned(), true),
+        ];
+        for (name, _) in &folders {
+            make_dir(&store.root.join("work").join(name)).unwrap();
+        }
+        let _session = Session::begin(&store).unwrap();
+        for (name, stays) in folders {
+            assert_eq!(store.root.join("work").join(&name).exists(), stays, "{name}");
+        }
+    }
 }
