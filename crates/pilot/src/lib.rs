@@ -5,6 +5,7 @@
 
 pub mod accounts;
 pub mod guard;
+pub mod helper;
 pub mod leftovers;
 pub mod logs;
 pub mod machine;

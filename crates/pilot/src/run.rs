@@ -97,7 +97,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         machine: Machine::new(started.identity).of_process(wall_millis(SystemTime::now()) / 1_000),
         tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd).with(mps),
         accounts: Accounts::new(settings.accounts.clone()),
-        staging: Staging::new(Arc::clone(&started.helper), started.node_key.clone(), tell_of_files),
+        staging: Staging::new(started.node_key.clone(), tell_of_files),
         helper: started.helper,
         groups: started.groups,
         images: Images::new(settings.images.clone(), tell_of_image),

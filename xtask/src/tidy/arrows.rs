@@ -11,7 +11,7 @@ use super::Problem;
 use crate::repo;
 
 /// Crates of ours, and those of ours they may name, in any table of their manifest.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("model", &[]),
     ("classad", &[]),
     ("core", &["classad", "model"]),
@@ -19,6 +19,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("api", &["model"]),
     ("sites", &["model"]),
     ("runtime", &["model"]),
+    ("container", &["runtime"]),
     ("images", &["model"]),
     ("pilot", &["api", "classad", "images", "model", "runtime"]),
     ("server", &["api", "core", "dialects", "images", "model", "sites"]),

@@ -13,9 +13,9 @@ use shipway_images::pull::{self, Settings};
 use shipway_images::sources::SourceError;
 use shipway_images::sources::manifest::ImagePlan;
 use shipway_model::{ImageRef, Timestamp};
+use shipway_pilot::helper;
 use shipway_pilot::probe::{Places, probe};
 use shipway_pilot::proof::{self, Facts, ImageFact, ServerFact, Watch};
-use shipway_runtime::native::{self, Helper};
 use std::path::Path;
 use std::time::Duration;
 
@@ -28,8 +28,7 @@ pub fn run(args: DoctorArgs, output: Output) -> Result<Exit, Failure> {
     let dir = args.dir.unwrap_or_else(|| home.join("pilot"));
     let images = args.images.unwrap_or_else(|| home.join("images"));
     let image = args.image.map(absolute).transpose()?.map(|image| ask(&image));
-    let helper = Helper::this_program(vec!["shipway".into(), native::COMMAND.into()]);
-    let helper = helper.map_err(Failure::OwnProgram)?.into();
+    let helper = helper::of_tasks().map_err(Failure::OwnProgram)?.into();
     let choice = args.runtime.unwrap_or_default();
     let scratch = std::env::temp_dir().join(format!("shipway-doctor-{}", std::process::id()));
     let runtime = choice.start(&helper, &scratch).map_err(|missing| Failure::Service {

@@ -3,6 +3,7 @@
 //! be copied is decided in `stage_in.rs` and `stage_out.rs`.
 
 use super::images::ReadyImage;
+use crate::helper::of_this_program;
 use crate::leftovers::NODE_KEY_VARIABLE;
 use crate::logs::Spool;
 use crate::machine::{AttemptKey, Start};
@@ -75,7 +76,7 @@ struct Order {
 }
 
 struct Shared {
-    helper: Arc<Helper>,
+    helper: Helper,
     node_key: String,
     tell: Tell,
     going: Mutex<Going>,
@@ -89,8 +90,8 @@ struct Going {
 }
 
 impl Staging {
-    pub(super) fn new(helper: Arc<Helper>, node_key: String, tell: Tell) -> Self {
-        let shared = Shared { helper, node_key, tell, going: Mutex::default() };
+    pub(super) fn new(node_key: String, tell: Tell) -> Self {
+        let shared = Shared { helper: of_this_program(), node_key, tell, going: Mutex::default() };
         Staging { files: HashMap::new(), orders: None, shared: Arc::new(shared) }
     }
 

@@ -11,12 +11,12 @@ use crate::probe::{Declared, DeclaredError};
 use crate::probe::{Places, probe};
 use crate::runtimes::{MissingRuntime, RuntimeChoice};
 use crate::usual::{DefaultImage, Usual};
-use crate::{guard, leftovers};
+use crate::{guard, helper, leftovers};
 use serde::Deserialize;
 use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotId};
 use shipway_runtime::Runtime;
 use shipway_runtime::binds::AllowList;
-use shipway_runtime::native::{self, Helper};
+use shipway_runtime::native::Helper;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt as _, PermissionsExt};
@@ -201,8 +201,7 @@ fn open_to_accounts(dir: &Path) -> Result<(), StartError> {
 
 fn runtime(settings: &Settings) -> Result<(Arc<dyn Runtime>, Arc<Helper>), StartError> {
     let program = settings.runtime.find(std::env::var_os("PATH"))?;
-    let argv = vec!["shipway".into(), native::COMMAND.into()];
-    let helper = Arc::new(Helper::this_program(argv).map_err(StartError::Helper)?);
+    let helper = Arc::new(helper::of_tasks().map_err(StartError::Helper)?);
     let dir = settings.dir.join("containers");
     // Whatever an earlier pilot left there belongs to nobody.
     let _ = std::fs::remove_dir_all(&dir);

@@ -6,9 +6,10 @@
 //! unless only root can write it, helpers run from a copy in memory that is sealed.
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, memfd_create};
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 
@@ -32,11 +33,24 @@ impl Helper {
     pub fn program(program: PathBuf, argv: Vec<OsString>) -> io::Result<Self> {
         let file = File::open(&program)?;
         if only_root_can_write(&file)? {
-            return Ok(Self { program, argv, _sealed: None });
+            return Ok(Self::as_it_stands(program, argv));
         }
-        let sealed = sealed_copy(file)?;
-        let program = format!("/proc/self/fd/{}", sealed.as_raw_fd()).into();
-        Ok(Self { program, argv, _sealed: Some(sealed) })
+        Ok(Self::sealed(sealed_copy(file)?, argv))
+    }
+
+    /// A program that is nowhere but in our own memory.
+    pub fn carried(program: &[u8], argv: Vec<OsString>) -> io::Result<Self> {
+        Ok(Self::sealed(sealed_copy(program)?, argv))
+    }
+
+    /// A program that no task comes near, so that none can change it.
+    pub const fn as_it_stands(program: PathBuf, argv: Vec<OsString>) -> Self {
+        Self { program, argv, _sealed: None }
+    }
+
+    fn sealed(copy: OwnedFd, argv: Vec<OsString>) -> Self {
+        let program = format!("/proc/self/fd/{}", copy.as_raw_fd()).into();
+        Self { program, argv, _sealed: Some(copy) }
     }
 }
 
@@ -47,10 +61,9 @@ fn only_root_can_write(file: &File) -> io::Result<bool> {
     Ok(status.st_uid == 0 && status.st_mode & GROUP_AND_OTHERS_WRITE == 0)
 }
 
-fn sealed_copy(mut own: File) -> io::Result<OwnedFd> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let mut copy = File::from(memfd_create("shipway", flags)?);
-    io::copy(&mut own, &mut copy)?;
+fn sealed_copy(mut program: impl Read) -> io::Result<OwnedFd> {
+    let mut copy = File::from(runnable_memory()?);
+    io::copy(&mut program, &mut copy)?;
     fcntl_add_seals(
         &copy,
         SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE,
@@ -58,6 +71,15 @@ fn sealed_copy(mut own: File) -> io::Result<OwnedFd> {
     // Opened again for reading: what is open for writing cannot be run.
     let reading = File::open(format!("/proc/self/fd/{}", copy.as_raw_fd()))?;
     Ok(reading.into())
+}
+
+/// Newer kernels want to be told that it is to be run, older ones do not know the word.
+fn runnable_memory() -> Result<OwnedFd, Errno> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    match memfd_create("shipway", flags | MemfdFlags::EXEC) {
+        Err(Errno::INVAL) => memfd_create("shipway", flags),
+        made => made,
+    }
 }
 
 #[cfg(test)]

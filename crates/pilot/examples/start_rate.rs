@@ -1,11 +1,13 @@
 //! How fast a container starts: ours, bwrap's and crun's, in the same tree, in turns.
 //!
-//! `cargo run --release -p shipway-runtime --example start_rate [ROUNDS]`, best as an ordinary
-//! user. `--helper PROGRAM` has another program as helper: `shipway` itself, which is larger. Every
-//! round starts `/bin/true` once with each, so that what disturbs one disturbs all.
+//! `cargo run --release -p shipway-pilot --example start_rate [ROUNDS]`, best as an ordinary user.
+//! Ours goes by the helper that pilots use; `--helper PROGRAM` has another one: `shipway` itself,
+//! which is larger. Every round starts `/bin/true` once with each, so that what disturbs one
+//! disturbs all.
 
 #![allow(clippy::print_stderr, reason = "this program is for reading")]
 
+use shipway_pilot::helper::of_tasks;
 use shipway_runtime::Runtime;
 use shipway_runtime::native::{self, Helper, Native};
 use shipway_runtime::plan::{Container, Network, Root, User};
@@ -100,10 +102,11 @@ fn run(command: &mut Command) -> bool {
 }
 
 fn native(tree: &Path, network: Network) -> Start {
-    let argv = vec!["start_rate".into(), native::COMMAND.into()];
-    let mut args = std::env::args().skip_while(|arg| arg != "--helper").skip(1);
-    let program = args.next().unwrap_or_else(|| "/proc/self/exe".into());
-    let native = Native::new(Helper::program(program.into(), argv).expect("a helper").into());
+    let named = std::env::args().skip_while(|arg| arg != "--helper").nth(1);
+    let helper = named.map_or_else(of_tasks, |program| {
+        Helper::program(program.into(), vec!["start_rate".into(), native::COMMAND.into()])
+    });
+    let native = Native::new(helper.expect("a helper").into());
     let mut container = Container::new(Root::Tree(tree.into()), vec!["/bin/true".into()]);
     container.network = network;
     if rustix::process::geteuid().is_root() {
