@@ -8,6 +8,7 @@
 //! - `start.rs`  everything before the first connection
 //! - `link.rs`   the connection to the server, again and again
 //! - `task.rs`   from an assignment to a process
+//! - `launch.rs` from a start to a running process: image, files, limits, and off it goes
 //! - `images.rs` the image of a task, before it starts
 //! - `containers.rs` from an assignment and its image to a container; `cuda.rs` whether the
 //!   driver can run it
@@ -23,6 +24,7 @@ mod containers;
 mod cuda;
 mod groups;
 mod images;
+mod launch;
 mod limits;
 mod link;
 mod mps;
@@ -36,14 +38,13 @@ mod start;
 mod task;
 
 use crate::accounts::Accounts;
-use crate::logs::{LogName, Logs};
-use crate::machine::{AttemptKey, HowEnded, Input, Machine, Now, Output, Start};
-use crate::memory::FilesIn;
-use crate::spawn::{self, Contained, Pool, ProcessEvent, Request, Streams, Ticket};
+use crate::logs::Logs;
+use crate::machine::{AttemptKey, HowEnded, Input, Machine, Now, Output};
+use crate::spawn::{self, Pool, ProcessEvent, Ticket};
 use crate::usual::Usual;
 use containers::Containers;
 use groups::Groups;
-use images::{Fetched, Images, News, ReadyImage, Wanted};
+use images::{Images, News};
 use limits::Limits;
 use link::{FromLink, ToLink};
 use mps::Mps;
@@ -51,9 +52,8 @@ use serve_logs::ServeLogs;
 use shares::Shares;
 use shipway_api::causes::causes;
 use shipway_api::wire;
-use shipway_model::{ImageRef, Millis, Network, NodeAd, Timestamp};
+use shipway_model::{Millis, NodeAd, Timestamp};
 use shipway_runtime::native::Helper;
-use shipway_runtime::plan::Room;
 use staging::{Staged, Staging};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -385,63 +385,6 @@ impl Work {
         let _ = self.to_link.send(ToLink::Say(message));
     }
 
-    fn start(&mut self, start: &Start) {
-        let named = start.template.image.as_deref().map(str::parse::<ImageRef>);
-        let usual = || self.usual_image(start).map(Ok);
-        let Some(image) = named.or_else(usual) else { return self.launch_plain(start) };
-        match image {
-            // Root reads what a user may not, and what it has found open may be another file when
-            // it is read: so it reads no files for others.
-            Ok(image)
-                if image.is_stored()
-                    && image.place().is_some()
-                    && !self.accounts.may_read_all(&start.template.user) =>
-            {
-                let message = format!(
-                    "image {image}: a pilot that is root reads no image from a file for others; \
-                     push it to a registry, or name the folder it is unpacked in (dir:PATH)"
-                );
-                self.refuse(start.id, message);
-            }
-            Ok(image) => {
-                let log = LogName { task: start.id.task, attempt: start.id.attempt };
-                let open_log = || self.pool.open_log(log, start.template.log_limit);
-                if let Wanted::Ready(ready) = self.images.want(&image, start, open_log) {
-                    self.launch(start, Some(&ready), None);
-                }
-            }
-            Err(error) => self.refuse(start.id, format!("the image cannot be read: {error}")),
-        }
-    }
-
-    /// A plain process of the node, which must not ask for what only a container has.
-    fn launch_plain(&mut self, start: &Start) {
-        let template = &start.template;
-        let network: Result<Network, _> = template.network.parse();
-        if template.binds.is_empty() && network.is_ok_and(|network| network == Network::Host) {
-            return self.launch(start, None, None);
-        }
-        let message = "binds and networks need a container, and this node has none for tasks \
-                       without an image: name one, such as --image host";
-        self.refuse(start.id, message.into());
-    }
-
-    /// What a task runs on that names no image; `None`: it is a plain process.
-    fn usual_image(&self, start: &Start) -> Option<ImageRef> {
-        let plain = self.accounts.is_root_itself(&start.template.user) || self.tasks.shares(start);
-        if plain { None } else { self.usual.image().cloned() }
-    }
-
-    /// An image is there, or will not come: on with those that waited for it.
-    fn image(&mut self, fetched: &Fetched) {
-        for (start, streams) in self.images.take_waiting(fetched) {
-            match &fetched.result {
-                Ok(ready) => self.launch(&start, Some(ready), Some(streams)),
-                Err(problem) => self.refuse(start.id, problem.clone()),
-            }
-        }
-    }
-
     /// Who is to end need not wait for an image first.
     fn let_go(&mut self) {
         if !self.staging.is_empty() {
@@ -460,62 +403,6 @@ impl Work {
         self.over(id, Input::ProcessNotStarted { id, message });
     }
 
-    fn launch(
-        &mut self,
-        start: &Start,
-        image: Option<&Arc<ReadyImage>>,
-        mut streams: Option<Streams>,
-    ) {
-        if start.template.files.is_some() && self.staging.get(start.id).is_none() {
-            return self.stage_in(start, image, streams);
-        }
-        self.next_ticket += 1;
-        let ticket = Ticket(self.next_ticket);
-        let request = self.prepare(ticket, start, image).and_then(|mut request| {
-            self.add_streams(start, &mut request, &mut streams).map(|()| request)
-        });
-        let refused = match request {
-            Ok(mut request) => {
-                self.tickets.insert(ticket, start.id);
-                self.running.insert(start.id, ticket);
-                let (doors, held) = self.groups.make(ticket, &start.template);
-                if !held {
-                    let files = request.container.as_ref().map_or(FilesIn::Nothing, files_in);
-                    self.limits.expect(ticket, start.template.memory, files);
-                }
-                request.join(doors, &self.helper);
-                self.shares.expect(ticket, start);
-                let started = match streams {
-                    None => self.pool.start(request),
-                    Some(streams) => self.pool.start_with(request, streams),
-                };
-                started.err().map(|error| error.to_string())
-            }
-            Err(message) => Some(message),
-        };
-        if let Some(message) = refused {
-            self.forget(ticket);
-            self.refuse(start.id, message);
-        }
-    }
-
-    fn prepare(
-        &mut self,
-        ticket: Ticket,
-        start: &Start,
-        image: Option<&Arc<ReadyImage>>,
-    ) -> Result<Request, String> {
-        let whom = self.accounts.find(&start.template.user, image.is_some());
-        let whom = whom.map_err(|error| error.to_string())?;
-        let request = match image {
-            None => self.tasks.prepare(ticket, start, &whom, &self.helper),
-            Some(image) => {
-                self.tasks.prepare_container(ticket, start, &whom, &self.containers, image)
-            }
-        };
-        request.map_err(|error| error.to_string())
-    }
-
     fn signal(&mut self, id: AttemptKey, number: i32) {
         let Some(ticket) = self.running.get(&id).copied() else { return self.staging.stop(id) };
         let Some(signal) = rustix::process::Signal::from_named_raw(number) else { return };
@@ -532,17 +419,6 @@ impl Work {
             // Being started this very moment, or just ended: sent as soon as it is there.
             self.unsent.insert(ticket, signal);
         }
-    }
-}
-
-/// What of a container counts as the task's memory. Other runtimes than ours may keep the root's
-/// files on disk.
-fn files_in(contained: &Contained) -> FilesIn {
-    let in_memory = matches!(contained.container.scratch, Some(Room::Memory(_)));
-    if in_memory && contained.runtime.name() == "native" {
-        FilesIn::TmpAndRoot
-    } else {
-        FilesIn::Tmp
     }
 }
 

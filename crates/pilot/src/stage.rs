@@ -15,6 +15,7 @@ mod outputs;
 use serde::{Deserialize, Serialize};
 use shipway_api::causes::causes;
 use std::collections::BTreeMap;
+use std::error::Error as _;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -127,13 +128,9 @@ pub fn main() -> ExitCode {
     let report = match read.and_then(|_| Ok(serde_json::from_slice(&plan)?)) {
         Ok(Plan::In(plan)) => match inputs::bring(&plan) {
             Ok(remembered) => Report { problem: None, remembered },
-            Err(error) => {
-                Report { problem: Some(with_account(causes(&error))), ..Report::default() }
-            }
+            Err(error) => Report { problem: Some(error.told()), ..Report::default() },
         },
-        Ok(Plan::Out(plan)) => {
-            Report { problem: outputs::take(&plan).map(with_account), ..Report::default() }
-        }
+        Ok(Plan::Out(plan)) => Report { problem: outputs::take(&plan), ..Report::default() },
         Err(error) => Report {
             problem: Some(format!("cannot read what to copy: {error}")),
             ..Report::default()
@@ -145,14 +142,17 @@ pub fn main() -> ExitCode {
     if told.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Whose rights were not enough: people expect their own, and a pilot of root has others.
-fn with_account(problem: String) -> String {
-    let denied = io::Error::from(rustix::io::Errno::ACCESS).to_string();
-    if !problem.contains(&denied) {
-        return problem;
+impl StageError {
+    /// With its cause; and whose rights were not enough, where it was that: people expect their
+    /// own, and a pilot of root has others.
+    fn told(&self) -> String {
+        let cause = self.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+        if cause.is_none_or(|cause| cause.kind() != io::ErrorKind::PermissionDenied) {
+            return causes(self);
+        }
+        let user = rustix::process::getuid().as_raw();
+        format!("{}; files are copied as user {user}, whom the task runs as", causes(self))
     }
-    let user = rustix::process::getuid().as_raw();
-    format!("{problem}; files are copied as user {user}, whom the task runs as")
 }
 
 #[cfg(test)]

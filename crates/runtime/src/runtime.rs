@@ -16,6 +16,17 @@ use std::process::{Command, ExitStatus, Stdio};
 pub trait Runtime: fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
 
+    /// Whether folders of the caller's are opened before another user is become, so that the task
+    /// need not be able to reach them.
+    fn opens_folders_first(&self) -> bool {
+        false
+    }
+
+    /// Whether what is written to a root in memory is certainly in memory, and not on a disk.
+    fn keeps_memory_roots_in_memory(&self) -> bool {
+        false
+    }
+
     /// Is it usable here? Every finding that is not good says what was wanted and what helps.
     fn check(&self) -> Vec<Finding>;
 

@@ -3,7 +3,7 @@
 //!
 //! It is in no journal, in no answer, in no task's environment and in no program's arguments.
 
-use serde::{Deserialize, Serialize};
+use shipway_images::pull::Login;
 use shipway_model::image_ref::{BadRegistry, RegistryRef, registry_name};
 use shipway_model::{ImageRef, UserName};
 use std::collections::BTreeMap;
@@ -18,18 +18,6 @@ pub const MAX_REGISTRIES: usize = 64;
 /// Bytes of a name or a password; tokens of some registries are long.
 pub const MAX_LOGIN_BYTES: usize = 16 * 1024;
 const FILE: &str = "registry-logins.json";
-
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Login {
-    pub user: String,
-    pub password: String,
-}
-
-impl std::fmt::Debug for Login {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
-    }
-}
 
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {

@@ -4,7 +4,7 @@
 
 use super::helper::{self, HelperError};
 use base64::Engine as _;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use shipway_model::image_ref::DEFAULT_REGISTRY;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,8 +26,8 @@ pub enum CredentialsError {
     Form { path: PathBuf },
 }
 
-/// A name and a password.
-#[derive(Clone, PartialEq, Eq)]
+/// A name and a password. Written as data where it is kept, and nowhere else.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Login {
     pub user: String,
     pub password: String,

@@ -77,7 +77,7 @@ impl Containers {
 
     /// Whether a task's own folders are opened for it, and need not be within its reach.
     pub(super) fn open_folders_first(&self) -> bool {
-        self.runtime.name() == "native"
+        self.runtime.opens_folders_first()
     }
 
     /// Where one of the task's own folders is seen inside.

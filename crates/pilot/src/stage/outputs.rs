@@ -6,7 +6,6 @@ use super::folder::{Folder, key, kind, names, stamp};
 use super::{Output, StageError, StageOut};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
-use shipway_api::causes::causes;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
@@ -34,7 +33,7 @@ pub(super) fn take(plan: &StageOut) -> Option<String> {
             }
         }
     }
-    let first = causes(problems.first()?);
+    let first = problems.first()?.told();
     Some(match problems.len() {
         1 => first,
         many => format!("{first} (and {} more)", many - 1),

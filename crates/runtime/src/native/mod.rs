@@ -70,6 +70,14 @@ impl Runtime for Native {
         "native"
     }
 
+    fn opens_folders_first(&self) -> bool {
+        true
+    }
+
+    fn keeps_memory_roots_in_memory(&self) -> bool {
+        true
+    }
+
     fn check(&self) -> Vec<Finding> {
         check::check(self)
     }

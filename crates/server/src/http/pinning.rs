@@ -6,7 +6,7 @@ use super::error::ApiError;
 use axum::http::StatusCode;
 use shipway_api::causes::causes;
 use shipway_api::error::codes;
-use shipway_images::pull::{Login, RegistryError, Settings, pin};
+use shipway_images::pull::{RegistryError, Settings, pin};
 use shipway_images::sources::SourceError;
 use shipway_model::{Actor, ImageRef, JobSpec};
 use std::time::Duration;
@@ -25,7 +25,6 @@ pub(super) async fn pin_image(site: &Site, by: &Actor, spec: &mut JobSpec) -> Re
     let mut settings = Settings::of(std::env::var_os)
         .map_err(|error| ApiError::internal_because("logins cannot be read", &error))?;
     if let Some(login) = site.logins.find(by.user.as_str(), Some(image)) {
-        let login = Login { user: login.user, password: login.password };
         settings.credentials.insert(&at.host, login);
     }
     let (name, host) = (image.clone(), at.host.clone());

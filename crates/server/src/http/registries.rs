@@ -3,11 +3,12 @@
 use super::Site;
 use super::caller::{Body, Caller, Path};
 use super::error::ApiError;
-use crate::logins::{Login, LoginError};
+use crate::logins::LoginError;
 use axum::Json;
 use axum::extract::State;
 use shipway_api::error::ErrorBody;
 use shipway_api::types::{NewRegistryLogin, RegistryList, RegistryView};
+use shipway_images::pull::Login;
 use shipway_model::Actor;
 
 /// The registries that one has a login for, and under which names.

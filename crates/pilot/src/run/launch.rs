@@ -1,0 +1,138 @@
+//! From a start that the machine asks for to a running process: its image first, then its files,
+//! then its limits. What a process or container is made of is said in `task.rs` and
+//! `containers.rs`; waiting for images and files is theirs too.
+
+use super::Work;
+use super::images::{Fetched, ReadyImage, Wanted};
+use crate::logs::LogName;
+use crate::machine::Start;
+use crate::memory::FilesIn;
+use crate::spawn::{Contained, Request, Streams, Ticket};
+use shipway_model::{ImageRef, Network};
+use shipway_runtime::plan::Room;
+use std::sync::Arc;
+
+impl Work {
+    pub(super) fn start(&mut self, start: &Start) {
+        let named = start.template.image.as_deref().map(str::parse::<ImageRef>);
+        let usual = || self.usual_image(start).map(Ok);
+        let Some(image) = named.or_else(usual) else { return self.launch_plain(start) };
+        match image {
+            // Root reads what a user may not, and what it has found open may be another file when
+            // it is read: so it reads no files for others.
+            Ok(image)
+                if image.is_stored()
+                    && image.place().is_some()
+                    && !self.accounts.may_read_all(&start.template.user) =>
+            {
+                let message = format!(
+                    "image {image}: a pilot that is root reads no image from a file for others; \
+                     push it to a registry, or name the folder it is unpacked in (dir:PATH)"
+                );
+                self.refuse(start.id, message);
+            }
+            Ok(image) => {
+                let log = LogName { task: start.id.task, attempt: start.id.attempt };
+                let open_log = || self.pool.open_log(log, start.template.log_limit);
+                if let Wanted::Ready(ready) = self.images.want(&image, start, open_log) {
+                    self.launch(start, Some(&ready), None);
+                }
+            }
+            Err(error) => self.refuse(start.id, format!("the image cannot be read: {error}")),
+        }
+    }
+
+    /// A plain process of the node, which must not ask for what only a container has.
+    fn launch_plain(&mut self, start: &Start) {
+        let template = &start.template;
+        let network: Result<Network, _> = template.network.parse();
+        if template.binds.is_empty() && network.is_ok_and(|network| network == Network::Host) {
+            return self.launch(start, None, None);
+        }
+        let message = "binds and networks need a container, and this node has none for tasks \
+                       without an image: name one, such as --image host";
+        self.refuse(start.id, message.into());
+    }
+
+    /// What a task runs on that names no image; `None`: it is a plain process.
+    fn usual_image(&self, start: &Start) -> Option<ImageRef> {
+        let plain = self.accounts.is_root_itself(&start.template.user) || self.tasks.shares(start);
+        if plain { None } else { self.usual.image().cloned() }
+    }
+
+    /// An image is there, or will not come: on with those that waited for it.
+    pub(super) fn image(&mut self, fetched: &Fetched) {
+        for (start, streams) in self.images.take_waiting(fetched) {
+            match &fetched.result {
+                Ok(ready) => self.launch(&start, Some(ready), Some(streams)),
+                Err(problem) => self.refuse(start.id, problem.clone()),
+            }
+        }
+    }
+
+    pub(super) fn launch(
+        &mut self,
+        start: &Start,
+        image: Option<&Arc<ReadyImage>>,
+        mut streams: Option<Streams>,
+    ) {
+        if start.template.files.is_some() && self.staging.get(start.id).is_none() {
+            return self.stage_in(start, image, streams);
+        }
+        self.next_ticket += 1;
+        let ticket = Ticket(self.next_ticket);
+        let request = self.prepare(ticket, start, image).and_then(|mut request| {
+            self.add_streams(start, &mut request, &mut streams).map(|()| request)
+        });
+        let refused = match request {
+            Ok(mut request) => {
+                self.tickets.insert(ticket, start.id);
+                self.running.insert(start.id, ticket);
+                let (doors, held) = self.groups.make(ticket, &start.template);
+                if !held {
+                    let files = request.container.as_ref().map_or(FilesIn::Nothing, files_in);
+                    self.limits.expect(ticket, start.template.memory, files);
+                }
+                request.join(doors, &self.helper);
+                self.shares.expect(ticket, start);
+                let started = match streams {
+                    None => self.pool.start(request),
+                    Some(streams) => self.pool.start_with(request, streams),
+                };
+                started.err().map(|error| error.to_string())
+            }
+            Err(message) => Some(message),
+        };
+        if let Some(message) = refused {
+            self.forget(ticket);
+            self.refuse(start.id, message);
+        }
+    }
+
+    fn prepare(
+        &mut self,
+        ticket: Ticket,
+        start: &Start,
+        image: Option<&Arc<ReadyImage>>,
+    ) -> Result<Request, String> {
+        let whom = self.accounts.find(&start.template.user, image.is_some());
+        let whom = whom.map_err(|error| error.to_string())?;
+        let request = match image {
+            None => self.tasks.prepare(ticket, start, &whom, &self.helper),
+            Some(image) => {
+                self.tasks.prepare_container(ticket, start, &whom, &self.containers, image)
+            }
+        };
+        request.map_err(|error| error.to_string())
+    }
+}
+
+/// What of a container counts as the task's memory.
+fn files_in(contained: &Contained) -> FilesIn {
+    let in_memory = matches!(contained.container.scratch, Some(Room::Memory(_)));
+    if in_memory && contained.runtime.keeps_memory_roots_in_memory() {
+        FilesIn::TmpAndRoot
+    } else {
+        FilesIn::Tmp
+    }
+}
