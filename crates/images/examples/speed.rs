@@ -2,7 +2,7 @@
 //! to a registry on loopback, and taken apart by several tools in turn, each into fresh
 //! directories, in interleaved rounds. At the end our tree is compared with umoci's.
 //!
-//! `cargo run --release -p shipway-images --example speed -- DIR [ROUNDS] [MEGABYTES]`
+//! `cargo run --release -p shipway-images --example speed -- DIR [ROUNDS] [MEGABYTES] [--json]`
 //!
 //! Needs umoci, skopeo, docker-registry and, for its row, podman. Nothing in DIR is removed until
 //! the end: a file system that has just lost many files makes new ones slowly.
@@ -17,6 +17,7 @@ use shipway_images::progress::Silent;
 use shipway_images::tar::{Kind, Member, TarReader, Time, write};
 use shipway_images::{Pull, Session, Settings, Store, walk};
 use shipway_model::Timestamp;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -27,15 +28,20 @@ const LAYERS: usize = 4;
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["floor", layout, to] => floor(Path::new(layout), Path::new(to)),
-        ["ours", reference, to] => ours(reference, Path::new(to)),
-        [dir] => compare(Path::new(dir), 3, 500),
-        [dir, rounds] => compare(Path::new(dir), rounds.parse().expect("a number"), 500),
-        [dir, rounds, size] => {
-            compare(Path::new(dir), rounds.parse().expect("a number"), size.parse().expect("MB"));
-        }
-        _ => eprintln!("usage: speed DIR [ROUNDS] [MEGABYTES]"),
+    let (options, words): (Vec<&str>, Vec<&str>) =
+        args.iter().map(String::as_str).partition(|word| *word == "--json");
+    let number = |word: &str| word.parse().expect("a number");
+    let (dir, rounds, megabytes) = match words[..] {
+        ["floor", layout, to] => return floor(Path::new(layout), Path::new(to)),
+        ["ours", reference, to] => return ours(reference, Path::new(to)),
+        [dir] => (dir, 3, 500),
+        [dir, rounds] => (dir, number(rounds), 500),
+        [dir, rounds, size] => (dir, number(rounds), number(size)),
+        _ => return eprintln!("usage: speed DIR [ROUNDS] [MEGABYTES] [--json]"),
+    };
+    let seconds = compare(Path::new(dir), rounds, megabytes);
+    if !options.is_empty() {
+        println!("{}", serde_json::to_string(&seconds).expect("plain data"));
     }
 }
 
@@ -211,7 +217,8 @@ fn copy(from: &Path, to: &Path, dirs: &mut Vec<PathBuf>) -> u64 {
     size
 }
 
-fn compare(dir: &Path, rounds: usize, megabytes: u64) {
+/// Prints what was measured, and returns the seconds of each round by what was done.
+fn compare(dir: &Path, rounds: u64, megabytes: u64) -> BTreeMap<&'static str, Vec<f64>> {
     fs::create_dir_all(dir).expect("made");
     let layout = build(dir, megabytes);
     let port = 15_311;
@@ -234,6 +241,7 @@ fn compare(dir: &Path, rounds: usize, megabytes: u64) {
         .args([format!("oci:{}:latest", layout.display()), format!("docker://{name}")]));
     let me = std::env::current_exe().expect("this program");
     println!("{:>5}  {:<22}{:>9}{:>9}{:>9}", "round", "what", "wall s", "user s", "system s");
+    let mut seconds: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for round in 1..=rounds {
         let fresh = |what: &str| dir.join(format!("{what}{round}")).display().to_string();
         let layout = layout.display().to_string();
@@ -242,7 +250,7 @@ fn compare(dir: &Path, rounds: usize, megabytes: u64) {
         let pulled = format!("docker://{name}");
         let oci = format!("oci:{layout}");
         let program = me.display().to_string();
-        let rows: [(&str, Vec<&str>); 5] = [
+        let rows: [(&'static str, Vec<&str>); 5] = [
             ("libdeflate and write", vec![&program, "floor", &layout, &fresh("floor")].leaked()),
             ("ours, unpack", vec![&program, "ours", &oci, &fresh("unpack")].leaked()),
             ("umoci unpack", vec!["umoci", "unpack", "--image", &image, &fresh("umoci")].leaked()),
@@ -253,13 +261,17 @@ fn compare(dir: &Path, rounds: usize, megabytes: u64) {
             ),
         ];
         for (what, command) in rows {
-            measure(round, what, &command);
+            seconds.entry(what).or_default().extend(measure(round, what, &command));
             sync(dir);
         }
+        // It leaves its layers mounted, which would keep them from being removed.
+        let mounted = Path::new(&root).join("overlay");
+        let _ = Command::new("umount").arg(mounted).stderr(Stdio::null()).status();
     }
     let _ = registry.kill();
     let _ = registry.wait();
     judge(dir);
+    seconds
 }
 
 /// Arguments that outlive the round: a program that measures may leak a few words.
@@ -273,8 +285,9 @@ impl Leaked for Vec<&str> {
     }
 }
 
-/// Wall and processor time of a command, the latter by the shell's own measure.
-fn measure(round: usize, what: &str, command: &[&str]) {
+/// Prints wall and processor time of a command, the latter by the shell's own measure. Returns the
+/// former unless it failed.
+fn measure(round: u64, what: &str, command: &[&str]) -> Option<f64> {
     let mut timed = Command::new("bash");
     timed.args(["-c", "TIMEFORMAT='%U %S'; time \"$@\" > /dev/null 2>&1 || echo failed", "_"]);
     timed.args(command);
@@ -286,6 +299,7 @@ fn measure(round: usize, what: &str, command: &[&str]) {
     let (user, system) = (times.first().unwrap_or(&0.0), times.get(1).unwrap_or(&0.0));
     let failed = if done.stdout.is_empty() { "" } else { "  failed" };
     println!("{round:>5}  {what:<22}{wall:>9.2}{user:>9.2}{system:>9.2}{failed}");
+    failed.is_empty().then_some(wall)
 }
 
 fn run(command: &mut Command) {

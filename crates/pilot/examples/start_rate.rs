@@ -2,16 +2,17 @@
 //!
 //! `cargo run --release -p shipway-pilot --example start_rate [ROUNDS]`, best as an ordinary user.
 //! Ours goes by the helper that pilots use; `--helper PROGRAM` has another one: `shipway` itself,
-//! which is larger. Every round starts `/bin/true` once with each, so that what disturbs one
-//! disturbs all.
+//! which is larger. `--json` prints medians for programs. Every round starts `/bin/true` once with
+//! each, so that what disturbs one disturbs all.
 
-#![allow(clippy::print_stderr, reason = "this program is for reading")]
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "this program is for reading")]
 
 use shipway_pilot::helper::of_tasks;
 use shipway_runtime::Runtime;
 use shipway_runtime::native::{self, Helper, Native};
 use shipway_runtime::plan::{Container, Network, Root, User};
 use shipway_runtime::report::Ending;
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -42,7 +43,10 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         };
     }
-    measure(rounds(&args));
+    let medians = measure(rounds(&args));
+    if args.iter().any(|arg| arg == "--json") {
+        println!("{}", serde_json::to_string(&medians).expect("plain data"));
+    }
     ExitCode::SUCCESS
 }
 
@@ -53,10 +57,11 @@ fn rounds(args: &[String]) -> usize {
 /// Starts one, and says whether it went well.
 type Start = Box<dyn Fn() -> bool>;
 
-fn measure(rounds: usize) {
+/// Prints what was measured, and returns the medians in microseconds by what was started.
+fn measure(rounds: usize) -> BTreeMap<&'static str, u128> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let tree = tree(dir.path());
-    let mut starts: Vec<(&str, Start)> = vec![
+    let mut starts: Vec<(&'static str, Start)> = vec![
         ("busybox, no container", Box::new(|| run(&mut bare(&["/bin/busybox", "true"])))),
         ("native", native(&tree, Network::Host)),
         ("bwrap", bwrap(&tree, &[])),
@@ -84,11 +89,14 @@ fn measure(rounds: usize) {
             }
         }
     }
+    let mut medians = BTreeMap::new();
     for ((name, _), times) in starts.iter().zip(&mut times) {
         times.sort();
         let (least, middle) = (times[0].as_micros(), times[times.len() / 2].as_micros());
         eprintln!("{name:24} least {least:6} µs   median {middle:6} µs");
+        medians.insert(*name, middle);
     }
+    medians
 }
 
 fn bare(words: &[&str]) -> Command {

@@ -6,6 +6,7 @@
 
 mod crowd;
 mod disk;
+mod examples;
 mod floor;
 mod http;
 mod hyperqueue;
@@ -46,6 +47,8 @@ enum Part {
     Idle,
     Large,
     Scheduler,
+    Containers,
+    Images,
 }
 
 impl Args {
@@ -80,6 +83,13 @@ enum Measure {
     FewJobsPart,
     LargeWaited,
     LargeBound,
+    ContainerStart,
+    BwrapStart,
+    ImagePull,
+    PodmanPull,
+    UmociUnpack,
+    ImageUnpack,
+    UnpackFloor,
     SpawnTrue,
     SpawnStatic,
     Fdatasync,
@@ -191,6 +201,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         println!("the scheduler alone");
         scheduler::measure(args.quick, &mut results)?;
     }
+    if args.wants(Part::Images) {
+        println!("images, beside podman and umoci");
+        let measured = examples::images(args.quick, subjects.scratch.path(), &mut results);
+        results.or_note("images", measured);
+    }
     print!("\n{}", report::table(&results, !args.only.is_empty()));
     if let Some(file) = &args.json {
         std::fs::write(file, report::json(&results, args.quick)?)
@@ -236,6 +251,10 @@ impl Subjects {
             results.add(M::Fdatasync, disk::append_rate(self.scratch.path(), size.appends)?);
             results.add(M::ApiSubmit, self.crowd.submit_rate(1, size.api_submits)?);
             results.add(M::ApiSubmitMany, self.crowd.submit_rate(crowd::MANY, size.api_submits)?);
+        }
+        if args.wants(Part::Containers) {
+            let measured = examples::containers(results);
+            results.or_note("containers", measured);
         }
         if args.wants(Part::Idle) {
             let idle = self.crowd.idle()?;

@@ -57,7 +57,7 @@ const FDATASYNC: Reference = Measured("fdatasync 256 B", M::Fdatasync);
 const FLOOR: Reference = Measured("sync+spawn+trip", M::Floor);
 const VERSION: &str = "shipway --version";
 
-const LINES: [Line; 25] = [
+const LINES: [Line; 29] = [
     line("peer: true", M::HyperQueueTrue, spawn(M::SpawnTrue), "/s", Goal::None),
     line("peer: static", M::HyperQueueStatic, spawn(M::SpawnStatic), "/s", Goal::None),
     line("dispatch true", M::ShipwayTrue, spawn(M::SpawnTrue), "/s", AtLeast(0.85)),
@@ -94,8 +94,15 @@ const LINES: [Line; 25] = [
     line("freed node, p50", M::FreedNode, Fixed("50 µs", 50.0), "µs", AtMost(1.0)),
     line("why, p99", M::Why, Fixed("5 ms", 5.0), "ms", AtMost(1.0)),
     line("1 % of the jobs", M::FewJobsPart, Fixed("half of the time", 50.0), "%", AtLeast(0.95)),
+    line("container start", M::ContainerStart, BWRAP, "µs", AtMost(1.0)),
+    line("image pull", M::ImagePull, Measured("podman pull", M::PodmanPull), "/min", AtLeast(3.0)),
+    line("image pull", M::ImagePull, UMOCI, "/min", AtLeast(3.0)),
+    line("image unpack", M::ImageUnpack, UNPACK_FLOOR, "/min", AtLeast(0.6)),
     line("large request", M::LargeWaited, Measured("its bound", M::LargeBound), "min", AtMost(1.0)),
 ];
+const BWRAP: Reference = Measured("bwrap", M::BwrapStart);
+const UMOCI: Reference = Measured("umoci unpack alone", M::UmociUnpack);
+const UNPACK_FLOOR: Reference = Measured("inflate + write", M::UnpackFloor);
 const ALLOWED: Reference = Measured("by API + 6 ms", M::CliAllowed);
 const ONE_CLIENT: Reference = Measured("one client", M::ApiSubmit);
 const FDATASYNC_TIME: Reference = Measured("one fdatasync", M::FdatasyncTime);
