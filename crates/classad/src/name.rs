@@ -4,17 +4,16 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// Short names come first, as HTCondor lists them. Length and first letters are kept folded in one
-/// number, so that nearly all comparisons are of two numbers.
+/// Short names come first, as HTCondor lists them. Nearly all need no memory of their own.
 #[derive(Clone)]
-pub struct Name {
-    text: Text,
-    /// Its length, up to a byte's, before its head: what names are sorted by.
-    key: u128,
-}
+pub struct Name(Text);
 
+/// Length and first letters of a name, folded, in one number: what names are sorted by. Nearly all
+/// comparisons of names are of two such numbers.
+pub(crate) type Key = u128;
+
+/// Letters in a key; its first byte is the length, up to a byte's.
 const HEAD: usize = 15;
-/// Nearly all names are as short as this, and need no memory of their own.
 const SHORT: usize = 22;
 
 #[derive(Clone)]
@@ -26,24 +25,31 @@ enum Text {
 impl Name {
     pub fn new(text: impl AsRef<[u8]>) -> Name {
         let bytes = text.as_ref();
-        let mut key = [0; HEAD + 1];
-        key[0] = u8::try_from(bytes.len()).unwrap_or(u8::MAX);
-        for (folded, byte) in key[1..].iter_mut().zip(bytes) {
-            *folded = byte.to_ascii_lowercase();
-        }
-        let text = match u8::try_from(bytes.len()) {
+        match u8::try_from(bytes.len()) {
             Ok(length) if bytes.len() <= SHORT => {
                 let mut short = [0; SHORT];
                 short[..bytes.len()].copy_from_slice(bytes);
-                Text::Short(length, short)
+                Name(Text::Short(length, short))
             }
-            _ => Text::Long(bytes.into()),
+            _ => Name(Text::Long(bytes.into())),
+        }
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        // Both kinds have as many letters as are copied, so that the copy has a fixed length.
+        let (length, head) = match &self.0 {
+            Text::Short(length, short) => (*length, &short[..HEAD]),
+            Text::Long(text) => (u8::try_from(text.len()).unwrap_or(u8::MAX), &text[..HEAD]),
         };
-        Name { text, key: u128::from_be_bytes(key) }
+        let mut key = [0; HEAD + 1];
+        key[1..].copy_from_slice(head);
+        key.make_ascii_lowercase();
+        key[0] = length;
+        Key::from_be_bytes(key)
     }
 
     pub fn as_bytes(&self) -> &[u8] {
-        match &self.text {
+        match &self.0 {
             Text::Short(length, short) => &short[..usize::from(*length)],
             Text::Long(text) => text,
         }
@@ -62,7 +68,8 @@ impl Name {
         self.as_bytes().get(HEAD..).unwrap_or_default()
     }
 
-    fn cmp_tails(&self, other: &Name) -> Ordering {
+    /// The order of two names whose keys are the same.
+    pub(crate) fn cmp_tails(&self, other: &Name) -> Ordering {
         let (own, theirs) = (self.tail(), other.tail());
         let folded = |tail: &'_ [u8]| tail.to_ascii_lowercase();
         // Longer ones than a byte can say have no other difference in their keys.
@@ -76,10 +83,7 @@ impl Name {
 
 impl Ord for Name {
     fn cmp(&self, other: &Name) -> Ordering {
-        match self.key.cmp(&other.key) {
-            Ordering::Equal => self.cmp_tails(other),
-            decided => decided,
-        }
+        self.key().cmp(&other.key()).then_with(|| self.cmp_tails(other))
     }
 }
 

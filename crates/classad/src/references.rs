@@ -31,11 +31,11 @@ pub fn references<'e>(expr: &'e Expr, see: &mut dyn FnMut(&'e Reference)) {
 pub(crate) fn worldly(expr: &Expr) -> Option<String> {
     let mut found = None;
     calls(expr, &mut |call| {
-        let is = |name: &str| call.name.eq_ignore_ascii_case(name);
+        let is = |name: &str| call.name.is(name);
         let always = ["time", "currentTime", "dayTime", "random"].iter().any(|name| is(name));
         let alone = call.args.is_empty() && (is("absTime") || is("formatTime"));
         if always || alone {
-            found.get_or_insert_with(|| format!("{}()", call.name));
+            found.get_or_insert_with(|| format!("{}()", call.name.to_text()));
         }
     });
     references(expr, &mut |reference| {
@@ -76,7 +76,7 @@ impl Reference {
 
     /// Whether it says `TARGET.`; `None` where it says nothing, or something else.
     pub fn is_target(&self) -> Option<bool> {
-        let Some(Expr::Reference(scope)) = &self.scope else { return None };
+        let Some(Expr::Reference(scope)) = self.scope.as_deref() else { return None };
         match () {
             () if scope.name.is("target") => Some(true),
             () if scope.name.is("my") => Some(false),

@@ -122,7 +122,7 @@ impl Writer {
                 self.text.push(')');
             }
             Expr::Call(call) => {
-                self.text.push_str(&call.name);
+                self.text.push_str(&call.name.to_text());
                 self.text.push('(');
                 self.separated(&call.args, |_| {});
                 self.text.push(')');
@@ -146,7 +146,7 @@ impl Writer {
         if let Some(scope) = &reference.scope {
             self.expr(scope);
             // `1.a` would be read as a number that ends with a dot.
-            if matches!(scope, Expr::Literal(Value::Integer(_))) {
+            if matches!(**scope, Expr::Literal(Value::Integer(_))) {
                 self.text.push(' ');
             }
         }

@@ -20,7 +20,7 @@ impl Evaluator<'_> {
         if self.stack.is_empty()
             && let Some(looked) = &mut self.looked
         {
-            looked.push((Expr::Reference(Box::new(reference.clone())), value.clone()));
+            looked.push((Expr::Reference(reference.clone()), value.clone()));
         }
         value
     }

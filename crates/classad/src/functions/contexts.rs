@@ -123,7 +123,7 @@ impl Evaluator<'_> {
             Some(of) => match self.eval(of, scope) {
                 Value::Ad(inner) => self.lookup(&reference.name, &inner),
                 Value::List(_) => {
-                    let whole = Expr::Reference(Box::new(reference.clone()));
+                    let whole = Expr::Reference(reference.clone());
                     Some((Expr::Literal(self.eval(&whole, scope)), scope.clone()))
                 }
                 _ => None,

@@ -127,10 +127,10 @@ pub fn function_names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Function {
-    pub(crate) fn named(name: &str) -> Option<Function> {
-        let fold = |text: &'static str| text.bytes().map(|byte| byte.to_ascii_lowercase());
-        let wanted = || name.bytes().map(|byte| byte.to_ascii_lowercase());
-        let found = TABLE.binary_search_by(|(known, _)| fold(known).cmp(wanted()));
+    pub(crate) fn named(name: &[u8]) -> Option<Function> {
+        let folded = || name.iter().map(u8::to_ascii_lowercase);
+        let order = |known: &str| known.bytes().map(|byte| byte.to_ascii_lowercase()).cmp(folded());
+        let found = TABLE.binary_search_by(|(known, _)| order(known));
         found.ok().and_then(|at| u8::try_from(at).ok()).map(Function)
     }
 
@@ -175,9 +175,9 @@ mod tests {
     #[test]
     fn every_name_is_found_without_case() {
         for name in function_names() {
-            let found = Function::named(&name.to_ascii_uppercase()).expect(name);
-            assert_eq!(Some(found), Function::named(name), "{name}");
+            let found = Function::named(name.to_ascii_uppercase().as_bytes()).expect(name);
+            assert_eq!(Some(found), Function::named(name.as_bytes()), "{name}");
         }
-        assert_eq!(Function::named("nosuch"), None);
+        assert_eq!(Function::named(b"nosuch"), None);
     }
 }
