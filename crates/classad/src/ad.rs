@@ -35,7 +35,12 @@ impl Ad {
     }
 
     pub fn get(&self, name: &Name) -> Option<&Expr> {
-        let at = self.find(name).ok()?;
+        self.get_keyed(name.key(), name)
+    }
+
+    /// The same for somebody who asks several ads, and has the key of the name.
+    pub(crate) fn get_keyed(&self, key: Key, name: &Name) -> Option<&Expr> {
+        let at = self.attributes.binary_search_by(|known| known.cmp_name(key, name)).ok()?;
         Some(&self.attributes[at].expr)
     }
 

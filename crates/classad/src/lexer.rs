@@ -34,8 +34,15 @@ pub(crate) struct Written<'a> {
 
 impl<'a> Written<'a> {
     /// What it means; `None` when it says `\0`, which no text can hold.
+    #[inline]
     pub(crate) fn meaning(self) -> Option<Cow<'a, [u8]>> {
-        let Some(quote) = self.quote else { return Some(Cow::Borrowed(self.raw)) };
+        match self.quote {
+            None => Some(Cow::Borrowed(self.raw)),
+            Some(quote) => self.unquoted(quote),
+        }
+    }
+
+    fn unquoted(self, quote: u8) -> Option<Cow<'a, [u8]>> {
         // Joined first: what a backslash begins may go on in the next text.
         let (mut joined, mut rest) = (Vec::with_capacity(self.raw.len()), self.raw);
         while let Some(end) = closing(rest, quote) {

@@ -35,17 +35,15 @@ impl Name {
         }
     }
 
+    #[inline]
     pub(crate) fn key(&self) -> Key {
-        // Both kinds have as many letters as are copied, so that the copy has a fixed length.
+        // Short names have as many bytes too, zeros at last: a read of a fixed length is quick.
         let (length, head) = match &self.0 {
-            Text::Short(length, short) => (*length, &short[..HEAD]),
-            Text::Long(text) => (u8::try_from(text.len()).unwrap_or(u8::MAX), &text[..HEAD]),
+            Text::Short(length, short) => (*length, short.first_chunk()),
+            Text::Long(text) => (u8::try_from(text.len()).unwrap_or(u8::MAX), text.first_chunk()),
         };
-        let mut key = [0; HEAD + 1];
-        key[1..].copy_from_slice(head);
-        key.make_ascii_lowercase();
-        key[0] = length;
-        Key::from_be_bytes(key)
+        let head: [u8; HEAD + 1] = *head.expect("both kinds are longer");
+        Key::from(length) << (8 * HEAD) | folded(Key::from_be_bytes(head)) >> 8
     }
 
     pub fn as_bytes(&self) -> &[u8] {
@@ -70,6 +68,10 @@ impl Name {
 
     /// The order of two names whose keys are the same.
     pub(crate) fn cmp_tails(&self, other: &Name) -> Ordering {
+        // The same length, then.
+        if self.as_bytes().len() <= HEAD {
+            return Ordering::Equal;
+        }
         let (own, theirs) = (self.tail(), other.tail());
         let folded = |tail: &'_ [u8]| tail.to_ascii_lowercase();
         // Longer ones than a byte can say have no other difference in their keys.
@@ -79,6 +81,18 @@ impl Name {
         }
         lengths.then_with(|| folded(own).cmp(&folded(theirs)))
     }
+}
+
+/// Small letters for large ones in all bytes of a number at once.
+fn folded(bytes: Key) -> Key {
+    const EACH: Key = Key::MAX / 0xff;
+    const HIGHEST: Key = EACH * 0x80;
+    // The highest bit of a byte says whether the rest of it is at least `A`, or beyond `Z`.
+    let rest = bytes & !HIGHEST;
+    let at_least_a = rest + EACH * (0x80 - 'A' as Key);
+    let beyond_z = rest + EACH * (0x7f - 'Z' as Key);
+    let is_large = at_least_a & !beyond_z & !bytes & HIGHEST;
+    bytes | is_large >> 2
 }
 
 impl Ord for Name {
@@ -116,6 +130,16 @@ impl From<&str> for Name {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_bytes_of_a_number_are_folded_as_one_by_one() {
+        for first in (0..=u8::MAX).step_by(16) {
+            let bytes: [u8; 16] = std::array::from_fn(|at| first + u8::try_from(at).expect("few"));
+            let mut expected = bytes;
+            expected.make_ascii_lowercase();
+            assert_eq!(folded(Key::from_be_bytes(bytes)).to_be_bytes(), expected);
+        }
+    }
 
     #[test]
     fn names_have_no_case_and_short_ones_come_first() {

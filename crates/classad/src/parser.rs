@@ -235,6 +235,7 @@ impl<'a> Parser<'a> {
         self.advance()
     }
 
+    #[inline]
     fn meaning(&self, written: Written<'a>) -> Result<Cow<'a, [u8]>, Stop> {
         written.meaning().ok_or_else(|| stop(self.at(), "a text cannot hold a NUL"))
     }
@@ -284,8 +285,9 @@ impl<'a> Parser<'a> {
     /// An attribute, or a call.
     fn named(&mut self, name: Written<'a>) -> Parsed {
         let at = self.at();
-        let name = Name::new(self.meaning(name)?);
+        let name = self.meaning(name)?;
         self.advance()?;
+        let name = Name::new(name);
         if self.is(b'(') {
             return self.call(name, at);
         }
@@ -309,7 +311,7 @@ impl<'a> Parser<'a> {
                 return self.push(Expr::RelTimeLiteral(seconds));
             }
         }
-        let function = Function::named(name.as_bytes());
+        let function = Function::named(&name);
         let call = Call { name, function, args, pattern: OnceLock::new() };
         self.push(Expr::Call(Box::new(call)))
     }

@@ -6,7 +6,7 @@
 mod operators;
 mod references;
 
-pub(crate) use operators::{binary, promote};
+pub(crate) use operators::{Numbers, binary, numbers};
 
 use crate::ad::Ad;
 use crate::expr::{Binary, Chain, Expr};
@@ -255,7 +255,7 @@ impl<'a> Evaluator<'a> {
             self.steps += 1;
             left = match decides(*op, &left) {
                 Some(decided) => decided,
-                None => binary(*op, left, self.eval(right, scope)),
+                None => binary(*op, &left, &self.eval(right, scope)),
             };
             let is_over = matches!(op, Binary::And | Binary::Or) && left.is_error();
             if is_over || self.exceeded.is_some() {
