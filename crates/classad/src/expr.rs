@@ -27,12 +27,15 @@ pub enum Expr {
     Ad(Arc<Ad>),
 }
 
-/// `name`, `.name` or `scope.name`.
+/// An attribute as it is named.
 #[derive(Debug, Clone)]
-pub struct Reference {
-    pub(crate) scope: Option<Box<Expr>>,
-    pub(crate) name: Name,
-    pub(crate) absolute: bool,
+pub enum Reference {
+    /// `name`
+    Alone(Name),
+    /// `.name`: of the whole ad.
+    Absolute(Name),
+    /// `scope.name`
+    Of(Box<(Expr, Name)>),
 }
 
 /// One piece of memory, however long it is: most have one operator, and there are many of them.
@@ -170,8 +173,7 @@ impl Expr {
     }
 
     pub fn attribute(name: impl AsRef<[u8]>) -> Expr {
-        let name = Name::new(name);
-        Expr::Reference(Reference { scope: None, name, absolute: false })
+        Expr::Reference(Reference::Alone(Name::new(name)))
     }
 
     /// Without the parentheses around it.

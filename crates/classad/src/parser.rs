@@ -56,6 +56,9 @@ struct Parser<'a> {
     read: Vec<(Binary, Expr)>,
 }
 
+/// Expressions that there is room for at first: nearly all need no more at once.
+const USUALLY_READ: usize = 24;
+
 /// Boxed, so that what is nearly always returned stays small.
 type Stop = Box<ParseError>;
 /// An expression was read, and is the last of `read`.
@@ -71,7 +74,8 @@ impl<'a> Parser<'a> {
             let what = format!("{} bytes; at most {MAX_SOURCE_BYTES}", source.len());
             return Err(stop(0, what));
         }
-        let mut parser = Parser { lexer: Lexer::new(source), nesting: 0, read: Vec::new() };
+        let read = Vec::with_capacity(USUALLY_READ);
+        let mut parser = Parser { lexer: Lexer::new(source), nesting: 0, read };
         parser.advance()?;
         Ok(parser)
     }
@@ -220,18 +224,18 @@ impl<'a> Parser<'a> {
                 self.push(Expr::Elvis(Box::new([of, otherwise])))
             }
             _ => {
-                let scope = Box::new(self.pop());
-                self.reference(Some(scope), false)
+                let of = self.pop();
+                self.reference(|name| Reference::Of(Box::new((of, name))))
             }
         }
     }
 
-    fn reference(&mut self, scope: Option<Box<Expr>>, absolute: bool) -> Parsed {
+    fn reference(&mut self, make: impl FnOnce(Name) -> Reference) -> Parsed {
         let Token::Identifier(name) = self.lexer.token else {
             return Err(self.wanted("the name of an attribute after `.`"));
         };
         let name = Name::new(self.meaning(name)?);
-        self.push(Expr::Reference(Reference { scope, name, absolute }))?;
+        self.push(Expr::Reference(make(name)))?;
         self.advance()
     }
 
@@ -264,7 +268,7 @@ impl<'a> Parser<'a> {
         }
         self.advance()?;
         match sign {
-            b'.' => self.reference(None, true),
+            b'.' => self.reference(Reference::Absolute),
             b'(' => {
                 self.expression()?;
                 self.expect(b')')?;
@@ -291,7 +295,7 @@ impl<'a> Parser<'a> {
         if self.is(b'(') {
             return self.call(name, at);
         }
-        self.push(Expr::Reference(Reference { scope: None, name, absolute: false }))
+        self.push(Expr::Reference(Reference::Alone(name)))
     }
 
     fn call(&mut self, name: Name, at: usize) -> Parsed {

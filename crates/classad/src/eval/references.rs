@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 impl Evaluator<'_> {
     pub(super) fn reference(&mut self, reference: &Reference, scope: &Scope) -> Value {
-        let value = match &reference.scope {
-            None if reference.absolute => {
+        let value = match reference {
+            Reference::Alone(name) => self.alone(name, scope),
+            Reference::Absolute(name) => {
                 let root = scope.root().clone();
-                self.in_scope(reference.name.key(), &reference.name, &root).unwrap_or(Value::Undefined)
+                self.in_scope(name.key(), name, &root).unwrap_or(Value::Undefined)
             }
-            None => self.alone(&reference.name, scope),
-            Some(of) => self.selected(of, &reference.name, scope),
+            Reference::Of(both) => self.selected(&both.0, &both.1, scope),
         };
         if self.stack.is_empty()
             && let Some(looked) = &mut self.looked
