@@ -89,13 +89,12 @@ impl<'a> Parser<'a> {
     }
 
     /// Where the token begins.
-    fn at(&self) -> usize {
+    fn start(&self) -> usize {
         self.lexer.start
     }
 
-    fn push(&mut self, expr: Expr) -> Parsed {
+    fn push(&mut self, expr: Expr) {
         self.read.push((Binary::And, expr));
-        Ok(())
     }
 
     fn pop(&mut self) -> Expr {
@@ -114,7 +113,7 @@ impl<'a> Parser<'a> {
     }
 
     fn wanted(&self, what: &str) -> Stop {
-        stop(self.at(), format!("wanted {what}, found {}", self.token().describe()))
+        stop(self.start(), format!("wanted {what}, found {}", self.token().describe()))
     }
 
     fn end(&mut self) -> Result<(), Stop> {
@@ -122,7 +121,7 @@ impl<'a> Parser<'a> {
             Token::End => Ok(()),
             Token::Sign(b'=') => {
                 let what = "found `=`; to compare, write `==`";
-                Err(stop(self.at(), what))
+                Err(stop(self.start(), what))
             }
             _ => Err(self.wanted("an operator or the end")),
         }
@@ -132,7 +131,7 @@ impl<'a> Parser<'a> {
     fn nested(&mut self, levels: u32, parse: impl FnOnce(&mut Self) -> Parsed) -> Parsed {
         if self.nesting + levels > MAX_NESTING {
             let what = format!("nested too deep: more than {MAX_NESTING} levels");
-            return Err(stop(self.at(), what));
+            return Err(stop(self.start(), what));
         }
         self.nesting += levels;
         let parsed = parse(self);
@@ -151,7 +150,8 @@ impl<'a> Parser<'a> {
             parser.expect(b':')?;
             parser.expression()?;
             let (otherwise, then, condition) = (parser.pop(), parser.pop(), parser.pop());
-            parser.push(Expr::Ternary(Box::new([condition, then, otherwise])))
+            parser.push(Expr::Ternary(Box::new([condition, then, otherwise])));
+            Ok(())
         })
     }
 
@@ -168,7 +168,7 @@ impl<'a> Parser<'a> {
                 self.read[right].0 = op;
             }
             let parts = self.read.split_off(start);
-            self.push(Expr::Chain(Chain::new(parts)))?;
+            self.push(Expr::Chain(Chain::new(parts)));
         }
         Ok(())
     }
@@ -190,7 +190,8 @@ impl<'a> Parser<'a> {
             parser.advance()?;
             parser.unary()?;
             let inner = parser.pop();
-            parser.push(Expr::Unary(op, Box::new(inner)))
+            parser.push(Expr::Unary(op, Box::new(inner)));
+            Ok(())
         })
     }
 
@@ -201,7 +202,7 @@ impl<'a> Parser<'a> {
             length += 1;
             if length > MAX_POSTFIX {
                 let what = format!("more than {MAX_POSTFIX} selections after each other");
-                return Err(stop(self.at(), what));
+                return Err(stop(self.start(), what));
             }
             self.selection()?;
         }
@@ -216,12 +217,14 @@ impl<'a> Parser<'a> {
                 self.expression()?;
                 self.expect(b']')?;
                 let (index, of) = (self.pop(), self.pop());
-                self.push(Expr::Subscript(Box::new([of, index])))
+                self.push(Expr::Subscript(Box::new([of, index])));
+                Ok(())
             }
             Token::Elvis => {
                 self.nested(1, Self::postfix)?;
                 let (otherwise, of) = (self.pop(), self.pop());
-                self.push(Expr::Elvis(Box::new([of, otherwise])))
+                self.push(Expr::Elvis(Box::new([of, otherwise])));
+                Ok(())
             }
             _ => {
                 let of = self.pop();
@@ -235,13 +238,13 @@ impl<'a> Parser<'a> {
             return Err(self.wanted("the name of an attribute after `.`"));
         };
         let name = Name::new(self.meaning(name)?);
-        self.push(Expr::Reference(make(name)))?;
+        self.push(Expr::Reference(make(name)));
         self.advance()
     }
 
     #[inline]
     fn meaning(&self, written: Written<'a>) -> Result<Cow<'a, [u8]>, Stop> {
-        written.meaning().ok_or_else(|| stop(self.at(), "a text cannot hold a NUL"))
+        written.meaning().ok_or_else(|| stop(self.start(), "a text cannot hold a NUL"))
     }
 
     fn primary(&mut self) -> Parsed {
@@ -258,7 +261,7 @@ impl<'a> Parser<'a> {
                 return Err(self.wanted("a value or an attribute"));
             }
         };
-        self.push(Expr::Literal(literal))?;
+        self.push(Expr::Literal(literal));
         self.advance()
     }
 
@@ -273,29 +276,33 @@ impl<'a> Parser<'a> {
                 self.expression()?;
                 self.expect(b')')?;
                 let inner = self.pop();
-                self.push(Expr::Parens(Box::new(inner)))
+                self.push(Expr::Parens(Box::new(inner)));
+                Ok(())
             }
             b'[' => {
                 let ad = self.ad()?;
-                self.push(Expr::Ad(Arc::new(ad)))
+                self.push(Expr::Ad(Arc::new(ad)));
+                Ok(())
             }
             _ => {
                 let items = self.items(b'}')?;
-                self.push(Expr::List(items.into()))
+                self.push(Expr::List(items.into()));
+                Ok(())
             }
         }
     }
 
     /// An attribute, or a call.
     fn named(&mut self, name: Written<'a>) -> Parsed {
-        let at = self.at();
+        let at = self.start();
         let name = self.meaning(name)?;
         self.advance()?;
         let name = Name::new(name);
         if self.is(b'(') {
             return self.call(name, at);
         }
-        self.push(Expr::Reference(Reference::Alone(name)))
+        self.push(Expr::Reference(Reference::Alone(name)));
+        Ok(())
     }
 
     fn call(&mut self, name: Name, at: usize) -> Parsed {
@@ -308,16 +315,19 @@ impl<'a> Parser<'a> {
         if let [Expr::Literal(Value::String(text))] = args.as_slice() {
             if name.is("abstime") {
                 let time = parse_abs_time(text).ok_or_else(|| not_a_time(at))?;
-                return self.push(Expr::Literal(time));
+                self.push(Expr::Literal(time));
+                return Ok(());
             }
             if name.is("reltime") {
                 let seconds = parse_rel_time(text).ok_or_else(|| not_a_time(at))?;
-                return self.push(Expr::RelTimeLiteral(seconds));
+                self.push(Expr::RelTimeLiteral(seconds));
+                return Ok(());
             }
         }
         let function = Function::named(&name);
         let call = Call { name, function, args, pattern: OnceLock::new() };
-        self.push(Expr::Call(Box::new(call)))
+        self.push(Expr::Call(Box::new(call)));
+        Ok(())
     }
 
     /// Expressions with commas between them, up to the closing bracket.
@@ -354,14 +364,14 @@ impl<'a> Parser<'a> {
             }
             if attributes.len() == MAX_ATTRIBUTES {
                 let what = format!("an ad has at most {MAX_ATTRIBUTES} attributes");
-                return Err(stop(self.at(), what));
+                return Err(stop(self.start(), what));
             }
             let Token::Identifier(name) = self.lexer.token else {
                 return Err(self.wanted("the name of an attribute or `]`"));
             };
             let name = Name::new(self.meaning(name)?);
             if name.as_bytes().is_empty() {
-                return Err(stop(self.at(), "the name of an attribute is empty"));
+                return Err(stop(self.start(), "the name of an attribute is empty"));
             }
             self.advance()?;
             self.expect(b'=')?;

@@ -51,7 +51,9 @@ pub(crate) fn worldly(expr: &Expr) -> Option<String> {
 fn calls<'e>(expr: &'e Expr, see: &mut dyn FnMut(&'e Call)) {
     match expr {
         Expr::Literal(_) | Expr::RelTimeLiteral(_) => {}
-        Expr::Reference(reference) => reference.scope().into_iter().for_each(|scope| calls(scope, see)),
+        Expr::Reference(reference) => {
+            reference.scope().into_iter().for_each(|scope| calls(scope, see));
+        }
         Expr::Unary(_, inner) | Expr::Parens(inner) => calls(inner, see),
         Expr::Chain(chain) => {
             calls(chain.first(), see);

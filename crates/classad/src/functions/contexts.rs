@@ -149,8 +149,7 @@ impl Evaluator<'_> {
             let name = reference.name();
             let folded = name.as_bytes().to_ascii_lowercase();
             let is_target = reference.is_target() == Some(true);
-            let is_place =
-                ["my", "target", "self", "parent"].iter().any(|word| name.is(word));
+            let is_place = ["my", "target", "self", "parent"].iter().any(|word| name.is(word));
             if is_place || reference.scope().is_some() && reference.is_target().is_none() {
                 continue;
             }
