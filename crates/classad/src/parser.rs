@@ -6,7 +6,9 @@ use crate::error::ParseError;
 use crate::expr::{Binary, Call, Chain, Expr, Reference, Unary};
 use crate::functions::Function;
 use crate::lexer::{Lexer, Token, Written};
-use crate::limits::{MAX_ATTRIBUTES, MAX_NESTING, MAX_POSTFIX, MAX_SOURCE_BYTES};
+use crate::limits::{
+    MAX_ATTRIBUTES, MAX_BRACKETS, MAX_NESTING, MAX_POSTFIX, MAX_SIGNS, MAX_SOURCE_BYTES,
+};
 use crate::name::Name;
 use crate::times::{parse_abs_time, parse_rel_time};
 use crate::value::Value;
@@ -43,6 +45,9 @@ fn whole_ad(source: &[u8]) -> Result<Ad, Stop> {
     let mut parser = Parser::new(source)?;
     parser.expect(b'[')?;
     let ad = parser.ad()?;
+    if parser.is(b'[') {
+        return Err(stop(parser.start(), "a second ad begins here"));
+    }
     parser.end()?;
     Ok(ad)
 }
@@ -130,7 +135,10 @@ impl<'a> Parser<'a> {
     /// So many levels deeper while `parse` runs.
     fn nested(&mut self, levels: u32, parse: impl FnOnce(&mut Self) -> Parsed) -> Parsed {
         if self.nesting + levels > MAX_NESTING {
-            let what = format!("nested too deep: more than {MAX_NESTING} levels");
+            let what = format!(
+                "nested too deep: at most {MAX_BRACKETS} brackets, or {MAX_SIGNS} signs such as \
+                 `!`, inside one another"
+            );
             return Err(stop(self.start(), what));
         }
         self.nesting += levels;

@@ -48,7 +48,7 @@ pub(crate) fn worldly(expr: &Expr) -> Option<String> {
 }
 
 /// Calls `see` with every call, those in arguments too.
-fn calls<'e>(expr: &'e Expr, see: &mut dyn FnMut(&'e Call)) {
+pub(crate) fn calls<'e>(expr: &'e Expr, see: &mut dyn FnMut(&'e Call)) {
     match expr {
         Expr::Literal(_) | Expr::RelTimeLiteral(_) => {}
         Expr::Reference(reference) => {

@@ -12,6 +12,8 @@ mod strings;
 mod times;
 mod versions;
 
+pub(crate) use regexps::bad_pattern;
+
 use crate::eval::{Evaluator, Scope};
 use crate::expr::{Call, Expr};
 use crate::name::{Key, Name};
