@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// A line of the text, at most so many letters of it, is shown with a caret under the place.
-const SHOWN: usize = 60;
+pub(crate) const SHOWN: usize = 60;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("column {}: {what}", .at + 1)]
@@ -40,26 +40,6 @@ impl ParseError {
         let _ = write!(shown, "{:indent$}^", "");
         shown
     }
-}
-
-/// Why a text is no expression, on one line, with the piece that cannot be read; `None` when it is.
-pub fn complaint(source: &str) -> Option<String> {
-    let error = crate::parse_expression(source).err()?;
-    let at = (0..=error.at.min(source.len())).rev().find(|at| source.is_char_boundary(*at));
-    let rest: String = source[at.unwrap_or(0)..].chars().take(SHOWN / 2).collect();
-    let rest: String = rest.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let rest = rest.trim();
-    Some(if rest.is_empty() { error.to_string() } else { format!("{error}, at: {rest}") })
-}
-
-/// The same for an expression that nodes are matched by: it cannot ask for the time or for chance,
-/// because it is asked once for all nodes that are alike.
-pub fn match_complaint(source: &str) -> Option<String> {
-    if let Some(complaint) = complaint(source) {
-        return Some(complaint);
-    }
-    let worldly = crate::references::worldly(&crate::parse_expression(source).ok()?)?;
-    Some(format!("{worldly} has no meaning here: nodes are matched by what they are"))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub enum Expr {
     /// `relTime("1:00")` written with a text. HTCondor's engine prints it as a time and evaluates
     /// it to a real, and expressions in use rely on what it gives.
     RelTimeLiteral(f64),
-    Reference(Box<Reference>),
+    Reference(Reference),
     Unary(Unary, Box<Expr>),
     /// Operators of one level after each other, from the left. One node however many there are, so
     /// that a sum of ten thousand is not ten thousand deep.
@@ -27,30 +27,28 @@ pub enum Expr {
     Ad(Arc<Ad>),
 }
 
-/// `name`, `.name` or `scope.name`.
+/// An attribute as it is named.
 #[derive(Debug, Clone)]
-pub struct Reference {
-    pub(crate) scope: Option<Expr>,
-    pub(crate) name: Name,
-    pub(crate) absolute: bool,
+pub enum Reference {
+    /// `name`
+    Alone(Name),
+    /// `.name`: of the whole ad.
+    Absolute(Name),
+    /// `scope.name`
+    Of(Box<(Expr, Name)>),
 }
 
 /// One piece of memory, however long it is: most have one operator, and there are many of them.
 #[derive(Debug, Clone)]
 pub struct Chain {
     /// Each with the operator before it; that of the first means nothing.
-    parts: Vec<(Binary, Expr)>,
+    parts: Box<[(Binary, Expr)]>,
 }
 
 impl Chain {
-    pub(crate) fn new(first: Expr) -> Chain {
-        let mut parts = Vec::with_capacity(2);
-        parts.push((Binary::And, first));
-        Chain { parts }
-    }
-
-    pub(crate) fn push(&mut self, op: Binary, right: Expr) {
-        self.parts.push((op, right));
+    /// Of at least one part.
+    pub(crate) fn new(parts: Vec<(Binary, Expr)>) -> Chain {
+        Chain { parts: parts.into_boxed_slice() }
     }
 
     pub(crate) fn first(&self) -> &Expr {
@@ -64,7 +62,7 @@ impl Chain {
 
 #[derive(Debug, Clone)]
 pub struct Call {
-    pub(crate) name: Box<str>,
+    pub(crate) name: Name,
     /// `None`: no such function; the call is an error when it is evaluated, not when it is read.
     pub(crate) function: Option<Function>,
     pub(crate) args: Vec<Expr>,
@@ -175,8 +173,7 @@ impl Expr {
     }
 
     pub fn attribute(name: impl AsRef<[u8]>) -> Expr {
-        let name = Name::new(name);
-        Expr::Reference(Box::new(Reference { scope: None, name, absolute: false }))
+        Expr::Reference(Reference::Alone(Name::new(name)))
     }
 
     /// Without the parentheses around it.

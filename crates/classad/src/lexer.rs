@@ -5,22 +5,54 @@ use crate::error::ParseError;
 use crate::expr::Binary;
 use std::borrow::Cow;
 
-/// What stands in the text is borrowed where it means itself.
-#[derive(Debug, PartialEq)]
+/// What stands in the text is borrowed.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Token<'a> {
     Integer(i64),
     Real(f64),
     Boolean(bool),
-    String(Cow<'a, [u8]>),
+    String(Written<'a>),
     Undefined,
     Error,
-    Identifier(Cow<'a, [u8]>),
+    Identifier(Written<'a>),
     /// An operator between two things; `is` and `isnt` are two of them.
     Operator(Binary),
     /// Another sign, or the two of `?:` as `Elvis`.
     Sign(u8),
     Elvis,
     End,
+}
+
+/// A name, or a text in quotes, as it was written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Written<'a> {
+    raw: &'a [u8],
+    /// The quotes around it, where it has to be read closer: it has backslashes, or is several
+    /// texts after each other.
+    quote: Option<u8>,
+}
+
+impl<'a> Written<'a> {
+    /// What it means; `None` when it says `\0`, which no text can hold.
+    #[inline]
+    pub(crate) fn meaning(self) -> Option<Cow<'a, [u8]>> {
+        match self.quote {
+            None => Some(Cow::Borrowed(self.raw)),
+            Some(quote) => self.unquoted(quote),
+        }
+    }
+
+    fn unquoted(self, quote: u8) -> Option<Cow<'a, [u8]>> {
+        // Joined first: what a backslash begins may go on in the next text.
+        let (mut joined, mut rest) = (Vec::with_capacity(self.raw.len()), self.raw);
+        while let Some(end) = closing(rest, quote) {
+            joined.extend_from_slice(&rest[..end]);
+            let opening = rest[end + 1..].iter().position(|byte| *byte == quote)?;
+            rest = &rest[end + 1 + opening + 1..];
+        }
+        joined.extend_from_slice(rest);
+        unescape(&joined).map(Cow::Owned)
+    }
 }
 
 impl Token<'_> {
@@ -34,7 +66,8 @@ impl Token<'_> {
             Token::Undefined => "`undefined`".into(),
             Token::Error => "`error`".into(),
             Token::Identifier(name) => {
-                let name: String = String::from_utf8_lossy(name).chars().take(40).collect();
+                let name = String::from_utf8_lossy(name.raw);
+                let name: String = name.chars().take(40).collect();
                 format!("`{}`", name.escape_debug())
             }
             Token::Operator(op) => format!("`{}`", op.old_text().trim()),
@@ -58,26 +91,42 @@ impl Token<'_> {
 pub(crate) struct Lexer<'a> {
     source: &'a [u8],
     at: usize,
+    /// The token that was read last, and where it begins.
+    pub(crate) token: Token<'a>,
     pub(crate) start: usize,
-    /// The token before this one was something that an operator may follow.
-    after_operand: bool,
 }
 
 /// The error is boxed: what is nearly always returned stays small.
-pub(crate) type Lexed<'a> = Result<Token<'a>, Box<ParseError>>;
+pub(crate) type Lexed<T> = Result<T, Box<ParseError>>;
 
 impl<'a> Lexer<'a> {
+    /// Before the first token.
     pub(crate) fn new(source: &'a [u8]) -> Lexer<'a> {
-        Lexer { source, at: 0, start: 0, after_operand: false }
+        Lexer { source, at: 0, token: Token::End, start: 0 }
     }
 
-    /// The next token; it begins at `start`.
-    pub(crate) fn next(&mut self) -> Lexed<'a> {
+    /// Reads the next token. It is written where it stays: copies of it are what would take time.
+    pub(crate) fn advance(&mut self) -> Lexed<()> {
         self.skip_blanks()?;
         self.start = self.at;
-        let token = self.token()?;
-        self.after_operand = token.ends_operand();
-        Ok(token)
+        let first = self.peek(0);
+        match first {
+            b'_' | b'a'..=b'z' | b'A'..=b'Z' => self.word(),
+            b'0'..=b'9' => return self.number(),
+            b'.' if self.peek(1).is_ascii_digit() => return self.number(),
+            b'-' if self.begins_negative() => return self.number(),
+            b'"' | b'\'' => return self.quoted(first),
+            0 if self.at >= self.source.len() => self.token = Token::End,
+            0 => return Err(self.wrong(self.at, "a NUL byte cannot stand in an expression")),
+            _ => return self.mark(),
+        }
+        Ok(())
+    }
+
+    /// Whether the minus that comes next belongs to a number.
+    fn begins_negative(&self) -> bool {
+        let digit = |ahead| self.peek(ahead).is_ascii_digit();
+        !self.token.ends_operand() && (digit(1) || self.peek(1) == b'.' && digit(2))
     }
 
     fn peek(&self, ahead: usize) -> u8 {
@@ -88,7 +137,7 @@ impl<'a> Lexer<'a> {
         Box::new(ParseError::new(at.min(self.source.len()), what))
     }
 
-    fn skip_blanks(&mut self) -> Result<(), Box<ParseError>> {
+    fn skip_blanks(&mut self) -> Lexed<()> {
         loop {
             while is_blank(self.peek(0)) {
                 self.at += 1;
@@ -114,28 +163,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn token(&mut self) -> Lexed<'a> {
-        let first = self.peek(0);
-        let is_number = match first {
-            b'0'..=b'9' => true,
-            b'.' => self.peek(1).is_ascii_digit(),
-            b'-' => {
-                let digit = |ahead| self.peek(ahead).is_ascii_digit();
-                !self.after_operand && (digit(1) || self.peek(1) == b'.' && digit(2))
-            }
-            _ => false,
-        };
-        match first {
-            _ if self.at >= self.source.len() => Ok(Token::End),
-            _ if is_number => self.number(),
-            b'"' | b'\'' => self.quoted(first),
-            b'_' | b'a'..=b'z' | b'A'..=b'Z' => Ok(self.word()),
-            0 => Err(self.wrong(self.at, "a NUL byte cannot stand in an expression")),
-            _ => self.mark(),
-        }
-    }
-
-    fn mark(&mut self) -> Lexed<'a> {
+    fn mark(&mut self) -> Lexed<()> {
         let (first, second, third) = (self.peek(0), self.peek(1), self.peek(2));
         let (op, length) = match (first, second, third) {
             (b'>', b'>', b'>') => (Binary::ShiftRightUnsigned, 3),
@@ -165,45 +193,47 @@ impl<'a> Lexer<'a> {
             _ => return self.sign(first),
         };
         self.at += length;
-        Ok(Token::Operator(op))
+        self.token = Token::Operator(op);
+        Ok(())
     }
 
-    fn sign(&mut self, sign: u8) -> Lexed<'a> {
+    fn sign(&mut self, sign: u8) -> Lexed<()> {
         if !b".~?:;,[](){}=!".contains(&sign) {
             let shown = sign.escape_ascii();
             return Err(self.wrong(self.at, format!("`{shown}` has no meaning here")));
         }
         self.at += 1;
+        self.token = Token::Sign(sign);
         if sign == b'?' {
             // The colon of `a ?: b` may stand apart.
             let rest = &self.source[self.at..];
             let blanks = rest.iter().take_while(|byte| is_blank(**byte)).count();
             if rest.get(blanks) == Some(&b':') {
                 self.at += blanks + 1;
-                return Ok(Token::Elvis);
+                self.token = Token::Elvis;
             }
         }
-        Ok(Token::Sign(sign))
+        Ok(())
     }
 
-    fn word(&mut self) -> Token<'a> {
+    fn word(&mut self) {
         let rest = &self.source[self.at..];
-        let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
-        let word = &rest[..rest.iter().take_while(is_part).count()];
+        let is_no_part = |byte: &u8| !IS_WORD[usize::from(*byte)];
+        let word = &rest[..rest.iter().position(is_no_part).unwrap_or(rest.len())];
         self.at += word.len();
         let is = |known: &str| word.eq_ignore_ascii_case(known.as_bytes());
-        match word.len() {
+        self.token = match word.len() {
             2 if is("is") => Token::Operator(Binary::Is),
             4 if is("isnt") => Token::Operator(Binary::Isnt),
             4 if is("true") => Token::Boolean(true),
             5 if is("false") => Token::Boolean(false),
             5 if is("error") => Token::Error,
             9 if is("undefined") => Token::Undefined,
-            _ => Token::Identifier(Cow::Borrowed(word)),
-        }
+            _ => Token::Identifier(Written { raw: word, quote: None }),
+        };
     }
 
-    fn number(&mut self) -> Lexed<'a> {
+    fn number(&mut self) -> Lexed<()> {
         let start = self.at;
         if self.peek(0) == b'-' {
             self.at += 1;
@@ -233,18 +263,20 @@ impl<'a> Lexer<'a> {
         }
         let text = std::str::from_utf8(&self.source[start..self.at]).expect("digits are text");
         if is_real {
-            return Ok(Token::Real(text.parse().expect("the form of a real was just read")));
+            self.token = Token::Real(text.parse().expect("the form of a real was just read"));
+            return Ok(());
         }
         let digits = &self.source[first_digit..self.at];
         if digits.len() > 1 && digits[0] == b'0' && first_digit == start {
             return Err(self.wrong(start, "a whole number cannot begin with 0"));
         }
         // HTCondor's engine reads what is too large for it as 0.
-        Ok(Token::Integer(text.parse().unwrap_or(0)))
+        self.token = Token::Integer(text.parse().unwrap_or(0));
+        Ok(())
     }
 
     /// HTCondor reads `-0x10` as 0, and refuses `0x10`.
-    fn hexadecimal(&mut self, start: usize) -> Lexed<'a> {
+    fn hexadecimal(&mut self, start: usize) -> Lexed<()> {
         let is_negative = self.source[start] == b'-';
         let digits = self.source[self.at + 2..].iter().take_while(|byte| byte.is_ascii_hexdigit());
         let digits = digits.count();
@@ -252,7 +284,8 @@ impl<'a> Lexer<'a> {
             return Err(self.wrong(start, "numbers are decimal; 0x has no meaning here"));
         }
         self.at += 2 + digits;
-        Ok(Token::Integer(0))
+        self.token = Token::Integer(0);
+        Ok(())
     }
 
     fn digits(&mut self) -> usize {
@@ -263,48 +296,55 @@ impl<'a> Lexer<'a> {
     }
 
     /// A text in double quotes, or a name in single ones. Texts after each other are one.
-    fn quoted(&mut self, quote: u8) -> Lexed<'a> {
-        let start = self.at;
-        let mut raw: Cow<'a, [u8]> = Cow::Borrowed(&[]);
-        loop {
+    fn quoted(&mut self, quote: u8) -> Lexed<()> {
+        let (start, mut texts) = (self.at, 0);
+        let end = loop {
             self.at += 1;
+            let length = closing(&self.source[self.at..], quote);
+            self.at += length.ok_or_else(|| self.wrong(start, "this text has no end"))?;
+            let end = self.at;
+            self.at += 1;
+            texts += 1;
             let rest = &self.source[self.at..];
-            let length = closing(rest, quote);
-            let length = length.ok_or_else(|| self.wrong(start, "this text has no end"))?;
-            let piece = &rest[..length];
-            if raw.is_empty() {
-                raw = Cow::Borrowed(piece);
-            } else {
-                raw.to_mut().extend_from_slice(piece);
-            }
-            self.at += length + 1;
-            let blanks = &self.source[self.at..];
-            let blanks = blanks.iter().take_while(|byte| is_blank(**byte)).count();
-            if self.peek(blanks) != quote {
-                break;
+            let blanks = rest.iter().take_while(|byte| is_blank(**byte)).count();
+            if rest.get(blanks) != Some(&quote) {
+                break end;
             }
             self.at += blanks;
-        }
-        if raw.contains(&b'\\') {
-            let text = unescape(&raw);
-            raw = text.ok_or_else(|| self.wrong(start, "a text cannot hold a NUL"))?.into();
-        }
-        Ok(if quote == b'"' { Token::String(raw) } else { Token::Identifier(raw) })
+        };
+        let raw = &self.source[start + 1..end];
+        let is_plain = texts == 1 && !raw.contains(&b'\\');
+        let written = Written { raw, quote: Some(quote).filter(|_| !is_plain) };
+        let is_text = quote == b'"';
+        self.token = if is_text { Token::String(written) } else { Token::Identifier(written) };
+        Ok(())
     }
 }
 
 /// Where the text ends: at the first quote that has no backslash of its own before it.
 fn closing(text: &[u8], quote: u8) -> Option<usize> {
-    let mut is_escaped = false;
-    for (at, byte) in text.iter().enumerate() {
-        match byte {
+    let mut at = 0;
+    loop {
+        at += text[at..].iter().position(|byte| *byte == quote || matches!(byte, b'\\' | 0))?;
+        match text[at] {
             0 => return None,
-            byte if *byte == quote && !is_escaped => return Some(at),
-            byte => is_escaped = *byte == b'\\' && !is_escaped,
+            // Whatever it stands before.
+            b'\\' => at = (at + 2).min(text.len()),
+            _ => return Some(at),
         }
     }
-    None
 }
+
+/// Bytes that names are made of.
+const IS_WORD: [bool; 256] = {
+    let mut is_word = [false; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        is_word[byte as usize] = byte.is_ascii_alphanumeric() || byte == b'_';
+        byte += 1;
+    }
+    is_word
+};
 
 /// Blanks as C has them.
 fn is_blank(byte: u8) -> bool {

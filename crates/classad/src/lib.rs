@@ -12,9 +12,12 @@
 //! - `unparse.rs`             expressions to text
 //! - `matching.rs`            two ads against each other
 //! - `terms.rs`               why an ad does not match, term by term
-//! - `references.rs`          which attributes an expression looks at
+//! - `references.rs`          which attributes an expression looks at; `circles.rs`, which go in one
+//! - `complaints.rs`          what is wrong with an expression, before it is asked; `nearest.rs`
 
 mod ad;
+mod circles;
+mod complaints;
 mod convert;
 mod error;
 mod eval;
@@ -34,7 +37,9 @@ mod unparse;
 mod value;
 
 pub use ad::Ad;
-pub use error::{ParseError, complaint, match_complaint};
+pub use circles::circle;
+pub use complaints::{complaint, may_be_rank, mistake, rank_complaint, requirements_complaint};
+pub use error::ParseError;
 pub use eval::{Context, Evaluation, Exceeded, Sides, evaluate, evaluate_attribute};
 pub use expr::Expr;
 pub use functions::function_names;

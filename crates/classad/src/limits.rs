@@ -4,6 +4,9 @@
 /// How deep an expression may be nested. Counted as HTCondor's parser counts: a pair of brackets is
 /// three, a unary operator, `?:` or `? :` one each. So what it reads is read here.
 pub const MAX_NESTING: u32 = 500;
+/// So many pairs of brackets that is, and so many unary operators: what stands inside takes three.
+pub const MAX_BRACKETS: u32 = (MAX_NESTING - 3) / 3;
+pub const MAX_SIGNS: u32 = MAX_NESTING - 3;
 /// Selections and subscripts after each other: `a.b[1].c…`; each holds the one before it.
 pub const MAX_POSTFIX: u32 = 500;
 /// Expressions being evaluated at once, each inside the one before; HTCondor stops at 400 too.

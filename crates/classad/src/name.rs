@@ -4,17 +4,16 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// Short names come first, as HTCondor lists them. Length and first letters are kept folded in one
-/// number, so that nearly all comparisons are of two numbers.
+/// Short names come first, as HTCondor lists them. Nearly all need no memory of their own.
 #[derive(Clone)]
-pub struct Name {
-    text: Text,
-    /// Its length, up to a byte's, before its head: what names are sorted by.
-    key: u128,
-}
+pub struct Name(Text);
 
+/// Length and first letters of a name, folded, in one number: what names are sorted by. Nearly all
+/// comparisons of names are of two such numbers.
+pub(crate) type Key = u128;
+
+/// Letters in a key; its first byte is the length, up to a byte's.
 const HEAD: usize = 15;
-/// Nearly all names are as short as this, and need no memory of their own.
 const SHORT: usize = 22;
 
 #[derive(Clone)]
@@ -26,24 +25,29 @@ enum Text {
 impl Name {
     pub fn new(text: impl AsRef<[u8]>) -> Name {
         let bytes = text.as_ref();
-        let mut key = [0; HEAD + 1];
-        key[0] = u8::try_from(bytes.len()).unwrap_or(u8::MAX);
-        for (folded, byte) in key[1..].iter_mut().zip(bytes) {
-            *folded = byte.to_ascii_lowercase();
-        }
-        let text = match u8::try_from(bytes.len()) {
+        match u8::try_from(bytes.len()) {
             Ok(length) if bytes.len() <= SHORT => {
                 let mut short = [0; SHORT];
                 short[..bytes.len()].copy_from_slice(bytes);
-                Text::Short(length, short)
+                Name(Text::Short(length, short))
             }
-            _ => Text::Long(bytes.into()),
+            _ => Name(Text::Long(bytes.into())),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn key(&self) -> Key {
+        // Short names have as many bytes too, zeros at last: a read of a fixed length is quick.
+        let (length, head) = match &self.0 {
+            Text::Short(length, short) => (*length, short.first_chunk()),
+            Text::Long(text) => (u8::try_from(text.len()).unwrap_or(u8::MAX), text.first_chunk()),
         };
-        Name { text, key: u128::from_be_bytes(key) }
+        let head: [u8; HEAD + 1] = *head.expect("both kinds are longer");
+        Key::from(length) << (8 * HEAD) | folded(Key::from_be_bytes(head)) >> 8
     }
 
     pub fn as_bytes(&self) -> &[u8] {
-        match &self.text {
+        match &self.0 {
             Text::Short(length, short) => &short[..usize::from(*length)],
             Text::Long(text) => text,
         }
@@ -62,7 +66,12 @@ impl Name {
         self.as_bytes().get(HEAD..).unwrap_or_default()
     }
 
-    fn cmp_tails(&self, other: &Name) -> Ordering {
+    /// The order of two names whose keys are the same.
+    pub(crate) fn cmp_tails(&self, other: &Name) -> Ordering {
+        // The same length, then.
+        if self.as_bytes().len() <= HEAD {
+            return Ordering::Equal;
+        }
         let (own, theirs) = (self.tail(), other.tail());
         let folded = |tail: &'_ [u8]| tail.to_ascii_lowercase();
         // Longer ones than a byte can say have no other difference in their keys.
@@ -74,12 +83,21 @@ impl Name {
     }
 }
 
+/// Small letters for large ones in all bytes of a number at once.
+fn folded(bytes: Key) -> Key {
+    const EACH: Key = Key::MAX / 0xff;
+    const HIGHEST: Key = EACH * 0x80;
+    // The highest bit of a byte says whether the rest of it is at least `A`, or beyond `Z`.
+    let rest = bytes & !HIGHEST;
+    let at_least_a = rest + EACH * (0x80 - 'A' as Key);
+    let beyond_z = rest + EACH * (0x7f - 'Z' as Key);
+    let is_large = at_least_a & !beyond_z & !bytes & HIGHEST;
+    bytes | is_large >> 2
+}
+
 impl Ord for Name {
     fn cmp(&self, other: &Name) -> Ordering {
-        match self.key.cmp(&other.key) {
-            Ordering::Equal => self.cmp_tails(other),
-            decided => decided,
-        }
+        self.key().cmp(&other.key()).then_with(|| self.cmp_tails(other))
     }
 }
 
@@ -112,6 +130,16 @@ impl From<&str> for Name {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_bytes_of_a_number_are_folded_as_one_by_one() {
+        for first in (0..=u8::MAX).step_by(16) {
+            let bytes: [u8; 16] = std::array::from_fn(|at| first + u8::try_from(at).expect("few"));
+            let mut expected = bytes;
+            expected.make_ascii_lowercase();
+            assert_eq!(folded(Key::from_be_bytes(bytes)).to_be_bytes(), expected);
+        }
+    }
 
     #[test]
     fn names_have_no_case_and_short_ones_come_first() {

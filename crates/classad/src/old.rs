@@ -6,20 +6,25 @@ use crate::limits::{MAX_ATTRIBUTES, MAX_SOURCE_BYTES};
 use crate::name::Name;
 use crate::parser::parse_expression_bytes;
 
-/// One ad. Blank lines and lines that begin with `#` say nothing.
+/// One ad, with blank lines around it; lines that begin with `#` say nothing. What comes after a
+/// blank line is another ad: `condor_status -long` prints many so.
 pub fn parse_old_ad(source: &[u8]) -> Result<Ad, ParseError> {
     if source.len() > MAX_SOURCE_BYTES {
         let what = format!("{} bytes; at most {MAX_SOURCE_BYTES}", source.len());
         return Err(ParseError::new(0, what));
     }
     let mut attributes = Vec::new();
-    let mut start = 0;
+    let (mut start, mut is_over) = (0, false);
     for line in source.split(|byte| *byte == b'\n') {
         let at = start;
         start += line.len() + 1;
         let text = line.trim_ascii();
+        is_over |= text.is_empty() && !attributes.is_empty();
         if text.is_empty() || text.starts_with(b"#") {
             continue;
+        }
+        if is_over {
+            return Err(ParseError::new(at, "a second ad begins here, after an empty line"));
         }
         if attributes.len() == MAX_ATTRIBUTES {
             let what = format!("an ad has at most {MAX_ATTRIBUTES} attributes");
@@ -85,6 +90,15 @@ mod tests {
         let ad = parse_old_ad(text.as_bytes()).expect("good");
         assert_eq!(ad.len(), 3);
         assert_eq!(unparse_old_ad(&ad), text);
+    }
+
+    #[test]
+    fn a_second_ad_is_refused() {
+        let error = parse_old_ad(b"\n# one\nA = 1\n#\nB = 2\n \nA = 3\n").expect_err("two");
+        assert_eq!((error.at, error.to_string().contains("a second ad")), (23, true), "{error}");
+        assert!(parse_old_ad(b"\n\nA = 1\nB = 2\n\n# end\n\n").is_ok());
+        let error = crate::parse_ad("[a = 1]\n[a = 2]").expect_err("two");
+        assert!(error.to_string().contains("a second ad begins here"), "{error}");
     }
 
     #[test]

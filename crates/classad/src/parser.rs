@@ -5,8 +5,10 @@ use crate::ad::Ad;
 use crate::error::ParseError;
 use crate::expr::{Binary, Call, Chain, Expr, Reference, Unary};
 use crate::functions::Function;
-use crate::lexer::{Lexer, Token};
-use crate::limits::{MAX_ATTRIBUTES, MAX_NESTING, MAX_POSTFIX, MAX_SOURCE_BYTES};
+use crate::lexer::{Lexer, Token, Written};
+use crate::limits::{
+    MAX_ATTRIBUTES, MAX_BRACKETS, MAX_NESTING, MAX_POSTFIX, MAX_SIGNS, MAX_SOURCE_BYTES,
+};
 use crate::name::Name;
 use crate::times::{parse_abs_time, parse_rel_time};
 use crate::value::Value;
@@ -32,87 +34,112 @@ pub fn parse_ad_bytes(source: &[u8]) -> Result<Ad, ParseError> {
     whole_ad(source).map_err(|error| *error)
 }
 
-fn whole_expression(source: &[u8]) -> Parsed {
+fn whole_expression(source: &[u8]) -> Result<Expr, Stop> {
     let mut parser = Parser::new(source)?;
-    let expr = parser.expression()?;
+    parser.expression()?;
     parser.end()?;
-    Ok(expr)
+    Ok(parser.pop())
 }
 
 fn whole_ad(source: &[u8]) -> Result<Ad, Stop> {
     let mut parser = Parser::new(source)?;
     parser.expect(b'[')?;
     let ad = parser.ad()?;
+    if parser.is(b'[') {
+        return Err(stop(parser.start(), "a second ad begins here"));
+    }
     parser.end()?;
     Ok(ad)
 }
 
-pub(crate) struct Parser<'a> {
+struct Parser<'a> {
     lexer: Lexer<'a>,
-    token: Token<'a>,
-    /// Where it begins.
-    at: usize,
     nesting: u32,
+    /// Expressions that were read and are part of none yet, the last one last. Moved as seldom as
+    /// can be; and a chain, a list or the arguments of a call get their memory when their number
+    /// is known. The operator is the one before it, in a chain.
+    read: Vec<(Binary, Expr)>,
 }
+
+/// Expressions that there is room for at first: nearly all need no more at once.
+const USUALLY_READ: usize = 24;
 
 /// Boxed, so that what is nearly always returned stays small.
 type Stop = Box<ParseError>;
-type Parsed = Result<Expr, Stop>;
+/// An expression was read, and is the last of `read`.
+type Parsed = Result<(), Stop>;
 
 fn stop(at: usize, what: impl Into<String>) -> Stop {
     Box::new(ParseError::new(at, what))
 }
 
 impl<'a> Parser<'a> {
-    pub(crate) fn new(source: &'a [u8]) -> Result<Parser<'a>, Stop> {
+    fn new(source: &'a [u8]) -> Result<Parser<'a>, Stop> {
         if source.len() > MAX_SOURCE_BYTES {
             let what = format!("{} bytes; at most {MAX_SOURCE_BYTES}", source.len());
             return Err(stop(0, what));
         }
-        let mut lexer = Lexer::new(source);
-        let token = lexer.next()?;
-        let at = lexer.start;
-        Ok(Parser { lexer, token, at, nesting: 0 })
+        let read = Vec::with_capacity(USUALLY_READ);
+        let mut parser = Parser { lexer: Lexer::new(source), nesting: 0, read };
+        parser.advance()?;
+        Ok(parser)
     }
 
-    fn advance(&mut self) -> Result<Token<'a>, Stop> {
-        let token = self.lexer.next()?;
-        self.at = self.lexer.start;
-        Ok(std::mem::replace(&mut self.token, token))
+    fn advance(&mut self) -> Result<(), Stop> {
+        self.lexer.advance()
+    }
+
+    fn token(&self) -> Token<'a> {
+        self.lexer.token
+    }
+
+    /// Where the token begins.
+    fn start(&self) -> usize {
+        self.lexer.start
+    }
+
+    fn push(&mut self, expr: Expr) {
+        self.read.push((Binary::And, expr));
+    }
+
+    fn pop(&mut self) -> Expr {
+        self.read.pop().expect("what was read is there").1
     }
 
     fn is(&self, sign: u8) -> bool {
-        matches!(self.token, Token::Sign(found) if found == sign)
+        matches!(self.lexer.token, Token::Sign(found) if found == sign)
     }
 
     fn expect(&mut self, sign: u8) -> Result<(), Stop> {
         if self.is(sign) {
-            return self.advance().map(drop);
+            return self.advance();
         }
         Err(self.wanted(&format!("`{}`", char::from(sign))))
     }
 
     fn wanted(&self, what: &str) -> Stop {
-        stop(self.at, format!("wanted {what}, found {}", self.token.describe()))
+        stop(self.start(), format!("wanted {what}, found {}", self.token().describe()))
     }
 
-    pub(crate) fn end(&mut self) -> Result<(), Stop> {
-        match self.token {
+    fn end(&mut self) -> Result<(), Stop> {
+        match self.token() {
             Token::End => Ok(()),
             Token::Sign(b'=') => {
                 let what = "found `=`; to compare, write `==`";
-                Err(stop(self.at, what))
+                Err(stop(self.start(), what))
             }
             _ => Err(self.wanted("an operator or the end")),
         }
     }
 
     /// So many levels deeper while `parse` runs.
-    #[inline]
     fn nested(&mut self, levels: u32, parse: impl FnOnce(&mut Self) -> Parsed) -> Parsed {
         if self.nesting + levels > MAX_NESTING {
-            let what = format!("nested too deep: more than {MAX_NESTING} levels");
-            return Err(stop(self.at, what));
+            let what = format!(
+                "nested too deep: at most {MAX_BRACKETS} brackets, or {MAX_SIGNS} signs such as \
+                 `!`, inside one another"
+            );
+            return Err(stop(self.start(), what));
         }
         self.nesting += levels;
         let parsed = parse(self);
@@ -120,41 +147,46 @@ impl<'a> Parser<'a> {
         parsed
     }
 
-    pub(crate) fn expression(&mut self) -> Parsed {
+    fn expression(&mut self) -> Parsed {
         self.nested(1, |parser| {
-            let condition = parser.operators(1)?;
+            parser.operators(1)?;
             if !parser.is(b'?') {
-                return Ok(condition);
+                return Ok(());
             }
             parser.advance()?;
-            let then = parser.expression()?;
+            parser.expression()?;
             parser.expect(b':')?;
-            let otherwise = parser.expression()?;
-            Ok(Expr::Ternary(Box::new([condition, then, otherwise])))
+            parser.expression()?;
+            let (otherwise, then, condition) = (parser.pop(), parser.pop(), parser.pop());
+            parser.push(Expr::Ternary(Box::new([condition, then, otherwise])));
+            Ok(())
         })
     }
 
     /// Operators of this level and those that bind closer.
     fn operators(&mut self, level: u8) -> Parsed {
-        let mut left = self.unary()?;
+        let start = self.read.len();
+        self.unary()?;
         while let Some(op) = self.operator().filter(|op| op.level() >= level) {
             let own = op.level();
-            let mut chain = Chain::new(left);
             while let Some(op) = self.operator().filter(|op| op.level() == own) {
                 self.advance()?;
-                chain.push(op, self.operators(own + 1)?);
+                let right = self.read.len();
+                self.operators(own + 1)?;
+                self.read[right].0 = op;
             }
-            left = Expr::Chain(chain);
+            let parts = self.read.split_off(start);
+            self.push(Expr::Chain(Chain::new(parts)));
         }
-        Ok(left)
+        Ok(())
     }
 
     fn operator(&self) -> Option<Binary> {
-        if let Token::Operator(op) = self.token { Some(op) } else { None }
+        if let Token::Operator(op) = self.lexer.token { Some(op) } else { None }
     }
 
     fn unary(&mut self) -> Parsed {
-        let op = match self.token {
+        let op = match self.lexer.token {
             Token::Operator(Binary::Subtract) => Unary::Minus,
             Token::Operator(Binary::Add) => Unary::Plus,
             Token::Sign(b'!') => Unary::Not,
@@ -164,150 +196,167 @@ impl<'a> Parser<'a> {
         };
         self.nested(1, |parser| {
             parser.advance()?;
-            Ok(Expr::Unary(op, Box::new(parser.unary()?)))
+            parser.unary()?;
+            let inner = parser.pop();
+            parser.push(Expr::Unary(op, Box::new(inner)));
+            Ok(())
         })
     }
 
     fn postfix(&mut self) -> Parsed {
-        let mut expr = self.primary()?;
+        self.primary()?;
         let mut length = 0;
-        while matches!(self.token, Token::Sign(b'[' | b'.') | Token::Elvis) {
+        while matches!(self.lexer.token, Token::Sign(b'[' | b'.') | Token::Elvis) {
             length += 1;
             if length > MAX_POSTFIX {
                 let what = format!("more than {MAX_POSTFIX} selections after each other");
-                return Err(stop(self.at, what));
+                return Err(stop(self.start(), what));
             }
-            expr = self.selection(expr)?;
+            self.selection()?;
         }
-        Ok(expr)
+        Ok(())
     }
 
-    fn selection(&mut self, of: Expr) -> Parsed {
-        match self.advance()? {
+    fn selection(&mut self) -> Parsed {
+        let token = self.token();
+        self.advance()?;
+        match token {
             Token::Sign(b'[') => {
-                let index = self.expression()?;
+                self.expression()?;
                 self.expect(b']')?;
-                Ok(Expr::Subscript(Box::new([of, index])))
+                let (index, of) = (self.pop(), self.pop());
+                self.push(Expr::Subscript(Box::new([of, index])));
+                Ok(())
             }
             Token::Elvis => {
-                let otherwise = self.nested(1, Self::postfix)?;
-                Ok(Expr::Elvis(Box::new([of, otherwise])))
+                self.nested(1, Self::postfix)?;
+                let (otherwise, of) = (self.pop(), self.pop());
+                self.push(Expr::Elvis(Box::new([of, otherwise])));
+                Ok(())
             }
-            _ => self.reference(Some(of), false),
+            _ => {
+                let of = self.pop();
+                self.reference(|name| Reference::Of(Box::new((of, name))))
+            }
         }
     }
 
-    fn reference(&mut self, scope: Option<Expr>, absolute: bool) -> Parsed {
-        match self.advance_if_identifier()? {
-            Some(name) => {
-                let name = Name::new(name);
-                Ok(Expr::Reference(Box::new(Reference { scope, name, absolute })))
-            }
-            None => Err(self.wanted("the name of an attribute after `.`")),
-        }
+    fn reference(&mut self, make: impl FnOnce(Name) -> Reference) -> Parsed {
+        let Token::Identifier(name) = self.lexer.token else {
+            return Err(self.wanted("the name of an attribute after `.`"));
+        };
+        let name = Name::new(self.meaning(name)?);
+        self.push(Expr::Reference(make(name)));
+        self.advance()
     }
 
-    fn advance_if_identifier(&mut self) -> Result<Option<Cow<'a, [u8]>>, Stop> {
-        if !matches!(self.token, Token::Identifier(_)) {
-            return Ok(None);
-        }
-        let Token::Identifier(name) = self.advance()? else { return Ok(None) };
-        Ok(Some(name))
+    #[inline]
+    fn meaning(&self, written: Written<'a>) -> Result<Cow<'a, [u8]>, Stop> {
+        written.meaning().ok_or_else(|| stop(self.start(), "a text cannot hold a NUL"))
     }
 
     fn primary(&mut self) -> Parsed {
-        let literal = match &self.token {
+        let literal = match self.lexer.token {
             Token::Undefined => Value::Undefined,
             Token::Error => Value::Error,
-            Token::Boolean(is) => Value::Boolean(*is),
-            Token::Integer(number) => Value::Integer(*number),
-            Token::Real(number) => Value::Real(*number),
-            Token::String(text) => Value::text(text),
-            Token::Identifier(_) => return self.named(),
-            Token::Sign(sign) => {
-                let sign = *sign;
-                return self.bracketed(sign);
-            }
+            Token::Boolean(is) => Value::Boolean(is),
+            Token::Integer(number) => Value::Integer(number),
+            Token::Real(number) => Value::Real(number),
+            Token::String(text) => Value::text(self.meaning(text)?),
+            Token::Identifier(name) => return self.named(name),
+            Token::Sign(sign) => return self.bracketed(sign),
             Token::Operator(_) | Token::Elvis | Token::End => {
                 return Err(self.wanted("a value or an attribute"));
             }
         };
-        self.advance()?;
-        Ok(Expr::Literal(literal))
+        self.push(Expr::Literal(literal));
+        self.advance()
     }
 
     fn bracketed(&mut self, sign: u8) -> Parsed {
+        if !matches!(sign, b'.' | b'(' | b'[' | b'{') {
+            return Err(self.wanted("a value or an attribute"));
+        }
+        self.advance()?;
         match sign {
-            b'.' => {
-                self.advance()?;
-                self.reference(None, true)
-            }
+            b'.' => self.reference(Reference::Absolute),
             b'(' => {
-                self.advance()?;
-                let inner = self.expression()?;
+                self.expression()?;
                 self.expect(b')')?;
-                Ok(Expr::Parens(Box::new(inner)))
+                let inner = self.pop();
+                self.push(Expr::Parens(Box::new(inner)));
+                Ok(())
             }
             b'[' => {
-                self.advance()?;
-                Ok(Expr::Ad(Arc::new(self.ad()?)))
+                let ad = self.ad()?;
+                self.push(Expr::Ad(Arc::new(ad)));
+                Ok(())
             }
-            b'{' => {
-                self.advance()?;
-                Ok(Expr::List(self.items(b'}')?.into()))
+            _ => {
+                let items = self.items(b'}')?;
+                self.push(Expr::List(items.into()));
+                Ok(())
             }
-            _ => Err(self.wanted("a value or an attribute")),
         }
     }
 
     /// An attribute, or a call.
-    fn named(&mut self) -> Parsed {
-        let at = self.at;
-        let name = self.advance_if_identifier()?.expect("asked before");
-        if !self.is(b'(') {
-            let name = Name::new(name);
-            return Ok(Expr::Reference(Box::new(Reference { scope: None, name, absolute: false })));
+    fn named(&mut self, name: Written<'a>) -> Parsed {
+        let at = self.start();
+        let name = self.meaning(name)?;
+        self.advance()?;
+        let name = Name::new(name);
+        if self.is(b'(') {
+            return self.call(name, at);
         }
-        let starts = name.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
+        self.push(Expr::Reference(Reference::Alone(name)));
+        Ok(())
+    }
+
+    fn call(&mut self, name: Name, at: usize) -> Parsed {
         // In quotes it may be anything, and would not read back where it is printed.
-        if !starts || !name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_') {
+        if !is_function_name(name.as_bytes()) {
             return Err(stop(at, "this is no name of a function"));
         }
         self.advance()?;
         let args = self.items(b')')?;
         if let [Expr::Literal(Value::String(text))] = args.as_slice() {
-            if name.eq_ignore_ascii_case(b"abstime") {
+            if name.is("abstime") {
                 let time = parse_abs_time(text).ok_or_else(|| not_a_time(at))?;
-                return Ok(Expr::Literal(time));
+                self.push(Expr::Literal(time));
+                return Ok(());
             }
-            if name.eq_ignore_ascii_case(b"reltime") {
+            if name.is("reltime") {
                 let seconds = parse_rel_time(text).ok_or_else(|| not_a_time(at))?;
-                return Ok(Expr::RelTimeLiteral(seconds));
+                self.push(Expr::RelTimeLiteral(seconds));
+                return Ok(());
             }
         }
-        let name: Box<str> = String::from_utf8_lossy(&name).into();
         let function = Function::named(&name);
-        Ok(Expr::Call(Box::new(Call { name, function, args, pattern: OnceLock::new() })))
+        let call = Call { name, function, args, pattern: OnceLock::new() };
+        self.push(Expr::Call(Box::new(call)));
+        Ok(())
     }
 
     /// Expressions with commas between them, up to the closing bracket.
     fn items(&mut self, close: u8) -> Result<Vec<Expr>, Stop> {
-        let mut items = Vec::new();
+        let start = self.read.len();
         if self.is(close) {
             self.advance()?;
-            return Ok(items);
+            return Ok(Vec::new());
         }
         loop {
-            items.push(self.expression()?);
+            self.expression()?;
             if self.is(close) {
-                self.advance()?;
-                return Ok(items);
+                break;
             }
             if !self.is(b',') {
                 return Err(self.wanted(&format!("`,` or `{}`", char::from(close))));
             }
             self.advance()?;
         }
+        self.advance()?;
+        Ok(self.read.drain(start..).map(|(_, item)| item).collect())
     }
 
     /// Attributes up to the closing bracket.
@@ -323,21 +372,29 @@ impl<'a> Parser<'a> {
             }
             if attributes.len() == MAX_ATTRIBUTES {
                 let what = format!("an ad has at most {MAX_ATTRIBUTES} attributes");
-                return Err(stop(self.at, what));
+                return Err(stop(self.start(), what));
             }
-            let at = self.at;
-            let name = self.advance_if_identifier()?;
-            let name = name.ok_or_else(|| self.wanted("the name of an attribute or `]`"))?;
-            if name.is_empty() {
-                return Err(stop(at, "the name of an attribute is empty"));
+            let Token::Identifier(name) = self.lexer.token else {
+                return Err(self.wanted("the name of an attribute or `]`"));
+            };
+            let name = Name::new(self.meaning(name)?);
+            if name.as_bytes().is_empty() {
+                return Err(stop(self.start(), "the name of an attribute is empty"));
             }
+            self.advance()?;
             self.expect(b'=')?;
-            attributes.push((Name::new(name), self.expression()?));
+            self.expression()?;
+            attributes.push((name, self.pop()));
             if !self.is(b';') && !self.is(b']') {
                 return Err(self.wanted("`;` or `]`"));
             }
         }
     }
+}
+
+fn is_function_name(name: &[u8]) -> bool {
+    let starts = name.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
+    starts && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
 fn not_a_time(at: usize) -> Stop {

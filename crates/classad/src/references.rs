@@ -1,6 +1,7 @@
 //! Which attributes an expression looks at, in the text itself: not those behind them.
 
 use crate::expr::{Call, Expr, Reference};
+use crate::name::Name;
 
 /// Calls `see` with every reference; `a.b` is one, and so is the `a` in it.
 pub fn references<'e>(expr: &'e Expr, see: &mut dyn FnMut(&'e Reference)) {
@@ -8,7 +9,7 @@ pub fn references<'e>(expr: &'e Expr, see: &mut dyn FnMut(&'e Reference)) {
         Expr::Literal(_) | Expr::RelTimeLiteral(_) => {}
         Expr::Reference(reference) => {
             see(reference);
-            if let Some(scope) = &reference.scope {
+            if let Some(scope) = reference.scope() {
                 references(scope, see);
             }
         }
@@ -31,26 +32,28 @@ pub fn references<'e>(expr: &'e Expr, see: &mut dyn FnMut(&'e Reference)) {
 pub(crate) fn worldly(expr: &Expr) -> Option<String> {
     let mut found = None;
     calls(expr, &mut |call| {
-        let is = |name: &str| call.name.eq_ignore_ascii_case(name);
+        let is = |name: &str| call.name.is(name);
         let always = ["time", "currentTime", "dayTime", "random"].iter().any(|name| is(name));
         let alone = call.args.is_empty() && (is("absTime") || is("formatTime"));
         if always || alone {
-            found.get_or_insert_with(|| format!("{}()", call.name));
+            found.get_or_insert_with(|| format!("{}()", call.name.to_text()));
         }
     });
     references(expr, &mut |reference| {
-        if reference.is_alone() && reference.name.is("currenttime") {
-            found.get_or_insert_with(|| reference.name.to_text());
+        if reference.scope().is_none() && reference.name().is("currenttime") {
+            found.get_or_insert_with(|| reference.name().to_text());
         }
     });
     found
 }
 
 /// Calls `see` with every call, those in arguments too.
-fn calls<'e>(expr: &'e Expr, see: &mut dyn FnMut(&'e Call)) {
+pub(crate) fn calls<'e>(expr: &'e Expr, see: &mut dyn FnMut(&'e Call)) {
     match expr {
         Expr::Literal(_) | Expr::RelTimeLiteral(_) => {}
-        Expr::Reference(reference) => reference.scope.iter().for_each(|scope| calls(scope, see)),
+        Expr::Reference(reference) => {
+            reference.scope().into_iter().for_each(|scope| calls(scope, see));
+        }
         Expr::Unary(_, inner) | Expr::Parens(inner) => calls(inner, see),
         Expr::Chain(chain) => {
             calls(chain.first(), see);
@@ -70,21 +73,25 @@ fn calls<'e>(expr: &'e Expr, see: &mut dyn FnMut(&'e Call)) {
 }
 
 impl Reference {
-    pub fn name(&self) -> &crate::name::Name {
-        &self.name
+    pub fn name(&self) -> &Name {
+        match self {
+            Reference::Alone(name) | Reference::Absolute(name) => name,
+            Reference::Of(both) => &both.1,
+        }
+    }
+
+    /// What stands before the dot.
+    pub(crate) fn scope(&self) -> Option<&Expr> {
+        if let Reference::Of(both) = self { Some(&both.0) } else { None }
     }
 
     /// Whether it says `TARGET.`; `None` where it says nothing, or something else.
     pub fn is_target(&self) -> Option<bool> {
-        let Some(Expr::Reference(scope)) = &self.scope else { return None };
-        match () {
-            () if scope.name.is("target") => Some(true),
-            () if scope.name.is("my") => Some(false),
-            () => None,
+        let Some(Expr::Reference(scope)) = self.scope() else { return None };
+        match scope.name() {
+            name if name.is("target") => Some(true),
+            name if name.is("my") => Some(false),
+            _ => None,
         }
-    }
-
-    pub fn is_alone(&self) -> bool {
-        self.scope.is_none()
     }
 }

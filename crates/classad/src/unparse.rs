@@ -122,7 +122,7 @@ impl Writer {
                 self.text.push(')');
             }
             Expr::Call(call) => {
-                self.text.push_str(&call.name);
+                self.text.push_str(&call.name.to_text());
                 self.text.push('(');
                 self.separated(&call.args, |_| {});
                 self.text.push(')');
@@ -143,17 +143,17 @@ impl Writer {
     }
 
     fn reference(&mut self, reference: &Reference) {
-        if let Some(scope) = &reference.scope {
+        if let Some(scope) = reference.scope() {
             self.expr(scope);
             // `1.a` would be read as a number that ends with a dot.
             if matches!(scope, Expr::Literal(Value::Integer(_))) {
                 self.text.push(' ');
             }
         }
-        if reference.scope.is_some() || reference.absolute {
+        if !matches!(reference, Reference::Alone(_)) {
             self.text.push('.');
         }
-        self.name(&reference.name);
+        self.name(reference.name());
     }
 
     fn name(&mut self, name: &Name) {

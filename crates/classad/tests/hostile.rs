@@ -57,7 +57,13 @@ fn what_is_as_deep_as_may_be_works_on_a_small_stack() {
             parse_expression(&printed).expect("what is printed reads back");
             let _ = evaluate(&expr, &Sides::alone(Arc::default()), &Context::default());
         }
-        assert!(parse_expression(&nested("(", ")", 170)).is_err());
+        for (open, close, most) in [("(", ")", limits::MAX_BRACKETS), ("!", "", limits::MAX_SIGNS)]
+        {
+            let most = most as usize;
+            assert!(parse_expression(&nested(open, close, most)).is_ok(), "{open}");
+            let error = parse_expression(&nested(open, close, most + 1)).expect_err(open);
+            assert!(error.to_string().contains(&format!("{most} ")), "{error}");
+        }
     });
 }
 

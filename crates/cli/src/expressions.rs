@@ -6,9 +6,13 @@ use shipway_model::validate::{Problem, validate};
 
 pub(crate) fn problems(spec: &JobSpec) -> Vec<Problem> {
     let mut problems = validate(spec).err().unwrap_or_default();
-    for (field, text) in [("requirements", &spec.requirements), ("rank", &spec.rank)] {
+    let fields: [(_, _, fn(&str) -> Option<String>); 2] = [
+        ("requirements", &spec.requirements, shipway_classad::requirements_complaint),
+        ("rank", &spec.rank, shipway_classad::rank_complaint),
+    ];
+    for (field, text, complaint) in fields {
         let known = problems.iter().any(|problem| problem.field == field);
-        let what = text.as_deref().filter(|_| !known).and_then(shipway_classad::match_complaint);
+        let what = text.as_deref().filter(|_| !known).and_then(complaint);
         problems.extend(what.map(|what| Problem { field, what }));
     }
     problems

@@ -58,7 +58,7 @@ pub enum Fit {
     Busy,
     /// There is room, but it is kept for a job that stands before it.
     Kept,
-    /// Too small, even when empty.
+    /// Too small, even when empty, or not what the job requires.
     Never,
 }
 
@@ -93,6 +93,25 @@ impl Requirement {
         self.wanted.raw() <= self.has.raw()
     }
 }
+
+impl ClassProspect {
+    /// Whether nodes of this class fit; where they are large enough and a term of the job's own
+    /// requirements does not hold, that term.
+    pub fn fit_text(&self) -> String {
+        let is_large_enough = self.requirements.iter().all(Requirement::can_be_met);
+        match self.failed.first() {
+            Some(failed) if self.fit == Fit::Never && is_large_enough => {
+                let term: String = failed.term.chars().take(SHOWN_TERM).collect();
+                let more = if term.len() < failed.term.len() { "…" } else { "" };
+                format!("not {term}{more}")
+            }
+            _ => self.fit.to_string(),
+        }
+    }
+}
+
+/// Letters of a term that a table has room for; the reasons have the whole.
+const SHOWN_TERM: usize = 40;
 
 /// Ask for this instead, and it could start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

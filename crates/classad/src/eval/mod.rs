@@ -6,10 +6,10 @@
 mod operators;
 mod references;
 
-pub(crate) use operators::{binary, promote};
+pub(crate) use operators::{Numbers, binary, numbers};
 
 use crate::ad::Ad;
-use crate::expr::{Binary, Chain, Expr};
+use crate::expr::{Chain, Expr};
 use crate::limits::{MAX_EVALUATION_DEPTH, MAX_MADE_BYTES, MAX_STEPS};
 use crate::name::Name;
 use crate::value::{List, Value};
@@ -253,12 +253,12 @@ impl<'a> Evaluator<'a> {
         let mut left = self.eval(chain.first(), scope);
         for (op, right) in chain.rest() {
             self.steps += 1;
-            left = match decides(*op, &left) {
-                Some(decided) => decided,
-                None => binary(*op, left, self.eval(right, scope)),
-            };
-            let is_over = matches!(op, Binary::And | Binary::Or) && left.is_error();
-            if is_over || self.exceeded.is_some() {
+            // Those that follow are of the same level, so that it is decided for them too.
+            if let Some(decided) = decides(*op, &left) {
+                return decided;
+            }
+            left = binary(*op, &left, &self.eval(right, scope));
+            if self.exceeded.is_some() {
                 break;
             }
         }

@@ -31,18 +31,12 @@ pub(super) fn decides(op: Binary, left: &Value) -> Option<Value> {
     }
 }
 
-pub(crate) fn binary(op: Binary, left: Value, right: Value) -> Value {
-    match (op, &left, &right) {
-        // What is asked most, without a copy.
-        (Binary::And, Value::Boolean(true), Value::Boolean(_))
-        | (Binary::Or, Value::Boolean(false), Value::Boolean(_)) => return right,
-        _ => {}
-    }
+pub(crate) fn binary(op: Binary, left: &Value, right: &Value) -> Value {
     match op {
-        Binary::And => logical(false, &left, &right),
-        Binary::Or => logical(true, &left, &right),
-        Binary::Is => identical(&left, &right).map_or(Value::Error, Value::Boolean),
-        Binary::Isnt => identical(&left, &right).map_or(Value::Error, |is| Value::Boolean(!is)),
+        Binary::And => logical(false, left, right),
+        Binary::Or => logical(true, left, right),
+        Binary::Is => identical(left, right).map_or(Value::Error, Value::Boolean),
+        Binary::Isnt => identical(left, right).map_or(Value::Error, |is| Value::Boolean(!is)),
         _ if left.is_error() || right.is_error() => Value::Error,
         _ if left.is_undefined() || right.is_undefined() => Value::Undefined,
         Binary::Equal
@@ -54,12 +48,15 @@ pub(crate) fn binary(op: Binary, left: Value, right: Value) -> Value {
         Binary::Add | Binary::Subtract | Binary::Multiply | Binary::Divide | Binary::Modulus => {
             arithmetic(op, left, right)
         }
-        _ => bits(op, &left, &right),
+        _ => bits(op, left, right),
     }
 }
 
 /// `decisive` settles it: true for `||`. The left side did not, or it is undefined.
 fn logical(decisive: bool, left: &Value, right: &Value) -> Value {
+    if let (Value::Boolean(left), Value::Boolean(right)) = (left, right) {
+        return Value::Boolean(if *left == decisive { decisive } else { *right });
+    }
     let known = |value: &Value| match value {
         Value::Undefined | Value::Error => Ok(value.clone()),
         other => other.as_condition().map(Value::Boolean).ok_or(()),
@@ -94,35 +91,44 @@ fn identical(left: &Value, right: &Value) -> Option<bool> {
     })
 }
 
-/// Booleans are numbers, and whole ones become real beside a real.
-pub(crate) fn promote(left: Value, right: Value) -> (Value, Value) {
-    let number = |value| match value {
-        Value::Boolean(is) => Value::Integer(i64::from(is)),
-        other => other,
-    };
-    let is_number =
-        |value: &Value| matches!(value, Value::Boolean(_) | Value::Integer(_) | Value::Real(_));
-    if !is_number(&left) || !is_number(&right) {
-        return (left, right);
+/// Two numbers of one kind.
+pub(crate) enum Numbers {
+    Whole(i64, i64),
+    Real(f64, f64),
+}
+
+/// Booleans are numbers, and whole ones become real beside a real. `None`: one is no number.
+pub(crate) fn numbers(left: &Value, right: &Value) -> Option<Numbers> {
+    if let (Some(left), Some(right)) = (as_whole(left), as_whole(right)) {
+        return Some(Numbers::Whole(left, right));
     }
-    match (number(left), number(right)) {
-        (Value::Integer(left), right @ Value::Real(_)) => (Value::Real(real(left)), right),
-        (left @ Value::Real(_), Value::Integer(right)) => (left, Value::Real(real(right))),
-        same => same,
+    let as_real = |value: &Value| match value {
+        Value::Real(number) => Some(*number),
+        other => as_whole(other).map(real),
+    };
+    Some(Numbers::Real(as_real(left)?, as_real(right)?))
+}
+
+fn as_whole(value: &Value) -> Option<i64> {
+    match value {
+        Value::Boolean(is) => Some(i64::from(*is)),
+        Value::Integer(number) => Some(*number),
+        _ => None,
     }
 }
 
-fn compare(op: Binary, left: Value, right: Value) -> Value {
-    let order = match promote(left, right) {
-        (Value::Integer(left), Value::Integer(right)) => Some(left.cmp(&right)),
-        (Value::Real(left), Value::Real(right)) | (Value::RelTime(left), Value::RelTime(right)) => {
-            left.partial_cmp(&right)
-        }
-        (Value::String(left), Value::String(right)) => Some(without_case(&left, &right)),
+fn compare(op: Binary, left: &Value, right: &Value) -> Value {
+    let order = match (left, right) {
+        (Value::String(left), Value::String(right)) => Some(without_case(left, right)),
+        (Value::RelTime(left), Value::RelTime(right)) => left.partial_cmp(right),
         (Value::AbsTime { seconds, .. }, Value::AbsTime { seconds: other, .. }) => {
-            Some(seconds.cmp(&other))
+            Some(seconds.cmp(other))
         }
-        _ => return Value::Error,
+        _ => match numbers(left, right) {
+            Some(Numbers::Whole(left, right)) => Some(left.cmp(&right)),
+            Some(Numbers::Real(left, right)) => left.partial_cmp(&right),
+            None => return Value::Error,
+        },
     };
     Value::Boolean(match op {
         Binary::Equal => order == Some(Ordering::Equal),
@@ -134,16 +140,15 @@ fn compare(op: Binary, left: Value, right: Value) -> Value {
     })
 }
 
-pub(crate) fn without_case(left: &[u8], right: &[u8]) -> Ordering {
-    let fold = |text: &[u8]| text.iter().map(u8::to_ascii_lowercase).collect::<Vec<u8>>();
-    if left.eq_ignore_ascii_case(right) { Ordering::Equal } else { fold(left).cmp(&fold(right)) }
+fn without_case(left: &[u8], right: &[u8]) -> Ordering {
+    left.iter().map(u8::to_ascii_lowercase).cmp(right.iter().map(u8::to_ascii_lowercase))
 }
 
-fn arithmetic(op: Binary, left: Value, right: Value) -> Value {
-    match promote(left, right) {
-        (Value::Integer(left), Value::Integer(right)) => whole_arithmetic(op, left, right),
-        (Value::Real(left), Value::Real(right)) => real_arithmetic(op, left, right),
-        (left, right) => time_arithmetic(op, &left, &right),
+fn arithmetic(op: Binary, left: &Value, right: &Value) -> Value {
+    match numbers(left, right) {
+        Some(Numbers::Whole(left, right)) => whole_arithmetic(op, left, right),
+        Some(Numbers::Real(left, right)) => real_arithmetic(op, left, right),
+        None => time_arithmetic(op, left, right),
     }
 }
 

@@ -3,43 +3,44 @@
 
 use super::{Evaluator, Scope};
 use crate::expr::{Expr, Reference};
-use crate::name::Name;
+use crate::name::{Key, Name};
 use crate::value::{List, Value};
 use std::sync::Arc;
 
 impl Evaluator<'_> {
     pub(super) fn reference(&mut self, reference: &Reference, scope: &Scope) -> Value {
-        let value = match &reference.scope {
-            None if reference.absolute => {
+        let value = match reference {
+            Reference::Alone(name) => self.alone(name, scope),
+            Reference::Absolute(name) => {
                 let root = scope.root().clone();
-                self.in_scope(&reference.name, &root).unwrap_or(Value::Undefined)
+                self.in_scope(name.key(), name, &root).unwrap_or(Value::Undefined)
             }
-            None => self.alone(&reference.name, scope),
-            Some(of) => self.selected(of, &reference.name, scope),
+            Reference::Of(both) => self.selected(&both.0, &both.1, scope),
         };
         if self.stack.is_empty()
             && let Some(looked) = &mut self.looked
         {
-            looked.push((Expr::Reference(Box::new(reference.clone())), value.clone()));
+            looked.push((Expr::Reference(reference.clone()), value.clone()));
         }
         value
     }
 
     fn alone(&mut self, name: &Name, scope: &Scope) -> Value {
-        if let Some(found) = self.in_scope(name, scope) {
+        let key = name.key();
+        if let Some(found) = self.in_scope(key, name, scope) {
             return found;
         }
         let is_top = scope.parent().is_none()
             || self.stands_for_top.as_ref().is_some_and(|top| top.is(scope));
         let other = if is_top { self.other_side(scope) } else { None };
-        other.and_then(|other| self.in_scope(name, &other)).unwrap_or(Value::Undefined)
+        other.and_then(|other| self.in_scope(key, name, &other)).unwrap_or(Value::Undefined)
     }
 
     /// `None`: neither this ad nor those around it have it.
-    fn in_scope(&mut self, name: &Name, scope: &Scope) -> Option<Value> {
+    fn in_scope(&mut self, key: Key, name: &Name, scope: &Scope) -> Option<Value> {
         let mut at = scope;
         loop {
-            if let Some(expr) = at.ad().get(name) {
+            if let Some(expr) = at.ad().get_keyed(key, name) {
                 return Some(self.eval_attribute(expr, at));
             }
             if at.is(scope)
@@ -101,7 +102,7 @@ impl Evaluator<'_> {
     fn selected(&mut self, of: &Expr, name: &Name, scope: &Scope) -> Value {
         match self.eval(of, scope) {
             Value::Undefined => Value::Undefined,
-            Value::Ad(inner) => self.in_scope(name, &inner).unwrap_or(Value::Undefined),
+            Value::Ad(inner) => self.in_scope(name.key(), name, &inner).unwrap_or(Value::Undefined),
             Value::List(list) => {
                 // The attribute of each of them.
                 let each = list.items.iter().map(|item| {

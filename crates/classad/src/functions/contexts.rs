@@ -32,9 +32,11 @@ pub(super) fn eval(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value 
 
 /// The text of an attribute of the ad; empty when there is none.
 pub(super) fn unparse(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value {
-    let [Expr::Reference(reference)] = call.args.as_slice() else { return Value::Error };
-    let found = Some(&reference.name).filter(|_| reference.is_alone() && !reference.absolute);
-    let expr = found.and_then(|name| scope.ad().get(name));
+    let expr = match call.args.as_slice() {
+        [Expr::Reference(Reference::Alone(name))] => scope.ad().get(name),
+        [Expr::Reference(_)] => None,
+        _ => return Value::Error,
+    };
     on.made(expr.map(crate::unparse::pretty).unwrap_or_default().into_bytes())
 }
 
@@ -119,17 +121,17 @@ pub(super) fn count_matches(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) 
 impl Evaluator<'_> {
     /// The expression that an attribute stands for, and where it was found.
     fn found(&mut self, reference: &Reference, scope: &Scope) -> Option<(Expr, Scope)> {
-        match &reference.scope {
-            Some(of) => match self.eval(of, scope) {
-                Value::Ad(inner) => self.lookup(&reference.name, &inner),
+        match reference {
+            Reference::Alone(name) => self.lookup_anywhere(name, scope),
+            Reference::Absolute(name) => self.lookup(name, &scope.root_scope()),
+            Reference::Of(both) => match self.eval(&both.0, scope) {
+                Value::Ad(inner) => self.lookup(&both.1, &inner),
                 Value::List(_) => {
-                    let whole = Expr::Reference(Box::new(reference.clone()));
+                    let whole = Expr::Reference(reference.clone());
                     Some((Expr::Literal(self.eval(&whole, scope)), scope.clone()))
                 }
                 _ => None,
             },
-            None if reference.absolute => self.lookup(&reference.name, &scope.root_scope()),
-            None => self.lookup_anywhere(&reference.name, scope),
         }
     }
 
@@ -144,18 +146,17 @@ impl Evaluator<'_> {
         let mut found: Vec<Reference> = Vec::new();
         crate::references::references(expr, &mut |reference| found.push(reference.clone()));
         for reference in found {
-            let name = reference.name.as_bytes();
-            let folded = name.to_ascii_lowercase();
+            let name = reference.name();
+            let folded = name.as_bytes().to_ascii_lowercase();
             let is_target = reference.is_target() == Some(true);
-            let is_place =
-                ["my", "target", "self", "parent"].iter().any(|word| reference.name.is(word));
-            if is_place || !reference.is_alone() && reference.is_target().is_none() {
+            let is_place = ["my", "target", "self", "parent"].iter().any(|word| name.is(word));
+            if is_place || reference.scope().is_some() && reference.is_target().is_none() {
                 continue;
             }
             let found = if is_target {
-                self.lookup_in_other(&reference.name, scope)
+                self.lookup_in_other(name, scope)
             } else {
-                self.lookup_anywhere(&reference.name, scope)
+                self.lookup_anywhere(name, scope)
             };
             match found {
                 Some((inner, within)) => {
@@ -164,7 +165,7 @@ impl Evaluator<'_> {
                     }
                 }
                 None => {
-                    missing.insert((folded, name.to_vec()));
+                    missing.insert((folded, name.as_bytes().to_vec()));
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Functions over lists: members, sums and bounds.
 
 use crate::convert::length;
-use crate::eval::{Evaluator, Scope, binary, promote};
+use crate::eval::{Evaluator, Numbers, Scope, binary};
 use crate::expr::{Binary, Call};
 use crate::value::Value;
 
@@ -26,7 +26,7 @@ fn is_member(on: &mut Evaluator<'_>, call: &Call, scope: &Scope, op: Binary) -> 
     }
     for item in list.items() {
         let item = on.eval(item, scope);
-        if matches!(binary(op, item, wanted.clone()), Value::Boolean(true)) {
+        if matches!(binary(op, &item, &wanted), Value::Boolean(true)) {
             return Value::Boolean(true);
         }
     }
@@ -64,7 +64,7 @@ fn numbers(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Result<Vec<Val
 }
 
 fn total(numbers: Vec<Value>) -> Value {
-    let all = numbers.into_iter().reduce(|sum, number| binary(Binary::Add, sum, number));
+    let all = numbers.into_iter().reduce(|sum, number| binary(Binary::Add, &sum, &number));
     all.unwrap_or(Value::Integer(0))
 }
 
@@ -79,7 +79,7 @@ pub(super) fn avg(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value {
         Ok(numbers) if numbers.is_empty() => Value::Integer(0),
         Ok(numbers) => {
             let count = Value::Real(crate::convert::real(length(numbers.len())));
-            binary(Binary::Divide, total(numbers), count)
+            binary(Binary::Divide, &total(numbers), &count)
         }
     }
 }
@@ -100,8 +100,12 @@ fn bound(on: &mut Evaluator<'_>, call: &Call, scope: &Scope, op: Binary) -> Valu
         Err(other) => return other,
     };
     let best = numbers.into_iter().reduce(|best, number| {
-        let (number, best) = promote(number, best);
-        let is_better = matches!(binary(op, number.clone(), best.clone()), Value::Boolean(true));
+        let (number, best) = match crate::eval::numbers(&number, &best) {
+            Some(Numbers::Whole(number, best)) => (Value::Integer(number), Value::Integer(best)),
+            Some(Numbers::Real(number, best)) => (Value::Real(number), Value::Real(best)),
+            None => (number, best),
+        };
+        let is_better = matches!(binary(op, &number, &best), Value::Boolean(true));
         if is_better { number } else { best }
     });
     best.unwrap_or(Value::Undefined)
@@ -140,7 +144,7 @@ fn compare(on: &mut Evaluator<'_>, call: &Call, scope: &Scope, all: bool) -> Val
     };
     for item in list.items() {
         let item = on.eval(item, scope);
-        match binary(op, item, wanted.clone()) {
+        match binary(op, &item, &wanted) {
             Value::Boolean(is) if is != all => return Value::Boolean(is),
             Value::Boolean(_) => {}
             Value::Undefined => return Value::Boolean(false),

@@ -12,10 +12,13 @@ mod strings;
 mod times;
 mod versions;
 
+pub(crate) use regexps::bad_pattern;
+
 use crate::eval::{Evaluator, Scope};
 use crate::expr::{Call, Expr};
+use crate::name::{Key, Name};
 use crate::value::{List, Value};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 type Builtin = fn(&mut Evaluator<'_>, &Call, &Scope) -> Value;
 
@@ -23,7 +26,6 @@ type Builtin = fn(&mut Evaluator<'_>, &Call, &Scope) -> Value;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Function(u8);
 
-/// By name without case.
 const TABLE: [(&str, Builtin); 94] = [
     ("absTime", times::abs_time),
     ("allCompare", lists::all_compare),
@@ -121,17 +123,34 @@ const TABLE: [(&str, Builtin); 94] = [
     ("versionLT", versions::below),
 ];
 
+struct Known {
+    key: Key,
+    name: Name,
+    function: Function,
+}
+
+/// In the order of their names, as names are compared: by numbers.
+static BY_NAME: LazyLock<Vec<Known>> = LazyLock::new(|| {
+    let known = (0_u8..).zip(TABLE).map(|(at, (name, _))| {
+        let name = Name::from(name);
+        Known { key: name.key(), name, function: Function(at) }
+    });
+    let mut known: Vec<Known> = known.collect();
+    known.sort_by(|a, b| a.name.cmp(&b.name));
+    known
+});
+
 /// The names of all built-in functions.
 pub fn function_names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|(name, _)| *name)
 }
 
 impl Function {
-    pub(crate) fn named(name: &str) -> Option<Function> {
-        let fold = |text: &'static str| text.bytes().map(|byte| byte.to_ascii_lowercase());
-        let wanted = || name.bytes().map(|byte| byte.to_ascii_lowercase());
-        let found = TABLE.binary_search_by(|(known, _)| fold(known).cmp(wanted()));
-        found.ok().and_then(|at| u8::try_from(at).ok()).map(Function)
+    pub(crate) fn named(name: &Name) -> Option<Function> {
+        let key = name.key();
+        let order = |known: &Known| known.key.cmp(&key).then_with(|| known.name.cmp_tails(name));
+        let found = BY_NAME.binary_search_by(order).ok()?;
+        Some(BY_NAME[found].function)
     }
 
     pub(crate) fn call(self, on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value {
@@ -175,9 +194,9 @@ mod tests {
     #[test]
     fn every_name_is_found_without_case() {
         for name in function_names() {
-            let found = Function::named(&name.to_ascii_uppercase()).expect(name);
-            assert_eq!(Some(found), Function::named(name), "{name}");
+            let found = Function::named(&Name::new(name.to_ascii_uppercase())).expect(name);
+            assert_eq!(Some(found), Function::named(&name.into()), "{name}");
         }
-        assert_eq!(Function::named("nosuch"), None);
+        assert_eq!(Function::named(&"nosuch".into()), None);
     }
 }

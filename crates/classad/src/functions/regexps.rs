@@ -8,6 +8,9 @@ use crate::value::{Text, Value};
 use regex::bytes::{Regex, RegexBuilder};
 use std::fmt::Write as _;
 
+/// Letters of a pattern that a message shows.
+const SHOWN_PATTERN: usize = 60;
+
 /// What letters after the pattern ask for; others say nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a letter that people write")]
@@ -37,8 +40,13 @@ impl Options {
 }
 
 pub(super) fn compile(pattern: &[u8], options: Options) -> Option<Regex> {
-    let pattern = translated(pattern)?;
-    RegexBuilder::new(&pattern)
+    build(pattern, options).ok()
+}
+
+/// The error says what is wrong, on one line.
+fn build(pattern: &[u8], options: Options) -> Result<Regex, String> {
+    let pattern = translated(pattern).ok_or("a backslash or a bracket in it has no end")?;
+    let built = RegexBuilder::new(&pattern)
         .unicode(false)
         .case_insensitive(options.caseless)
         .multi_line(options.multiline)
@@ -46,8 +54,37 @@ pub(super) fn compile(pattern: &[u8], options: Options) -> Option<Regex> {
         .ignore_whitespace(options.extended)
         .size_limit(MAX_PATTERN_BYTES)
         .dfa_size_limit(MAX_PATTERN_BYTES)
-        .build()
-        .ok()
+        .build();
+    built.map_err(|error| match error {
+        regex::Error::CompiledTooBig(_) => "it is too large".into(),
+        // Several lines, that show the place; the last says what is wrong.
+        other => {
+            let text = other.to_string();
+            let last = text.lines().last().unwrap_or_default();
+            last.trim_start_matches("error: ").to_owned()
+        }
+    })
+}
+
+/// What is wrong with the pattern of a call, where it is a literal.
+pub(crate) fn bad_pattern(call: &Call) -> Option<String> {
+    const OPTIONS_AT: [(&str, usize); 6] = [
+        ("regexp", 2),
+        ("regexpMember", 2),
+        ("regexps", 3),
+        ("replace", 3),
+        ("replaceAll", 3),
+        ("stringList_regexpMember", 3),
+    ];
+    let (_, options_at) = OPTIONS_AT.iter().find(|(name, _)| call.name.is(name))?;
+    let Some(Expr::Literal(Value::String(pattern))) = call.args.first() else { return None };
+    let options = match call.args.get(*options_at) {
+        Some(Expr::Literal(Value::String(letters))) => Options::read(&letters.to_ascii_lowercase()),
+        _ => Options::default(),
+    };
+    let wrong = build(pattern, options).err()?;
+    let shown: String = String::from_utf8_lossy(pattern).chars().take(SHOWN_PATTERN).collect();
+    Some(format!("the pattern {} cannot be used: {wrong}", shown.escape_debug()))
 }
 
 /// A brace that begins no count means itself, as in Perl; here it has to be said. Bytes that are

@@ -7,15 +7,14 @@ use crate::expr::Call;
 use crate::value::{Text, Value};
 
 /// Parts between any of the separators, without the blanks around them; empty ones are none.
-fn parts<'t>(text: &'t [u8], separators: &[u8]) -> impl Iterator<Item = &'t [u8]> {
+fn parts<'t>(text: &'t [u8], separators: &'t [u8]) -> impl Iterator<Item = &'t [u8]> {
     let blank = |byte: u8| matches!(byte, b' ' | b'\t'..=b'\r');
-    let split = text.split(move |byte| separators.contains(byte)).map(move |part| {
+    let split = text.split(|byte| separators.contains(byte)).map(move |part| {
         let start = part.iter().position(|byte| !blank(*byte)).unwrap_or(part.len());
         let end = part.iter().rposition(|byte| !blank(*byte)).map_or(start, |last| last + 1);
         &part[start..end]
     });
-    let found: Vec<&[u8]> = split.filter(|part| !part.is_empty()).collect();
-    found.into_iter()
+    split.filter(|part| !part.is_empty())
 }
 
 /// The list, and the separators: those given or `, `.

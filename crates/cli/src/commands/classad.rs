@@ -7,7 +7,7 @@ use crate::settings::{self, Output};
 use crate::view;
 use crate::view::classad::{EvalView, MatchView, TermView};
 use shipway_classad::{
-    Ad, Context, Name, ParseError, Sides, Value, evaluate, is_true, matches, parse_ad,
+    Ad, Context, Name, ParseError, Sides, Value, evaluate, is_true, matches, mistake, parse_ad,
     parse_expression, parse_old_ad, readable_value, terms, unparse_value,
 };
 use std::path::Path;
@@ -58,6 +58,7 @@ fn eval(args: &EvalArgs, output: Output) -> Result<Exit, Failure> {
         readable: readable_value(&found.value),
         kind: found.value.kind(),
         exceeded: found.exceeded.map(|limit| limit.to_string()),
+        mistake: Some(&expr).filter(|_| found.value.is_error()).and_then(mistake),
     };
     view::show(&view, output)?;
     Ok(Exit::DONE)

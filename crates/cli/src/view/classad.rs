@@ -14,12 +14,15 @@ pub struct EvalView {
     /// The limit that it went beyond; it is an error then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exceeded: Option<String>,
+    /// What is wrong with it where it is an error, if that can be seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mistake: Option<String>,
 }
 
 impl View for EvalView {
     fn text(&self, paper: &mut Paper) {
-        match &self.exceeded {
-            Some(limit) => paper.line(&format!("{} ({limit})", self.readable)),
+        match self.exceeded.as_ref().or(self.mistake.as_ref()) {
+            Some(why) => paper.line(&format!("{} ({why})", self.readable)),
             None => paper.line(&self.readable),
         }
     }

@@ -40,7 +40,7 @@ fn requirements(classes: &[ClassProspect]) -> Table {
             Fit::Never => Tone::Bad,
         };
         let first = [Cell::from(class.nodes), Cell::from(&class.class)];
-        let fit = Cell::toned(class.fit, tone);
+        let fit = Cell::toned(class.fit_text(), tone);
         let mut requirements = class.requirements.iter().map(cells);
         let [wanted, has, free] =
             requirements.next().unwrap_or_else(|| [(); 3].map(|()| "".into()));

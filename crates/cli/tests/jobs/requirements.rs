@@ -122,6 +122,15 @@ fn an_expression_that_cannot_be_read_is_refused_with_its_place() {
     assert!(ran.stderr.contains("requirements: column 19: wanted a value"), "{}", ran.stderr);
     let ran = world.cli(&["run", "--rank", "(1", "--", "true"]);
     assert!(ran.stderr.contains("rank: column 3: wanted `)`, found the end"), "{}", ran.stderr);
+    for (option, text, said) in [
+        ("--requirements", "regexpp(\"a\", Machine)", "there is no function regexpp() (did you"),
+        ("--requirements", "\"yes\"", "is the text \"yes\" for every node, so that none will do"),
+        ("--rank", "Machine", "rank: it cannot look at Machine"),
+        ("--rank", "Memry", "rank: no node has Memry (did you mean Memory?)"),
+    ] {
+        let ran = world.cli(&["run", option, text, "--", "true"]);
+        assert!(ran.code != 0 && ran.stderr.contains(said), "{text}: {}", ran.stderr);
+    }
     let host =
         world.json(&["nodes"])["nodes"][0]["ad"]["node"].as_str().expect("a name").to_owned();
     let here = format!("Machine == \"{host}\" && OpSys == \"LINUX\" && Disk > 0");
@@ -129,6 +138,7 @@ fn an_expression_that_cannot_be_read_is_refused_with_its_place() {
     let id = world.submit(&["--requirements", "Machine == \"elsewhere\"", "--", "true"]);
     let why = world.ok(&["why", &id]);
     assert!(why.contains(&format!("has Machine \"{host}\"")), "{why}");
+    assert!(why.contains("not Machine == ") && !why.contains("too small"), "{why}");
     assert!(!why.contains("It may start"), "{why}");
     let dry = world.work().join("job.yaml");
     std::fs::write(&dry, "command: [\"true\"]\nrequirements: TARGET.Cpus > 100000\n")
@@ -165,5 +175,12 @@ fn the_language_by_itself() {
     assert_eq!(wrong.code, 2);
     assert!(wrong.stderr.contains("  1 + * 2\n      ^"), "{}", wrong.stderr);
     let deep = "(".repeat(100_000);
-    assert!(eval(&[&deep]).stderr.contains("nested too deep"), "parentheses");
+    assert!(eval(&[&deep]).stderr.contains("nested too deep: at most 165 brackets"), "parentheses");
+    let misspelt = eval(&["regexpp(\"a\", \"b\")"]).stdout;
+    assert_eq!(misspelt, "error (there is no function regexpp() (did you mean regexp?))\n");
+    for (name, two) in [("lines", "Cpus = 1\n\nCpus = 2\n"), ("both", "[Cpus = 1]\n[Cpus = 2]")] {
+        let ran = eval(&["Cpus", "--ad", &file(name, two)]);
+        assert_eq!(ran.code, 2, "{two}");
+        assert!(ran.stderr.contains("a second ad begins here"), "{}", ran.stderr);
+    }
 }

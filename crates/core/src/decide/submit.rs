@@ -5,7 +5,8 @@ use crate::consequence::is_met;
 use crate::event::{CancelReason, Event, Submitted, Which};
 use crate::keys::KeyDigest;
 use crate::rejection::Rejection;
-use crate::requirements::validate;
+use crate::requirements::{pointless_rank, validate};
+use crate::shape::Shape;
 use crate::state::State;
 use shipway_model::limits::MAX_KEY_BYTES;
 use shipway_model::validate::Problem;
@@ -16,6 +17,10 @@ pub(super) fn decide(state: &State, submit: &Submit) -> Result<Vec<Event>, Rejec
     if let Some(job) = already_submitted(state, submit)? {
         debug_assert!(job < state.next_job(), "a used key names a job that exists");
         return Ok(Vec::new());
+    }
+    let shape = Shape::of(&submit.spec, &submit.by.user);
+    if let Some(problem) = pointless_rank(&shape, state) {
+        return Err(Rejection::InvalidSpec(vec![problem]));
     }
     let mut met = Vec::new();
     let mut never = None;

@@ -1,7 +1,7 @@
 //! Which terms of a job's requirements do not hold for a node, and what they found.
 
 use super::{Choice, ads};
-use shipway_classad::{Ad, Context, Sides, Value, nearest_name, readable_value, terms};
+use shipway_classad::{Ad, Context, Looked, Sides, Value, nearest_name, readable_value, terms};
 use shipway_model::reason::{Attribute, FailedTerm};
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ impl Choice {
         let terms = terms(requirements, &sides, &Context::default());
         let failing = terms.into_iter().filter(|term| !term.holds());
         let found = failing.map(|term| FailedTerm {
-            found: term.looked.iter().map(|looked| attribute(looked, node)).collect(),
+            found: term.looked.iter().map(|looked| attribute(looked, &term.looked, node)).collect(),
             is_error: term.value.is_error(),
             term: term.text,
         });
@@ -27,14 +27,25 @@ impl Choice {
     }
 }
 
-fn attribute(looked: &shipway_classad::Looked, node: &Ad) -> Attribute {
+fn attribute(looked: &Looked, beside: &[Looked], node: &Ad) -> Attribute {
     let value = Some(&looked.value).filter(|value| !matches!(value, Value::Undefined));
-    let bare = looked.name.rsplit('.').next().unwrap_or(&looked.name);
-    let names = node.iter().map(|(name, _)| name.to_text());
-    let names = names.chain(ads::PER_NODE.iter().map(ToString::to_string));
+    let nearest = || nearest(looked, node).or_else(|| without_quotes(looked, beside));
     Attribute {
         name: looked.name.clone(),
         value: value.map(readable_value),
-        nearest: if value.is_none() { nearest_name(bare, names) } else { None },
+        nearest: if value.is_none() { nearest() } else { None },
     }
+}
+
+fn nearest(looked: &Looked, node: &Ad) -> Option<String> {
+    let bare = looked.name.rsplit('.').next().unwrap_or(&looked.name);
+    let names = node.iter().map(|(name, _)| name.to_text());
+    nearest_name(bare, names.chain(ads::PER_NODE.iter().map(ToString::to_string)))
+}
+
+/// `Arch == X86_64`: where a text stands beside it, its quotes were forgotten.
+fn without_quotes(looked: &Looked, beside: &[Looked]) -> Option<String> {
+    let is_beside_text = beside.iter().any(|other| matches!(other.value, Value::String(_)));
+    let is_word = !looked.name.contains('.');
+    (is_word && is_beside_text).then(|| format!("\"{}\" in quotes", looked.name))
 }

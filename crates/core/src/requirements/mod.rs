@@ -3,11 +3,14 @@
 //!
 //! - `ads.rs`     nodes and jobs as ads
 //! - `failed.rs`  which term does not hold, and what it found
+//! - `rank.rs`    ranks that would say nothing of any node
 
 mod ads;
 mod failed;
+mod rank;
 
 pub(crate) use ads::{class_ads, node_ad};
+pub use rank::pointless_rank;
 
 use crate::shape::Shape;
 use shipway_classad::{Ad, Context, Expr, Sides, evaluate, is_true, parse_expression, references};
@@ -19,9 +22,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Every problem at once, each naming its field; that of an expression names the place in it too.
 pub fn validate(spec: &JobSpec) -> Result<(), Vec<Problem>> {
     let mut problems = validate::validate(spec).err().unwrap_or_default();
-    for (field, text) in [("requirements", &spec.requirements), ("rank", &spec.rank)] {
+    let fields: [(_, _, fn(&str) -> Option<String>); 2] = [
+        ("requirements", &spec.requirements, shipway_classad::requirements_complaint),
+        ("rank", &spec.rank, rank::complaint),
+    ];
+    for (field, text, complaint) in fields {
         let known = problems.iter().any(|problem| problem.field == field);
-        let what = text.as_deref().filter(|_| !known).and_then(shipway_classad::match_complaint);
+        let what = text.as_deref().filter(|_| !known).and_then(complaint);
         problems.extend(what.map(|what| Problem { field, what }));
     }
     if problems.is_empty() { Ok(()) } else { Err(problems) }

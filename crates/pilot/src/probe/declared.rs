@@ -5,6 +5,7 @@
 
 use super::Probe;
 use serde::{Deserialize, Deserializer, de};
+use shipway_classad::{Ad, Name, parse_expression};
 use shipway_model::gpu::{GpuDevice, GpuSource, GpuVendor, Version};
 use shipway_model::ids::DeviceId;
 use shipway_model::units::{Bytes, Cores};
@@ -12,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 #[derive(Debug, thiserror::Error)]
 pub enum DeclaredError {
@@ -21,6 +23,8 @@ pub enum DeclaredError {
     Parse { path: PathBuf, source: serde_json::Error },
     #[error("{} declares the attribute `{name}`: {what}", path.display())]
     Attribute { path: PathBuf, name: String, what: String },
+    #[error("{} declares attributes that go in a circle: {circle}", path.display())]
+    Circle { path: PathBuf, circle: String },
     #[error("{} declares {what} twice", path.display())]
     Twice { path: PathBuf, what: String },
 }
@@ -74,10 +78,24 @@ impl Declared {
                 return Err(DeclaredError::Attribute { path, name, what });
             }
         }
+        if let Some(circle) = declared.circle() {
+            return Err(DeclaredError::Circle { path: path.to_owned(), circle });
+        }
         match declared.twice() {
             Some(what) => Err(DeclaredError::Twice { path: path.to_owned(), what }),
             None => Ok(declared),
         }
+    }
+
+    /// Attributes that are said by one another, and would be undefined.
+    fn circle(&self) -> Option<String> {
+        let read = |(name, text): (&String, &String)| {
+            Some((Name::from(name.as_str()), parse_expression(text).ok()?))
+        };
+        let ad: Ad = self.attributes.iter().filter_map(read).collect();
+        let around = shipway_classad::circle(&Arc::new(ad))?;
+        let around: Vec<String> = around.iter().map(Name::to_text).collect();
+        Some(around.join(" needs "))
     }
 
     /// What stands in the file more than once. Which of the two was meant nobody can tell.

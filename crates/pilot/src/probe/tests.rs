@@ -89,6 +89,21 @@ fn what_is_declared_twice_is_refused_by_name() {
 }
 
 #[test]
+fn attributes_that_need_one_another_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for (attributes, words) in [
+        (r#""Row": "Rack / 8", "Rack": "MY.Row * 8", "Room": "1""#, "Row needs Rack needs Row"),
+        (r#""Memory": "Memory - 1024""#, "Memory needs Memory"),
+    ] {
+        write(dir.path(), "node.json", &format!(r#"{{"attributes": {{{attributes}}}}}"#));
+        let wrong = Declared::read(&dir.path().join("node.json")).unwrap_err().to_string();
+        assert!(wrong.contains("go in a circle") && wrong.contains(words), "{wrong}");
+    }
+    write(dir.path(), "node.json", r#"{"attributes": {"Row": "Rack / 8", "Rack": "Cpus"}}"#);
+    assert!(Declared::read(&dir.path().join("node.json")).is_ok());
+}
+
+#[test]
 fn declared_resources_come_on_top_and_say_so() {
     let dir = tempfile::tempdir().unwrap();
     write(

@@ -14,7 +14,7 @@ use shipway_api::routes::IDEMPOTENCY_KEY;
 use shipway_api::types::{DryRun, Submission, Submitted};
 use shipway_core::Rejection;
 use shipway_core::explain::{explain_need, prospect_of_new};
-use shipway_core::requirements::validate;
+use shipway_core::requirements::{pointless_rank, validate};
 use shipway_core::shape::Shape;
 use shipway_model::expand::Placeholders;
 use shipway_model::{After, JobSpec, Ordinal, Reason, TaskIndex};
@@ -66,10 +66,13 @@ pub async fn dry_run(
     let (now, user) = (site.clock.now(), caller.0.user.clone());
     let shape = Shape::of(&spec, &user);
     let found = site.writer.ask(move |state| {
+        if let Some(problem) = pointless_rank(&shape, state) {
+            return Err(Rejection::InvalidSpec(vec![problem]));
+        }
         let reasons = explain_need(state, &shape, now);
-        (reasons, prospect_of_new(state, &shape, &user, now))
+        Ok((reasons, prospect_of_new(state, &shape, &user, now)))
     });
-    let (mut reasons, prospect) = found.await?;
+    let (mut reasons, prospect) = found.await??;
     for after in &spec.after {
         reasons.extend(waits_for(&site, &caller, after).await?);
     }

@@ -1,0 +1,76 @@
+//! Ranks that would say nothing of any node: they are refused, because a job that starts somewhere
+//! never shows that its rank was not understood.
+
+use super::ads::{PER_NODE, job_ad};
+use crate::shape::Shape;
+use crate::state::State;
+use shipway_classad::{
+    Ad, Context, Expr, Sides, Value, evaluate, may_be_rank, nearest_name, parse_expression,
+    readable_value, references,
+};
+use shipway_model::validate::Problem;
+use std::sync::Arc;
+
+/// Classes of nodes that are asked. Most ranks are a number for the first of them.
+const MAX_ASKED: usize = 1_000;
+
+/// What the text alone shows.
+pub(super) fn complaint(text: &str) -> Option<String> {
+    shipway_classad::rank_complaint(text).or_else(|| {
+        let expr = parse_expression(text).ok()?;
+        let mut own = None;
+        references(&expr, &mut |reference| {
+            let name = PER_NODE.iter().find(|name| reference.name().is(name));
+            own = own.or(name.filter(|_| reference.is_target() != Some(false)));
+        });
+        own.map(|name| {
+            format!("it cannot look at {name}: it ranks kinds of nodes, and nodes of a kind differ in that")
+        })
+    })
+}
+
+/// What the nodes that are there show: it is no number for any of them, or a name in it is not
+/// known to any and looks like a slip. Where it is a number for one, or no node is there, nothing.
+pub fn pointless_rank(shape: &Shape, state: &State) -> Option<Problem> {
+    let nodes = &state.planner().nodes;
+    let expr = parse_expression(shape.expressions.rank.as_ref()?).ok()?;
+    let job = Arc::new(job_ad(shape));
+    let mut odd = None;
+    let ads = || nodes.classes().flat_map(|(_, class)| &class.ads).take(MAX_ASKED);
+    for ad in ads() {
+        let sides = Sides::new(Arc::clone(&job), Arc::clone(ad));
+        let value = evaluate(&expr, &sides, &Context::default()).value;
+        match value {
+            Value::Undefined => {}
+            value if may_be_rank(&value) => return None,
+            value => odd = odd.or(Some(value)),
+        }
+    }
+    let what = match odd {
+        Some(Value::Error) => Some("it is an error for every node".to_owned()),
+        Some(odd) => Some(format!("it is {} for a node, and no number", readable_value(&odd))),
+        None => slip(&expr, &job, ads),
+    };
+    what.map(|what| Problem { field: "rank", what })
+}
+
+/// A name that neither the job nor any node has, with the one that is meant.
+fn slip<'a, A: Iterator<Item = &'a Arc<Ad>>>(
+    expr: &Expr,
+    job: &Ad,
+    ads: impl Fn() -> A,
+) -> Option<String> {
+    let mut found = None;
+    references(expr, &mut |reference| {
+        let name = reference.name();
+        let is_place = ["my", "target"].iter().any(|place| name.is(place));
+        let is_known = is_place || job.get(name).is_some();
+        if found.is_some() || is_known || ads().any(|ad| ad.get(name).is_some()) {
+            return;
+        }
+        let known = ads().flat_map(|ad| ad.iter().map(|(name, _)| name.to_text()));
+        found = nearest_name(&name.to_text(), known)
+            .map(|nearest| format!("no node has {} (did you mean {nearest}?)", name.to_text()));
+    });
+    found
+}
