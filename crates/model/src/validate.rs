@@ -163,16 +163,15 @@ fn check_tasks(spec: &JobSpec, check: &mut Check<'_>) {
     let both = spec.array.is_some() && spec.each.is_some();
     check(!both, "array", "a job has an array or rows (each), not both".into());
     if let Some(each) = &spec.each {
-        let rows = each.rows.len();
+        let rows = each.len();
         check(rows > 0, "each", "there are no rows".into());
         check(rows <= MAX_EACH_ROWS, "each", format!("{rows} rows; at most {MAX_EACH_ROWS}"));
-        for field in &each.fields {
+        for field in each.fields() {
             let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
             let good = !field.is_empty() && field.chars().all(plain);
             check(good, "each", format!("`{field}` cannot name a field (letters, digits, _)"));
         }
-        let nul = each.rows.iter().flatten().any(|value| value.contains('\0'));
-        check(!nul, "each", "values cannot contain a NUL byte".into());
+        check(!each.has_letter('\0'), "each", "values cannot contain a NUL byte".into());
     }
     let waits = spec.after.len();
     check(waits <= MAX_DEPENDENCIES, "after", format!("{waits} jobs; at most {MAX_DEPENDENCIES}"));

@@ -165,7 +165,8 @@ pub(super) fn specification(paper: &mut Paper, spec: &JobSpec) {
         fact(paper, "array", &array.to_string());
     }
     if let Some(each) = &spec.each {
-        fact(paper, "each", &format!("{} rows of {}", each.rows.len(), each.fields.join(", ")));
+        let fields: Vec<&str> = each.fields().collect();
+        fact(paper, "each", &format!("{} rows of {}", each.len(), fields.join(", ")));
     }
     if let Some(image) = &spec.image {
         fact(paper, "image", &image.to_string());

@@ -151,7 +151,7 @@ impl<'a> Scope<'a> {
         {
             // It is used, should the file also give it a value.
             self.macros.get(name);
-            return Some(live.values[slot].clone());
+            return Some(live.values[slot].as_str().into());
         }
         self.macros.get(name).map(|entry| entry.value.clone()).or_else(|| self.setting.value(name))
     }

@@ -166,7 +166,7 @@ pub fn tasks(
 }
 
 /// What is done with each task: with its plan, and the values of its variables.
-type Visit<'a> = dyn FnMut(Task, &Plan, &[Rc<str>]) -> Result<(), Wrong> + 'a;
+type Visit<'a> = dyn FnMut(Task, &Plan, &[String]) -> Result<(), Wrong> + 'a;
 
 fn walk(
     text: &str,

@@ -9,6 +9,7 @@ use super::queue::fields;
 use super::reader::Queued;
 use super::template::{Template, is_plain};
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::rc::Rc;
 
 /// A command as it stands in the file.
@@ -158,13 +159,19 @@ pub(super) struct Row<'a> {
 impl Row<'_> {
     /// Puts its values where macros find them. What does not change is left as it is.
     pub(super) fn fill(&self, live: &mut Live) {
-        live.values[PROCESS] = self.process.to_string().into();
-        live.values[STEP] = self.step.to_string().into();
-        live.values[ROW] = self.item.to_string().into();
+        let number = |value: &mut String, number: u64| {
+            value.clear();
+            write!(value, "{number}").expect("a text takes all");
+        };
+        number(&mut live.values[PROCESS], self.process);
+        number(&mut live.values[STEP], self.step);
+        number(&mut live.values[ROW], self.item as u64);
         let variables = live.values.len() - FIRST_VARIABLE;
         if variables > 0 && self.step == 0 {
-            for (at, field) in fields(self.text, variables).into_iter().enumerate() {
-                live.values[FIRST_VARIABLE + at] = field.into();
+            let values = live.values[FIRST_VARIABLE..].iter_mut();
+            for (value, field) in values.zip(fields(self.text, variables)) {
+                value.clear();
+                value.push_str(field);
             }
         }
     }

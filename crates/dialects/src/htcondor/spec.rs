@@ -5,9 +5,8 @@ use super::task::Task;
 use super::task_files::{Files, Taken, Transfer};
 use super::{CLUSTER, Setting, is_marker};
 use shipway_model::files::{FileMap, OutputFiles, Outputs, TakenOn};
-use shipway_model::{BindMount, Each, IndexSet, JobSpec};
+use shipway_model::{BindMount, Each, IndexSet, JobSpec, TextList};
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 
 /// Something that differs from task to task.
 #[derive(Debug)]
@@ -16,7 +15,7 @@ pub(super) struct Field {
     pub(super) marker: char,
     /// As it would best be called.
     pub(super) name: String,
-    pub(super) values: Vec<Rc<str>>,
+    pub(super) values: TextList,
 }
 
 /// A field whose value is a brace, for texts that say `{index}` and mean it.
@@ -27,35 +26,30 @@ const RESERVED: [&str; 2] = ["job", "index"];
 /// `processes` are the numbers of its tasks, when there are several.
 pub(super) fn job_spec(
     task: &Task,
-    fields: &[Field],
+    fields: Vec<Field>,
     processes: Option<&[u64]>,
     setting: &Setting,
 ) -> JobSpec {
     let mut spec = plain_spec(task, setting);
-    let names = Names::new(fields, processes);
+    let names = Names::new(&fields, processes);
     let mut braced = false;
     for text in texts_mut(&mut spec) {
         *text = names.write(text, &mut braced);
     }
-    let listed: Vec<&Field> =
-        fields.iter().filter(|field| names.of(field.marker) != Some("index")).collect();
-    if listed.is_empty() && !braced {
+    let named = fields.into_iter().filter_map(|field| {
+        let name = names.of(field.marker).filter(|name| *name != "index")?;
+        Some((name.to_string(), field.values))
+    });
+    let mut columns: Vec<(String, TextList)> = named.collect();
+    if columns.is_empty() && !braced {
         spec.array = processes.and_then(array);
         return spec;
     }
-    let mut columns: Vec<String> =
-        listed.iter().filter_map(|f| names.of(f.marker)).map(str::to_string).collect();
     let count = processes.map_or(1, <[u64]>::len);
-    let mut rows: Vec<Vec<String>> = (0..count)
-        .map(|row| listed.iter().map(|field| field.values[row].to_string()).collect())
-        .collect();
     if braced {
-        columns.push(BRACE.into());
-        for row in &mut rows {
-            row.push("{".into());
-        }
+        columns.push((BRACE.into(), std::iter::repeat_n("{", count).collect()));
     }
-    spec.each = Some(Each { fields: columns, rows });
+    spec.each = Some(Each::from_columns(count, columns));
     spec
 }
 
