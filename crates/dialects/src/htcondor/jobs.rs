@@ -7,6 +7,7 @@ use super::error::{Place, ProblemText, SubmitError, Wrong};
 use super::limits::MAX_JOBS;
 use super::macros::{FIRST_VARIABLE, PROCESS, ROW, STEP};
 use super::plan::Plan;
+use super::present::Places;
 use super::spec::{Field, job_spec};
 use super::task::{Task, write_out};
 use super::{CLUSTER, FIRST_MARKER, Setting, marker};
@@ -32,6 +33,7 @@ pub(super) struct Group {
     values: Vec<TextList>,
     processes: Vec<u64>,
     place: Place,
+    places: Places,
     /// The names of the variables of its tasks, by slot; all its tasks have the same.
     variables: Vec<String>,
     /// Texts that differ, by their place among all texts: the value of each task.
@@ -69,10 +71,15 @@ impl Jobs {
             values: vec![TextList::default(); FIRST_VARIABLE + plan.queued.variables.len()],
             processes: Vec::new(),
             place: plan.queued.place.clone(),
+            places: Places::of(plan, task),
             variables: plan.queued.variables.clone(),
             columns: BTreeMap::new(),
         });
         Ok(at)
+    }
+
+    pub(super) fn places(&self) -> Vec<Places> {
+        self.groups.iter().map(|group| group.places.clone()).collect()
     }
 
     pub(super) fn finish(self, setting: &Setting) -> Result<Vec<JobSpec>, SubmitError> {

@@ -132,6 +132,14 @@ impl Plan {
         entries.chain(own).all(|entry| entry.template.fixed().is_some())
     }
 
+    /// The item of a task, where what is written in this line differs between items.
+    pub(super) fn item_of(&self, place: &Place, row: Row<'_>) -> Option<String> {
+        let own = self.named.iter().chain(&self.attributes).map(|(_, entry)| entry);
+        let mut written = self.entries.values().chain(own).filter(|entry| entry.place == *place);
+        let differs = written.any(|entry| entry.template.fixed().is_none());
+        (differs && !self.queued.variables.is_empty()).then(|| row.text.to_string())
+    }
+
     /// Whether a value depends on this variable of `queue`.
     pub(super) fn uses(&self, variable: usize) -> bool {
         self.names.is_used(FIRST_VARIABLE + variable)
@@ -180,8 +188,9 @@ impl Row<'_> {
 fn entry(scope: &Scope<'_>, name: &str, marked: &[bool]) -> Result<Option<Entry>, SubmitError> {
     let Some(found) = scope.macros.get(name) else { return Ok(None) };
     let place = found.place.clone();
+    let asking = Scope { asker: Some(&place), ..*scope };
     let template =
-        Template::new(scope, &found.name, &found.value).map_err(|wrong| wrong.at(&place))?;
+        Template::new(&asking, &found.name, &found.value).map_err(|wrong| wrong.at(&place))?;
     let known = template.marked(marked);
     let attribute = name.starts_with(ATTRIBUTE);
     Ok(Some(Entry { name: found.name.clone(), place, template, known, attribute }))
@@ -231,7 +240,8 @@ impl Values<'_> {
         if let Some(known) = entry.known.as_ref().filter(|_| self.marked) {
             return Ok(known.clone());
         }
-        let made = entry.template.of_task(&self.scope, &entry.name);
+        let asking = Scope { asker: Some(&entry.place), ..self.scope };
+        let made = entry.template.of_task(&asking, &entry.name);
         made.map_err(|wrong| wrong.at(&entry.place))
     }
 

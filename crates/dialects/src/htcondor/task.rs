@@ -181,7 +181,7 @@ impl<'a> Maker<'a> {
             program: self.program.get(|| program::program(&values))?,
             variables: self.variables.get(|| program::variables(&values))?,
             own_variables: self.own_variables.get(|| program::own_variables(&values))?,
-            files: self.files.get(|| task_files::files(&values))?,
+            files: self.files.get(|| task_files::files(&values, warnings))?,
             needs: self.needs.get(|| needs::needs(&written, warnings))?,
         })
     }
