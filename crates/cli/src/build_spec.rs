@@ -235,7 +235,7 @@ fn outputs(args: &FilesArgs) -> Result<Option<Outputs>, BadArguments> {
         files => OutputFiles::Listed(files.to_vec()),
     };
     let on = args.output_on.unwrap_or_default();
-    Ok(Some(Outputs { files, to: args.output_dir.clone(), on }))
+    Ok(Some(Outputs { files, renamed: Vec::new(), to: args.output_dir.clone(), on }))
 }
 
 fn retries(args: &EndsArgs) -> RetryPolicy {

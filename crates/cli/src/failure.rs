@@ -176,7 +176,7 @@ impl Failure {
                 "try again; some registries want a token in place of the password".into(),
             ),
             Failure::JobFile(error) => error.hint(),
-            Failure::SubmitFile(error) => error.wrong.hint().map(str::to_string),
+            Failure::SubmitFile(error) => error.wrong.hint(),
             Failure::Input(error) => Some(error.hint().into()),
             Failure::Service { hint, .. } => hint.clone(),
             Failure::Arguments(error) => error.hint(),

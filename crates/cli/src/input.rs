@@ -17,10 +17,12 @@ pub enum InputError {
     },
     #[error("{} is larger than {MAX_SPEC_BYTES} bytes, the most a job may have", .name.display())]
     TooLarge { name: PathBuf },
-    #[error("{} is not text: byte {position} is not UTF-8", .name.display())]
-    NotText { name: PathBuf, position: usize },
-    #[error("{} is not text: byte {position} is NUL", .name.display())]
-    Nul { name: PathBuf, position: usize },
+    #[error("{}, line {line}: this is not text: byte {position} of the file is not UTF-8",
+        .name.display())]
+    NotText { name: PathBuf, line: usize, position: usize },
+    #[error("{}, line {line}: this is not text: byte {position} of the file is NUL",
+        .name.display())]
+    Nul { name: PathBuf, line: usize, position: usize },
     #[error("no password was given")]
     NoPassword,
 }
@@ -86,6 +88,11 @@ pub fn is_standard_input(name: &Path) -> bool {
     name == Path::new("-")
 }
 
+/// The line that a byte is in, from 1.
+pub(crate) fn line_at(bytes: &[u8], position: usize) -> usize {
+    bytes[..position].split(|byte| *byte == b'\n').count()
+}
+
 /// The whole text of a file or of standard input.
 pub fn read_text(name: &Path) -> Result<String, InputError> {
     let shown = || {
@@ -103,11 +110,13 @@ pub fn read_text(name: &Path) -> Result<String, InputError> {
         return Err(InputError::TooLarge { name: shown() });
     }
     if let Some(position) = bytes.iter().position(|byte| *byte == 0) {
-        return Err(InputError::Nul { name: shown(), position });
+        let line = line_at(&bytes, position);
+        return Err(InputError::Nul { name: shown(), line, position });
     }
-    let mut text = String::from_utf8(bytes).map_err(|error| InputError::NotText {
-        name: shown(),
-        position: error.utf8_error().valid_up_to(),
+    let mut text = String::from_utf8(bytes).map_err(|error| {
+        let position = error.utf8_error().valid_up_to();
+        let line = line_at(error.as_bytes(), position);
+        InputError::NotText { name: shown(), line, position }
     })?;
     if text.starts_with(BYTE_ORDER_MARK) {
         text.drain(..BYTE_ORDER_MARK.len());

@@ -10,12 +10,12 @@ use crate::failure::Failure;
 use crate::input;
 use crate::view::talk;
 use rustix::fs::OFlags;
-use shipway_dialects::htcondor::{self, FoundFile, Matching, Outside, Setting, Submit};
+use shipway_dialects::htcondor::{self, AtPath, FoundFile, Matching, Outside, Setting, Submit};
 use shipway_model::JobSpec;
 use shipway_model::limits::MAX_SPEC_BYTES;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Endings that say what a file is.
@@ -46,8 +46,11 @@ pub fn jobs(args: &SubmitArgs, text: &str) -> Result<Vec<JobSpec>, Failure> {
     let directory = std::env::current_dir().map_err(BadArguments::CurrentDirectory)?;
     let setting = setting(&args.file, &directory, &args.set)?;
     let outside = Surroundings { directory, variables: own_variables() };
-    let Submit { jobs, warnings, .. } = htcondor::read(text, &setting, &outside)?;
-    for warning in warnings {
+    let submit = htcondor::read(text, &setting, &outside)?;
+    // Before anything else is said: a file that is not there explains most of it.
+    let absent = htcondor::missing(&submit, &at_path)?;
+    let Submit { jobs, warnings, .. } = submit;
+    for warning in warnings.into_iter().chain(absent) {
         talk::say(format_args!("shipway: warning: {warning}"));
     }
     if jobs.len() > 1 {
@@ -58,6 +61,23 @@ pub fn jobs(args: &SubmitArgs, text: &str) -> Result<Vec<JobSpec>, Failure> {
         ));
     }
     Ok(jobs)
+}
+
+/// What is at a path; where that cannot be told, something is.
+fn at_path(path: &str) -> Option<AtPath> {
+    const ANYBODY_RUNS: u32 = 0o111;
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => Some(AtPath::Folder),
+        Ok(found) if found.is_file() => {
+            Some(AtPath::File { runs: found.permissions().mode() & ANYBODY_RUNS != 0 })
+        }
+        Err(error)
+            if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&error.kind()) =>
+        {
+            None
+        }
+        Ok(_) | Err(_) => Some(AtPath::Other),
+    }
 }
 
 fn setting(file: &Path, directory: &Path, set: &[Pair]) -> Result<Setting, Failure> {
@@ -137,9 +157,10 @@ fn read_plain(path: &Path) -> io::Result<String> {
     if bytes.len() > MAX_SPEC_BYTES {
         return Err(bad(format!("it is larger than {MAX_SPEC_BYTES} bytes")));
     }
-    let text = String::from_utf8(bytes);
-    let text = text
-        .map_err(|error| bad(format!("byte {} is not UTF-8", error.utf8_error().valid_up_to())))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let line = input::line_at(error.as_bytes(), error.utf8_error().valid_up_to());
+        bad(format!("line {line} is not UTF-8"))
+    })?;
     Ok(text.strip_prefix(input::BYTE_ORDER_MARK).map(str::to_string).unwrap_or(text))
 }
 

@@ -8,22 +8,33 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// What stands for `{name}` in the texts of one task: the fields of its row, then `{job}` and
-/// `{index}`. A row's own field of such a name wins.
+/// `{index}`, and `{workdir}` in variables. A row's own field of such a name wins.
 #[derive(Debug, Clone, Copy)]
 pub struct Placeholders<'a> {
     row: &'a BTreeMap<String, String>,
     /// Not known before it is submitted.
     job: Option<JobId>,
     index: TaskIndex,
+    /// Known where its variables are made, and nowhere else.
+    workdir: Option<&'a str>,
 }
+
+/// What stands for the work directory in the value of a variable.
+pub const WORKDIR: &str = "workdir";
 
 impl<'a> Placeholders<'a> {
     pub fn of(task: TaskId, row: &'a BTreeMap<String, String>) -> Self {
-        Placeholders { row, job: Some(task.job), index: task.index }
+        Placeholders { row, job: Some(task.job), index: task.index, workdir: None }
     }
 
     pub fn before_submission(index: TaskIndex, row: &'a BTreeMap<String, String>) -> Self {
-        Placeholders { row, job: None, index }
+        Placeholders { row, job: None, index, workdir: None }
+    }
+
+    /// For variables of a task that runs there.
+    #[must_use]
+    pub fn inside(self, workdir: &'a str) -> Self {
+        Placeholders { workdir: Some(workdir), ..self }
     }
 
     fn value(&self, name: &str) -> Option<Cow<'a, str>> {
@@ -33,6 +44,7 @@ impl<'a> Placeholders<'a> {
         match name {
             "job" => self.job.map(|job| job.to_string().into()),
             "index" => Some(self.index.to_string().into()),
+            WORKDIR => self.workdir.map(Cow::Borrowed),
             _ => None,
         }
     }
@@ -103,6 +115,9 @@ mod tests {
         let task = JobId(12).task(TaskIndex(3));
         assert_eq!(Placeholders::of(task, &row).fill("{job}/{index}"), "mine/3");
         let none = BTreeMap::new();
+        let there = Placeholders::of(task, &none);
+        assert_eq!(there.fill("{workdir}"), "{workdir}");
+        assert_eq!(there.inside("/w").fill("{workdir}/x"), "/w/x");
         let before = Placeholders::before_submission(TaskIndex(3), &none);
         assert_eq!(before.fill("{job}/{index}"), "{job}/3");
     }

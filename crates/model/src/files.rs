@@ -84,6 +84,10 @@ pub struct Outputs {
     /// `new`, or a list of `NAME[:TARGET]`.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub files: OutputFiles,
+    /// Of those that are `new`, which go elsewhere: `NAME:TARGET`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
+    pub renamed: Vec<FileMap>,
     /// The folder that they are put into: `basedir` unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
@@ -144,16 +148,18 @@ impl FromStr for TakenOn {
 
 impl Outputs {
     pub fn listed(files: Vec<FileMap>) -> Outputs {
-        Outputs { files: OutputFiles::Listed(files), to: None, on: TakenOn::default() }
+        Outputs { files: OutputFiles::Listed(files), ..Outputs::new_ones() }
     }
 
     pub fn new_ones() -> Outputs {
-        Outputs { files: OutputFiles::New, to: None, on: TakenOn::default() }
+        let (renamed, on) = (Vec::new(), TakenOn::default());
+        Outputs { files: OutputFiles::New, renamed, to: None, on }
     }
 
+    /// Those that are named.
     pub fn names(&self) -> &[FileMap] {
         match &self.files {
-            OutputFiles::New => &[],
+            OutputFiles::New => &self.renamed,
             OutputFiles::Listed(files) => files,
         }
     }
@@ -202,6 +208,8 @@ impl<'de> Deserialize<'de> for Outputs {
         #[serde(deny_unknown_fields)]
         struct Long {
             files: WrittenFiles,
+            #[serde(default)]
+            renamed: Vec<FileMap>,
             to: Option<String>,
             #[serde(default)]
             on: TakenOn,
@@ -213,11 +221,13 @@ impl<'de> Deserialize<'de> for Outputs {
             Long(Long),
         }
         let long = match Written::deserialize(from)? {
-            Written::Short(files) => Long { files, to: None, on: TakenOn::default() },
+            Written::Short(files) => {
+                Long { files, renamed: Vec::new(), to: None, on: TakenOn::default() }
+            }
             Written::Long(long) => long,
         };
         let files = long.files.read().map_err(de::Error::custom)?;
-        Ok(Outputs { files, to: long.to, on: long.on })
+        Ok(Outputs { files, renamed: long.renamed, to: long.to, on: long.on })
     }
 }
 

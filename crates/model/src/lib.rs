@@ -6,6 +6,7 @@
 
 mod as_text;
 pub mod bind;
+pub mod each;
 pub mod expand;
 pub mod files;
 pub mod gpu;
@@ -29,6 +30,7 @@ pub mod user;
 pub mod validate;
 
 pub use bind::{BindMount, Network};
+pub use each::{Each, EachBuilder, TextList};
 pub use files::{FileMap, OutputFiles, Outputs, TakenOn};
 pub use gpu::{GpuDevice, GpuRequest, GpuSource, GpuVendor};
 pub use ids::{Attempt, DeviceId, JobId, NodeName, Ordinal, PilotId, TaskId, TaskIndex, UserName};
@@ -39,7 +41,7 @@ pub use outcome::{Lost, Outcome};
 pub use reason::{Quantity, Reason};
 pub use resources::Resources;
 pub use retry::RetryPolicy;
-pub use spec::{After, Condition, Each, JobSpec};
+pub use spec::{After, Condition, JobSpec};
 pub use states::{JobCounts, JobState, TaskState};
 pub use time_limit::TimeLimit;
 pub use units::{Bytes, Cores, GpuShare, Millis, Timestamp};

@@ -11,6 +11,9 @@ pub const MAX_TASKS: u64 = 10_000_000;
 pub const MAX_RANGES: usize = 10_000;
 /// Rows of one `--each` file; each row travels in the job's specification.
 pub const MAX_EACH_ROWS: usize = 1_000_000;
+/// Rows of `--each` times fields: as many as a specification has room to name, so that only rows
+/// that leave most of their fields out come near it.
+pub const MAX_EACH_VALUES: usize = 4_000_000;
 /// Bytes of one job specification as JSON, rows of `--each` included.
 pub const MAX_SPEC_BYTES: usize = 24 << 20;
 /// Arguments of one command, and bytes of all arguments and variables together: below Linux's own

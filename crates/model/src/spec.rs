@@ -1,6 +1,7 @@
 //! What a user submits: the job file, as data. Checked by `validate`, expanded by `expand`.
 
 use crate::bind::{BindMount, Network};
+use crate::each::Each;
 use crate::files::{FileMap, Outputs};
 use crate::ids::{BadId, JobId};
 use crate::image_ref::ImageRef;
@@ -142,7 +143,7 @@ impl JobSpec {
         match (&self.array, &self.each) {
             (None, None) => Some(IndexSet::single()),
             (Some(array), None) => Some(array.clone()),
-            (None, Some(each)) => IndexSet::count(u32::try_from(each.rows.len()).ok()?).ok(),
+            (None, Some(each)) => IndexSet::count(u32::try_from(each.len()).ok()?).ok(),
             (Some(_), Some(_)) => None,
         }
     }
@@ -173,70 +174,6 @@ fn words_or_shell<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::
         }
     }
     from.deserialize_any(Words)
-}
-
-/// Rows of named fields, kept column-wise by name so that a million rows share their keys.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Each {
-    pub fields: Vec<String>,
-    pub rows: Vec<Vec<String>>,
-}
-
-impl Each {
-    /// The fields of one row, by name.
-    pub fn row(&self, at: usize) -> Option<BTreeMap<String, String>> {
-        let row = self.rows.get(at)?;
-        Some(self.fields.iter().cloned().zip(row.iter().cloned()).collect())
-    }
-
-    /// From rows of which each names its fields; rows may leave fields out (they are empty then).
-    pub fn from_rows(rows: Vec<BTreeMap<String, String>>) -> Each {
-        let mut fields: Vec<String> = rows.iter().flat_map(|row| row.keys().cloned()).collect();
-        fields.sort_unstable();
-        fields.dedup();
-        let pick = |mut row: BTreeMap<String, String>| {
-            fields.iter().map(|field| row.remove(field).unwrap_or_default()).collect()
-        };
-        let rows = rows.into_iter().map(pick).collect();
-        Each { fields, rows }
-    }
-}
-
-impl Serialize for Each {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq((0..self.rows.len()).filter_map(|at| self.row(at)))
-    }
-}
-
-impl<'de> Deserialize<'de> for Each {
-    /// A list of texts (each is the field `line`) or of objects with plain values.
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Value {
-            Flag(bool),
-            Whole(i64),
-            Decimal(f64),
-            Text(String),
-        }
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Row {
-            Line(String),
-            Fields(BTreeMap<String, Value>),
-        }
-        let text = |value| match value {
-            Value::Flag(flag) => flag.to_string(),
-            Value::Whole(number) => number.to_string(),
-            Value::Decimal(number) => number.to_string(),
-            Value::Text(text) => text,
-        };
-        let rows = Vec::<Row>::deserialize(from)?.into_iter().map(|row| match row {
-            Row::Line(line) => BTreeMap::from([("line".to_string(), line)]),
-            Row::Fields(fields) => fields.into_iter().map(|(k, v)| (k, text(v))).collect(),
-        });
-        Ok(Each::from_rows(rows.collect()))
-    }
 }
 
 /// `--after JOB[:ok|:failed|:any]`

@@ -5,9 +5,10 @@
 
 use crate::files::{FileMap, OutputFiles, Outputs};
 use crate::limits::{
-    MAX_ARG_BYTES, MAX_ARGS, MAX_BINDS, MAX_DEPENDENCIES, MAX_EACH_ROWS, MAX_EXEC_BYTES,
-    MAX_EXPRESSION_BYTES, MAX_FILES, MAX_LABEL_BYTES, MAX_LABELS, MAX_LOG_LIMIT, MAX_NAME_BYTES,
-    MAX_NAMED_RESOURCES, MAX_PATH_BYTES, MAX_RETRIES, MAX_SCRIPT_BYTES, MIN_MEMORY, PRIORITY_RANGE,
+    MAX_ARG_BYTES, MAX_ARGS, MAX_BINDS, MAX_DEPENDENCIES, MAX_EACH_ROWS, MAX_EACH_VALUES,
+    MAX_EXEC_BYTES, MAX_EXPRESSION_BYTES, MAX_FILES, MAX_LABEL_BYTES, MAX_LABELS, MAX_LOG_LIMIT,
+    MAX_NAME_BYTES, MAX_NAMED_RESOURCES, MAX_PATH_BYTES, MAX_RETRIES, MAX_SCRIPT_BYTES, MIN_MEMORY,
+    PRIORITY_RANGE,
 };
 use crate::plain_text::steers;
 use crate::spec::JobSpec;
@@ -118,6 +119,9 @@ fn check_files(spec: &JobSpec, check: &mut Check<'_>) {
         let what = format!("`{source}` is not a name inside the work directory");
         check(stays_inside(source), "outputs", what);
     }
+    let renamed = spec.outputs.as_ref().filter(|outputs| outputs.files != OutputFiles::New);
+    let alone = renamed.is_none_or(|outputs| outputs.renamed.is_empty());
+    check(alone, "outputs", "`renamed` goes with `files: new`; a list says NAME:TARGET".into());
     let own = spec.workdir.is_none();
     let needs = "needs a work directory of the task's own; leave out `workdir`";
     check(own || spec.inputs.is_empty(), "inputs", needs.into());
@@ -163,16 +167,18 @@ fn check_tasks(spec: &JobSpec, check: &mut Check<'_>) {
     let both = spec.array.is_some() && spec.each.is_some();
     check(!both, "array", "a job has an array or rows (each), not both".into());
     if let Some(each) = &spec.each {
-        let rows = each.rows.len();
+        let rows = each.len();
         check(rows > 0, "each", "there are no rows".into());
+        let values = rows.saturating_mul(each.fields().count());
+        let few = values <= MAX_EACH_VALUES;
+        check(few, "each", format!("{values} values in all rows; at most {MAX_EACH_VALUES}"));
         check(rows <= MAX_EACH_ROWS, "each", format!("{rows} rows; at most {MAX_EACH_ROWS}"));
-        for field in &each.fields {
+        for field in each.fields() {
             let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
             let good = !field.is_empty() && field.chars().all(plain);
             check(good, "each", format!("`{field}` cannot name a field (letters, digits, _)"));
         }
-        let nul = each.rows.iter().flatten().any(|value| value.contains('\0'));
-        check(!nul, "each", "values cannot contain a NUL byte".into());
+        check(!each.has_letter('\0'), "each", "values cannot contain a NUL byte".into());
     }
     let waits = spec.after.len();
     check(waits <= MAX_DEPENDENCIES, "after", format!("{waits} jobs; at most {MAX_DEPENDENCIES}"));
@@ -285,6 +291,15 @@ mod tests {
             (r#"{"command":["true"],"outputs":["a"]}"#, "basedir"),
             (r#"{"command":["true"],"outputs":{"files":"new","to":"/t"}}"#, ""),
             (r#"{"command":["true"],"outputs":["/etc/x:/b"]}"#, "outputs"),
+            (
+                r#"{"command":["true"],"outputs":{"files":["b"],"to":"/","renamed":["a:b"]}}"#,
+                "outputs",
+            ),
+            (
+                r#"{"command":["true"],"outputs":{"files":"new","to":"/","renamed":["../a:b"]}}"#,
+                "outputs",
+            ),
+            (r#"{"command":["true"],"outputs":{"files":"new","to":"/","renamed":["a:b"]}}"#, ""),
             (r#"{"command":["true"],"outputs":["a/../../x:/b"]}"#, "outputs"),
             (r#"{"command":["true"],"requirements":" "}"#, "requirements"),
             (r#"{"command":["true"],"rank":""}"#, "rank"),

@@ -35,7 +35,7 @@ const JOB: &[&str] = &[
 const RESOURCES: &[&str] = &["cpus", "memory", "disk", "gpu", "named"];
 const GPU: &[&str] =
     &["count", "share", "model", "memory", "capability", "driver", "vendor", "slice"];
-const OUTPUTS: &[&str] = &["files", "to", "on"];
+const OUTPUTS: &[&str] = &["files", "renamed", "to", "on"];
 const RETRIES: &[&str] = &["limit", "delay", "on"];
 const TIME_LIMIT: &[&str] = &["limit", "warn", "grace"];
 
@@ -122,7 +122,8 @@ mod tests {
             "name": "n", "command": ["c"], "script": "s", "env": {"A": "b"}, "workdir": "/w",
             "image": "host", "binds": ["/a"], "network": "none",
             "stdin": "/i", "stdout": "/o", "stderr": "/e", "inputs": ["/a"], "basedir": "/b",
-            "outputs": {"files": "new", "to": "/t", "on": "success"}, "event_log": "/l",
+            "outputs": {"files": "new", "renamed": ["a:b"], "to": "/t", "on": "success"},
+            "event_log": "/l",
             "labels": {"l": "1"}, "priority": 1, "array": "1-2", "after": ["1:ok"],
             "each": ["a"], "retries": {"limit": 1, "delay": "1s", "on": "75"},
             "time_limit": {"limit": "1h", "warn": "USR1", "grace": "1s"}, "max_running": 1,

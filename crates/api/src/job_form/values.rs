@@ -29,6 +29,7 @@ const PLACES: &[(&[&str], &str, Read)] = &[
     (&["stderr"], FILE, read::<Option<String>>),
     (&["inputs"], "a list of files such as data.txt or data/:in", read::<Vec<FileMap>>),
     (&["outputs", "files"], FILES_TAKEN, read::<OutputFiles>),
+    (&["outputs", "renamed"], "a list of files such as a.txt:b.txt", read::<Vec<FileMap>>),
     (&["outputs", "to"], "the path of a folder", read::<Option<String>>),
     (&["outputs", "on"], "exit or success", read::<TakenOn>),
     (&["outputs"], FILES_TAKEN, read::<Option<Outputs>>),

@@ -66,7 +66,7 @@ fn files_are_read_into_the_job() {
     std::fs::write(&script, "#!/bin/sh\ntrue\n").expect("written");
     let line = format!("--each {} --script {} -- arg", rows.display(), script.display());
     let spec = built(&line).expect("good");
-    assert_eq!(spec.each.expect("rows").rows.len(), 2);
+    assert_eq!(spec.each.expect("rows").len(), 2);
     assert!(spec.script.expect("script").starts_with("#!"));
     assert_eq!(spec.command, ["arg"]);
 }

@@ -2,12 +2,14 @@
 
 use super::View;
 use super::advice::Advice;
-use super::job_detail::{command, specification, standing};
+use super::job_detail::{FILES_SHOWN, command, fact, specification, standing};
 use super::paper::{Paper, Tone};
 use super::reason::sentence;
 use super::time::Reader;
 use serde::Serialize;
 use shipway_api::types::DryRun;
+use shipway_model::expand::Placeholders;
+use shipway_model::{JobSpec, Ordinal, Outputs, TaskIndex};
 
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
@@ -28,6 +30,23 @@ impl View for DryRuns {
     }
 }
 
+/// The files of the first task that differ between tasks, by their own names. The job's id is not
+/// known yet.
+fn first_files(paper: &mut Paper, spec: &JobSpec) {
+    let row = spec.each.as_ref().and_then(|each| each.row(0)).unwrap_or_default();
+    let first = spec.indices().and_then(|indices| indices.index(Ordinal(0)));
+    let names = Placeholders::before_submission(first.unwrap_or(TaskIndex(0)), &row);
+    let inputs = spec.inputs.iter().map(|input| ("input", input.source.as_str()));
+    let outputs = spec.outputs.as_ref().map_or(&[][..], Outputs::names).iter();
+    let outputs =
+        outputs.map(|file| ("output", file.target.as_deref().unwrap_or(file.source.as_str())));
+    let log = spec.event_log.iter().map(|log| ("event log", log.as_str()));
+    let all = spec.streams().chain(inputs).chain(outputs).chain(log);
+    for (key, file) in all.filter(|(_, file)| file.contains('{')).take(FILES_SHOWN) {
+        fact(paper, key, &names.fill(file));
+    }
+}
+
 fn write_one(paper: &mut Paper, run: &DryRun, reader: &Reader) {
     let tasks = if run.tasks == 1 { "task" } else { "tasks" };
     let name = if run.spec.name.is_empty() { "a job" } else { &run.spec.name };
@@ -37,6 +56,7 @@ fn write_one(paper: &mut Paper, run: &DryRun, reader: &Reader) {
     specification(paper, &run.spec);
     if run.tasks > 1 {
         paper.line(&format!("First task: {}", command(&run.first_command)));
+        first_files(paper, &run.spec);
     }
     if run.reasons.is_empty() {
         return paper.line("It could start now.");

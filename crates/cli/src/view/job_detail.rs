@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// A command longer than this is cut; `--json` has it whole.
 const COMMAND_WIDTH: usize = 200;
 /// Files shown of a list; `--json` has them all.
-const FILES_SHOWN: usize = 20;
+pub(super) const FILES_SHOWN: usize = 20;
 /// Room for the longest of the names on the left.
 const NAME_WIDTH: usize = 11;
 
@@ -105,7 +105,7 @@ fn head(paper: &mut Paper, job: &JobView) {
     paper.end_line();
 }
 
-fn fact(paper: &mut Paper, name: &str, value: &str) {
+pub(super) fn fact(paper: &mut Paper, name: &str, value: &str) {
     paper.write(Tone::Faint, &format!("  {name:NAME_WIDTH$} "));
     paper.line(value);
 }
@@ -165,7 +165,8 @@ pub(super) fn specification(paper: &mut Paper, spec: &JobSpec) {
         fact(paper, "array", &array.to_string());
     }
     if let Some(each) = &spec.each {
-        fact(paper, "each", &format!("{} rows of {}", each.rows.len(), each.fields.join(", ")));
+        let fields: Vec<&str> = each.fields().collect();
+        fact(paper, "each", &format!("{} rows of {}", each.len(), fields.join(", ")));
     }
     if let Some(image) = &spec.image {
         fact(paper, "image", &image.to_string());
@@ -222,7 +223,10 @@ fn files(paper: &mut Paper, spec: &JobSpec) {
     }
     if let Some(outputs) = &spec.outputs {
         let mut line = match &outputs.files {
-            OutputFiles::New => "all that is new or changed".into(),
+            OutputFiles::New if outputs.renamed.is_empty() => "all that is new or changed".into(),
+            OutputFiles::New => {
+                format!("all that is new or changed, of it {}", list(&outputs.renamed))
+            }
             OutputFiles::Listed(files) => list(files),
         };
         line.extend(outputs.to.iter().flat_map(|to| [", to ", to]));
@@ -272,6 +276,13 @@ fn needs(resources: &Resources) -> String {
     }
     if let Some(gpu) = &resources.gpu {
         parts.push(format!("GPU {gpu}"));
+        // Only what the short form does not say.
+        if !gpu.capability.is_any() {
+            parts.push(format!("compute capability {}", gpu.capability));
+        }
+        if !gpu.driver.is_any() {
+            parts.push(format!("driver {}", gpu.driver));
+        }
     }
     parts.extend(resources.named.iter().map(|(name, amount)| format!("{amount} of {name}")));
     parts.join(", ")

@@ -140,7 +140,8 @@ fn trouble_with_a_log_is_said_and_the_job_goes_on() {
     let pipe = std::process::Command::new("mkfifo").arg(work.join("pipe")).status();
     assert!(pipe.expect("mkfifo").success());
     for (log, words) in [
-        ("no/such/folder/log", "No such file"),
+        // Where nobody can look before the job has an id.
+        ("no/{job}/log", "No such file"),
         ("link", "it is a link"),
         ("pipe", "not a plain file"),
         ("/dev/full", "not a plain file"),
@@ -156,6 +157,36 @@ fn trouble_with_a_log_is_said_and_the_job_goes_on() {
         assert!(world.ok(&["show", &job]).contains(&said), "{said}");
         assert!(world.server_log().contains(&said), "{}", world.server_log());
     }
+}
+
+/// On every road: nothing of a log may be lost in silence.
+#[test]
+fn a_log_in_a_folder_that_is_not_there_is_refused() {
+    let world = World::started();
+    let folder = world.work().join("none");
+    let write = |name: &str, text: &str| {
+        std::fs::write(world.work().join(name), text).expect("a file");
+    };
+    write("job.yaml", "command: [\"true\"]\nevent_log: none/{index}.log\narray: 0-3\n");
+    write("x.sub", "executable = /bin/true\nlog = none/x.log\nqueue\n");
+    write("rows.sub", "executable = /bin/true\nlog = $(d)/x.log\nqueue d in (. none)\n");
+    for (words, code, said) in [
+        (&["run", "-d", "--event-log", "none/x", "--", "true"][..], 3, "event_log: there is no"),
+        (&["submit", "job.yaml"], 3, "event_log: there is no folder"),
+        (&["submit", "--dry-run", "job.yaml"], 3, "event_log: there is no folder"),
+        (&["submit", "x.sub"], 2, "x.sub, line 2: log: there is no folder"),
+        (&["submit", "rows.sub"], 2, "rows.sub, line 2: log: there is no folder"),
+    ] {
+        let ran = world.cli(words);
+        assert_eq!(ran.code, code, "{words:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(said), "{words:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(&folder.display().to_string()), "{}", ran.stderr);
+    }
+    assert_eq!(world.json(&["jobs"])["jobs"].as_array().map(Vec::len), Some(0));
+    std::fs::create_dir(&folder).expect("a folder");
+    let job = world.ok(&["submit", "x.sub"]).trim().to_string();
+    world.ok(&["wait", &job]);
+    wait_for("the log is there", || folder.join("x.log").exists());
 }
 
 #[test]

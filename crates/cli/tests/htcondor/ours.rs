@@ -63,7 +63,8 @@ pub(crate) struct Seen {
 }
 
 /// Variables that every job of a submit file has.
-const ADDED: [&str; 3] = ["BATCH_SYSTEM", "OMP_NUM_THREADS", "_CONDOR_JOB_IWD"];
+const ADDED: [&str; 4] =
+    ["BATCH_SYSTEM", "OMP_NUM_THREADS", "_CONDOR_JOB_IWD", "_CONDOR_SCRATCH_DIR"];
 
 impl Seen {
     pub(crate) fn of(task: &Task) -> Seen {

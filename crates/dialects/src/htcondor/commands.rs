@@ -65,9 +65,14 @@ pub fn commands() -> Vec<(&'static str, Fate)> {
 
 /// The known command that is nearest to a misspelt one.
 pub(super) fn nearest(name: &str) -> Option<&'static str> {
-    let near = |known: &&'static str| distance(name, known);
-    let all = commands().into_iter().map(|(known, _)| known);
-    all.min_by_key(near).filter(|known| near(known) <= 1 + name.len() / 6)
+    nearest_of(name, commands().into_iter().map(|(known, _)| known))
+}
+
+/// The nearest of some names, if it is near enough to be meant.
+pub(super) fn nearest_of<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let name = name.to_ascii_lowercase();
+    let near = |known: &&str| distance(&name, &known.to_ascii_lowercase());
+    known.min_by_key(near).filter(|known| near(known) <= 1 + name.len() / 6)
 }
 
 /// Letters to add, take away or change.

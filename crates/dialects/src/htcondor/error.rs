@@ -4,6 +4,7 @@ use super::limits::{
     MAX_INCLUDE_DEPTH, MAX_INCLUDES, MAX_JOBS, MAX_LINE_BYTES, MAX_LINES, MAX_MACROS, MAX_QUEUES,
     MAX_TASKS, MAX_VALUE_BYTES, MAX_VARIABLES,
 };
+use super::present;
 use shipway_model::validate::Problem;
 use std::fmt;
 
@@ -23,10 +24,24 @@ impl fmt::Display for Place {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {wrong}")]
+#[error("{place}: {wrong}{}", of_item(.item.as_deref()))]
 pub struct SubmitError {
     pub place: Place,
     pub wrong: Wrong,
+    /// The item of `queue` that it comes up with, where others may be right.
+    pub item: Option<String>,
+}
+
+/// Letters of an item that a message repeats.
+const ITEM_SHOWN: usize = 80;
+
+fn of_item(item: Option<&str>) -> String {
+    let Some(item) = item else { return String::new() };
+    let mut shown: String = item.chars().take(ITEM_SHOWN).collect();
+    if shown.len() < item.len() {
+        shown.push('…');
+    }
+    format!(" (in the item `{shown}` of `queue`)")
 }
 
 /// Something that is done differently here, or not at all.
@@ -104,11 +119,14 @@ pub enum Wrong {
     ManyTasks(u64),
     #[error("there is no `queue` statement")]
     NoQueue,
-    #[error("all `queue` statements are empty: there is nothing to submit")]
-    NoTasks,
+    #[error("there is nothing to submit: {0}")]
+    NoTasks(String),
     #[error("the value of `{0}` becomes longer than {MAX_VALUE_BYTES} bytes")]
     LongValue(String),
-    #[error("the macros of `{0}` have no end; does one refer to itself?")]
+    #[error(
+        "the macros of `{0}` have no end: they refer to themselves or each other, or there are \
+         more of them with each step"
+    )]
     Endless(String),
     #[error("${function}({arguments}): {what}")]
     Function { function: &'static str, arguments: String, what: String },
@@ -118,6 +136,10 @@ pub enum Wrong {
     Refused { command: String, why: String },
     #[error("the tasks differ so much that they become more than {MAX_JOBS} jobs")]
     ManyJobs,
+    #[error("{command}: there is no {what} `{path}`")]
+    Missing { command: &'static str, what: &'static str, path: String },
+    #[error("{command}: `{path}` {what}")]
+    WrongKind { command: &'static str, what: &'static str, path: String },
     #[error("this becomes a job that cannot run: {0}")]
     Problem(ProblemText),
 }
@@ -140,7 +162,7 @@ impl From<Problem> for ProblemText {
 
 impl Wrong {
     pub fn at(self, place: &Place) -> SubmitError {
-        SubmitError { place: place.clone(), wrong: self }
+        SubmitError { place: place.clone(), wrong: self, item: None }
     }
 
     pub fn value(command: &str, what: impl Into<String>) -> Wrong {
@@ -148,19 +170,28 @@ impl Wrong {
     }
 
     /// The way out, where there is one.
-    pub fn hint(&self) -> Option<&'static str> {
-        Some(match self {
+    pub fn hint(&self) -> Option<String> {
+        let text = match self {
+            Wrong::Refused { command, .. } => {
+                return Some(format!(
+                    "take the line out, or empty it for one submission: --set {command}="
+                ));
+            }
+            Wrong::Missing { command, path, .. } | Wrong::WrongKind { command, path, .. } => {
+                return Some(present::hint(command, path));
+            }
             Wrong::IncludeCommand => "run the command first and include the file it wrote",
             Wrong::QueueCommand(_) => "run the command first: `queue … from FILE`",
             Wrong::Use(_) => "write out what the template says",
-            Wrong::Refused { .. } => {
-                "take the line out, or empty it for one submission: --set NAME="
-            }
             Wrong::Condition(..) => {
                 "a condition is a number, true or false, `defined NAME` or `version >= x.y.z`"
             }
             Wrong::ManyTasks(_) => "split it into several files",
+            Wrong::Endless(_) | Wrong::LongValue(_) => {
+                "a macro that should add to itself is written once: NAME = $(NAME) more"
+            }
             _ => return None,
-        })
+        };
+        Some(text.into())
     }
 }

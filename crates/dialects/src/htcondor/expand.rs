@@ -3,13 +3,14 @@
 //! It is replacing of text, as with HTCondor: what was put in is looked at again, together with
 //! what follows it, and the innermost macro goes first. `$$(…)` is for the machine and stays.
 
-use super::error::Wrong;
+use super::error::{Place, Wrong};
 use super::functions;
 use super::limits::{MAX_MACRO_DEPTH, MAX_VALUE_BYTES};
 use super::macros::{Live, Macros};
 use super::scan::{Found, Function, Meter, next_macro};
 use super::{Outside, Setting};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 
 /// All that a value may depend on.
 #[derive(Clone, Copy)]
@@ -27,6 +28,22 @@ pub(super) struct Scope<'a> {
     pub(super) depth: usize,
     /// Of the value that all of them are for.
     pub(super) meter: Option<Meter<'a>>,
+    /// The line whose value is asked for, if it is to hear of names that nobody gave a value.
+    pub(super) asker: Option<&'a Place>,
+    pub(super) unknown: &'a Unknown,
+}
+
+/// Names without a value that were asked for, each with the line that did.
+#[derive(Debug, Default)]
+pub(super) struct Unknown(RefCell<BTreeSet<(Place, String)>>);
+
+/// Names that are remembered; nobody reads more warnings.
+const MAX_UNKNOWN: usize = 100;
+
+impl Unknown {
+    pub(super) fn take(&self) -> BTreeSet<(Place, String)> {
+        self.0.take()
+    }
 }
 
 /// Numbers that look like chance, from the caller's seed.
@@ -151,9 +168,18 @@ impl<'a> Scope<'a> {
         {
             // It is used, should the file also give it a value.
             self.macros.get(name);
-            return Some(live.values[slot].clone());
+            return Some(live.values[slot].as_str().into());
         }
         self.macros.get(name).map(|entry| entry.value.clone()).or_else(|| self.setting.value(name))
+    }
+
+    /// The name has no value, and nothing is put in for it.
+    pub(super) fn note_unknown(&self, name: &str) {
+        let Some(place) = self.asker else { return };
+        let mut unknown = self.unknown.0.borrow_mut();
+        if unknown.len() < MAX_UNKNOWN {
+            unknown.insert((place.clone(), name.to_string()));
+        }
     }
 
     /// A name's value with all of it replaced, or the text itself where it is no name.

@@ -11,7 +11,11 @@ use super::scan::{Found, Function};
 pub(super) fn value(scope: &Scope<'_>, found: &Found<'_>) -> Result<String, Wrong> {
     match found.function {
         Function::Value => {
-            let value = scope.look_up(found.name).filter(|value| !value.is_empty());
+            let value = scope.look_up(found.name);
+            if value.is_none() && found.default.is_none() {
+                scope.note_unknown(found.name);
+            }
+            let value = value.filter(|value| !value.is_empty());
             Ok(value.map_or_else(|| found.default.unwrap_or_default().into(), |v| v.to_string()))
         }
         Function::Env => {
@@ -157,7 +161,10 @@ fn eval(scope: &Scope<'_>, arguments: &str) -> Result<String, Wrong> {
 }
 
 fn file(scope: &Scope<'_>, name: &str, letters: &str) -> Result<String, Wrong> {
-    let Some(value) = scope.look_up(name) else { return Ok(String::new()) };
+    let Some(value) = scope.look_up(name) else {
+        scope.note_unknown(name);
+        return Ok(String::new());
+    };
     let value = scope.expand(name, &value)?;
     Ok(file_parts::pick(&value, letters, &scope.setting.directory))
 }

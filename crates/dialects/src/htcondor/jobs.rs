@@ -7,12 +7,14 @@ use super::error::{Place, ProblemText, SubmitError, Wrong};
 use super::limits::MAX_JOBS;
 use super::macros::{FIRST_VARIABLE, PROCESS, ROW, STEP};
 use super::plan::Plan;
+use super::present::Places;
 use super::spec::{Field, job_spec};
-use super::task::{Task, written};
+use super::task::{Task, write_out};
 use super::{CLUSTER, FIRST_MARKER, Setting, marker};
-use shipway_model::JobSpec;
 use shipway_model::validate::validate;
+use shipway_model::{JobSpec, TextList};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::rc::Rc;
 
 #[derive(Default)]
@@ -27,22 +29,19 @@ pub(super) struct Jobs {
 /// Tasks that are alike.
 pub(super) struct Group {
     pub(super) first: Task,
-    pub(super) rows: Vec<Rc<[Rc<str>]>>,
+    /// The values of the variables, by slot: that of each task.
+    values: Vec<TextList>,
     processes: Vec<u64>,
     place: Place,
+    places: Places,
     /// The names of the variables of its tasks, by slot; all its tasks have the same.
     variables: Vec<String>,
     /// Texts that differ, by their place among all texts: the value of each task.
-    pub(super) columns: BTreeMap<usize, Vec<Rc<str>>>,
+    columns: BTreeMap<usize, TextList>,
 }
 
 impl Jobs {
-    pub(super) fn add(
-        &mut self,
-        task: &Task,
-        plan: &Plan,
-        values: &[Rc<str>],
-    ) -> Result<(), Wrong> {
+    pub(super) fn add(&mut self, task: &Task, plan: &Plan, values: &[String]) -> Result<(), Wrong> {
         let same = self.last.filter(|at| self.groups[*at].is_like(task, plan));
         let at = match same {
             Some(at) => at,
@@ -69,13 +68,18 @@ impl Jobs {
         self.by_shape.insert(shape, at);
         self.groups.push(Group {
             first: task.clone(),
-            rows: Vec::new(),
+            values: vec![TextList::default(); FIRST_VARIABLE + plan.queued.variables.len()],
             processes: Vec::new(),
             place: plan.queued.place.clone(),
+            places: Places::of(plan, task),
             variables: plan.queued.variables.clone(),
             columns: BTreeMap::new(),
         });
         Ok(at)
+    }
+
+    pub(super) fn places(&self) -> Vec<Places> {
+        self.groups.iter().map(|group| group.places.clone()).collect()
     }
 
     pub(super) fn finish(self, setting: &Setting) -> Result<Vec<JobSpec>, SubmitError> {
@@ -112,65 +116,73 @@ impl Group {
             && Rc::ptr_eq(&self.first.needs, &task.needs)
     }
 
-    fn add(&mut self, task: &Task, values: &[Rc<str>]) {
-        let row: Rc<[Rc<str>]> = values.into();
+    fn add(&mut self, task: &Task, values: &[String]) {
         if !(self.columns.is_empty() && self.shares_parts(task)) {
-            let pairs = texts(&self.first).zip(texts(task)).enumerate();
-            let mut changed = Vec::new();
-            for (at, (common, text)) in pairs {
-                match self.columns.get_mut(&at) {
-                    Some(column) => column.push(put(text, &row)),
-                    None if Rc::ptr_eq(common, text) || common == text => {}
-                    None => changed.push((at, common.clone(), put(text, &row))),
-                }
-            }
-            for (at, common, value) in changed {
-                let mut column: Vec<Rc<str>> =
-                    self.rows.iter().map(|row| put(&common, row)).collect();
-                column.push(value);
-                self.columns.insert(at, column);
-            }
+            self.compare(task, values);
         }
-        self.rows.push(row);
+        for (list, value) in self.values.iter_mut().zip(values) {
+            list.push(value);
+        }
         self.processes.push(task.process);
     }
 
+    /// Texts that differ from those of the first task get a column.
+    fn compare(&mut self, task: &Task, values: &[String]) {
+        for (at, (common, text)) in texts(&self.first).zip(texts(task)).enumerate() {
+            let column = match self.columns.entry(at) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(_) if Rc::ptr_eq(common, text) || common == text => continue,
+                Entry::Vacant(entry) => {
+                    let mut column = TextList::default();
+                    for row in 0..self.processes.len() {
+                        column.push_written(|out| {
+                            put(common, out, |slot| self.values.get(slot)?.get(row));
+                        });
+                    }
+                    entry.insert(column)
+                }
+            };
+            column.push_written(|out| put(text, out, |slot| values.get(slot).map(String::as_str)));
+        }
+    }
+
     fn finish(mut self, setting: &Setting) -> JobSpec {
-        let alone = self.rows.len() == 1;
+        let alone = self.processes.len() == 1;
         if alone {
             // What does not differ from any other needs no row.
-            let row = self.rows[0].clone();
-            let values: Vec<Rc<str>> = texts(&self.first).map(|text| put(text, &row)).collect();
+            let whole = |text: &Rc<str>| {
+                let mut out = String::new();
+                put(text, &mut out, |slot| self.values.get(slot)?.get(0));
+                Rc::from(out)
+            };
+            let values: Vec<Rc<str>> = texts(&self.first).map(whole).collect();
             let task = with_texts(&self.first, &values);
-            return job_spec(&task, &[], None, setting);
+            return job_spec(&task, Vec::new(), None, setting);
         }
         let columns = std::mem::take(&mut self.columns);
         let (fields, texts) = self.fields(columns);
         let task = with_texts(&self.first, &texts);
-        job_spec(&task, &fields, Some(&self.processes), setting)
+        job_spec(&task, fields, Some(&self.processes), setting)
     }
 
     /// The columns as fields, and all texts with markers where fields are put in.
-    fn fields(&self, columns: BTreeMap<usize, Vec<Rc<str>>>) -> (Vec<Field>, Vec<Rc<str>>) {
+    fn fields(&mut self, columns: BTreeMap<usize, TextList>) -> (Vec<Field>, Vec<Rc<str>>) {
         let mut all: Vec<Rc<str>> = texts(&self.first).cloned().collect();
         let mut fields = self.variable_fields(&all, &columns);
         let names = text_names(&self.first);
         let mut next = FIRST_VARIABLE + self.variables.len();
         for (at, values) in columns {
-            let pieces = values.first().map_or(1, |value| value.split(CLUSTER).count());
+            let pieces = pieces(values);
+            let alone = pieces.len() == 1;
             let mut text = String::new();
-            for piece in 0..pieces {
+            for (piece, values) in pieces.into_iter().enumerate() {
                 let Some(mark) = marker(next) else { continue };
                 next += 1;
                 if piece > 0 {
                     text.push(CLUSTER);
                 }
                 text.push(mark);
-                let part =
-                    |value: &Rc<str>| Rc::from(value.split(CLUSTER).nth(piece).unwrap_or_default());
-                let values = values.iter().map(part).collect();
-                let name =
-                    if pieces == 1 { names[at].clone() } else { format!("{}_{piece}", names[at]) };
+                let name = if alone { names[at].clone() } else { format!("{}_{piece}", names[at]) };
                 fields.push(Field { marker: mark, name, values });
             }
             all[at] = text.into();
@@ -180,9 +192,9 @@ impl Group {
 
     /// The variables that stand in texts that are the same for all.
     fn variable_fields(
-        &self,
+        &mut self,
         texts: &[Rc<str>],
-        columns: &BTreeMap<usize, Vec<Rc<str>>>,
+        columns: &BTreeMap<usize, TextList>,
     ) -> Vec<Field> {
         let common = || texts.iter().enumerate().filter(|(at, _)| !columns.contains_key(at));
         let slots = FIRST_VARIABLE + self.variables.len();
@@ -190,14 +202,15 @@ impl Group {
             let mark = marker(*slot);
             common().any(|(_, text)| text.chars().any(|c| Some(c) == mark))
         };
+        let names = &self.variables;
         let name = |slot: usize| match slot {
             PROCESS => "Process".to_string(),
             STEP => "Step".to_string(),
             ROW => "Row".to_string(),
-            slot => self.variables[slot - FIRST_VARIABLE].clone(),
+            slot => names[slot - FIRST_VARIABLE].clone(),
         };
         let field = |slot: usize| {
-            let values = self.rows.iter().map(|row| row[slot].clone()).collect();
+            let values = std::mem::take(&mut self.values[slot]);
             Some(Field { marker: marker(slot)?, name: name(slot), values })
         };
         (0..slots).filter(used).filter_map(field).collect()
@@ -233,9 +246,21 @@ fn with_texts(task: &Task, texts: &[Rc<str>]) -> Task {
 }
 
 /// A text with the values of a row.
-fn put(text: &str, row: &[Rc<str>]) -> Rc<str> {
-    written(text, |c| {
-        let at = usize::try_from(u32::from(c).checked_sub(FIRST_MARKER)?).ok()?;
-        row.get(at).cloned()
-    })
+fn put<'v>(text: &str, out: &mut String, value: impl Fn(usize) -> Option<&'v str>) {
+    write_out(text, out, |c| {
+        let slot = usize::try_from(u32::from(c).checked_sub(FIRST_MARKER)?).ok()?;
+        value(slot)
+    });
+}
+
+/// What stands between the ids of the job, which all of them have as often.
+fn pieces(values: TextList) -> Vec<TextList> {
+    let count = values.get(0).map_or(1, |value| value.split(CLUSTER).count());
+    if count == 1 {
+        return vec![values];
+    }
+    let part = |piece: usize| -> TextList {
+        values.iter().map(|value| value.split(CLUSTER).nth(piece).unwrap_or_default()).collect()
+    };
+    (0..count).map(part).collect()
 }

@@ -31,3 +31,6 @@ pub const MAX_VALUE_WORK: u64 = 32 << 20;
 pub const MAX_WORK: u64 = 1 << 30;
 /// Width and precision of a number in `$INT(x,%…d)`: more is a slip of the hand.
 pub const MAX_FORMAT_WIDTH: usize = 1_000;
+/// Different paths of one command that are looked for before submission: a fraction of a second on
+/// a disk, and seconds over a network. What comes after them is looked for when its task starts.
+pub const MAX_LOOKED: usize = 20_000;

@@ -61,7 +61,7 @@ impl Macro {
 pub(super) struct Live {
     /// In small letters, with the slot of its value.
     names: Vec<(String, usize)>,
-    pub(super) values: Vec<Rc<str>>,
+    pub(super) values: Vec<String>,
     used: Vec<Cell<bool>>,
 }
 
@@ -87,7 +87,7 @@ impl Live {
             of_queue.map(|(at, name)| (name.to_ascii_lowercase(), FIRST_VARIABLE + at)).collect();
         names.extend(numbers.map(|(name, slot)| (name.to_string(), slot)));
         let slots = FIRST_VARIABLE + variables.len();
-        Live { names, values: vec![Rc::from(""); slots], used: vec![Cell::new(false); slots] }
+        Live { names, values: vec![String::new(); slots], used: vec![Cell::new(false); slots] }
     }
 
     /// For whoever puts it in; it counts as used then.

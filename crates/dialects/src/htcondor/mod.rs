@@ -20,6 +20,7 @@ mod macros;
 mod needs;
 mod number_format;
 mod plan;
+mod present;
 mod program;
 mod quantity;
 mod queue;
@@ -36,6 +37,7 @@ mod unused;
 pub use commands::{Fate, commands, fate};
 pub use error::{Place, ProblemText, SubmitError, Warning, Wrong};
 pub use needs::Needs;
+pub use present::{AtPath, Places, missing};
 pub use program::{Program, Variables};
 pub use queue::Matching;
 pub use task::{Part, Task};
@@ -135,6 +137,8 @@ fn marker(at: usize) -> Option<char> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submit {
     pub jobs: Vec<JobSpec>,
+    /// Where the files of each job are named.
+    pub places: Vec<Places>,
     pub tasks: u64,
     pub warnings: Vec<Warning>,
 }
@@ -148,7 +152,8 @@ pub fn read(text: &str, setting: &Setting, outside: &dyn Outside) -> Result<Subm
         tasks += 1;
         jobs.add(&task, plan, values)
     })?;
-    Ok(Submit { jobs: jobs.finish(&setting)?, tasks, warnings })
+    let places = jobs.places();
+    Ok(Submit { jobs: jobs.finish(&setting)?, places, tasks, warnings })
 }
 
 /// Every task with all its values, as HTCondor would have it; `setting` knows the cluster.
@@ -166,7 +171,7 @@ pub fn tasks(
 }
 
 /// What is done with each task: with its plan, and the values of its variables.
-type Visit<'a> = dyn FnMut(Task, &Plan, &[Rc<str>]) -> Result<(), Wrong> + 'a;
+type Visit<'a> = dyn FnMut(Task, &Plan, &[String]) -> Result<(), Wrong> + 'a;
 
 fn walk(
     text: &str,
@@ -192,12 +197,17 @@ fn walk(
         let scope = Scope { macros: &plan.queued.macros, ..reader.scope() };
         let mut maker = Maker::new(plan, scope);
         for row in plan.rows() {
-            let task = maker.make(row, &mut warnings)?;
+            let made = maker.make(row, &mut warnings);
+            let task = made.map_err(|error| {
+                let item = plan.item_of(&error.place, row);
+                SubmitError { item, ..error }
+            })?;
             let added = visit(task, plan, maker.values());
             added.map_err(|wrong| wrong.at(&plan.queued.place))?;
         }
     }
     warnings.extend(unused::warnings(&plans));
+    warnings.extend(unused::unknown(&plans, reader.unknown.take()));
     // One of each, in the order of the file.
     let unique: BTreeSet<Warning> = warnings.into_iter().collect();
     Ok(unique.into_iter().collect())

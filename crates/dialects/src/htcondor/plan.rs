@@ -9,6 +9,7 @@ use super::queue::fields;
 use super::reader::Queued;
 use super::template::{Template, is_plain};
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::rc::Rc;
 
 /// A command as it stands in the file.
@@ -131,6 +132,14 @@ impl Plan {
         entries.chain(own).all(|entry| entry.template.fixed().is_some())
     }
 
+    /// The item of a task, where what is written in this line differs between items.
+    pub(super) fn item_of(&self, place: &Place, row: Row<'_>) -> Option<String> {
+        let own = self.named.iter().chain(&self.attributes).map(|(_, entry)| entry);
+        let mut written = self.entries.values().chain(own).filter(|entry| entry.place == *place);
+        let differs = written.any(|entry| entry.template.fixed().is_none());
+        (differs && !self.queued.variables.is_empty()).then(|| row.text.to_string())
+    }
+
     /// Whether a value depends on this variable of `queue`.
     pub(super) fn uses(&self, variable: usize) -> bool {
         self.names.is_used(FIRST_VARIABLE + variable)
@@ -158,13 +167,19 @@ pub(super) struct Row<'a> {
 impl Row<'_> {
     /// Puts its values where macros find them. What does not change is left as it is.
     pub(super) fn fill(&self, live: &mut Live) {
-        live.values[PROCESS] = self.process.to_string().into();
-        live.values[STEP] = self.step.to_string().into();
-        live.values[ROW] = self.item.to_string().into();
+        let number = |value: &mut String, number: u64| {
+            value.clear();
+            write!(value, "{number}").expect("a text takes all");
+        };
+        number(&mut live.values[PROCESS], self.process);
+        number(&mut live.values[STEP], self.step);
+        number(&mut live.values[ROW], self.item as u64);
         let variables = live.values.len() - FIRST_VARIABLE;
         if variables > 0 && self.step == 0 {
-            for (at, field) in fields(self.text, variables).into_iter().enumerate() {
-                live.values[FIRST_VARIABLE + at] = field.into();
+            let values = live.values[FIRST_VARIABLE..].iter_mut();
+            for (value, field) in values.zip(fields(self.text, variables)) {
+                value.clear();
+                value.push_str(field);
             }
         }
     }
@@ -173,8 +188,9 @@ impl Row<'_> {
 fn entry(scope: &Scope<'_>, name: &str, marked: &[bool]) -> Result<Option<Entry>, SubmitError> {
     let Some(found) = scope.macros.get(name) else { return Ok(None) };
     let place = found.place.clone();
+    let asking = Scope { asker: Some(&place), ..*scope };
     let template =
-        Template::new(scope, &found.name, &found.value).map_err(|wrong| wrong.at(&place))?;
+        Template::new(&asking, &found.name, &found.value).map_err(|wrong| wrong.at(&place))?;
     let known = template.marked(marked);
     let attribute = name.starts_with(ATTRIBUTE);
     Ok(Some(Entry { name: found.name.clone(), place, template, known, attribute }))
@@ -224,7 +240,8 @@ impl Values<'_> {
         if let Some(known) = entry.known.as_ref().filter(|_| self.marked) {
             return Ok(known.clone());
         }
-        let made = entry.template.of_task(&self.scope, &entry.name);
+        let asking = Scope { asker: Some(&entry.place), ..self.scope };
+        let made = entry.template.of_task(&asking, &entry.name);
         made.map_err(|wrong| wrong.at(&entry.place))
     }
 

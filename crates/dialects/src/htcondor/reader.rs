@@ -3,7 +3,7 @@
 
 use super::conditions::Ifs;
 use super::error::{Place, SubmitError, Warning, Wrong};
-use super::expand::{Chance, Scope};
+use super::expand::{Chance, Scope, Unknown};
 use super::limits::{
     MAX_INCLUDE_DEPTH, MAX_INCLUDES, MAX_LINES, MAX_MACROS, MAX_QUEUES, MAX_TASKS,
 };
@@ -41,6 +41,9 @@ pub(super) struct Reader<'a> {
     includes: usize,
     /// `queue` was seen, even if there was nothing to queue.
     seen_queue: bool,
+    /// The first `queue` that had nothing, and why.
+    empty: Option<(Place, String)>,
+    pub(super) unknown: Unknown,
 }
 
 impl<'a> Reader<'a> {
@@ -57,6 +60,8 @@ impl<'a> Reader<'a> {
             lines: 0,
             includes: 0,
             seen_queue: false,
+            empty: None,
+            unknown: Unknown::default(),
         }
     }
 
@@ -67,7 +72,10 @@ impl<'a> Reader<'a> {
         if !self.seen_queue {
             return Err(Wrong::NoQueue.at(&place));
         }
-        if self.tasks == 0 { Err(Wrong::NoTasks.at(&place)) } else { Ok(()) }
+        match self.empty.take().filter(|_| self.tasks == 0) {
+            Some((place, why)) => Err(Wrong::NoTasks(why).at(&place)),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn scope(&self) -> Scope<'_> {
@@ -81,17 +89,15 @@ impl<'a> Reader<'a> {
             early: false,
             depth: 0,
             meter: None,
+            asker: None,
+            unknown: &self.unknown,
         }
     }
 
     fn file(&mut self, name: &str, text: &str, depth: usize) -> Result<(), SubmitError> {
         let mut lines = Lines::new(name, text);
         let mut ifs = Ifs::default();
-        let whole = Place { file: name.into(), line: 0 };
-        // Markers of ours, and NUL, would be taken for something else.
-        if let Some(c) = text.chars().find(|c| super::is_marker(*c) || *c == '\0') {
-            return Err(Wrong::Character(u32::from(c)).at(&whole));
-        }
+        only_text(name, text)?;
         while let Some(line) = lines.next()? {
             self.lines += 1;
             let place = lines.place();
@@ -111,6 +117,11 @@ impl<'a> Reader<'a> {
             let queues = self.statement(line, &mut lines, depth, &place)?;
             // As with HTCondor, which stops at a `queue` and begins anew behind it.
             if queues {
+                if ifs.is_inside() {
+                    let what = "an `if` has no `endif` before this `queue`, which ends it; write \
+                                `endif` above it";
+                    self.warn(&place, what.into());
+                }
                 ifs = Ifs::default();
             }
         }
@@ -245,10 +256,12 @@ impl<'a> Reader<'a> {
                 None => self.set(name, value, &place)?,
             }
         }
-        let text = self.scope().expand("queue", arguments).map_err(|wrong| wrong.at(place))?;
+        let asking = Scope { asker: Some(place), ..self.scope() };
+        let text = asking.expand("queue", arguments).map_err(|wrong| wrong.at(place))?;
         let Queue { count, variables, items, slice } =
             queue::parse(text.trim()).map_err(|wrong| wrong.at(place))?;
         let named = items != Items::None;
+        let nothing = nothing_in(&items, count);
         let listed = self.items(items, lines, place)?;
         let size = listed.len();
         let items: Vec<(usize, String)> = if named {
@@ -261,7 +274,8 @@ impl<'a> Reader<'a> {
             return Err(Wrong::ManyTasks(self.tasks).at(place));
         }
         if count == 0 || items.is_empty() {
-            self.warn(place, "this `queue` is empty: it has no items, or a count of 0".into());
+            self.warn(place, format!("this `queue` is empty: {nothing}"));
+            self.empty.get_or_insert_with(|| (place.clone(), nothing));
             return Ok(());
         }
         if self.queued.len() == MAX_QUEUES {
@@ -306,6 +320,7 @@ impl<'a> Reader<'a> {
                 let unreadable = |said| Wrong::Unreadable { name: name.clone(), said }.at(place);
                 let found = self.outside.read(&name, &place.file).map_err(unreadable)?;
                 let found = found.ok_or_else(|| unreadable("there is no such file".into()))?;
+                only_text(&found.name, &found.text)?;
                 let mut of_file = Lines::new(&found.name, &found.text);
                 let mut listed = Vec::new();
                 while let Some(line) = of_file.next()? {
@@ -344,6 +359,27 @@ impl<'a> Reader<'a> {
             }
         }
         Ok(listed)
+    }
+}
+
+/// Markers of ours, and NUL, would be taken for something else.
+fn only_text(name: &str, text: &str) -> Result<(), SubmitError> {
+    let bad = |c: &char| super::is_marker(*c) || *c == '\0';
+    let Some((at, c)) = text.char_indices().find(|(_, c)| bad(c)) else { return Ok(()) };
+    let line = text[..at].matches('\n').count() + 1;
+    Err(Wrong::Character(u32::from(c)).at(&Place { file: name.into(), line }))
+}
+
+/// Why a `queue` would have no tasks.
+fn nothing_in(items: &Items, count: u64) -> String {
+    match items {
+        _ if count == 0 => "its count is 0".into(),
+        Items::None | Items::Listed(_) | Items::Following { .. } => "its list has no items".into(),
+        Items::File(name) => format!("`{name}` has no lines, or none that the slice takes"),
+        Items::Matching { patterns, .. } if patterns.is_empty() => "it has no patterns".into(),
+        Items::Matching { patterns, .. } => {
+            format!("nothing matches `{}` from the current directory", patterns.join("`, `"))
+        }
     }
 }
 

@@ -4,10 +4,10 @@ use super::needs::Needs;
 use super::task::Task;
 use super::task_files::{Files, Taken, Transfer};
 use super::{CLUSTER, Setting, is_marker};
+use shipway_model::expand::WORKDIR;
 use shipway_model::files::{FileMap, OutputFiles, Outputs, TakenOn};
-use shipway_model::{BindMount, Each, IndexSet, JobSpec};
+use shipway_model::{BindMount, Each, IndexSet, JobSpec, TextList};
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 
 /// Something that differs from task to task.
 #[derive(Debug)]
@@ -16,46 +16,44 @@ pub(super) struct Field {
     pub(super) marker: char,
     /// As it would best be called.
     pub(super) name: String,
-    pub(super) values: Vec<Rc<str>>,
+    pub(super) values: TextList,
 }
 
 /// A field whose value is a brace, for texts that say `{index}` and mean it.
 const BRACE: &str = "brace";
-/// What stands for the id of the job and the index of the task.
-const RESERVED: [&str; 2] = ["job", "index"];
+/// What stands for the id of the job, the index of the task and its folder.
+const RESERVED: [&str; 3] = ["job", "index", WORKDIR];
+/// Where HTCondor's tasks find their own folder.
+const SCRATCH: &str = "_CONDOR_SCRATCH_DIR";
 
 /// `processes` are the numbers of its tasks, when there are several.
 pub(super) fn job_spec(
     task: &Task,
-    fields: &[Field],
+    fields: Vec<Field>,
     processes: Option<&[u64]>,
     setting: &Setting,
 ) -> JobSpec {
     let mut spec = plain_spec(task, setting);
-    let names = Names::new(fields, processes);
+    let names = Names::new(&fields, processes);
     let mut braced = false;
     for text in texts_mut(&mut spec) {
         *text = names.write(text, &mut braced);
     }
-    let listed: Vec<&Field> =
-        fields.iter().filter(|field| names.of(field.marker) != Some("index")).collect();
-    if listed.is_empty() && !braced {
+    spec.env.entry(SCRATCH.into()).or_insert_with(|| format!("{{{WORKDIR}}}"));
+    let named = fields.into_iter().filter_map(|field| {
+        let name = names.of(field.marker).filter(|name| *name != "index")?;
+        Some((name.to_string(), field.values))
+    });
+    let mut columns: Vec<(String, TextList)> = named.collect();
+    if columns.is_empty() && !braced {
         spec.array = processes.and_then(array);
         return spec;
     }
-    let mut columns: Vec<String> =
-        listed.iter().filter_map(|f| names.of(f.marker)).map(str::to_string).collect();
     let count = processes.map_or(1, <[u64]>::len);
-    let mut rows: Vec<Vec<String>> = (0..count)
-        .map(|row| listed.iter().map(|field| field.values[row].to_string()).collect())
-        .collect();
     if braced {
-        columns.push(BRACE.into());
-        for row in &mut rows {
-            row.push("{".into());
-        }
+        columns.push((BRACE.into(), std::iter::repeat_n("{", count).collect()));
     }
-    spec.each = Some(Each { fields: columns, rows });
+    spec.each = Some(Each::from_columns(count, columns));
     spec
 }
 
@@ -155,7 +153,7 @@ fn texts_mut(spec: &mut JobSpec) -> Vec<&mut String> {
     let streams = [workdir, stdin, stdout, stderr, &mut spec.event_log].into_iter().flatten();
     let taken = outputs.iter_mut().flat_map(|outputs| {
         let files = match &mut outputs.files {
-            OutputFiles::New => &mut [][..],
+            OutputFiles::New => outputs.renamed.as_mut_slice(),
             OutputFiles::Listed(files) => files.as_mut_slice(),
         };
         files.iter_mut().flat_map(of_map).chain(&mut outputs.to)
@@ -230,22 +228,18 @@ fn outputs(files: &Files) -> Option<Outputs> {
         Taken::OnSuccess => TakenOn::Success,
     };
     let to = Some(files.directory.clone());
-    // Those with a place of their own are all that is taken, when no others are named.
-    let remapped: Vec<String> = files.remaps.iter().map(|(name, _)| name.clone()).collect();
-    let names = match &files.outputs {
-        Some(names) => names,
-        None if remapped.is_empty() => {
-            return Some(Outputs { files: OutputFiles::New, to, on });
-        }
-        None => &remapped,
+    let remapped = |(name, path): &(String, String)| FileMap::to(name, path);
+    let Some(names) = &files.outputs else {
+        let renamed = files.remaps.iter().map(remapped).collect();
+        return Some(Outputs { files: OutputFiles::New, renamed, to, on });
     };
-    let target = |name: &String| {
-        let remapped = files.remaps.iter().find(|(from, _)| from == name);
-        remapped.map(|(_, path)| path.clone())
+    let file = |name: &String| {
+        let elsewhere = files.remaps.iter().find(|(from, _)| from == name);
+        elsewhere.map_or_else(|| FileMap::plain(name), remapped)
     };
-    let listed: Vec<FileMap> =
-        names.iter().map(|name| FileMap { source: name.clone(), target: target(name) }).collect();
-    (!listed.is_empty()).then_some(Outputs { files: OutputFiles::Listed(listed), to, on })
+    let listed: Vec<FileMap> = names.iter().map(file).collect();
+    let files = OutputFiles::Listed(listed);
+    (!names.is_empty()).then_some(Outputs { files, renamed: Vec::new(), to, on })
 }
 
 /// Variables of HTCondor that scripts look at; those of the user's own win.

@@ -181,28 +181,27 @@ impl<'a> Maker<'a> {
             program: self.program.get(|| program::program(&values))?,
             variables: self.variables.get(|| program::variables(&values))?,
             own_variables: self.own_variables.get(|| program::own_variables(&values))?,
-            files: self.files.get(|| task_files::files(&values))?,
+            files: self.files.get(|| task_files::files(&values, warnings))?,
             needs: self.needs.get(|| needs::needs(&written, warnings))?,
         })
     }
 
     /// The values of the last task, by slot.
-    pub(super) fn values(&self) -> &[Rc<str>] {
+    pub(super) fn values(&self) -> &[String] {
         &self.live.values
     }
 }
 
-/// A text with its variables in the place of their markers; the job's id stays marked.
-pub(super) fn written(text: &str, value: impl Fn(char) -> Option<Rc<str>>) -> Rc<str> {
-    if !text.chars().any(is_marker) {
-        return text.into();
+/// Adds a text with its variables in the place of their markers; the job's id stays marked.
+pub(super) fn write_out<'v>(text: &str, out: &mut String, value: impl Fn(char) -> Option<&'v str>) {
+    // Markers are of four bytes, and nothing else in most texts is.
+    if text.is_ascii() {
+        return out.push_str(text);
     }
-    let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         match Some(c).filter(|c| is_marker(*c)).and_then(&value) {
-            Some(value) => out.push_str(&value),
+            Some(value) => out.push_str(value),
             None => out.push(c),
         }
     }
-    out.into()
 }

@@ -2,7 +2,7 @@
 //! from it.
 
 use super::command_table::Key;
-use super::error::SubmitError;
+use super::error::{SubmitError, Warning};
 use super::plan::Values;
 use super::quoting::without_quotes;
 
@@ -53,7 +53,10 @@ pub enum Taken {
     OnSuccess,
 }
 
-pub(super) fn files(values: &Values<'_>) -> Result<Files, SubmitError> {
+pub(super) fn files(
+    values: &Values<'_>,
+    warnings: &mut Vec<Warning>,
+) -> Result<Files, SubmitError> {
     let here = &values.scope.setting.directory;
     let directory = values.get(Key::InitialDir)?.map_or_else(|| here.clone(), |d| join(here, &d));
     let inside = |key| -> Result<Option<String>, SubmitError> {
@@ -73,6 +76,14 @@ pub(super) fn files(values: &Values<'_>) -> Result<Files, SubmitError> {
         let what = "is `no`, but files are named that are to be transferred";
         return Err(values.wrong(Key::ShouldTransferFiles, what));
     }
+    let remaps = remaps(values, &directory)?;
+    if let Some(outputs) = &outputs {
+        let unused = remaps.iter().filter(|(name, _)| !outputs.contains(name));
+        warnings.extend(unused.map(|(name, _)| {
+            let what = format!("names `{name}`, which is not in transfer_output_files");
+            values.warning(Key::TransferOutputRemaps, what)
+        }));
+    }
     Ok(Files {
         input: inside(Key::Input)?,
         output: inside(Key::Output)?,
@@ -80,7 +91,7 @@ pub(super) fn files(values: &Values<'_>) -> Result<Files, SubmitError> {
         log: inside(Key::Log)?,
         inputs: inputs.iter().flatten().map(|name| join(&directory, name)).collect(),
         outputs,
-        remaps: remaps(values, &directory)?,
+        remaps,
         transfer,
         taken,
         directory,

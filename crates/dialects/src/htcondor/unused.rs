@@ -1,11 +1,11 @@
 //! Lines of a submit file that do nothing here: commands without a meaning, misspelt ones, macros
 //! that nobody uses. None is dropped in silence.
 
-use super::commands::{Fate, fate, nearest};
-use super::error::{SubmitError, Warning, Wrong};
+use super::commands::{Fate, fate, nearest, nearest_of};
+use super::error::{Place, SubmitError, Warning, Wrong};
 use super::plan::Plan;
 use super::reader::Queued;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Set by tools that write submit files, whether or not the file uses them.
 const TOLERATED: &[&str] = &["dag_status", "failed_count", "job", "retry", "dagmanjobid"];
@@ -40,7 +40,7 @@ pub(super) fn warnings(plans: &[Plan]) -> Vec<Warning> {
             Some(Fate::NoMeaning(why)) if !entry.value.is_empty() => {
                 format!("{} has no meaning here: {why}", entry.name)
             }
-            None if !used && !key.contains('.') && !TOLERATED.contains(&key) => unknown(entry, key),
+            None if !used && !key.contains('.') && !TOLERATED.contains(&key) => unused(entry, key),
             _ => continue,
         };
         warnings.push(Warning { place: entry.place.clone(), what });
@@ -55,7 +55,25 @@ pub(super) fn warnings(plans: &[Plan]) -> Vec<Warning> {
     warnings
 }
 
-fn unknown(entry: &super::macros::Macro, key: &str) -> String {
+/// Names that have no value, where one was asked for.
+pub(super) fn unknown(plans: &[Plan], names: BTreeSet<(Place, String)>) -> Vec<Warning> {
+    let known: BTreeSet<&str> = plans.iter().flat_map(known_names).collect();
+    let warning = |(place, name): (Place, String)| {
+        let near = nearest_of(&name, known.iter().copied());
+        let near = near.map(|near| format!("; did you mean $({near})?")).unwrap_or_default();
+        Warning { place, what: format!("$({name}) has no value and is left empty{near}") }
+    };
+    names.into_iter().map(warning).collect()
+}
+
+fn known_names(plan: &Plan) -> impl Iterator<Item = &str> {
+    let own = ["Process", "Cluster", "Step", "Row", "ItemIndex"];
+    let written = plan.queued.macros.iter().filter(|(key, _)| !key.contains('.'));
+    let written = written.map(|(_, entry)| entry.name.as_str());
+    written.chain(plan.queued.variables.iter().map(String::as_str)).chain(own)
+}
+
+fn unused(entry: &super::macros::Macro, key: &str) -> String {
     let name = &entry.name;
     match nearest(key) {
         Some(near) => format!("{name} is not known and not used; did you mean {near}?"),

@@ -3,12 +3,16 @@
 use super::{World, refusal, setting, submit, submit_with};
 use shipway_dialects::htcondor::read;
 use shipway_model::files::OutputFiles;
-use shipway_model::{Bytes, JobSpec};
+use shipway_model::{Bytes, Each, JobSpec};
 
 fn one(text: &str) -> JobSpec {
     let mut jobs = submit(text).expect("a good file").jobs;
     assert_eq!(jobs.len(), 1);
     jobs.remove(0)
+}
+
+fn row(each: &Each, at: usize) -> Vec<&str> {
+    each.values(at).collect()
 }
 
 #[test]
@@ -28,9 +32,9 @@ fn what_differs_becomes_a_column() {
          queue file, note from (\n a.in, first one\n b.in, second\n)\n");
     assert_eq!(spec.command, ["/home/ada/fit", "{arg1}", "{arg2}", "{arg3}"]);
     let each = spec.each.expect("rows");
-    assert_eq!(each.fields, ["arg1", "arg2", "arg3"]);
-    assert_eq!(each.rows[0], ["a.in", "--name=first one", "000"]);
-    assert_eq!(each.rows[1], ["b.in", "--name=second", "001"]);
+    assert_eq!(each.fields().collect::<Vec<_>>(), ["arg1", "arg2", "arg3"]);
+    assert_eq!(row(&each, 0), ["a.in", "--name=first one", "000"]);
+    assert_eq!(row(&each, 1), ["b.in", "--name=second", "001"]);
 }
 
 #[test]
@@ -40,8 +44,8 @@ fn tasks_of_other_needs_are_other_jobs() {
     let submitted = submit(text).expect("good");
     assert_eq!((submitted.jobs.len(), submitted.tasks), (2, 4));
     assert_eq!(submitted.jobs[0].resources.memory, Bytes(1 << 30));
-    let rows = &submitted.jobs[1].each.as_ref().expect("rows").rows;
-    assert_eq!(rows, &[["1"], ["3"]]);
+    let each = submitted.jobs[1].each.as_ref().expect("rows");
+    assert_eq!([row(each, 0), row(each, 1)], [["1"], ["3"]]);
 }
 
 #[test]
@@ -51,7 +55,7 @@ fn many_queues_of_like_tasks_are_one_job() {
     });
     let spec = one(&text);
     assert_eq!(spec.command, ["/home/ada/fit", "{arg1}"]);
-    assert_eq!(spec.each.expect("rows").rows.len(), 500);
+    assert_eq!(spec.each.expect("rows").len(), 500);
 }
 
 #[test]
@@ -60,14 +64,15 @@ fn the_job_id_stays_open_in_columns() {
         one("executable = fit\noutput = $(Cluster)/$INT(Process,%02d).$(Cluster)\nqueue 2\n");
     assert_eq!(spec.stdout.as_deref(), Some("{file1_0}{job}{file1_1}{job}{file1_2}"));
     let each = spec.each.expect("rows");
-    assert_eq!(each.rows[1], ["/home/ada/", "/01.", ""]);
+    assert_eq!(row(&each, 1), ["/home/ada/", "/01.", ""]);
 }
 
 #[test]
 fn braces_of_the_user_stay() {
     let spec = one("executable = fit\narguments = {index} {job} {x} $(Process)\nqueue 2\n");
     assert_eq!(spec.command[1..], ["{brace}index}", "{brace}job}", "{x}", "{index}"]);
-    assert_eq!(spec.each.expect("rows").rows, [["{"], ["{"]]);
+    let each = spec.each.expect("rows");
+    assert_eq!([row(&each, 0), row(&each, 1)], [["{"], ["{"]]);
 }
 
 #[test]
@@ -168,11 +173,11 @@ fn chance_follows_the_seed() {
     let rows = |seed| {
         let setting = shipway_dialects::htcondor::Setting { seed, ..setting() };
         let submitted = read(text, &setting, &World::default()).expect("good");
-        submitted.jobs[0].each.clone().expect("rows").rows
+        submitted.jobs[0].each.clone().expect("rows")
     };
     assert_eq!(rows(1), rows(1));
     assert_ne!(rows(1), rows(2));
-    assert_ne!(rows(1)[0], rows(1)[1], "each task draws its own");
+    assert_ne!(row(&rows(1), 0), row(&rows(1), 1), "each task draws its own");
 }
 
 #[test]
@@ -182,7 +187,7 @@ fn items_come_from_files() {
     let text = "executable = fit\narguments = $(x)-$(y)\nqueue x y from list.txt\n";
     let submitted = submit_with(&world, text).expect("good");
     let each = submitted.jobs[0].each.clone().expect("rows");
-    assert_eq!(each.rows, [["a", "1"], ["b", "2"]]);
+    assert_eq!([row(&each, 0), row(&each, 1)], [["a", "1"], ["b", "2"]]);
     let error = submit(text).expect_err("no such file").to_string();
     assert_eq!(error, "x.sub, line 3: cannot read `list.txt`: there is no such file");
 }

@@ -3,6 +3,7 @@
 
 mod hostile;
 mod jobs;
+mod messages;
 mod table;
 
 use shipway_dialects::htcondor::{

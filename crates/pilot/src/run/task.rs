@@ -193,11 +193,11 @@ impl Tasks {
         env.extend(base.into_iter().map(|(name, value)| (name.into(), value)));
         let text = |(name, value): (&String, &String)| (name.into(), value.into());
         env.extend(start.fields.iter().map(text));
-        let placeholders = Placeholders::of(start.id.task, &start.fields);
+        let cwd = cwd.to_string_lossy();
+        let placeholders = Placeholders::of(start.id.task, &start.fields).inside(&cwd);
         let filled =
             |(name, value): (&String, &String)| (name.into(), placeholders.fill(value).into());
         env.extend(start.template.env.iter().map(filled));
-        let cwd = cwd.to_string_lossy();
         let own = task_variables(start.id.task, start.id.attempt, &cwd);
         env.extend(own.into_iter().map(|(name, value)| (name.into(), value.into())));
         let devices = start.devices.join(",");

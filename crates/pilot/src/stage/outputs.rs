@@ -47,13 +47,17 @@ struct Taker<'a> {
 impl Taker<'_> {
     fn all(&self, plan: &StageOut, work: &Folder, problems: &mut Vec<StageError>) {
         for output in &plan.outputs {
-            problems.extend(self.named(work, output).err());
+            let taken = self.named(work, output);
+            // Of what is new, some goes elsewhere if it is there.
+            let fine = plan.new_to.is_some() && matches!(taken, Err(StageError::NoOutput { .. }));
+            problems.extend(taken.err().filter(|_| !fine));
         }
         if let Some(to) = &plan.new_to {
             match work.top() {
                 Err(errno) => problems.push(unread(Path::new("."), errno)),
                 Ok(names) => {
-                    for name in names {
+                    let elsewhere = |name: &OsStr| plan.outputs.iter().any(|it| it.name == name);
+                    for name in names.into_iter().filter(|name| !elsewhere(name)) {
                         problems.extend(self.if_new(plan, work, &name, to).err());
                     }
                 }

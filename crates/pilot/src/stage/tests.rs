@@ -210,6 +210,23 @@ fn only_what_is_new_or_changed_is_taken() {
 }
 
 #[test]
+fn of_what_is_new_some_goes_elsewhere() {
+    let place = Place::new();
+    place.write("work/made", "new");
+    place.write("work/moved", "also new");
+    let to = |name: &str, target: &str| Output {
+        name: name.into(),
+        contents: false,
+        target: place.at(target),
+    };
+    let outputs = vec![to("moved", "to/far/away"), to("never_made", "to/nothing")];
+    let new_to = Some(place.at("to"));
+    assert_eq!(outputs::take(&StageOut { new_to, outputs, ..place.plan() }), None);
+    assert_eq!(place.names("to"), ["far", "made"]);
+    assert_eq!(place.read("to/far/away").as_deref(), Some("also new"));
+}
+
+#[test]
 fn what_was_left_of_a_try_is_cleared_away() {
     let place = Place::new();
     place.write("work/x", "whole");

@@ -9,7 +9,7 @@ use crate::pilots::{Pilots, Specs};
 use shipway_core::event::Recorded;
 use shipway_dialects::event_log::{Event, render};
 use shipway_model::expand::Placeholders;
-use shipway_model::{JobId, JobSpec, Ordinal, Timestamp};
+use shipway_model::{JobId, JobSpec, Ordinal, TaskIndex, Timestamp};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -234,11 +234,19 @@ impl Texts {
 }
 
 /// The log of one task, and whether it is the same for all of them.
-fn log_of(
+fn log_of(spec: &JobSpec, job: JobId, position: u32, index: TaskIndex) -> (PathBuf, bool) {
+    log_by(spec, position, |row| Placeholders::of(job.task(index), row))
+}
+
+/// The same before the job has an id.
+pub(super) fn log_of_coming(spec: &JobSpec, position: u32, index: TaskIndex) -> (PathBuf, bool) {
+    log_by(spec, position, |row| Placeholders::before_submission(index, row))
+}
+
+fn log_by(
     spec: &JobSpec,
-    job: JobId,
     position: u32,
-    index: shipway_model::TaskIndex,
+    placeholders: impl FnOnce(&BTreeMap<String, String>) -> Placeholders<'_>,
 ) -> (PathBuf, bool) {
     let name = spec.event_log.as_deref().unwrap_or_default();
     let base = spec.basedir.as_deref().unwrap_or_default();
@@ -246,7 +254,7 @@ fn log_of(
     let row = spec.each.as_ref().filter(|_| !is_shared);
     let at = usize::try_from(position).unwrap_or(usize::MAX);
     let row = row.and_then(|each| each.row(at)).unwrap_or_default();
-    let placeholders = Placeholders::of(job.task(index), &row);
+    let placeholders = placeholders(&row);
     (Path::new(&placeholders.fill(base)).join(placeholders.fill(name)), is_shared)
 }
 

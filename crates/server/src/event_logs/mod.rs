@@ -19,16 +19,20 @@ use crate::journal::JournalError;
 use crate::pilots::{Pilots, Specs};
 use follow::Follower;
 use shipway_core::event::{Event, Recorded};
-use shipway_model::{Actor, JobId, JobSpec, UserName};
-use std::collections::BTreeMap;
+use shipway_model::{Actor, JobId, JobSpec, Ordinal, UserName};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
 
 /// Jobs whose trouble with their log is remembered for `show`.
 const PROBLEMS_KEPT: usize = 1_000;
+
+/// Tasks of one job whose logs are looked for before it is accepted. Trouble with others is said
+/// when they are written.
+const LOGS_LOOKED_AT: u32 = 1_000;
 
 /// Why a log was not begun.
 #[derive(Debug, thiserror::Error)]
@@ -102,6 +106,25 @@ impl EventLogs {
         let whose = if is_root { "root" } else { self.sources.owner.as_str() };
         let why = format!("event_log: this server runs as {whose} and writes no files for others");
         Some((why, "leave it out; `shipway wait` and `shipway show --json` say the same"))
+    }
+
+    /// A folder that a log of this job would be in, and that is not there. Looks at the disk.
+    pub fn missing_folder(spec: &JobSpec) -> Option<PathBuf> {
+        let indices = spec.indices().filter(|_| spec.event_log.is_some())?;
+        let mut seen = BTreeSet::new();
+        for at in 0..indices.len().min(LOGS_LOOKED_AT) {
+            let (log, is_shared) = follow::log_of_coming(spec, at, indices.index(Ordinal(at))?);
+            let folder = log.parent().map(Path::to_path_buf).unwrap_or_default();
+            // Where the id of the job is a part of it, nobody can tell yet.
+            let is_known = !folder.to_string_lossy().contains("{job}");
+            if is_known && seen.insert(folder.clone()) && !folder.is_dir() {
+                return Some(folder);
+            }
+            if is_shared {
+                break;
+            }
+        }
+        None
     }
 
     /// Called before a job with a log is accepted: from then on nothing of it is missed.

@@ -4,6 +4,7 @@ use super::Site;
 use super::caller::{Body, Caller};
 use super::error::ApiError;
 use super::pinning::pin_image;
+use crate::event_logs::EventLogs;
 use crate::secrets;
 use crate::views;
 use crate::writer::Wish;
@@ -17,6 +18,7 @@ use shipway_core::explain::{explain_need, prospect_of_new};
 use shipway_core::requirements::{pointless_rank, validate};
 use shipway_core::shape::Shape;
 use shipway_model::expand::Placeholders;
+use shipway_model::validate::Problem;
 use shipway_model::{After, JobSpec, Ordinal, Reason, TaskIndex};
 use std::sync::Arc;
 
@@ -36,6 +38,7 @@ pub async fn submit(
     let mut spec = submission.spec;
     validate(&spec).map_err(Rejection::InvalidSpec)?;
     may_have_log(&site, &caller, &spec)?;
+    log_has_folder(spec.event_log.is_some().then(|| spec.clone())).await?;
     let key = headers.get(IDEMPOTENCY_KEY);
     let key = key.map(|key| key.to_str().map(ToString::to_string)).transpose();
     let key = key.map_err(|_| ApiError::bad_request("the idempotency key is not plain text"))?;
@@ -63,6 +66,7 @@ pub async fn dry_run(
     let spec = submission.spec;
     validate(&spec).map_err(Rejection::InvalidSpec)?;
     may_have_log(&site, &caller, &spec)?;
+    log_has_folder(spec.event_log.is_some().then(|| spec.clone())).await?;
     let (now, user) = (site.clock.now(), caller.0.user.clone());
     let shape = Shape::of(&spec, &user);
     let found = site.writer.ask(move |state| {
@@ -88,6 +92,18 @@ fn may_have_log(site: &Site, by: &Caller, spec: &JobSpec) -> Result<(), ApiError
             Err(ApiError::new(StatusCode::FORBIDDEN, codes::NOT_ALLOWED, why).hint(hint))
         }
     }
+}
+
+/// A log in a folder that is not there would be lost.
+async fn log_has_folder(spec: Option<JobSpec>) -> Result<(), ApiError> {
+    let Some(spec) = spec else { return Ok(()) };
+    let found = tokio::task::spawn_blocking(move || EventLogs::missing_folder(&spec)).await;
+    let Some(folder) = found.map_err(|_| ApiError::internal("looking for a folder was cut off"))?
+    else {
+        return Ok(());
+    };
+    let what = format!("there is no folder {}; make it first", folder.display());
+    Err(Rejection::InvalidSpec(vec![Problem { field: "event_log", what }]).into())
 }
 
 /// Before the job is accepted, so that nothing of it is missed.
