@@ -32,7 +32,7 @@ pub struct Expressions {
 
 impl Expressions {
     fn of(spec: &JobSpec, owner: &UserName) -> Expressions {
-        let (requirements, rank) = (spec.requirements.clone(), spec.rank.clone());
+        let (requirements, rank) = (requirements_of(spec), spec.rank.clone());
         let names_owner = |text: &String| {
             let text = text.to_ascii_lowercase();
             text.contains("owner") || text.contains("user")
@@ -43,6 +43,18 @@ impl Expressions {
 
     pub fn are_none(&self) -> bool {
         self.requirements.is_none() && self.rank.is_none()
+    }
+}
+
+/// What a job with an image asks for besides its own wishes: a node that has not found that
+/// containers fail there. Otherwise such a node would take one task after the other, and fail them.
+const CONTAINERS_WORK: &str = "HasContainer =!= false";
+
+fn requirements_of(spec: &JobSpec) -> Option<String> {
+    match (&spec.requirements, spec.image.is_some()) {
+        (own, false) => own.clone(),
+        (None, true) => Some(CONTAINERS_WORK.to_owned()),
+        (Some(own), true) => Some(format!("{CONTAINERS_WORK} && ({own})")),
     }
 }
 

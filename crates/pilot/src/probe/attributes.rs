@@ -2,6 +2,7 @@
 //! what its processor can do. Values are ClassAd expressions.
 
 use super::Places;
+use crate::proof::HAS_CONTAINER;
 use shipway_model::gpu::Version;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,6 +23,8 @@ pub(super) fn of(places: &Places, cuda: Option<&Version>) -> BTreeMap<String, St
     let is_x86 = cfg!(target_arch = "x86_64");
     say("Arch", text(if is_x86 { "X86_64" } else { std::env::consts::ARCH }));
     say("OpSys", text("LINUX"));
+    // Until the proof of the node has found otherwise.
+    say(HAS_CONTAINER, true.to_string());
     for (name, value) in system(&places.etc) {
         say(name, value);
     }

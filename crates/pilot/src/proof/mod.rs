@@ -24,7 +24,7 @@ pub use facts::{
 };
 pub use gather::{Watch, look, try_out};
 pub use judge::{judge, looked_at, tried};
-pub use offer::{Names, offer, withhold};
+pub use offer::{HAS_CONTAINER, Names, offer, withhold};
 
 use serde::Serialize;
 use shipway_model::DeviceId;
@@ -59,7 +59,9 @@ pub enum About {
     /// The node as a whole.
     Node,
     Gpu(DeviceId),
-    /// Something that only some tasks need.
+    /// Tasks with an image.
+    Containers,
+    /// Something else that only some tasks need.
     Part,
 }
 

@@ -5,6 +5,9 @@ use super::{About, Check, State};
 use shipway_model::{DeviceId, GpuDevice, GpuSource, GpuVendor, NodeAd, Withheld};
 use std::collections::BTreeMap;
 
+/// The name by which a node says that containers start there; HTCondor's.
+pub const HAS_CONTAINER: &str = "HasContainer";
+
 /// What people call the GPUs of a node, counted for each vendor as its own tools do.
 #[derive(Debug, Clone)]
 pub struct Names(BTreeMap<DeviceId, String>);
@@ -69,6 +72,10 @@ fn remark(ad: &mut NodeAd, checks: &[Check]) {
         match check.about {
             About::Node => ad.unfit.push(text),
             About::Part => ad.notes.push(text),
+            About::Containers => {
+                ad.notes.push(text);
+                ad.attributes.insert(HAS_CONTAINER.to_owned(), false.to_string());
+            }
             About::Gpu(_) => {}
         }
     }
@@ -128,12 +135,15 @@ mod tests {
         let about = About::Gpu(DeviceId::new("GPU-a").unwrap());
         let checks = [
             Check::ok("GPU 0", "right", "wrong").about(about).failed("replace it"),
-            Check::ok("containers", "one starts", "none starts").failed("allow them"),
+            Check::ok("containers", "one starts", "none starts")
+                .failed("allow them")
+                .about(About::Containers),
             Check::ok("clock", "now", "1970").about(About::Node).failed("set it"),
             Check::ok("disk", "much", "little").warning("make room"),
         ];
         let after = offer(withhold(ad(), &[]), &checks);
         assert_eq!(ids(&after.gpus), ["GPU-b", "GPU-c", "GPU-d"]);
+        assert_eq!(after.attributes.get(HAS_CONTAINER).map(String::as_str), Some("false"));
         assert_eq!(
             after.remarks(),
             ["not fit: clock: 1970", "GPU 0 failed its proof: wrong", "containers: none starts"]

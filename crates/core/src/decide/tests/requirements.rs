@@ -57,6 +57,21 @@ fn a_job_goes_where_its_requirements_hold() {
 }
 
 #[test]
+fn an_image_goes_where_containers_start() {
+    let mut told = Told::default();
+    told.join_kind("a", &[], &[("HasContainer", "false")]);
+    let with_image = r#"{"image":"host"}"#;
+    assert_eq!(told.goes_to(with_image), None);
+    assert_eq!(told.goes_to("{}").as_deref(), Some("a"));
+    let job = told.submit(r#"{"image":"host","requirements":"Cpus > 1"}"#);
+    let why = told.why(job)[0].to_string();
+    assert!(why.contains("has HasContainer false"), "{why}");
+    // A pilot that says nothing of it is asked to try.
+    told.join_kind("b", &[], &[]);
+    assert_eq!(told.goes_to(with_image).as_deref(), Some("b"));
+}
+
+#[test]
 fn the_node_that_is_liked_most_comes_first() {
     let mut told = three();
     for (rank, expected) in [("CUDACapability", "c"), ("-Rack", "a"), ("HasAVX2", "b"), ("x", "a")]

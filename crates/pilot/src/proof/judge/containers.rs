@@ -1,7 +1,7 @@
 //! Whether containers start, and what the kernel gives them.
 
-use super::super::Check;
 use super::super::facts::{ContainerFacts, Overlay};
+use super::super::{About, Check};
 use shipway_runtime::cgroup::Delegation;
 
 pub(super) fn checks(facts: &ContainerFacts) -> Vec<Check> {
@@ -9,7 +9,8 @@ pub(super) fn checks(facts: &ContainerFacts) -> Vec<Check> {
     checks.extend(facts.findings.iter().map(|finding| match &finding.problem {
         None => Check::ok("containers", "a container starts", &finding.found),
         Some(problem) => {
-            Check::ok("containers", &problem.wanted, &finding.found).failed(&problem.fix)
+            let check = Check::ok("containers", &problem.wanted, &finding.found);
+            check.failed(&problem.fix).about(About::Containers)
         }
     }));
     checks.extend([overlay(facts), limits(&facts.delegation), filters(facts)]);
