@@ -176,6 +176,21 @@ impl Expr {
         Expr::Reference(Reference::Alone(Name::new(name)))
     }
 
+    /// Calls `see` with each expression that is directly inside this one.
+    pub(crate) fn parts<'e>(&'e self, see: &mut dyn FnMut(&'e Expr)) {
+        match self {
+            Expr::Literal(_) | Expr::RelTimeLiteral(_) => {}
+            Expr::Reference(reference) => reference.scope().into_iter().for_each(see),
+            Expr::Unary(_, inner) | Expr::Parens(inner) => see(inner),
+            Expr::Chain(chain) => chain.parts.iter().for_each(|(_, part)| see(part)),
+            Expr::Ternary(parts) => parts.iter().for_each(see),
+            Expr::Elvis(parts) | Expr::Subscript(parts) => parts.iter().for_each(see),
+            Expr::Call(call) => call.args.iter().for_each(see),
+            Expr::List(items) => items.iter().for_each(see),
+            Expr::Ad(ad) => ad.iter().for_each(|(_, inner)| see(inner)),
+        }
+    }
+
     /// Without the parentheses around it.
     pub(crate) fn bare(&self) -> &Expr {
         let mut expr = self;

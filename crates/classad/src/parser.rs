@@ -5,12 +5,13 @@ use crate::ad::Ad;
 use crate::error::ParseError;
 use crate::expr::{Binary, Call, Chain, Expr, Reference, Unary};
 use crate::functions::Function;
-use crate::lexer::{Lexer, Token, Written};
+use crate::lexer::Lexer;
 use crate::limits::{
     MAX_ATTRIBUTES, MAX_BRACKETS, MAX_NESTING, MAX_POSTFIX, MAX_SIGNS, MAX_SOURCE_BYTES,
 };
 use crate::name::Name;
 use crate::times::{parse_abs_time, parse_rel_time};
+use crate::token::{Token, Written};
 use crate::value::Value;
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};

@@ -5,27 +5,10 @@ use crate::name::Name;
 
 /// Calls `see` with every reference; `a.b` is one, and so is the `a` in it.
 pub fn references<'e>(expr: &'e Expr, see: &mut dyn FnMut(&'e Reference)) {
-    match expr {
-        Expr::Literal(_) | Expr::RelTimeLiteral(_) => {}
-        Expr::Reference(reference) => {
-            see(reference);
-            if let Some(scope) = reference.scope() {
-                references(scope, see);
-            }
-        }
-        Expr::Unary(_, inner) | Expr::Parens(inner) => references(inner, see),
-        Expr::Chain(chain) => {
-            references(chain.first(), see);
-            chain.rest().iter().for_each(|(_, right)| references(right, see));
-        }
-        Expr::Ternary(parts) => parts.iter().for_each(|part| references(part, see)),
-        Expr::Elvis(parts) | Expr::Subscript(parts) => {
-            parts.iter().for_each(|part| references(part, see));
-        }
-        Expr::Call(call) => call.args.iter().for_each(|arg| references(arg, see)),
-        Expr::List(items) => items.iter().for_each(|item| references(item, see)),
-        Expr::Ad(ad) => ad.iter().for_each(|(_, inner)| references(inner, see)),
+    if let Expr::Reference(reference) = expr {
+        see(reference);
     }
+    expr.parts(&mut |part| references(part, see));
 }
 
 /// What of the world an expression asks for: the time, or chance.
@@ -49,27 +32,10 @@ pub(crate) fn worldly(expr: &Expr) -> Option<String> {
 
 /// Calls `see` with every call, those in arguments too.
 pub(crate) fn calls<'e>(expr: &'e Expr, see: &mut dyn FnMut(&'e Call)) {
-    match expr {
-        Expr::Literal(_) | Expr::RelTimeLiteral(_) => {}
-        Expr::Reference(reference) => {
-            reference.scope().into_iter().for_each(|scope| calls(scope, see));
-        }
-        Expr::Unary(_, inner) | Expr::Parens(inner) => calls(inner, see),
-        Expr::Chain(chain) => {
-            calls(chain.first(), see);
-            chain.rest().iter().for_each(|(_, right)| calls(right, see));
-        }
-        Expr::Ternary(parts) => parts.iter().for_each(|part| calls(part, see)),
-        Expr::Elvis(parts) | Expr::Subscript(parts) => {
-            parts.iter().for_each(|part| calls(part, see));
-        }
-        Expr::Call(call) => {
-            see(call);
-            call.args.iter().for_each(|arg| calls(arg, see));
-        }
-        Expr::List(items) => items.iter().for_each(|item| calls(item, see)),
-        Expr::Ad(ad) => ad.iter().for_each(|(_, inner)| calls(inner, see)),
+    if let Expr::Call(call) = expr {
+        see(call);
     }
+    expr.parts(&mut |part| calls(part, see));
 }
 
 impl Reference {

@@ -105,6 +105,10 @@ fn doubling_is_stopped_by_the_limits() {
         let chain: Vec<String> = (0..5_000).map(|at| format!("a{at} = a{}", at + 1)).collect();
         let found = eval_in(&format!("[{}; a5000 = 1]", chain.join("; ")), "a0");
         assert_eq!(found.exceeded, Some(Exceeded::Depth));
+        let chain: Vec<String> = (0..50_000).map(|at| format!("a{at} = a{}", at + 1)).collect();
+        let found = eval_in(&format!("[{}; u = unresolved(a0)]", chain.join("; ")), "u");
+        assert_eq!(found.exceeded, Some(Exceeded::Depth));
+        assert!(!eval_in("[n = [p = n.p]; u = unresolved(n)]", "u").value.is_error());
         // Expressions in texts in texts; each level doubles the backslashes, so few fit.
         let mut nested = "1".to_owned();
         for _ in 0..12 {

@@ -6,14 +6,14 @@ use shipway_model::validate::{Problem, validate};
 
 pub(crate) fn problems(spec: &JobSpec) -> Vec<Problem> {
     let mut problems = validate(spec).err().unwrap_or_default();
-    let fields: [(_, _, fn(&str) -> Option<String>); 2] = [
-        ("requirements", &spec.requirements, shipway_classad::requirements_complaint),
-        ("rank", &spec.rank, shipway_classad::rank_complaint),
+    let is_fine = |field: &str| !problems.iter().any(|problem| problem.field == field);
+    let requirements = spec.requirements.as_deref().filter(|_| is_fine("requirements"));
+    let rank = spec.rank.as_deref().filter(|_| is_fine("rank"));
+    let complaints = [
+        ("requirements", requirements.and_then(shipway_classad::requirements_complaint)),
+        ("rank", rank.and_then(shipway_classad::rank_complaint)),
     ];
-    for (field, text, complaint) in fields {
-        let known = problems.iter().any(|problem| problem.field == field);
-        let what = text.as_deref().filter(|_| !known).and_then(complaint);
-        problems.extend(what.map(|what| Problem { field, what }));
-    }
+    let found = complaints.into_iter();
+    problems.extend(found.filter_map(|(field, what)| Some(Problem { field, what: what? })));
     problems
 }

@@ -209,7 +209,8 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn eval_inner(&mut self, expr: &Expr, scope: &Scope) -> Value {
+    /// One level deeper, if that is within the limits; `leave` is called afterwards.
+    pub(crate) fn enter(&mut self) -> bool {
         self.steps += 1;
         if self.steps > MAX_STEPS {
             self.exceed(Exceeded::Steps);
@@ -217,10 +218,19 @@ impl<'a> Evaluator<'a> {
         if self.depth >= MAX_EVALUATION_DEPTH {
             self.exceed(Exceeded::Depth);
         }
-        if self.exceeded.is_some() {
+        let may_enter = self.exceeded.is_none();
+        self.depth += u32::from(may_enter);
+        may_enter
+    }
+
+    pub(crate) fn leave(&mut self) {
+        self.depth -= 1;
+    }
+
+    fn eval_inner(&mut self, expr: &Expr, scope: &Scope) -> Value {
+        if !self.enter() {
             return Value::Error;
         }
-        self.depth += 1;
         let value = match expr {
             Expr::Reference(reference) => self.reference(reference, scope),
             Expr::Chain(chain) => self.chain(chain, scope),
@@ -245,7 +255,7 @@ impl<'a> Evaluator<'a> {
             Expr::Subscript(parts) => self.subscript(&parts[0], &parts[1], scope),
             leaf => self.eval(leaf, scope),
         };
-        self.depth -= 1;
+        self.leave();
         value
     }
 

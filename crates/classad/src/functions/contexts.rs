@@ -3,10 +3,12 @@
 use crate::convert::{length, to_text};
 use crate::eval::{Evaluator, Scope};
 use crate::expr::{Call, Expr, Reference};
+use crate::name::Name;
 use crate::parser::parse_expression_bytes;
 use crate::value::Value;
 use regex::bytes::Regex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 pub(super) fn if_then_else(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value {
     let [condition, then, otherwise] = call.args.as_slice() else { return Value::Error };
@@ -58,16 +60,15 @@ pub(super) fn unresolved(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> 
         }
         Some(_) => return Value::Error,
     };
-    let mut missing = BTreeSet::new();
-    let mut seen = BTreeSet::new();
-    on.missing(&expr, &within, &mut seen, &mut missing);
+    let mut missing = Missing::default();
+    on.missing(&expr, &within, &mut missing);
     if let Some(pattern) = pattern {
-        let mut names = missing.iter();
+        let mut names = missing.names.values();
         return Value::Boolean(
-            names.any(|(_, name)| pattern.find(name).is_some_and(|found| !found.is_empty())),
+            names.any(|name| pattern.find(name).is_some_and(|found| !found.is_empty())),
         );
     }
-    let names: Vec<Vec<u8>> = missing.into_iter().map(|(_, name)| name).collect();
+    let names: Vec<Vec<u8>> = missing.names.into_values().collect();
     on.made(names.join(&b','))
 }
 
@@ -135,39 +136,101 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Names that nothing stands for, with the folded name first, so that they sort without case.
-    fn missing(
-        &mut self,
-        expr: &Expr,
-        scope: &Scope,
-        seen: &mut BTreeSet<Vec<u8>>,
-        missing: &mut BTreeSet<(Vec<u8>, Vec<u8>)>,
-    ) {
-        let mut found: Vec<Reference> = Vec::new();
-        crate::references::references(expr, &mut |reference| found.push(reference.clone()));
-        for reference in found {
-            let name = reference.name();
-            let folded = name.as_bytes().to_ascii_lowercase();
-            let is_target = reference.is_target() == Some(true);
-            let is_place = ["my", "target", "self", "parent"].iter().any(|word| name.is(word));
-            if is_place || reference.scope().is_some() && reference.is_target().is_none() {
-                continue;
+    /// The names in an expression, and in those behind them, that nothing stands for.
+    fn missing(&mut self, expr: &Expr, scope: &Scope, missing: &mut Missing) {
+        if !self.enter() {
+            return;
+        }
+        match expr {
+            Expr::Reference(Reference::Of(both)) => {
+                self.missing_of(&both.0, &both.1, scope, missing);
             }
-            let found = if is_target {
-                self.lookup_in_other(name, scope)
-            } else {
-                self.lookup_anywhere(name, scope)
-            };
-            match found {
-                Some((inner, within)) => {
-                    if seen.insert(folded) {
-                        self.missing(&inner, &within, seen, missing);
-                    }
-                }
-                None => {
-                    missing.insert((folded, name.as_bytes().to_vec()));
-                }
+            Expr::Reference(Reference::Alone(name)) => {
+                let found = self.lookup_anywhere(name, scope);
+                self.missing_behind(found, name, missing);
             }
+            Expr::Reference(Reference::Absolute(name)) => {
+                let found = self.lookup(name, &scope.root_scope());
+                self.missing_behind(found, name, missing);
+            }
+            Expr::Ad(ad) => {
+                let inner = Scope::inside(Arc::clone(ad), Some(scope.clone()));
+                ad.iter().for_each(|(_, expr)| self.missing(expr, &inner, missing));
+            }
+            other => other.parts(&mut |part| self.missing(part, scope, missing)),
+        }
+        self.leave();
+    }
+
+    /// `of.name`: where nobody knows what `of` is, the whole of it is missing.
+    fn missing_of(&mut self, of: &Expr, name: &Name, scope: &Scope, missing: &mut Missing) {
+        match self.eval(of, scope) {
+            Value::Ad(inner) => {
+                let found = self.lookup(name, &inner);
+                self.missing_behind(found, name, missing);
+            }
+            Value::Undefined => {
+                let whole = format!("{}.{}", crate::unparse::unparse(of), name.to_text());
+                let lower = whole.to_ascii_lowercase();
+                let place = ["target.", "my."].iter().find(|place| lower.starts_with(**place));
+                missing.insert(&whole.as_bytes()[place.map_or(0, |place| place.len())..]);
+            }
+            _ => {}
+        }
+    }
+
+    fn missing_behind(&mut self, found: Option<(Expr, Scope)>, name: &Name, missing: &mut Missing) {
+        let Some((expr, within)) = found else { return missing.insert(name.as_bytes()) };
+        let place = std::ptr::from_ref(within.ad()).addr();
+        if missing.seen.insert((place, name.clone())) {
+            self.missing(&expr, &within, missing);
+        }
+    }
+}
+
+/// What is missing, and what was looked at.
+#[derive(Default)]
+struct Missing {
+    /// By the folded name, so that they are in their order without case.
+    names: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Attributes, each with the address of its ad.
+    seen: BTreeSet<(usize, Name)>,
+}
+
+impl Missing {
+    fn insert(&mut self, name: &[u8]) {
+        self.names.entry(name.to_ascii_lowercase()).or_insert_with(|| name.to_vec());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Context, Sides, evaluate, parse_ad, parse_expression, unparse_value};
+    use std::sync::Arc;
+
+    /// As HTCondor's engine answers.
+    #[test]
+    fn what_is_not_resolved_is_named_as_far_as_nobody_knows_it() {
+        let ad = |text: &str| Arc::new(parse_ad(text).expect("good"));
+        let my = ad("[ n = [ i = 8; deep = [ x = r ] ]; ads = { [ a = 1 ], [ b = a ] }; r = 1 ]");
+        let sides = Sides::new(my, ad("[ only = 1; tn = [ x = only ] ]"));
+        for (expr, expected) in [
+            ("zz", "zz"),
+            ("n.zz + n.deep.zy", "zy,zz"),
+            ("n.r", ""),
+            ("zz.b", "zz.b"),
+            ("r.b", ""),
+            ("ads", "a"),
+            ("ads.a", ""),
+            ("[q = 1].zz", "zz"),
+            ("[q = n.zz; r = zy].q", "zz"),
+            ("TARGET.only", ""),
+            ("TARGET.zz.b", "zz.b"),
+            ("size(zz).b", "size(zz).b"),
+        ] {
+            let call = parse_expression(&format!("unresolved([y = {expr}].y)")).expect(expr);
+            let found = evaluate(&call, &sides, &Context::default()).value;
+            assert_eq!(unparse_value(&found), format!("\"{expected}\""), "{expr}");
         }
     }
 }

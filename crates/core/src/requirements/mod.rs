@@ -22,15 +22,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Every problem at once, each naming its field; that of an expression names the place in it too.
 pub fn validate(spec: &JobSpec) -> Result<(), Vec<Problem>> {
     let mut problems = validate::validate(spec).err().unwrap_or_default();
-    let fields: [(_, _, fn(&str) -> Option<String>); 2] = [
-        ("requirements", &spec.requirements, shipway_classad::requirements_complaint),
-        ("rank", &spec.rank, rank::complaint),
+    let is_fine = |field: &str| !problems.iter().any(|problem| problem.field == field);
+    let requirements = spec.requirements.as_deref().filter(|_| is_fine("requirements"));
+    let rank = spec.rank.as_deref().filter(|_| is_fine("rank"));
+    let complaints = [
+        ("requirements", requirements.and_then(shipway_classad::requirements_complaint)),
+        ("rank", rank.and_then(rank::complaint)),
     ];
-    for (field, text, complaint) in fields {
-        let known = problems.iter().any(|problem| problem.field == field);
-        let what = text.as_deref().filter(|_| !known).and_then(complaint);
-        problems.extend(what.map(|what| Problem { field, what }));
-    }
+    let found = complaints.into_iter();
+    problems.extend(found.filter_map(|(field, what)| Some(Problem { field, what: what? })));
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 

@@ -40,10 +40,10 @@ pub fn pointless_rank(shape: &Shape, state: &State) -> Option<Problem> {
     for ad in ads() {
         let sides = Sides::new(Arc::clone(&job), Arc::clone(ad));
         let value = evaluate(&expr, &sides, &Context::default()).value;
-        match value {
-            Value::Undefined => {}
-            value if may_be_rank(&value) => return None,
-            value => odd = odd.or(Some(value)),
+        if !may_be_rank(&value) {
+            odd = odd.or(Some(value));
+        } else if !value.is_undefined() {
+            return None;
         }
     }
     let what = match odd {
