@@ -4,7 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use shipway_dialects::htcondor::{FoundFile, Matching, Outside, Setting, read, tasks};
+use shipway_dialects::htcondor::{
+    AtPath, FoundFile, Matching, Outside, Setting, missing, read, tasks,
+};
 
 /// Includes and lists of items are the file itself, which is the worst that they can be.
 struct Itself<'a>(&'a str);
@@ -44,6 +46,13 @@ fuzz_target!(|text: &str| {
     let Ok(submit) = read(text, &setting, &outside) else {
         return;
     };
+    // Whatever is found there, looking ends.
+    let _ = missing(&submit, &|path| match path.len() % 4 {
+        0 => None,
+        1 => Some(AtPath::Folder),
+        2 => Some(AtPath::Other),
+        _ => Some(AtPath::File { runs: true }),
+    });
     let Ok((all, _)) = tasks(text, &setting, &outside) else {
         return;
     };

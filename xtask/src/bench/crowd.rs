@@ -2,6 +2,7 @@
 //! over kept connections, a very large array, very many jobs, and a server with nothing to do.
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -80,6 +81,26 @@ impl Crowd {
         let megabytes = resident(instance.pid())? / 1e6;
         instance.stop()?;
         Ok(Idle { megabytes, cpu_percent, start_ms })
+    }
+
+    /// Milliseconds from a submit file with so many rows to the id of the job on disk.
+    pub(super) fn rows(&self, rows: u32) -> Result<f64> {
+        let (list, file) = (self.place.join("rows.txt"), self.place.join("rows.sub"));
+        let lines: Vec<String> =
+            (0..rows).map(|at| format!("{at} {}", u64::from(at) * 7_919)).collect();
+        let submit = format!(
+            "executable = /bin/echo\narguments = $(x) $(y)\nqueue x, y from {}\n",
+            list.display()
+        );
+        std::fs::write(&list, lines.join("\n")).context("could not write rows")?;
+        std::fs::write(&file, submit).context("could not write a submit file")?;
+        let instance = self.start()?;
+        let start = Instant::now();
+        let mut command = instance.command(&["submit", &file.to_string_lossy()]);
+        children::run(command.stdout(Stdio::null()))?;
+        let submit_ms = milliseconds(start);
+        instance.stop()?;
+        Ok(submit_ms)
     }
 
     pub(super) fn array(&self, tasks: u32) -> Result<Array> {

@@ -69,6 +69,7 @@ enum Measure {
     CliAllowed,
     ApiSubmit,
     ApiSubmitMany,
+    RowsSubmit,
     ArraySubmit,
     ArrayMemory,
     QueuedMemory,
@@ -115,6 +116,7 @@ struct Size {
     submits: u32,
     api_jobs: u32,
     api_submits: u32,
+    rows: u32,
     array_tasks: u32,
     queued_jobs: u32,
 }
@@ -131,6 +133,7 @@ const FULL: Size = Size {
     submits: 100,
     api_jobs: 200,
     api_submits: 3_000,
+    rows: 100_000,
     array_tasks: 1_000_000,
     queued_jobs: 1_000_000,
 };
@@ -144,6 +147,7 @@ const QUICK: Size = Size {
     submits: 20,
     api_jobs: 30,
     api_submits: 640,
+    rows: 100_000,
     array_tasks: 1_000_000,
     queued_jobs: 20_000,
 };
@@ -251,6 +255,7 @@ impl Subjects {
             results.add(M::Fdatasync, disk::append_rate(self.scratch.path(), size.appends)?);
             results.add(M::ApiSubmit, self.crowd.submit_rate(1, size.api_submits)?);
             results.add(M::ApiSubmitMany, self.crowd.submit_rate(crowd::MANY, size.api_submits)?);
+            results.add(M::RowsSubmit, self.crowd.rows(size.rows)?);
         }
         if args.wants(Part::Containers) {
             let measured = examples::containers(results);

@@ -57,7 +57,7 @@ const FDATASYNC: Reference = Measured("fdatasync 256 B", M::Fdatasync);
 const FLOOR: Reference = Measured("sync+spawn+trip", M::Floor);
 const VERSION: &str = "shipway --version";
 
-const LINES: [Line; 29] = [
+const LINES: [Line; 30] = [
     line("peer: true", M::HyperQueueTrue, spawn(M::SpawnTrue), "/s", Goal::None),
     line("peer: static", M::HyperQueueStatic, spawn(M::SpawnStatic), "/s", Goal::None),
     line("dispatch true", M::ShipwayTrue, spawn(M::SpawnTrue), "/s", AtLeast(0.85)),
@@ -83,6 +83,7 @@ const LINES: [Line; 29] = [
         "/s",
         Goal::None,
     ),
+    line("10^5 rows by CLI", M::RowsSubmit, Fixed("1 second", 1000.0), "ms", AtMost(1.0)),
     line("array of 10^6", M::ArraySubmit, FDATASYNC_TIME, "ms", AtMost(20.0)),
     line("array of 10^6", M::ArrayMemory, Fixed("1 MB", 1.0), "MB", AtMost(1.0)),
     line("queued job", M::QueuedMemory, Fixed("256 bytes", 256.0), "B", AtMost(1.0)),

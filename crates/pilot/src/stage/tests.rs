@@ -221,7 +221,7 @@ fn of_what_is_new_some_goes_elsewhere() {
     };
     let outputs = vec![to("moved", "to/far/away"), to("never_made", "to/nothing")];
     let new_to = Some(place.at("to"));
-    assert_eq!(outputs::take(&StageOut { new_to, outputs, ..place.plan() }), None);
+    assert_eq!(outputs::take(&StageOut { outputs, new_to, ..place.plan() }), None);
     assert_eq!(place.names("to"), ["far", "made"]);
     assert_eq!(place.read("to/far/away").as_deref(), Some("also new"));
 }
