@@ -46,7 +46,7 @@ pub use expr::Expr;
 pub use functions::function_names;
 pub use matching::{is_true, match_ads, matches, rank, rank_in_thousandths};
 pub use name::Name;
-pub use nearest::nearest_name;
+pub use nearest::{nearest_name, nearest_within};
 pub use old::parse_old_ad;
 pub use parser::{parse_ad, parse_ad_bytes, parse_expression, parse_expression_bytes};
 pub use references::references;
