@@ -24,7 +24,10 @@ pub(super) fn complaint(text: &str) -> Option<String> {
             own = own.or(name.filter(|_| reference.is_target() != Some(false)));
         });
         own.map(|name| {
-            format!("it cannot look at {name}: it ranks kinds of nodes, and nodes of a kind differ in that")
+            format!(
+                "it cannot look at {name}: it ranks kinds of nodes, and nodes of a kind differ in \
+                 that"
+            )
         })
     })
 }
