@@ -4,8 +4,8 @@
 //! how that is checked, and lists where it is not so, and why. Nothing here reads a clock, the
 //! host or a random source: what functions such as `time()` need is given in a `Context`.
 //!
-//! - `lexer.rs`, `parser.rs`  text to tokens (`token.rs`) to expressions; `old.rs`, ads of one
-//!                            attribute a line
+//! - `lexer.rs`, `parser.rs`  text to tokens (`token.rs`) to expressions
+//! - `old.rs`                 ads of one attribute a line
 //! - `expr.rs`, `ad.rs`       expressions and ads; `name.rs`, attribute names without case
 //! - `value.rs`               what an expression gives; `convert.rs`, one kind from another
 //! - `eval/`                  evaluation: operators, attributes and their scopes, limits
