@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use shipway_classad::{
-    Context, Sides, evaluate_attribute, match_ads, parse_ad_bytes, parse_old_ad, unparse_ad,
+    Context, Sides, circle, evaluate_attribute, match_ads, parse_ad_bytes, parse_old_ad, unparse_ad,
 };
 use std::sync::Arc;
 
@@ -22,4 +22,5 @@ fuzz_target!(|source: &[u8]| {
         evaluate_attribute(name, &sides, &context);
     }
     match_ads(&sides, &context);
+    circle(&ad);
 });

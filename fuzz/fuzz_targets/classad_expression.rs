@@ -5,7 +5,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use shipway_classad::{
-    Context, Sides, evaluate, parse_ad, parse_expression_bytes, pretty, readable, terms, unparse,
+    Context, Sides, evaluate, parse_ad, parse_expression_bytes, pretty, rank_complaint, readable,
+    requirements_complaint, terms, unparse,
 };
 use std::sync::Arc;
 
@@ -26,4 +27,8 @@ fuzz_target!(|source: &[u8]| {
     let context = Context { now: 1_000_000_000, zone: 3_600, seed: Some(1) };
     evaluate(&expr, &sides, &context);
     terms(&expr, &sides, &context);
+    if let Ok(source) = std::str::from_utf8(source) {
+        requirements_complaint(source);
+        rank_complaint(source);
+    }
 });

@@ -4,7 +4,8 @@
 //! how that is checked, and lists where it is not so, and why. Nothing here reads a clock, the
 //! host or a random source: what functions such as `time()` need is given in a `Context`.
 //!
-//! - `lexer.rs`, `parser.rs`  text to tokens (`token.rs`) to expressions; `old.rs`, ads of one attribute a line
+//! - `lexer.rs`, `parser.rs`  text to tokens (`token.rs`) to expressions
+//! - `old.rs`                 ads of one attribute a line
 //! - `expr.rs`, `ad.rs`       expressions and ads; `name.rs`, attribute names without case
 //! - `value.rs`               what an expression gives; `convert.rs`, one kind from another
 //! - `eval/`                  evaluation: operators, attributes and their scopes, limits
@@ -12,7 +13,7 @@
 //! - `unparse.rs`             expressions to text
 //! - `matching.rs`            two ads against each other
 //! - `terms.rs`               why an ad does not match, term by term
-//! - `references.rs`          which attributes an expression looks at; `circles.rs`, which go in one
+//! - `references.rs`          which attributes an expression looks at; `circles.rs`, in a circle
 //! - `complaints.rs`          what is wrong with an expression, before it is asked; `nearest.rs`
 
 mod ad;
@@ -46,7 +47,7 @@ pub use expr::Expr;
 pub use functions::function_names;
 pub use matching::{is_true, match_ads, matches, rank, rank_in_thousandths};
 pub use name::Name;
-pub use nearest::nearest_name;
+pub use nearest::{nearest_name, nearest_within};
 pub use old::parse_old_ad;
 pub use parser::{parse_ad, parse_ad_bytes, parse_expression, parse_expression_bytes};
 pub use references::references;

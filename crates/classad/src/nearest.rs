@@ -7,6 +7,15 @@ const LONGEST: usize = 40;
 
 /// Without case; at least half of the letters have to be right. A name that is known has none.
 pub fn nearest_name(name: &str, known: impl IntoIterator<Item = String>) -> Option<String> {
+    nearest_within(name, known, FARTHEST)
+}
+
+/// The same with at most so many letters that are wrong.
+pub fn nearest_within(
+    name: &str,
+    known: impl IntoIterator<Item = String>,
+    farthest: usize,
+) -> Option<String> {
     let wanted = name.to_ascii_lowercase();
     if wanted.len() > LONGEST {
         return None;
@@ -19,7 +28,7 @@ pub fn nearest_name(name: &str, known: impl IntoIterator<Item = String>) -> Opti
     };
     let short = known.into_iter().filter(|known| known.len() <= LONGEST);
     let (distance, found) = short.map(near).min()?;
-    (1..=FARTHEST).contains(&distance).then_some(found).filter(|found| distance * 2 <= found.len())
+    (1..=farthest).contains(&distance).then_some(found).filter(|found| distance * 2 <= found.len())
 }
 
 /// Letters to change, add or leave out.

@@ -92,7 +92,8 @@ pub(crate) fn closing(text: &[u8], quote: u8) -> Option<usize> {
         at += text[at..].iter().position(|byte| *byte == quote || matches!(byte, b'\\' | 0))?;
         match text[at] {
             0 => return None,
-            // Whatever it stands before.
+            b'\\' if text.get(at + 1) == Some(&0) => return None,
+            // Whatever else it stands before is part of the text.
             b'\\' => at = (at + 2).min(text.len()),
             _ => return Some(at),
         }

@@ -142,6 +142,7 @@ fn bytes_that_are_no_text_are_taken_in_quotes_alone() {
     assert!(parse_expression_bytes(b"1 + \xff").is_err());
     assert!(parse_expression_bytes(b"a\0").is_err());
     assert!(parse_expression_bytes(b"\"a\0b\"").is_err());
+    assert!(parse_expression_bytes(b"\"a\\\0b\"").is_err());
     assert!(parse_expression("\"\\0\"").is_err());
     let expr = parse_expression_bytes(b"\"\xff\\376\"").expect("in quotes");
     assert_eq!(unparse(&expr), "\"\\377\\376\"");

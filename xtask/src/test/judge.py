@@ -71,7 +71,8 @@ def known_value(source, ours, theirs, ads):
     if theirs == "error" and asked_anew(anew, ads) == ours:
         return "unresolved() with a pattern that is no text ends the whole evaluation"
     anew = without_forgetting(anew) if ads[1] else anew
-    if asked_anew(anew, ads) == ours:
+    other = without_forgetting(without_failing(source, "undefined")) if ads[1] else anew
+    if ours in (asked_anew(anew, ads), asked_anew(other, ads)):
         return "after a name that no ad has, the engine forgets where it stands"
     if asked_anew(with_lists_written(anew, ads), ads) == ours:
         return "lists that a function made are of another kind to `is` than lists that are written"
@@ -109,8 +110,13 @@ def without_longest(value):
 NAME = r"([\w.]+|'[^']*'|\[[^][]*\]\.\w+)"
 
 
-def without_failing(source):
-    return re.sub(rf'\bunresolved\({NAME},[^()"]*\)', r"error", source)
+QUOTED = r'"(?:\\.|[^"\\])*"'
+ARGUMENT = rf'(?:{QUOTED}|\([^()]*\)|[^()"])*'
+
+
+def without_failing(source, gives="error"):
+    """A pattern that is a text is left as it is."""
+    return re.sub(rf"\bunresolved\({NAME},(?!{QUOTED}\)){ARGUMENT}\)", gives, source)
 
 
 def without_forgetting(source):
@@ -121,8 +127,7 @@ def without_forgetting(source):
 
 def with_lists_written(source, ads):
     """What a call gives, in its place."""
-    quoted = r'"(?:\\.|[^"\\])*"'
-    call = rf"\b(?:split\w*|argsToList|evalInEachContext)\((?:{quoted}|\([^()]*\)|[^()\"])*\)"
+    call = rf"\b(?:split\w*|argsToList|evalInEachContext)\({ARGUMENT}\)"
     return re.sub(call, lambda found: asked_anew(found[0], ads) or found[0], source, flags=re.I)
 
 

@@ -5,7 +5,7 @@ use super::ads::{PER_NODE, job_ad};
 use crate::shape::Shape;
 use crate::state::State;
 use shipway_classad::{
-    Ad, Context, Expr, Sides, Value, evaluate, may_be_rank, nearest_name, parse_expression,
+    Ad, Context, Expr, Sides, Value, evaluate, may_be_rank, nearest_within, parse_expression,
     readable_value, references,
 };
 use shipway_model::validate::Problem;
@@ -24,7 +24,10 @@ pub(super) fn complaint(text: &str) -> Option<String> {
             own = own.or(name.filter(|_| reference.is_target() != Some(false)));
         });
         own.map(|name| {
-            format!("it cannot look at {name}: it ranks kinds of nodes, and nodes of a kind differ in that")
+            format!(
+                "it cannot look at {name}: it ranks kinds of nodes, and nodes of a kind differ in \
+                 that"
+            )
         })
     })
 }
@@ -54,7 +57,11 @@ pub fn pointless_rank(shape: &Shape, state: &State) -> Option<Problem> {
     what.map(|what| Problem { field: "rank", what })
 }
 
-/// A name that neither the job nor any node has, with the one that is meant.
+/// Letters that may be wrong in a slip: other names may be of nodes that come later.
+const FARTHEST: usize = 2;
+
+/// A name that neither the job nor any node has, with the one that is meant. Names with numbers are
+/// left alone: `HasAVX512` is not a slip for `HasAVX2`.
 fn slip<'a, A: Iterator<Item = &'a Arc<Ad>>>(
     expr: &Expr,
     job: &Ad,
@@ -64,13 +71,19 @@ fn slip<'a, A: Iterator<Item = &'a Arc<Ad>>>(
     references(expr, &mut |reference| {
         let name = reference.name();
         let is_place = ["my", "target"].iter().any(|place| name.is(place));
-        let is_known = is_place || job.get(name).is_some();
+        let is_numbered = name.as_bytes().iter().any(u8::is_ascii_digit);
+        let is_known = is_place || is_numbered || job.get(name).is_some();
         if found.is_some() || is_known || ads().any(|ad| ad.get(name).is_some()) {
             return;
         }
         let known = ads().flat_map(|ad| ad.iter().map(|(name, _)| name.to_text()));
-        found = nearest_name(&name.to_text(), known)
-            .map(|nearest| format!("no node has {} (did you mean {nearest}?)", name.to_text()));
+        let name = name.to_text();
+        found = nearest_within(&name, known, FARTHEST).map(|nearest| {
+            format!(
+                "no node has {name} (did you mean {nearest}?); for nodes that may come, write \
+                 ({name} ?: 0)"
+            )
+        });
     });
     found
 }

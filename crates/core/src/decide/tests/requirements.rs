@@ -154,7 +154,9 @@ fn what_can_never_hold_or_rank_is_refused_with_the_reason() {
     // Without nodes nobody knows what they will have.
     let mut alone = Told::default();
     alone.submit(r#"{"rank":"Memry"}"#);
-    told.submit(r#"{"rank":"Memory * (Rack ?: 0)"}"#);
+    for rank in ["Memory * (Row ?: 0)", "Memry ?: 0", "HasAVX512", "SomethingElse"] {
+        told.submit(&format!(r#"{{"rank":"{rank}"}}"#));
+    }
 }
 
 #[test]
