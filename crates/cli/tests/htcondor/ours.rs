@@ -62,6 +62,9 @@ pub(crate) struct Seen {
     cpus: u64,
 }
 
+/// What the corpus runs.
+const PROGRAMS: [&str; 2] = ["run.sh", "/bin/cat"];
+
 /// Variables that every job of a submit file has.
 const ADDED: [&str; 4] =
     ["BATCH_SYSTEM", "OMP_NUM_THREADS", "_CONDOR_JOB_IWD", "_CONDOR_SCRATCH_DIR"];
@@ -99,7 +102,9 @@ pub(crate) fn filled(spec: &JobSpec) -> Vec<Seen> {
                 variables: own.map(|(name, value)| (name.clone(), places.fill(value))).collect(),
                 streams: [&spec.stdin, &spec.stdout, &spec.stderr, &spec.event_log].map(stream),
                 // The program is one of them.
-                inputs: brought.filter(|name| !name.ends_with("run.sh")).collect(),
+                inputs: brought
+                    .filter(|name| !PROGRAMS.iter().any(|it| name.ends_with(it)))
+                    .collect(),
                 memory: spec.resources.memory.0,
                 cpus: spec.resources.cpus.milli,
             }

@@ -125,7 +125,7 @@ pub(super) const HONOURED: &[(Key, &str, &str)] = &[
     (
         Key::TransferExecutable,
         "transfer_executable transferexecutable",
-        "false: the program is there already, on the node or in the image",
+        "false: it is on the node or in the image; so is a path from the root, with an image",
     ),
     (Key::RequestCpus, "request_cpus requestcpus", "`cpus`"),
     (Key::RequestMemory, "request_memory requestmemory", "`memory`; a bare number is in MiB"),

@@ -15,6 +15,8 @@ pub(super) const PROGRAM: &[Key] = &[
     Key::AllowArgumentsV1,
     Key::Shell,
     Key::TransferExecutable,
+    Key::ContainerImage,
+    Key::DockerImage,
 ];
 pub(super) const VARIABLES: &[Key] =
     &[Key::Environment, Key::Environment2, Key::AllowEnvironmentV1];
@@ -44,9 +46,15 @@ pub(super) fn program(values: &Values<'_>) -> Result<Program, SubmitError> {
         Wrong::value("executable", what).at(&values.plan.queued.place)
     };
     let executable = values.get(Key::Executable)?.ok_or_else(missing)?;
-    // Only a word that begins with F says no, as with HTCondor.
-    let says = values.get(Key::TransferExecutable)?;
-    let transferred = !says.is_some_and(|text| text.starts_with(['f', 'F']));
+    let has_image =
+        values.get(Key::ContainerImage)?.is_some() || values.get(Key::DockerImage)?.is_some();
+    let in_image = has_image && executable.starts_with('/');
+    let transferred = match values.get(Key::TransferExecutable)? {
+        // Only a word that begins with F says no, as with HTCondor.
+        Some(text) => !text.starts_with(['f', 'F']),
+        // A path from the root is one of the image, where there is one.
+        None => !in_image,
+    };
     let arguments = arguments(values)?;
     let here = &values.scope.setting.directory;
     let executable = if transferred { join(here, &executable) } else { executable.to_string() };

@@ -123,6 +123,12 @@ fn what_is_not_there_is_said_with_its_line() {
     let with = |rest: &str| format!("executable = /there/program\n{rest}\nqueue\n");
     for (text, expected) in [
         ("executable = /none\nqueue\n".into(), "line 1: executable: there is no file `/none`"),
+        (
+            "executable = /none\ncontainer_image = docker://debian:12\n\
+             transfer_executable = true\nqueue\n"
+                .into(),
+            "line 1: executable: there is no file `/none`",
+        ),
         ("executable = /there\nqueue\n".into(), "line 1: executable: `/there` is a folder"),
         (
             "executable = /there/file\nqueue\n".into(),
@@ -155,6 +161,8 @@ fn every_task_is_looked_at_and_what_is_elsewhere_is_not() {
     for fine in [
         "executable = /none\ntransfer_executable = false\nqueue\n",
         "shell = echo a\nqueue\n",
+        // A program of the image.
+        "executable = /none\ncontainer_image = docker://debian:12\nqueue\n",
         "executable = /there/program\nlog = /there/l\noutput = /there/$(Cluster)/o\nqueue\n",
         "executable = /there/program\nlog = $(Cluster)/l\nqueue\n",
     ] {
