@@ -1,4 +1,6 @@
-//! Text to tokens, which `token.rs` has. What a minus before a digit is depends on the token before it, as in HTCondor.
+//! Text to tokens, which `token.rs` has. What a minus before a digit is depends on the token before
+//! it, as in HTCondor.
+
 #![expect(clippy::unnecessary_box_returns, reason = "what is nearly always returned stays small")]
 
 use crate::error::ParseError;
