@@ -27,10 +27,20 @@ fn a_bomb() -> String {
 fn not_text() -> Vec<Row> {
     let utf16: Vec<u8> = "command: a\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
     vec![
-        ("latin1.yaml", b"command: gr\xfc\xdfe\n".to_vec(), "byte 11 is not UTF-8", "UTF-8"),
-        ("overlong.yaml", b"command: \xc0\xaf\n".to_vec(), "byte 9 is not UTF-8", "UTF-8"),
+        (
+            "latin1.yaml",
+            b"command: gr\xfc\xdfe\n".to_vec(),
+            "line 1: this is not text: byte 11 of the file is not UTF-8",
+            "UTF-8",
+        ),
+        (
+            "overlong.yaml",
+            b"command: \xc0\xaf\n".to_vec(),
+            "byte 9 of the file is not UTF-8",
+            "UTF-8",
+        ),
         ("utf16.yaml", utf16, "is NUL", "UTF-8"),
-        ("nul.yaml", b"command: a\0b\n".to_vec(), "byte 10 is NUL", "UTF-8"),
+        ("nul.yaml", b"command: a\0b\n".to_vec(), "byte 10 of the file is NUL", "UTF-8"),
         ("huge.yaml", vec![b'#'; 25 << 20], "larger than", "large data in files"),
     ]
 }

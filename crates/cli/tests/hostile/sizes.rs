@@ -44,7 +44,7 @@ fn what_is_far_too_large_is_refused_and_forgotten() {
             ("a variable of 100 MB", &huge, 413),
             ("a variable of 20 MB", &large, 422),
             ("half a million ranges", &array, 422),
-            ("a hundred thousand brackets", &deep(), 400),
+            ("a hundred thousand brackets", &deep(), 422),
         ] {
             let answer = post(&world, "/api/v1/jobs", body.as_bytes());
             assert_eq!(answer.status, status, "{what}: {:.500}", answer.body);
