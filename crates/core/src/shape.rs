@@ -2,6 +2,7 @@
 //! of how long tasks of each shape run.
 
 use serde::{Deserialize, Serialize};
+use shipway_model::reason::CONTAINERS_WORK;
 use shipway_model::{JobSpec, Millis, Resources, UserName};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,10 +47,8 @@ impl Expressions {
     }
 }
 
-/// What a job with an image asks for besides its own wishes: a node that has not found that
-/// containers fail there. Otherwise such a node would take one task after the other, and fail them.
-const CONTAINERS_WORK: &str = "HasContainer =!= false";
-
+/// A job with an image asks for a node that has not found that containers fail there. Otherwise
+/// such a node would take one task after the other, and fail them.
 fn requirements_of(spec: &JobSpec) -> Option<String> {
     match (&spec.requirements, spec.image.is_some()) {
         (own, false) => own.clone(),

@@ -116,10 +116,25 @@ impl Reason {
     }
 }
 
+/// What every job with an image requires, though nobody wrote it.
+pub const CONTAINERS_WORK: &str = "HasContainer =!= false";
+
 impl FailedTerm {
+    /// Whether it is not the job's own: it has an image, and containers fail there.
+    pub fn is_of_image(&self) -> bool {
+        self.term == CONTAINERS_WORK
+    }
+
     fn tell(&self, f: &mut fmt::Formatter<'_>, nodes: u32, class: &str) -> fmt::Result {
         let (term, why) = (&self.term, self.why());
         match nodes {
+            1 if self.is_of_image() => {
+                write!(f, "needs a container for its image; they fail on the node with {class}")
+            }
+            many if self.is_of_image() => write!(
+                f,
+                "needs a container for its image; they fail on each of {many} nodes with {class}"
+            ),
             1 => write!(f, "requires {term}; the node with {class} {why}"),
             many => write!(f, "requires {term}; each of {many} nodes with {class} {why}"),
         }

@@ -58,6 +58,11 @@ fn beyond(reason: &Reason, changes: &[Change]) -> Option<String> {
             "mend the GPU of node {node} (`shipway doctor` there says how), then start its pilot \
              again"
         )),
+        Reason::Requires { failed, .. } if failed.is_of_image() => Some(
+            "mend containers there (`shipway doctor` on the node says how), connect a node where \
+             they start, or leave the image out"
+                .into(),
+        ),
         Reason::Requires { failed, .. } => {
             let known = changes.iter().any(|change| change.without.as_ref() == Some(&failed.term));
             let nearest = failed.found.iter().find_map(|found| {

@@ -80,6 +80,9 @@ fn shorter_limit(look: &Look, usual: Option<Millis>, now: Timestamp) -> Option<C
 fn without_term(look: &Look) -> Option<(u64, Change)> {
     const SIZE: u64 = 500;
     let [failed] = look.failed.as_slice() else { return None };
+    if failed.is_of_image() {
+        return None;
+    }
     let change = Change {
         ask: Vec::new(),
         instead_of: Vec::new(),

@@ -161,7 +161,7 @@ pub(super) const HONOURED: &[(Key, &str, &str)] = &[
     (
         Key::ContainerImage,
         "container_image containerimage",
-        "`image`: docker://…, a SIF file or a folder",
+        "`image`: docker://…, a SIF file, a folder, or `oci:/…` and the like",
     ),
     (Key::DockerImage, "docker_image dockerimage", "`image`, from a registry"),
     (Key::DockerNetworkType, "docker_network_type dockernetworktype", "`host` and `none`"),

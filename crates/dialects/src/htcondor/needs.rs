@@ -183,9 +183,10 @@ fn is_container(values: &Values<'_>) -> Result<bool, SubmitError> {
     Ok(universe.is_some_and(|text| text.eq_ignore_ascii_case("container")))
 }
 
-/// `docker://…`, a file that ends in `.sif`, or a folder.
+/// `docker://…`, a file that ends in `.sif`, or a folder; or as images are named here.
 fn container_form(values: &Values<'_>, image: &str) -> String {
-    if image.contains("://") {
+    const OURS: [&str; 4] = ["dir:/", "oci:/", "sif:/", "docker-archive:/"];
+    if image.contains("://") || OURS.iter().any(|form| image.starts_with(form)) {
         return image.to_string();
     }
     let path = join(&values.scope.setting.directory, image);

@@ -9,7 +9,7 @@ use super::plan::Plan;
 use super::task::Task;
 use super::{Submit, limits::MAX_LOOKED};
 use shipway_model::expand::Placeholders;
-use shipway_model::{JobSpec, Ordinal};
+use shipway_model::{ImageRef, JobSpec, Ordinal};
 use std::collections::BTreeSet;
 
 /// What is at a path.
@@ -34,6 +34,7 @@ pub struct Places {
     output: Place,
     error: Place,
     log: Place,
+    image: Place,
     /// The program is a file of the submitter's.
     brings_program: bool,
 }
@@ -48,6 +49,7 @@ impl Places {
             output: plan.place(Key::Output),
             error: plan.place(Key::Error),
             log: plan.place(Key::Log),
+            image: plan.place(Key::ContainerImage),
             brings_program: task.program.value.transferred,
         }
     }
@@ -60,6 +62,8 @@ enum Wanted {
     File,
     /// A file or a folder.
     Any,
+    /// The same, that nodes may have and this machine not.
+    Image,
     Folder,
     /// The folder that a file is in.
     FolderOf,
@@ -117,6 +121,8 @@ fn wants<'a>(spec: &'a JobSpec, places: &'a Places) -> Vec<Want<'a>> {
     let inputs = brought
         .into_iter()
         .map(|path| want(&places.inputs, "transfer_input_files", Wanted::Any, path));
+    let image = spec.image.as_ref().and_then(ImageRef::place);
+    let image = image.map(|path| want(&places.image, "container_image", Wanted::Image, path));
     let streams = [
         (&places.input, "input", Wanted::File, &spec.stdin),
         (&places.output, "output", Wanted::FolderMade, &spec.stdout),
@@ -126,7 +132,7 @@ fn wants<'a>(spec: &'a JobSpec, places: &'a Places) -> Vec<Want<'a>> {
     let streams = streams.into_iter().filter_map(|(place, command, wanted, path)| {
         Some(want(place, command, wanted, path.as_deref()?))
     });
-    directory.into_iter().chain(program).chain(inputs).chain(streams).collect()
+    directory.into_iter().chain(program).chain(inputs).chain(image).chain(streams).collect()
 }
 
 /// A path of each task; one where it is the same for all.
@@ -161,6 +167,10 @@ impl Want<'_> {
                 let what = format!("{command}: the folder `{path}` is not there and will be made");
                 Ok(Some(Warning { place: place.clone(), what }))
             }
+            (Wanted::Image, None) => {
+                let what = format!("{command}: `{path}` is not on this machine; nodes need it");
+                Ok(Some(Warning { place: place.clone(), what }))
+            }
             (Wanted::Program | Wanted::File, None) => Err(missing("file")),
             (Wanted::Any, None) => Err(missing("file or folder")),
             (Wanted::Folder | Wanted::FolderOf, None) => Err(missing("folder")),
@@ -180,7 +190,7 @@ impl Want<'_> {
 pub(super) fn hint(command: &str, path: &str) -> String {
     match command {
         "executable" => format!(
-            "name a program of this machine (`chmod +x {path}` lets it run), or say \\
+            "name a program of this machine (`chmod +x {path}` lets a file run), or say \
              transfer_executable = false if it is on the node or in the image"
         ),
         "log" => format!("make the folder first: mkdir -p {path}"),

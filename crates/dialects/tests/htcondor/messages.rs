@@ -183,3 +183,25 @@ fn tasks_know_their_own_folder() {
     let job = &submit(&own).expect("good").jobs[0];
     assert_eq!((&*job.env["_CONDOR_SCRATCH_DIR"], &*job.env["A"]), ("/x", "{brace}workdir}"));
 }
+
+#[test]
+fn images_are_also_named_as_they_are_here() {
+    let images = |line: &str| {
+        let text = format!("{EXECUTABLE}container_image = {line}\nqueue\n");
+        let submitted = submit(&text).expect("a good file");
+        let warnings = missing(&submitted, &|path| {
+            let image = ["/srv", "/home/ada/tree"].iter().any(|place| path.starts_with(place));
+            (!image).then_some(AtPath::Other)
+        });
+        let warnings: Vec<String> =
+            warnings.expect("nothing worse").iter().map(ToString::to_string).collect();
+        (submitted.jobs[0].image.as_ref().expect("an image").to_string(), warnings)
+    };
+    for name in ["oci:/srv/a", "dir:/srv/tree", "sif:/srv/a.sif", "docker-archive:/srv/a.tar"] {
+        let (image, warnings) = images(name);
+        assert_eq!(image, name);
+        assert!(warnings[0].contains("is not on this machine; nodes need it"), "{warnings:?}");
+    }
+    assert_eq!(images("tree").0, "dir:/home/ada/tree");
+    assert_eq!(images("docker://example.org/a/b:1").1, [""; 0]);
+}

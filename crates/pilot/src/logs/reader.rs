@@ -24,6 +24,14 @@ pub struct Chunk {
     pub end: bool,
 }
 
+impl Chunk {
+    /// Whether what is missing could not be stored. What the limit drops is followed by what it
+    /// keeps.
+    pub fn is_unkept(&self) -> bool {
+        self.dropped > 0 && self.bytes.is_empty()
+    }
+}
+
 #[derive(Debug)]
 enum Source {
     Live(watch::Receiver<Position>),

@@ -85,6 +85,7 @@ fn the_ring_is_right_at_every_length_around_its_wraps() {
         ] {
             let first = reader.read(500, 1000).unwrap();
             assert_eq!((first.offset, first.dropped), (total as u64 - 500, total as u64 - 1000));
+            assert!(!first.is_unkept(), "dropped at the limit");
             let mut bytes = first.bytes;
             if bytes.len() < 500 {
                 bytes.extend(reader.read(first.offset + bytes.len() as u64, 1000).unwrap().bytes);
@@ -103,6 +104,7 @@ fn a_full_disk_costs_output_and_nothing_else() {
     let (mut out, _err) = logs.writers(name(), 100);
     let mut reader = logs.reader(name(), Stream::Out).unwrap();
     out.append(b"hello");
+    assert!(reader.read(0, 100).unwrap().is_unkept(), "not dropped at the limit");
     assert_eq!(render(&mut reader), "~5~");
     out.append(b" there");
     drop(out);

@@ -111,8 +111,8 @@ fn message(id: u64, offset: u64, chunk: io::Result<Chunk>) -> LogChunk {
     match chunk {
         Ok(chunk) => {
             debug_assert_eq!(chunk.offset, offset + chunk.dropped);
-            let (dropped, end) = (chunk.dropped, chunk.end);
-            LogChunk { id, dropped, data: chunk.bytes, end, error: String::new() }
+            let (dropped, unkept, end) = (chunk.dropped, chunk.is_unkept(), chunk.end);
+            LogChunk { id, dropped, unkept, data: chunk.bytes, end, error: String::new() }
         }
         Err(error) => LogChunk {
             id,

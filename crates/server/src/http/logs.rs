@@ -198,6 +198,9 @@ impl Reading {
         let note = match (chunk.dropped, chunk.error.as_str()) {
             (0, "") => return chunk.data.into(),
             (0, error) => format!("\n[shipway: {error}]\n"),
+            (dropped, _) if chunk.unkept => {
+                format!("\n[shipway: {dropped} bytes lost here: the node had no room for them]\n")
+            }
             (dropped, _) => {
                 format!("\n[shipway: {dropped} bytes dropped here, over the log limit]\n")
             }
