@@ -46,6 +46,26 @@ pub fn validate(spec: &JobSpec) -> Result<(), Vec<Problem>> {
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
+/// The same, and what others have to say of the expressions in it, which are only text here. They
+/// are not asked about one that is wrong already.
+pub fn validate_with(
+    spec: &JobSpec,
+    of_requirements: impl Fn(&str) -> Option<String>,
+    of_rank: impl Fn(&str) -> Option<String>,
+) -> Result<(), Vec<Problem>> {
+    let mut problems = validate(spec).err().unwrap_or_default();
+    let is_fine = |field: &str| !problems.iter().any(|problem| problem.field == field);
+    let requirements = spec.requirements.as_deref().filter(|_| is_fine("requirements"));
+    let rank = spec.rank.as_deref().filter(|_| is_fine("rank"));
+    let complaints = [
+        ("requirements", requirements.and_then(of_requirements)),
+        ("rank", rank.and_then(of_rank)),
+    ];
+    let found = complaints.into_iter();
+    problems.extend(found.filter_map(|(field, what)| Some(Problem { field, what: what? })));
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
 type Check<'a> = dyn FnMut(bool, &'static str, String) + 'a;
 
 fn check_program(spec: &JobSpec, check: &mut Check<'_>) {

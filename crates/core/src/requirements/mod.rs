@@ -14,24 +14,14 @@ pub use rank::pointless_rank;
 
 use crate::shape::Shape;
 use shipway_classad::{Ad, Context, Expr, Sides, evaluate, is_true, parse_expression, references};
-use shipway_model::validate::{self, Problem};
+use shipway_model::validate::{Problem, validate_with};
 use shipway_model::{JobSpec, NodeAd};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Every problem at once, each naming its field; that of an expression names the place in it too.
 pub fn validate(spec: &JobSpec) -> Result<(), Vec<Problem>> {
-    let mut problems = validate::validate(spec).err().unwrap_or_default();
-    let is_fine = |field: &str| !problems.iter().any(|problem| problem.field == field);
-    let requirements = spec.requirements.as_deref().filter(|_| is_fine("requirements"));
-    let rank = spec.rank.as_deref().filter(|_| is_fine("rank"));
-    let complaints = [
-        ("requirements", requirements.and_then(shipway_classad::requirements_complaint)),
-        ("rank", rank.and_then(rank::complaint)),
-    ];
-    let found = complaints.into_iter();
-    problems.extend(found.filter_map(|(field, what)| Some(Problem { field, what: what? })));
-    if problems.is_empty() { Ok(()) } else { Err(problems) }
+    validate_with(spec, shipway_classad::requirements_complaint, rank::complaint)
 }
 
 /// The expressions of one shape, read once.
