@@ -19,7 +19,7 @@ pub(crate) fn launch(
 ) -> Result<Launch, LaunchError> {
     if !container.cgroups.is_empty() || container.user.is_some() {
         let (cgroups, user) = (container.cgroups.clone(), container.user.clone());
-        let process = Process { cwd: "/".into(), cgroups, user, shown: seen };
+        let process = Process { cwd: "/".into(), cgroups, user, shown: seen, ..Process::default() };
         return helper.before(start, &process);
     }
     let stdin = match start.stdin {
@@ -60,6 +60,9 @@ pub(crate) fn refuse_what_none_can(
     container: &Container,
 ) -> Result<(), LaunchError> {
     let without = |feature| Err(LaunchError::Unsupported { runtime, feature });
+    if container.person.is_some() || container.reads.is_some() {
+        return without("an id of its person's own");
+    }
     match (&container.user, geteuid().is_root()) {
         (None, true) => return Err(PlanError::AsRoot.into()),
         (Some(_), false) => return without("another user's account"),

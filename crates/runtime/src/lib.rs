@@ -5,6 +5,7 @@
 //! report     the letter between caller and helper  native    our own way of doing it
 //! gpu        which nodes and libraries devices need  crun, apptainer  the others
 //! cgroup     limits where a node delegates them     binds     what a site lets people bind
+//! subids     ids by which people are kept apart without root
 //! ```
 //!
 //! How a pilot uses it:
@@ -36,6 +37,7 @@ pub mod native;
 pub mod plan;
 pub mod report;
 pub mod runtime;
+pub mod subids;
 
 pub use plan::Container;
 pub use runtime::{Runtime, is_program};

@@ -5,6 +5,7 @@
 //! never as arguments: an environment holds secrets, and arguments can be read by everybody.
 
 use serde::{Deserialize, Serialize};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 /// Bytes of a container's private memory file systems when nobody says otherwise. They are only
@@ -50,6 +51,12 @@ pub struct Container {
     /// Who the task runs as. Must be given when the caller is root, and may not be root then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<User>,
+    /// Which of the people it belongs to whom a [`Keeper`](crate::native::Keeper) keeps apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub person: Option<Person>,
+    /// A plain file of the person's own that the task reads, and that the caller could not open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reads: Option<PathBuf>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
 }
@@ -145,6 +152,23 @@ pub struct User {
     pub groups: Vec<u32>,
 }
 
+/// One of the people whose tasks are kept apart by subordinate ids: their number in the user
+/// namespace of the keeper, where 0 is the caller itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Person(pub NonZeroU32);
+
+/// Who a plain program is in the user namespace of the keeper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Within {
+    /// The caller, with every right over the files of all people. For programs of the caller's
+    /// that follow no link of theirs.
+    Keeper,
+    /// One of the people, with their rights only.
+    Person(Person),
+}
+
 /// What is done before a plain program of the node is started: where it stands, who it runs as,
 /// and within which limits. Its words and its environment are given to it directly.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,6 +185,13 @@ pub struct Process {
     /// A tree of root's that it sees as its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<Shown>,
+    /// Where people are kept apart by their ids: who it becomes there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Within>,
+    /// Files and folders of the caller's that are given to the person first, and that the program
+    /// finds by [`handed`](crate::native::handed): the folders above them are closed to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handed: Vec<PathBuf>,
 }
 
 /// A tree, and where it is seen by one process and those it starts.
@@ -190,6 +221,8 @@ impl Container {
             limits: Limits::default(),
             cgroups: Vec::new(),
             user: None,
+            person: None,
+            reads: None,
             hostname: None,
         }
     }
@@ -214,6 +247,8 @@ pub enum PlanError {
     WritableHost,
     #[error("cannot run a container as root: name the account that the task belongs to")]
     AsRoot,
+    #[error("cannot run a container for an account and for a person without one")]
+    TwoUsers,
 }
 
 impl Container {
@@ -246,6 +281,7 @@ impl Container {
             return Err(PlanError::WritableHost);
         }
         match &self.user {
+            Some(_) if self.person.is_some() => Err(PlanError::TwoUsers),
             Some(user) if user.uid == 0 || user.gid == 0 => Err(PlanError::AsRoot),
             _ => Ok(()),
         }
@@ -268,6 +304,7 @@ impl Container {
             .chain(&self.devices)
             .chain(&self.hidden)
             .chain(&self.cgroups)
+            .chain(&self.reads)
             .chain([&self.cwd])
     }
 }

@@ -63,6 +63,8 @@ impl Why {
 pub enum Order {
     Container(Box<Container>),
     Process(Process),
+    /// Make a user namespace and wait in it, until standard input ends.
+    Hold,
 }
 
 /// The same on the caller's side, who keeps what it asks for.
@@ -71,6 +73,7 @@ pub enum Order {
 pub enum Asked<'a> {
     Container(&'a Container),
     Process(&'a Process),
+    Hold,
 }
 
 /// The file in memory, on either side.

@@ -140,6 +140,8 @@ pub enum LaunchError {
     Bundle { dir: PathBuf, source: io::Error },
     #[error("cannot run this container with {runtime}: it has no way to give it {feature}")]
     Unsupported { runtime: &'static str, feature: &'static str },
+    #[error("cannot run this container for a person: nothing here keeps people apart")]
+    NoKeeper,
     #[error("cannot bind the device {}: it is not a device node", path.display())]
     NotADevice { path: PathBuf },
     #[error("cannot mount on {}: it is, or lies behind, a symbolic link", target.display())]

@@ -16,7 +16,7 @@ struct Package {
     why: &'static str,
 }
 
-const PACKAGES: [Package; 15] = [
+const PACKAGES: [Package; 16] = [
     Package {
         name: "curl",
         proof: &["curl", "--version"],
@@ -56,6 +56,11 @@ const PACKAGES: [Package; 15] = [
         name: "crun",
         proof: &["crun", "--version"],
         why: "containers must be the same with an OCI runtime",
+    },
+    Package {
+        name: "uidmap",
+        proof: &["sh", "-c", "command -v newuidmap newgidmap"],
+        why: "people are kept apart without root by the ids that it maps",
     },
     Package {
         name: "patchelf",

@@ -10,7 +10,8 @@ use rustix::thread::{
 /// One more than the highest number a capability can have in the kernel's sets.
 const CAPABILITIES: u32 = 64;
 
-pub(super) fn confine() -> Result<(), SetupError> {
+/// What is given up here no program that is started gets back. Only 0 can do it.
+pub(super) fn empty_bounding_set() -> Result<(), SetupError> {
     for number in 0..CAPABILITIES {
         match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << number)) {
             Ok(()) => {}
@@ -19,6 +20,11 @@ pub(super) fn confine() -> Result<(), SetupError> {
             Err(errno) => return Err(errno).doing("give up", "a capability"),
         }
     }
+    Ok(())
+}
+
+/// All the rest, once the bounding set is empty.
+pub(super) fn confine() -> Result<(), SetupError> {
     let none = CapabilitySet::empty();
     let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
     set_capabilities(None, none).doing("give up", "all capabilities")?;

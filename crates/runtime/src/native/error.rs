@@ -26,6 +26,13 @@ pub(super) enum SetupError {
          as a work directory, --workdir private is the task's own", path.display()
     )]
     Closed { path: PathBuf, user: u32 },
+    #[error(
+        "cannot use {} as the work directory: the task runs under an id of its person's own, \
+         which may not write to it; --workdir private is the task's own", path.display()
+    )]
+    NotWritable { path: PathBuf },
+    #[error("cannot run this for a person: nothing here keeps people apart")]
+    NoKeeper,
     #[error("cannot give the container a writable root: this node refuses overlays")]
     NoOverlay { source: Errno },
     #[error("cannot run a container as root: name the account that the task belongs to")]

@@ -6,18 +6,20 @@
 
 use super::error::{Doing, SetupError};
 use super::identity::{self, say};
-use super::init::{self, Init, Opened};
+use super::init::{self, Init, Opened, Who};
 use super::owner;
+use super::person;
 use super::process;
 use super::root;
-use super::sys::{Namespaces, block_signals, die_of, fork_into};
-use crate::plan::{Bind, Container, Network, Root};
+use super::sys::{Namespaces, block_signals, die_of, fork_into, own_users};
+use super::{WITH_BOTH, WITH_KEEPER, WITH_STDIN};
+use crate::plan::{Bind, Container, Network, Person, Root};
 use crate::report::{Ending, Letter, Order, Why};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, setrlimit, waitpid};
-use std::io::{self, IoSliceMut, Write};
+use std::io::{self, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
@@ -25,8 +27,11 @@ use std::process::ExitCode;
 /// The whole of the hidden command. Must be called before any thread is started.
 pub fn main() -> ExitCode {
     match receive() {
-        Ok((letter, Order::Container(container))) => run(&letter, *container),
-        Ok((letter, Order::Process(process))) => code(process::run(&letter, &process)),
+        Ok((letter, Order::Container(container), keeper)) => run(&letter, *container, keeper),
+        Ok((letter, Order::Process(process), keeper)) => {
+            code(process::run(&letter, &process, keeper))
+        }
+        Ok((_, Order::Hold, _)) => hold(),
         Err(error) => {
             // There is no letter to answer in; the caller's log of the task has to do.
             let _nobody_reads = writeln!(io::stderr(), "cannot read the plan: {error}");
@@ -35,24 +40,28 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// What came by standard input.
+type Received = (Letter, Order, Option<OwnedFd>);
+
 /// Takes the letter from standard input, and puts there what the task shall read.
-fn receive() -> io::Result<(Letter, Order)> {
+fn receive() -> io::Result<Received> {
     /// Above the standard descriptors.
     const FIRST_FREE: i32 = 3;
     let given = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), FIRST_FREE)?;
     let is_socket = FileType::from_raw_mode(fstat(&given)?.st_mode) == FileType::Socket;
-    let (letter, stdin) = if is_socket {
-        receive_both(&given)?
-    } else {
-        (given, open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)
-    };
+    let (letter, stdin, keeper) =
+        if is_socket { receive_all(&given)? } else { (given, None, None) };
+    let nothing = || open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+    let stdin = stdin.map_or_else(nothing, Ok)?;
     rustix::stdio::dup2_stdin(stdin)?;
-    Letter::read(letter)
+    let (letter, order) = Letter::read(letter)?;
+    Ok((letter, order, keeper))
 }
 
-/// Letter and standard input, sent over a socket.
-fn receive_both(socket: &OwnedFd) -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+/// Letter, standard input and the keeper's namespace, sent over a socket with a byte that says
+/// which of them.
+fn receive_all(socket: &OwnedFd) -> io::Result<(OwnedFd, Option<OwnedFd>, Option<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
@@ -62,14 +71,35 @@ fn receive_both(socket: &OwnedFd) -> io::Result<(OwnedFd, OwnedFd)> {
             files.extend(sent);
         }
     }
-    let two: Result<[OwnedFd; 2], _> = files.try_into();
-    let [letter, stdin] = two.map_err(|_| io::Error::other("not two descriptors"))?;
-    Ok((letter, stdin))
+    let mut files = files.into_iter();
+    match (byte[0], files.next(), files.next(), files.next()) {
+        (WITH_STDIN, Some(letter), Some(stdin), None) => Ok((letter, Some(stdin), None)),
+        (WITH_KEEPER, Some(letter), Some(keeper), None) => Ok((letter, None, Some(keeper))),
+        (WITH_BOTH, Some(letter), stdin @ Some(_), keeper @ Some(_)) => Ok((letter, stdin, keeper)),
+        _ => Err(io::Error::other("not the descriptors that were announced")),
+    }
 }
 
-fn run(letter: &Letter, container: Container) -> ExitCode {
+/// Waits in a user namespace of its own, where another process names the ids, until nobody holds
+/// the other end of its standard input.
+fn hold() -> ExitCode {
+    let held = own_users().map_err(io::Error::from).and_then(|()| {
+        io::stdout().write_all(b".")?;
+        io::stdout().flush()?;
+        io::stdin().read(&mut [0]).map(drop)
+    });
+    match held {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _nobody_reads = writeln!(io::stderr(), "{error}");
+            code(Why::Container.exit_code())
+        }
+    }
+}
+
+fn run(letter: &Letter, container: Container, keeper: Option<OwnedFd>) -> ExitCode {
     let scratch = container.scratch.clone();
-    match start(letter, container) {
+    match start(letter, container, keeper) {
         Ok(Side::Outside(init)) => {
             let ending = wait_for(init, letter);
             root::release(scratch.as_ref());
@@ -91,15 +121,26 @@ enum Side {
     Inside,
 }
 
-fn start(letter: &Letter, mut container: Container) -> Result<Side, SetupError> {
+fn start(
+    letter: &Letter,
+    mut container: Container,
+    keeper: Option<OwnedFd>,
+) -> Result<Side, SetupError> {
     let act = |act| move |source| SetupError::Act { act, source };
     block_signals().map_err(act("block signals"))?;
     for path in &container.cgroups {
         say(&path.to_string_lossy(), "0")?;
     }
-    open_our_tree(&mut container)?;
-    let opened = open_our_binds(&container)?;
-    let identity = identity::assume(container.user.as_ref())?;
+    let (identity, naming, opened) = if let Some(person) = container.person {
+        person::join(&keeper.ok_or(SetupError::NoKeeper)?)?;
+        let (named, naming) = pipe_with(PipeFlags::CLOEXEC).doing("make", "a pipe")?;
+        let not_yet = container.binds.iter().map(|_| None).collect();
+        (Who::Person(named), Some((person, naming)), not_yet)
+    } else {
+        open_our_tree(&mut container)?;
+        let opened = open_our_binds(&container)?;
+        (Who::Own(identity::assume(container.user.as_ref())?), None, opened)
+    };
     let (helper, ours) = pipe_with(PipeFlags::CLOEXEC).doing("make", "a pipe")?;
     let namespaces = match container.network {
         Network::Host => Namespaces::ALWAYS,
@@ -109,11 +150,22 @@ fn start(letter: &Letter, mut container: Container) -> Result<Side, SetupError> 
     if let Some(init) = fork_into(namespaces).map_err(act("make namespaces"))? {
         // Closed by our end, and by nothing else: that is how the other side knows.
         std::mem::forget(ours);
+        if let Some((person, naming)) = naming {
+            name_it(init, person, &naming)?;
+        }
         return Ok(Side::Outside(init));
     }
-    drop(ours);
+    drop((ours, naming));
     Init { container, letter, identity, helper, opened }.run();
     Ok(Side::Inside)
+}
+
+/// Says who is in the new user namespace, and lets its first process go on. Where that fails it
+/// goes nowhere, and ends with this process.
+fn name_it(init: Pid, person: Person, naming: &OwnedFd) -> Result<(), SetupError> {
+    person::name(init, person)?;
+    rustix::io::write(naming, b".").doing("tell", "the first process inside")?;
+    person::give_up_rights()
 }
 
 /// While this is root: the task's account could not enter the store. Where this process stands is

@@ -10,7 +10,7 @@ use super::mounts::{Inside, Kind, copy_of, copy_unlinked, kind_of, restrict};
 use super::room;
 use super::root::{self, Place};
 use super::sys::{Attributes, keep_descriptors_to_ourselves, unblock_signals, wish_to_end};
-use super::{confine, dev, kernel_files, network, program};
+use super::{confine, dev, kernel_files, network, person, program};
 use crate::plan::{Bind, Container, Network, Room};
 use crate::report::{Ending, Letter};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -27,11 +27,20 @@ use std::path::{Path, PathBuf};
 pub(super) struct Init {
     pub(super) container: Container,
     pub(super) letter: Letter,
-    pub(super) identity: Identity,
+    pub(super) identity: Who,
     /// Hangs up when the helper is dead.
     pub(super) helper: OwnedFd,
     /// Sources of binds that are open already, one place for each bind.
     pub(super) opened: Vec<Option<Opened>>,
+}
+
+/// As whom it builds.
+pub(super) enum Who {
+    /// The task's own user, the only one inside.
+    Own(Identity),
+    /// The caller, with every right inside, until the task's person is become. A byte from the
+    /// helper says that both are known.
+    Person(OwnedFd),
 }
 
 /// What a bind shows, mounted nowhere yet.
@@ -53,12 +62,25 @@ impl Init {
 
     fn start(&mut self) -> Result<Begun, SetupError> {
         die_with_helper(&self.helper)?;
-        self.identity.map()?;
+        match &self.identity {
+            Who::Own(identity) => identity.map()?,
+            Who::Person(named) => {
+                wait_for_name(named)?;
+                person::leave_groups()?;
+            }
+        }
         build(&self.container, std::mem::take(&mut self.opened))?;
+        confine::empty_bounding_set()?;
+        if let Who::Person(_) = self.identity {
+            person::give_pipes()?;
+            person::turn_into_person()?;
+            // The kernel forgets it with every change of user.
+            die_with_helper(&self.helper)?;
+        }
         // The task has the same user: it must not look into this process, or write to it.
         set_dumpable_behavior(DumpableBehavior::NotDumpable).doing("hide", "the first process")?;
         confine::confine()?;
-        stand_in(&self.container.cwd)?;
+        stand_in(&self.container)?;
         keep_descriptors_to_ourselves().doing("keep", "descriptors")?;
         // Whoever asked the group to end meanwhile meant the task.
         if let Some(signal) = wish_to_end() {
@@ -66,6 +88,13 @@ impl Init {
         }
         unblock_signals().map_err(|source| SetupError::Act { act: "unblock signals", source })?;
         program::start(&self.container).map(Begun::Task)
+    }
+}
+
+fn wait_for_name(named: &OwnedFd) -> Result<(), SetupError> {
+    match rustix::io::read(named, &mut [0; 1]) {
+        Ok(1) => Ok(()),
+        _ => Err(SetupError::Abandoned),
     }
 }
 
@@ -96,8 +125,12 @@ fn build(container: &Container, opened: Vec<Option<Opened>>) -> Result<(), Setup
     let mask = umask(Mode::empty());
     // Sources are opened while the node's tree is still there, before anything can cover it.
     let binds = container.binds.iter().zip(opened);
-    let binds = binds.map(|(bind, opened)| opened.map_or_else(|| open_bind(bind), Ok));
+    let binds =
+        binds.map(|(bind, opened)| opened.map_or_else(|| open_bind_for(container, bind), Ok));
     let binds = binds.collect::<Result<Vec<_>, _>>()?;
+    if let Some(path) = &container.reads {
+        person::open_input(path)?;
+    }
     let tmp = room::tmp(container)?;
     let inside = root::make(container, &places(container, &binds))?;
     let dev = dev::make(container, &inside)?;
@@ -112,6 +145,16 @@ fn build(container: &Container, opened: Vec<Option<Opened>>) -> Result<(), Setup
     enter(&inside)?;
     umask(mask);
     Ok(())
+}
+
+/// What was made for the task is given to its person; what they have named is opened with their
+/// rights, and not with those of the caller.
+fn open_bind_for(container: &Container, bind: &Bind) -> Result<Opened, SetupError> {
+    if bind.ours {
+        person::give(container, &bind.source)?;
+        return open_bind(bind);
+    }
+    person::with_rights_of(container, || open_bind(bind))
 }
 
 pub(super) fn open_bind(bind: &Bind) -> Result<Opened, SetupError> {
@@ -180,7 +223,8 @@ fn closed(path: PathBuf) -> SetupError {
 }
 
 /// No link of the kernel's is followed: a descriptor of ours is no directory of the task's.
-fn stand_in(cwd: &Path) -> Result<(), SetupError> {
+fn stand_in(container: &Container) -> Result<(), SetupError> {
+    let cwd = container.cwd.as_path();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_MAGICLINKS;
     let no_directory = |errno| match errno {
@@ -188,7 +232,12 @@ fn stand_in(cwd: &Path) -> Result<(), SetupError> {
         _ => SetupError::NoDirectory { cwd: cwd.to_owned() },
     };
     let directory = openat2(rustix::fs::CWD, cwd, flags, Mode::empty(), resolve);
-    fchdir(directory.map_err(no_directory)?).map_err(no_directory)
+    let directory = directory.map_err(no_directory)?;
+    let is_theirs = |bind: &Bind| bind.writable && cwd.starts_with(&bind.target);
+    if container.person.is_some() && container.binds.iter().any(is_theirs) {
+        person::may_write(&directory, cwd)?;
+    }
+    fchdir(directory).map_err(no_directory)
 }
 
 /// Waits for whatever dies inside, until it is the task.

@@ -18,10 +18,12 @@ mod error;
 mod helper;
 mod identity;
 mod init;
+mod keeper;
 mod kernel_files;
 mod mounts;
 mod network;
 mod owner;
+mod person;
 mod process;
 mod program;
 mod room;
@@ -34,6 +36,8 @@ mod underlay;
 pub(crate) use seccomp::refused_calls;
 
 pub use helper::main;
+pub use keeper::Keeper;
+pub use person::handed;
 pub use sealed::Helper;
 
 use crate::plan::{Container, Process};
@@ -47,7 +51,7 @@ use rustix::net::{
 use std::ffi::OsString;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -57,11 +61,18 @@ pub const COMMAND: &str = "container-init";
 #[derive(Debug)]
 pub struct Native {
     helper: Arc<Helper>,
+    keeper: Option<Arc<Keeper>>,
 }
 
 impl Native {
     pub const fn new(helper: Arc<Helper>) -> Self {
-        Self { helper }
+        Self { helper, keeper: None }
+    }
+
+    /// The same, with people kept apart.
+    #[must_use]
+    pub fn with(self, keeper: Arc<Keeper>) -> Self {
+        Self { keeper: Some(keeper), ..self }
     }
 }
 
@@ -84,8 +95,13 @@ impl Runtime for Native {
 
     fn launch(&self, container: &Container, stdin: Option<OwnedFd>) -> Result<Launch, LaunchError> {
         container.validate()?;
+        let keeper = match (container.person, &self.keeper) {
+            (None, _) => None,
+            (Some(_), Some(keeper)) => Some(&**keeper),
+            (Some(_), None) => return Err(LaunchError::NoKeeper),
+        };
         let letter = Letter::write(Asked::Container(container)).map_err(LaunchError::Letter)?;
-        let stdin = enclosed(&letter, stdin).map_err(LaunchError::Letter)?;
+        let stdin = enclosed(&letter, stdin.as_ref(), keeper).map_err(LaunchError::Letter)?;
         Ok(Launch {
             program: self.helper.program.clone(),
             argv: self.helper.argv.clone(),
@@ -101,7 +117,7 @@ impl Helper {
     /// input of its own it reads nothing.
     pub fn before(&self, launch: Start, process: &Process) -> Result<Launch, LaunchError> {
         let letter = Letter::write(Asked::Process(process)).map_err(LaunchError::Letter)?;
-        let stdin = enclosed(&letter, launch.stdin).map_err(LaunchError::Letter)?;
+        let stdin = enclosed(&letter, launch.stdin.as_ref(), None).map_err(LaunchError::Letter)?;
         let argv = self.argv.iter().cloned().chain(launch.argv).collect();
         let after = After { letter: Some(letter), bundle: None, signal_base: None };
         Ok(Launch { program: self.program.clone(), argv, env: launch.env, stdin, after })
@@ -118,13 +134,25 @@ pub struct Start {
 }
 
 /// What a helper gets as standard input.
-fn enclosed(letter: &Letter, stdin: Option<OwnedFd>) -> io::Result<OwnedFd> {
+fn enclosed(
+    letter: &Letter,
+    stdin: Option<&OwnedFd>,
+    keeper: Option<&Keeper>,
+) -> io::Result<OwnedFd> {
     let copy = letter.copy()?;
-    match stdin {
-        None => Ok(copy),
-        Some(stdin) => both(&copy, &stdin),
+    let namespace = keeper.map(|keeper| keeper.namespace.as_fd());
+    match (stdin, namespace) {
+        (None, None) => Ok(copy),
+        (Some(stdin), None) => together(WITH_STDIN, &[copy.as_fd(), stdin.as_fd()]),
+        (None, Some(keeper)) => together(WITH_KEEPER, &[copy.as_fd(), keeper]),
+        (Some(stdin), Some(keeper)) => together(WITH_BOTH, &[copy.as_fd(), stdin.as_fd(), keeper]),
     }
 }
+
+/// What comes with a letter, in this order: what the task reads, the keeper's namespace.
+const WITH_STDIN: u8 = b's';
+const WITH_KEEPER: u8 = b'k';
+const WITH_BOTH: u8 = b'b';
 
 /// What is at a place of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,15 +175,14 @@ pub(crate) fn look(tree: &Path, place: &Path) -> Looked {
     }
 }
 
-/// A socket with two descriptors waiting in it: the only way to give a process more than its
-/// three standard ones without others inheriting them by chance.
-fn both(letter: &OwnedFd, stdin: &OwnedFd) -> io::Result<OwnedFd> {
+/// A socket with descriptors waiting in it: the only way to give a process more than its three
+/// standard ones without others inheriting them by chance.
+fn together(what: u8, files: &[BorrowedFd<'_>]) -> io::Result<OwnedFd> {
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    let files = [letter.as_fd(), stdin.as_fd()];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    assert!(control.push(SendAncillaryMessage::ScmRights(&files)), "there is room for two");
-    sendmsg(&ours, &[IoSlice::new(b"2")], &mut control, SendFlags::empty())?;
+    assert!(control.push(SendAncillaryMessage::ScmRights(files)), "there is room for three");
+    sendmsg(&ours, &[IoSlice::new(&[what])], &mut control, SendFlags::empty())?;
     Ok(theirs)
 }

@@ -6,11 +6,13 @@
 use super::error::{Doing, SetupError};
 use super::identity::{self, say};
 use super::owner;
+use super::person;
 use super::program;
 use crate::plan::Process;
 use crate::report::{Ending, Letter};
 use std::convert::Infallible;
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -18,15 +20,15 @@ use std::process::Command;
 const OWN_WORDS: usize = 2;
 
 /// Returns only when there is no such program, with the code to exit with.
-pub(super) fn run(letter: &Letter, process: &Process) -> i32 {
-    let Err(error) = turn_into(process);
+pub(super) fn run(letter: &Letter, process: &Process, keeper: Option<OwnedFd>) -> i32 {
+    let Err(error) = turn_into(process, keeper);
     let told = error.told();
     let exit = told.why.exit_code();
     let _nobody_reads = letter.report(&Ending::NotStarted(told));
     exit
 }
 
-fn turn_into(process: &Process) -> Result<Infallible, SetupError> {
+fn turn_into(process: &Process, keeper: Option<OwnedFd>) -> Result<Infallible, SetupError> {
     for path in &process.cgroups {
         say(&path.to_string_lossy(), "0")?;
     }
@@ -35,6 +37,9 @@ fn turn_into(process: &Process) -> Result<Infallible, SetupError> {
     }
     if process.user.is_some() {
         identity::assume(process.user.as_ref())?;
+    }
+    if process.within.is_some() {
+        person::become_within(&keeper.ok_or(SetupError::NoKeeper)?, process)?;
     }
     // With the rights of whoever it is by now.
     rustix::process::chdir(&process.cwd).doing("enter", &process.cwd)?;

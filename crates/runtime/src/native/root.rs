@@ -6,6 +6,7 @@
 
 use super::error::{Doing, SetupError};
 use super::mounts::{Inside, Kind, copy_of, file_system, put_below, restrict};
+use super::person::with_rights_of;
 use super::room;
 use super::sys::Attributes;
 use super::underlay;
@@ -29,11 +30,14 @@ pub(super) fn make(container: &Container, places: &[Place]) -> Result<Inside, Se
         Root::Tree(path) => path.as_path(),
         Root::Host => Path::new("/"),
     };
-    let opened = Inside(open(tree, DIRECTORY, Mode::empty()).doing("open", tree)?);
-    let missing = missing(&opened, places)?;
+    let (opened, missing) = seen(container, || {
+        let opened = Inside(open(tree, DIRECTORY, Mode::empty()).doing("open", tree)?);
+        let missing = missing(&opened, places)?;
+        Ok((opened, missing))
+    })?;
     let writable = container.scratch.is_some();
     let mount = match &container.root {
-        _ if missing.is_empty() && !writable => copy_of(tree)?,
+        _ if missing.is_empty() && !writable => seen(container, || copy_of(tree))?,
         Root::Host => return underlay::make(container, tree, &missing),
         Root::Tree(_) => match overlay(container, &opened, &missing) {
             Err(SetupError::NoOverlay { .. }) if !writable => {
@@ -46,6 +50,14 @@ pub(super) fn make(container: &Container, places: &[Place]) -> Result<Inside, Se
     restrict(&mount, read_only)?;
     put_below(&mount, CWD, "/").doing("mount on", "/")?;
     Ok(Inside(mount))
+}
+
+/// Looks at the tree with the rights of whoever named it: its person, unless it is kept for all.
+pub(super) fn seen<T>(
+    container: &Container,
+    look: impl FnOnce() -> Result<T, SetupError>,
+) -> Result<T, SetupError> {
+    if container.tree_is_ours { look() } else { with_rights_of(container, look) }
 }
 
 /// The places that the tree does not have. A place behind a link is an error.

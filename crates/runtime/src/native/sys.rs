@@ -98,6 +98,40 @@ pub(super) fn own_mounts() -> Result<(), Errno> {
     if result == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
+/// From here on this process is in a user namespace that nobody else is in. One thread only.
+pub(super) fn own_users() -> Result<(), Errno> {
+    // SAFETY: one system call that takes a number; memory is not shared or moved by this flag.
+    let result = unsafe { libc::unshare(libc::CLONE_NEWUSER) };
+    if result == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
+/// From here on this process and those it starts have a session keyring of their own, and nothing
+/// in it. A kernel without keys has none to leave.
+pub(super) fn own_keyring() -> Result<(), Errno> {
+    /// `KEYCTL_JOIN_SESSION_KEYRING`; without a name it is a new one.
+    const JOIN: libc::c_int = 1;
+    // SAFETY: numbers and a null pointer, which means that there is no name.
+    let result = unsafe { libc::syscall(libc::SYS_keyctl, JOIN, std::ptr::null::<u8>()) };
+    match if result < 0 { last_errno() } else { return Ok(()) } {
+        Errno::NOSYS => Ok(()),
+        errno => Err(errno),
+    }
+}
+
+/// From here on this process has the rights over files of the user and group of this number: 0 has
+/// all of them, others none but their own.
+pub(super) fn take_file_rights(id: u32) -> Result<(), Errno> {
+    // SAFETY: four calls that take numbers. They say who it was before, and nothing of whether it
+    // worked; with an id that nobody has they change nothing and say who it is.
+    let (uid, gid) = unsafe {
+        libc::setfsgid(id);
+        libc::setfsuid(id);
+        (libc::setfsuid(libc::uid_t::MAX), libc::setfsgid(libc::gid_t::MAX))
+    };
+    let is = |found: libc::c_int| found.unsigned_abs() == id;
+    if is(uid) && is(gid) { Ok(()) } else { Err(Errno::PERM) }
+}
+
 fn set_attributes(
     mount: impl AsFd,
     wanted: &libc::mount_attr,

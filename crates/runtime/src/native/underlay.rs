@@ -7,7 +7,7 @@
 use super::error::{Doing, SetupError};
 use super::mounts::{Inside, Kind, copy_of, make_below, put_below, restrict};
 use super::room;
-use super::root::Place;
+use super::root::{Place, seen};
 use super::sys::Attributes;
 use crate::plan::Container;
 use rustix::fs::{CWD, FileType, Mode, OFlags, openat, symlinkat};
@@ -32,7 +32,7 @@ pub(super) fn make(
     let anew = made_anew(missing, |path| tree.join(relative(path)).is_dir());
     let mut left = ENTRY_LIMIT;
     for directory in &anew {
-        fill(tree, &inside, directory, &anew, &mut left)?;
+        fill(container, tree, &inside, directory, &anew, &mut left)?;
     }
     missing.iter().try_for_each(|(target, kind)| inside.make(target, *kind))?;
     let read_only = Attributes::READ_ONLY.and(Attributes::NO_SUID).and(Attributes::NO_DEV);
@@ -51,6 +51,7 @@ fn relative(path: &Path) -> &Path {
 }
 
 fn fill(
+    container: &Container,
     tree: &Path,
     inside: &Inside,
     directory: &Path,
@@ -60,7 +61,8 @@ fn fill(
     let source = tree.join(relative(directory));
     let place = inside.place(directory)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = openat(CWD, &source, flags, Mode::empty()).doing("open", &source)?;
+    let open = || openat(CWD, &source, flags, Mode::empty()).doing("open", &source);
+    let opened = seen(container, open)?;
     let entries = rustix::fs::Dir::new(opened).doing("list", &source)?;
     for entry in entries {
         let entry = entry.doing("list", &source)?;
@@ -71,31 +73,32 @@ fn fill(
         *left = left.checked_sub(1).ok_or(rustix::io::Errno::TOOBIG).doing("list", &source)?;
         let name = Path::new(OsStr::from_bytes(name));
         let is_anew = anew.contains(&directory.join(name));
-        copy_entry(&source.join(name), &place, name, entry.file_type(), is_anew)?;
+        let source = source.join(name);
+        if make_entry(&source, &place, name, entry.file_type())? && !is_anew {
+            let mount = seen(container, || copy_of(&source))?;
+            put_below(&mount, &place, name).doing("mount on", &source)?;
+        }
     }
     Ok(())
 }
 
-fn copy_entry(
+/// Whether there is a place now for what lies there; a link is copied, and that is all.
+fn make_entry(
     source: &Path,
     place: &OwnedFd,
     name: &Path,
     kind: FileType,
-    is_anew: bool,
-) -> Result<(), SetupError> {
+) -> Result<bool, SetupError> {
     if kind == FileType::Symlink {
         let target = rustix::fs::readlink(source, Vec::new()).doing("read", source)?;
-        return symlinkat(target.as_c_str(), place, name).doing("make", source);
+        symlinkat(target.as_c_str(), place, name).doing("make", source)?;
+        return Ok(false);
     }
     let is_directory =
         kind == FileType::Directory || (kind == FileType::Unknown && source.is_dir());
     let kind = if is_directory { Kind::Directory } else { Kind::File };
     make_below(place, name, kind).doing("make", source)?;
-    if is_anew {
-        return Ok(());
-    }
-    let mount = copy_of(source)?;
-    put_below(&mount, place, name).doing("mount on", source)
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -10,13 +10,15 @@ mod cases;
 mod escapes;
 mod lifetimes;
 mod limits;
+mod people;
 mod probe;
 mod site;
 
 use shipway_runtime::Runtime;
 use shipway_runtime::apptainer::Apptainer;
 use shipway_runtime::crun::Crun;
-use shipway_runtime::native::{self, Helper, Native};
+use shipway_runtime::native::{self, Helper, Keeper, Native};
+use shipway_runtime::subids::{Given, Holder};
 use site::{NOBODY, Site};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -27,6 +29,12 @@ use std::sync::Arc;
 const APPTAINERS: [&str; 2] = ["/usr/bin/apptainer", "/opt/apptainer/bin/apptainer"];
 const AS_USER: &str = "as-user";
 const OTHERS_AS_ROOT: &str = "others-as-root";
+const AS_PEOPLE: &str = "as-people";
+/// What the mode is called in which people are kept apart by subordinate ids.
+const PEOPLE: &str = "people";
+
+/// Cases that want to change the files of the image, which a person may not.
+const NOT_FOR_PEOPLE: [&str; 2] = ["scratch in memory", "scratch in a directory"];
 
 /// A case: its name, which runtimes it is for, and what must hold.
 struct Case {
@@ -64,16 +72,26 @@ fn main() -> ExitCode {
             probe::main();
             ExitCode::SUCCESS
         }
+        probe::KEYS => {
+            probe::say_whether_key(&std::env::args().nth(2).unwrap_or_default());
+            ExitCode::SUCCESS
+        }
         "--list" => ExitCode::SUCCESS,
         AS_USER => suite("user", &filter()),
         OTHERS_AS_ROOT => suite("root, others", &filter()),
+        AS_PEOPLE => suite(PEOPLE, &filter()),
         _ if rustix::process::geteuid().is_root() => {
             let as_root = suite("root", &filter());
             let others = again(OTHERS_AS_ROOT, &[], &filter());
             let ids = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")];
             let become_user = ["setpriv", &ids[0], &ids[1], "--clear-groups"];
             let as_user = again(AS_USER, &become_user, &filter());
-            if others && as_user { as_root } else { ExitCode::FAILURE }
+            let ids = [format!("--reuid={SERVICE}"), format!("--regid={SERVICE}")];
+            let with_ids = ["sh", "-c", GIVE_IDS, "sh", "setpriv", &ids[0], &ids[1]];
+            let with_ids = [&with_ids[..], &["--groups=64322"]].concat();
+            let people =
+                is_there("/usr/bin/newuidmap").then(|| again(AS_PEOPLE, &with_ids, &filter()));
+            if others && as_user && people != Some(false) { as_root } else { ExitCode::FAILURE }
         }
         _ => suite("user", &filter()),
     }
@@ -81,7 +99,7 @@ fn main() -> ExitCode {
 
 /// The part of a name that cases are chosen by: the first argument that is no switch.
 fn filter() -> String {
-    let own = [AS_USER, OTHERS_AS_ROOT];
+    let own = [AS_USER, OTHERS_AS_ROOT, AS_PEOPLE];
     let mut args = std::env::args().skip(1).filter(|arg| !own.contains(&arg.as_str()));
     args.find(|arg| !arg.starts_with('-')).unwrap_or_default()
 }
@@ -91,6 +109,17 @@ fn filter() -> String {
 const ONE_KIND_OF_CGROUPS: &str =
     "umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup; exec \"$@\"";
 
+/// An account that nobody has, and that only this program sees: with subordinate ids, in a copy of
+/// the node's `/etc`, in a mount namespace of its own. There its folders are not below `/tmp`,
+/// which tasks on the node's own tree do not see.
+const SERVICE: u32 = 64_321;
+const GIVE_IDS: &str = "set -e; mount -t tmpfs -o mode=1777 none /mnt; \
+    cp -a /etc /mnt; mount --bind /mnt/etc /etc; export TMPDIR=/mnt; \
+    echo shipway-svc:x:64321:64321::/:/bin/sh >> /etc/passwd; \
+    echo shipway-svc:x:64321: >> /etc/group; \
+    echo shipway-svc:1879048192:1000 > /etc/subuid; \
+    echo shipway-svc:1880000000:1000 > /etc/subgid; exec \"$@\"";
+
 fn again(mode: &str, by: &[&str], filter: &str) -> bool {
     // Where this program lies the other user may not look.
     let dir = tempfile::tempdir().unwrap();
@@ -98,7 +127,8 @@ fn again(mode: &str, by: &[&str], filter: &str) -> bool {
     let copy = dir.path().join("contract");
     std::fs::copy("/proc/self/exe", &copy).unwrap();
     // It belongs to the user, as if installed in a home: the case that needs sealing.
-    std::os::unix::fs::chown(&copy, Some(NOBODY), Some(NOBODY)).unwrap();
+    let owner = if mode == AS_PEOPLE { SERVICE } else { NOBODY };
+    std::os::unix::fs::chown(&copy, Some(owner), Some(owner)).unwrap();
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", ONE_KIND_OF_CGROUPS, "sh"]).args(by);
     command.arg(&copy).arg(mode).arg(filter).current_dir("/");
@@ -111,8 +141,17 @@ fn suite(mode: &str, filter: &str) -> ExitCode {
     let state = tempfile::tempdir().unwrap();
     site::open_to_all(state.path());
     let mut runtimes: Vec<Box<dyn Runtime>> = Vec::new();
-    if mode != "root, others" {
-        runtimes.push(Box::new(Native::new(Arc::clone(&helper))));
+    let keeper = (mode == PEOPLE).then(|| keeper(&helper));
+    match &keeper {
+        Some(keeper) => {
+            let native = Native::new(Arc::clone(&helper)).with(Arc::clone(keeper));
+            runtimes.push(Box::new(native));
+            return run_all(mode, filter, &runtimes, &helper, Some(keeper));
+        }
+        None if mode != "root, others" => {
+            runtimes.push(Box::new(Native::new(Arc::clone(&helper))));
+        }
+        None => {}
     }
     // As root they are tried where there is one kind of cgroups only.
     if mode != "root" && is_there("/usr/bin/crun") {
@@ -121,19 +160,42 @@ fn suite(mode: &str, filter: &str) -> ExitCode {
     let apptainer = APPTAINERS.iter().find(|program| Path::new(program).exists());
     match apptainer {
         Some(_) if mode == "root" => {}
-        Some(program) => runtimes.push(Box::new(Apptainer::new(*program, state.path(), helper))),
+        Some(program) => {
+            let helper = Arc::clone(&helper);
+            runtimes.push(Box::new(Apptainer::new(*program, state.path(), helper)));
+        }
         None => {
             assert!(std::env::var_os("CI").is_none(), "apptainer is not installed");
             println!("left out as {mode}: apptainer");
         }
     }
+    run_all(mode, filter, &runtimes, &helper, None)
+}
+
+fn keeper(helper: &Arc<Helper>) -> Arc<Keeper> {
+    let read = |path| std::fs::read_to_string(path).unwrap();
+    let holder = Holder { name: "shipway-svc".into(), uid: SERVICE, gid: SERVICE };
+    let given = Given::read(holder, &read("/etc/subuid"), &read("/etc/subgid"));
+    Keeper::make(helper, given).unwrap_or_else(|missing| panic!("{missing}"))
+}
+
+fn run_all(
+    mode: &str,
+    filter: &str,
+    runtimes: &[Box<dyn Runtime>],
+    helper: &Arc<Helper>,
+    keeper: Option<&Arc<Keeper>>,
+) -> ExitCode {
     let (mut passed, mut failed) = (0, Vec::new());
-    for runtime in &runtimes {
+    for runtime in runtimes {
         let found = runtime.check();
         assert!(found.iter().all(|finding| finding.problem.is_none()), "{found:?}");
-        let site = Site::new(runtime.as_ref());
+        let site = Site::new(runtime.as_ref(), Arc::clone(helper), keeper.cloned());
         let cases = cases::ALL.iter().chain(escapes::ALL).chain(attacks::ALL);
         let cases = cases.chain(lifetimes::ALL).chain(limits::ALL);
+        let left_out = |case: &&Case| keeper.is_some() && NOT_FOR_PEOPLE.contains(&case.name);
+        let cases = cases.filter(|case| !left_out(case));
+        let cases = cases.chain(if keeper.is_some() { people::ALL } else { &[] });
         for case in cases.filter(|case| case.on.includes(runtime.name())) {
             let name = format!("{mode} {} {}", runtime.name(), case.name);
             if !name.contains(filter) {

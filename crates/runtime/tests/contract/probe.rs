@@ -27,6 +27,33 @@ const CALLS: [Call; 15] = [
     ("user namespace", libc::SYS_unshare, [libc::CLONE_NEWUSER as i64, 0, 0, 0, 0]),
 ];
 
+/// The word by which it looks for a key in the keyring of its session.
+pub(crate) const KEYS: &str = "probe-keys";
+
+pub(crate) fn say_whether_key(name: &str) {
+    println!("{}", if has_key(name) { "there" } else { "absent" });
+}
+
+/// Puts a key into the keyring of this session.
+pub(crate) fn add_key(name: &str) -> bool {
+    let name = std::ffi::CString::new(name).unwrap();
+    let (kind, ring) = (c"user".as_ptr(), SESSION_KEYRING);
+    // SAFETY: texts that end with NUL, and a byte; the kernel only reads them, during the call.
+    unsafe { libc::syscall(libc::SYS_add_key, kind, name.as_ptr(), b"x".as_ptr(), 1, ring) >= 0 }
+}
+
+pub(crate) fn has_key(name: &str) -> bool {
+    /// `KEYCTL_SEARCH`.
+    const SEARCH: libc::c_int = 10;
+    let name = std::ffi::CString::new(name).unwrap();
+    let (kind, ring) = (c"user".as_ptr(), SESSION_KEYRING);
+    // SAFETY: texts that end with NUL; the kernel only reads them, during the call.
+    unsafe { libc::syscall(libc::SYS_keyctl, SEARCH, ring, kind, name.as_ptr(), 0) >= 0 }
+}
+
+/// `KEY_SPEC_SESSION_KEYRING`.
+const SESSION_KEYRING: libc::c_int = -3;
+
 pub(crate) fn main() {
     for (name, number, [a, b, c, d, e]) in CALLS {
         // SAFETY: every call gets numbers only, or null pointers that the kernel refuses to read.

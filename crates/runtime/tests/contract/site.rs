@@ -1,6 +1,7 @@
 //! A busybox tree, some directories, and a way to run a container and see what it said.
 
 use shipway_runtime::Runtime;
+use shipway_runtime::native::{Helper, Keeper};
 use shipway_runtime::plan::{Container, Root, User};
 use shipway_runtime::report::{Ending, NotStarted, Why};
 use shipway_runtime::runtime::{After, LaunchError};
@@ -10,12 +11,16 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 /// The account of nobody in particular.
 pub(crate) const NOBODY: u32 = 65534;
 
 pub(crate) struct Site<'a> {
     pub(crate) runtime: &'a dyn Runtime,
+    pub(crate) helper: Arc<Helper>,
+    /// Where people are kept apart, tasks are those of one of them.
+    pub(crate) keeper: Option<Arc<Keeper>>,
     dir: tempfile::TempDir,
 }
 
@@ -26,10 +31,14 @@ pub(crate) struct Outcome {
 }
 
 impl<'a> Site<'a> {
-    pub(crate) fn new(runtime: &'a dyn Runtime) -> Self {
+    pub(crate) fn new(
+        runtime: &'a dyn Runtime,
+        helper: Arc<Helper>,
+        keeper: Option<Arc<Keeper>>,
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         open_to_all(dir.path());
-        let site = Self { runtime, dir };
+        let site = Self { runtime, helper, keeper, dir };
         busybox_tree(&site.tree());
         site
     }
@@ -63,6 +72,10 @@ impl<'a> Site<'a> {
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
         }
+        if self.keeper.is_some() {
+            // The caller cannot give it away by itself; then it is everybody's.
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+        }
         path
     }
 
@@ -78,6 +91,7 @@ impl<'a> Site<'a> {
         if rustix::process::geteuid().is_root() {
             container.user = Some(User { uid: NOBODY, gid: NOBODY, groups: Vec::new() });
         }
+        container.person = self.keeper.as_ref().map(|_| crate::people::person(1));
         container
     }
 
@@ -116,6 +130,12 @@ impl<'a> Site<'a> {
     /// What a script prints when all goes well.
     pub(crate) fn says(&self, script: &str) -> String {
         self.ok(&self.script(script))
+    }
+
+    /// All that it says, however it ends.
+    pub(crate) fn ok_or_not(&self, container: &Container) -> String {
+        let outcome = self.run(container);
+        outcome.stdout + &outcome.stderr
     }
 
     pub(crate) fn ok(&self, container: &Container) -> String {

@@ -1,0 +1,173 @@
+//! People whose tasks are kept apart by subordinate ids, as a helper of theirs sees it: joining
+//! the keeper's user namespace, naming the one of the container below it, and becoming the person
+//! for good or for a moment. Who has which id is decided elsewhere.
+
+use super::error::{Doing, SetupError};
+use super::identity::say;
+use super::sys::{own_keyring, take_file_rights};
+use crate::plan::{Container, Person, Process, Within};
+use rustix::fs::{
+    Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, accessat, chownat, fcntl_setfl,
+    fstat, open, openat2,
+};
+use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::process::{Gid, Pid, Uid};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, LinkNameSpaceType, move_into_link_name_space, set_capabilities,
+    set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// What a person is called inside: by the number that images expect their first user to have. 0
+/// there is the account of the caller, to whom the image belongs.
+const INSIDE: u32 = 1000;
+
+/// The first descriptor of those that are handed to a program. Above all that a helper opens.
+const HANDED_FROM: i32 = 64;
+
+/// Where a program finds one of the files it was handed. The last part is a name, so that whoever
+/// follows no links can open it.
+pub fn handed(at: usize, is_folder: bool) -> PathBuf {
+    let below = if is_folder { "/." } else { "" };
+    PathBuf::from(format!("/proc/self/fd/{}{below}", HANDED_FROM as usize + at))
+}
+
+/// From here on this process is the caller as 0 of the keeper's user namespace, with every right
+/// over the ids in it, and has no keys of the caller's.
+pub(super) fn join(keeper: &OwnedFd) -> Result<(), SetupError> {
+    // What a file system takes from a keyring would go over every change of user.
+    own_keyring().doing("leave", "the keyring")?;
+    move_into_link_name_space(keeper.as_fd(), Some(LinkNameSpaceType::User))
+        .doing("join", "the keeper's user namespace")
+}
+
+/// Tells the user namespace of a process who is in it. Called by its parent, in the keeper's.
+pub(super) fn name(child: Pid, person: Person) -> Result<(), SetupError> {
+    let map = format!("0 0 1\n{INSIDE} {} 1\n", person.0);
+    say(&format!("/proc/{child}/uid_map"), &map)?;
+    say(&format!("/proc/{child}/gid_map"), &map)
+}
+
+/// The helper needs nothing of what it had, once the container is named: over its children it
+/// keeps the rights of whoever made their namespace.
+pub(super) fn give_up_rights() -> Result<(), SetupError> {
+    let none = CapabilitySet::empty();
+    let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    set_capabilities(None, none).doing("give up", "all capabilities")
+}
+
+/// The groups of the caller are not the person's. Before anything is opened in their name.
+pub(super) fn leave_groups() -> Result<(), SetupError> {
+    set_thread_groups(&[]).doing("leave", "groups")
+}
+
+/// In the container, after which there is no way back. The bounding set must be empty by then.
+pub(super) fn turn_into_person() -> Result<(), SetupError> {
+    turn_into(INSIDE)
+}
+
+fn turn_into(id: u32) -> Result<(), SetupError> {
+    let (uid, gid) = (Uid::from_raw(id), Gid::from_raw(id));
+    set_thread_res_gid(gid, gid, gid).doing("change", "group")?;
+    set_thread_res_uid(uid, uid, uid).doing("change", "user")
+}
+
+/// Does something with the rights over files that the person has, where there is one: for whatever
+/// they have named.
+pub(super) fn with_rights_of<T>(
+    container: &Container,
+    act: impl FnOnce() -> Result<T, SetupError>,
+) -> Result<T, SetupError> {
+    if container.person.is_none() {
+        return act();
+    }
+    take_file_rights(INSIDE).doing("change", "rights over files")?;
+    let done = act();
+    take_file_rights(0).doing("change", "rights over files")?;
+    done
+}
+
+/// Something that the caller has made for this task becomes the person's. It lies in a folder of
+/// the caller's, where nobody can put something else.
+pub(super) fn give(container: &Container, path: &Path) -> Result<(), SetupError> {
+    if container.person.is_none() {
+        return Ok(());
+    }
+    give_to(INSIDE, path)
+}
+
+fn give_to(id: u32, path: &Path) -> Result<(), SetupError> {
+    let (uid, gid) = (Uid::from_raw(id), Gid::from_raw(id));
+    chownat(CWD, path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW).doing("give away", path)
+}
+
+/// The pipes that the task writes to are its own, so that it can open them by name. Never files:
+/// what is kept of its output is not the person's to change.
+pub(super) fn give_pipes() -> Result<(), SetupError> {
+    let owner = (Some(Uid::from_raw(INSIDE)), Some(Gid::from_raw(INSIDE)));
+    for stream in [rustix::stdio::stdout(), rustix::stdio::stderr()] {
+        let kind = FileType::from_raw_mode(fstat(stream).doing("look at", "output")?.st_mode);
+        if kind == FileType::Fifo {
+            rustix::fs::fchown(stream, owner.0, owner.1).doing("give away", "a pipe")?;
+        }
+    }
+    Ok(())
+}
+
+/// Opens what the task reads, a file of the person's own, and puts it in its place.
+pub(super) fn open_input(path: &Path) -> Result<(), SetupError> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = open(path, flags | OFlags::NOFOLLOW, Mode::empty()).doing("open", path)?;
+    let found = fstat(&file).doing("look at", path)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile || found.st_uid != INSIDE {
+        return Err(Errno::INVAL).doing("read, as it is not a file of the task's user,", path);
+    }
+    fcntl_setfl(&file, OFlags::empty()).doing("open", path)?;
+    rustix::stdio::dup2_stdin(&file).doing("read", path)
+}
+
+/// Whether the person may write to the directory that the task stands in. Said before it starts:
+/// most programs find out much later.
+pub(super) fn may_write(directory: &OwnedFd, shown: &Path) -> Result<(), SetupError> {
+    match accessat(directory, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::empty()) {
+        Err(Errno::ACCESS | Errno::PERM) => Err(SetupError::NotWritable { path: shown.to_owned() }),
+        _ => Ok(()),
+    }
+}
+
+/// A plain program joins the keeper, and becomes who it is to be there.
+pub(super) fn become_within(keeper: &OwnedFd, process: &Process) -> Result<(), SetupError> {
+    join(keeper)?;
+    leave_groups()?;
+    let Some(within) = process.within else { return Ok(()) };
+    for (at, path) in (0..).zip(&process.handed) {
+        if let Within::Person(person) = within {
+            give_to(person.0.get(), path)?;
+        }
+        hand(HANDED_FROM + at, path)?;
+    }
+    match within {
+        Within::Keeper => Ok(()),
+        Within::Person(person) => {
+            super::confine::empty_bounding_set()?;
+            turn_into(person.0.get())?;
+            give_up_rights()
+        }
+    }
+}
+
+/// Opens a file or folder of the caller's, for the program that this process turns into.
+fn hand(number: i32, path: &Path) -> Result<(), SetupError> {
+    let resolve = ResolveFlags::NO_MAGICLINKS;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat2(CWD, path, flags, Mode::empty(), resolve).doing("open", path)?;
+    let handed = fcntl_dupfd_cloexec(&file, number).doing("hand over", path)?;
+    if handed.as_raw_fd() != number {
+        return Err(Errno::MFILE).doing("hand over", path);
+    }
+    fcntl_setfd(&handed, FdFlags::empty()).doing("hand over", path)?;
+    // Open until the program has taken it over.
+    std::mem::forget(handed);
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! People who are kept apart by subordinate ids: what one of them, and what the caller, may not
+//! do to another. For an ordinary account that was given such ids.
+
+use crate::site::Site;
+use crate::{Case, On};
+use shipway_runtime::native::{Keeper, Start};
+use shipway_runtime::plan::{Bind, Container, Person, Process, Root, Within};
+use shipway_runtime::report::Ending;
+use std::fs;
+use std::num::NonZeroU32;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+pub(crate) const ALL: &[Case] = &[
+    Case { name: "people have ids of their own", on: On::Native, run: own_ids },
+    Case { name: "what a person names is opened with their rights", on: On::Native, run: named },
+    Case { name: "a closed folder is not made anew", on: On::Native, run: made_anew },
+    Case { name: "a folder is given and removed again", on: On::Native, run: given },
+    Case { name: "output can be opened by name", on: On::Native, run: output },
+    Case { name: "a file of the person's is read", on: On::Native, run: reads },
+    Case { name: "a closed work directory is told", on: On::Native, run: work_directory },
+    Case { name: "programs read as the person", on: On::Native, run: programs },
+    Case { name: "the keys of the caller stay behind", on: On::Native, run: keys },
+    Case { name: "nobody is run without a keeper", on: On::Native, run: without_keeper },
+];
+
+pub(crate) fn person(number: u32) -> Person {
+    Person(NonZeroU32::new(number).unwrap())
+}
+
+fn on_node(site: &Site, number: u32, script: &str) -> Container {
+    let mut container = site.command(&["/bin/sh", "-c", script]);
+    container.root = Root::Host;
+    container.env = vec![("PATH".into(), "/usr/bin:/bin".into())];
+    container.person = Some(person(number));
+    container
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// A folder of the caller's that is closed to others, with a file that by itself is not.
+fn closed_folder(site: &Site, name: &str) -> PathBuf {
+    let folder = site.directory(name);
+    fs::create_dir(folder.join("below")).unwrap();
+    for file in ["token", "below/token"] {
+        fs::write(folder.join(file), "secret\n").unwrap();
+        set_mode(&folder.join(file), 0o644);
+    }
+    set_mode(&folder, 0o700);
+    folder
+}
+
+fn keeper<'a>(site: &'a Site) -> &'a Keeper {
+    site.keeper.as_deref().expect("these cases have one")
+}
+
+/// Runs a program of the node in the keeper's namespace.
+fn within(site: &Site, within: Within, handed: Vec<PathBuf>, argv: &[&str]) -> (Ending, String) {
+    let argv = argv.iter().map(Into::into).collect();
+    let process = Process { cwd: "/".into(), within: Some(within), handed, ..Process::default() };
+    let start = Start { argv, env: vec![("PATH".into(), "/usr/bin:/bin".into())], stdin: None };
+    let launch = keeper(site).before(&site.helper, start, &process).unwrap();
+    let (mut command, after) = launch.into_command();
+    let output = command.output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (after.ending(output.status), String::from_utf8_lossy(&said).into_owned())
+}
+
+fn own_ids(site: &Site) {
+    let shared = site.directory("shared-by-people");
+    let make = |number: u32| {
+        let line = format!(
+            "umask 077; echo mine > {0}/{number}; id -u; id -G; cat {0}/* 2>&1",
+            shared.display()
+        );
+        let mut container = on_node(site, number, &line);
+        container.binds = vec![Bind::writable(&shared, &shared)];
+        let said = site.ok_or_not(&container);
+        let found = fs::metadata(shared.join(number.to_string())).unwrap();
+        assert_eq!(keeper(site).given().ids(person(number)), Some((found.uid(), found.gid())));
+        said
+    };
+    assert_eq!(make(1), "1000\n1000\nmine\n");
+    let second = make(2);
+    assert!(
+        second.contains("Permission denied") && second.matches("mine").count() == 1,
+        "{second}"
+    );
+    let token = site.directory("of-the-caller").join("token");
+    fs::write(&token, "secret\n").unwrap();
+    set_mode(&token, 0o600);
+    let reading = on_node(site, 1, &format!("cat {}", token.display()));
+    let outcome = site.run(&reading);
+    assert!(!outcome.stdout.contains("secret"), "{}", outcome.stdout);
+    assert!(outcome.stderr.contains("Permission denied"), "{}", outcome.stderr);
+}
+
+fn named(site: &Site) {
+    let folder = closed_folder(site, "closed");
+    for source in ["token", "below", "below/token"] {
+        let mut container = on_node(site, 1, "cat /tmp/x /tmp/x/token 2>/dev/null; true");
+        container.binds = vec![Bind::read_only(folder.join(source), "/tmp/x")];
+        let outcome = site.run(&container);
+        assert!(outcome.refusal().contains("may not enter"), "{source}: {}", outcome.refusal());
+    }
+    let tree = site.other_tree("closed-tree-of-the-caller");
+    let above = site.directory("above-a-tree");
+    fs::rename(&tree, above.join("tree")).unwrap();
+    set_mode(&above, 0o700);
+    let mut container = site.script("cat /etc/marker");
+    container.root = Root::Tree(above.join("tree"));
+    site.run(&container).refusal();
+    // A tree that is kept for all is opened for them.
+    container.tree_is_ours = true;
+    assert_eq!(site.ok(&container), "image\n");
+    set_mode(&above, 0o755);
+}
+
+/// A directory that lacks a place is made anew where it is looked into, and only there.
+fn made_anew(site: &Site) {
+    let (folder, data) = (closed_folder(site, "not-anew"), site.directory("anew-data"));
+    let line = format!("cat {}/below/token", folder.display());
+    let mut container = on_node(site, 1, &line);
+    for target in ["new", "below/new"] {
+        container.binds = vec![Bind::read_only(&data, folder.join(target))];
+        let outcome = site.run(&container);
+        assert!(!outcome.stdout.contains("secret"), "{target}");
+        outcome.refusal();
+    }
+}
+
+fn given(site: &Site) {
+    let own = site.directory("attempt");
+    set_mode(&own, 0o700);
+    let work = own.join("work");
+    fs::create_dir(&work).unwrap();
+    set_mode(&work, 0o700);
+    let line = "mkdir -p a/b; echo x > a/b/c; chmod 0 a/b/c a/b a; pwd";
+    let mut container = on_node(site, 3, line);
+    container.cwd = "/tmp/work".into();
+    container.binds = vec![Bind::writable(&work, "/tmp/work").made_for_it()];
+    assert_eq!(site.ok(&container), "/tmp/work\n");
+    let ids = keeper(site).given().ids(person(3)).unwrap();
+    assert_eq!(fs::metadata(&work).unwrap().uid(), ids.0);
+    assert!(fs::read_dir(&work).is_err(), "it is closed to the caller");
+    // Somebody else, who is shown it by name, may not enter it either.
+    let mut other = on_node(site, 2, "true");
+    other.binds = vec![Bind::read_only(&work, "/tmp/work")];
+    site.run(&other).refusal();
+    let (ending, said) =
+        within(site, Within::Keeper, Vec::new(), &["rm", "-rf", work.to_str().unwrap()]);
+    assert_eq!((ending, work.exists()), (Ending::Exit(0), false), "{said}");
+}
+
+fn output(site: &Site) {
+    assert_eq!(site.says("echo x > /dev/stdout; echo y > /proc/self/fd/1"), "x\ny\n");
+}
+
+fn reads(site: &Site) {
+    let file = site.directory("read-by-a-person").join("data");
+    fs::write(&file, "data\n").unwrap();
+    let mut container = site.command(&["cat"]);
+    container.reads = Some(file.clone());
+    site.run(&container).refusal();
+    set_mode(&file, 0o600);
+    within(site, Within::Person(person(1)), vec![file.clone()], &["true"]);
+    assert_eq!(site.ok(&container), "data\n");
+    let link = file.with_file_name("link");
+    symlink(&file, &link).unwrap();
+    container.reads = Some(link);
+    site.run(&container).refusal();
+}
+
+fn work_directory(site: &Site) {
+    let folder = site.directory("not-theirs");
+    set_mode(&folder, 0o755);
+    let mut container = on_node(site, 1, "true");
+    container.cwd.clone_from(&folder);
+    container.binds = vec![Bind::writable(&folder, &folder)];
+    let outcome = site.run(&container);
+    assert!(outcome.refusal().contains("--workdir private"), "{}", outcome.refusal());
+    set_mode(&folder, 0o777);
+    site.ok(&container);
+}
+
+/// A process that copies files for a person: links of theirs lead it nowhere they could not go.
+fn programs(site: &Site) {
+    let secret = closed_folder(site, "secret-of-the-caller");
+    let own = site.directory("of-a-person");
+    let as_first =
+        |handed: Vec<PathBuf>, argv: &[&str]| within(site, Within::Person(person(1)), handed, argv);
+    let work = own.join("work");
+    fs::create_dir(&work).unwrap();
+    symlink(secret.join("token"), work.join("out")).unwrap();
+    set_mode(&own, 0o700);
+    let place = shipway_runtime::native::handed(0, true);
+    let (ending, said) = as_first(
+        vec![work.clone()],
+        &[
+            "sh",
+            "-c",
+            &format!(
+                "echo x > {0}/made && cat {0}/made; cat {0}/out; id -u; id -G",
+                place.display()
+            ),
+        ],
+    );
+    assert_eq!(ending, Ending::Exit(0), "{said}");
+    assert!(said.contains("x\n1\n1\n") && said.contains("Permission denied"), "{said}");
+    let ids = keeper(site).given().ids(person(1)).unwrap();
+    assert_eq!(fs::metadata(&work).unwrap().uid(), ids.0);
+    let (ending, said) =
+        as_first(Vec::new(), &["grep", "-E", "^Cap(Prm|Bnd|Eff)", "/proc/self/status"]);
+    assert_eq!(said.matches("0000000000000000").count(), 3, "{ending:?} {said}");
+    let (_, said) = as_first(Vec::new(), &["chown", "0", "/proc/self/fd/0"]);
+    assert!(said.contains("not permitted"), "{said}");
+}
+
+fn keys(site: &Site) {
+    let name = format!("shipway-test-{}", std::process::id());
+    if !crate::probe::add_key(&name) {
+        // A kernel without keys.
+        return;
+    }
+    assert!(crate::probe::has_key(&name));
+    let exe = fs::read_link("/proc/self/exe").unwrap();
+    let words = [exe.to_str().unwrap(), crate::probe::KEYS, &name];
+    for who in [Within::Keeper, Within::Person(person(1))] {
+        let (ending, said) = within(site, who, Vec::new(), &words);
+        assert_eq!((ending, said.as_str()), (Ending::Exit(0), "absent\n"), "{who:?}");
+    }
+}
+
+fn without_keeper(site: &Site) {
+    use shipway_runtime::Runtime;
+    let native = shipway_runtime::native::Native::new(std::sync::Arc::clone(&site.helper));
+    let refused = native.launch(&on_node(site, 1, "true"), None).unwrap_err();
+    assert!(refused.to_string().contains("keeps people apart"), "{refused}");
+}
