@@ -10,7 +10,7 @@ use crate::ordinals::Ordinals;
 use serde::{Deserialize, Serialize};
 use shipway_model::{
     Attempt, DeviceId, JobId, JobSpec, JobState, Millis, NodeAd, NodeName, Outcome, PilotId, Role,
-    TaskId, Timestamp, UserName,
+    TaskId, Timestamp, UserName, UserNumber,
 };
 
 /// The version this binary writes.
@@ -91,6 +91,9 @@ pub enum Event {
     UserAdded {
         user: UserName,
         role: Role,
+        /// `None` in journals from before users had numbers: then they are counted as they come.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        number: Option<UserNumber>,
     },
     UserRemoved {
         user: UserName,

@@ -60,8 +60,8 @@ pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
                 state.pilot_tokens.remove(pilot);
             }
         }
-        Event::UserAdded { user, role } => {
-            state.users.insert(user.clone(), *role);
+        Event::UserAdded { user, role, number } => {
+            state.users.add(user.clone(), *role, *number);
         }
         Event::UserRemoved { user } => {
             state.users.remove(user);

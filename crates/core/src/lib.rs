@@ -41,6 +41,7 @@ pub mod state;
 pub mod task_table;
 pub mod totals;
 pub mod usage;
+pub mod users;
 
 pub use command::Command;
 pub use effect::Effect;

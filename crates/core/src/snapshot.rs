@@ -13,8 +13,9 @@ use crate::shape::{ShapeId, Shapes};
 use crate::state::State;
 use crate::task_table::TaskTable;
 use crate::usage::FairShare;
+use crate::users::Users;
 use serde::{Deserialize, Serialize};
-use shipway_model::{After, IndexSet, JobId, Millis, PilotId, Role, TaskId, Timestamp, UserName};
+use shipway_model::{After, IndexSet, JobId, Millis, PilotId, TaskId, Timestamp, UserName};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -50,7 +51,7 @@ struct Header {
     terms: Vec<Arc<Terms>>,
     pilots: BTreeMap<PilotId, Pilot>,
     active: BTreeMap<TaskId, Active>,
-    users: BTreeMap<UserName, Role>,
+    users: Users,
     fair_share: FairShare,
     tokens: BTreeMap<String, Token>,
     pilot_tokens: BTreeMap<PilotId, String>,

@@ -13,7 +13,8 @@ use crate::schedule::Planner;
 use crate::shape::Shapes;
 use crate::totals::Totals;
 use crate::usage::{FairShare, charge};
-use shipway_model::{JobId, Ordinal, PilotId, Role, TaskId, TaskState, Timestamp, UserName};
+use crate::users::Users;
+use shipway_model::{JobId, Ordinal, PilotId, TaskId, TaskState, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ pub struct State {
     pub(crate) shapes: Shapes,
     pub(crate) pilots: BTreeMap<PilotId, Pilot>,
     pub(crate) active: BTreeMap<TaskId, Active>,
-    pub(crate) users: BTreeMap<UserName, Role>,
+    pub(crate) users: Users,
     pub(crate) fair_share: FairShare,
     pub(crate) tokens: BTreeMap<String, Token>,
     pub(crate) pilot_tokens: BTreeMap<PilotId, String>,
@@ -84,7 +85,7 @@ impl State {
     pub fn totals(&self) -> Totals {
         self.totals
     }
-    pub fn users(&self) -> &BTreeMap<UserName, Role> {
+    pub fn users(&self) -> &Users {
         &self.users
     }
     pub fn tokens(&self) -> &BTreeMap<String, Token> {

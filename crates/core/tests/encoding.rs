@@ -13,7 +13,7 @@ use shipway_core::task_table::TaskTable;
 use shipway_model::{
     Attempt, Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor, IndexSet, JobId,
     JobSpec, JobState, Lost, Millis, NodeAd, NodeName, Ordinal, Outcome, PilotId, Resources,
-    RetryPolicy, Role, TaskId, TaskIndex, Timestamp, UserName,
+    RetryPolicy, Role, TaskId, TaskIndex, Timestamp, UserName, UserNumber,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -189,7 +189,8 @@ fn of_the_rest() -> Vec<Event> {
         Event::PilotLeaving { pilot: pilot() },
         Event::PilotLost { pilot: pilot() },
         Event::PilotEnded { pilot: pilot() },
-        Event::UserAdded { user: user(), role: Role::Operator },
+        Event::UserAdded { user: user(), role: Role::Operator, number: None },
+        Event::UserAdded { user: user(), role: Role::User, number: Some(UserNumber(3)) },
         Event::UserRemoved { user: user() },
         Event::TokenIssued { token },
         Event::TokenRevoked { id: "t1".into() },

@@ -27,6 +27,13 @@ pub struct JobId(pub u64);
 #[serde(transparent)]
 pub struct TaskIndex(pub u64);
 
+/// What a user is counted as, from 1. A name may be given to somebody else later; its number never
+/// is, so whatever is kept apart for each user (subordinate uids, jobs) goes by the number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(transparent)]
+pub struct UserNumber(pub u32);
+
 /// The position of a task inside its job, from 0: what the tables of the core are indexed by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -81,7 +88,7 @@ macro_rules! show_number {
         }
     )*};
 }
-show_number!(JobId TaskIndex Attempt);
+show_number!(JobId TaskIndex Attempt UserNumber);
 
 /// Digits and nothing else: `+1` and ` 1` are numbers to Rust, but no id that was ever shown.
 pub(crate) fn digits(text: &str) -> Option<u64> {

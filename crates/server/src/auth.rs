@@ -27,7 +27,7 @@ impl Table {
     /// What the state says about who may come in.
     pub fn of(state: &State) -> Self {
         let people = state.tokens().values().filter_map(|token| {
-            let role = *state.users().get(&token.user)?;
+            let role = state.users().get(&token.user)?.role;
             let actor = Actor { user: token.user.clone(), role };
             Some((token.hash.clone(), (actor, token.expires)))
         });

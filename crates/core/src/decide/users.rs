@@ -20,15 +20,18 @@ pub(super) fn add(
 ) -> Result<Vec<Event>, Rejection> {
     admin_only(by, "add users")?;
     match state.users().get(user) {
-        Some(known) if *known == role => Ok(Vec::new()),
+        Some(known) if known.role == role => Ok(Vec::new()),
         Some(_) => Err(Rejection::UserExists(user.clone())),
-        None => Ok(vec![Event::UserAdded { user: user.clone(), role }]),
+        None => {
+            let number = Some(state.users().next_number());
+            Ok(vec![Event::UserAdded { user: user.clone(), role, number }])
+        }
     }
 }
 
 pub(super) fn remove(state: &State, by: &Actor, user: &UserName) -> Result<Vec<Event>, Rejection> {
     admin_only(by, "remove users")?;
-    if !state.users().contains_key(user) {
+    if state.users().get(user).is_none() {
         return Err(Rejection::NoSuchUser(user.clone()));
     }
     Ok(vec![Event::UserRemoved { user: user.clone() }])
@@ -41,7 +44,7 @@ pub(super) fn set_share(
     share: u32,
 ) -> Result<Vec<Event>, Rejection> {
     admin_only(by, "set users' shares")?;
-    if !state.users().contains_key(user) {
+    if state.users().get(user).is_none() {
         return Err(Rejection::NoSuchUser(user.clone()));
     }
     if !SHARE_RANGE.contains(&share) {
@@ -63,7 +66,7 @@ pub(super) fn issue_token(
     if token.user != by.user {
         admin_only(by, "issue tokens for others")?;
     }
-    if !state.users().contains_key(&token.user) {
+    if state.users().get(&token.user).is_none() {
         return Err(Rejection::NoSuchUser(token.user.clone()));
     }
     Ok(vec![Event::TokenIssued { token: token.clone() }])

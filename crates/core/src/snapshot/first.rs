@@ -7,8 +7,9 @@ use crate::keys::{KeyDigest, UsedKey};
 use crate::pilot::{Active, Pilot};
 use crate::shape::Shapes;
 use crate::state::State;
+use crate::users::Users;
 use serde::Deserialize;
-use shipway_model::{JobId, PilotId, Role, TaskId, Timestamp, UserName};
+use shipway_model::{JobId, PilotId, TaskId, Timestamp};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Deserialize)]
@@ -19,7 +20,7 @@ struct First {
     shapes: Shapes,
     pilots: BTreeMap<PilotId, Pilot>,
     active: BTreeMap<TaskId, Active>,
-    users: BTreeMap<UserName, Role>,
+    users: Users,
     tokens: BTreeMap<String, Token>,
     pilot_tokens: BTreeMap<PilotId, String>,
     /// By owner and key, with a space between.

@@ -53,7 +53,7 @@ pub async fn list(
     let users = site.writer.ask(move |state| {
         let visible = |user: &UserName| by.role >= Role::Operator || *user == by.user;
         let users = state.users().iter().filter(|(user, _)| visible(user));
-        users.map(|(user, role)| view(state, user, *role, now)).collect()
+        users.map(|(name, user)| view(state, name, user.role, now)).collect()
     });
     Ok(Json(UserList { users: users.await? }))
 }
@@ -69,7 +69,7 @@ pub async fn add(
     let UserView { user, role, share, .. } = new;
     let asked = user.clone();
     // Between this look and the wish somebody may add the same user: then both hear of a new one.
-    let existed = site.writer.glance(move |state| state.users().contains_key(&asked)).await?;
+    let existed = site.writer.glance(move |state| state.users().get(&asked).is_some()).await?;
     let command = Command::AddUser { by: by.clone(), user: user.clone(), role };
     site.writer.wish(Wish::Core(command)).await?;
     if let Some(share) = share {

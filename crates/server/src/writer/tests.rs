@@ -176,7 +176,7 @@ fn add(name: &str) -> Wish {
 }
 
 fn users(state: &State) -> BTreeSet<UserName> {
-    state.users().keys().cloned().collect()
+    state.users().iter().map(|(name, _)| name.clone()).collect()
 }
 
 fn is_pending(answer: &mut Answer) -> bool {

@@ -14,6 +14,27 @@ fn token(id: &str, user: &str) -> Token {
 }
 
 #[test]
+fn a_name_may_come_again_and_a_number_never_does() {
+    let mut told = Told::default();
+    let root = || actor("root", Role::Admin);
+    let user = |name: &str| UserName::new(name).expect("good");
+    let add = |name| Command::AddUser { by: root(), user: user(name), role: Role::User };
+    let number = |told: &Told, name| told.state.users().get(&user(name)).expect("known").number.0;
+    told.tell(add("ada"));
+    told.tell(add("bob"));
+    assert_eq!((number(&told, "ada"), number(&told, "bob")), (1, 2));
+    told.tell(Command::RemoveUser { by: root(), user: user("bob") });
+    told.tell(add("bob"));
+    assert_eq!(number(&told, "bob"), 3);
+    told.tell(Command::RemoveUser { by: root(), user: user("bob") });
+    // What was given is known after a restart from a snapshot too, though nobody has it now.
+    let kept = crate::snapshot::write(&told.state);
+    told.state = crate::snapshot::read(&kept).expect("as written");
+    told.tell(add("eve"));
+    assert_eq!(number(&told, "eve"), 4);
+}
+
+#[test]
 fn admins_keep_users_and_users_keep_their_own_tokens() {
     let mut told = Told::default();
     let root = || actor("root", Role::Admin);
