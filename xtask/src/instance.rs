@@ -47,14 +47,8 @@ pub(crate) fn build(release: bool) -> Result<PathBuf> {
     Ok(repo::target_dir()?.join(profile).join("shipway"))
 }
 
-/// Tasks as plain processes, root's too: what is compared with them knows no containers.
-pub(crate) fn plain_tasks() -> Vec<&'static str> {
-    let mut options = vec!["--default-image", "none"];
-    if rustix::process::geteuid().is_root() {
-        options.extend(["--accounts", "root=root"]);
-    }
-    options
-}
+/// Tasks as plain processes: what is compared with them knows no containers.
+pub(crate) const PLAIN_TASKS: [&str; 2] = ["--default-image", "none"];
 
 impl Instance {
     /// Starts a server on a free loopback port and returns when it can be found. Its home is a

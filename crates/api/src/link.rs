@@ -94,6 +94,8 @@ pub fn template(job: JobId, owner: &str, spec: &JobSpec) -> wire::Template {
         files: files(spec),
         // Filled in by whoever keeps logins.
         registry_login: None,
+        // Filled in by whoever knows who that is.
+        is_owner: false,
     }
 }
 

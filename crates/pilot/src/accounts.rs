@@ -1,8 +1,12 @@
-//! Whom tasks run as where the pilot is root: the account of a node that a user of the server has.
+//! Whom tasks run as: whose job it is, as the server says, turned into an account of the node.
 //!
-//! It names accounts and looks them up; becoming one is the helper's work. Root itself is nobody's
-//! account, unless the site writes `root=root`.
+//! Whoever started the server, and with it this pilot, runs as themselves, root included. Others
+//! have the account of their name where the pilot is root, and run as its user where it is not.
+//! Only a site's own list says otherwise. It names accounts and looks them up; becoming one is the
+//! helper's work.
 
+use rustix::process::geteuid;
+use shipway_api::wire;
 use shipway_runtime::plan::User;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -14,8 +18,6 @@ use std::time::{Duration, Instant};
 /// Stands for every user that has no line of its own.
 const ANYBODY: &str = "*";
 const BY_NAME: &str = "by-name";
-/// The account of those who have none.
-const NOBODY: &str = "nobody";
 const ROOT: &str = "root";
 
 /// How long an account is remembered: a directory service may take its time, and somebody who was
@@ -28,12 +30,13 @@ const REMEMBERED: usize = 1_000;
 /// Which account a site gives to which user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Mapping {
-    /// The site has said nothing: the account of the same name, or else `nobody`.
+    /// The site has said nothing: the account of the same name where the pilot is root, and the
+    /// pilot's own in containers where it is not.
     #[default]
     Usual,
     /// The account of the same name, and no other.
     ByName,
-    /// A list; `*` is for everybody who is not in it.
+    /// A list; `*` is for everybody who is not in it, but for the owner of the pilot.
     Listed(BTreeMap<String, String>),
 }
 
@@ -43,9 +46,7 @@ pub enum MappingError {
     Entry { entry: String },
     #[error("`{user}` is given two accounts")]
     Twice { user: String },
-    #[error(
-        "root is nobody's account, but for the user root's own plain processes ({ROOT}={ROOT})"
-    )]
+    #[error("root is nobody's account but the user root's ({ROOT}={ROOT})")]
     Root,
 }
 
@@ -75,8 +76,8 @@ impl FromStr for Mapping {
 /// A mapping that this node cannot follow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadMapping {
-    #[error("only root can run tasks under other accounts")]
-    NotRoot,
+    #[error("only root can run tasks under other accounts: {user} is to have {account}")]
+    NotRoot { user: String, account: String },
     #[error("there is no account `{account}` on this node, which {user} is to have")]
     Absent { user: String, account: String },
     #[error("the account {account}, which {user} is to have, is root's by its number or group")]
@@ -86,9 +87,9 @@ pub enum BadMapping {
 impl BadMapping {
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::NotRoot => "leave --accounts out: all tasks run as you",
+            Self::NotRoot { .. } => "leave --accounts out, or name your own account in it",
             Self::Absent { .. } => "`getent passwd` lists the accounts there are",
-            Self::Root { .. } => "choose another; root runs no tasks",
+            Self::Root { .. } => "choose another; root runs no tasks of others",
         }
     }
 }
@@ -96,19 +97,29 @@ impl BadMapping {
 impl Mapping {
     /// Whether every account that it names can be had, by whoever starts the pilot.
     pub fn check(&self) -> Result<(), BadMapping> {
-        if !rustix::process::geteuid().is_root() {
-            return if *self == Self::Usual { Ok(()) } else { Err(BadMapping::NotRoot) };
-        }
         let Self::Listed(listed) = self else { return Ok(()) };
-        for (user, account) in listed.iter().filter(|(_, account)| *account != ROOT) {
+        let mut accounts = Accounts::new(self.clone(), false);
+        for (user, account) in listed {
+            let found = accounts.named(user, account);
             let (user, account) = (user.clone(), account.clone());
-            match account_named(&account) {
-                None => return Err(BadMapping::Absent { user, account }),
-                Some(found) if !fits(&found) => return Err(BadMapping::Root { user, account }),
-                Some(_) => {}
+            match found {
+                Ok(_) => {}
+                Err(NoAccount::NotOurs { .. }) => {
+                    return Err(BadMapping::NotRoot { user, account });
+                }
+                Err(NoAccount::Root { .. }) => return Err(BadMapping::Root { user, account }),
+                Err(_) => return Err(BadMapping::Absent { user, account }),
             }
         }
         Ok(())
+    }
+
+    /// The account that people share who have none of their own here.
+    pub fn shared(&self) -> Option<&str> {
+        match self {
+            Self::Listed(listed) => listed.get(ANYBODY).map(String::as_str),
+            Self::Usual | Self::ByName => None,
+        }
     }
 }
 
@@ -135,14 +146,48 @@ pub struct Account {
     pub shell: String,
 }
 
+/// Whose task it is, as the server says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Whose<'a> {
+    pub user: &'a str,
+    /// The one who started the server. A name alone is not enough: others may have it.
+    pub is_owner: bool,
+}
+
+impl<'a> Whose<'a> {
+    pub fn of(template: &'a wire::Template) -> Self {
+        Self { user: &template.user, is_owner: template.is_owner }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoAccount {
-    #[error("user {user} has no account on this node: its site gives accounts to others only")]
+    #[error(
+        "user {user} has no account on this node: --accounts gives accounts to others only; \
+         whoever runs the node can add {user}=ACCOUNT to it"
+    )]
     NotListed { user: String },
-    #[error("user {user} has no account on this node: there is no account {account}")]
+    #[error(
+        "user {user} has no account on this node: there is no account {account}; whoever runs the \
+         node can make it, or name another (--accounts {user}=ACCOUNT)"
+    )]
     Absent { user: String, account: String },
-    #[error("user {user} has no account on this node: {account} is root's, which runs no tasks")]
+    #[error(
+        "user {user} has no account on this node: {account} is root's, which runs no tasks of \
+         others; whoever runs the node can name another (--accounts {user}=ACCOUNT)"
+    )]
     Root { user: String, account: String },
+    #[error(
+        "user {user} has no account on this node: its pilot runs tasks as {own} and cannot become \
+         {account}; root can"
+    )]
+    NotOurs { user: String, account: String, own: String },
+    #[error(
+        "user {user} runs nothing but containers on this node: a plain process would run as \
+         {own}, and read what the server keeps; name an image, such as --image host, or let \
+         whoever runs the node say --accounts {user}={own}"
+    )]
+    Plain { user: String, own: String },
 }
 
 /// Whom a task runs as.
@@ -160,67 +205,88 @@ impl Whom {
             Self::Account(account) => Some(account),
         }
     }
+
+    /// Who is inside a container; `None` for the one who makes it, who is not root then: root has
+    /// to be named.
+    pub fn inside(&self) -> Option<User> {
+        match self {
+            Self::Pilot => geteuid().is_root().then(|| User::ROOT),
+            Self::Account(account) => Some(account.user.clone()),
+        }
+    }
 }
 
 #[derive(Debug)]
 pub struct Accounts {
     mapping: Mapping,
     is_root: bool,
+    /// Whether the owner of the server is the one who runs this pilot.
+    owner_is_here: bool,
+    /// The account that this is, by name and number.
+    own: String,
+    own_uid: u32,
     known: HashMap<String, (Instant, Option<Account>)>,
 }
 
 impl Accounts {
-    pub fn new(mapping: Mapping) -> Self {
-        let is_root = rustix::process::geteuid().is_root();
-        Self { mapping, is_root, known: HashMap::new() }
+    pub fn new(mapping: Mapping, owner_is_here: bool) -> Self {
+        let (own, own_uid) = (own_name(), geteuid().as_raw());
+        let is_root = own_uid == 0;
+        Self { mapping, is_root, owner_is_here, own, own_uid, known: HashMap::new() }
     }
 
-    /// A pilot that is not root runs everything as itself. One that is root runs nothing as root,
-    /// but the plain processes of the user root where the site says so (`root=root`): whoever may
-    /// submit in that name is root already. Root's containers are `nobody`'s even then.
-    pub fn find(&mut self, user: &str, in_container: bool) -> Result<Whom, NoAccount> {
-        if !self.is_root {
-            return Ok(Whom::Pilot);
-        }
-        if self.is_root_itself(user) {
-            return if in_container { self.nobody(user) } else { Ok(Whom::Pilot) };
-        }
-        let (name, or_nobody) = match &self.mapping {
-            Mapping::Usual => (user.to_string(), true),
-            Mapping::ByName => (user.to_string(), false),
+    pub fn find(&mut self, whose: Whose<'_>, in_container: bool) -> Result<Whom, NoAccount> {
+        let user = whose.user;
+        let is_owner = whose.is_owner && self.owner_is_here;
+        let account = match &self.mapping {
             Mapping::Listed(listed) => {
-                let account = listed.get(user).or_else(|| listed.get(ANYBODY));
-                let not_listed = || NoAccount::NotListed { user: user.into() };
-                (account.ok_or_else(not_listed)?.clone(), false)
+                let anybody = || listed.get(ANYBODY).filter(|_| !is_owner);
+                listed.get(user).or_else(anybody).cloned()
             }
+            Mapping::ByName | Mapping::Usual if is_owner => None,
+            Mapping::ByName => Some(user.to_string()),
+            Mapping::Usual => self.is_root.then(|| user.to_string()),
         };
-        match self.look_up(&name) {
-            Some(account) if fits(&account) => Ok(Whom::Account(account)),
-            _ if or_nobody => self.nobody(user),
-            Some(_) => Err(NoAccount::Root { user: user.into(), account: name }),
-            None => Err(NoAccount::Absent { user: user.into(), account: name }),
+        match account {
+            Some(account) => self.named(user, &account),
+            None if is_owner => Ok(Whom::Pilot),
+            None if self.mapping != Mapping::Usual => {
+                Err(NoAccount::NotListed { user: user.into() })
+            }
+            None if in_container => Ok(Whom::Pilot),
+            None => Err(NoAccount::Plain { user: user.into(), own: self.own.clone() }),
         }
     }
 
     /// Whether the pilot may read for this user whatever it can read itself.
-    pub fn may_read_all(&self, user: &str) -> bool {
-        let is_owner = user == ROOT && self.mapping == Mapping::Usual;
-        !self.is_root || is_owner || self.is_root_itself(user)
+    pub fn may_read_all(&mut self, whose: Whose<'_>) -> bool {
+        !self.is_root || self.find(whose, true) == Ok(Whom::Pilot)
     }
 
-    /// Whether the site lets this user be root.
-    pub fn is_root_itself(&self, user: &str) -> bool {
+    fn named(&mut self, user: &str, account: &str) -> Result<Whom, NoAccount> {
+        let (user, account) = (user.to_string(), account.to_string());
         let listed = |mapping: &Mapping| match mapping {
             Mapping::Listed(listed) => listed.get(ROOT).is_some_and(|account| account == ROOT),
             Mapping::Usual | Mapping::ByName => false,
         };
-        self.is_root && user == ROOT && listed(&self.mapping)
-    }
-
-    fn nobody(&mut self, user: &str) -> Result<Whom, NoAccount> {
-        let found = self.look_up(NOBODY).filter(fits);
-        let absent = || NoAccount::Absent { user: user.into(), account: NOBODY.into() };
-        found.map(Whom::Account).ok_or_else(absent)
+        // Written by whoever runs this node: whoever may submit in that name is root already.
+        if self.is_root && user == ROOT && account == ROOT && listed(&self.mapping) {
+            return Ok(Whom::Pilot);
+        }
+        let found = self.look_up(&account);
+        if !self.is_root {
+            let is_own = |found: &Account| found.user.uid == self.own_uid;
+            return if account == self.own || found.as_ref().is_some_and(is_own) {
+                Ok(Whom::Pilot)
+            } else {
+                Err(NoAccount::NotOurs { user, account, own: self.own.clone() })
+            };
+        }
+        match found {
+            Some(found) if fits(&found) => Ok(Whom::Account(found)),
+            Some(_) => Err(NoAccount::Root { user, account }),
+            None => Err(NoAccount::Absent { user, account }),
+        }
     }
 
     fn look_up(&mut self, name: &str) -> Option<Account> {
@@ -239,6 +305,18 @@ impl Accounts {
 
 fn fits(account: &Account) -> bool {
     account.user.uid != 0 && account.user.gid != 0
+}
+
+/// The name of the account that this process has; its number where it has no name.
+fn own_name() -> String {
+    let uid = geteuid().as_raw().to_string();
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let named = accounts.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == uid).then(|| name.to_string())
+    });
+    named.unwrap_or(uid)
 }
 
 /// Asks the node's own files first, then whatever else it gets its accounts from.
@@ -294,69 +372,4 @@ fn groups(text: &str, name: &str) -> Vec<u32> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn accounts(mapping: &str) -> Accounts {
-        let mapping = if mapping.is_empty() { Mapping::Usual } else { mapping.parse().unwrap() };
-        Accounts { mapping, is_root: true, known: HashMap::new() }
-    }
-
-    fn name(found: Result<Whom, NoAccount>) -> String {
-        match found {
-            Ok(Whom::Pilot) => "the pilot".into(),
-            Ok(Whom::Account(account)) => account.name,
-            Err(error) => error.to_string(),
-        }
-    }
-
-    #[test]
-    fn a_mapping_is_read_as_it_is_written() {
-        for text in ["by-name", "*=nobody,ada=games"] {
-            assert_eq!(text.parse::<Mapping>().unwrap().to_string(), text);
-        }
-        assert_eq!("ada=root".parse::<Mapping>(), Err(MappingError::Root));
-        assert_eq!("*=root".parse::<Mapping>(), Err(MappingError::Root));
-        assert!("ada".parse::<Mapping>().is_err() && "ada=".parse::<Mapping>().is_err());
-        assert!("ada=games,ada=man".parse::<Mapping>().is_err());
-    }
-
-    #[test]
-    fn nobody_runs_as_root() {
-        let usual = |user, contained| name(accounts("").find(user, contained));
-        assert_eq!(usual("games", false), "games", "the account of the same name");
-        assert_eq!(usual("no-such-user", false), "nobody");
-        assert_eq!(usual("root", true), "nobody");
-        assert_eq!(usual("root", false), "nobody");
-        let own = |user, contained| name(accounts("root=root,*=nobody").find(user, contained));
-        assert_eq!(own("root", false), "the pilot", "because the site says so");
-        assert_eq!((own("root", true).as_str(), own("ada", false).as_str()), ("nobody", "nobody"));
-        let by_name = |user| name(accounts("by-name").find(user, false));
-        assert_eq!(by_name("games"), "games");
-        assert!(by_name("root").contains("runs no tasks"), "{}", by_name("root"));
-        assert!(by_name("no-such-user").contains("no account no-such-user"));
-        let listed = |user| name(accounts("ada=games").find(user, false));
-        assert_eq!(listed("ada"), "games");
-        assert!(listed("games").contains("gives accounts to others only"));
-        assert_eq!(name(accounts("*=nobody").find("root", false)), "nobody");
-    }
-
-    #[test]
-    fn names_are_looked_up_as_they_are() {
-        let line = "ada:x:1000:1001:Ada,,,:/home/ada:/bin/bash";
-        let found = account(line, "ada").unwrap();
-        assert_eq!((found.user.uid, found.user.gid), (1000, 1001));
-        assert_eq!(account(line, "ad"), None);
-        let text = "root:x:0:ada\nvideo:x:44:bob,ada\nada:x:1001:\nx:x:5:adam";
-        assert_eq!(groups(text, "ada"), [44]);
-        for name in ["", "-G", "a b", "../x", "a:b"] {
-            assert_eq!(account_named(name), None, "{name}");
-        }
-    }
-
-    #[test]
-    fn a_pilot_that_is_not_root_has_no_choice() {
-        let mut accounts = Accounts { is_root: false, ..accounts("by-name") };
-        assert_eq!(accounts.find("no-such-user", true), Ok(Whom::Pilot));
-    }
-}
+mod tests;

@@ -96,7 +96,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let work = Work {
         machine: Machine::new(started.identity).of_process(wall_millis(SystemTime::now()) / 1_000),
         tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd).with(mps),
-        accounts: Accounts::new(settings.accounts.clone()),
+        accounts: Accounts::new(settings.accounts.clone(), settings.server.is_of_this_user()),
         staging: Staging::new(started.node_key.clone(), tell_of_files),
         helper: started.helper,
         groups: started.groups,

@@ -48,7 +48,8 @@ pub struct Container {
     /// `cgroup.procs` files the container joins; see [`Group`](crate::cgroup::Group).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<PathBuf>,
-    /// Who the task runs as. Must be given when the caller is root, and may not be root then.
+    /// Who the task runs as. Must be given when the caller is root: whose tasks are root's is
+    /// decided by whoever writes the plan, and never by having forgotten to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<User>,
     /// Which of the people it belongs to whom a [`Keeper`](crate::native::Keeper) keeps apart.
@@ -202,6 +203,16 @@ pub struct Shown {
     pub place: PathBuf,
 }
 
+impl User {
+    /// Root itself: for tasks of whoever is root, and of nobody else.
+    pub const ROOT: Self = Self { uid: 0, gid: 0, groups: Vec::new() };
+
+    /// Whether it is root in all, or in nothing.
+    pub const fn is_one(&self) -> bool {
+        (self.uid == 0) == (self.gid == 0)
+    }
+}
+
 impl Container {
     /// A container with nothing but its command: read-only root, private `/tmp`, the node's
     /// network.
@@ -249,6 +260,8 @@ pub enum PlanError {
     AsRoot,
     #[error("cannot run a container for an account and for a person without one")]
     TwoUsers,
+    #[error("cannot run a container as user {uid} in group {gid}: one of them is root's")]
+    HalfRoot { uid: u32, gid: u32 },
 }
 
 impl Container {
@@ -282,7 +295,9 @@ impl Container {
         }
         match &self.user {
             Some(_) if self.person.is_some() => Err(PlanError::TwoUsers),
-            Some(user) if user.uid == 0 || user.gid == 0 => Err(PlanError::AsRoot),
+            Some(user) if !user.is_one() => {
+                Err(PlanError::HalfRoot { uid: user.uid, gid: user.gid })
+            }
             _ => Ok(()),
         }
     }
@@ -353,8 +368,10 @@ mod tests {
         assert_eq!(refused(|it| it.root = Root::Tree("/".into())), PlanError::RootAsImage);
         let path = PlanError::BadPath { path: "a".into() };
         assert_eq!(refused(|it| it.cwd = "a".into()), path);
-        let root = User { uid: 0, gid: 5, groups: Vec::new() };
-        assert_eq!(refused(|it| it.user = Some(root)), PlanError::AsRoot);
+        for (uid, gid) in [(0, 5), (5, 0)] {
+            let half = User { uid, gid, groups: Vec::new() };
+            assert_eq!(refused(|it| it.user = Some(half)), PlanError::HalfRoot { uid, gid });
+        }
         let writable = |it: &mut Container| {
             it.root = Root::Host;
             it.scratch = Some(Room::Memory(1));

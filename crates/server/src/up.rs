@@ -193,7 +193,11 @@ fn router(site: &Site) -> axum::Router {
     let service = PilotService {
         auth: Arc::clone(&site.auth),
         pilots: Arc::clone(&site.pilots),
-        describe: Describe { specs: Arc::clone(&site.specs), logins: Arc::clone(&site.logins) },
+        describe: Describe {
+            specs: Arc::clone(&site.specs),
+            logins: Arc::clone(&site.logins),
+            owner: site.auth.owner().clone(),
+        },
         writer: site.writer.clone(),
     };
     let link = LinkServer::new(service)

@@ -18,7 +18,7 @@ pub(super) struct Shipway(Instance);
 
 impl Shipway {
     pub(super) fn prepare(binary: &Path, place: &Path) -> Result<Shipway> {
-        let instance = Instance::start_with(binary, place, &instance::plain_tasks())?;
+        let instance = Instance::start_with(binary, place, &instance::PLAIN_TASKS)?;
         let shipway = Shipway(instance);
         // Once unmeasured, so that the pilot's start is not part of the first round.
         children::run(&mut shipway.quiet(&["run", "--", "true"]))?;

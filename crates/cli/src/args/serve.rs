@@ -67,8 +67,9 @@ pub struct NodeArgs {
     /// crun=/opt/bin/crun where it is not in PATH.
     #[arg(long, value_name = "NAME[=PROGRAM]")]
     pub runtime: Option<RuntimeChoice>,
-    /// Whom tasks run as where this is root: by-name, or USER=ACCOUNT,… with * for all others.
-    /// Unless given, the account of the same name, or else nobody.
+    /// Whom tasks run as: by-name, or USER=ACCOUNT,… with * for all others. Yours run as you unless
+    /// you are named. Unless given, others have the account of the same name where this is root,
+    /// and run as you, in containers only, where it is not.
     #[arg(long, value_name = "LIST")]
     pub accounts: Option<Mapping>,
     /// What containers may bind of this node, work directories included: /DIR,/DIR:rw,… with

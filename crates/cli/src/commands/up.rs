@@ -58,8 +58,8 @@ pub fn run(args: UpArgs) -> Result<Exit, Failure> {
         talk::say(format_args!("{text}"));
         if says_whom {
             talk::say(format_args!(
-                "started by root: tasks run under the account of their user's name, or nobody's; \
-                 --accounts says otherwise"
+                "started by root: your own tasks are root's, in containers without its powers; \
+                 others' have the account of their user's name (--accounts says otherwise)"
             ));
         }
     }));

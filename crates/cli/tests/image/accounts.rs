@@ -1,12 +1,13 @@
-//! A pilot that is root: tasks run under accounts of the node, never as root.
+//! Whom tasks run as: whoever started the server as themselves, others under accounts of the node
+//! where root started it, and nobody as somebody else.
 
 use crate::archive::archive;
-use crate::site::{Site, add_user, runtimes};
+use crate::site::{NOBODY, Pilot, Site, add_user, ordinary, runtimes};
 use std::os::unix::fs::PermissionsExt as _;
 
 /// An account that Debian has, and that is not `nobody`.
 const GAMES: &str = "5";
-const NOBODY: &str = "65534";
+const ROOT: &str = "0";
 
 fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
@@ -24,7 +25,7 @@ fn run_as(site: &Site, token: &str, words: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
-fn containers_of_root_are_nobodys_with_every_runtime() {
+fn containers_of_root_are_roots_without_its_powers_with_every_runtime() {
     if !is_root() {
         return;
     }
@@ -37,10 +38,14 @@ fn containers_of_root_are_nobodys_with_every_runtime() {
             ["bin/sh", "bin/id", "bin/cat", "bin/dd", "bin/tr"].map(|it| (it, &busybox[..])),
         );
         archive(&site.path("home/saved.tar"), &files, "WHO=image");
-        let line = "echo x > here && echo y > /etc/secret && echo $(id -u) $(cat here /etc/secret)";
+        let line = "echo x > here && echo y > /etc/secret && echo $(id -u) $(cat here /etc/secret); \
+                    cat /proc/self/status";
         let image = ["--memory", "100MB", "--image", "docker-archive:saved.tar"];
         let (code, out, err) = site.words(&[&image[..], &["--", "sh", "-c", line]].concat());
-        assert_eq!((code, out), (0, format!("{NOBODY} x y\n")), "{err}");
+        assert!(code == 0 && out.starts_with(&format!("{ROOT} x y\n")), "{code} {out}{err}");
+        for line in ["CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1"] {
+            assert!(out.lines().any(|said| said == line), "{line}: {out}");
+        }
         let (code, _, err) = site.words(&[
             "--memory",
             "64MB",
@@ -62,15 +67,20 @@ fn everybody_has_their_own_account_and_nobody_roots() {
     }
     let site = Site::start_as(None);
     let (games, other) = (add_user(&site, "games"), add_user(&site, "no-such-account"));
+    let third = add_user(&site, "neither");
     let line = "echo x > here; echo $(id -u) $(id -g) $(cat here) $USER $HOME; ls /root";
     let words = ["--", "sh", "-c", line];
     let (_, out, err) = run_as(&site, &games, &words);
     assert!(out.starts_with(GAMES) && out.contains(" x games /usr/games"), "{out}{err}");
     assert!(err.contains("Permission denied"), "{err}");
-    let (_, out, err) = run_as(&site, &other, &words);
-    assert!(out.starts_with(NOBODY), "{out}{err}");
+    // Two who have none do not meet in an account that they share.
+    for (token, name) in [(&other, "no-such-account"), (&third, "neither")] {
+        let (code, out, err) = run_as(&site, token, &words);
+        let fix = format!("--accounts {name}=ACCOUNT");
+        assert!(code == 127 && out.is_empty() && err.contains(&fix), "{code} {out}{err}");
+    }
     let (_, out, err) = site.words(&words);
-    assert!(out.starts_with(NOBODY), "the owner's too: {out}{err}");
+    assert!(out.starts_with("0 0 x "), "the owner is themselves: {out}{err}");
     let script = site.path("script");
     std::fs::write(&script, "#!/bin/sh\nid -u\n").expect("written");
     let (_, out, err) = run_as(&site, &games, &["--script", &script.to_string_lossy()]);
@@ -106,18 +116,96 @@ fn a_task_needs_no_way_to_its_own_folders() {
     std::fs::set_permissions(site.path(""), std::fs::Permissions::from_mode(0o700)).unwrap();
     let script = site.path("script");
     std::fs::write(&script, "#!/bin/sh\necho x > here; cat here; id -u\n").expect("written");
-    let (_, out, err) = site.words(&["--script", &script.to_string_lossy()]);
-    assert_eq!(out, format!("x\n{NOBODY}\n"), "{err}");
+    let games = add_user(&site, "games");
+    let (_, out, err) = run_as(&site, &games, &["--script", &script.to_string_lossy()]);
+    assert_eq!(out, format!("x\n{GAMES}\n"), "{err}");
     // One that is no task's own stays closed.
-    let home = site.path("home").to_string_lossy().into_owned();
-    let closed = site.shipway(&["run", "--workdir", &home, "--", "true"]);
+    let other = site.path("other");
+    std::fs::create_dir(&other).expect("a folder");
+    let words = ["run", "--workdir", &other.to_string_lossy(), "--", "true"];
+    let closed = site.with_token(&games).args(words).output().expect("started");
     let said = String::from_utf8_lossy(&closed.stderr).into_owned();
     assert!(!closed.status.success() && said.contains("may not enter it"), "{said}");
     site.restart(&["--default-image", "none"]);
-    let (code, _, err) = site.words(&["--", "id", "-u"]);
+    let (code, _, err) = run_as(&site, &games, &["--", "id", "-u"]);
     assert!(code != 0 && err.contains("is closed to others"), "{code} {err}");
-    site.restart(&["--default-image", "none", "--accounts", "root=root"]);
-    assert_eq!(site.words(&["--", "id", "-u"]).1, "0\n", "because the site says so");
+    assert_eq!(site.words(&["--", "id", "-u"]).1, "0\n", "root may go everywhere");
+}
+
+/// The commands of the first minute, typed where nobody else may go, and by a shell that has hung
+/// up.
+#[test]
+fn the_first_job_works_wherever_it_is_typed() {
+    let hangs_up = ["/bin/sh", "-c", "trap '' HUP; exec \"$@\"", "sh"];
+    for (user, mode) in [(None, 0o700), (None, 0o755), (ordinary(), 0o700)] {
+        if user.is_none() && !is_root() {
+            continue;
+        }
+        let mut site = Site::start_as(user);
+        let folder = site.path("folder");
+        std::fs::create_dir(&folder).expect("a folder");
+        std::os::unix::fs::chown(&folder, user, user).expect("given away");
+        let closed = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(&folder, closed.clone()).expect("a mode");
+        if user.is_none() {
+            std::fs::set_permissions(site.path(""), closed).expect("a mode");
+        }
+        for by in [&[][..], &hangs_up] {
+            site.restart_by(by, &[]);
+            let run = |words: &[&str]| {
+                let mut run = site.command_by(by);
+                let done = run.current_dir(&folder).arg("run").args(words).output();
+                let done = done.expect("started");
+                let said = String::from_utf8_lossy(&done.stderr).into_owned();
+                assert!(done.status.success(), "{user:?} {mode:o} {by:?} {words:?}: {said}");
+                String::from_utf8_lossy(&done.stdout).into_owned()
+            };
+            assert_eq!(run(&["--", "echo", "hello"]), "hello\n");
+            run(&["--array", "1-3", "--", "sh", "-c", "echo task $SHIPWAY_INDEX > $SHIPWAY_INDEX"]);
+            let third = std::fs::read_to_string(folder.join("3")).expect("written there");
+            assert_eq!(third, "task 3\n");
+        }
+    }
+}
+
+/// A server of an ordinary user, and a pilot that root has started for it: of the server's users
+/// none is root there, whatever they are called.
+#[test]
+fn a_name_makes_nobody_root() {
+    if !is_root() {
+        return;
+    }
+    let site = Site::start_with(Some(NOBODY), &["--no-pilot"]);
+    let (root, games) = (add_user(&site, "root"), add_user(&site, "games"));
+    let mut pilot = Pilot::start(&site, &[]);
+    let (code, out, err) = run_as(&site, &root, &["--", "id", "-u"]);
+    assert!(code == 127 && err.contains("runs no tasks of others"), "{code} {out}{err}");
+    let owner = site.words(&["--", "id", "-u"]);
+    assert_eq!((owner.0, owner.1.trim()), (0, "65534"), "by the name alone: {}", owner.2);
+    let (_, out, err) = run_as(&site, &games, &["--", "id", "-u"]);
+    assert_eq!(out.trim(), GAMES, "{err}");
+    pilot.stop();
+    let pilot = Pilot::start(&site, &["--accounts", "root=root"]);
+    let (_, out, err) = run_as(&site, &root, &["--", "id", "-u"]);
+    assert_eq!(out.trim(), ROOT, "because whoever runs the node says so: {err}");
+    drop(pilot);
+}
+
+/// Plain processes of an ordinary user's server could read all that it keeps.
+#[test]
+fn others_have_no_plain_processes_of_mine() {
+    let mut site = Site::start();
+    let (home, me) = (site.path("home").display().to_string(), site.account());
+    let ada = add_user(&site, "ada");
+    site.restart(&["--default-image", "none"]);
+    let steal = ["--", "cat", &format!("{home}/server.json")];
+    let (code, out, err) = run_as(&site, &ada, &steal);
+    assert!(code == 127 && out.is_empty(), "{code} {out}{err}");
+    assert!(err.contains(&format!("--accounts ada={me}")), "{err}");
+    assert_eq!(site.words(&["--", "echo", "mine"]).1, "mine\n", "the owner's are their own");
+    site.restart(&["--default-image", "none", "--accounts", &format!("ada={me}")]);
+    let (code, _, err) = run_as(&site, &ada, &["--", "true"]);
+    assert_eq!(code, 0, "because whoever runs it says so: {err}");
 }
 
 #[test]
@@ -132,7 +220,9 @@ fn a_site_says_who_has_which_account() {
     let ada = add_user(&site, "ada");
     let (_, out, err) = run_as(&site, &ada, &["--", "id", "-u"]);
     assert_eq!(out.trim(), GAMES, "{err}");
-    // The owner of the server is root, and has no account here.
-    let (code, _, err) = site.words(&["--", "id", "-u"]);
-    assert!(code != 0 && err.contains("user root has no account on this node"), "{code} {err}");
+    // Whoever started the server is not in the list, and runs as themselves.
+    assert_eq!(site.words(&["--", "id", "-u"]).1.trim(), ROOT);
+    let bob = add_user(&site, "bob");
+    let (code, _, err) = run_as(&site, &bob, &["--", "id", "-u"]);
+    assert!(code != 0 && err.contains("user bob has no account on this node"), "{code} {err}");
 }

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-const NOBODY: u32 = 65_534;
+pub(crate) const NOBODY: u32 = 65_534;
 
 /// A server and its pilot, and a tree with nothing but busybox.
 pub(crate) struct Site {
@@ -54,7 +54,7 @@ pub(crate) fn with_each_runtime(check: impl Fn(&Site)) {
 }
 
 /// Whom everything runs as, where that must not be root.
-fn ordinary() -> Option<u32> {
+pub(crate) fn ordinary() -> Option<u32> {
     rustix::process::geteuid().is_root().then_some(NOBODY)
 }
 
@@ -97,8 +97,24 @@ impl Site {
 
     /// Another server in its place.
     pub(crate) fn restart(&mut self, options: &[&str]) {
+        self.restart_by(&[], options);
+    }
+
+    /// The same, started by another program.
+    pub(crate) fn restart_by(&mut self, by: &[&str], options: &[&str]) {
         self.stop();
-        self.server = up(&self.program, &self.path("home"), self.user(), options);
+        self.server = up_by(self.command_by(by), &self.path("home"), options);
+    }
+
+    /// The program as the owner of the server starts it, by another one.
+    pub(crate) fn command_by(&self, by: &[&str]) -> Command {
+        let (home, user) = (self.path("home"), self.user());
+        let Some((first, rest)) = by.split_first() else {
+            return command(&self.program, &home, user);
+        };
+        let mut command = command(Path::new(first), &home, user);
+        command.args(rest).arg(&self.program);
+        command
     }
 
     fn stop(&mut self) {
@@ -108,10 +124,16 @@ impl Site {
     }
 
     /// Whose home it is, if that is somebody else.
-    fn user(&self) -> Option<u32> {
+    pub(crate) fn user(&self) -> Option<u32> {
         let home = std::fs::metadata(self.path("home")).expect("a home");
         let owner = std::os::unix::fs::MetadataExt::uid(&home);
         (owner != rustix::process::geteuid().as_raw()).then_some(owner)
+    }
+
+    /// The name of the account that the server runs under.
+    pub(crate) fn account(&self) -> String {
+        let mut id = command(Path::new("/usr/bin/id"), &self.path("home"), self.user());
+        String::from_utf8(id.arg("-un").output().expect("id").stdout).expect("text").trim().into()
     }
 
     /// By which containers are made.
@@ -164,6 +186,35 @@ impl Drop for Site {
     }
 }
 
+/// A pilot beside a server that has none, started by whoever runs the tests.
+pub(crate) struct Pilot(Child);
+
+impl Pilot {
+    pub(crate) fn start(site: &Site, options: &[&str]) -> Pilot {
+        let said = site.shipway(&["token", "pilot"]);
+        let token = site.path("pilot-token");
+        std::fs::write(&token, said.stdout).expect("written");
+        let file = std::fs::read_to_string(site.path("home/server.json")).expect("a server");
+        let file: serde_json::Value = serde_json::from_str(&file).expect("JSON");
+        let mut pilot = command(&site.program, &site.path("home"), None);
+        pilot.args(["pilot", "--server", file["url"].as_str().expect("an address")]);
+        pilot.arg("--dir").arg(site.path("pilot")).arg("--token-file").arg(token).args(options);
+        Pilot(pilot.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started"))
+    }
+
+    pub(crate) fn stop(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Pilot {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 /// A user with a token of their own.
 pub(crate) fn add_user(site: &Site, name: &str) -> String {
     assert!(site.shipway(&["user", "add", name]).status.success());
@@ -172,7 +223,7 @@ pub(crate) fn add_user(site: &Site, name: &str) -> String {
 }
 
 fn up(program: &Path, home: &Path, user: Option<u32>, options: &[&str]) -> Child {
-    let mut up = if options.contains(&"crun") {
+    let up = if options.contains(&"crun") {
         let mut up = command(Path::new("/usr/bin/unshare"), home, None);
         up.args(["--mount", "sh", "-c", ONE_KIND_OF_CGROUPS, "sh"]);
         if let Some(user) = user {
@@ -184,6 +235,10 @@ fn up(program: &Path, home: &Path, user: Option<u32>, options: &[&str]) -> Child
     } else {
         command(program, home, user)
     };
+    up_by(up, home, options)
+}
+
+fn up_by(mut up: Command, home: &Path, options: &[&str]) -> Child {
     up.args(["up", "--listen", "127.0.0.1:0"]).args(options);
     let server = up.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
     wait_for("the server is up", || home.join("server.json").exists());

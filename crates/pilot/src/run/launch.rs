@@ -4,6 +4,7 @@
 
 use super::Work;
 use super::images::{Fetched, ReadyImage, Wanted};
+use crate::accounts::Whose;
 use crate::logs::LogName;
 use crate::machine::Start;
 use crate::memory::FilesIn;
@@ -23,7 +24,7 @@ impl Work {
             Ok(image)
                 if image.is_stored()
                     && image.place().is_some()
-                    && !self.accounts.may_read_all(&start.template.user) =>
+                    && !self.accounts.may_read_all(Whose::of(&start.template)) =>
             {
                 let message = format!(
                     "image {image}: a pilot that is root reads no image from a file for others; \
@@ -56,8 +57,7 @@ impl Work {
 
     /// What a task runs on that names no image; `None`: it is a plain process.
     fn usual_image(&self, start: &Start) -> Option<ImageRef> {
-        let plain = self.accounts.is_root_itself(&start.template.user) || self.tasks.shares(start);
-        if plain { None } else { self.usual.image().cloned() }
+        if self.tasks.shares(start) { None } else { self.usual.image().cloned() }
     }
 
     /// An image is there, or will not come: on with those that waited for it.
@@ -115,7 +115,7 @@ impl Work {
         start: &Start,
         image: Option<&Arc<ReadyImage>>,
     ) -> Result<Request, String> {
-        let whom = self.accounts.find(&start.template.user, image.is_some());
+        let whom = self.accounts.find(Whose::of(&start.template), image.is_some());
         let whom = whom.map_err(|error| error.to_string())?;
         let request = match image {
             None => self.tasks.prepare(ticket, start, &whom, &self.helper),

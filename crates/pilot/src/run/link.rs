@@ -9,6 +9,7 @@ use shipway_api::client::tls_config;
 use shipway_api::link::MAX_MESSAGE_BYTES;
 use shipway_api::local;
 use shipway_api::wire::{ToPilot, ToServer, link_client::LinkClient, to_server};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +36,18 @@ pub enum Server {
         url: String,
         certificate: Option<PathBuf>,
     },
+}
+
+impl Server {
+    /// Whether whoever started the server is the one who runs this pilot. Said by whose folder its
+    /// home is: only they, or root, can have put something there. Of a server elsewhere nobody
+    /// knows it.
+    pub(super) fn is_of_this_user(&self) -> bool {
+        let Self::Home(home) = self else { return false };
+        let own = rustix::process::geteuid().as_raw();
+        // Others than root can read the token of a server only if it is theirs.
+        own != 0 || std::fs::metadata(home).is_ok_and(|found| found.uid() == own)
+    }
 }
 
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 use super::Work;
 use super::images::ReadyImage;
 use super::staging::{Files, Step, Waiting};
-use crate::accounts::Whom;
+use crate::accounts::{Whom, Whose};
 use crate::logs::LogName;
 use crate::machine::{AttemptKey, Start};
 use crate::spawn::{Request, StdinFile, Streams};
@@ -118,7 +118,7 @@ impl Work {
         in_container: bool,
     ) -> Result<(Files, Option<StageIn>), String> {
         let names = Names::of(start).ok_or("it has no files")?;
-        let whom = self.accounts.find(&start.template.user, in_container);
+        let whom = self.accounts.find(Whose::of(&start.template), in_container);
         let whom = whom.map_err(|error| error.to_string())?;
         let inputs = names.inputs().map_err(|error| error.to_string())?;
         let outputs = names.files.outputs.as_ref();

@@ -160,7 +160,7 @@ impl Tasks {
             env: env_text,
             cwd: cwd.clone(),
             own,
-            user: whom.account().map(|account| account.user.clone()),
+            user: whom.inside(),
         };
         let contained = containers.contain(start, image, command)?;
         let argv = argv.into_iter().map(OsString::from).collect();

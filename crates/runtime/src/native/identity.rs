@@ -13,12 +13,12 @@ pub(super) struct Identity {
     gid: u32,
 }
 
-/// Leaves root behind, if that is what this process is. From here on everything is done with the
-/// rights of the task's own account.
+/// Leaves root behind, if that is what this process is and the task is not root's own. From here
+/// on everything is done with the rights of the task's own account.
 pub(super) fn assume(user: Option<&User>) -> Result<Identity, SetupError> {
     let own = geteuid().as_raw();
     match user {
-        Some(user) if own == 0 && user.uid != 0 && user.gid != 0 => change(user)?,
+        Some(user) if own == 0 && user.is_one() => change(user)?,
         _ if own == 0 => return Err(SetupError::AsRoot),
         Some(user) if user.uid != own => {
             return Err(SetupError::OtherUser { wanted: user.uid, own });

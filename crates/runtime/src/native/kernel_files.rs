@@ -21,6 +21,9 @@ const EMPTY_FILES: [&str; 6] =
 /// of the kernel should not be enough.
 const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
 
+/// The same for tasks that are root's: they own these files.
+const READ_ONLY_FOR_ROOT: [&str; 2] = ["driver", "mtrr"];
+
 /// Directories of `/sys` with the node's firmware and its power meters, by which other users'
 /// secrets have been measured.
 const EMPTY_SYS: [&str; 2] = ["firmware", "devices/virtual/powercap"];
@@ -36,7 +39,9 @@ pub(super) fn make(
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let proc = file_system("proc", &[], attributes).doing("make", "a proc")?;
     inside.put(&proc, Path::new("/proc"))?;
-    for name in READ_ONLY {
+    let of_root = container.user.as_ref().is_some_and(|user| user.uid == 0);
+    let of_root = READ_ONLY_FOR_ROOT.iter().filter(|_| of_root);
+    for name in READ_ONLY.iter().chain(of_root).copied() {
         // Not every kernel has all of them.
         if !exists(&proc, name) {
             continue;

@@ -163,6 +163,12 @@ pub async fn issue(
         expires: site.clock.now().plus(lasts),
         note: new.note.chars().take(200).collect(),
     };
+    // Whoever has it is the owner, whose tasks run as whoever started the server.
+    if token.user == *site.auth.owner() && by.user != token.user {
+        let message = format!("user {} started this server and makes their own tokens", token.user);
+        return Err(ApiError::new(StatusCode::FORBIDDEN, codes::IS_OWNER, message)
+            .hint("make one for another user: `shipway token new --user NAME`"));
+    }
     let issued = IssuedToken {
         id: token.id.clone(),
         secret,

@@ -5,6 +5,7 @@ use crate::logins::Logins;
 use shipway_api::link::{attempt_id, template};
 use shipway_api::wire::{Assign, RegistryLogin, Stop, Task, Template, to_pilot};
 use shipway_core::event::Placement;
+use shipway_model::UserName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,6 +14,8 @@ use std::sync::Arc;
 pub struct Describe {
     pub specs: Arc<Specs>,
     pub logins: Arc<Logins>,
+    /// Whoever started this server.
+    pub owner: UserName,
 }
 
 /// `None`: the order is to close the connection.
@@ -58,7 +61,8 @@ fn assign(placements: &[Placement], describe: &Describe) -> Assign {
     let templates = known.iter().map(|(job, it)| {
         let login = describe.logins.find(&it.owner, it.spec.image.as_ref());
         let login = login.map(|it| RegistryLogin { user: it.user, password: it.password });
-        Template { registry_login: login, ..template(*job, &it.owner, &it.spec) }
+        let is_owner = it.owner == describe.owner.as_str();
+        Template { registry_login: login, is_owner, ..template(*job, &it.owner, &it.spec) }
     });
     let templates = templates.collect();
     Assign { templates, tasks }

@@ -1,0 +1,105 @@
+//! Who becomes whom. As any user: what is root's and what is not is said to it.
+
+use super::*;
+
+fn accounts(mapping: &str) -> Accounts {
+    let mapping = if mapping.is_empty() { Mapping::Usual } else { mapping.parse().unwrap() };
+    let (own, known) = ("root".to_string(), HashMap::new());
+    Accounts { mapping, is_root: true, owner_is_here: true, own, own_uid: 0, known }
+}
+
+fn as_user(mapping: &str) -> Accounts {
+    Accounts { is_root: false, own: "svc".into(), own_uid: 4_294_967_000, ..accounts(mapping) }
+}
+
+fn name(found: Result<Whom, NoAccount>) -> String {
+    match found {
+        Ok(Whom::Pilot) => "the pilot".into(),
+        Ok(Whom::Account(account)) => account.name,
+        Err(error) => error.to_string(),
+    }
+}
+
+fn of(mut accounts: Accounts, user: &str, is_owner: bool, in_container: bool) -> String {
+    name(accounts.find(Whose { user, is_owner }, in_container))
+}
+
+#[test]
+fn a_mapping_is_read_as_it_is_written() {
+    for text in ["by-name", "*=nobody,ada=games"] {
+        assert_eq!(text.parse::<Mapping>().unwrap().to_string(), text);
+    }
+    assert_eq!("ada=root".parse::<Mapping>(), Err(MappingError::Root));
+    assert_eq!("*=root".parse::<Mapping>(), Err(MappingError::Root));
+    assert!("ada".parse::<Mapping>().is_err() && "ada=".parse::<Mapping>().is_err());
+    assert!("ada=games,ada=man".parse::<Mapping>().is_err());
+}
+
+#[test]
+fn whoever_started_it_runs_as_themselves() {
+    for mapping in ["", "by-name", "ada=games", "*=nobody", "root=root"] {
+        for in_container in [true, false] {
+            assert_eq!(of(accounts(mapping), "root", true, in_container), "the pilot", "{mapping}");
+            assert_eq!(of(as_user(mapping), "svc", true, in_container), "the pilot", "{mapping}");
+        }
+    }
+    assert_eq!(of(accounts("root=games"), "root", true, true), "games", "unless the site says so");
+}
+
+#[test]
+fn nobody_else_is_root() {
+    for mapping in ["", "by-name"] {
+        let refused = of(accounts(mapping), "root", false, true);
+        assert!(refused.contains("runs no tasks of others"), "{mapping}: {refused}");
+    }
+    assert!(of(accounts("ada=games"), "root", false, true).contains("to others only"));
+    assert_eq!(of(accounts("*=nobody"), "root", false, true), "nobody");
+    assert_eq!(of(accounts("root=root"), "root", false, true), "the pilot", "the site says so");
+    // A pilot that somebody else's server is behind has no owner among its users.
+    let elsewhere = |mapping| Accounts { owner_is_here: false, ..accounts(mapping) };
+    assert!(of(elsewhere(""), "root", true, true).contains("runs no tasks of others"));
+    assert_eq!(of(elsewhere("root=root"), "root", true, true), "the pilot");
+}
+
+#[test]
+fn nobody_shares_an_account_unless_the_site_says_so() {
+    assert_eq!(of(accounts(""), "games", false, false), "games", "the account of the same name");
+    for mapping in ["", "by-name"] {
+        let refused = of(accounts(mapping), "no-such-user", false, true);
+        assert!(refused.contains("there is no account no-such-user"), "{refused}");
+        assert!(refused.contains("--accounts no-such-user=ACCOUNT"), "{refused}");
+    }
+    assert_eq!(of(accounts("*=nobody"), "no-such-user", false, true), "nobody");
+    assert_eq!(accounts("*=nobody").mapping.shared(), Some("nobody"));
+    assert_eq!(accounts("").mapping.shared(), None);
+    assert_eq!(of(accounts("ada=games"), "ada", false, true), "games");
+    assert!(of(accounts("ada=games"), "games", false, true).contains("to others only"));
+}
+
+#[test]
+fn a_pilot_that_is_not_root_runs_others_in_containers_only() {
+    assert_eq!(of(as_user(""), "ada", false, true), "the pilot");
+    let refused = of(as_user(""), "ada", false, false);
+    assert!(refused.contains("would run as svc"), "{refused}");
+    assert!(refused.contains("--accounts ada=svc"), "{refused}");
+    for mapping in ["*=svc", "ada=svc"] {
+        assert_eq!(of(as_user(mapping), "ada", false, false), "the pilot", "{mapping}");
+    }
+    assert!(of(as_user("bob=svc"), "ada", false, true).contains("to others only"));
+    let other = of(as_user("by-name"), "games", false, true);
+    assert!(other.contains("cannot become games"), "{other}");
+    assert!(of(as_user("root=root"), "root", false, false).contains("cannot become root"));
+}
+
+#[test]
+fn names_are_looked_up_as_they_are() {
+    let line = "ada:x:1000:1001:Ada,,,:/home/ada:/bin/bash";
+    let found = account(line, "ada").unwrap();
+    assert_eq!((found.user.uid, found.user.gid), (1000, 1001));
+    assert_eq!(account(line, "ad"), None);
+    let text = "root:x:0:ada\nvideo:x:44:bob,ada\nada:x:1001:\nx:x:5:adam";
+    assert_eq!(groups(text, "ada"), [44]);
+    for name in ["", "-G", "a b", "../x", "a:b"] {
+        assert_eq!(account_named(name), None, "{name}");
+    }
+}
