@@ -28,6 +28,7 @@ mod launch;
 mod limits;
 mod link;
 mod mps;
+mod own_folder;
 mod proving;
 mod serve_logs;
 mod shares;

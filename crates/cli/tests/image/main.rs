@@ -6,6 +6,7 @@ mod archive;
 #[path = "../common/mod.rs"]
 mod common;
 mod containers;
+mod handover;
 mod logins;
 mod site;
 mod store;

@@ -131,8 +131,8 @@ impl Work {
         let mut stdin = None;
         if let (Whom::Account(_), Some(source)) = (&whom, names.stream(names.files.stdin.as_ref()))
         {
-            let made = self.tasks.private_dir(start.id, "stdin", &whom);
-            stdin = Some((source, made.map_err(|error| error.to_string())?.join("data")));
+            let made = self.tasks.private_file(start.id, "stdin", &whom);
+            stdin = Some((source, made.map_err(|error| error.to_string())?));
         }
         let remember = outputs.is_some_and(|outputs| outputs.all_new);
         let plan = StageIn { work: work.clone(), inputs, stdin: stdin.clone(), remember };

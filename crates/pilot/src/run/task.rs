@@ -4,7 +4,7 @@
 use super::containers::{Command, ContainError, Containers, DEFAULT_PATH};
 use super::images::ReadyImage;
 use super::mps::Mps;
-use super::start::own_mode;
+use super::own_folder::{Folders, OwnFolder, changeable_by_others};
 use crate::accounts::Whom;
 use crate::logs::{LogName, Spool};
 use crate::machine::{AttemptKey, Start};
@@ -15,7 +15,7 @@ use shipway_runtime::plan::{Bind, Process, Root};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 
@@ -37,15 +37,23 @@ pub(super) enum PrepareError {
          folder that everybody may enter, such as /var/lib", .path.display(), .closed.display()
     )]
     Closed { account: String, path: PathBuf, closed: PathBuf },
+    #[error(
+        "cannot keep the folders of account {account} in {}: users of this node can change {}; \
+         SHIPWAY_HOME must be in folders that only root can write, such as /var/lib",
+        .path.display(), .changeable.display()
+    )]
+    Changeable { account: String, path: PathBuf, changeable: PathBuf },
     #[error(transparent)]
     Container(#[from] ContainError),
 }
 
 #[derive(Debug)]
 pub(super) struct Tasks {
-    root: PathBuf,
-    /// What is on the way to `root` that accounts may not enter.
+    folders: Folders,
+    /// What is on the way to the folders that accounts may not enter.
     closed: Option<PathBuf>,
+    /// What is on the way to them that others than root can change.
+    changeable: Option<PathBuf>,
     base: Vec<(String, OsString)>,
     has_nvidia: bool,
     has_amd: bool,
@@ -66,7 +74,8 @@ impl Tasks {
         let closed = dir.ancestors().find(|above| !others_may_enter(above)).map(Path::to_owned);
         Tasks {
             closed,
-            root,
+            changeable: changeable_by_others(dir),
+            folders: Folders::new(root),
             base: base.collect(),
             has_nvidia,
             has_amd,
@@ -215,7 +224,17 @@ impl Tasks {
     fn reach(&self, whom: &Whom) -> Result<(), PrepareError> {
         let (Whom::Account(account), Some(closed)) = (whom, &self.closed) else { return Ok(()) };
         let (account, closed) = (account.name.clone(), closed.clone());
-        Err(PrepareError::Closed { account, path: self.root.clone(), closed })
+        Err(PrepareError::Closed { account, path: self.folders.path().to_owned(), closed })
+    }
+
+    /// Whether what is made for an account stays what and where it is.
+    fn stays(&self, whom: &Whom) -> Result<(), PrepareError> {
+        let (Whom::Account(account), Some(changeable)) = (whom, &self.changeable) else {
+            return Ok(());
+        };
+        let (account, changeable) = (account.name.clone(), changeable.clone());
+        let path = self.folders.path().to_owned();
+        Err(PrepareError::Changeable { account, path, changeable })
     }
 
     /// A folder of the attempt's own, removed when it has ended.
@@ -225,12 +244,23 @@ impl Tasks {
         name: &str,
         whom: &Whom,
     ) -> Result<PathBuf, PrepareError> {
-        let own = self.own_folder(id);
-        let path = own.join(name);
-        self.private.insert(id, own.clone());
-        let made = make_passable(&own).and_then(|()| make_for(&path, whom));
-        made.map_err(|source| PrepareError::WorkDir { path: path.clone(), source })?;
-        Ok(path)
+        self.stays(whom)?;
+        let path = self.own_path(id).join(name);
+        let made = self.own_folder(id).and_then(|own| own.private(name, whom));
+        made.map_err(|source| PrepareError::WorkDir { path, source })
+    }
+
+    /// A file of the attempt's own that its account fills.
+    pub(super) fn private_file(
+        &mut self,
+        id: AttemptKey,
+        name: &str,
+        whom: &Whom,
+    ) -> Result<PathBuf, PrepareError> {
+        self.stays(whom)?;
+        let path = self.own_path(id).join(name);
+        let made = self.own_folder(id).and_then(|own| own.empty_file(name, whom));
+        made.map_err(|source| PrepareError::WorkDir { path, source })
     }
 
     /// Where all that it prints is kept until it has ended. The folder is the pilot's: nobody can
@@ -241,37 +271,33 @@ impl Tasks {
         name: &str,
         for_account: bool,
     ) -> Result<(Arc<Spool>, PathBuf), String> {
-        let own = self.own_folder(id);
-        let path = own.join(name.to_owned() + ".all");
+        let name = name.to_owned() + ".all";
+        let path = self.own_path(id).join(&name);
         if let Some(closed) = self.closed.as_ref().filter(|_| for_account) {
             let account = "of the task".to_owned();
             return Err(PrepareError::Closed { account, path, closed: closed.clone() }.to_string());
         }
-        self.private.insert(id, own.clone());
-        let made = make_passable(&own).and_then(|()| {
-            std::fs::OpenOptions::new()
-                .create(true)
-                .truncate(true)
-                .write(true)
-                .mode(0o600)
-                .open(&path)
-        });
+        let made = self.own_folder(id).and_then(|own| own.file(&name));
         let failed = |error| format!("cannot keep its output in {}: {error}", path.display());
         Ok((Arc::new(Spool::new(made.map_err(failed)?)), path))
     }
 
-    fn own_folder(&self, id: AttemptKey) -> PathBuf {
-        self.root.join(format!("{}.{}.{}", id.task.job, id.task.index, id.attempt))
+    /// Removed when the attempt has ended.
+    fn own_folder(&mut self, id: AttemptKey) -> io::Result<OwnFolder> {
+        self.private.insert(id, self.own_path(id));
+        self.folders.of(&folder_name(id))
+    }
+
+    fn own_path(&self, id: AttemptKey) -> PathBuf {
+        self.folders.path().join(folder_name(id))
     }
 
     /// The script as a file; run by its own first line, or by `sh` when it has none.
     fn script(&mut self, id: AttemptKey, text: &str, whom: &Whom) -> Result<Script, PrepareError> {
-        let path = self.private_dir(id, "script", whom)?.join("run");
-        let failed = |source| PrepareError::Script { path: path.clone(), source };
-        std::fs::write(&path, text).map_err(failed)?;
-        let mode = std::fs::Permissions::from_mode(0o700);
-        std::fs::set_permissions(&path, mode).map_err(failed)?;
-        give(&path, whom).map_err(failed)?;
+        self.stays(whom)?;
+        let path = self.own_path(id).join("script");
+        let made = self.own_folder(id).and_then(|own| own.program("script", text, whom));
+        let path = made.map_err(|source| PrepareError::Script { path, source })?;
         Ok(Script { path, by_shell: !text.starts_with("#!") })
     }
 
@@ -288,23 +314,8 @@ fn others_may_enter(dir: &Path) -> bool {
     dir.metadata().map_or(true, |found| found.permissions().mode() & OTHERS_ENTER != 0)
 }
 
-/// A folder on the way to those of tasks.
-fn make_passable(path: &Path) -> io::Result<()> {
-    std::fs::DirBuilder::new().recursive(true).mode(own_mode()).create(path)
-}
-
-/// A folder of a task, closed to all but its account.
-fn make_for(path: &Path, whom: &Whom) -> io::Result<()> {
-    match std::fs::DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
-    give(path, whom)
-}
-
-fn give(path: &Path, whom: &Whom) -> io::Result<()> {
-    let Some(account) = whom.account() else { return Ok(()) };
-    std::os::unix::fs::lchown(path, Some(account.user.uid), Some(account.user.gid))
+fn folder_name(id: AttemptKey) -> String {
+    format!("{}.{}.{}", id.task.job, id.task.index, id.attempt)
 }
 
 struct Script {

@@ -7,16 +7,14 @@ use rustix::fs::OFlags;
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What of a file's mode is kept: who may read, write and run it.
 const PERMISSIONS: u32 = 0o777;
 
 pub(super) fn bring(plan: &StageIn) -> Result<Remembered, StageError> {
     if let Some((from, to)) = &plan.stdin {
-        let parent = to.parent().unwrap_or(Path::new("/"));
-        let name = to.file_name().map(PathBuf::from).unwrap_or_default();
-        copy(from, &open(parent)?, &name)?;
+        fill(from, to)?;
     }
     let Some(path) = &plan.work else { return Ok(Remembered::new()) };
     let work = open(path)?;
@@ -81,18 +79,34 @@ fn bring_folder(
     Ok(())
 }
 
+/// Copies into a file that was made for it, in a folder where this account may make none.
+fn fill(source: &Path, file: &Path) -> Result<(), StageError> {
+    let (mut from, _) = open_plain(source)?;
+    let unwritten = |error| StageError::Place { path: file.to_owned(), source: error };
+    let flags = i32::try_from(OFlags::NOFOLLOW.bits()).expect("flags of Linux fit");
+    let mut options = OpenOptions::new();
+    let mut to = options.write(true).custom_flags(flags).open(file).map_err(unwritten)?;
+    io::copy(&mut from, &mut to).map_err(unwritten)?;
+    Ok(())
+}
+
 fn copy(source: &Path, work: &Folder, target: &Path) -> Result<(), StageError> {
-    let unread = |error| StageError::Input { path: source.to_owned(), source: error };
-    let (mut from, found) = open_source(source).map_err(unread)?;
-    if !found.is_file() {
-        return Err(StageError::InputKind { path: source.to_owned() });
-    }
+    let (mut from, found) = open_plain(source)?;
     let unwritten = |error| StageError::Place { path: target.to_owned(), source: error };
     let mut to = work.create(target).map_err(|errno| unwritten(errno.into()))?;
     // Of the two only the writing side can run out of something.
     io::copy(&mut from, &mut to).map_err(unwritten)?;
     let mode = Permissions::from_mode(found.mode() & PERMISSIONS);
     to.set_permissions(mode).map_err(unwritten)
+}
+
+fn open_plain(source: &Path) -> Result<(File, Metadata), StageError> {
+    let unread = |error| StageError::Input { path: source.to_owned(), source: error };
+    let (from, found) = open_source(source).map_err(unread)?;
+    if !found.is_file() {
+        return Err(StageError::InputKind { path: source.to_owned() });
+    }
+    Ok((from, found))
 }
 
 fn open_source(source: &Path) -> io::Result<(File, Metadata)> {
