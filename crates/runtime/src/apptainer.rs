@@ -4,7 +4,9 @@
 //! be read by everybody. Its exit code is the task's, or 128 and a signal.
 
 use crate::bundle::{Bundle, Bundles, LAYER};
-use crate::foreign::{Missing, check_places, check_program, launch, refuse_what_none_can, seen};
+use crate::foreign::{
+    Missing, check_places, check_program, launch, looking_at_tree, refuse_what_none_can, seen,
+};
 use crate::native::{Helper, Start};
 use crate::plan::{Bind, Container, Network, Room, Root, Shown};
 use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
@@ -48,9 +50,10 @@ impl Apptainer {
         let Root::Tree(tree) = &container.root else {
             return without("the node's own tree as root");
         };
-        let bundle = self.bundles.make(container.user.as_ref())?;
+        let bundle = self.bundles.make()?;
         let (tree_seen, shown) = seen(tree, container, &bundle)?;
-        let is_complete = OWN_PLACES.iter().all(|name| tree.join(name).is_dir());
+        let has = |name: &&str| tree.join(name).is_dir();
+        let is_complete = looking_at_tree(container, || OWN_PLACES.iter().all(has))?;
         if is_complete || !matches!(container.scratch, Some(Room::Memory(_))) {
             bundle.give_to(container.user.as_ref())?;
             return Ok(Prepared { bundle, tree: tree_seen, shown, has_layer: false });
@@ -113,7 +116,7 @@ fn refuse_what_it_cannot(container: &Container) -> Result<(), LaunchError> {
         return without("hidden paths");
     }
     refuse_what_none_can(NAME, container)?;
-    check_places(tree, container, Missing::Fine)
+    looking_at_tree(container, || check_places(tree, container, Missing::Fine))?
 }
 
 fn arguments(container: &Container, prepared: &Prepared) -> Result<Vec<OsString>, LaunchError> {

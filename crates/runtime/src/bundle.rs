@@ -1,16 +1,34 @@
 //! A directory that lives as long as a container: what another runtime reads, or writes to.
+//!
+//! Where root makes it for an account there are two, one in the other. The outer stays root's, and
+//! nobody else may write there, so that no name in it can be exchanged: what root mounts for the
+//! runtime is mounted there. The inner is made complete while nobody else can enter it, and handed
+//! over last, by descriptor. From then on root only removes it.
 
 use crate::plan::User;
 use crate::runtime::LaunchError;
-use std::ffi::OsStr;
-use std::fs::DirBuilder;
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Uid, chmod, chownat, fchown, mkdirat, openat,
+    statat,
+};
+use rustix::io::Errno;
+use std::ffi::{CStr, CString, OsStr};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt, lchown};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The part of a bundle that an overlay writes to.
 pub(crate) const LAYER: &str = "layer";
+
+/// The part that is the account's.
+const INNER: &str = "bundle";
+
+/// Through the outer one accounts may pass, and see nothing.
+const OUTER_MODE: Mode = Mode::RWXU.union(Mode::XGRP).union(Mode::XOTH);
+
+const FOLDER: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Where they are made, each under a name of its own.
 #[derive(Debug)]
@@ -24,74 +42,108 @@ impl Bundles {
         Self { directory, count: AtomicU64::new(0) }
     }
 
-    /// Where those of a user are; everybody has a directory that others cannot enter.
-    pub(crate) fn directory(&self, user: Option<&User>) -> PathBuf {
-        user.map_or_else(
-            || self.directory.clone(),
-            |user| self.directory.join(user.uid.to_string()),
-        )
-    }
-
-    pub(crate) fn make(&self, user: Option<&User>) -> Result<Bundle, LaunchError> {
+    pub(crate) fn make(&self) -> Result<Bundle, LaunchError> {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
-        let directory = self.directory(user);
-        let made = self.make_for(user).and_then(|()| {
-            Bundle::make(directory.join(format!("shipway-{}-{number}", std::process::id())))
-        });
-        made.map_err(|source| LaunchError::Bundle { dir: directory, source })
-    }
-
-    fn make_for(&self, user: Option<&User>) -> io::Result<()> {
-        let Some(user) = user else { return Ok(()) };
-        let directory = self.directory(Some(user));
-        match DirBuilder::new().mode(0o700).create(&directory) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
-        lchown(directory, Some(user.uid), Some(user.gid))
+        let name = format!("shipway-{}-{number}", std::process::id());
+        Bundle::make(self.directory.join(name)).map_err(|errno| LaunchError::Bundle {
+            dir: self.directory.clone(),
+            source: errno.into(),
+        })
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct Bundle(PathBuf);
+pub(crate) struct Bundle {
+    outer: PathBuf,
+    inner: PathBuf,
+    opened: OwnedFd,
+}
 
 impl Bundle {
-    /// A new directory only its owner can enter: there are secrets in a task's environment.
-    fn make(path: PathBuf) -> io::Result<Self> {
-        DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Self(path))
+    fn make(outer: PathBuf) -> Result<Self, Errno> {
+        mkdirat(CWD, &outer, OUTER_MODE)?;
+        let opened = openat(CWD, &outer, FOLDER, Mode::empty())?;
+        // Whatever mask this process has.
+        rustix::fs::fchmod(&opened, OUTER_MODE)?;
+        let inner = outer.join(INNER);
+        let bundle = Self { outer, inner, opened };
+        // Only its owner can enter it: there are secrets in a task's environment.
+        mkdirat(&bundle.opened, INNER, Mode::RWXU)?;
+        Ok(bundle)
     }
 
-    /// Gives all of it to the user who has to work with it.
+    /// A directory beside what is handed over, for something that root mounts.
+    pub(crate) fn make_beside(&self, name: &str) -> Result<PathBuf, LaunchError> {
+        let made = mkdirat(&self.opened, name, Mode::RWXU);
+        made.map_err(|errno| self.failed(errno))?;
+        Ok(self.outer.join(name))
+    }
+
+    /// Gives all of it to the user who has to work with it. Nothing is made in it any more.
     pub(crate) fn give_to(&self, user: Option<&User>) -> Result<(), LaunchError> {
-        let failed = |source| LaunchError::Bundle { dir: self.0.clone(), source };
-        user.map_or(Ok(()), |user| give(&self.0, user)).map_err(failed)
+        let Some(user) = user else { return Ok(()) };
+        let given = openat(&self.opened, INNER, FOLDER, Mode::empty())
+            .and_then(|inner| give(&inner, Uid::from_raw(user.uid), Gid::from_raw(user.gid)));
+        given.map_err(|errno| self.failed(errno))
+    }
+
+    fn failed(&self, errno: Errno) -> LaunchError {
+        LaunchError::Bundle { dir: self.outer.clone(), source: errno.into() }
     }
 
     /// The last part of its path, unlike that of any other.
     pub(crate) fn name(&self) -> &OsStr {
-        self.0.file_name().expect("it was made with a name")
+        self.outer.file_name().expect("it was made with a name")
     }
 
+    /// The part of it that will be handed over.
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        &self.inner
     }
 }
 
-fn give(path: &Path, user: &User) -> io::Result<()> {
-    if path.symlink_metadata()?.is_dir() {
-        for entry in std::fs::read_dir(path)? {
-            give(&entry?.path(), user)?;
+/// What is in it first and the folder itself last: until then nobody else can enter it.
+fn give(folder: &OwnedFd, uid: Uid, gid: Gid) -> Result<(), Errno> {
+    for name in names(folder)? {
+        let found = statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if FileType::from_raw_mode(found.st_mode) == FileType::Directory {
+            give(&openat(folder, &name, FOLDER, Mode::empty())?, uid, gid)?;
+        } else {
+            chownat(folder, &name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
         }
     }
-    lchown(path, Some(user.uid), Some(user.gid))
+    fchown(folder, Some(uid), Some(gid))
+}
+
+fn names(folder: &OwnedFd) -> Result<Vec<CString>, Errno> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let name: CString = entry?.file_name().to_owned();
+        let own: [&CStr; 2] = [c".", c".."];
+        if !own.contains(&name.as_c_str()) {
+            names.push(name);
+        }
+    }
+    Ok(names)
 }
 
 impl Drop for Bundle {
     fn drop(&mut self) {
-        // The kernel leaves a directory here that nobody may enter.
-        let open = std::fs::Permissions::from_mode(0o700);
-        let _absent = std::fs::set_permissions(self.0.join(LAYER).join("work/work"), open);
-        let _already_gone = std::fs::remove_dir_all(&self.0);
+        // Root needs no leave, and gives none where an account may have put something else.
+        if !rustix::process::geteuid().is_root() {
+            let _absent = open_layer(&self.opened);
+        }
+        let _already_gone = std::fs::remove_dir_all(&self.outer);
     }
+}
+
+/// The kernel leaves a directory in a layer that nobody may enter.
+fn open_layer(bundle: &OwnedFd) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut at = openat(bundle, INNER, flags, Mode::empty())?;
+    for name in [LAYER, "work", "work"] {
+        at = openat(&at, name, flags, Mode::empty())?;
+    }
+    let by_descriptor = format!("/proc/self/fd/{}", at.as_fd().as_raw_fd());
+    Ok(chmod(by_descriptor, Mode::RWXU)?)
 }

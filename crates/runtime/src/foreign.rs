@@ -3,6 +3,7 @@
 use crate::bundle::Bundle;
 use crate::native::{Helper, Looked, Start, look};
 use crate::plan::{Bind, Container, PlanError, Process, Room, Shown};
+use crate::rights::with_rights_of;
 use crate::runtime::{After, Finding, Launch, LaunchError};
 use rustix::process::geteuid;
 use std::fs::File;
@@ -31,8 +32,8 @@ pub(crate) fn launch(
     Ok(Launch { program, argv: start.argv, env: start.env, stdin, after })
 }
 
-/// Where the user of the container finds its tree: for one of root's a place in the bundle, and
-/// what has to be shown there.
+/// Where the user of the container finds its tree: for one of root's a place beside the bundle,
+/// where the user cannot put anything, and what has to be shown there.
 pub(crate) fn seen(
     tree: &Path,
     container: &Container,
@@ -41,10 +42,18 @@ pub(crate) fn seen(
     if !container.tree_is_ours || container.user.is_none() {
         return Ok((tree.to_owned(), None));
     }
-    let place = bundle.path().join("tree");
-    let failed = |source| LaunchError::Bundle { dir: bundle.path().to_owned(), source };
-    std::fs::create_dir(&place).map_err(failed)?;
+    let place = bundle.make_beside("tree")?;
     Ok((place.clone(), Some(Shown { tree: tree.to_owned(), place })))
+}
+
+/// Looks at the container's tree with the rights of whoever may use it: root's own for a tree of
+/// root's, and those of the account for any other, which may be one it could not even list.
+pub(crate) fn looking_at_tree<T>(
+    container: &Container,
+    look: impl FnOnce() -> T,
+) -> Result<T, LaunchError> {
+    let user = container.user.as_ref().filter(|_| !container.tree_is_ours);
+    with_rights_of(user, look).map_err(LaunchError::Rights)
 }
 
 /// Whether places that an image lacks are made elsewhere, or in the image itself.

@@ -6,6 +6,7 @@
 //! gpu        which nodes and libraries devices need  crun, apptainer  the others
 //! cgroup     limits where a node delegates them     binds     what a site lets people bind
 //! subids     ids by which people are kept apart without root
+//! rights     acting for an account with its rights
 //! ```
 //!
 //! How a pilot uses it:
@@ -36,6 +37,7 @@ pub mod gpu;
 pub mod native;
 pub mod plan;
 pub mod report;
+pub mod rights;
 pub mod runtime;
 pub mod subids;
 

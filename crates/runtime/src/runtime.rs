@@ -138,6 +138,8 @@ pub enum LaunchError {
     Letter(#[source] io::Error),
     #[error("cannot write the bundle of a container in {}", dir.display())]
     Bundle { dir: PathBuf, source: io::Error },
+    #[error("cannot look at the image with the rights of the task's account")]
+    Rights(#[source] io::Error),
     #[error("cannot run this container with {runtime}: it has no way to give it {feature}")]
     Unsupported { runtime: &'static str, feature: &'static str },
     #[error("cannot run this container for a person: nothing here keeps people apart")]

@@ -7,7 +7,9 @@
 mod root;
 
 use crate::bundle::{Bundle, Bundles};
-use crate::foreign::{Missing, check_places, check_program, launch, refuse_what_none_can, seen};
+use crate::foreign::{
+    Missing, check_places, check_program, launch, looking_at_tree, refuse_what_none_can, seen,
+};
 use crate::native::{Helper, Start, refused_calls};
 use crate::plan::{Bind, Container, Network, Room, Root, Shown};
 use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
@@ -24,6 +26,9 @@ const NAME: &str = "crun";
 
 /// Exit codes above it are signals.
 const SIGNAL_BASE: i32 = 128;
+
+/// Where in a bundle the runtime keeps its own state.
+const STATE: &str = "state";
 
 /// Paths nobody inside needs to see.
 const MASKED: [&str; 12] = [
@@ -66,17 +71,17 @@ impl Crun {
     }
 
     fn write_bundle(&self, container: &Container) -> Result<Written, LaunchError> {
-        let user = container.user.as_ref();
-        let bundle = self.bundles.make(user)?;
+        let bundle = self.bundles.make()?;
         let failed = |source| LaunchError::Bundle { dir: bundle.path().to_owned(), source };
-        let mut options = File::options();
-        let file = options.write(true).create_new(true).mode(0o600);
-        let mut file = file.open(bundle.path().join("config.json")).map_err(failed)?;
         let tree = tree(container);
         let (lower, shown) = seen(tree, container, &bundle)?;
         let root = root::make(tree, &lower, container, bundle.path())?;
+        std::fs::create_dir(bundle.path().join(STATE)).map_err(failed)?;
+        let mut options = File::options();
+        let file = options.write(true).create_new(true).mode(0o600);
+        let mut file = file.open(bundle.path().join("config.json")).map_err(failed)?;
         file.write_all(config(container, &root).to_string().as_bytes()).map_err(failed)?;
-        bundle.give_to(user)?;
+        bundle.give_to(container.user.as_ref())?;
         Ok((bundle, shown))
     }
 }
@@ -95,7 +100,7 @@ impl Runtime for Crun {
         container.validate()?;
         refuse_what_it_cannot(container)?;
         let (bundle, shown) = self.write_bundle(container)?;
-        let root = self.bundles.directory(container.user.as_ref()).join("state");
+        let root = bundle.path().join(STATE);
         let mut argv = vec![self.program.clone().into_os_string()];
         argv.extend(["--cgroup-manager=disabled".into(), "--root".into(), root.into()]);
         argv.extend(["run".into(), "--bundle".into(), bundle.path().into()]);
@@ -118,7 +123,7 @@ fn refuse_what_it_cannot(container: &Container) -> Result<(), LaunchError> {
         Some(Room::Directory(_)) => return without("a directory for what is written to its root"),
     };
     refuse_what_none_can(NAME, container)?;
-    check_places(tree, container, missing)
+    looking_at_tree(container, || check_places(tree, container, missing))?
 }
 
 fn tree(container: &Container) -> &Path {

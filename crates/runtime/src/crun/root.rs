@@ -4,6 +4,7 @@
 //! Such runtimes take a directory for a root and no overlay, so each directory at the top of the
 //! image gets one of its own. It only writes into the bundle; the runtime makes the mounts.
 
+use crate::foreign::looking_at_tree;
 use crate::plan::{Container, Room};
 use crate::runtime::LaunchError;
 use serde_json::{Value, json};
@@ -43,8 +44,9 @@ pub(super) fn make(
     };
     let failed = |source| LaunchError::Bundle { dir: bundle.to_owned(), source };
     let path = bundle.join("rootfs");
-    let mut skeleton = Skeleton { tree, lower, root: &path, mounts: vec![layers(bytes)] };
-    skeleton.build().map_err(failed)?;
+    let entries = looking_at_tree(container, || entries(tree))?.map_err(failed)?;
+    let mut skeleton = Skeleton { lower, root: &path, mounts: vec![layers(bytes)] };
+    skeleton.build(&entries).map_err(failed)?;
     let masked = Some(Path::new("/").join(LAYERS));
     Ok(Root { mounts: skeleton.mounts, read_only: false, masked, path })
 }
@@ -61,15 +63,41 @@ fn layers(bytes: u64) -> Value {
         "options": ["nosuid", "nodev", "mode=0755", format!("size={bytes}"), "tmpcopyup"]})
 }
 
+/// What is at the top of an image.
+struct Entry {
+    name: PathBuf,
+    found: Metadata,
+    /// Of a link.
+    leads_to: Option<PathBuf>,
+}
+
+fn entries(tree: &Path) -> io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for (count, entry) in fs::read_dir(tree)?.enumerate() {
+        let entry = entry?;
+        if count == ENTRY_LIMIT {
+            return Err(io::Error::other("the image has too many entries at its top"));
+        }
+        let name = entry.file_name();
+        // The image's own directory of that name would be no part of the layers.
+        if name == LAYERS || OWN.iter().any(|own| name == *own) {
+            continue;
+        }
+        let found = entry.metadata()?;
+        let leads_to = found.is_symlink().then(|| entry.path().read_link()).transpose()?;
+        entries.push(Entry { name: name.into(), found, leads_to });
+    }
+    Ok(entries)
+}
+
 struct Skeleton<'a> {
-    tree: &'a Path,
     lower: &'a Path,
     root: &'a Path,
     mounts: Vec<Value>,
 }
 
 impl Skeleton<'_> {
-    fn build(&mut self) -> io::Result<()> {
+    fn build(&mut self, entries: &[Entry]) -> io::Result<()> {
         make_dir(self.root, 0o755)?;
         for part in ["", "upper", "work"] {
             make_dir(&self.root.join(LAYERS).join(part), 0o755)?;
@@ -77,26 +105,15 @@ impl Skeleton<'_> {
         for name in OWN {
             make_dir(&self.root.join(name), 0o755)?;
         }
-        for (count, entry) in fs::read_dir(self.tree)?.enumerate() {
-            let entry = entry?;
-            if count == ENTRY_LIMIT {
-                return Err(io::Error::other("the image has too many entries at its top"));
-            }
-            let name = entry.file_name();
-            // The image's own directory of that name would be no part of the layers.
-            if name == LAYERS || OWN.iter().any(|own| name == *own) {
-                continue;
-            }
-            self.add(Path::new(&name), &entry.metadata()?)?;
-        }
-        Ok(())
+        entries.iter().try_for_each(|entry| self.add(entry))
     }
 
-    fn add(&mut self, name: &Path, found: &Metadata) -> io::Result<()> {
+    fn add(&mut self, entry: &Entry) -> io::Result<()> {
+        let (name, found) = (&entry.name, &entry.found);
         let (lower, place) = (self.lower.join(name), self.root.join(name));
         let destination = Path::new("/").join(name);
-        if found.is_symlink() {
-            return symlink(fs::read_link(self.tree.join(name))?, place);
+        if let Some(leads_to) = &entry.leads_to {
+            return symlink(leads_to, place);
         }
         if !found.is_dir() {
             File::create_new(place)?;

@@ -33,6 +33,8 @@ pub(super) enum SetupError {
     NotWritable { path: PathBuf },
     #[error("cannot run this for a person: nothing here keeps people apart")]
     NoKeeper,
+    #[error("cannot use {}: it is no folder or file of user {user}, whom the task runs as", path.display())]
+    NotOwn { path: PathBuf, user: u32 },
     #[error("cannot give the container a writable root: this node refuses overlays")]
     NoOverlay { source: Errno },
     #[error("cannot run a container as root: name the account that the task belongs to")]

@@ -5,7 +5,7 @@
 //! in the same group; the helper itself only dies of KILL, and then so does everything inside.
 
 use super::error::{Doing, SetupError};
-use super::identity::{self, say};
+use super::identity::{self, Identity, say};
 use super::init::{self, Init, Opened, Who};
 use super::owner;
 use super::person;
@@ -18,10 +18,12 @@ use crate::report::{Ending, Letter, Order, Why};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, setrlimit, waitpid};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitOptions, kill_process, setrlimit, waitpid,
+};
 use std::io::{self, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::ExitCode;
 
 /// The whole of the hidden command. Must be called before any thread is started.
@@ -131,15 +133,18 @@ fn start(
     for path in &container.cgroups {
         say(&path.to_string_lossy(), "0")?;
     }
+    // Nowhere in particular: others may see where a process stands.
+    rustix::process::chdir("/").doing("enter", "/")?;
+    let mut tree = None;
     let (identity, naming, opened) = if let Some(person) = container.person {
         person::join(&keeper.ok_or(SetupError::NoKeeper)?)?;
         let (named, naming) = pipe_with(PipeFlags::CLOEXEC).doing("make", "a pipe")?;
         let not_yet = container.binds.iter().map(|_| None).collect();
         (Who::Person(named), Some((person, naming)), not_yet)
     } else {
-        open_our_tree(&mut container)?;
+        tree = open_our_tree(&mut container)?;
         let opened = open_our_binds(&container)?;
-        (Who::Own(identity::assume(container.user.as_ref())?), None, opened)
+        (Who::Own(identity::prepare(container.user.as_ref())?), None, opened)
     };
     let (helper, ours) = pipe_with(PipeFlags::CLOEXEC).doing("make", "a pipe")?;
     let namespaces = match container.network {
@@ -147,7 +152,14 @@ fn start(
         Network::None | Network::Loopback => Namespaces::ALWAYS.and(Namespaces::NETWORK),
     };
     let letter = letter.again().map_err(act("copy the letter"))?;
+    // Made by root where this is root: whoever makes a user namespace has all rights in it, and
+    // so would every other process of the task's account.
     if let Some(init) = fork_into(namespaces).map_err(act("make namespaces"))? {
+        if let Who::Own(identity) = &identity
+            && identity.by_root
+        {
+            name_account(init, *identity, &ours)?;
+        }
         // Closed by our end, and by nothing else: that is how the other side knows.
         std::mem::forget(ours);
         if let Some((person, naming)) = naming {
@@ -156,7 +168,7 @@ fn start(
         return Ok(Side::Outside(init));
     }
     drop((ours, naming));
-    Init { container, letter, identity, helper, opened }.run();
+    Init { container, letter, identity, helper, tree, opened }.run();
     Ok(Side::Inside)
 }
 
@@ -168,24 +180,41 @@ fn name_it(init: Pid, person: Person, naming: &OwnedFd) -> Result<(), SetupError
     person::give_up_rights()
 }
 
-/// While this is root: the task's account could not enter the store. Where this process stands is
-/// carried over into new namespaces, so that is where the tree is found from now on.
-fn open_our_tree(container: &mut Container) -> Result<(), SetupError> {
-    let (Root::Tree(tree), Some(user)) = (&container.root, &container.user) else { return Ok(()) };
+/// The same where root makes a container for an account, which this process then becomes too.
+fn name_account(init: Pid, account: Identity, go: &OwnedFd) -> Result<(), SetupError> {
+    let named = account.map(&init.as_raw_nonzero().to_string());
+    named.and_then(|()| account.become_it()).inspect_err(|_| bury(init))?;
+    rustix::io::write(go, b".").doing("tell", "the first process inside").map(drop)
+}
+
+/// Ends the first process before it has begun: it must not say anything of its own.
+fn bury(init: Pid) {
+    let _already_dead = kill_process(init, Signal::KILL);
+    let _gone = waitpid(Some(init), WaitOptions::empty());
+}
+
+/// While this is root: the task's account could not enter the store. The first process inside has
+/// the descriptor too, and finds the tree by it.
+fn open_our_tree(container: &mut Container) -> Result<Option<OwnedFd>, SetupError> {
+    let (Root::Tree(tree), Some(user)) = (&container.root, &container.user) else {
+        return Ok(None);
+    };
     if !container.tree_is_ours || !rustix::process::geteuid().is_root() {
-        return Ok(());
+        return Ok(None);
     }
-    owner::show(tree, tree, user)?;
-    rustix::process::chdir(tree).doing("enter", tree)?;
-    container.root = Root::Tree("/proc/self/cwd".into());
-    Ok(())
+    let tree = owner::mapped(tree, user)?;
+    container.root = Root::Tree(format!("/proc/self/fd/{}", tree.as_raw_fd()).into());
+    Ok(Some(tree))
 }
 
 /// While this is root: the task's account could not enter the folders above its own.
 fn open_our_binds(container: &Container) -> Result<Vec<Option<Opened>>, SetupError> {
-    let is_root = rustix::process::geteuid().is_root();
-    let ours = |bind: &Bind| (bind.ours && is_root).then(|| init::open_bind(bind)).transpose();
-    container.binds.iter().map(ours).collect()
+    let user = container.user.as_ref().filter(|_| rustix::process::geteuid().is_root());
+    let open = |bind: &Bind| match user {
+        Some(user) if bind.ours => init::open_own_bind(bind, user).map(Some),
+        _ => Ok(None),
+    };
+    container.binds.iter().map(open).collect()
 }
 
 fn wait_for(init: Pid, letter: &Letter) -> Ending {

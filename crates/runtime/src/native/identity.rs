@@ -7,48 +7,64 @@ use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Gid, Uid, getegid, geteuid, set_dumpable_behavior};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
+/// Who a task is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Identity {
     uid: u32,
     gid: u32,
+    /// Root makes the container, and the task is somebody else.
+    pub(super) by_root: bool,
 }
 
-/// Leaves root behind, if that is what this process is and the task is not root's own. From here
-/// on everything is done with the rights of the task's own account.
-pub(super) fn assume(user: Option<&User>) -> Result<Identity, SetupError> {
+/// Takes the groups of the task's account, where this process is root; `become_it` follows when
+/// nothing of root's is needed any more.
+pub(super) fn prepare(user: Option<&User>) -> Result<Identity, SetupError> {
     let own = geteuid().as_raw();
     match user {
-        Some(user) if own == 0 && user.is_one() => change(user)?,
-        _ if own == 0 => return Err(SetupError::AsRoot),
-        Some(user) if user.uid != own => {
-            return Err(SetupError::OtherUser { wanted: user.uid, own });
+        Some(user) if own == 0 && user.is_one() => {
+            take_groups(user)?;
+            Ok(Identity { uid: user.uid, gid: user.gid, by_root: true })
         }
-        _ => {}
+        _ if own == 0 => Err(SetupError::AsRoot),
+        Some(user) if user.uid != own => Err(SetupError::OtherUser { wanted: user.uid, own }),
+        _ => Ok(Identity { uid: own, gid: getegid().as_raw(), by_root: false }),
     }
-    Ok(Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() })
 }
 
 /// There is one thread, so what is said of a thread holds for the process.
-fn change(user: &User) -> Result<(), SetupError> {
-    let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
+fn take_groups(user: &User) -> Result<(), SetupError> {
+    let gid = Gid::from_raw(user.gid);
     let groups: Vec<Gid> = user.groups.iter().copied().map(Gid::from_raw).collect();
     set_thread_groups(&groups).doing("change", "groups")?;
-    set_thread_res_gid(gid, gid, gid).doing("change", "group")?;
-    set_thread_res_uid(uid, uid, uid).doing("change", "user")?;
-    // A process that was root a moment ago does not own its files in /proc, and could not write
-    // the maps below.
-    set_dumpable_behavior(DumpableBehavior::Dumpable).doing("own", "/proc/self")
+    set_thread_res_gid(gid, gid, gid).doing("change", "group")
 }
 
 impl Identity {
-    /// Tells the user namespace this process is the first of that its user exists in it, under
-    /// the same number, and nobody else does.
-    pub(super) fn map(self) -> Result<(), SetupError> {
-        let Self { uid, gid } = self;
-        say("/proc/self/uid_map", &format!("{uid} {uid} 1"))?;
-        say("/proc/self/setgroups", "deny")?;
-        say("/proc/self/gid_map", &format!("{gid} {gid} 1"))
+    /// Leaves root behind, if that is what this process is. Others of the same account cannot look
+    /// into it from then on: it may still hold what is root's. Starting a program ends that.
+    pub(super) fn become_it(self) -> Result<(), SetupError> {
+        if !self.by_root {
+            return Ok(());
+        }
+        let uid = Uid::from_raw(self.uid);
+        set_thread_res_uid(uid, uid, uid).doing("change", "user")?;
+        hide()
     }
+
+    /// Tells the user namespace that `process` is the first of that its user exists in it, under
+    /// the same number, and nobody else does.
+    pub(super) fn map(self, process: &str) -> Result<(), SetupError> {
+        let Self { uid, gid, .. } = self;
+        let file = |name: &str| format!("/proc/{process}/{name}");
+        say(&file("uid_map"), &format!("{uid} {uid} 1"))?;
+        say(&file("setgroups"), "deny")?;
+        say(&file("gid_map"), &format!("{gid} {gid} 1"))
+    }
+}
+
+/// No other process of the same user can look into this one, write to it, or take from it.
+pub(super) fn hide() -> Result<(), SetupError> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).doing("hide", "this process")
 }
 
 /// Writes a word to a file of the kernel.

@@ -5,21 +5,23 @@
 //! else inside. How the task ended goes into the letter.
 
 use super::error::{Doing, SetupError};
-use super::identity::Identity;
-use super::mounts::{Inside, Kind, copy_of, copy_unlinked, kind_of, restrict};
+use super::identity::{Identity, hide};
+use super::mounts::{
+    Inside, Kind, copy_of, copy_of_last, copy_unlinked, kind_of, put_below, restrict,
+};
 use super::room;
 use super::root::{self, Place};
 use super::sys::{Attributes, keep_descriptors_to_ourselves, unblock_signals, wish_to_end};
 use super::{confine, dev, kernel_files, network, person, program};
-use crate::plan::{Bind, Container, Network, Room};
+use crate::plan::{Bind, Container, Network, Room, User};
 use crate::report::{Ending, Letter};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{
-    DumpableBehavior, Signal, WaitOptions, WaitStatus, fchdir, pivot_root, set_dumpable_behavior,
-    set_parent_process_death_signal, umask, wait,
+    Signal, WaitOptions, WaitStatus, fchdir, pivot_root, set_parent_process_death_signal, umask,
+    wait,
 };
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -30,6 +32,8 @@ pub(super) struct Init {
     pub(super) identity: Who,
     /// Hangs up when the helper is dead.
     pub(super) helper: OwnedFd,
+    /// The tree, where the helper has opened it; the plan names this descriptor.
+    pub(super) tree: Option<OwnedFd>,
     /// Sources of binds that are open already, one place for each bind.
     pub(super) opened: Vec<Option<Opened>>,
 }
@@ -61,15 +65,16 @@ impl Init {
     }
 
     fn start(&mut self) -> Result<Begun, SetupError> {
-        die_with_helper(&self.helper)?;
         match &self.identity {
-            Who::Own(identity) => identity.map()?,
+            Who::Own(identity) => become_known(*identity, &self.helper)?,
             Who::Person(named) => {
                 wait_for_name(named)?;
                 person::leave_groups()?;
             }
         }
-        build(&self.container, std::mem::take(&mut self.opened))?;
+        // After that: a change of user makes the kernel forget it.
+        die_with_helper(&self.helper)?;
+        build(&self.container, self.tree.take(), std::mem::take(&mut self.opened))?;
         confine::empty_bounding_set()?;
         if let Who::Person(_) = self.identity {
             person::give_pipes()?;
@@ -78,7 +83,7 @@ impl Init {
             die_with_helper(&self.helper)?;
         }
         // The task has the same user: it must not look into this process, or write to it.
-        set_dumpable_behavior(DumpableBehavior::NotDumpable).doing("hide", "the first process")?;
+        hide()?;
         confine::confine()?;
         stand_in(&self.container)?;
         keep_descriptors_to_ourselves().doing("keep", "descriptors")?;
@@ -89,6 +94,16 @@ impl Init {
         unblock_signals().map_err(|source| SetupError::Act { act: "unblock signals", source })?;
         program::start(&self.container).map(Begun::Task)
     }
+}
+
+/// Made by root, this process is root until the helper has named the task's user; otherwise it can
+/// do that itself.
+fn become_known(identity: Identity, helper: &OwnedFd) -> Result<(), SetupError> {
+    if !identity.by_root {
+        return identity.map("self");
+    }
+    wait_for_name(helper)?;
+    identity.become_it()
 }
 
 fn wait_for_name(named: &OwnedFd) -> Result<(), SetupError> {
@@ -114,7 +129,11 @@ fn die_with_helper(helper: &OwnedFd) -> Result<(), SetupError> {
     }
 }
 
-fn build(container: &Container, opened: Vec<Option<Opened>>) -> Result<(), SetupError> {
+fn build(
+    container: &Container,
+    tree: Option<OwnedFd>,
+    opened: Vec<Option<Opened>>,
+) -> Result<(), SetupError> {
     match container.network {
         Network::Loopback => network::loopback_up()?,
         Network::Host | Network::None => {}
@@ -132,6 +151,10 @@ fn build(container: &Container, opened: Vec<Option<Opened>>) -> Result<(), Setup
         person::open_input(path)?;
     }
     let tmp = room::tmp(container)?;
+    if let Some(tree) = &tree {
+        // An overlay takes only what is mounted here. It goes with the node's tree.
+        put_below(tree, CWD, "/").doing("mount on", "/")?;
+    }
     let inside = root::make(container, &places(container, &binds))?;
     let dev = dev::make(container, &inside)?;
     kernel_files::make(container, &inside, &dev)?;
@@ -157,6 +180,23 @@ fn open_bind_for(container: &Container, bind: &Bind) -> Result<Opened, SetupErro
     person::with_rights_of(container, || open_bind(bind))
 }
 
+/// A folder or a file that was made for the task, opened with root's rights. It must be what the
+/// caller made: the task's own, and no link.
+pub(super) fn open_own_bind(bind: &Bind, user: &User) -> Result<Opened, SetupError> {
+    let mount = copy_of_last(&bind.source)?;
+    let found = fstat(&mount).doing("look at", &bind.source)?;
+    let kind = match FileType::from_raw_mode(found.st_mode) {
+        FileType::Directory => Kind::Directory,
+        FileType::RegularFile => Kind::File,
+        _ => return Err(SetupError::NotOwn { path: bind.source.clone(), user: user.uid }),
+    };
+    if found.st_uid != user.uid {
+        return Err(SetupError::NotOwn { path: bind.source.clone(), user: user.uid });
+    }
+    restrict_bind(&mount, bind)?;
+    Ok((mount, kind))
+}
+
 pub(super) fn open_bind(bind: &Bind) -> Result<Opened, SetupError> {
     let mount = if bind.resolved { copy_unlinked(&bind.source) } else { copy_of(&bind.source) };
     let mount = mount.map_err(|error| match error {
@@ -164,12 +204,16 @@ pub(super) fn open_bind(bind: &Bind) -> Result<Opened, SetupError> {
         other => other,
     })?;
     let kind = kind_of(&mount, &bind.source)?;
+    restrict_bind(&mount, bind)?;
+    Ok((mount, kind))
+}
+
+fn restrict_bind(mount: &OwnedFd, bind: &Bind) -> Result<(), SetupError> {
     let mut attributes = Attributes::NO_SUID.and(Attributes::NO_DEV);
     if !bind.writable {
         attributes = attributes.and(Attributes::READ_ONLY);
     }
-    restrict(&mount, attributes)?;
-    Ok((mount, kind))
+    restrict(mount, attributes)
 }
 
 /// Everything that will be mounted on the root itself. Places below another bind must be there.

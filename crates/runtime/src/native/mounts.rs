@@ -39,6 +39,16 @@ pub(super) fn copy_unlinked(path: &Path) -> Result<OwnedFd, SetupError> {
     open_tree(&file, "", flags).doing("open", path)
 }
 
+/// The same for a path whose last part may be no link: what a link is a copy of can be seen by its
+/// kind.
+pub(super) fn copy_of_last(path: &Path) -> Result<OwnedFd, SetupError> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+    open_tree(CWD, path, flags).doing("open", path)
+}
+
 pub(super) fn copy_below(directory: impl AsFd, path: impl AsRef<Path>) -> Result<OwnedFd, Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC

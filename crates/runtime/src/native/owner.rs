@@ -1,9 +1,9 @@
 //! A tree that belongs to root, shown as if it belonged to the account of a task.
 //!
 //! Images are kept by the pilot, and where that is root an account could neither reach them nor
-//! write above them. So while still root, in a mount namespace of its own, the helper mounts the
-//! tree once more with root's ids replaced by the account's. The files stay as they are, and the
-//! store stays closed: only this one tree is seen.
+//! write above them. So while still root the helper mounts the tree once more with root's ids
+//! replaced by the account's. The mount is read-only: to the account all of it would be its own.
+//! The files stay as they are, and the store stays closed: only this one tree is seen.
 
 use super::error::{Doing, SetupError};
 use super::mounts::{put_below, restrict};
@@ -22,6 +22,11 @@ pub(super) fn show(tree: &Path, place: &Path, user: &User) -> Result<(), SetupEr
     own_mounts().doing("leave", "the node's mounts")?;
     let deaf = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     mount_change("/", deaf).doing("keep to itself", "what is mounted")?;
+    put_below(&mapped(tree, user)?, CWD, place).doing("mount on", place)
+}
+
+/// The tree as the account sees it, mounted nowhere yet. Must be called as root.
+pub(super) fn mapped(tree: &Path, user: &User) -> Result<OwnedFd, SetupError> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let mount = open_tree(CWD, tree, flags).doing("open", tree)?;
     match map_owner(&mount, &ids_of(user)?) {
@@ -29,8 +34,8 @@ pub(super) fn show(tree: &Path, place: &Path, user: &User) -> Result<(), SetupEr
         Ok(()) | Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::PERM) => {}
         Err(errno) => return Err(errno).doing("give", tree),
     }
-    restrict(&mount, Attributes::NO_SUID.and(Attributes::NO_DEV))?;
-    put_below(&mount, CWD, place).doing("mount on", place)
+    restrict(&mount, Attributes::READ_ONLY.and(Attributes::NO_SUID).and(Attributes::NO_DEV))?;
+    Ok(mount)
 }
 
 /// A user namespace in which root is the account. Nobody ever lives in it: what counts is how it

@@ -36,7 +36,7 @@ fn turn_into(process: &Process, keeper: Option<OwnedFd>) -> Result<Infallible, S
         owner::show(&shown.tree, &shown.place, user)?;
     }
     if process.user.is_some() {
-        identity::assume(process.user.as_ref())?;
+        identity::prepare(process.user.as_ref())?.become_it()?;
     }
     if process.within.is_some() {
         person::become_within(&keeper.ok_or(SetupError::NoKeeper)?, process)?;

@@ -31,6 +31,10 @@ fn death_by_signal(site: &Site) {
     }
 }
 
+pub(crate) fn wait_until_ready(child: &mut Child) {
+    assert_eq!(read_word(child), "ready");
+}
+
 fn read_word(child: &mut Child) -> String {
     let out = child.stdout.as_mut().unwrap();
     let mut word = Vec::new();
@@ -44,7 +48,7 @@ fn read_word(child: &mut Child) -> String {
 fn signal_to_group(site: &Site) {
     let script = "trap 'echo got; exit 9' TERM; echo ready; while :; do sleep 0.05; done";
     let (mut child, after) = site.start(&site.script(script), None);
-    assert_eq!(read_word(&mut child), "ready");
+    wait_until_ready(&mut child);
     kill_process_group(Pid::from_child(&child), Signal::TERM).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(after.ending(output.status), Ending::Exit(9));
@@ -54,7 +58,7 @@ fn signal_to_group(site: &Site) {
 /// Where the task is the first process of its namespace, the kernel would not let it die of it.
 fn signal_without_handler(site: &Site) {
     let (mut child, after) = site.start(&site.script("echo ready; sleep 1000"), None);
-    assert_eq!(read_word(&mut child), "ready");
+    wait_until_ready(&mut child);
     kill_process_group(Pid::from_child(&child), Signal::TERM).unwrap();
     let status = child.wait().unwrap();
     assert_eq!(after.ending(status), Ending::Signal { number: 15, core_dumped: false });
@@ -89,7 +93,7 @@ fn kill_helper(site: &Site) {
     let mark = mark("2");
     let script = format!("sleep {mark} & echo ready; sleep {mark}");
     let (mut child, _after) = site.start(&site.script(&script), None);
-    assert_eq!(read_word(&mut child), "ready");
+    wait_until_ready(&mut child);
     wait_for("both to run", || running(&mark) == 2);
     kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
     child.wait().unwrap();
@@ -100,7 +104,7 @@ fn kill_group(site: &Site) {
     let mark = mark("3");
     let script = format!("sleep {mark} & echo ready; sleep {mark}");
     let (mut child, after) = site.start(&site.script(&script), None);
-    assert_eq!(read_word(&mut child), "ready");
+    wait_until_ready(&mut child);
     wait_for("both to run", || running(&mark) == 2);
     kill_process_group(Pid::from_child(&child), Signal::KILL).unwrap();
     let status = child.wait().unwrap();

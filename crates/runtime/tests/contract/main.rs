@@ -8,6 +8,7 @@
 mod attacks;
 mod cases;
 mod escapes;
+mod handover;
 mod lifetimes;
 mod limits;
 mod people;
@@ -35,6 +36,8 @@ const PEOPLE: &str = "people";
 
 /// Cases that want to change the files of the image, which a person may not.
 const NOT_FOR_PEOPLE: [&str; 2] = ["scratch in memory", "scratch in a directory"];
+/// The word by which this program knows that it is an attacker.
+const EXCHANGE: &str = "exchange-for-links";
 
 /// A case: its name, which runtimes it is for, and what must hold.
 struct Case {
@@ -77,6 +80,10 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         "--list" => ExitCode::SUCCESS,
+        EXCHANGE => {
+            let word = |at| std::env::args().nth(at).unwrap();
+            handover::exchange_for_ever(Path::new(&word(2)), Path::new(&word(3)))
+        }
         AS_USER => suite("user", &filter()),
         OTHERS_AS_ROOT => suite("root, others", &filter()),
         AS_PEOPLE => suite(PEOPLE, &filter()),
@@ -146,7 +153,7 @@ fn suite(mode: &str, filter: &str) -> ExitCode {
         Some(keeper) => {
             let native = Native::new(Arc::clone(&helper)).with(Arc::clone(keeper));
             runtimes.push(Box::new(native));
-            return run_all(mode, filter, &runtimes, &helper, Some(keeper));
+            return run_all(mode, filter, &runtimes, &helper, Some(keeper), state.path());
         }
         None if mode != "root, others" => {
             runtimes.push(Box::new(Native::new(Arc::clone(&helper))));
@@ -169,7 +176,7 @@ fn suite(mode: &str, filter: &str) -> ExitCode {
             println!("left out as {mode}: apptainer");
         }
     }
-    run_all(mode, filter, &runtimes, &helper, None)
+    run_all(mode, filter, &runtimes, &helper, None, state.path())
 }
 
 fn keeper(helper: &Arc<Helper>) -> Arc<Keeper> {
@@ -185,14 +192,15 @@ fn run_all(
     runtimes: &[Box<dyn Runtime>],
     helper: &Arc<Helper>,
     keeper: Option<&Arc<Keeper>>,
+    state: &Path,
 ) -> ExitCode {
     let (mut passed, mut failed) = (0, Vec::new());
     for runtime in runtimes {
         let found = runtime.check();
         assert!(found.iter().all(|finding| finding.problem.is_none()), "{found:?}");
-        let site = Site::new(runtime.as_ref(), Arc::clone(helper), keeper.cloned());
+        let site = Site::new(runtime.as_ref(), Arc::clone(helper), keeper.cloned(), state);
         let cases = cases::ALL.iter().chain(escapes::ALL).chain(attacks::ALL);
-        let cases = cases.chain(lifetimes::ALL).chain(limits::ALL);
+        let cases = cases.chain(lifetimes::ALL).chain(limits::ALL).chain(handover::ALL);
         let left_out = |case: &&Case| keeper.is_some() && NOT_FOR_PEOPLE.contains(&case.name);
         let cases = cases.filter(|case| !left_out(case));
         let cases = cases.chain(if keeper.is_some() { people::ALL } else { &[] });

@@ -22,6 +22,7 @@ pub(crate) struct Site<'a> {
     /// Where people are kept apart, tasks are those of one of them.
     pub(crate) keeper: Option<Arc<Keeper>>,
     dir: tempfile::TempDir,
+    state: PathBuf,
 }
 
 pub(crate) struct Outcome {
@@ -31,16 +32,22 @@ pub(crate) struct Outcome {
 }
 
 impl<'a> Site<'a> {
+    /// `state` is where the runtime keeps what it needs while containers run.
     pub(crate) fn new(
         runtime: &'a dyn Runtime,
         helper: Arc<Helper>,
         keeper: Option<Arc<Keeper>>,
+        state: &Path,
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         open_to_all(dir.path());
-        let site = Self { runtime, helper, keeper, dir };
+        let site = Self { runtime, helper, keeper, dir, state: state.to_owned() };
         busybox_tree(&site.tree());
         site
+    }
+
+    pub(crate) fn state(&self) -> &Path {
+        &self.state
     }
 
     pub(crate) fn tree(&self) -> PathBuf {

@@ -1,0 +1,76 @@
+//! Acting for an account with its rights and no more, on one thread.
+//!
+//! Root reads what an account may not. So whatever root looks at because an account named it is
+//! looked at like this: what the account could not have seen is then not there for us either.
+//! Only the thread that asks is changed, and only for as long as it takes.
+
+use crate::plan::User;
+use rustix::process::{Gid, Uid, getegid, geteuid, getgroups};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use std::io;
+
+/// Does something with the rights of an account. Without one, or where this process is not root,
+/// it is done with its own.
+pub fn with_rights_of<T>(user: Option<&User>, act: impl FnOnce() -> T) -> io::Result<T> {
+    let Some(user) = user.filter(|_| geteuid().is_root()) else { return Ok(act()) };
+    let _own_again = Borrowed::take(user)?;
+    Ok(act())
+}
+
+/// This thread's own rights, as they were; given back when dropped.
+struct Borrowed {
+    groups: Vec<Gid>,
+    gid: Gid,
+}
+
+impl Borrowed {
+    fn take(user: &User) -> io::Result<Self> {
+        let own = Borrowed { groups: getgroups()?, gid: getegid() };
+        let groups: Vec<Gid> = user.groups.iter().copied().map(Gid::from_raw).collect();
+        let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
+        set_thread_groups(&groups)?;
+        // Real and saved ids stay: nobody else can then send this process signals or look into
+        // it, and it can come back.
+        set_thread_res_gid(own.gid, gid, own.gid)?;
+        set_thread_res_uid(Uid::ROOT, uid, Uid::ROOT)?;
+        Ok(own)
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        let root = set_thread_res_uid(Uid::ROOT, Uid::ROOT, Uid::ROOT);
+        let back = root
+            .and_then(|()| set_thread_res_gid(self.gid, self.gid, self.gid))
+            .and_then(|()| set_thread_groups(&self.groups));
+        // A thread that stays somebody else would do the rest of its work as that account.
+        if back.is_err() {
+            std::process::abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn what_the_account_may_not_see_is_not_seen_and_rights_come_back() {
+        if !geteuid().is_root() {
+            println!("left out: only root can act for others");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        let nobody = User { uid: 65_534, gid: 65_534, groups: Vec::new() };
+        let list = || std::fs::read_dir(dir.path()).map(drop).map_err(|error| error.kind());
+        assert_eq!(with_rights_of(None, list).unwrap(), Ok(()));
+        let refused = Err(io::ErrorKind::PermissionDenied);
+        assert_eq!(with_rights_of(Some(&nobody), list).unwrap(), refused);
+        assert_eq!(list(), Ok(()), "and its own again");
+        let panicked =
+            std::panic::catch_unwind(|| with_rights_of(Some(&nobody), || panic!("in between")));
+        assert!(panicked.is_err() && list() == Ok(()), "whatever happened meanwhile");
+    }
+}
