@@ -5,6 +5,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let files = protox::compile(["proto/pilot.proto"], ["proto"])?;
     // Its password must not be printed by accident; see `link.rs`.
     let secret = ["shipway.pilot.v1.RegistryLogin"];
-    tonic_prost_build::configure().skip_debug(secret).compile_fds(files)?;
+    let codec = "crate::codec::LinkCodec";
+    tonic_prost_build::configure().skip_debug(secret).codec_path(codec).compile_fds(files)?;
     Ok(())
 }

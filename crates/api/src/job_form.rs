@@ -6,9 +6,13 @@
 //!
 //! - `keys.rs`   known keys, and the nearest one to a key that is not
 //! - `values.rs` what each value must be
+//! - `sketch.rs` what was written, in little memory
 
 mod keys;
+mod sketch;
 mod values;
+
+pub use sketch::{Sketch, sketch};
 
 use serde_json::Value;
 
@@ -67,6 +71,14 @@ pub fn unknown_key(job: &Value) -> Option<Wrong> {
 
 pub fn wrong_value(job: &Value, language: Language) -> Option<Wrong> {
     values::first_wrong(job, language)
+}
+
+/// The first thing that is wrong with the job in a request's body, if it has one.
+pub fn wrong_in_body(body: &[u8]) -> Option<Wrong> {
+    let Sketch { value, is_whole } = sketch(body)?;
+    let job = value.get("spec").filter(|job| job.is_object())?;
+    // A value that was cut may look wrong where it is not.
+    unknown_key(job).or_else(|| wrong_value(job, Language::Json).filter(|_| is_whole))
 }
 
 /// What serde says, without the words that only its users know.

@@ -5,6 +5,7 @@
 
 pub mod causes;
 pub mod client;
+pub mod codec;
 pub mod error;
 pub mod job_form;
 pub mod link;

@@ -13,6 +13,16 @@ use shipway_model::{
 pub const PROTOCOL: u32 = 1;
 /// One message: a batch of assignments or a piece of a log.
 pub const MAX_MESSAGE_BYTES: usize = 96 << 20;
+/// One message from a pilot: a greeting or a report of as many attempts as it may name.
+pub const MAX_FROM_PILOT: usize = 16 << 20;
+/// Attempts that a pilot names in one message, with what else is in it: many times what a node
+/// runs at once.
+pub const MAX_ENTRIES: usize = 32_768;
+/// What a pilot says of its node, and of the end of one attempt, as JSON.
+const MAX_AD_BYTES: usize = 1 << 20;
+const MAX_OUTCOME_BYTES: usize = 64 << 10;
+/// A reason in it; as JSON it may be six times as long.
+const MAX_WHY_BYTES: usize = 8 << 10;
 /// A piece of a log in one message.
 pub const MAX_LOG_CHUNK: usize = 256 << 10;
 
@@ -26,6 +36,8 @@ pub enum BadMessage {
         #[source]
         source: serde_json::Error,
     },
+    #[error("a message of the pilot protocol has too long a {0}")]
+    TooLong(&'static str),
     #[error("a message of the pilot protocol names something impossible")]
     Id(#[from] BadId),
 }
@@ -54,15 +66,38 @@ pub fn encode_ad(ad: &NodeAd) -> String {
 }
 
 pub fn decode_ad(text: &str) -> Result<NodeAd, BadMessage> {
-    serde_json::from_str(text).map_err(|source| BadMessage::Unreadable { what: "ad", source })
+    decode(text, "ad", MAX_AD_BYTES)
 }
 
 pub fn encode_outcome(outcome: &Outcome) -> String {
-    serde_json::to_string(outcome).expect("an outcome is plain data")
+    serde_json::to_string(&brief(outcome.clone())).expect("an outcome is plain data")
+}
+
+/// What went wrong, in as many words as are taken.
+fn brief(mut outcome: Outcome) -> Outcome {
+    if let Outcome::NotStarted { message } | Outcome::OutputsFailed { message } = &mut outcome
+        && message.len() > MAX_WHY_BYTES
+    {
+        let end = (0..=MAX_WHY_BYTES).rev().find(|end| message.is_char_boundary(*end));
+        message.truncate(end.unwrap_or_default());
+        message.push('…');
+    }
+    outcome
 }
 
 pub fn decode_outcome(text: &str) -> Result<Outcome, BadMessage> {
-    serde_json::from_str(text).map_err(|source| BadMessage::Unreadable { what: "outcome", source })
+    decode(text, "outcome", MAX_OUTCOME_BYTES)
+}
+
+fn decode<T: serde::de::DeserializeOwned>(
+    text: &str,
+    what: &'static str,
+    most: usize,
+) -> Result<T, BadMessage> {
+    if text.len() > most {
+        return Err(BadMessage::TooLong(what));
+    }
+    serde_json::from_str(text).map_err(|source| BadMessage::Unreadable { what, source })
 }
 
 /// What the tasks of a job have in common, as the pilot needs it.
@@ -117,4 +152,20 @@ fn files(spec: &JobSpec) -> Option<wire::Files> {
         inputs: spec.inputs.iter().map(to_wire).collect(),
         outputs,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_reason_is_taken_and_no_longer_one_is() {
+        let message = "\u{1}€".repeat(1 << 20);
+        let sent = encode_outcome(&Outcome::NotStarted { message });
+        assert!(matches!(decode_outcome(&sent), Ok(Outcome::NotStarted { .. })), "{}", sent.len());
+        let long = format!("{{\"kind\":\"not_started\",\"message\":\"{}\"}}", "x".repeat(70_000));
+        assert!(matches!(decode_outcome(&long), Err(BadMessage::TooLong("outcome"))));
+        let ad = format!("{{\"node\":\"n\",\"notes\":[\"{}\"]}}", "x".repeat(MAX_AD_BYTES));
+        assert!(matches!(decode_ad(&ad), Err(BadMessage::TooLong("ad"))));
+    }
 }

@@ -4,7 +4,9 @@
 //! rendered by the command line and the page.
 
 use serde::{Deserialize, Serialize};
+use shipway_model::limits::{MAX_LABELS, MAX_SELECTED};
 use shipway_model::prospect::Prospect;
+use shipway_model::reading::{list, map};
 use shipway_model::{
     Attempt, Bytes, GpuDevice, JobCounts, JobId, JobSpec, JobState, Millis, NodeAd, NodeName,
     Outcome, PilotId, Reason, Role, TaskId, TaskIndex, TaskState, Timestamp, UserName,
@@ -158,12 +160,21 @@ pub struct TaskQuery {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Selection {
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        deserialize_with = "list::<MAX_SELECTED, _, _>",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub jobs: Vec<JobId>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        deserialize_with = "list::<MAX_SELECTED, _, _>",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     #[schema(value_type = Vec<String>)]
     pub tasks: Vec<TaskId>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        deserialize_with = "map::<MAX_LABELS, _, _>",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub labels: BTreeMap<String, String>,
     /// Only tasks in this state.
     #[serde(skip_serializing_if = "Option::is_none")]

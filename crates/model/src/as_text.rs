@@ -10,9 +10,7 @@ macro_rules! as_text {
         }
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                <String as serde::Deserialize>::deserialize(from)?
-                    .parse()
-                    .map_err(serde::de::Error::custom)
+                crate::reading::text(from)
             }
         }
     };

@@ -7,7 +7,7 @@ mod form;
 
 pub use form::LINE;
 
-use crate::limits::MAX_EACH_VALUES;
+use crate::limits::{MAX_EACH_FIELDS, MAX_EACH_LEFT_OUT, MAX_EACH_ROWS, MAX_EACH_VALUES};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -133,9 +133,24 @@ impl Each {
     }
 }
 
+/// Rows that would take more room than they are worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("rows times fields is more than {MAX_EACH_VALUES}")]
-pub struct ManyValues;
+pub enum ManyValues {
+    #[error("more than {MAX_EACH_ROWS} rows")]
+    Rows,
+    #[error("the rows have more than {MAX_EACH_FIELDS} fields together")]
+    Fields,
+    #[error("rows times fields is more than {MAX_EACH_VALUES}")]
+    Values,
+    #[error(
+        "the rows leave out too much: written in full they would be more than {MAX_EACH_LEFT_OUT} \
+         bytes longer (shorter names of fields, or fewer, help)"
+    )]
+    LeftOut,
+}
+
+/// What a value that is left out takes when it is written: quotes, a colon and a comma.
+const EMPTY_WRITTEN: usize = 6;
 
 /// Makes rows one after the other. A row may leave fields out; they are empty there then.
 #[derive(Debug, Default)]
@@ -145,6 +160,8 @@ pub struct EachBuilder {
     by_name: BTreeMap<String, usize>,
     /// Where the next field is, if this row has its fields as the last one had.
     next: usize,
+    /// Bytes that values which no row has would take in the written form.
+    left_out: usize,
 }
 
 impl EachBuilder {
@@ -171,9 +188,10 @@ impl EachBuilder {
         for column in &mut self.columns {
             if column.values.len() < self.rows {
                 column.values.push("");
+                self.left_out += column.name.len() + EMPTY_WRITTEN;
             }
         }
-        Ok(())
+        if self.left_out > MAX_EACH_LEFT_OUT { Err(ManyValues::LeftOut) } else { Ok(()) }
     }
 
     pub fn finish(self) -> Each {
@@ -196,6 +214,11 @@ impl EachBuilder {
 
     fn add_column(&mut self, field: &str) -> Result<usize, ManyValues> {
         let at = self.columns.len();
+        let before = self.rows.saturating_mul(field.len() + EMPTY_WRITTEN);
+        self.left_out = self.left_out.saturating_add(before);
+        if self.left_out > MAX_EACH_LEFT_OUT {
+            return Err(ManyValues::LeftOut);
+        }
         self.by_name.insert(field.to_string(), at);
         let values = TextList::empties(self.rows);
         self.columns.push(Column { name: field.to_string(), values });
@@ -205,7 +228,15 @@ impl EachBuilder {
     /// Fields that rows leave out take room too.
     fn check(&self) -> Result<(), ManyValues> {
         let values = self.columns.len().saturating_mul(self.rows + 1);
-        if values > MAX_EACH_VALUES + self.columns.len() { Err(ManyValues) } else { Ok(()) }
+        if self.rows > MAX_EACH_ROWS {
+            Err(ManyValues::Rows)
+        } else if self.columns.len() > MAX_EACH_FIELDS {
+            Err(ManyValues::Fields)
+        } else if values > MAX_EACH_VALUES + self.columns.len() {
+            Err(ManyValues::Values)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -247,6 +278,29 @@ mod tests {
             let set = rows.set(&format!("f{at}"), "");
             set.and_then(|()| rows.end_row()).err()
         });
-        assert_eq!(full, Some(ManyValues));
+        assert_eq!(full, Some(ManyValues::LeftOut));
+    }
+
+    /// A long name in the last of many rows would be written as often as there are rows.
+    #[test]
+    fn what_is_left_out_is_counted_as_it_would_be_written() {
+        let mut rows = EachBuilder::default();
+        for _ in 0..1_000 {
+            rows.end_row().expect("nothing is left out yet");
+        }
+        assert_eq!(rows.set(&"n".repeat(1 << 20), ""), Err(ManyValues::LeftOut));
+        let mut rows = EachBuilder::default();
+        rows.set(&"n".repeat(1 << 20), "").expect("one is no harm");
+        let ended = (0..10).find_map(|_| rows.end_row().err());
+        assert_eq!(ended, Some(ManyValues::LeftOut));
+    }
+
+    #[test]
+    fn fields_and_rows_have_a_most() {
+        let mut rows = EachBuilder::default();
+        let full = (0..=MAX_EACH_FIELDS).find_map(|at| rows.set(&format!("f{at}"), "").err());
+        assert_eq!(full, Some(ManyValues::Fields));
+        let mut rows = EachBuilder::default();
+        assert_eq!((0..=MAX_EACH_ROWS).find_map(|_| rows.end_row().err()), Some(ManyValues::Rows));
     }
 }

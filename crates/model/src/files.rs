@@ -5,6 +5,8 @@
 //! known only where a task is made.
 
 use crate::as_text::as_text;
+use crate::limits::MAX_FILES;
+use crate::reading::{elements, list, parse};
 use crate::spec::JobSpec;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
@@ -174,30 +176,26 @@ impl Serialize for OutputFiles {
     }
 }
 
-/// `new`, one file, or a list of files.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum WrittenFiles {
-    One(String),
-    Many(Vec<String>),
-}
-
-impl WrittenFiles {
-    fn read(self) -> Result<OutputFiles, BadFileMap> {
-        match self {
-            WrittenFiles::One(word) if word == NEW => Ok(OutputFiles::New),
-            WrittenFiles::One(file) => Ok(OutputFiles::Listed(vec![file.parse()?])),
-            WrittenFiles::Many(files) => {
-                let files: Result<_, _> = files.iter().map(|file| file.parse()).collect();
-                Ok(OutputFiles::Listed(files?))
+impl<'de> Deserialize<'de> for OutputFiles {
+    /// `new`, one file, or a list of files.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Written;
+        impl<'de> de::Visitor<'de> for Written {
+            type Value = OutputFiles;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`new`, a file or a list of files")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<OutputFiles, E> {
+                match text {
+                    NEW => Ok(OutputFiles::New),
+                    file => Ok(OutputFiles::Listed(vec![parse(file)?])),
+                }
+            }
+            fn visit_seq<A: de::SeqAccess<'de>>(self, list: A) -> Result<OutputFiles, A::Error> {
+                elements::<MAX_FILES, _, _>(list).map(OutputFiles::Listed)
             }
         }
-    }
-}
-
-impl<'de> Deserialize<'de> for OutputFiles {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        WrittenFiles::deserialize(from)?.read().map_err(de::Error::custom)
+        from.deserialize_any(Written)
     }
 }
 
@@ -207,27 +205,33 @@ impl<'de> Deserialize<'de> for Outputs {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Long {
-            files: WrittenFiles,
-            #[serde(default)]
+            files: OutputFiles,
+            #[serde(default, deserialize_with = "list::<MAX_FILES, _, _>")]
             renamed: Vec<FileMap>,
             to: Option<String>,
             #[serde(default)]
             on: TakenOn,
         }
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Short(WrittenFiles),
-            Long(Long),
-        }
-        let long = match Written::deserialize(from)? {
-            Written::Short(files) => {
-                Long { files, renamed: Vec::new(), to: None, on: TakenOn::default() }
+        struct Written;
+        impl<'de> de::Visitor<'de> for Written {
+            type Value = Outputs;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("files, or keys with `files`")
             }
-            Written::Long(long) => long,
-        };
-        let files = long.files.read().map_err(de::Error::custom)?;
-        Ok(Outputs { files, renamed: long.renamed, to: long.to, on: long.on })
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Outputs, E> {
+                let files = OutputFiles::deserialize(de::value::StrDeserializer::new(text))?;
+                Ok(Outputs { files, ..Outputs::new_ones() })
+            }
+            fn visit_seq<A: de::SeqAccess<'de>>(self, list: A) -> Result<Outputs, A::Error> {
+                elements::<MAX_FILES, _, _>(list).map(Outputs::listed)
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Outputs, A::Error> {
+                let long = Long::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                let Long { files, renamed, to, on } = long;
+                Ok(Outputs { files, renamed, to, on })
+            }
+        }
+        from.deserialize_any(Written)
     }
 }
 

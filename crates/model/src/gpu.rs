@@ -5,6 +5,8 @@
 //! here, because the answer is only a comparison.
 
 use crate::ids::DeviceId;
+use crate::limits::MAX_GPU_MODELS;
+use crate::reading::{elements, parse, text_or_version};
 use crate::units::{BadAmount, Bytes, GpuShare};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
@@ -59,6 +61,9 @@ pub struct Span<T> {
     pub from: Option<T>,
     pub to: Option<T>,
 }
+
+/// Numbers in one version; drivers have four.
+const VERSION_PARTS: usize = 32;
 
 impl<T> Default for Span<T> {
     fn default() -> Self {
@@ -179,7 +184,13 @@ impl Version {
 impl FromStr for Version {
     type Err = BadAmount;
     fn from_str(text: &str) -> Result<Self, BadAmount> {
-        let bad = || BadAmount { text: text.into(), wanted: "a version (write 8.0 or 550.54)" };
+        let bad = || BadAmount {
+            text: text.chars().take(80).collect(),
+            wanted: "a version (write 8.0 or 550.54)",
+        };
+        if text.split('.').count() > VERSION_PARTS {
+            return Err(bad());
+        }
         let parts = text.trim().split('.').map(|part| part.parse().map_err(|_| bad()));
         parts.collect::<Result<Vec<u32>, _>>().map(Version)
     }
@@ -244,37 +255,21 @@ impl<T: Exact> Serialize for Span<T> {
     }
 }
 
-/// Reads a number or a text; `8.0` in YAML is a number.
-fn text_or_number<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Written {
-        Whole(u64),
-        Decimal(f64),
-        Text(String),
-    }
-    Ok(match Written::deserialize(from)? {
-        Written::Whole(number) => number.to_string(),
-        // A capability of 8.0 must not become 8: versions compare part by part.
-        Written::Decimal(number) => format!("{number:?}"),
-        Written::Text(text) => text,
-    })
-}
-
-fn some_text_or_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    text_or_number(from).map(Some)
-}
-
 impl<'de> Deserialize<'de> for Version {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        text_or_number(from)?.parse().map_err(de::Error::custom)
+        text_or_version("a version", from)
     }
 }
 
 impl<'de, T: FromStr<Err = BadAmount>> Deserialize<'de> for Span<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        text_or_number(from)?.parse().map_err(de::Error::custom)
+        text_or_version("a range", from)
     }
+}
+
+/// A share as people write it: `0.25`, with quotes or without.
+fn written_share<'de, D: Deserializer<'de>>(from: D) -> Result<Option<GpuShare>, D::Error> {
+    text_or_version("a share of a GPU", from).map(Some)
 }
 
 impl FromStr for GpuRequest {
@@ -305,6 +300,9 @@ fn read_part(request: &mut GpuRequest, part: &str) -> Option<()> {
     } else if is_slice(part) {
         request.slice = Some(part.to_ascii_lowercase());
     } else if part.chars().any(|c| c.is_ascii_alphabetic()) && !part.starts_with('-') {
+        if part.split(',').count() > MAX_GPU_MODELS {
+            return None;
+        }
         request.models = part.split(',').map(|model| model.trim().to_string()).collect();
     } else {
         return None;
@@ -343,60 +341,91 @@ impl fmt::Display for GpuRequest {
     }
 }
 
-impl<'de> Deserialize<'de> for GpuRequest {
+/// One model, or a list of them.
+#[derive(Default)]
+struct Models(Vec<String>);
+
+impl<'de> Deserialize<'de> for Models {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Models {
-            One(String),
-            Many(Vec<String>),
+        struct Written;
+        impl<'de> de::Visitor<'de> for Written {
+            type Value = Models;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a model, or a list of models")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Models, E> {
+                Ok(Models(vec![text.to_string()]))
+            }
+            fn visit_seq<A: de::SeqAccess<'de>>(self, list: A) -> Result<Models, A::Error> {
+                elements::<MAX_GPU_MODELS, _, _>(list).map(Models)
+            }
         }
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Long {
-            count: Option<u32>,
-            #[serde(default, deserialize_with = "some_text_or_number")]
-            share: Option<String>,
-            model: Option<Models>,
-            #[serde(default)]
-            memory: Span<Bytes>,
-            #[serde(default)]
-            capability: Span<Version>,
-            #[serde(default)]
-            driver: Span<Version>,
-            vendor: Option<GpuVendor>,
-            slice: Option<String>,
-        }
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Count(u32),
-            Share(f64),
-            Short(String),
-            Long(Long),
-        }
-        let long = match Written::deserialize(from)? {
-            Written::Count(count) if count > 0 => return Ok(GpuRequest::devices(count)),
-            Written::Count(_) => return Err(de::Error::custom("a GPU request of 0 devices")),
-            Written::Share(share) => return share.to_string().parse().map_err(de::Error::custom),
-            Written::Short(text) => return text.parse().map_err(de::Error::custom),
-            Written::Long(long) => long,
-        };
-        let share = long.share.map_or(Ok(GpuShare::WHOLE), |text| text.parse());
-        Ok(GpuRequest {
+        from.deserialize_any(Written)
+    }
+}
+
+/// The request with named keys.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Long {
+    count: Option<u32>,
+    #[serde(default, deserialize_with = "written_share")]
+    share: Option<GpuShare>,
+    model: Option<Models>,
+    #[serde(default)]
+    memory: Span<Bytes>,
+    #[serde(default)]
+    capability: Span<Version>,
+    #[serde(default)]
+    driver: Span<Version>,
+    vendor: Option<GpuVendor>,
+    slice: Option<String>,
+}
+
+impl From<Long> for GpuRequest {
+    fn from(long: Long) -> Self {
+        GpuRequest {
             count: long.count.unwrap_or(1),
-            share: share.map_err(de::Error::custom)?,
-            models: match long.model {
-                None => Vec::new(),
-                Some(Models::One(model)) => vec![model],
-                Some(Models::Many(models)) => models,
-            },
+            share: long.share.unwrap_or(GpuShare::WHOLE),
+            models: long.model.unwrap_or_default().0,
             memory: long.memory,
             capability: long.capability,
             driver: long.driver,
             vendor: long.vendor,
             slice: long.slice,
-        })
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for GpuRequest {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Written;
+        impl<'de> de::Visitor<'de> for Written {
+            type Value = GpuRequest;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("GPUs such as 2, A100:40GB..:2 or 0.25")
+            }
+            fn visit_u64<E: de::Error>(self, count: u64) -> Result<GpuRequest, E> {
+                match u32::try_from(count) {
+                    Ok(0) => Err(E::custom("a GPU request of 0 devices")),
+                    Ok(count) => Ok(GpuRequest::devices(count)),
+                    Err(_) => self.visit_str(&count.to_string()),
+                }
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<GpuRequest, E> {
+                self.visit_str(&number.to_string())
+            }
+            fn visit_f64<E: de::Error>(self, share: f64) -> Result<GpuRequest, E> {
+                self.visit_str(&share.to_string())
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<GpuRequest, E> {
+                parse(text)
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<GpuRequest, A::Error> {
+                Long::deserialize(de::value::MapAccessDeserializer::new(map)).map(Into::into)
+            }
+        }
+        from.deserialize_any(Written)
     }
 }
 

@@ -3,7 +3,8 @@
 //! Ids are chosen at the edge (the server's writer, the pilot) and travel in commands; this file
 //! only names, prints and parses them.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use crate::reading::text;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
@@ -141,8 +142,7 @@ impl Serialize for TaskId {
 
 impl<'de> Deserialize<'de> for TaskId {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(from)?;
-        text.parse().map_err(de::Error::custom)
+        text(from)
     }
 }
 
@@ -186,8 +186,7 @@ macro_rules! text_id {
         }
         impl<'de> Deserialize<'de> for $kind {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                let text = String::deserialize(from)?;
-                Self::new(&text).map_err(de::Error::custom)
+                text(from)
             }
         }
     };

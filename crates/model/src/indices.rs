@@ -4,8 +4,11 @@
 //! are translated in both directions; what state a task is in is not kept here.
 
 use crate::ids::{Ordinal, TaskIndex, digits};
-use crate::limits::{MAX_RANGES, MAX_TASKS};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use crate::limits::{MAX_INTERLEAVED, MAX_RANGES, MAX_TASKS};
+use crate::reading::text_or_number;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -60,6 +63,11 @@ pub enum BadArray {
     TooMany { found: u128 },
     #[error("the array has {found} ranges; one may have {MAX_RANGES} (use --each for lists)")]
     TooManyRanges { found: usize },
+    #[error(
+        "{found} tasks stand in ranges that lie across one another; at most {MAX_INTERLEAVED} may \
+         (write one range after the other)"
+    )]
+    Interleaved { found: u128 },
 }
 
 impl IndexSet {
@@ -132,30 +140,39 @@ impl IndexSet {
     }
 }
 
-/// Interleaved ranges (`0-10:2,1-11:2`) become plain ones; an index named twice is refused.
+/// Interleaved ranges (`0-10:2,1-11:2`) become plain ones; an index named twice is refused. The
+/// lowest index of each range waits in a heap, so that nothing is kept but the ranges.
 fn untangle(ranges: &[Range]) -> Result<Vec<Range>, BadArray> {
-    let mut all: Vec<u64> = Vec::new();
-    for range in ranges {
-        all.extend(
-            (range.first..=range.last).step_by(usize::try_from(range.step).unwrap_or(usize::MAX)),
-        );
+    let found: u128 = ranges.iter().map(|range| range.len()).sum();
+    if found > u128::from(MAX_INTERLEAVED) {
+        return Err(BadArray::Interleaved { found });
     }
-    all.sort_unstable();
+    let mut next: BinaryHeap<Reverse<(u64, usize)>> =
+        ranges.iter().enumerate().map(|(at, range)| Reverse((range.first, at))).collect();
     let mut out: Vec<Range> = Vec::new();
-    for index in all {
+    while let Some(Reverse((index, at))) = next.pop() {
+        if let Some(range) = ranges.get(at).filter(|range| index < range.last) {
+            next.push(Reverse((index.saturating_add(range.step), at)));
+        }
+        let found = out.len() + 1;
         match out.last_mut() {
             Some(run) if run.last == index => return Err(BadArray::Twice(index)),
             Some(run) if run.last.checked_add(1) == Some(index) => run.last = index,
+            _ if found > MAX_RANGES => return Err(BadArray::TooManyRanges { found }),
             _ => out.push(Range { first: index, last: index, step: 1 }),
         }
     }
-    if out.len() > MAX_RANGES { Err(BadArray::TooManyRanges { found: out.len() }) } else { Ok(out) }
+    Ok(out)
 }
 
 impl FromStr for IndexSet {
     type Err = BadArray;
     fn from_str(text: &str) -> Result<Self, BadArray> {
         let syntax = || BadArray::Syntax(text.chars().take(80).collect());
+        let found = text.split(',').count();
+        if found > MAX_RANGES {
+            return Err(BadArray::TooManyRanges { found });
+        }
         let ranges = text.split(',').map(|part| parse_range(part.trim()).ok_or_else(syntax)?);
         Self::from_ranges(ranges.collect::<Result<_, _>>()?)
     }
@@ -199,17 +216,7 @@ impl Serialize for IndexSet {
 
 impl<'de> Deserialize<'de> for IndexSet {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            One(u64),
-            Text(String),
-        }
-        let text = match Written::deserialize(from)? {
-            Written::One(index) => index.to_string(),
-            Written::Text(text) => text,
-        };
-        text.parse().map_err(de::Error::custom)
+        text_or_number("indices", from)
     }
 }
 

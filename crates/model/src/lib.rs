@@ -18,6 +18,7 @@ pub mod node;
 pub mod outcome;
 pub mod plain_text;
 pub mod prospect;
+pub mod reading;
 pub mod reason;
 pub mod resources;
 pub mod retry;

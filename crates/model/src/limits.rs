@@ -9,17 +9,26 @@ use crate::units::{Bytes, Millis};
 pub const MAX_TASKS: u64 = 10_000_000;
 /// Ranges in one `--array`: a list longer than this is a file (`--each`).
 pub const MAX_RANGES: usize = 10_000;
+/// Indices that stand in ranges across one another (`0-10:2,1-11:2`): they are sorted one by one.
+pub const MAX_INTERLEAVED: u64 = 1_000_000;
 /// Rows of one `--each` file; each row travels in the job's specification.
 pub const MAX_EACH_ROWS: usize = 1_000_000;
 /// Rows of `--each` times fields: as many as a specification has room to name, so that only rows
 /// that leave most of their fields out come near it.
 pub const MAX_EACH_VALUES: usize = 4_000_000;
+/// Fields of all rows together: each is a column of its own.
+pub const MAX_EACH_FIELDS: usize = 10_000;
+/// What rows of `--each` leave out, as bytes of the full form that is stored. A name of a megabyte
+/// that stands in one row of a million would otherwise be written a million times.
+pub const MAX_EACH_LEFT_OUT: usize = 4 << 20;
 /// Bytes of one job specification as JSON, rows of `--each` included.
 pub const MAX_SPEC_BYTES: usize = 24 << 20;
 /// Arguments of one command, and bytes of all arguments and variables together: below Linux's own
 /// limit for one exec, so that the refusal comes at submission and not on the node.
 pub const MAX_ARGS: usize = 65_536;
 pub const MAX_EXEC_BYTES: usize = 1 << 20;
+/// Variables of one task; they are kept by name, which takes more memory than their text.
+pub const MAX_VARIABLES: usize = 100_000;
 /// One argument or variable: Linux refuses more than 128 KiB each (MAX_ARG_STRLEN).
 pub const MAX_ARG_BYTES: usize = 128 << 10;
 /// A script travels with each job; larger programs belong in files.
@@ -35,6 +44,10 @@ pub const MAX_LABEL_BYTES: usize = 200;
 pub const MAX_DEPENDENCIES: usize = 1_000;
 pub const MAX_RETRIES: u32 = 1_000;
 pub const MAX_NAMED_RESOURCES: usize = 32;
+/// Models of which a GPU may be any.
+pub const MAX_GPU_MODELS: usize = 1_000;
+/// Jobs, or tasks, that one request names to be cancelled or run again.
+pub const MAX_SELECTED: usize = 100_000;
 /// Priorities outside this range say nothing more.
 pub const PRIORITY_RANGE: std::ops::RangeInclusive<i32> = -1_000_000..=1_000_000;
 /// One step of priority goes before as much waiting as this.

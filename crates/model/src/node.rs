@@ -2,10 +2,17 @@
 
 use crate::gpu::GpuDevice;
 use crate::ids::NodeName;
+use crate::reading::{list, map};
 use crate::units::{Bytes, Cores};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+
+/// GPUs of one node, slices of them included: sixteen in seven parts are a fraction.
+const MAX_DEVICES: usize = 4_096;
+/// What a pilot may say of its node beyond that.
+const MAX_ATTRIBUTES: usize = 10_000;
+const MAX_REMARKS: usize = 10_000;
 
 /// The countable part of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -15,7 +22,11 @@ pub struct Capacity {
     pub cpus: Cores,
     pub memory: Bytes,
     pub disk: Bytes,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "map::<MAX_ATTRIBUTES, _, _>",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub named: BTreeMap<String, u64>,
 }
 
@@ -24,19 +35,39 @@ pub struct Capacity {
 pub struct NodeAd {
     pub node: NodeName,
     pub capacity: Capacity,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "list::<MAX_DEVICES, _, _>",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub gpus: Vec<GpuDevice>,
     /// What else is known of it, as ClassAd expressions by name: `HasAVX2` is `true`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "map::<MAX_ATTRIBUTES, _, _>",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub attributes: BTreeMap<String, String>,
     /// What the probe could not do and whoever asks should know (no NVML, say).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "list::<MAX_REMARKS, _, _>",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub notes: Vec<String>,
     /// Why nothing may run here, when the node failed its proof. Nothing is placed then.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "list::<MAX_REMARKS, _, _>",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub unfit: Vec<String>,
     /// GPUs that are there and are not offered.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "list::<MAX_DEVICES, _, _>",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub withheld: Vec<Withheld>,
 }
 

@@ -1,6 +1,8 @@
 //! What one task needs of a node. Integers in the type's unit; what is left out is not asked for.
 
 use crate::gpu::GpuRequest;
+use crate::limits::MAX_NAMED_RESOURCES;
+use crate::reading::map;
 use crate::units::{Bytes, Cores};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -18,7 +20,10 @@ pub struct Resources {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<GpuRequest>,
     /// Things a site counts itself, such as licences.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        deserialize_with = "map::<MAX_NAMED_RESOURCES, _, _>",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub named: BTreeMap<String, u64>,
 }
 

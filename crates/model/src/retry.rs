@@ -4,8 +4,12 @@ use crate::limits::{DEFAULT_RETRY_DELAY, MAX_RETRY_DELAY};
 use crate::outcome::Outcome;
 use crate::units::Millis;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
+
+/// Letters of a wrong word that a complaint repeats.
+const QUOTED: usize = 80;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -91,27 +95,61 @@ impl RetryOn {
 
     /// From a list of words; an empty list is the usual set.
     pub fn from_words<'a>(words: impl Iterator<Item = &'a str>) -> Result<Self, BadRetryOn> {
-        let mut on = RetryOn {
-            codes: Some(Vec::new()),
-            signal: false,
-            out_of_memory: false,
-            timeout: false,
-        };
-        let mut named = false;
-        for word in words.flat_map(|text| text.split(',')).map(str::trim) {
-            named = true;
+        let mut ends = Ends::default();
+        words.into_iter().try_for_each(|text| ends.add(text))?;
+        Ok(ends.finish())
+    }
+}
+
+/// What is read of a list of ends: as large as all ends together, however long the list is.
+#[derive(Default)]
+struct Ends {
+    named: bool,
+    any: bool,
+    /// Exit codes by number.
+    codes: BTreeSet<i32>,
+    signal: bool,
+    out_of_memory: bool,
+    timeout: bool,
+}
+
+impl Ends {
+    /// One word, or several with commas between them.
+    fn add(&mut self, text: &str) -> Result<(), BadRetryOn> {
+        for word in text.split(',').map(str::trim) {
+            self.named = true;
             match word {
-                "any" => on.codes = None,
-                "signal" => on.signal = true,
-                "oom" => on.out_of_memory = true,
-                "timeout" => on.timeout = true,
+                "any" => self.any = true,
+                "signal" => self.signal = true,
+                "oom" => self.out_of_memory = true,
+                "timeout" => self.timeout = true,
                 codes => {
-                    let range = code_range(codes).ok_or_else(|| BadRetryOn(codes.into()))?;
-                    on.codes.get_or_insert_default().push(range);
+                    let short = || BadRetryOn(codes.chars().take(QUOTED).collect());
+                    let (from, to) = code_range(codes).ok_or_else(short)?;
+                    self.codes.extend(from..=to);
                 }
             }
         }
-        Ok(if named { on } else { RetryOn::default() })
+        Ok(())
+    }
+
+    fn finish(self) -> RetryOn {
+        if !self.named {
+            return RetryOn::default();
+        }
+        let mut ranges: Vec<(i32, i32)> = Vec::new();
+        for code in self.codes {
+            match ranges.last_mut() {
+                Some((_, last)) if *last + 1 == code => *last = code,
+                _ => ranges.push((code, code)),
+            }
+        }
+        RetryOn {
+            codes: (!self.any).then_some(ranges),
+            signal: self.signal,
+            out_of_memory: self.out_of_memory,
+            timeout: self.timeout,
+        }
     }
 }
 
@@ -154,52 +192,85 @@ impl Serialize for RetryOn {
     }
 }
 
+impl<'de> Deserialize<'de> for RetryOn {
+    /// A text, or a list of texts and codes.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Written;
+        impl<'de> de::Visitor<'de> for Written {
+            type Value = RetryOn;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("ends to retry on")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<RetryOn, E> {
+                RetryOn::from_words(std::iter::once(text)).map_err(E::custom)
+            }
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut list: A) -> Result<RetryOn, A::Error> {
+                let mut ends = Ends::default();
+                while list.next_element_seed(OneEnd(&mut ends))?.is_some() {}
+                Ok(ends.finish())
+            }
+        }
+        from.deserialize_any(Written)
+    }
+}
+
+/// One of a list of ends.
+struct OneEnd<'a>(&'a mut Ends);
+
+impl<'de> de::DeserializeSeed<'de> for OneEnd<'_> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl de::Visitor<'_> for OneEnd<'_> {
+    type Value = ();
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an end to retry on")
+    }
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
+        self.0.add(text).map_err(E::custom)
+    }
+    fn visit_u64<E: de::Error>(self, code: u64) -> Result<(), E> {
+        self.visit_str(&code.to_string())
+    }
+    fn visit_i64<E: de::Error>(self, code: i64) -> Result<(), E> {
+        self.visit_str(&code.to_string())
+    }
+}
+
 impl<'de> Deserialize<'de> for RetryPolicy {
     /// `retries: 3`, or `{limit: 3, delay: 10s, on: [75, signal]}`.
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Word {
-            Code(i32),
-            Text(String),
-        }
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum On {
-            Text(String),
-            List(Vec<Word>),
-        }
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Long {
             limit: u32,
             delay: Option<Millis>,
-            on: Option<On>,
+            on: Option<RetryOn>,
         }
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Limit(u32),
-            Long(Long),
-        }
-        let long = match Written::deserialize(from)? {
-            Written::Limit(limit) => return Ok(RetryPolicy { limit, ..RetryPolicy::default() }),
-            Written::Long(long) => long,
-        };
-        let words: Vec<String> = match long.on {
-            None => Vec::new(),
-            Some(On::Text(text)) => vec![text],
-            Some(On::List(list)) => list
-                .into_iter()
-                .map(|word| match word {
-                    Word::Code(code) => code.to_string(),
-                    Word::Text(text) => text,
+        struct Written;
+        impl<'de> de::Visitor<'de> for Written {
+            type Value = RetryPolicy;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of retries, or keys with `limit`")
+            }
+            fn visit_u64<E: de::Error>(self, limit: u64) -> Result<RetryPolicy, E> {
+                let found = de::Unexpected::Unsigned(limit);
+                let limit = u32::try_from(limit).map_err(|_| E::invalid_value(found, &self))?;
+                Ok(RetryPolicy { limit, ..RetryPolicy::default() })
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<RetryPolicy, A::Error> {
+                let long = Long::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(RetryPolicy {
+                    limit: long.limit,
+                    delay: long.delay.unwrap_or(DEFAULT_RETRY_DELAY),
+                    on: long.on.unwrap_or_default(),
                 })
-                .collect(),
-        };
-        let on =
-            RetryOn::from_words(words.iter().map(String::as_str)).map_err(de::Error::custom)?;
-        Ok(RetryPolicy { limit: long.limit, delay: long.delay.unwrap_or(DEFAULT_RETRY_DELAY), on })
+            }
+        }
+        from.deserialize_any(Written)
     }
 }
 

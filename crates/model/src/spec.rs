@@ -6,7 +6,10 @@ use crate::files::{FileMap, Outputs};
 use crate::ids::{BadId, JobId};
 use crate::image_ref::ImageRef;
 use crate::indices::IndexSet;
-use crate::limits::DEFAULT_LOG_LIMIT;
+use crate::limits::{
+    DEFAULT_LOG_LIMIT, MAX_ARGS, MAX_BINDS, MAX_DEPENDENCIES, MAX_FILES, MAX_LABELS, MAX_VARIABLES,
+};
+use crate::reading::{elements, list, map, text_or_number};
 use crate::resources::Resources;
 use crate::retry::RetryPolicy;
 use crate::time_limit::TimeLimit;
@@ -28,7 +31,10 @@ pub struct JobSpec {
     /// A whole script, run by its `#!` line or by `sh`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        deserialize_with = "map::<MAX_VARIABLES, _, _>",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub env: BTreeMap<String, String>,
     /// Where the task runs; a fresh directory of its own when not named.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,7 +45,7 @@ pub struct JobSpec {
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub image: Option<ImageRef>,
     /// Folders of the node that are seen inside: `SOURCE[:TARGET][:rw]`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "list::<MAX_BINDS, _, _>", skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub binds: Vec<BindMount>,
     #[serde(skip_serializing_if = "Network::is_host")]
@@ -54,7 +60,7 @@ pub struct JobSpec {
     pub stderr: Option<String>,
     /// Files and folders of the node that are copied into the task's own work directory before it
     /// starts: `SOURCE[:TARGET]`. A slash at the end of a source means what is in that folder.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "list::<MAX_FILES, _, _>", skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub inputs: Vec<FileMap>,
     /// What is taken from there when it has ended.
@@ -66,7 +72,10 @@ pub struct JobSpec {
     /// Where relative paths of the six above begin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub basedir: Option<String>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        deserialize_with = "map::<MAX_LABELS, _, _>",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub labels: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "is_zero")]
     pub priority: i32,
@@ -77,7 +86,10 @@ pub struct JobSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<Vec<BTreeMap<String, String>>>))]
     pub each: Option<Each>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        deserialize_with = "list::<MAX_DEPENDENCIES, _, _>",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub after: Vec<After>,
     #[serde(skip_serializing_if = "RetryPolicy::is_default")]
@@ -165,12 +177,8 @@ fn words_or_shell<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::
             Ok(vec!["/bin/sh".into(), "-c".into(), text.to_string()])
         }
         // Each word is asked for as a text, so that `[sleep, 5]` in YAML keeps its 5 as written.
-        fn visit_seq<A: de::SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-            let mut words = Vec::new();
-            while let Some(word) = list.next_element()? {
-                words.push(word);
-            }
-            Ok(words)
+        fn visit_seq<A: de::SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+            elements::<MAX_ARGS, _, _>(list)
         }
     }
     from.deserialize_any(Words)
@@ -226,17 +234,7 @@ impl Serialize for After {
 
 impl<'de> Deserialize<'de> for After {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Job(u64),
-            Text(String),
-        }
-        let text = match Written::deserialize(from)? {
-            Written::Job(job) => job.to_string(),
-            Written::Text(text) => text,
-        };
-        text.parse().map_err(de::Error::custom)
+        text_or_number("a job such as 12 or 12:any", from)
     }
 }
 

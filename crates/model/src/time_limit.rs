@@ -1,8 +1,10 @@
 //! How long a task may run: a warning signal at the limit, some grace, then the kill.
 
 use crate::limits::DEFAULT_GRACE;
+use crate::reading::{parse, text};
 use crate::units::Millis;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use std::fmt;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -79,7 +81,7 @@ impl std::str::FromStr for Signal {
 
 impl<'de> Deserialize<'de> for Signal {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+        text(from)
     }
 }
 
@@ -99,20 +101,34 @@ impl<'de> Deserialize<'de> for TimeLimit {
             warn: Option<Signal>,
             grace: Option<Millis>,
         }
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Limit(Millis),
-            Long(Long),
+        struct Written;
+        impl<'de> de::Visitor<'de> for Written {
+            type Value = TimeLimit;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a time, or keys with `limit`")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<TimeLimit, E> {
+                parse(text).map(TimeLimit::new)
+            }
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<TimeLimit, E> {
+                self.visit_str(&number.to_string())
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<TimeLimit, E> {
+                self.visit_str(&number.to_string())
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<TimeLimit, E> {
+                self.visit_str(&number.to_string())
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<TimeLimit, A::Error> {
+                let long = Long::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(TimeLimit {
+                    limit: long.limit,
+                    warn: long.warn.unwrap_or(Signal::Term),
+                    grace: long.grace.unwrap_or(DEFAULT_GRACE),
+                })
+            }
         }
-        Ok(match Written::deserialize(from)? {
-            Written::Limit(limit) => TimeLimit::new(limit),
-            Written::Long(long) => TimeLimit {
-                limit: long.limit,
-                warn: long.warn.unwrap_or(Signal::Term),
-                grace: long.grace.unwrap_or(DEFAULT_GRACE),
-            },
-        })
+        from.deserialize_any(Written)
     }
 }
 

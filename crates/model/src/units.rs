@@ -3,7 +3,8 @@
 //! No floats: what the scheduler adds up must add up exactly. People write `16GB`, `0.5`, `1h30m`;
 //! the same texts come back out.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use crate::reading::text_or_number;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
@@ -249,36 +250,16 @@ impl fmt::Display for Millis {
     }
 }
 
-/// What people may write for an amount in a job file: a number or a text.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Written {
-    Whole(u64),
-    Decimal(f64),
-    Text(String),
-}
-
-impl Written {
-    fn into_text(self) -> String {
-        match self {
-            Written::Whole(number) => number.to_string(),
-            Written::Decimal(number) => number.to_string(),
-            Written::Text(text) => text,
-        }
-    }
-}
-
 macro_rules! read_as_written {
-    ($($kind:ident)*) => {$(
+    ($($kind:ident: $wanted:literal)*) => {$(
         impl<'de> Deserialize<'de> for $kind {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                let text = Written::deserialize(from)?.into_text();
-                text.parse().map_err(de::Error::custom)
+                text_or_number($wanted, from)
             }
         }
     )*};
 }
-read_as_written!(Bytes Cores Millis);
+read_as_written!(Bytes: "a size" Cores: "a number of cores" Millis: "a time span");
 
 impl Serialize for Cores {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {

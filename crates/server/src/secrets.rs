@@ -2,6 +2,7 @@
 //! of 160 random bits, which needs no slow hash because it cannot be guessed.
 
 use sha2::{Digest, Sha256};
+use std::io::{self, BufWriter};
 
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
@@ -24,13 +25,31 @@ pub fn hash(secret: &str) -> String {
     digest.iter().flat_map(pair).map(char::from).collect()
 }
 
-/// A short digest of a specification, to tell a client's repeat from a mistake.
-pub fn digest(text: &[u8]) -> u64 {
-    let digest = Sha256::digest(text);
+/// A short digest of a specification, to tell a client's repeat from a mistake. Of its JSON, which
+/// is never there as a whole.
+pub fn digest_of(spec: &impl serde::Serialize) -> u64 {
+    let mut hashing = BufWriter::new(Hashing(Sha256::new()));
+    serde_json::to_writer(&mut hashing, spec).expect("a spec is plain data");
+    let hashing = hashing.into_inner().expect("nothing is written anywhere");
+    let digest = hashing.0.finalize();
     let mut first = [0u8; 8];
     first.copy_from_slice(&digest[..8]);
     // JSON readers that know only floats keep 53 bits; a wider number would not come back.
     u64::from_be_bytes(first) >> 11
+}
+
+#[derive(Debug)]
+struct Hashing(Sha256);
+
+impl io::Write for Hashing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

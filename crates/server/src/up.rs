@@ -201,7 +201,7 @@ fn router(site: &Site) -> axum::Router {
         writer: site.writer.clone(),
     };
     let link = LinkServer::new(service)
-        .max_decoding_message_size(shipway_api::link::MAX_MESSAGE_BYTES)
+        .max_decoding_message_size(shipway_api::link::MAX_FROM_PILOT)
         .max_encoding_message_size(shipway_api::link::MAX_MESSAGE_BYTES);
     http::router(site.clone()).route_service("/shipway.pilot.v1.Link/{*method}", link)
 }
@@ -258,8 +258,20 @@ fn assemble(
     let writer = running.writer.clone();
     let readers = Arc::new(Readers::new(reader));
     let logins = Arc::new(Logins::open(home)?);
-    let site =
-        Site { writer, auth, live, pilots, specs, readers, logins, event_logs, clock, metrics };
+    let intake = Arc::default();
+    let site = Site {
+        writer,
+        auth,
+        live,
+        pilots,
+        specs,
+        readers,
+        logins,
+        event_logs,
+        clock,
+        metrics,
+        intake,
+    };
     Ok((site, running))
 }
 

@@ -163,6 +163,17 @@ impl World {
         });
     }
 
+    /// The same with a server that may have only so many files open.
+    pub fn up_with_files(&self, files: u32) {
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={files}:{files}")).arg(env!("CARGO_BIN_EXE_shipway"));
+        command.current_dir(self.work()).env("SHIPWAY_HOME", &self.home);
+        command.env_remove("SHIPWAY_URL").env_remove("SHIPWAY_TOKEN");
+        let child = self.spawn_up_by(command.args(["up", "--listen", "127.0.0.1:0"]), &[], |_| {});
+        assert!(self.server().replace(child).is_none(), "one server at a time");
+        wait_for("the server is ready", || self.is_ready());
+    }
+
     /// Starts the server and does not wait.
     pub fn launch(&self, arguments: &[&str], change: impl FnOnce(&mut Command)) {
         let child = self.spawn_up(arguments, change);
@@ -179,11 +190,20 @@ impl World {
     }
 
     fn spawn_up(&self, arguments: &[&str], change: impl FnOnce(&mut Command)) -> Child {
-        let log = File::options().create(true).append(true).open(self.log_file()).expect("a log");
         let mut command = self.command(&["up", "--listen", "127.0.0.1:0"]);
+        self.spawn_up_by(&mut command, arguments, change)
+    }
+
+    fn spawn_up_by(
+        &self,
+        command: &mut Command,
+        arguments: &[&str],
+        change: impl FnOnce(&mut Command),
+    ) -> Child {
+        let log = File::options().create(true).append(true).open(self.log_file()).expect("a log");
         command.args(plain_tasks(arguments));
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        change(&mut command);
+        change(command);
         command.spawn().expect("the binary starts")
     }
 

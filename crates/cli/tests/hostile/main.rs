@@ -6,7 +6,8 @@
 //! - `fields.rs`  every field of a job with every wrong kind of value, through the API
 //! - `others.rs`  other people's jobs, and tokens that are not good, at every address
 //! - `wire.rs`    requests that are no requests: slow, cut off, garbled, lying about their size
-//! - `sizes.rs`   requests that are far too large
+//! - `sizes.rs`   requests that are far too large, or take far more memory than their size
+//! - `strangers.rs` connections in great number
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -18,6 +19,7 @@ mod files;
 mod options;
 mod others;
 mod sizes;
+mod strangers;
 mod wire;
 
 /// Words that only the programmers of a library know; none of them belongs into a message.
@@ -51,7 +53,16 @@ fn check_message(what: &str, message: &str) {
 
 /// The memory that a process has now.
 fn resident(pid: u32) -> u64 {
+    memory(pid, "VmRSS:")
+}
+
+/// The most that it had.
+fn most_resident(pid: u32) -> u64 {
+    memory(pid, "VmHWM:")
+}
+
+fn memory(pid: u32, of: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a size");
+    let line = status.lines().find(|line| line.starts_with(of)).expect("a size");
     line.split_whitespace().nth(1).expect("a size").parse::<u64>().expect("a number") * 1024
 }

@@ -3,7 +3,7 @@
 
 use super::common::{World, quick};
 use super::curl::{ask, get, post};
-use super::resident;
+use super::{most_resident, resident};
 use std::fmt::Write;
 
 /// What the server may have grown by: the largest bodies that it takes (24 MiB), parsed, in each
@@ -63,6 +63,65 @@ fn what_is_far_too_large_is_refused_and_forgotten() {
     let grown = resident(world.server_pid()).saturating_sub(before);
     assert!(grown < MAY_GROW_BY, "the server has grown by {grown} bytes");
     assert_eq!(world.cli(&["run", "--", "true"]).code, 0, "and it still works");
+}
+
+/// Two bytes of JSON can be a hundred in memory, to a reader that keeps what it does not
+/// understand. None of these is worth more than six times its size, wherever it stands.
+#[test]
+fn a_request_takes_no_more_memory_than_it_is_worth() {
+    let world = World::new();
+    world.up_with(&["--no-pilot"], |_| {});
+    let bytes: usize = if quick() { 8 << 20 } else { 21 << 20 };
+    let many = |one: &str| format!("[{}{one}]", format!("{one},").repeat(bytes / (one.len() + 1)));
+    let names = |value: &str| {
+        let mut text = String::from("{\"\":1");
+        for number in 0..bytes / (value.len() + 11) {
+            write!(text, ",\"{number:07}\":{value}").expect("a text grows");
+        }
+        text + "}"
+    };
+    let mut bodies = Vec::new();
+    for one in ["{\"\":1}", "1", "\"\"", "[]"] {
+        bodies.push(format!("{{\"retries\":{{\"limit\":1,\"on\":{}}}}}", many(one)));
+        bodies.push(format!("{{\"retries\":{}}}", many(one)));
+        for key in ["after", "inputs", "outputs", "binds", "command", "each", "array", "labels"] {
+            bodies.push(format!("{{\"{key}\":{}}}", many(one)));
+        }
+        bodies.push(format!("{{\"resources\":{{\"gpu\":{{\"model\":{}}}}}}}", many(one)));
+        bodies.push(format!("{{\"nonsense\":{}}}", many(one)));
+    }
+    for key in ["env", "labels", "nonsense", "retries", "time_limit", "outputs"] {
+        bodies.push(format!("{{\"{key}\":{}}}", names("\"\"")));
+    }
+    bodies.push(format!("{{\"each\":[{}]}}", names("\"\"")));
+    let long_name = "n".repeat(bytes / 4);
+    bodies.push(format!("{{\"each\":[{}{{\"{long_name}\":1}}]}}", "{},".repeat(bytes / 4)));
+    bodies.push("{\"array\":\"0-9999998:2,1-9999999:2\"}".to_string());
+    bodies.push(format!("{{\"priority\":\"{}\"}}", "x".repeat(bytes)));
+    bodies.push(format!("{{\"{}\":1}}", "x".repeat(bytes)));
+    for (at, body) in bodies.iter().enumerate() {
+        let whole = format!("{{\"spec\":{body}}}");
+        check_worth(&world, at, "/api/v1/jobs", &whole);
+    }
+    for one in ["1", "\"1/1\"", "{\"\":1}"] {
+        check_worth(&world, 0, "/api/v1/cancel", &format!("{{\"jobs\":{}}}", many(one)));
+        check_worth(&world, 0, "/api/v1/retry", &format!("{{\"tasks\":{}}}", many(one)));
+    }
+    check_worth(&world, 0, "/api/v1/users", &format!("{{\"user\":{}}}", many("[]")));
+    check_worth(&world, 0, "/api/v1/tokens", &names("[]"));
+}
+
+/// It is refused, and the most memory meanwhile is six times the body and 16 MB at most.
+fn check_worth(world: &World, at: usize, path: &str, body: &str) {
+    let pid = world.server_pid();
+    // From here on the kernel notes the most anew.
+    std::fs::write(format!("/proc/{pid}/clear_refs"), "5").expect("a process of ours");
+    let before = resident(pid);
+    let answer = post(world, path, body.as_bytes());
+    let grown = most_resident(pid).saturating_sub(before);
+    assert!((400..500).contains(&answer.status), "{at} {body:.60}: {:.300}", answer.body);
+    let worth = 6 * body.len() as u64 + (16 << 20);
+    assert!(grown <= worth, "{at} {path} {body:.60}…: {grown} bytes for {}", body.len());
 }
 
 /// What waits is an interval, not a task each: half a billion of them fit.

@@ -4,7 +4,7 @@
 use super::common::{World, quick};
 use super::curl::{anonymous, ask};
 use super::resident;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
@@ -150,7 +150,10 @@ fn slow_clients_are_let_go() {
     assert_eq!(world.cli(&["run", "--", "true"]).code, 0, "others are served");
     for (sent, mut stream) in open {
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("the server ends the connection");
+        // One that made way before it was read is reset.
+        let ended = stream.read_to_string(&mut answer);
+        let reset = |error: &std::io::Error| error.kind() == ErrorKind::ConnectionReset;
+        assert!(ended.is_ok() || ended.is_err_and(|error| reset(&error)), "it is ended");
         let expected = if sent == slow_body.len() { Some(408) } else { status(&answer) };
         assert_eq!(status(&answer), expected, "{answer}");
     }

@@ -1,7 +1,8 @@
 //! Cancelling and retrying: a selection of jobs and tasks, resolved to names; the core decides.
 
 use super::Site;
-use super::caller::{Body, Caller};
+use super::body::Body;
+use super::caller::Caller;
 use super::error::ApiError;
 use crate::journal::JobFilter;
 use crate::writer::Wish;

@@ -1,10 +1,11 @@
 //! Every error answer: the same body, a status that tells the client what to do, and the cause in
 //! the server's log only.
 
+use super::places::NoPlace;
 use crate::auth::Denied;
 use crate::writer::WriteError;
 use axum::extract::path::ErrorKind;
-use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use shipway_api::error::{ErrorBody, codes};
@@ -19,6 +20,8 @@ const READ_THE_API: &str = "the API is described by `shipway openapi`";
 
 /// Letters of an address that a message repeats.
 pub(super) const QUOTED: usize = 60;
+/// Bytes of a complaint about what was written.
+const SAID: usize = 600;
 
 #[derive(Debug, Clone)]
 pub struct ApiError {
@@ -47,6 +50,18 @@ impl ApiError {
         let status = StatusCode::PAYLOAD_TOO_LARGE;
         Self::new(status, codes::TOO_LARGE, "the request is too large")
             .hint("keep large data in files that the tasks read")
+    }
+
+    pub fn no_json() -> Self {
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        let message = "the request does not say `Content-Type: application/json`";
+        Self::new(status, codes::BAD_REQUEST, message).hint(READ_THE_API)
+    }
+
+    /// More at once than one user may have in hand.
+    pub fn over_budget(message: String) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, codes::BUSY, message)
+            .hint("wait for the answers to the others, then repeat the request")
     }
 
     pub fn too_slow() -> Self {
@@ -113,6 +128,22 @@ impl From<WriteError> for ApiError {
     }
 }
 
+impl From<NoPlace> for ApiError {
+    fn from(none: NoPlace) -> Self {
+        let (status, message) = match none {
+            NoPlace::OfThisUser => (
+                StatusCode::TOO_MANY_REQUESTS,
+                "you have as many connections open as one user may, and all of them are in use",
+            ),
+            NoPlace::AtAll => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "all places for connections are taken, and all of them are in use",
+            ),
+        };
+        Self::new(status, codes::BUSY, message).hint("repeat the request in a moment")
+    }
+}
+
 impl From<Denied> for ApiError {
     fn from(denied: Denied) -> Self {
         let (message, hint) = match denied {
@@ -128,22 +159,37 @@ impl From<Denied> for ApiError {
     }
 }
 
-impl From<JsonRejection> for ApiError {
-    fn from(rejection: JsonRejection) -> Self {
-        if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-            return Self::too_large();
+impl From<&serde_json::Error> for ApiError {
+    fn from(error: &serde_json::Error) -> Self {
+        let (status, code) = (StatusCode::UNPROCESSABLE_ENTITY, codes::BAD_REQUEST);
+        let said = plain_words(&brief(error));
+        if error.is_data() {
+            Self::new(status, code, format!("the request cannot be understood: {said}"))
+        } else {
+            Self::bad_request(format!("the request is not JSON: {}", brief(error)))
         }
-        let message = match &rejection {
-            JsonRejection::JsonSyntaxError(error) => {
-                format!("the request is not JSON: {}", innermost(error))
-            }
-            JsonRejection::MissingJsonContentType(_) => {
-                "the request does not say `Content-Type: application/json`".into()
-            }
-            other => format!("the request cannot be understood: {}", without_prefix(other)),
-        };
-        Self::new(rejection.status(), codes::BAD_REQUEST, message).hint(READ_THE_API)
+        .hint(READ_THE_API)
     }
+}
+
+/// The beginning of what is said: complaints repeat what was written, which may be megabytes.
+fn brief(said: &dyn std::fmt::Display) -> String {
+    struct Brief(String);
+    impl std::fmt::Write for Brief {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            let room = SAID.saturating_sub(self.0.len());
+            if text.len() <= room {
+                self.0.push_str(text);
+                return Ok(());
+            }
+            self.0.extend(text.chars().take(room));
+            self.0.push('…');
+            Err(std::fmt::Error)
+        }
+    }
+    let mut brief = Brief(String::new());
+    let _ends_early = std::fmt::write(&mut brief, format_args!("{said}"));
+    brief.0
 }
 
 /// What a library says first about itself is left out.

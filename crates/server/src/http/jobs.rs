@@ -1,13 +1,16 @@
 //! Looking at jobs: a page of them, one, why it waits, and waiting for its end.
 
 use super::Site;
+use super::asking::Asked;
 use super::caller::{Caller, Digits, Path, Query};
 use super::error::ApiError;
+use super::large::large_json;
 use crate::journal::{JobFilter, JobRow};
 use crate::views;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::Response;
 use shipway_api::error::{ErrorBody, codes};
 use shipway_api::types::{JobPage, JobQuery, JobView, WaitQuery, Why};
 use shipway_core::explain::{explain, prospect};
@@ -83,12 +86,15 @@ fn filter(by: &Actor, query: &JobQuery) -> Result<JobFilter, ApiError> {
 pub async fn show(
     caller: Caller,
     State(site): State<Site>,
+    Asked(asking): Asked,
     Path(Digits(job)): Path<Digits<JobId>>,
-) -> Result<Json<JobView>, ApiError> {
-    let mut view = views::job(&site, &caller.0, job).await?;
+) -> Result<Response, ApiError> {
+    let row = views::row(&site, &caller.0, job).await?;
+    asking.hold(usize::try_from(row.spec_bytes).unwrap_or(usize::MAX))?;
+    let mut view = views::job_of(&site, row).await?;
     view.spec = Some(Box::new(views::spec(&site, job).await?.as_ref().clone()));
     view.event_log_problem = site.event_logs.problem(job);
-    Ok(Json(view))
+    large_json(&asking, view).await
 }
 
 /// Answers when the job has ended, or after `seconds` with the job as it is.

@@ -4,15 +4,20 @@
 //! and build a view; they decide nothing.
 
 pub mod act;
+pub mod asking;
+pub mod body;
 pub mod caller;
+mod door;
 pub mod error;
 pub mod events;
 pub mod health;
 pub mod jobs;
+mod large;
 pub mod logs;
 pub mod metrics;
 pub mod nodes;
 mod pinning;
+pub(crate) mod places;
 pub mod registries;
 mod request;
 pub mod serve;
@@ -29,6 +34,7 @@ use crate::logins::Logins;
 use crate::metrics::Metrics;
 use crate::pilots::{Pilots, Specs};
 use crate::writer::Writer;
+use asking::Intake;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
@@ -50,6 +56,7 @@ pub struct Site {
     pub event_logs: Arc<EventLogs>,
     pub clock: Clock,
     pub metrics: Arc<Metrics>,
+    pub intake: Arc<Intake>,
 }
 
 /// Connections to history; one is taken for each question and put back.

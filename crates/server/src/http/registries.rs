@@ -1,7 +1,8 @@
 //! Logins for registries: kept, named and forgotten. A password comes in and never goes out again.
 
 use super::Site;
-use super::caller::{Body, Caller, Path};
+use super::body::Body;
+use super::caller::{Caller, Path};
 use super::error::ApiError;
 use crate::logins::LoginError;
 use axum::Json;

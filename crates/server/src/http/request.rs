@@ -5,24 +5,25 @@
 //! body: tokens and users' data are in those.
 
 use super::Site;
+use super::asking::Asked;
 use crate::secrets::random_word;
 use axum::Json;
+use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use hyper::body::{Body as _, Frame, SizeHint};
 use shipway_api::error::ErrorBody;
 use shipway_api::routes;
 use shipway_model::UserName;
-use std::sync::{Arc, OnceLock};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// Letters of a path that are told; ours are shorter.
 const PATH_TOLD: usize = 200;
-
-/// Who turned out to be asking; filled in when the token is looked at.
-#[derive(Debug, Clone, Default)]
-pub(super) struct AskedBy(pub(super) Arc<OnceLock<UserName>>);
 
 /// What is told about a request that was answered.
 struct Told<'a> {
@@ -37,18 +38,18 @@ struct Told<'a> {
 }
 
 pub(super) async fn around(State(site): State<Site>, mut request: Request, next: Next) -> Response {
-    let (began, id, asked_by) = (Instant::now(), random_word(12), AskedBy::default());
+    let (began, id, asked) = (Instant::now(), random_word(12), Asked::default());
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let path: String = request.uri().path().chars().take(PATH_TOLD).collect();
     let method = request.method().clone();
-    request.extensions_mut().insert(asked_by.clone());
+    request.extensions_mut().insert(asked.clone());
     let mut response = next.run(request).await;
     let told = Told {
         id: &id,
         method: &method,
         route: matched.as_ref().map_or("", MatchedPath::as_str),
         path: &path,
-        user: asked_by.0.get().map_or("", UserName::as_str),
+        user: asked.0.user().map_or("", UserName::as_str),
         status: response.status(),
         took: began.elapsed(),
     };
@@ -63,7 +64,35 @@ pub(super) async fn around(State(site): State<Site>, mut request: Request, next:
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(routes::REQUEST_ID, value);
     }
-    response
+    // In hand until the last of it is read.
+    response.map(|body| if body.is_end_stream() { body } else { Body::new(InHand { body, asked }) })
+}
+
+/// An answer on its way, and whose it is.
+struct InHand {
+    body: Body,
+    #[expect(dead_code, reason = "kept for its drop")]
+    asked: Asked,
+}
+
+impl hyper::body::Body for InHand {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// Refusals are worth a look; the rest is for those who look for something.

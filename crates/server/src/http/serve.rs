@@ -1,27 +1,38 @@
 //! The listener: HTTP/1.1 and HTTP/2 on one port, with TLS or without, for people and pilots alike.
-//! Only so many connections are open at once; who comes then waits until another leaves.
+//! Who may be connected, and who has to go for another, is `places.rs`; what is watched of each
+//! request is `door.rs`.
 
+use super::door::Door;
+use super::places::{Guest, Places};
 use crate::metrics::Metrics;
 use axum::Router;
-use axum::http::Request;
-use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::service::TowerToHyperService;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
-use tower::ServiceExt;
 
 /// A peer that does not answer for this long together is gone: a dead node is noticed by it.
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(5);
 const KEEP_ALIVE_ANSWER: Duration = Duration::from_secs(10);
-/// A client that does not finish its greeting or its headers does not keep a connection open.
-const GREETING: Duration = Duration::from_secs(10);
+/// From its arrival to a request with a valid token, encryption included: a client that has one
+/// sends it at once.
+const SIGNED_IN_WITHIN: Duration = Duration::from_secs(5);
+/// An HTTP/1.1 connection is closed when it is idle for this long, or takes as long for its headers.
+const NEXT_REQUEST_WITHIN: Duration = Duration::from_secs(10);
+/// The headers of one HTTP/1.1 request, and what is read ahead of those that follow it.
+const MAX_HEADER_BYTES: usize = 64 << 10;
+/// The headers of one HTTP/2 request, however they are cut into frames; ours are a few hundred.
+const MAX_HEADER_LIST: u32 = 16 << 10;
+/// Requests at once on one HTTP/2 connection.
+const MAX_STREAMS: u32 = 128;
+/// Requests that a client takes back before they were looked at, and such that break the protocol:
+/// more than this and the connection is closed.
+const MAX_RESET_STREAMS: usize = 20;
+const MAX_FAULTY_STREAMS: usize = 128;
 /// Connections at once, people's and pilots' together: well above what a large site has, and what
 /// they cost (some 50 kB each) stays below half a gigabyte.
 const MOST_CONNECTIONS: usize = 8_192;
@@ -50,21 +61,16 @@ pub async fn serve(
     mut stop: watch::Receiver<bool>,
 ) {
     let acceptor = tls.map(TlsAcceptor::from);
-    let free = Arc::new(Semaphore::new(limit));
-    metrics.connections.may_be_open(limit);
+    let places = Places::new(limit, Arc::clone(&metrics.connections));
     loop {
         let accepted = tokio::select! {
-            accepted = next(&listener, &free, &metrics) => accepted,
+            accepted = next(&listener, &places) => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
         };
         match accepted {
-            Ok((stream, permit)) => {
-                let open = metrics.connections.opened(permit);
-                let served = one(stream, acceptor.clone(), router.clone(), stop.clone());
-                tokio::spawn(async move {
-                    served.await;
-                    drop(open);
-                });
+            Ok((stream, guest)) => {
+                let served = one(stream, acceptor.clone(), router.clone(), guest, stop.clone());
+                tokio::spawn(served);
             }
             Err(error) => {
                 // Out of file descriptors, most likely: the others go on, and so does the wait.
@@ -75,70 +81,70 @@ pub async fn serve(
     }
 }
 
-/// The next connection, once there is room for it. Who waits is kept by the kernel, up to its own
-/// limit.
-async fn next(
-    listener: &TcpListener,
-    free: &Arc<Semaphore>,
-    metrics: &Metrics,
-) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    if free.available_permits() == 0 && metrics.connections.is_full() {
-        tracing::warn!("as many connections are open as may be; the next one has to wait");
-    }
-    let permit = Arc::clone(free).acquire_owned().await.expect("it is never closed");
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, permit))
+/// The next connection. There is always a place for it, if need be that of an older stranger.
+async fn next(listener: &TcpListener, places: &Arc<Places>) -> io::Result<(TcpStream, Guest)> {
+    let (stream, from) = listener.accept().await?;
+    Ok((stream, places.arrive(from.ip()).await))
 }
 
+/// Serves one connection until it ends, has to make way, or has not signed in by its time.
 async fn one(
     stream: TcpStream,
     acceptor: Option<TlsAcceptor>,
     router: Router,
+    guest: Guest,
     stop: watch::Receiver<bool>,
 ) {
     let _ = stream.set_nodelay(true);
-    let Some(acceptor) = acceptor else {
-        return speak(TokioIo::new(stream), router, stop).await;
+    let known = tokio::time::Instant::now() + SIGNED_IN_WITHIN;
+    let spoken = async {
+        let Some(acceptor) = acceptor else {
+            return speak(TokioIo::new(stream), router, &guest, stop).await;
+        };
+        match acceptor.accept(stream).await {
+            Ok(stream) => speak(TokioIo::new(stream), router, &guest, stop).await,
+            Err(error) => tracing::debug!(%error, "no encrypted connection"),
+        }
     };
-    match tokio::time::timeout(GREETING, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => speak(TokioIo::new(stream), router, stop).await,
-        Ok(Err(error)) => tracing::debug!(%error, "no encrypted connection"),
-        Err(_) => tracing::debug!("a client did not finish its greeting"),
+    tokio::select! {
+        () = spoken => {}
+        () = stranger_for_too_long(&guest, known) => guest.stayed_too_long(),
+        () = guest.takes_nothing() => tracing::debug!("a client takes nothing of its answer"),
+        () = guest.told_to_go() => tracing::debug!("a connection makes way"),
     }
 }
 
-/// Comes when nothing was asked in time. Until it knows which HTTP is spoken, hyper itself would
-/// wait for ever.
-async fn silence(asked: &AtomicBool) {
-    tokio::time::sleep(GREETING).await;
-    if asked.load(Ordering::Relaxed) {
+/// Comes when nobody has signed in by then.
+async fn stranger_for_too_long(guest: &Guest, known: tokio::time::Instant) {
+    tokio::time::sleep_until(known).await;
+    if !guest.is_stranger() {
         std::future::pending::<()>().await;
     }
 }
 
-async fn speak<S>(stream: S, router: Router, mut stop: watch::Receiver<bool>)
+async fn speak<S>(stream: S, router: Router, guest: &Guest, mut stop: watch::Receiver<bool>)
 where
     S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(GREETING);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(NEXT_REQUEST_WITHIN)
+        .max_buf_size(MAX_HEADER_BYTES);
     builder
         .http2()
         .timer(TokioTimer::new())
         .keep_alive_interval(KEEP_ALIVE_EVERY)
-        .keep_alive_timeout(KEEP_ALIVE_ANSWER);
-    let asked = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&asked);
-    let service = router.map_request(move |request: Request<Incoming>| {
-        seen.store(true, Ordering::Relaxed);
-        request
-    });
-    let service = TowerToHyperService::new(service);
-    let connection = builder.serve_connection(stream, service);
+        .keep_alive_timeout(KEEP_ALIVE_ANSWER)
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
+        .max_local_error_reset_streams(MAX_FAULTY_STREAMS)
+        .max_header_list_size(MAX_HEADER_LIST);
+    let connection = builder.serve_connection(stream, Door::new(router, guest.clone()));
     tokio::pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return,
-        () = silence(&asked) => return tracing::debug!("a client asked for nothing"),
         _ = stop.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
     }
     let _ = tokio::time::timeout(STOPPING, connection).await;
@@ -151,7 +157,7 @@ mod tests {
 
     /// Far beyond what any step takes; only a hang reaches it.
     const DEADLINE: Duration = Duration::from_mins(1);
-    const LIMIT: usize = 3;
+    const LIMIT: usize = LEAST_CONNECTIONS;
 
     async fn ask(stream: &mut TcpStream) {
         stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("it takes a request");
@@ -170,41 +176,127 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn who_comes_when_all_places_are_taken_waits_for_one() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("an address");
-        let metrics = Arc::new(Metrics::default());
-        let router = Router::new().route("/", axum::routing::get(async || "here"));
-        let (stop, stopped) = watch::channel(false);
-        let told = (Arc::clone(&metrics), LIMIT);
-        let served = tokio::spawn(serve(listener, None, router, told, stopped));
+    /// Whoever names a user is that user here; `/wait` is never answered.
+    fn router() -> Router {
+        async fn here(request: axum::extract::Request) -> axum::response::Response {
+            use axum::response::IntoResponse;
+            let named = request.headers().get("user").and_then(|name| name.to_str().ok());
+            let seated = named.map_or(Ok(()), |name| {
+                let guest = request.extensions().get::<Guest>().expect("it comes by a connection");
+                let user = shipway_model::UserName::new(name).expect("a name");
+                guest.is_person(&shipway_model::Actor { user, role: shipway_model::Role::User })
+            });
+            match seated {
+                Ok(()) if request.uri().path() == "/wait" => std::future::pending().await,
+                Ok(()) => "here".into_response(),
+                Err(none) => crate::http::error::ApiError::from(none).into_response(),
+            }
+        }
+        Router::new().route("/", axum::routing::get(here)).route("/wait", axum::routing::get(here))
+    }
 
-        let mut first = Vec::new();
-        for _ in 0..LIMIT {
-            let mut stream = TcpStream::connect(address).await.expect("the kernel takes it");
-            ask(&mut stream).await;
+    struct Served {
+        address: std::net::SocketAddr,
+        metrics: Arc<Metrics>,
+        stop: watch::Sender<bool>,
+        served: tokio::task::JoinHandle<()>,
+    }
+
+    impl Served {
+        async fn new() -> Served {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let address = listener.local_addr().expect("an address");
+            let metrics = Arc::new(Metrics::default());
+            let (stop, stopped) = watch::channel(false);
+            let told = (Arc::clone(&metrics), LIMIT);
+            let served = tokio::spawn(serve(listener, None, router(), told, stopped));
+            Served { address, metrics, stop, served }
+        }
+
+        async fn connect(&self) -> TcpStream {
+            TcpStream::connect(self.address).await.expect("the kernel takes it")
+        }
+
+        async fn ask_as(&self, user: &str, path: &str) -> TcpStream {
+            let mut stream = self.connect().await;
+            let text = format!("GET {path} HTTP/1.1\r\nHost: x\r\nUser: {user}\r\n\r\n");
+            stream.write_all(text.as_bytes()).await.expect("it takes a request");
+            stream
+        }
+
+        async fn until(&self, what: &str, is: impl Fn(&Metrics) -> bool) {
+            let deadline = tokio::time::Instant::now() + DEADLINE;
+            while !is(&self.metrics) {
+                assert!(tokio::time::Instant::now() < deadline, "{what}");
+                tokio::task::yield_now().await;
+            }
+        }
+
+        async fn end(self) {
+            self.stop.send(true).expect("somebody listens");
+            tokio::time::timeout(DEADLINE, self.served).await.expect("in time").expect("no panic");
+        }
+    }
+
+    #[tokio::test]
+    async fn strangers_keep_nobody_out() {
+        let served = Served::new().await;
+        let mut strangers = Vec::new();
+        // Those with half a greeting, those who are silent, and those who ask without a token.
+        for at in 0..4 * LIMIT {
+            let mut stream = served.connect().await;
+            match at % 3 {
+                0 => stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.expect("sent"),
+                1 => ask(&mut stream).await,
+                _ => {}
+            }
+            strangers.push(stream);
+        }
+        let mut known = served.ask_as("ada", "/").await;
+        answer(&mut known).await;
+        let made_way = served.metrics.connections.gone(crate::metrics::Left::MadeWay);
+        assert!(made_way > 0, "the oldest went");
+        // It stays, whoever else comes.
+        for _ in 0..4 * LIMIT {
+            strangers.push(served.connect().await);
+        }
+        ask(&mut known).await;
+        answer(&mut known).await;
+        drop(strangers);
+        served.end().await;
+    }
+
+    #[tokio::test]
+    async fn one_user_with_many_connections_keeps_nobody_out() {
+        let served = Served::new().await;
+        let mut waiting = Vec::new();
+        for _ in 0..2 * LIMIT {
+            waiting.push(served.ask_as("eve", "/wait").await);
+        }
+        served
+            .until("eve has what one may have", |metrics| metrics.connections.open_now()[1] >= 5)
+            .await;
+        let mut ada = served.ask_as("ada", "/").await;
+        answer(&mut ada).await;
+        drop((ada, waiting));
+        served.end().await;
+    }
+
+    #[tokio::test]
+    async fn an_idle_connection_makes_way_for_its_user() {
+        let served = Served::new().await;
+        let mut idle = Vec::new();
+        for _ in 0..2 * LIMIT {
+            let mut stream = served.ask_as("ada", "/").await;
             answer(&mut stream).await;
-            first.push(stream);
+            idle.push(stream);
         }
-        let mut late = TcpStream::connect(address).await.expect("the kernel takes it");
-        ask(&mut late).await;
-        for stream in &mut first {
-            ask(stream).await;
-            answer(stream).await;
-        }
-        assert_eq!(metrics.connections.open(), LIMIT as u64, "those that are in go on");
-        let mut none = [0];
-        let early = late.try_read(&mut none).expect_err("nobody answers yet");
-        assert_eq!(early.kind(), io::ErrorKind::WouldBlock);
-        drop(first.pop());
-        answer(&mut late).await;
-        let page = metrics.render(false, None);
-        assert!(page.contains("\nshipway_http_connections 3\n"), "{page}");
-        assert!(page.contains("\nshipway_http_connections_limit 3\n"), "{page}");
-        drop((first, late));
-        stop.send(true).expect("somebody listens");
-        tokio::time::timeout(DEADLINE, served).await.expect("in time").expect("no panic");
+        assert!(served.metrics.connections.gone(crate::metrics::Left::MadeWay) > 0);
+        let page = served.metrics.render(false, None);
+        assert!(page.contains("\nshipway_http_connections_limit 16\n"), "{page}");
+        assert!(page.contains("\nshipway_http_connections{who=\"pilot\"} 0\n"), "{page}");
+        drop(idle);
+        served.end().await;
     }
 
     #[test]

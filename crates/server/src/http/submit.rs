@@ -1,8 +1,11 @@
 //! Submitting a job, and asking what would happen if one did.
 
 use super::Site;
-use super::caller::{Body, Caller};
+use super::asking::{Asked, Asking};
+use super::body::Body;
+use super::caller::Caller;
 use super::error::ApiError;
+use super::large::large_json;
 use super::pinning::pin_image;
 use crate::event_logs::EventLogs;
 use crate::secrets;
@@ -10,6 +13,7 @@ use crate::views;
 use crate::writer::Wish;
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use shipway_api::error::{ErrorBody, codes};
 use shipway_api::routes::IDEMPOTENCY_KEY;
 use shipway_api::types::{DryRun, Submission, Submitted};
@@ -32,18 +36,16 @@ use std::sync::Arc;
 pub async fn submit(
     caller: Caller,
     axum::extract::State(site): axum::extract::State<Site>,
+    Asked(asking): Asked,
     headers: HeaderMap,
     Body(submission): Body<Submission>,
 ) -> Result<(StatusCode, Json<Submitted>), ApiError> {
-    let mut spec = submission.spec;
-    validate(&spec).map_err(Rejection::InvalidSpec)?;
+    let (mut spec, digest) = checked(&asking, submission.spec).await?;
     may_have_log(&site, &caller, &spec)?;
     log_has_folder(spec.event_log.is_some().then(|| spec.clone())).await?;
     let key = headers.get(IDEMPOTENCY_KEY);
     let key = key.map(|key| key.to_str().map(ToString::to_string)).transpose();
     let key = key.map_err(|_| ApiError::bad_request("the idempotency key is not plain text"))?;
-    // Of what was asked for: a repeat is one even when the tag has moved on meanwhile.
-    let digest = secrets::digest(&serde_json::to_vec(&spec).expect("a spec is plain data"));
     pin_image(&site, &caller.0, &mut spec).await?;
     if spec.event_log.is_some() {
         begin_logs(&site).await?;
@@ -61,10 +63,10 @@ pub async fn submit(
 pub async fn dry_run(
     caller: Caller,
     axum::extract::State(site): axum::extract::State<Site>,
+    Asked(asking): Asked,
     Body(submission): Body<Submission>,
-) -> Result<Json<DryRun>, ApiError> {
-    let spec = submission.spec;
-    validate(&spec).map_err(Rejection::InvalidSpec)?;
+) -> Result<Response, ApiError> {
+    let (spec, _) = checked(&asking, submission.spec).await?;
     may_have_log(&site, &caller, &spec)?;
     log_has_folder(spec.event_log.is_some().then(|| spec.clone())).await?;
     let (now, user) = (site.clock.now(), caller.0.user.clone());
@@ -81,7 +83,21 @@ pub async fn dry_run(
         reasons.extend(waits_for(&site, &caller, after).await?);
     }
     let tasks = spec.indices().map_or(0, |indices| indices.len());
-    Ok(Json(DryRun { tasks, first_command: first_command(&spec), spec, reasons, prospect }))
+    let found = DryRun { tasks, first_command: first_command(&spec), spec, reasons, prospect };
+    large_json(&asking, found).await
+}
+
+/// A job that is in order, and the digest of what was asked for: a repeat is one even when its
+/// image's tag has moved on meanwhile. Expressions are tried out for it, which may take a while.
+async fn checked(asking: &Arc<Asking>, spec: JobSpec) -> Result<(JobSpec, u64), ApiError> {
+    let is_quick = !asking.is_large() && spec.requirements.is_none() && spec.rank.is_none();
+    let check = move || match validate(&spec) {
+        Ok(()) => Ok((secrets::digest_of(&spec), spec)),
+        Err(problems) => Err(Rejection::InvalidSpec(problems)),
+    };
+    let checked = if is_quick { check() } else { asking.work(check).await? };
+    let (digest, spec) = checked?;
+    Ok((spec, digest))
 }
 
 /// The server writes event logs itself, and so only those of whoever runs it.

@@ -1,7 +1,8 @@
 //! Users and their tokens.
 
 use super::Site;
-use super::caller::{Body, Caller, Path};
+use super::body::Body;
+use super::caller::{Caller, Path};
 use super::error::ApiError;
 use crate::secrets;
 use crate::writer::Wish;

@@ -48,6 +48,8 @@ pub struct JobRow {
     pub tasks: u64,
     pub priority: i64,
     pub submitted_ms: u64,
+    /// How large its specification is, as JSON.
+    pub spec_bytes: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +65,8 @@ pub struct JobEnd {
     pub record: String,
 }
 
-const JOB_COLUMNS: &str = "job, seq, owner, name, labels, tasks, priority, submitted_ms";
+const JOB_COLUMNS: &str =
+    "job, seq, owner, name, labels, tasks, priority, submitted_ms, octet_length(spec)";
 
 impl HistoryReader {
     /// Opens the history of a home whose journal is open.
@@ -194,6 +197,7 @@ fn job_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {
         tasks: unsigned(row, 5)?,
         priority: row.get(6)?,
         submitted_ms: unsigned(row, 7)?,
+        spec_bytes: unsigned(row, 8)?,
     })
 }
 

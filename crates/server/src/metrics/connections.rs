@@ -1,23 +1,29 @@
-//! Open connections, and how often all places were taken.
+//! Open connections by what they have shown to be, and why some had to go.
 
+use super::read;
 use super::text::{Kind, Text};
-use super::{add, read};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::sync::OwnedSemaphorePermit;
+
+/// What a connection has shown to be, in the order in which they are counted.
+const WHO: [&str; 4] = ["stranger", "user", "operator", "pilot"];
+const LEFT: [&str; 3] = ["no_token", "made_way", "took_nothing"];
+
+/// Why a connection was closed from this side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// It did not show a token in time.
+    NoToken,
+    /// Its place was needed for somebody else.
+    MadeWay,
+    /// It did not take a large answer that it had asked for.
+    TookNothing,
+}
 
 #[derive(Debug, Default)]
 pub struct Connections {
-    open: Arc<AtomicU64>,
+    open: [AtomicU64; WHO.len()],
     limit: AtomicU64,
-    full: AtomicU64,
-}
-
-/// One connection; it is closed when this is dropped, and its place is free again.
-#[derive(Debug)]
-pub struct Open {
-    open: Arc<AtomicU64>,
-    _place: OwnedSemaphorePermit,
+    left: [AtomicU64; LEFT.len()],
 }
 
 impl Connections {
@@ -25,32 +31,42 @@ impl Connections {
         self.limit.store(limit as u64, Ordering::Relaxed);
     }
 
-    pub fn opened(&self, place: OwnedSemaphorePermit) -> Open {
-        add(&self.open, 1);
-        Open { open: Arc::clone(&self.open), _place: place }
+    pub fn open(&self, counts: &[usize; WHO.len()]) {
+        for (open, count) in self.open.iter().zip(counts) {
+            open.store(*count as u64, Ordering::Relaxed);
+        }
     }
 
-    /// Counts that nobody more could be let in; true for the first time, which is worth a word.
-    pub fn is_full(&self) -> bool {
-        self.full.fetch_add(1, Ordering::Relaxed) == 0
+    /// Counts one that was closed. That places run out is worth a word the first time.
+    pub fn left(&self, why: Left) {
+        let before = self.left[why as usize].fetch_add(1, Ordering::Relaxed);
+        if why == Left::MadeWay && before == 0 {
+            tracing::warn!("places for connections ran out; those who are idle make way");
+        }
     }
 
-    pub fn open(&self) -> u64 {
-        read(&self.open)
+    #[cfg(test)]
+    pub fn gone(&self, why: Left) -> u64 {
+        read(&self.left[why as usize])
+    }
+
+    #[cfg(test)]
+    pub fn open_now(&self) -> [u64; WHO.len()] {
+        std::array::from_fn(|at| read(&self.open[at]))
     }
 
     pub(super) fn write(&self, text: &mut Text) {
-        let help = "Open connections, those of pilots included.";
-        text.single("shipway_http_connections", Kind::Gauge, help, self.open());
-        let help = "Connections that may be open; more have to wait.";
+        let help = "Open connections, by what they have shown to be.";
+        text.family("shipway_http_connections", Kind::Gauge, help);
+        for (who, open) in WHO.iter().zip(&self.open) {
+            text.sample(&[("who", who)], read(open));
+        }
+        let help = "Connections that may be open.";
         text.single("shipway_http_connections_limit", Kind::Gauge, help, read(&self.limit));
-        let help = "How often the last free place was taken.";
-        text.single("shipway_http_connections_full_total", Kind::Counter, help, read(&self.full));
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.open.fetch_sub(1, Ordering::Relaxed);
+        let help = "Connections that the server closed, by why.";
+        text.family("shipway_http_connections_closed_total", Kind::Counter, help);
+        for (why, count) in LEFT.iter().zip(&self.left) {
+            text.sample(&[("why", why)], read(count));
+        }
     }
 }

@@ -20,7 +20,7 @@ mod requests;
 mod text;
 
 pub use census::Census;
-pub use connections::Connections;
+pub use connections::{Connections, Left};
 pub use requests::Requests;
 pub use text::CONTENT_TYPE;
 
@@ -29,6 +29,7 @@ use histogram::Histogram;
 use shipway_core::Event;
 use shipway_core::event::Recorded;
 use shipway_model::{JobState, Outcome, Timestamp};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use text::{Kind, Text, decimal};
@@ -57,7 +58,7 @@ const ENDS: [&str; 3] = ["succeeded", "failed", "cancelled"];
 pub struct Metrics {
     started: Timestamp,
     pub requests: Requests,
-    pub connections: Connections,
+    pub connections: Arc<Connections>,
     accepted: AtomicU64,
     rejected: AtomicU64,
     events: AtomicU64,
@@ -78,7 +79,7 @@ impl Default for Metrics {
         Metrics {
             started: wall(),
             requests: Requests::default(),
-            connections: Connections::default(),
+            connections: Arc::default(),
             accepted: AtomicU64::default(),
             rejected: AtomicU64::default(),
             events: AtomicU64::default(),

@@ -6,6 +6,7 @@
 use super::orders::{Describe, message};
 use super::{Order, Pilots};
 use crate::auth::Auth;
+use crate::http::places::Guest;
 use crate::writer::Writer;
 use futures_util::Stream;
 use shipway_api::link::{BadMessage, PROTOCOL, decode_ad, decode_outcome};
@@ -69,7 +70,11 @@ impl PilotService {
         let header = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
         let token = header.and_then(|header| header.strip_prefix("Bearer "));
         let pilot = token.and_then(|token| self.auth.pilot(token));
-        pilot.ok_or_else(|| Status::unauthenticated("this token is no pilot's"))
+        let pilot = pilot.ok_or_else(|| Status::unauthenticated("this token is no pilot's"))?;
+        let guest = request.extensions().get::<Guest>();
+        let seated = guest.map_or(Ok(()), Guest::is_pilot);
+        seated.map_err(|_| Status::unavailable("all places for connections are taken"))?;
+        Ok(pilot)
     }
 }
 

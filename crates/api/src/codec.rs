@@ -1,0 +1,166 @@
+//! How messages between pilot and server are read: prost's way, after a look at how much a message
+//! from a pilot would become. Two bytes name an empty entry that takes a hundred in memory, so it
+//! is the entries that are counted, before anything is made of them.
+
+use crate::link::{MAX_ENTRIES, MAX_FROM_PILOT};
+use crate::wire;
+use prost::Message;
+use prost::bytes::Buf;
+use prost::encoding::{WireType, decode_key, decode_varint};
+use std::marker::PhantomData;
+use tonic::Status;
+use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder};
+use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
+
+/// What is checked of a message before it is read.
+pub trait Checked {
+    fn check(bytes: &[u8]) -> Result<(), Status>;
+}
+
+/// What the server says is trusted with its size.
+impl Checked for wire::ToPilot {
+    fn check(_: &[u8]) -> Result<(), Status> {
+        Ok(())
+    }
+}
+
+impl Checked for wire::ToServer {
+    fn check(bytes: &[u8]) -> Result<(), Status> {
+        if bytes.len() > MAX_FROM_PILOT {
+            let what = format!("a message of {} bytes; at most {MAX_FROM_PILOT}", bytes.len());
+            return Err(Status::resource_exhausted(what));
+        }
+        match entries(bytes) {
+            Some(entries) if entries <= MAX_ENTRIES => Ok(()),
+            Some(_) => {
+                let what = format!("a message names more than {MAX_ENTRIES} attempts");
+                Err(Status::resource_exhausted(what))
+            }
+            None => Err(Status::invalid_argument("a message cannot be read")),
+        }
+    }
+}
+
+/// Fields of all parts of a message; `None` where it is none. Parts of one name add up, as they do
+/// when they are read. It ends at the first one over the most.
+fn entries(mut message: &[u8]) -> Option<usize> {
+    let mut found = 0;
+    while message.has_remaining() {
+        let (part, is_message) = field(&mut message)?;
+        let mut part = if is_message { part } else { &[][..] };
+        while part.has_remaining() {
+            // A part that only looks like a message is a text, and no entry.
+            let Some(_) = field(&mut part) else { break };
+            found += 1;
+            if found > MAX_ENTRIES {
+                return Some(found);
+            }
+        }
+    }
+    Some(found)
+}
+
+/// Takes one field off: what is in it, and whether that may be a message.
+fn field<'a>(from: &mut &'a [u8]) -> Option<(&'a [u8], bool)> {
+    let (_, kind) = decode_key(from).ok()?;
+    let length = match kind {
+        WireType::Varint => {
+            decode_varint(from).ok()?;
+            0
+        }
+        WireType::ThirtyTwoBit => 4,
+        WireType::SixtyFourBit => 8,
+        WireType::LengthDelimited => usize::try_from(decode_varint(from).ok()?).ok()?,
+        // Nobody writes groups any more.
+        WireType::StartGroup | WireType::EndGroup => return None,
+    };
+    let (inside, rest) = from.split_at_checked(length)?;
+    *from = rest;
+    Some((inside, kind == WireType::LengthDelimited))
+}
+
+/// The codec that the generated code uses.
+#[derive(Debug, Clone)]
+pub struct LinkCodec<T, U>(PhantomData<(T, U)>);
+
+impl<T, U> Default for LinkCodec<T, U> {
+    fn default() -> Self {
+        LinkCodec(PhantomData)
+    }
+}
+
+impl<T, U> Codec for LinkCodec<T, U>
+where
+    T: Message + Send + 'static,
+    U: Message + Default + Checked + Send + 'static,
+{
+    type Encode = T;
+    type Decode = U;
+    type Encoder = ProstEncoder<T>;
+    type Decoder = CheckedDecoder<U>;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        ProstCodec::<T, U>::raw_encoder(BufferSettings::default())
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        CheckedDecoder(ProstCodec::<T, U>::raw_decoder(BufferSettings::default()))
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct CheckedDecoder<U>(ProstDecoder<U>);
+
+impl<U: Message + Default + Checked> Decoder for CheckedDecoder<U> {
+    type Item = U;
+    type Error = Status;
+
+    fn decode(&mut self, buf: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
+        // All of the message is in one piece: tonic waits for it in a buffer of its own.
+        U::check(buf.chunk())?;
+        self.0.decode(buf)
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        self.0.buffer_settings()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::to_server::Body;
+
+    fn check(body: Body) -> Result<(), Status> {
+        wire::ToServer::check(&wire::ToServer { body: Some(body) }.encode_to_vec())
+    }
+
+    fn report(started: usize, ended: usize) -> Body {
+        let (started, ended) =
+            (vec![wire::Started::default(); started], vec![Default::default(); ended]);
+        Body::Report(wire::Report { number: 0, started, ended })
+    }
+
+    #[test]
+    fn entries_are_counted_before_they_are_made() {
+        assert!(check(report(MAX_ENTRIES, 0)).is_ok());
+        assert!(check(report(MAX_ENTRIES, 1)).is_err());
+        let hello =
+            wire::Hello { succeeds: vec![String::new(); MAX_ENTRIES], ..Default::default() };
+        assert!(check(Body::Hello(hello.clone())).is_ok());
+        let held = vec![wire::Held::default()];
+        assert!(check(Body::Hello(wire::Hello { held, ..hello })).is_err());
+        // Two greetings in one message are read as one.
+        let half = wire::ToServer { body: Some(report(MAX_ENTRIES / 2 + 1, 0)) }.encode_to_vec();
+        assert!(wire::ToServer::check(&half).is_ok());
+        assert!(wire::ToServer::check(&half.repeat(2)).is_err());
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused_and_a_log_is_not_taken_for_one() {
+        assert!(wire::ToServer::check(&[0x0a, 0xff]).is_err());
+        assert!(wire::ToServer::check(&vec![0; MAX_FROM_PILOT + 1]).is_err());
+        let data = vec![0x08; 256 << 10];
+        assert!(check(Body::Log(wire::LogChunk { data, ..Default::default() })).is_ok());
+    }
+}

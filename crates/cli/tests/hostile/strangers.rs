@@ -1,0 +1,148 @@
+//! Connections in great number that are nobody's, and those of one user: neither keeps others out.
+
+use super::common::{World, wait_for};
+use super::curl::{ask, post};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// What the server may have open: fewer connections than these tests make.
+const FILES: u32 = 256;
+const CONNECTIONS: usize = 300;
+
+/// The beginning of HTTP/2, with empty settings.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+const FRAME_HEADER: usize = 9;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const ACK: u8 = 1;
+
+/// A client that says it speaks HTTP/2, answers every ping, and asks for nothing.
+struct Stranger {
+    stream: TcpStream,
+    unread: Vec<u8>,
+}
+
+impl Stranger {
+    fn new(address: &str) -> Option<Stranger> {
+        let mut stream = TcpStream::connect(address).ok()?;
+        stream.write_all(PREFACE).ok()?;
+        stream.set_nonblocking(true).ok()?;
+        Some(Stranger { stream, unread: Vec::new() })
+    }
+
+    /// Answers what has come. False: the connection is closed.
+    fn go_on(&mut self) -> bool {
+        let mut piece = [0; 1_024];
+        match self.stream.read(&mut piece) {
+            Ok(0) => return false,
+            Ok(read) => self.unread.extend_from_slice(&piece[..read]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
+            Err(_) => return false,
+        }
+        while self.unread.len() >= FRAME_HEADER {
+            let size = usize::from(self.unread[1]) << 8 | usize::from(self.unread[2]);
+            if self.unread.len() < FRAME_HEADER + size {
+                break;
+            }
+            let mut frame: Vec<u8> = self.unread.drain(..FRAME_HEADER + size).collect();
+            let (kind, flags) = (frame[3], frame[4]);
+            if (kind == PING || kind == SETTINGS) && flags & ACK == 0 {
+                frame[4] = ACK;
+                if kind == SETTINGS {
+                    frame.truncate(FRAME_HEADER);
+                    frame[1..3].fill(0);
+                }
+                let _ = self.stream.write_all(&frame);
+            }
+        }
+        true
+    }
+}
+
+/// Keeps as many strangers connected as there can be, until it is dropped.
+struct Crowd {
+    stop: Arc<AtomicBool>,
+    made: Arc<AtomicUsize>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Crowd {
+    fn gather(world: &World) -> Crowd {
+        let address = world.url().strip_prefix("http://").expect("plain").to_string();
+        let (stop, made) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (ends, counts) = (Arc::clone(&stop), Arc::clone(&made));
+        let thread = std::thread::spawn(move || {
+            let mut all: Vec<Stranger> = Vec::new();
+            while !ends.load(Ordering::Relaxed) {
+                all.retain_mut(Stranger::go_on);
+                if all.len() < CONNECTIONS
+                    && let Some(stranger) = Stranger::new(&address)
+                {
+                    all.push(stranger);
+                    counts.fetch_add(1, Ordering::Relaxed);
+                }
+                std::thread::yield_now();
+            }
+        });
+        let crowd = Crowd { stop, made, thread: Some(thread) };
+        wait_for("the crowd is there", || crowd.made.load(Ordering::Relaxed) >= CONNECTIONS);
+        crowd
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// They answer pings, show no token, and come back when they are let go.
+#[test]
+fn a_crowd_of_strangers_keeps_nobody_out() {
+    let world = World::new();
+    world.up_with_files(FILES);
+    assert_eq!(world.cli(&["run", "--", "true"]).code, 0);
+    let crowd = Crowd::gather(&world);
+    let patient = &["--max-time", "100"];
+    for _ in 0..5 {
+        assert_eq!(ask(&world, "/api/v1/whoami", patient, None).status, 200);
+        assert_eq!(ask(&world, "/healthz", patient, None).status, 200);
+    }
+    assert_eq!(world.cli(&["run", "--", "true"]).code, 0, "and the pilot has its place");
+    drop(crowd);
+    let page = ask(&world, "/metrics", patient, None).body;
+    assert!(page.contains("shipway_http_connections_closed_total{why=\"made_way\"}"), "{page}");
+}
+
+/// All of them signed in, and each waits for an answer.
+#[test]
+fn one_user_with_many_connections_keeps_nobody_out() {
+    let world = World::new();
+    world.up_with_files(FILES);
+    world.ok(&["user", "add", "eve"]);
+    let token = world.ok(&["token", "new", "eve"]).trim().to_string();
+    let address = world.url().strip_prefix("http://").expect("plain").to_string();
+    let watch =
+        format!("GET /api/v1/events HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\r\n");
+    let mut open = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let mut stream = TcpStream::connect(&address).expect("the kernel takes it");
+        let _ = stream.write_all(watch.as_bytes());
+        open.push(stream);
+    }
+    let refused = open.iter_mut().any(|stream| {
+        let mut start = [0; 12];
+        stream.read_exact(&mut start).is_ok() && &start == b"HTTP/1.1 429"
+    });
+    assert!(refused, "some of them are told that they are too many");
+    let patient = &["--max-time", "100"];
+    assert_eq!(ask(&world, "/api/v1/whoami", patient, None).status, 200);
+    assert_eq!(world.cli(&["run", "--", "true"]).code, 0);
+    let body = br#"{"spec": {"command": ["true"]}}"#;
+    assert_eq!(post(&world, "/api/v1/jobs", body).status, 201);
+}

@@ -1,0 +1,134 @@
+//! A request's body: read within its user's budget, then from JSON to what it says. A small one by
+//! the thread it came in on, a large one away from those that answer requests.
+
+use super::Site;
+use super::asking::{Asked, Asking, SMALL};
+use super::error::ApiError;
+use axum::extract::{FromRequest, Request};
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
+use futures_util::StreamExt;
+use hyper::body::Body as _;
+use serde::de::DeserializeOwned;
+use shipway_api::job_form::wrong_in_body;
+use shipway_api::types::{NewRegistryLogin, NewShare, NewToken, Selection, Submission, UserView};
+use shipway_model::limits::MAX_SPEC_BYTES;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A client that sends nothing for this long in the middle of its request has gone, or means harm.
+const NEXT_PIECE_WITHIN: Duration = Duration::from_secs(20);
+/// The largest body that is taken comes in this time over a megabit a second; who drips has to end.
+const BODY_WITHIN: Duration = Duration::from_mins(5);
+/// What is still read of a body that is too large, and dropped: whoever sends more than this hears
+/// of a broken connection instead of the answer.
+const MOST_DROPPED: usize = 16 * MAX_SPEC_BYTES;
+/// A body that comes without its size is counted in steps of this.
+const STEP: usize = 64 << 10;
+
+/// What may come as a body, and how large.
+pub trait FromBody: DeserializeOwned + Send + 'static {
+    const MOST_BYTES: usize;
+}
+
+impl FromBody for Submission {
+    const MOST_BYTES: usize = MAX_SPEC_BYTES;
+}
+/// A hundred thousand names of tasks.
+impl FromBody for Selection {
+    const MOST_BYTES: usize = 8 << 20;
+}
+impl FromBody for UserView {
+    const MOST_BYTES: usize = SMALL;
+}
+impl FromBody for NewShare {
+    const MOST_BYTES: usize = SMALL;
+}
+impl FromBody for NewToken {
+    const MOST_BYTES: usize = SMALL;
+}
+impl FromBody for NewRegistryLogin {
+    const MOST_BYTES: usize = SMALL;
+}
+
+/// A JSON body; refused with our error body.
+#[derive(Debug)]
+pub struct Body<T>(pub T);
+
+impl<T: FromBody> FromRequest<Site> for Body<T> {
+    type Rejection = ApiError;
+    async fn from_request(request: Request, _: &Site) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        if !is_json(&parts.headers) {
+            return Err(ApiError::no_json());
+        }
+        let Asked(asking) = parts.extensions.get::<Asked>().cloned().unwrap_or_default();
+        let bytes = read(body, T::MOST_BYTES, &asking).await?;
+        let read = if bytes.len() <= SMALL {
+            understand(bytes)
+        } else {
+            asking.work(move || understand(bytes)).await?
+        };
+        match read {
+            Ok(value) => Ok(Body(value)),
+            Err((bytes, error)) if error.is_data() => {
+                let wrong = asking.work(move || wrong_in_body(&bytes)).await?;
+                Err(wrong.map_or_else(|| (&error).into(), Into::into))
+            }
+            Err((_, error)) => Err((&error).into()),
+        }
+    }
+}
+
+/// The text itself is kept only if it is needed to say what is wrong.
+fn understand<T: DeserializeOwned>(bytes: Vec<u8>) -> Result<T, (Vec<u8>, serde_json::Error)> {
+    serde_json::from_slice(&bytes).map_err(|error| (bytes, error))
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let suffixed = kind.starts_with("application/") && kind.ends_with("+json");
+    kind == "application/json" || suffixed
+}
+
+async fn read(
+    body: axum::body::Body,
+    most: usize,
+    asking: &Arc<Asking>,
+) -> Result<Vec<u8>, ApiError> {
+    let whole = tokio::time::timeout(BODY_WITHIN, read_patiently(body, most, asking));
+    whole.await.map_err(|_| ApiError::too_slow())?
+}
+
+async fn read_patiently(
+    body: axum::body::Body,
+    most: usize,
+    asking: &Arc<Asking>,
+) -> Result<Vec<u8>, ApiError> {
+    let told = body.size_hint().exact().and_then(|size| usize::try_from(size).ok());
+    let mut held = told.filter(|size| *size <= most).unwrap_or_default();
+    asking.hold(held)?;
+    let (mut kept, mut size) = (Vec::with_capacity(held), 0);
+    let mut pieces = body.into_data_stream();
+    loop {
+        let next = tokio::time::timeout(NEXT_PIECE_WITHIN, pieces.next());
+        let Some(piece) = next.await.map_err(|_| ApiError::too_slow())? else { break };
+        let piece = piece.map_err(|_| ApiError::bad_request("the request broke off"))?;
+        size += piece.len();
+        if size > held && size <= most {
+            let step = (size - held).next_multiple_of(STEP);
+            asking.hold(step)?;
+            held += step;
+        }
+        if size <= most {
+            kept.extend_from_slice(&piece);
+        } else {
+            kept = Vec::new();
+        }
+        if size > MOST_DROPPED {
+            break;
+        }
+    }
+    if size > most { Err(ApiError::too_large()) } else { Ok(kept) }
+}

@@ -1,0 +1,23 @@
+//! Answers that may be megabytes: written away from the threads that answer requests.
+
+use super::asking::Asking;
+use super::error::ApiError;
+use axum::Json;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// As JSON; what is large is known from what the request has in hand.
+pub(super) async fn large_json<T: Serialize + Send + 'static>(
+    asking: &Arc<Asking>,
+    value: T,
+) -> Result<Response, ApiError> {
+    if !asking.is_large() {
+        return Ok(Json(value).into_response());
+    }
+    let written = asking.work(move || serde_json::to_vec(&value)).await?;
+    let written =
+        written.map_err(|error| ApiError::internal_because("the answer cannot be written", &error));
+    Ok(([(CONTENT_TYPE, "application/json")], written?).into_response())
+}
