@@ -16,6 +16,7 @@ pub mod journal;
 pub mod live;
 pub mod logins;
 pub mod metrics;
+mod off_requests;
 pub mod openapi;
 pub mod pilots;
 pub mod secrets;

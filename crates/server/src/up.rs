@@ -221,6 +221,48 @@ pub async fn run(settings: Settings, ready: impl FnOnce(&Up)) -> Result<(), UpEr
     Ok(())
 }
 
+/// A server that nobody can reach but by calling its router: for tests that ask it a great many
+/// things.
+#[derive(Debug)]
+pub struct Inside {
+    pub router: axum::Router,
+    /// The owner's.
+    pub token: String,
+    writer: writer::Running,
+    event_logs: Arc<EventLogs>,
+}
+
+/// Everything behind the listener, without a pilot.
+pub async fn inside(home: &Path) -> Result<Inside, UpError> {
+    let (journal, restored) = open_home(home)?;
+    let (token, owner) = (owner::secret(home), owner::name());
+    let auth = Auth::new(&token, owner.clone());
+    let owned = (owner.clone(), "127.0.0.1".to_string());
+    let (site, writer) = assemble(home, journal, restored, auth, owned)?;
+    let by = Actor { user: owner.clone(), role: Role::Admin };
+    let add = Command::AddUser { by, user: owner, role: Role::Admin };
+    site.writer.wish(Wish::Core(add)).await?;
+    Ok(Inside { router: router(&site), token, writer, event_logs: site.event_logs })
+}
+
+impl Inside {
+    pub async fn stop(self) {
+        end_writer(self.writer, self.event_logs).await;
+    }
+}
+
+/// After the last commit, and a snapshot.
+async fn end_writer(writer: writer::Running, event_logs: Arc<EventLogs>) {
+    writer.writer.stop().await;
+    let thread = writer.thread;
+    let ended = tokio::task::spawn_blocking(move || {
+        let _ = thread.join();
+        // After the last event.
+        event_logs.stop();
+    });
+    let _ = ended.await;
+}
+
 /// Starts the writer and joins it with everything that speaks to it.
 fn assemble(
     home: &Path,
@@ -285,15 +327,7 @@ impl Up {
         if let Some(pilot) = &self.pilot {
             pilot.stand_down();
         }
-        self.writer.writer.stop().await;
-        let thread = self.writer.thread;
-        let event_logs = self.event_logs;
-        let ended = tokio::task::spawn_blocking(move || {
-            let _ = thread.join();
-            // After the last event.
-            event_logs.stop();
-        });
-        let _ = ended.await;
+        end_writer(self.writer, self.event_logs).await;
         if let Some(pilot) = self.pilot {
             pilot.end().await;
         }

@@ -66,7 +66,7 @@ pub async fn jobs(site: &Site, rows: Vec<JobRow>) -> Result<Vec<JobView>, ApiErr
     let one = ids.len() == 1;
     let look = move |state: &State| -> HashMap<JobId, Now> {
         let mut why = Explainer::new(state, at);
-        ids.into_iter().filter_map(|id| Some((id, now_in_memory(state, id, &mut why)?))).collect()
+        ids.iter().filter_map(|id| Some((*id, now_in_memory(state, *id, &mut why)?))).collect()
     };
     let mut now = if one { site.writer.glance(look).await? } else { site.writer.ask(look).await? };
     let gone: Vec<u64> =

@@ -100,8 +100,8 @@ async fn still_useful(
     site: &Site,
     jobs: Vec<(JobId, Pick)>,
 ) -> Result<Vec<(JobId, Pick)>, ApiError> {
-    let known = site
-        .writer
-        .ask(move |state| jobs.into_iter().filter(|(job, _)| state.job(*job).is_some()).collect());
+    let known = site.writer.ask(move |state| {
+        jobs.iter().filter(|(job, _)| state.job(*job).is_some()).cloned().collect()
+    });
     Ok(known.await?)
 }

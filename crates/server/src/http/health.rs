@@ -16,11 +16,11 @@ pub async fn healthz() -> Json<Health> {
     Json(health(None))
 }
 
-/// Jobs are accepted: the journal takes writes.
+/// Jobs are accepted: the journal takes writes, and the disk answers.
 #[utoipa::path(get, path = "/readyz", security(()),
     responses((status = 200, body = Health), (status = 503, body = Health)))]
 pub async fn readyz(State(site): State<Site>) -> (StatusCode, Json<Health>) {
-    let problem = site.writer.problem();
+    let problem = site.writer.not_ready();
     let ready = problem.is_none();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(health(problem)))

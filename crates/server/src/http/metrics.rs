@@ -33,6 +33,6 @@ pub async fn scrape(
     // A writer that cannot write answers nobody; that it cannot is the most wanted figure of all.
     let census = tokio::time::timeout(WRITER_ANSWERS_WITHIN, site.writer.ask(Census::take));
     let census = census.await.ok().and_then(Result::ok);
-    let page = site.metrics.render(site.writer.problem().is_some(), census.as_ref());
+    let page = site.metrics.render(site.writer.not_ready().is_some(), census.as_ref());
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], page))
 }

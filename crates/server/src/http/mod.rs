@@ -42,6 +42,7 @@ use error::ApiError;
 use shipway_api::routes;
 use shipway_model::limits::MAX_SPEC_BYTES;
 use std::sync::{Arc, Mutex};
+use tokio::sync::Semaphore;
 
 /// What every handler may use.
 #[derive(Debug, Clone)]
@@ -64,14 +65,18 @@ pub struct Site {
 pub struct Readers {
     first: Mutex<HistoryReader>,
     idle: Mutex<Vec<HistoryReader>>,
+    turns: Arc<Semaphore>,
 }
 
+/// Questions at once. Should the disk not answer them, threads are left for everything else.
+const AT_ONCE: usize = 64;
 /// Idle connections kept; more questions at once open more for a while.
 const IDLE_READERS: usize = 8;
 
 impl Readers {
     pub fn new(first: HistoryReader) -> Self {
-        Readers { first: Mutex::new(first), idle: Mutex::default() }
+        let (first, idle) = (Mutex::new(first), Mutex::default());
+        Readers { first, idle, turns: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
     /// Runs a question on a thread where waiting for the disk hurts nobody.
@@ -80,7 +85,9 @@ impl Readers {
         question: impl FnOnce(&HistoryReader) -> Result<A, JournalError> + Send + 'static,
     ) -> Result<A, ApiError> {
         let readers = Arc::clone(self);
+        let turn = Arc::clone(&self.turns).acquire_owned().await;
         let answer = tokio::task::spawn_blocking(move || {
+            let _until_answered = turn;
             let reader = readers.take()?;
             let answer = question(&reader);
             readers.put_back(reader);

@@ -274,7 +274,7 @@ mod tests {
             waiting.push(served.ask_as("eve", "/wait").await);
         }
         served
-            .until("eve has what one may have", |metrics| metrics.connections.open_now()[1] >= 5)
+            .until("eve has what one may have", |metrics| metrics.connections.open_now()[1] >= 4)
             .await;
         let mut ada = served.ask_as("ada", "/").await;
         answer(&mut ada).await;

@@ -1,11 +1,12 @@
 //! Reads committed events back for live views that resume after a sequence number.
-//! A restart does not use this: it replays through the journal, which checks the chain.
+//! A restart does not use this: it replays through the journal, which checks the chain. Who asks
+//! while the disk does not answer has to be content with it.
 
 use rusqlite::OptionalExtension as _;
 
 use super::error::{JournalError, during};
 use super::history::{HistoryReader, unsigned};
-use super::{EventSeq, chain};
+use super::{EventSeq, Snapshot, chain};
 
 /// Events of one page, so that a view far behind does not hold the whole journal in memory.
 pub const MAX_EVENTS_PAGE: usize = 10_000;
@@ -53,6 +54,11 @@ impl HistoryReader {
             }
         }
         Ok(EventsPage::Events(events))
+    }
+
+    /// The newest snapshot that checks out.
+    pub fn snapshot(&self) -> Result<Option<Snapshot>, JournalError> {
+        Ok(super::snapshots::choose(&self.conn)?.usable)
     }
 
     /// The last committed event.

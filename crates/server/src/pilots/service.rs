@@ -16,6 +16,7 @@ use shipway_core::command::{self, Command, Held, HeldPhase};
 use shipway_model::{Millis, PilotId, Timestamp};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -26,6 +27,11 @@ pub struct PilotService {
     pub describe: Describe,
     pub writer: Writer,
 }
+
+/// Reports that wait for the disk. A pilot makes no more than it has tasks to report of.
+const REPORTS_WAITING: usize = 1_024;
+/// From the token to the greeting, which a pilot sends at once.
+const GREETS_WITHIN: Duration = Duration::from_secs(10);
 
 type Outbound = Pin<Box<dyn Stream<Item = Result<wire::ToPilot, Status>> + Send>>;
 
@@ -39,7 +45,9 @@ impl Link for PilotService {
     ) -> Result<Response<Outbound>, Status> {
         let pilot = self.authenticate(&request)?;
         let mut inbound = request.into_inner();
-        let first = inbound.message().await?.and_then(|message| message.body);
+        let first = tokio::time::timeout(GREETS_WITHIN, inbound.message()).await;
+        let first = first.map_err(|_| Status::deadline_exceeded("no greeting has come"))?;
+        let first = first?.and_then(|message| message.body);
         let Some(to_server::Body::Hello(hello)) = first else {
             return Err(Status::invalid_argument("the first message must be a greeting"));
         };
@@ -89,6 +97,7 @@ fn outbound(ordered: mpsc::UnboundedReceiver<Order>, describe: Describe) -> Outb
     }))
 }
 
+#[derive(Clone)]
 struct Connection {
     service: PilotService,
     pilot: PilotId,
@@ -114,7 +123,11 @@ impl Connection {
         let _ = self.orders.send(Order::Say(body));
     }
 
+    /// Hears what the pilot says until it is gone. What is to be written down goes on to a task of
+    /// its own, in order, so that heartbeats are answered while the disk takes its time.
     async fn listen(self, mut inbound: Streaming<wire::ToServer>) {
+        let (to_write, writing) = mpsc::channel(REPORTS_WAITING);
+        tokio::spawn(self.clone().write_down(writing));
         loop {
             // A connection that was replaced or reset ends from this side too.
             let message = tokio::select! {
@@ -123,7 +136,7 @@ impl Connection {
             };
             match message {
                 Ok(Some(wire::ToServer { body: Some(body) })) => {
-                    if let Err(error) = self.hear(body).await {
+                    if let Err(error) = self.hear(body, &to_write).await {
                         tracing::warn!(pilot = %self.pilot, ?error, "a pilot's message is refused");
                         break;
                     }
@@ -135,52 +148,60 @@ impl Connection {
         self.service.pilots.disconnect(&self.pilot, self.session);
         tracing::info!(pilot = %self.pilot, session = self.session, "a pilot is out of touch");
         let (pilot, session) = (self.pilot.clone(), self.session);
-        let _ = self.service.writer.report(Command::PilotAway { pilot, session }).await;
-        let _ = self.orders.send(Order::Close);
+        let _ = to_write.send((Command::PilotAway { pilot, session }, None)).await;
     }
 
-    async fn hear(&self, body: to_server::Body) -> Result<(), BadMessage> {
-        match body {
-            to_server::Body::Hello(_) => Err(BadMessage::Missing("place: one greeting is enough")),
+    async fn hear(&self, body: to_server::Body, to_write: &ToWrite) -> Result<(), BadMessage> {
+        let (pilot, session) = (self.pilot.clone(), self.session);
+        let (command, number) = match body {
+            to_server::Body::Hello(_) => {
+                return Err(BadMessage::Missing("place: one greeting is enough"));
+            }
             to_server::Body::Ping(ping) => {
                 self.say(to_pilot::Body::Pong(wire::Pong { number: ping.number }));
-                Ok(())
+                return Ok(());
             }
             to_server::Body::Log(chunk) => {
                 self.service.pilots.deliver_log(chunk);
-                Ok(())
+                return Ok(());
             }
-            to_server::Body::Report(report) => self.take_report(report).await,
+            to_server::Body::Report(report) => {
+                let number = report.number;
+                (Command::PilotReported(reported(&pilot, report)?), Some(number))
+            }
             to_server::Body::Leaving(_) => {
-                tracing::info!(pilot = %self.pilot, "a pilot takes nothing more");
-                let (pilot, session) = (self.pilot.clone(), self.session);
-                let command = Command::PilotLeaving { pilot, session };
-                let _ = self.service.writer.report(command).await;
-                Ok(())
+                tracing::info!(%pilot, "a pilot takes nothing more");
+                (Command::PilotLeaving { pilot, session }, None)
             }
-            to_server::Body::Goodbye(_) => {
-                let pilot = self.pilot.clone();
-                let _ = self.service.writer.report(Command::PilotEnded { pilot }).await;
-                Ok(())
-            }
-        }
-    }
-
-    /// Hands a report to the writer and goes on listening; the acknowledgement follows the commit.
-    async fn take_report(&self, report: wire::Report) -> Result<(), BadMessage> {
-        let number = report.number;
-        let command = Command::PilotReported(reported(&self.pilot, report)?);
-        let Some(answer) = self.service.writer.hand_in(command).await else { return Ok(()) };
-        let orders = self.orders.clone();
-        tokio::spawn(async move {
-            if let Ok(Ok(_)) = answer.await {
-                let ack = wire::Ack { report: number };
-                let _ = orders.send(Order::Say(to_pilot::Body::Ack(ack)));
-            }
-        });
+            to_server::Body::Goodbye(_) => (Command::PilotEnded { pilot }, None),
+        };
+        // Nobody takes it only when the writer has stopped.
+        let _ = to_write.send((command, number)).await;
         Ok(())
     }
+
+    /// Hands what was said to the writer, in order. Acknowledgements follow the commit.
+    async fn write_down(self, mut said: mpsc::Receiver<(Command, Option<u64>)>) {
+        while let Some((command, number)) = said.recv().await {
+            let is_last = matches!(command, Command::PilotAway { .. });
+            let Some(answer) = self.service.writer.hand_in(command).await else { break };
+            let orders = self.orders.clone();
+            if is_last {
+                let _ = answer.await;
+            } else if let Some(report) = number {
+                tokio::spawn(async move {
+                    if let Ok(Ok(_)) = answer.await {
+                        let _ = orders.send(Order::Say(to_pilot::Body::Ack(wire::Ack { report })));
+                    }
+                });
+            }
+        }
+        let _ = self.orders.send(Order::Close);
+    }
 }
+
+/// What is to be written down, and the number of the report to acknowledge.
+type ToWrite = mpsc::Sender<(Command, Option<u64>)>;
 
 fn unreadable(error: &BadMessage) -> Status {
     Status::invalid_argument(error.to_string())

@@ -1,6 +1,7 @@
 //! The specifications of jobs that are being placed: recent ones from memory, others from history.
 
 use crate::journal::{HistoryReader, JournalError};
+use crate::off_requests::off_requests;
 use shipway_model::{JobId, JobSpec};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -66,7 +67,8 @@ impl Specs {
         if let Some(described) = recent {
             return Ok(described);
         }
-        let found = self.history.lock().expect("no holder panics").spec(job.0)?;
+        let read = || self.history.lock().expect("no holder panics").spec(job.0);
+        let found = off_requests(read)?;
         let (owner, text) = found.ok_or(NoSpec::Unknown(job))?;
         let spec = serde_json::from_str(&text);
         let spec = spec.map_err(|source| NoSpec::Unreadable { job, source })?;

@@ -3,6 +3,7 @@
 
 use super::Edges;
 use super::batch::Batch;
+use super::pulse::Pulse;
 use crate::journal::{self, Journal, JournalError};
 use crate::live::Told;
 use shipway_core::event::Event;
@@ -17,6 +18,7 @@ pub(super) struct Keeper<J> {
     pub(super) edges: Arc<Edges>,
     /// Events on disk since the last snapshot.
     pub(super) since_snapshot: u64,
+    pub(super) pulse: Arc<Pulse>,
     /// How long the last write took.
     pub(super) last_took: Duration,
 }
@@ -49,7 +51,7 @@ impl<J: Journal> Keeper<J> {
         let pending =
             journal::Batch { at_ms: batch.at.0, events: &batch.encoded, rows: &batch.rows };
         let began = Instant::now();
-        let committed = self.journal.append(&pending)?;
+        let committed = self.pulse.around_commit(|| self.journal.append(&pending))?;
         self.last_took = began.elapsed();
         self.edges.metrics.committed(batch.events.len(), self.last_took);
         self.since_snapshot += batch.events.len() as u64;
@@ -93,8 +95,11 @@ impl<J: Journal> Keeper<J> {
 
     pub(super) fn save_snapshot(&mut self, body: &[u8]) {
         let began = Instant::now();
-        let saved = self.journal.save_snapshot(self.journal.tip(), body);
-        match saved.and_then(|()| self.journal.prune()) {
+        let saved = self.pulse.around_snapshot(|| {
+            self.journal.save_snapshot(self.journal.tip(), body)?;
+            self.journal.prune()
+        });
+        match saved {
             Ok(_) => {
                 self.since_snapshot = 0;
                 self.edges.metrics.snapshot(body.len(), began.elapsed());

@@ -6,7 +6,10 @@
 //! on disk, so that none shows what is not.
 //!
 //! A lone request is decided and written by the thread it came in on, because waking another one
-//! takes as long as the rest. The desk has one lock, so there is one writer all the same.
+//! takes as long as the rest. That thread answers nobody else meanwhile: another one takes its place
+//! first (`off_requests`). The desk has one lock, so there is one writer all the same.
+//!
+//! While a write takes longer than a disk that works, questions are answered from what is on disk.
 //!
 //! - `prepare.rs` from a wish to a command: ids, and what history knows
 //! - `desk.rs`    the state, and deciding
@@ -14,6 +17,8 @@
 //! - `keeper.rs`  the journal: writing, then telling
 //! - `run.rs`     the threads, and a disk that does not take a batch
 //! - `at_once.rs` a lone request, on the thread it came in on
+//! - `pulse.rs`   whether the disk answers
+//! - `on_disk.rs` answers while it does not
 //! - `restore.rs` from disk to state
 //! - `rows.rs`    what of an event goes into history
 
@@ -21,7 +26,9 @@ mod at_once;
 mod batch;
 mod desk;
 mod keeper;
+mod on_disk;
 mod prepare;
+mod pulse;
 mod restore;
 mod rows;
 mod run;
@@ -31,8 +38,11 @@ use crate::clock::Clock;
 use crate::event_logs::EventLogs;
 use crate::live::Live;
 use crate::metrics::Metrics;
+use crate::off_requests::off_requests;
 use crate::pilots::Specs;
 use at_once::{AtOnce, Present, Shared, Then};
+use on_disk::OnDisk;
+use pulse::Pulse;
 use shipway_core::command::{Command, Select};
 use shipway_core::rejection::Rejection;
 use shipway_core::{Effect, State};
@@ -45,6 +55,9 @@ pub use run::{Running, start};
 
 /// Wishes waiting for the writer. More than this and the server is busier than it can say.
 const QUEUE: usize = 16_384;
+
+/// What is said of a disk that takes longer than any that works.
+const SILENT: &str = "the journal's disk has not answered";
 
 /// What somebody wants to happen.
 #[derive(Debug)]
@@ -134,6 +147,8 @@ pub struct Writer {
     queue: mpsc::Sender<Request>,
     health: watch::Receiver<Option<String>>,
     desk: Arc<dyn AtOnce>,
+    pulse: Arc<Pulse>,
+    on_disk: Arc<OnDisk>,
 }
 
 impl Writer {
@@ -165,10 +180,27 @@ impl Writer {
         }
     }
 
-    /// Asks about the state as it is on disk.
+    /// Asks about the state as it is on disk. Asked again, elsewhere, if the disk does not answer.
     pub async fn ask<A: Send + 'static>(
         &self,
-        question: impl FnOnce(&State) -> A + Send + 'static,
+        question: impl Fn(&State) -> A + Send + Sync + 'static,
+    ) -> Result<A, WriteError> {
+        let question = Arc::new(question);
+        if self.pulse.silent_for().is_none() {
+            tokio::select! {
+                answer = self.ask_writer(Arc::clone(&question)) => return answer,
+                () = self.pulse.silence() => {}
+            }
+        }
+        let state = self.on_disk.state().await;
+        let state = state.ok_or_else(|| WriteError::NotDurable(SILENT.into()))?;
+        let asked = tokio::task::spawn_blocking(move || question(&state));
+        asked.await.map_err(|_| WriteError::Stopping)
+    }
+
+    async fn ask_writer<A: Send + 'static>(
+        &self,
+        question: Arc<impl Fn(&State) -> A + Send + Sync + 'static>,
     ) -> Result<A, WriteError> {
         let (reply, answer) = oneshot::channel();
         let ask: Question = Box::new(move |state| {
@@ -190,15 +222,23 @@ impl Writer {
     /// The same for what is found in microseconds: answered on this thread if nobody is before.
     pub async fn glance<A: Send + 'static>(
         &self,
-        question: impl FnOnce(&State) -> A + Send + 'static,
+        question: impl Fn(&State) -> A + Send + Sync + 'static,
     ) -> Result<A, WriteError> {
-        let (mut question, mut found) = (Some(question), None);
-        self.desk.look(&mut |state| found = question.take().map(|question| question(state)));
-        match (found, question) {
-            (Some(found), _) => Ok(found),
-            (None, Some(question)) => self.ask(question).await,
-            (None, None) => Err(WriteError::Stopping),
+        let mut found = None;
+        self.desk.look(&mut |state| found = Some(question(state)));
+        match found {
+            Some(found) => Ok(found),
+            None => self.ask(question).await,
         }
+    }
+
+    /// Why nothing is accepted now: the journal cannot be written, or the disk does not answer.
+    pub fn not_ready(&self) -> Option<String> {
+        let silent = || {
+            let span = self.pulse.silent_for()?;
+            Some(format!("{SILENT} for {} s", span.as_secs()))
+        };
+        self.problem().or_else(silent)
     }
 
     /// What is wrong with the journal, if something is.
@@ -216,7 +256,8 @@ impl Writer {
         if self.desk.is_quiet() {
             // Whoever else has a request here now comes first: together they are one write.
             tokio::task::yield_now().await;
-            if self.desk.at_once(&mut request, present) == Then::CallTheWriter {
+            let then = off_requests(|| self.desk.at_once(&mut request, present));
+            if then == Then::CallTheWriter {
                 // Busy is as good: then it is awake, and looks by itself.
                 let _ = self.try_send(Request::Attend);
             }

@@ -1,6 +1,6 @@
 //! From disk to state: the newest snapshot, then every event since.
 
-use crate::journal::{EventSeq, Journal, JournalError};
+use crate::journal::{EventSeq, EventsPage, HistoryReader, Journal, JournalError, MAX_EVENTS_PAGE};
 use shipway_core::State;
 use shipway_core::engine::{UnknownVersion, upgrade};
 use shipway_core::event::Recorded;
@@ -24,6 +24,8 @@ pub enum RestoreError {
         #[source]
         source: serde_json::Error,
     },
+    #[error("events after {seq} are not kept any more")]
+    Pruned { seq: EventSeq },
     #[error("event {seq} was written by a newer shipway")]
     Newer {
         seq: EventSeq,
@@ -55,6 +57,31 @@ pub fn restore(journal: &mut dyn Journal) -> Result<(State, u64), RestoreError> 
         }
     })?;
     failed.map_or(Ok((state, read)), Err)
+}
+
+/// The same from a connection that only reads, while the journal is being written: what it shows is
+/// on disk.
+pub(super) fn from_history(history: &HistoryReader) -> Result<State, RestoreError> {
+    let kept = history.snapshot()?;
+    let mut seen = kept.as_ref().map_or(EventSeq(0), |kept| kept.seq);
+    let mut state = match kept {
+        None => State::default(),
+        Some(kept) => snapshot::read(&kept.body)
+            .map_err(|source| RestoreError::Snapshot { seq: kept.seq, source })?,
+    };
+    loop {
+        let EventsPage::Events(events) = history.events_after(seen, MAX_EVENTS_PAGE)? else {
+            return Err(RestoreError::Pruned { seq: seen });
+        };
+        if events.is_empty() {
+            return Ok(state);
+        }
+        for (seq, body) in events {
+            let recorded = decode(seq, &body)?;
+            evolve(&mut state, recorded.at, &recorded.event);
+            seen = seq;
+        }
+    }
 }
 
 fn decode(seq: EventSeq, body: &[u8]) -> Result<Recorded, RestoreError> {

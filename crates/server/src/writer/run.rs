@@ -7,6 +7,8 @@
 use super::batch::Batch;
 use super::desk::Desk;
 use super::keeper::{Failed, Keeper, Written};
+use super::on_disk::OnDisk;
+use super::pulse::Pulse;
 use super::restore::restore;
 use super::{Done, Edges, QUEUE, Request, Shared, WriteError, Writer};
 use crate::auth::Table;
@@ -53,12 +55,16 @@ pub fn start<J: Journal + Send + 'static>(
     let (health, health_seen) = watch::channel(None);
     let edges = Arc::new(edges);
     let clock = edges.clock.clone();
+    let pulse = Arc::new(Pulse::default());
     let keeper = Keeper {
         journal,
         edges: Arc::clone(&edges),
         since_snapshot: replayed,
+        pulse: Arc::clone(&pulse),
         last_took: Duration::ZERO,
     };
+    let shown = history.try_clone().map_err(std::io::Error::other)?;
+    let on_disk = OnDisk::new(Arc::clone(&pulse), clock.clone(), shown);
     let desk = Desk {
         state,
         batch: Batch::default(),
@@ -69,7 +75,8 @@ pub fn start<J: Journal + Send + 'static>(
         failed: None,
     };
     let shared = Arc::new(Shared::new(desk));
-    let writer = Writer { queue: send, health: health_seen, desk: shared.clone() };
+    let desk = Arc::clone(&shared);
+    let writer = Writer { queue: send, health: health_seen, desk, pulse, on_disk };
     tokio::spawn(timer(clock, wake_at_seen, writer.clone()));
     let hands = Hands::start(writer.clone())?;
     let mut work = Loop { shared, queue, hands, health, stopped: false };

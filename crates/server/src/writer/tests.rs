@@ -278,3 +278,38 @@ async fn a_wish_does_not_overtake_what_waits() {
     assert!(second.is_ok() && first.await.expect("an answer").is_ok());
     assert_ne!(writer, std::thread::current().id());
 }
+
+/// The disk has begun with a lone wish and does not answer: the one thread for requests goes on,
+/// questions are answered, and nothing is shown that is not on disk.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_disk_that_hangs_holds_up_neither_requests_nor_questions() {
+    let rig = Rig::new();
+    let early = rig.send("early");
+    rig.next_write();
+    rig.order(Order::Write);
+    assert!(early.await.expect("an answer").is_ok());
+    let hung = tokio::spawn({
+        let writer = rig.writer.clone();
+        async move { writer.wish(add("late")).await }
+    });
+    rig.next_write();
+    let other = tokio::spawn(async { "answered" });
+    let other = tokio::time::timeout(LONG, other).await.expect("another request is answered");
+    assert_eq!(other.expect("it does not panic"), "answered");
+    for _ in 0..3 {
+        let asked = tokio::time::timeout(LONG, rig.writer.ask(users)).await;
+        let seen = asked.expect("questions are answered").expect("from what is on disk");
+        assert_eq!(seen, BTreeSet::from([user("early")]));
+        let glanced = tokio::time::timeout(LONG, rig.writer.glance(users)).await;
+        assert_eq!(glanced.expect("in time").expect("an answer"), BTreeSet::from([user("early")]));
+    }
+    let why = rig.writer.not_ready().expect("nothing is accepted now");
+    assert!(why.starts_with("the journal's disk has not answered for "), "{why}");
+    assert!(!hung.is_finished(), "nothing is told before its time");
+
+    rig.order(Order::Write);
+    assert!(rig.finish_until(hung).await.is_ok());
+    let seen = rig.writer.ask(users).await.expect("an answer");
+    assert_eq!(seen, ["early", "late"].map(user).into(), "one's own wish is seen at once");
+    assert_eq!(rig.writer.not_ready(), None);
+}

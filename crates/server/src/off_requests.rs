@@ -1,0 +1,13 @@
+//! Work that may wait for the disk, on a thread that answers requests.
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+/// Does it here. Whatever else this thread had to do is done by another one from now on, which costs
+/// a wake-up that nobody waits for. Where there is one thread by design it has nobody to hand over
+/// to.
+pub(crate) fn off_requests<A>(act: impl FnOnce() -> A) -> A {
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(act),
+        _ => act(),
+    }
+}
