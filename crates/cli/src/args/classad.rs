@@ -15,7 +15,8 @@ pub enum ClassadCommand {
 
 #[derive(Debug, Args)]
 pub struct EvalArgs {
-    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
+    /// It may begin with a minus sign, but not with two: that would be an option.
+    #[arg(value_name = "EXPR", allow_hyphen_values = true, value_parser = expression)]
     pub expression: String,
     /// The ad that it stands in, MY: one in brackets, or an attribute a line (`-`: standard input).
     #[arg(long, value_name = "FILE")]
@@ -33,4 +34,13 @@ pub struct MatchArgs {
     /// The node's ad.
     #[arg(value_name = "NODEAD")]
     pub node: PathBuf,
+}
+
+/// A misspelt option is not taken for an expression, which it often is as well.
+fn expression(text: &str) -> Result<String, String> {
+    if text.starts_with("--") {
+        let shown: String = text.chars().take(80).collect();
+        return Err(format!("`{shown}` is no option of this command (an expression: ({shown}))"));
+    }
+    Ok(text.into())
 }

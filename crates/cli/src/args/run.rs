@@ -15,12 +15,11 @@ use std::str::FromStr;
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// The program and its arguments; with --script, the script's arguments.
-    #[arg(
-        value_name = "CMD",
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        required_unless_present = "script"
-    )]
+    ///
+    /// It begins with the first word that is no option, or after `--`; from there on every word is
+    /// its own, also one that is spelled like an option of ours.
+    // Without `allow_hyphen_values`: a misspelt option must not become the program.
+    #[arg(value_name = "CMD", trailing_var_arg = true, required_unless_present = "script")]
     pub command: Vec<String>,
     /// Print the job's id and return at once.
     #[arg(short, long)]
@@ -32,7 +31,7 @@ pub struct RunArgs {
     #[arg(long = "label", value_name = "KEY=VALUE")]
     pub labels: Vec<Pair>,
     /// Jobs with a higher number start first.
-    #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub priority: i32,
     /// A key of your own: the same key never submits twice (one is made up otherwise).
     #[arg(long, value_name = "KEY", value_parser = key)]

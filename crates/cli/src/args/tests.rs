@@ -122,6 +122,63 @@ fn options_after_the_command_are_the_commands_own() {
     assert!(args.detach && !cli.json);
 }
 
+/// The words of `run` before the command, the command, and what stands in the way of both.
+#[test]
+fn an_unknown_option_never_becomes_the_program() {
+    for (line, why) in [
+        ("run --gpu 2 -- true", "a similar argument exists: '--gpus'"),
+        ("run --gpu=2 -- true", "a similar argument exists: '--gpus'"),
+        ("run --gpu 2 true", "a similar argument exists: '--gpus'"),
+        ("run --memroy 1GB -- true", "a similar argument exists: '--memory'"),
+        ("run --dry-run -- true", "unexpected argument '--dry-run'"),
+        ("run --dry-run true", "unexpected argument '--dry-run'"),
+        ("run -n 4 -- true", "unexpected argument '-n'"),
+        ("run -n4 -- true", "unexpected argument '-n'"),
+        ("run -x true", "unexpected argument '-x'"),
+        ("run -dx true", "unexpected argument '-x'"),
+        ("run -d -n 4 true", "unexpected argument '-n'"),
+        ("run -5 true", "unexpected argument '-5'"),
+        ("run --script job.sh --fast", "unexpected argument '--fast'"),
+        ("run --array 1-2 --parallel 4 true", "unexpected argument '--parallel'"),
+        ("run --priority --gpu -- true", "a similar argument exists: '--gpus'"),
+        ("classad eval --taget", "`--taget` is no option"),
+        ("classad eval --taget=f", "`--taget=f` is no option"),
+        ("submit --dry --set a=b job.sub", "a similar argument exists: '--dry-run'"),
+        ("image rm --all a", "unexpected argument '--all'"),
+        ("wait -x 1", "unexpected argument '-x'"),
+        ("cancel --lable a=b", "a similar argument exists: '--label'"),
+    ] {
+        let error = parse(line).expect_err(line);
+        assert_eq!(error.exit_code(), 2, "{line}");
+        let text = error.to_string();
+        assert!(text.contains(why), "{line}: {text}");
+    }
+}
+
+#[test]
+fn the_command_begins_with_the_first_word_or_after_two_dashes() {
+    for (line, command) in [
+        ("run echo -n x", "echo -n x"),
+        ("run echo --json", "echo --json"),
+        ("run -d echo --gpu 2 -- x", "echo --gpu 2 -- x"),
+        ("run -- --gpu 2", "--gpu 2"),
+        ("run -- -x", "-x"),
+        ("run -d -- echo -- --json", "echo -- --json"),
+        ("run --gpus 2 true -d --gpus 4", "true -d --gpus 4"),
+        ("run --script job.sh one --two", "one --two"),
+        ("run --script job.sh -- --one two", "--one two"),
+        ("run - -x", "- -x"),
+    ] {
+        let cli = parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert!(!cli.json, "{line}");
+        let Command::Run(args) = cli.command else { panic!("not run") };
+        assert_eq!(args.command.join(" "), command, "{line}");
+    }
+    for line in ["classad eval -x", "classad eval -1+2", "classad eval --ad f -x"] {
+        assert!(parse(line).is_ok(), "{line}");
+    }
+}
+
 #[test]
 fn values_arrive_as_their_types() {
     let line = "run --cpus 1.5 --memory 2GiB --grace 1m --time-limit 02:00:00 --after 7:any \
