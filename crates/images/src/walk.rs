@@ -1,5 +1,6 @@
 //! A tree on disk as an archive: every file, links as links, never out of the tree.
 
+use crate::limits::DEPTH_LIMIT;
 use crate::tar::{Kind, Member, Time, write};
 use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;
@@ -12,7 +13,7 @@ use std::path::Path;
 /// Writes the archive of a tree: the root first, then everything in order of name.
 pub fn archive(root: &Path, to: impl Write) -> io::Result<()> {
     let mut walk = Walk { to: BufWriter::with_capacity(256 << 10, to), seen: HashMap::new() };
-    walk.dir(root, b"./")?;
+    walk.dir(root, b"./", 0)?;
     write::end(&mut walk.to)?;
     walk.to.flush()
 }
@@ -24,7 +25,13 @@ struct Walk<W: Write> {
 }
 
 impl<W: Write> Walk<W> {
-    fn dir(&mut self, path: &Path, name: &[u8]) -> io::Result<()> {
+    fn dir(&mut self, path: &Path, name: &[u8], depth: usize) -> io::Result<()> {
+        // Whoever reads the archive would refuse it; and each folder costs some stack.
+        if depth > DEPTH_LIMIT {
+            return Err(io::Error::other(format!(
+                "more than {DEPTH_LIMIT} folders in one another"
+            )));
+        }
         let found = fs::symlink_metadata(path)?;
         write::header(&mut self.to, &member(name, Kind::Dir, &found))?;
         let mut entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?;
@@ -33,7 +40,7 @@ impl<W: Write> Walk<W> {
             let name = [name, entry.file_name().as_bytes()].concat();
             let kind = entry.file_type()?;
             if kind.is_dir() {
-                self.dir(&entry.path(), &[&name, &b"/"[..]].concat())?;
+                self.dir(&entry.path(), &[&name, &b"/"[..]].concat(), depth + 1)?;
             } else {
                 self.other(&entry.path(), &name, &entry.metadata()?)?;
             }

@@ -6,6 +6,7 @@
 pub mod accounts;
 pub mod guard;
 pub mod helper;
+mod left_files;
 pub mod leftovers;
 pub mod logs;
 pub mod machine;

@@ -8,13 +8,12 @@
 use crate::plan::User;
 use crate::runtime::LaunchError;
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Uid, chmod, chownat, fchown, mkdirat, openat,
-    statat,
+    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Uid, chownat, fchown, mkdirat, openat, statat,
 };
 use rustix::io::Errno;
+use shipway_trees::{Progress, Removal};
 use std::ffi::{CStr, CString, OsStr};
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,6 +28,10 @@ const OUTER_MODE: Mode = Mode::RWXU.union(Mode::XGRP).union(Mode::XOTH);
 
 const FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Files and folders of a bundle that are removed at once: all there are, unless the task wrote to
+/// its layer.
+const AT_ONCE: u32 = 64;
 
 /// Where they are made, each under a name of its own.
 #[derive(Debug)]
@@ -129,21 +132,10 @@ fn names(folder: &OwnedFd) -> Result<Vec<CString>, Errno> {
 
 impl Drop for Bundle {
     fn drop(&mut self) {
-        // Root needs no leave, and gives none where an account may have put something else.
-        if !rustix::process::geteuid().is_root() {
-            let _absent = open_layer(&self.opened);
+        // Whoever drops it has other tasks to see to.
+        let mut removal = Removal::new(&self.outer);
+        if !matches!(removal.go_on(AT_ONCE), Progress::Over(Ok(()))) {
+            shipway_trees::remove_later(self.outer.clone());
         }
-        let _already_gone = std::fs::remove_dir_all(&self.outer);
     }
-}
-
-/// The kernel leaves a directory in a layer that nobody may enter.
-fn open_layer(bundle: &OwnedFd) -> io::Result<()> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut at = openat(bundle, INNER, flags, Mode::empty())?;
-    for name in [LAYER, "work", "work"] {
-        at = openat(&at, name, flags, Mode::empty())?;
-    }
-    let by_descriptor = format!("/proc/self/fd/{}", at.as_fd().as_raw_fd());
-    Ok(chmod(by_descriptor, Mode::RWXU)?)
 }

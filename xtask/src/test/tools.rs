@@ -26,6 +26,7 @@ pub(super) fn python(
     let installed = install(&folder, package, version);
     if let Err(error) = installed {
         // Half of an installation must not be taken for a whole one.
+        // tidy: allow(recursive-removal) because the tree is our own
         let _ = std::fs::remove_dir_all(&folder);
         if context.ci {
             return Err(error);

@@ -11,19 +11,23 @@ use super::Problem;
 use crate::repo;
 
 /// Crates of ours, and those of ours they may name, in any table of their manifest.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("model", &[]),
     ("classad", &[]),
     ("core", &["classad", "model"]),
     ("dialects", &["classad", "model"]),
     ("api", &["model"]),
     ("sites", &["model"]),
-    ("runtime", &["model"]),
+    ("trees", &[]),
+    ("runtime", &["model", "trees"]),
     ("container", &["runtime"]),
-    ("images", &["model"]),
-    ("pilot", &["api", "classad", "images", "model", "runtime"]),
+    ("images", &["model", "trees"]),
+    ("pilot", &["api", "classad", "images", "model", "runtime", "trees"]),
     ("server", &["api", "core", "dialects", "images", "model", "sites"]),
-    ("cli", &["api", "classad", "dialects", "images", "model", "pilot", "runtime", "server"]),
+    (
+        "cli",
+        &["api", "classad", "dialects", "images", "model", "pilot", "runtime", "server", "trees"],
+    ),
     ("sim", &["api", "core", "model", "pilot"]),
     ("xtask", &[]),
 ];

@@ -44,7 +44,10 @@ const WAIT: &str = "wait on a condition with a generous deadline; only the helpe
 const NAME_IT: &str = "name the module after what it holds";
 const FIXED_POINT: &str = "use the fixed-point types of shipway-model; floats do not add up";
 
-const BANS: [Ban; 20] = [
+const ANY_DEPTH: &str = "use shipway_trees: this calls itself for every folder in a folder, and a \
+                         task may leave more of them than the stack takes";
+
+const BANS: [Ban; 21] = [
     ban("todo", "todo!", Scope::Rust, NO_LATER),
     ban("unimplemented", "unimplemented!", Scope::Rust, NO_LATER),
     ban("dbg", "dbg!", Scope::Rust, "use tracing, or take it out"),
@@ -60,6 +63,7 @@ const BANS: [Ban; 20] = [
     ban("vague-module", "mod util", Scope::Rust, NAME_IT),
     ban("vague-module", "mod utils", Scope::Rust, NAME_IT),
     ban("vague-module", "mod helpers", Scope::Rust, NAME_IT),
+    ban("recursive-removal", "remove_dir_all", Scope::NotTests, ANY_DEPTH),
     ban("old-lazy", "lazy_static!", Scope::Rust, "use std::sync::LazyLock"),
     ban("old-lazy", "once_cell", Scope::Rust, "use std::sync::{OnceLock, LazyLock}"),
     ban("float", "f32", Scope::Core, FIXED_POINT),

@@ -39,7 +39,7 @@ pub fn run(args: DoctorArgs, output: Output) -> Result<Exit, Failure> {
     let found = probe(&Places::of_this_node(&dir), None);
     let tried = proof::try_out(&found, &*runtime, !args.quick);
     // Only some runtimes leave something there.
-    let _ = std::fs::remove_dir_all(&scratch);
+    let _ = shipway_trees::remove(&scratch);
     let server = settings::server(&settings::environment).ok();
     let clock = watch.read(server.as_ref().map(compare_clocks).transpose()?);
     let facts = Facts { node: proof::look(&dir, &images, clock), tried, image };

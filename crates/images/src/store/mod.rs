@@ -197,26 +197,6 @@ fn names_in(dir: &Path) -> Result<Vec<String>, StoreError> {
 
 /// Removes a tree whose directories may be closed to their owner.
 fn remove_tree(path: &Path) -> Result<(), StoreError> {
-    let gone = |done: io::Result<()>| match done {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    };
-    let first = gone(fs::remove_dir_all(path));
-    if first.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
-        unlock(path).map_err(act("unlock", path))?;
-        return gone(fs::remove_dir_all(path)).map_err(act("remove", path));
-    }
-    first.map_err(act("remove", path))
-}
-
-fn unlock(dir: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            unlock(&entry.path())?;
-        }
-    }
-    Ok(())
+    let removed = shipway_trees::remove(path).map_err(io::Error::other);
+    removed.map_err(act("remove", path))
 }

@@ -11,7 +11,7 @@ use crate::probe::{Declared, DeclaredError};
 use crate::probe::{Places, probe};
 use crate::runtimes::{MissingRuntime, RuntimeChoice};
 use crate::usual::{DefaultImage, Usual};
-use crate::{guard, helper, leftovers};
+use crate::{guard, helper, left_files, leftovers};
 use serde::Deserialize;
 use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotId};
 use shipway_runtime::Runtime;
@@ -121,6 +121,7 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
     if ended > 0 {
         tracing::warn!(ended, "processes that an earlier pilot left are ended");
     }
+    left_files::go_on(&settings.dir);
     if rustix::process::geteuid().is_root() {
         open_to_accounts(&settings.dir)?;
     }
@@ -204,7 +205,7 @@ fn runtime(settings: &Settings) -> Result<(Arc<dyn Runtime>, Arc<Helper>), Start
     let helper = Arc::new(helper::of_tasks().map_err(StartError::Helper)?);
     let dir = settings.dir.join("containers");
     // Whatever an earlier pilot left there belongs to nobody.
-    let _ = std::fs::remove_dir_all(&dir);
+    left_files::clear(&settings.dir, "containers");
     let made = std::fs::DirBuilder::new().mode(own_mode()).create(&dir);
     made.map_err(|source| StartError::Write { path: dir.clone(), source })?;
     Ok((settings.runtime.make(program, &helper, &dir), helper))

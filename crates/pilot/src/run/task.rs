@@ -6,6 +6,7 @@ use super::images::ReadyImage;
 use super::mps::Mps;
 use super::own_folder::{Folders, OwnFolder, changeable_by_others};
 use crate::accounts::Whom;
+use crate::left_files;
 use crate::logs::{LogName, Spool};
 use crate::machine::{AttemptKey, Start};
 use crate::spawn::{Before, Request, Ticket};
@@ -17,7 +18,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 /// What a task gets of the pilot's own environment: enough to find programs and a home.
 const INHERITED: &[&str] =
@@ -60,8 +61,6 @@ pub(super) struct Tasks {
     mps: Mps,
     /// Private folders of attempts that have one.
     private: BTreeMap<AttemptKey, PathBuf>,
-    /// Where folders go that are to be removed.
-    cleaner: Option<mpsc::Sender<PathBuf>>,
 }
 
 impl Tasks {
@@ -70,7 +69,7 @@ impl Tasks {
         let base = inherited.filter_map(|name| Some(((*name).into(), std::env::var_os(name)?)));
         let root = dir.join("work");
         // Whatever an earlier pilot left there belongs to nobody.
-        let _ = std::fs::remove_dir_all(&root);
+        left_files::clear(dir, "work");
         let closed = dir.ancestors().find(|above| !others_may_enter(above)).map(Path::to_owned);
         Tasks {
             closed,
@@ -81,7 +80,6 @@ impl Tasks {
             has_amd,
             mps: Mps::default(),
             private: BTreeMap::new(),
-            cleaner: None,
         }
     }
 
@@ -303,7 +301,7 @@ impl Tasks {
 
     pub(super) fn clean(&mut self, id: AttemptKey) {
         if let Some(dir) = self.private.remove(&id) {
-            let _ = self.cleaner.get_or_insert_with(start_cleaner).send(dir);
+            shipway_trees::remove_later(dir);
         }
     }
 }
@@ -361,14 +359,5 @@ fn request(
     }
 }
 
-/// A thread of its own removes folders: a task may leave a million files.
-fn start_cleaner() -> mpsc::Sender<PathBuf> {
-    let (send, dirs) = mpsc::channel::<PathBuf>();
-    std::thread::spawn(move || {
-        for dir in dirs {
-            // What cannot be removed now is removed when the next pilot starts.
-            let _ = std::fs::remove_dir_all(dir);
-        }
-    });
-    send
-}
+#[cfg(test)]
+mod tests;

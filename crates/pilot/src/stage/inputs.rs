@@ -4,10 +4,10 @@
 use super::folder::Folder;
 use super::{Input, Remembered, StageError, StageIn};
 use rustix::fs::OFlags;
-use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::fs::{DirEntry, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What of a file's mode is kept: who may read, write and run it.
 const PERMISSIONS: u32 = 0o777;
@@ -47,33 +47,23 @@ fn bring_one(input: &Input, work: &Folder) -> Result<(), StageError> {
 
 /// All that is in a folder. Links in it are copied as the files they lead to; those that lead to
 /// a folder, or nowhere, stay links, so that none leads round in a circle.
+///
+/// One folder after the other: how deep they are is somebody else's choice.
 fn bring_folder(
     source: &Path,
     target: &Path,
     found: &Metadata,
     work: &Folder,
 ) -> Result<(), StageError> {
-    if work.is((found.dev(), found.ino())) {
-        return Err(StageError::InputAround { path: source.to_owned() });
-    }
-    let unwritten = |target: &Path, errno: rustix::io::Errno| StageError::Place {
-        path: target.to_owned(),
-        source: errno.into(),
-    };
-    work.make(target).map_err(|errno| unwritten(target, errno))?;
-    let unread = |path: &Path, source| StageError::Input { path: path.to_owned(), source };
-    for entry in source.read_dir().map_err(|error| unread(source, error))? {
-        let entry = entry.map_err(|error| unread(source, error))?;
-        let (path, inside) = (entry.path(), target.join(entry.file_name()));
-        let kind = entry.file_type().map_err(|error| unread(&path, error))?;
-        if kind.is_symlink() && !path.metadata().is_ok_and(|found| found.is_file()) {
-            let leads_to = path.read_link().map_err(|error| unread(&path, error))?;
-            work.link(&inside, &leads_to).map_err(|errno| unwritten(&inside, errno))?;
-        } else if kind.is_dir() {
-            let found = entry.metadata().map_err(|error| unread(&path, error))?;
-            bring_folder(&path, &inside, &found, work)?;
-        } else {
-            copy(&path, work, &inside)?;
+    let mut folders = vec![(source.to_owned(), target.to_owned(), found.clone())];
+    while let Some((source, target, found)) = folders.pop() {
+        if work.is((found.dev(), found.ino())) {
+            return Err(StageError::InputAround { path: source });
+        }
+        work.make(&target).map_err(|errno| unwritten(&target, errno))?;
+        for entry in source.read_dir().map_err(|error| unread(&source, error))? {
+            let entry = entry.map_err(|error| unread(&source, error))?;
+            folders.extend(bring_entry(&entry, target.join(entry.file_name()), work)?);
         }
     }
     Ok(())
@@ -88,6 +78,36 @@ fn fill(source: &Path, file: &Path) -> Result<(), StageError> {
     let mut to = options.write(true).custom_flags(flags).open(file).map_err(unwritten)?;
     io::copy(&mut from, &mut to).map_err(unwritten)?;
     Ok(())
+}
+
+/// A folder that is still to be brought, where to, and which it is.
+type ToBring = (PathBuf, PathBuf, Metadata);
+
+fn bring_entry(
+    entry: &DirEntry,
+    inside: PathBuf,
+    work: &Folder,
+) -> Result<Option<ToBring>, StageError> {
+    let path = entry.path();
+    let kind = entry.file_type().map_err(|error| unread(&path, error))?;
+    if kind.is_symlink() && !path.metadata().is_ok_and(|found| found.is_file()) {
+        let leads_to = path.read_link().map_err(|error| unread(&path, error))?;
+        work.link(&inside, &leads_to).map_err(|errno| unwritten(&inside, errno))?;
+        return Ok(None);
+    }
+    if kind.is_dir() {
+        let found = entry.metadata().map_err(|error| unread(&path, error))?;
+        return Ok(Some((path, inside, found)));
+    }
+    copy(&path, work, &inside).map(|()| None)
+}
+
+fn unread(path: &Path, source: io::Error) -> StageError {
+    StageError::Input { path: path.to_owned(), source }
+}
+
+fn unwritten(target: &Path, errno: rustix::io::Errno) -> StageError {
+    StageError::Place { path: target.to_owned(), source: errno.into() }
 }
 
 fn copy(source: &Path, work: &Folder, target: &Path) -> Result<(), StageError> {

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -75,7 +76,7 @@ impl Taker<'_> {
         let name = &output.name;
         let (mut file, stat) = work.read(name).map_err(|errno| unread(name, errno))?;
         match kind(&stat) {
-            FileType::Directory => self.folder(work, file, name, &output.target),
+            FileType::Directory => self.folder(work, name, &output.target),
             _ if output.contents => Err(StageError::OutputNoFolder { name: name.clone() }),
             FileType::RegularFile => self.write(&mut file, &output.target, Some(&stat)),
             _ => Err(StageError::OutputKind { name: name.clone() }),
@@ -108,37 +109,53 @@ impl Taker<'_> {
 
     /// All that is in a folder. A link in it is taken as the file it leads to, if that is in the
     /// work directory, and otherwise as a link.
-    fn folder(
-        &self,
-        work: &Folder,
-        folder: File,
-        name: &Path,
-        target: &Path,
-    ) -> Result<(), StageError> {
-        let unwritten = |source| StageError::Target { target: target.to_owned(), source };
-        std::fs::create_dir_all(target).map_err(unwritten)?;
-        let folder = folder.into();
-        for entry in names(&folder).map_err(|errno| unread(name, errno))? {
-            let (inside, to) = (name.join(&entry), target.join(&entry));
-            let look = rustix::fs::statat(&folder, &entry, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
-            let is_link = kind(&look.map_err(|errno| unread(&inside, errno))?) == FileType::Symlink;
-            match work.read(&inside) {
-                Ok((mut file, stat)) if kind(&stat) == FileType::RegularFile => {
-                    self.write(&mut file, &to, Some(&stat))?;
-                }
-                Ok((file, stat)) if kind(&stat) == FileType::Directory && !is_link => {
-                    self.folder(work, file, &inside, &to)?;
-                }
-                _ if is_link => {
-                    let leads_to = rustix::fs::readlinkat(&folder, &entry, Vec::new());
-                    let leads_to = leads_to.map_err(|errno| unread(&inside, errno))?;
-                    self.link(OsStr::from_bytes(leads_to.as_bytes()), &to)?;
-                }
-                Ok(_) => return Err(StageError::OutputKind { name: inside }),
-                Err(errno) => return Err(unread(&inside, errno)),
+    ///
+    /// One folder after the other, each opened anew: how deep they are is the task's choice.
+    fn folder(&self, work: &Folder, name: &Path, target: &Path) -> Result<(), StageError> {
+        let mut folders = vec![(name.to_owned(), target.to_owned())];
+        while let Some((name, target)) = folders.pop() {
+            let (folder, stat) = work.read(&name).map_err(|errno| unread(&name, errno))?;
+            // It was one a moment ago.
+            if kind(&stat) != FileType::Directory {
+                return Err(StageError::OutputKind { name });
+            }
+            let unwritten = |source| StageError::Target { target: target.clone(), source };
+            std::fs::create_dir_all(&target).map_err(unwritten)?;
+            let folder = folder.into();
+            for entry in names(&folder).map_err(|errno| unread(&name, errno))? {
+                let (inside, to) = (name.join(&entry), target.join(&entry));
+                folders.extend(self.entry(work, (&folder, &entry), inside, to)?);
             }
         }
         Ok(())
+    }
+
+    /// Something in a folder. A folder in it is handed back, with where it goes to.
+    fn entry(
+        &self,
+        work: &Folder,
+        (folder, entry): (&OwnedFd, &OsStr),
+        inside: PathBuf,
+        to: PathBuf,
+    ) -> Result<Option<(PathBuf, PathBuf)>, StageError> {
+        let look = rustix::fs::statat(folder, entry, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+        let is_link = kind(&look.map_err(|errno| unread(&inside, errno))?) == FileType::Symlink;
+        match work.read(&inside) {
+            Ok((mut file, stat)) if kind(&stat) == FileType::RegularFile => {
+                self.write(&mut file, &to, Some(&stat))?;
+            }
+            Ok((_, stat)) if kind(&stat) == FileType::Directory && !is_link => {
+                return Ok(Some((inside, to)));
+            }
+            _ if is_link => {
+                let leads_to = rustix::fs::readlinkat(folder, entry, Vec::new());
+                let leads_to = leads_to.map_err(|errno| unread(&inside, errno))?;
+                self.link(OsStr::from_bytes(leads_to.as_bytes()), &to)?;
+            }
+            Ok(_) => return Err(StageError::OutputKind { name: inside }),
+            Err(errno) => return Err(unread(&inside, errno)),
+        }
+        Ok(None)
     }
 
     /// Under another name first, then under its own.

@@ -1,0 +1,220 @@
+//! Removal in the background: one thread for a whole process, so that nobody who starts or ends
+//! tasks waits for a disk.
+//!
+//! Each tree gets a few steps at once; what is not gone then is large, and goes on a piece at a
+//! time with the other large ones. So the small are not held up by the large. What cannot be
+//! removed is tried again, ever more seldom. What is left when the process ends is for whoever
+//! comes after it.
+
+use crate::removal::{Progress, Removal, RemoveError};
+use std::collections::VecDeque;
+use std::error::Error as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, mpsc};
+use std::time::{Duration, Instant};
+
+/// Steps a turn has: some tens of milliseconds.
+const TURN: u32 = 2_000;
+
+/// Large trees that are gone through at the same time; each holds some descriptors.
+const LARGE: usize = 8;
+
+/// The wait before what could not be removed is tried again; it doubles up to the second number.
+const FIRST_WAIT: Duration = Duration::from_mins(1);
+const LONGEST_WAIT: Duration = Duration::from_hours(1);
+
+/// Trees that wait to be tried again. More than a few mean that something is wrong with the disk,
+/// and then the next start will do.
+const TRIED_AGAIN: usize = 1_000;
+
+/// Has a tree removed by and by. It must not be used any more, under this name or another.
+pub fn remove_later(path: PathBuf) {
+    static QUEUE: OnceLock<Mutex<mpsc::Sender<PathBuf>>> = OnceLock::new();
+    let queue = QUEUE.get_or_init(|| Mutex::new(start()));
+    let sent = queue.lock().map(|queue| queue.send(path));
+    debug_assert!(matches!(sent, Ok(Ok(()))), "the thread never ends");
+}
+
+fn start() -> mpsc::Sender<PathBuf> {
+    let (send, receive) = mpsc::channel::<PathBuf>();
+    let thread = std::thread::Builder::new().name("removing".into());
+    let started = thread.spawn(move || {
+        let mut trees = Trees::default();
+        loop {
+            trees.fresh.extend(receive.try_iter());
+            let come = match trees.turn(Instant::now()) {
+                Some(wait) if wait.is_zero() => continue,
+                Some(wait) => receive.recv_timeout(wait),
+                None => receive.recv().map_err(Into::into),
+            };
+            match come {
+                Ok(path) => trees.fresh.push_back(path),
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    });
+    // Without a thread nothing is removed before the next start; that is all.
+    if let Err(error) = started {
+        tracing::warn!(%error, "no thread to remove what tasks leave");
+    }
+    send
+}
+
+/// What is to be removed, and how far it is.
+#[derive(Debug, Default)]
+struct Trees {
+    fresh: VecDeque<PathBuf>,
+    large: VecDeque<Removal>,
+    /// Found to be large when there were enough of them.
+    waiting: VecDeque<PathBuf>,
+    failed: Vec<Failed>,
+}
+
+/// Something that could not be removed.
+#[derive(Debug)]
+struct Failed {
+    path: PathBuf,
+    again: Instant,
+    wait: Duration,
+}
+
+impl Trees {
+    /// One turn for one tree. How long until there is another, zero for now.
+    fn turn(&mut self, now: Instant) -> Option<Duration> {
+        if let Some(path) = self.fresh.pop_front() {
+            self.go_on(Removal::new(&path), None, now);
+        } else if let Some(removal) = self.next_large() {
+            self.go_on(removal, None, now);
+        } else if let Some(failed) = self.next_failed(now) {
+            self.go_on(Removal::new(&failed.path), Some(failed.wait), now);
+        }
+        if self.fresh.is_empty() && self.large.is_empty() && self.waiting.is_empty() {
+            let next = self.failed.iter().map(|failed| failed.again).min();
+            return next.map(|again| again.saturating_duration_since(now));
+        }
+        Some(Duration::ZERO)
+    }
+
+    fn next_large(&mut self) -> Option<Removal> {
+        if self.large.len() < LARGE
+            && let Some(path) = self.waiting.pop_front()
+        {
+            return Some(Removal::new(&path));
+        }
+        self.large.pop_front()
+    }
+
+    fn next_failed(&mut self, now: Instant) -> Option<Failed> {
+        let at = self.failed.iter().position(|failed| failed.again <= now)?;
+        Some(self.failed.swap_remove(at))
+    }
+
+    /// `waited` is how long it was not tried for, after it could not be removed.
+    fn go_on(&mut self, mut removal: Removal, waited: Option<Duration>, now: Instant) {
+        match removal.go_on(TURN) {
+            Progress::More if self.large.len() < LARGE => self.large.push_back(removal),
+            Progress::More => self.waiting.push_back(removal.path().to_owned()),
+            Progress::Over(Ok(())) if waited.is_some() => {
+                tracing::info!(path = %removal.path().display(), "it is removed after all");
+            }
+            Progress::Over(Ok(())) => {}
+            Progress::Over(Err(error)) => self.fail(removal.path(), &error, waited, now),
+        }
+    }
+
+    fn fail(&mut self, path: &Path, error: &RemoveError, waited: Option<Duration>, now: Instant) {
+        let wait = waited.map_or(FIRST_WAIT, |waited| (waited * 2).min(LONGEST_WAIT));
+        let cause = error.source().map(ToString::to_string).unwrap_or_default();
+        if self.failed.len() >= TRIED_AGAIN {
+            tracing::warn!(%error, cause, "left to the next start: too much cannot be removed");
+            return;
+        }
+        if waited == None {
+            tracing::warn!(%error, cause, "tried again later, ever more seldom")
+        } else {
+            tracing::debug!(%error, cause, "still there")
+        }
+        self.failed.push(Failed { path: path.to_owned(), again: now + wait, wait });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn folder(path: &Path, files: u32) {
+        fs::create_dir(path).unwrap();
+        for number in 0..files {
+            fs::write(path.join(number.to_string()), "").unwrap();
+        }
+    }
+
+    #[test]
+    fn small_trees_do_not_wait_for_large_ones() {
+        // In memory where that can be had: disks take their time for so many files.
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let mut trees = Trees::default();
+        let now = Instant::now();
+        // More large ones than are gone through at once.
+        let large: Vec<_> = (0..=LARGE).map(|at| dir.path().join(format!("large{at}"))).collect();
+        for path in &large {
+            folder(path, TURN + 100);
+            trees.fresh.push_back(path.clone());
+            trees.turn(now);
+            assert!(path.exists());
+        }
+        assert_eq!((trees.large.len(), trees.waiting.len()), (LARGE, 1));
+        let small = dir.path().join("small");
+        folder(&small, 3);
+        trees.fresh.push_back(small.clone());
+        assert_eq!(trees.turn(now), Some(Duration::ZERO));
+        assert!(!small.exists() && large.iter().all(|path| path.exists()));
+        while trees.turn(now).is_some() {}
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_cannot_be_removed_is_tried_again_ever_more_seldom() {
+        let mut trees = Trees::default();
+        let mut now = Instant::now();
+        // The kernel's own: nobody can remove it.
+        trees.fresh.push_back("/proc/self".into());
+        let mut waits = Vec::new();
+        for _ in 0..9 {
+            let wait = trees.turn(now).unwrap();
+            assert_eq!(trees.failed.len(), 1);
+            // Nothing is done before its time.
+            assert_eq!(trees.turn(now), Some(wait));
+            waits.push(wait.as_secs() / 60);
+            now += wait;
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        assert!(Path::new("/proc/self").exists());
+    }
+
+    #[test]
+    fn failures_have_a_limit() {
+        let mut trees = Trees::default();
+        let now = Instant::now();
+        for _ in 0..TRIED_AGAIN + 5 {
+            trees.fresh.push_back("/proc/self".into());
+            trees.turn(now);
+        }
+        assert_eq!(trees.failed.len(), TRIED_AGAIN);
+    }
+
+    #[test]
+    fn the_thread_removes_what_it_is_given() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().join("top");
+        folder(&top, 10);
+        remove_later(top.clone());
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while top.exists() {
+            assert!(Instant::now() < deadline, "it is still there");
+            std::thread::yield_now();
+        }
+    }
+}
