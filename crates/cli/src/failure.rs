@@ -83,6 +83,8 @@ pub enum Failure {
     Output(#[source] io::Error),
     #[error("cannot start the runtime")]
     Runtime(#[source] io::Error),
+    #[error("cannot keep what this program was started with to itself")]
+    Clean(#[source] io::Error),
     #[error("cannot find this program's own file")]
     OwnProgram(#[source] io::Error),
     #[error("cannot make a random key for the submission")]
@@ -126,6 +128,7 @@ impl Failure {
             Failure::Pin { .. } | Failure::WrongLogin { .. } => Exit::REFUSED,
             Failure::Output(_)
             | Failure::Runtime(_)
+            | Failure::Clean(_)
             | Failure::OwnProgram(_)
             | Failure::Random(_)
             | Failure::Service { .. } => Exit::TASK_FAILED,

@@ -96,6 +96,42 @@ fn progress_is_a_bar_on_a_terminal_and_plain_lines_elsewhere() {
     terminal.wait_for_text("2 of 2 succeeded");
 }
 
+/// What a task says that tries to reach the terminal of its server, and what it has of the shell
+/// that started it.
+const INTRUDE: &str = "(echo intruder > /dev/tty) 2>/dev/null && echo wrote; \
+    (head -c 1 < /dev/tty) 2>/dev/null && echo read; \
+    for n in 3 4 5 6 7 8 9; do test -e /proc/$$/fd/$n && echo descriptor $n; done; \
+    grep -E '^(NoNewPrivs|SigIgn)' /proc/self/status; echo over";
+
+#[test]
+fn tasks_have_no_part_in_the_terminal_of_the_server() {
+    for image in ["none", "host"] {
+        let world = World::new();
+        // Ignored signals and open descriptors go on to whatever a shell starts.
+        let program = env!("CARGO_BIN_EXE_shipway");
+        let line = format!(
+            "trap '' HUP; exec 7>>left-open; \
+             exec {program} up --listen 127.0.0.1:0 --default-image {image}"
+        );
+        let Some(mut terminal) = Terminal::shell(&world, &line) else {
+            return cannot("there is no `script`");
+        };
+        wait_for("the server is ready", || world.is_ready());
+        let said = world.ok(&["run", "--workdir", "private", "--", "sh", "-c", INTRUDE]);
+        let lines: Vec<&str> = said.lines().collect();
+        let ["NoNewPrivs:\t1", ignored, "over"] = lines[..] else { panic!("{image}: {said}") };
+        let ignored = ignored.trim_start_matches("SigIgn:").trim();
+        const HANGUP: u64 = 1;
+        let ignored = u64::from_str_radix(ignored, 16).expect("a set of signals");
+        assert_eq!(ignored & HANGUP, 0, "{said}");
+        assert!(!terminal.seen().contains("intruder"), "{}", terminal.seen());
+        // The signal is the server's alone, which ends its pilot in order.
+        terminal.type_in(CONTROL_C);
+        assert_eq!(terminal.exit_code(), Some(0), "{}", terminal.seen());
+        wait_for("the pilot is gone", || world.processes().is_empty());
+    }
+}
+
 #[test]
 fn a_reader_that_leaves_is_no_error() {
     let world = World::started();

@@ -13,14 +13,13 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, set_child_subreaper, waitid,
 };
+use shipway_runtime::native::Apart;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What a shell reports for a process that a signal ended.
@@ -123,14 +122,12 @@ fn read_holder(file: &File) -> Option<u32> {
 
 fn start_pilot(lock: &File, program: &Path, args: &[OsString]) -> Result<Pid, GuardError> {
     let start = |source| GuardError::Start { source };
-    let child = Command::new(program)
-        .args(args)
-        .stdin(Stdio::from(lock.try_clone().map_err(start)?))
-        // Its own group: Ctrl-C in a terminal reaches it once, through the guard.
-        .process_group(0)
-        .spawn()
-        .map_err(start)?;
-    Ok(Pid::from_child(&child))
+    let words = std::iter::once(program.as_os_str().to_owned()).chain(args.iter().cloned());
+    let apart = Apart::new(program, words, std::env::vars_os()).map_err(start)?;
+    // A session of its own: Ctrl-C in a terminal reaches it once, through the guard, and no task
+    // has that terminal.
+    let streams = [lock.as_fd(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+    apart.spawn(streams).map_err(start)
 }
 
 struct Signals {

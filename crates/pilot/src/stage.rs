@@ -12,6 +12,7 @@ mod folder;
 mod inputs;
 mod outputs;
 
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use serde::{Deserialize, Serialize};
 use shipway_api::causes::causes;
 use std::collections::BTreeMap;
@@ -123,8 +124,10 @@ pub(crate) enum StageError {
 
 /// The whole of the hidden command.
 pub fn main() -> ExitCode {
+    // Others of the same account may not have a hand in it.
+    let hidden = set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(io::Error::from);
     let mut plan = Vec::new();
-    let read = io::stdin().read_to_end(&mut plan);
+    let read = hidden.and_then(|()| io::stdin().read_to_end(&mut plan));
     let report = match read.and_then(|_| Ok(serde_json::from_slice(&plan)?)) {
         Ok(Plan::In(plan)) => match inputs::bring(&plan) {
             Ok(remembered) => Report { problem: None, remembered },

@@ -144,8 +144,13 @@ fn arguments(container: &Container, prepared: &Prepared) -> Result<Vec<OsString>
         Room::Directory(path) => Some(Bind::writable(path, "/tmp")),
         Room::Memory(_) => None,
     };
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     for bind in tmp.iter().chain(&container.binds) {
         words.extend(["--bind".into(), bind_word(bind)?]);
+        // It makes the topmost mount of a bind read-only, and leaves those below it as they are.
+        for below in mounted_below(bind, &mounts).filter(|_| !bind.writable) {
+            words.extend(["--bind".into(), bind_word(&below)?]);
+        }
     }
     for device in &container.devices {
         words.extend(["--bind".into(), device.into()]);
@@ -153,6 +158,18 @@ fn arguments(container: &Container, prepared: &Prepared) -> Result<Vec<OsString>
     words.push(prepared.tree.clone().into());
     words.extend(container.argv.iter().map(OsString::from));
     Ok(words)
+}
+
+/// What is mounted below the source of a bind, as binds of their own.
+fn mounted_below<'a>(bind: &'a Bind, mounts: &'a str) -> impl Iterator<Item = Bind> + 'a {
+    /// Where a line of the kernel's table of mounts says where.
+    const PLACE: usize = 4;
+    let places = mounts.lines().filter_map(|line| line.split(' ').nth(PLACE));
+    places.filter_map(|place| {
+        let below = Path::new(place).strip_prefix(&bind.source).ok()?;
+        let is_below = !below.as_os_str().is_empty();
+        is_below.then(|| Bind::read_only(place, bind.target.join(below)))
+    })
 }
 
 /// Source, place and access in one word; what separates them may not be part of them.
@@ -182,6 +199,15 @@ mod tests {
             assert!(bind_word(&Bind::writable(path, "/c")).is_err(), "{path}");
             assert!(bind_word(&Bind::writable("/c", path)).is_err(), "{path}");
         }
+    }
+
+    #[test]
+    fn what_is_mounted_below_is_bound_too() {
+        let mounts = "1 0 8:1 / / rw - ext4 x rw\n2 1 0:5 / /dev rw - devtmpfs x rw\n\
+                      3 2 0:6 / /dev/shm rw - tmpfs x rw\n4 1 0:7 / /device rw - tmpfs x rw\n";
+        let bind = Bind::read_only("/dev", "/var/in");
+        let below: Vec<Bind> = mounted_below(&bind, mounts).collect();
+        assert_eq!(below, [Bind::read_only("/dev/shm", "/var/in/shm")]);
     }
 
     #[test]

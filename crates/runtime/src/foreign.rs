@@ -4,32 +4,23 @@ use crate::bundle::Bundle;
 use crate::native::{Helper, Looked, Start, look};
 use crate::plan::{Bind, Container, PlanError, Process, Room, Shown};
 use crate::rights::with_rights_of;
-use crate::runtime::{After, Finding, Launch, LaunchError};
+use crate::runtime::{Finding, Launch, LaunchError};
 use rustix::process::geteuid;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Starts another runtime's program: directly, or by a helper that first joins the container's
-/// cgroups and becomes its user. `seen` is where that user finds a tree of root's.
+/// Starts another runtime's program by a helper, which first takes from itself what a task must not
+/// have, joins the container's cgroups and becomes its user. `seen` is where that user finds a
+/// tree of root's.
 pub(crate) fn launch(
     helper: &Helper,
     container: &Container,
     seen: Option<Shown>,
     start: Start,
 ) -> Result<Launch, LaunchError> {
-    if !container.cgroups.is_empty() || container.user.is_some() {
-        let (cgroups, user) = (container.cgroups.clone(), container.user.clone());
-        let process = Process { cwd: "/".into(), cgroups, user, shown: seen, ..Process::default() };
-        return helper.before(start, &process);
-    }
-    let stdin = match start.stdin {
-        Some(stdin) => stdin,
-        None => File::open("/dev/null").map_err(LaunchError::Letter)?.into(),
-    };
-    let after = After { letter: None, bundle: None, signal_base: None };
-    let program = PathBuf::from(&start.argv[0]);
-    Ok(Launch { program, argv: start.argv, env: start.env, stdin, after })
+    let (cgroups, user) = (container.cgroups.clone(), container.user.clone());
+    let process = Process { cwd: "/".into(), cgroups, user, shown: seen, ..Process::default() };
+    helper.before(start, &process)
 }
 
 /// Where the user of the container finds its tree: for one of root's a place beside the bundle,

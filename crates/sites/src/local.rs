@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -181,8 +180,8 @@ impl LocalSite {
         std::fs::set_permissions(&self.home, mode).map_err(failed)
     }
 
-    /// Starts a pilot with credentials of its own, in a process group of its own: a Ctrl-C meant
-    /// for the server does not reach it.
+    /// Starts a pilot with credentials of its own. It leaves the server's terminal and group by
+    /// itself: a Ctrl-C meant for the server does not reach it.
     pub fn start(&self, credentials: &Credentials) -> Result<Child, LocalError> {
         self.make_dir()?;
         if rustix::process::geteuid().is_root() {
@@ -203,7 +202,6 @@ impl LocalSite {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
-            .process_group(0)
             .spawn()
             .map_err(failed("start", self.program.clone()))
     }

@@ -7,17 +7,23 @@ use crate::logging;
 use shipway_model::Millis;
 use shipway_pilot::run::{ImageKeep, Server, Settings};
 use shipway_pilot::{guard, run as pilot};
+use shipway_runtime::native;
 use std::ffi::OsString;
 
 /// For pilots that nobody supervises: longer than most outages, shorter than a lost night.
 const DEFAULT_LEASE: Millis = Millis(10 * 60 * 1_000);
 
 pub fn run(args: PilotArgs) -> Result<Exit, Failure> {
+    native::start_clean().map_err(Failure::Clean)?;
     logging::start(&args.log);
     if args.inner { inner(args) } else { outer(&args) }
 }
 
 fn outer(args: &PilotArgs) -> Result<Exit, Failure> {
+    // Started by a server, which it outlives: a Ctrl-C meant for that one does not reach it.
+    if args.home.is_some() {
+        native::leave_terminal();
+    }
     let program = std::env::current_exe().map_err(Failure::OwnProgram)?;
     let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
     words.push("--inner".into());

@@ -5,10 +5,12 @@ use crate::failure::{Exit, Failure};
 use crate::view::talk;
 use crate::{logging, settings};
 use shipway_pilot::probe::Declared;
+use shipway_runtime::native;
 use shipway_server::tls::Tls;
 use shipway_server::up::{self, NodeOptions, Settings, UpError};
 
 pub fn run(args: UpArgs) -> Result<Exit, Failure> {
+    native::keep_descriptors().map_err(Failure::Clean)?;
     logging::start(&args.log);
     let format = args.log.log_format;
     let home = settings::home(&settings::environment)?;

@@ -19,7 +19,6 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -27,6 +26,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 /// Tasks whose files are copied at the same time. More would not make a disk faster; so many that
 /// a slow file server does not hold up everybody.
 const AT_ONCE: usize = 8;
+
+/// Longest report of a process that copied files: it names every file at the top of a work
+/// directory, and a hundred bytes are enough for most.
+const REPORT_LIMIT: u64 = 64 << 20;
 
 /// What was copied for whom.
 pub(super) struct Staged {
@@ -175,7 +178,7 @@ impl Shared {
         let process = Process { cwd: "/".into(), user, ..Process::default() };
         let launch = self.helper.before(start, &process).map_err(|error| failed(&error))?;
         let (mut command, after) = launch.into_command();
-        command.stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = {
             let mut going = lock(&self.going);
             if going.stopped.remove(&order.id) {
@@ -188,7 +191,9 @@ impl Shared {
             child
         };
         let mut said = Vec::new();
-        let read = child.stdout.take().map(|mut out| out.read_to_end(&mut said)).transpose();
+        // The account of the task may have a hand in what comes.
+        let out = child.stdout.take().map(|out| out.take(REPORT_LIMIT));
+        let read = out.map(|mut out| out.read_to_end(&mut said)).transpose();
         let status = child.wait();
         lock(&self.going).processes.remove(&order.id);
         read.map_err(|error| failed(&error))?;

@@ -1,8 +1,8 @@
 //! Starts one process, and says plainly why it could not.
 //!
-//! Everything goes through the standard library's `posix_spawn` path, several times faster than
-//! fork and exec in a big process. It takes that path only when the program is given by its path,
-//! so the search along `PATH` happens here, where it also gives the better message.
+//! Everything goes through `posix_spawn`, several times faster than fork and exec in a big process.
+//! The program is given by its path: the search along `PATH` happens here, where it also gives the
+//! better message.
 
 use super::{Before, Contained, Request, StdinFile, Ticket, lock};
 use rustix::fs::{Access, FileType, Mode, OFlags, access, fcntl_setfl, fstat};
@@ -12,16 +12,14 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
 };
 use shipway_api::causes::causes;
-use shipway_runtime::native::Start;
-use shipway_runtime::runtime::After;
+use shipway_runtime::native::{Apart, Start};
+use shipway_runtime::runtime::{After, Launch};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -96,7 +94,7 @@ pub(super) struct Launched {
 
 /// Holds the writing ends of a task's pipes open on our side too. While it is there no pipe hangs
 /// up, so a task that ends wakes us once, by its end, and not by each pipe before.
-pub(super) struct Writing(#[allow(dead_code, reason = "held for its descriptors")] Command);
+pub(super) struct Writing(#[allow(dead_code, reason = "held open")] [OwnedFd; 2]);
 
 /// What is the same for every process of a pool.
 pub(super) struct Launcher {
@@ -150,9 +148,9 @@ impl Launcher {
         let marks = self.marks(request.ticket);
         container.env.extend(marks.clone().map(|(name, value)| (name.to_owned(), value)));
         let launch = contained.runtime.launch(&container, stdin_of(request)?);
-        let (mut command, after) = launch.map_err(|error| failed(&error))?.into_command();
-        command.envs(marks);
-        spawn(command, Some(after), request).map_err(|error| failed(&error))
+        let mut launch = launch.map_err(|error| failed(&error))?;
+        launch.env.extend(marks.map(|(name, value)| (name.into(), value.into())));
+        spawn_launch(launch, request).map_err(|error| failed(&error))
     }
 
     /// The process that turns into the task when it has done what has to be done first.
@@ -167,8 +165,8 @@ impl Launcher {
         let env = request.env.iter().cloned().chain(marks).collect();
         let start = Start { argv: request.argv.clone(), env, stdin: stdin_of(request)? };
         let launch = before.helper.before(start, &before.process);
-        let (command, after) = launch.map_err(|error| failed(&error))?.into_command();
-        spawn(command, Some(after), request).map_err(|error| failed(&error))
+        let launch = launch.map_err(|error| failed(&error))?;
+        spawn_launch(launch, request).map_err(|error| failed(&error))
     }
 
     fn marks(&self, ticket: Ticket) -> [(&'static str, String); 2] {
@@ -206,17 +204,16 @@ impl Launcher {
             Some(stdin) => stdin,
             None => self.null.try_clone()?.into(),
         };
-        let mut command = Command::new(program);
-        command
-            .arg0(&request.argv[0])
-            .args(&request.argv[1..])
-            .env_clear()
-            .envs(request.env.iter().map(|(name, value)| (name, value)))
-            .envs(self.marks(request.ticket))
-            .current_dir(&request.cwd)
-            .stdin(Stdio::from(stdin));
-        spawn(command, None, request)
+        let marks = self.marks(request.ticket).map(|(name, value)| (name.into(), value.into()));
+        let env = request.env.iter().cloned().chain(marks);
+        let apart = Apart::new(program, request.argv.iter().cloned(), env)?;
+        spawn(&apart.standing_in(&request.cwd)?, &stdin, None, request)
     }
+}
+
+fn spawn_launch(launch: Launch, request: &Request) -> io::Result<Launched> {
+    let apart = Apart::new(&launch.program, launch.argv, launch.env)?;
+    spawn(&apart, &launch.stdin, Some(launch.after), request)
 }
 
 /// Opened here, where a slow file system holds up nobody else.
@@ -242,31 +239,36 @@ fn open_stdin(stdin: &StdinFile) -> Result<OwnedFd, StartError> {
     Ok(opened)
 }
 
-/// In a group of its own, with its output in two pipes, or all of it in the first.
-fn spawn(mut command: Command, after: Option<After>, request: &Request) -> io::Result<Launched> {
+/// In a session, and so a group, of its own, with its output in two pipes, or all of it in the
+/// first.
+fn spawn(
+    apart: &Apart,
+    stdin: &OwnedFd,
+    after: Option<After>,
+    request: &Request,
+) -> io::Result<Launched> {
     let (out, out_end) = output_pipe()?;
     let (err, mut err_end) = output_pipe()?;
     if request.one_stream {
         err_end = out_end.try_clone()?;
     }
-    command.process_group(0).stdout(Stdio::from(out_end)).stderr(Stdio::from(err_end));
-    let child = spawn_unless_busy(&mut command)?;
+    let pid = spawn_unless_busy(apart, [stdin.as_fd(), out_end.as_fd(), err_end.as_fd()])?;
     let (started, clock) = (SystemTime::now(), Instant::now());
-    let pid = Pid::from_child(&child);
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).inspect_err(|_| end_unwatched(pid))?;
-    Ok(Launched { pid, pidfd, out, err, writing: Writing(command), after, started, clock })
+    let writing = Writing([out_end, err_end]);
+    Ok(Launched { pid, pidfd, out, err, writing, after, started, clock })
 }
 
-fn spawn_unless_busy(command: &mut Command) -> io::Result<Child> {
+fn spawn_unless_busy(apart: &Apart, streams: [BorrowedFd<'_>; 3]) -> io::Result<Pid> {
     for _ in 1..BUSY_TRIES {
-        match command.spawn() {
+        match apart.spawn(streams) {
             Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
                 std::thread::sleep(BUSY_PAUSE);
             }
             other => return other,
         }
     }
-    command.spawn()
+    apart.spawn(streams)
 }
 
 /// A pipe whose reading end never blocks: a task can open that end by way of `/proc` and take

@@ -1,6 +1,6 @@
 //! Runs tasks as plain processes, with a few threads that each start and watch them.
 //!
-//! A request becomes a process group with its output captured, and one `Ended` event once the
+//! A request becomes a session with its output captured, and one `Ended` event once the
 //! leader is dead, everything it left is dead, and all it printed can be read. It decides nothing:
 //! not what runs when, not what an exit code means.
 //!
@@ -19,7 +19,7 @@ use crate::logs::{LogName, Logs, StreamWriter};
 use launch::Launcher;
 use orphans::Orphans;
 use rustix::process::{Pid, Signal, kill_process_group};
-use shipway_runtime::native::Helper;
+use shipway_runtime::native::{Helper, give_up_gaining_rights};
 use shipway_runtime::plan::Process;
 use shipway_runtime::{Container, Runtime};
 use std::collections::{HashMap, VecDeque};
@@ -275,7 +275,13 @@ impl Pool {
         for number in 0..threads {
             let shared = Arc::clone(&shared);
             let thread = thread::Builder::new().name(format!("tasks-{number}"));
-            thread.spawn(move || watch::run(&shared))?;
+            thread.spawn(move || {
+                // Whatever is started here, and so every task, has given it up as well.
+                match give_up_gaining_rights() {
+                    Ok(()) => watch::run(&shared),
+                    Err(error) => tracing::error!(%error, "a thread that runs tasks cannot begin"),
+                }
+            })?;
         }
         Ok(Self { shared, logs })
     }

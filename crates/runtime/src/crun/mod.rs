@@ -10,7 +10,7 @@ use crate::bundle::{Bundle, Bundles};
 use crate::foreign::{
     Missing, check_places, check_program, launch, looking_at_tree, refuse_what_none_can, seen,
 };
-use crate::native::{Helper, Start, refused_calls};
+use crate::native::{Helper, Start, TERMINAL_INPUT, refused_calls};
 use crate::plan::{Bind, Container, Network, Room, Root, Shown};
 use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
 use rustix::process::{getegid, geteuid};
@@ -198,15 +198,29 @@ fn mounts(container: &Container) -> Vec<Value> {
 }
 
 fn bind(bind: &Bind) -> Value {
-    let access = if bind.writable { "rw" } else { "ro" };
-    json!({"destination": bind.target, "type": "bind", "source": bind.source,
-        "options": ["rbind", "nosuid", "nodev", access]})
+    let mut options = vec!["rbind", "nosuid", "nodev", if bind.writable { "rw" } else { "ro" }];
+    // The same for what is mounted below, which a file has not. A runtime that does not know these
+    // refuses.
+    if bind.source.is_dir() {
+        options.extend(["rnosuid", "rnodev"]);
+        options.extend((!bind.writable).then_some("rro"));
+    }
+    json!({"destination": bind.target, "type": "bind", "source": bind.source, "options": options})
 }
 
 fn seccomp() -> Value {
+    /// The kernel looks at so many bits of a request, and so must the filter.
+    const REQUEST: u64 = 0xFFFF_FFFF;
+    let terminals = TERMINAL_INPUT.map(|request| {
+        json!({"names": ["ioctl"], "action": "SCMP_ACT_ERRNO", "errnoRet": libc::EPERM,
+            "args": [{"index": 1, "value": REQUEST, "valueTwo": request,
+                      "op": "SCMP_CMP_MASKED_EQ"}]})
+    });
     json!({
         "defaultAction": "SCMP_ACT_ALLOW",
         "syscalls": [
+            terminals[0],
+            terminals[1],
             {"names": refused_calls(), "action": "SCMP_ACT_ERRNO", "errnoRet": libc::EPERM},
             {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": libc::ENOSYS},
             {"names": ["clone", "unshare"], "action": "SCMP_ACT_ERRNO", "errnoRet": libc::EPERM,

@@ -4,6 +4,7 @@
 //! It ends exactly as the task did, signal or code. Signals to its group reach the task, which is
 //! in the same group; the helper itself only dies of KILL, and then so does everything inside.
 
+use super::apart::stand_apart;
 use super::error::{Doing, SetupError};
 use super::identity::{self, Identity, say};
 use super::init::{self, Init, Opened, Who};
@@ -28,7 +29,8 @@ use std::process::ExitCode;
 
 /// The whole of the hidden command. Must be called before any thread is started.
 pub fn main() -> ExitCode {
-    match receive() {
+    let received = stand_apart().map_err(io::Error::other).and_then(|()| receive());
+    match received {
         Ok((letter, Order::Container(container), keeper)) => run(&letter, *container, keeper),
         Ok((letter, Order::Process(process), keeper)) => {
             code(process::run(&letter, &process, keeper))

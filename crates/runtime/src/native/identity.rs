@@ -1,10 +1,11 @@
 //! Who the task is: which account, and how the new user namespace knows it.
 
 use super::error::{Doing, SetupError};
+use super::sys::own_keyring;
 use crate::plan::User;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
-use rustix::process::{DumpableBehavior, Gid, Uid, getegid, geteuid, set_dumpable_behavior};
+use rustix::process::{DumpableBehavior, Gid, Uid, getegid, geteuid, set_dumpable_behavior, umask};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 /// Who a task is.
@@ -16,12 +17,18 @@ pub(super) struct Identity {
     pub(super) by_root: bool,
 }
 
+/// What others may not do with new files unless a task says otherwise.
+const USUAL_MASK: u32 = 0o022;
+
 /// Takes the groups of the task's account, where this process is root; `become_it` follows when
 /// nothing of root's is needed any more.
 pub(super) fn prepare(user: Option<&User>) -> Result<Identity, SetupError> {
     let own = geteuid().as_raw();
     match user {
         Some(user) if own == 0 && user.is_one() => {
+            // What root's own session holds is root's: keys, and how much it hides of new files.
+            own_keyring().doing("leave", "the keyring")?;
+            umask(Mode::from_raw_mode(USUAL_MASK));
             take_groups(user)?;
             Ok(Identity { uid: user.uid, gid: user.gid, by_root: true })
         }

@@ -8,9 +8,10 @@
 //!
 //! What is built, in this order: `identity` (who), `room` (memory), `root` (`underlay` where
 //! overlays are refused), `dev`, `kernel_files` (`/proc`, `/sys`), then the plan's binds, then
-//! `confine` (capabilities, `seccomp`). `mounts` has the verbs, `sys` the system calls that no
+//! `confine` (capabilities, `seccomp`). `apart` is what no process below has of its starter. `mounts` has the verbs, `sys` the system calls that no
 //! safe crate wraps.
 
+mod apart;
 mod check;
 mod confine;
 mod dev;
@@ -33,8 +34,9 @@ mod seccomp;
 mod sys;
 mod underlay;
 
-pub(crate) use seccomp::refused_calls;
+pub(crate) use seccomp::{TERMINAL_INPUT, refused_calls};
 
+pub use apart::{Apart, give_up_gaining_rights, keep_descriptors, leave_terminal, start_clean};
 pub use helper::main;
 pub use keeper::Keeper;
 pub use person::handed;

@@ -3,6 +3,7 @@
 //! No container is made and nothing stays behind: this process does what was asked and turns into
 //! the program. Its words are this process's own, behind those that led here.
 
+use super::apart::spare_terminals;
 use super::error::{Doing, SetupError};
 use super::identity::{self, say};
 use super::owner;
@@ -41,6 +42,7 @@ fn turn_into(process: &Process, keeper: Option<OwnedFd>) -> Result<Infallible, S
     if process.within.is_some() {
         person::become_within(&keeper.ok_or(SetupError::NoKeeper)?, process)?;
     }
+    spare_terminals()?;
     // With the rights of whoever it is by now.
     rustix::process::chdir(&process.cwd).doing("enter", &process.cwd)?;
     let mut words = std::env::args_os().skip(OWN_WORDS);

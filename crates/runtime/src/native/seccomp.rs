@@ -45,7 +45,7 @@ const NAMESPACES: u32 = (libc::CLONE_NEWNS
 const NEW_TIME: u32 = 0x80;
 
 /// Requests that put keys into the terminal of whoever started us.
-const TERMINAL_INPUT: [u32; 2] = [0x5412, 0x541C];
+pub(crate) const TERMINAL_INPUT: [u32; 2] = [0x5412, 0x541C];
 
 /// Families of sockets: to the virtual machine's host, and to the kernel's own ciphers.
 const STRANGE_FAMILIES: [u32; 2] = [40, 38];
@@ -157,6 +157,24 @@ pub(super) fn program() -> Vec<sock_filter> {
     program
 }
 
+/// A filter for what is no container: everything but keys that are put into a terminal. Where a
+/// call has other numbers, whatever looks like that request is refused.
+pub(super) fn terminals() -> Vec<sock_filter> {
+    /// From here on numbers are those of another way to call.
+    const SECOND_NUMBERING: u32 = 0x4000_0000;
+    let number = u32::try_from(libc::SYS_ioctl).expect("system calls have small numbers");
+    let mut program = vec![
+        load(ARCHITECTURE_AT),
+        jump(JUMP_IF_EQUAL, ARCHITECTURE, 0, 4),
+        load(NUMBER_AT),
+        jump(JUMP_IF_EQUAL, number, 2, 0),
+        jump(JUMP_IF_AT_LEAST, SECOND_NUMBERING, 1, 0),
+        answer(Verdict::Allow),
+    ];
+    program.extend(judge(Verdict::UnlessSecond(TERMINAL_INPUT)));
+    program
+}
+
 /// From which number on which verdict holds, in order.
 fn ranges() -> Vec<(u32, Verdict)> {
     let number = |number: i64| u32::try_from(number).expect("system calls have small numbers");
@@ -247,9 +265,18 @@ mod tests {
     const REFUSED_WITH: u32 = 0x0005_0001;
     const UNKNOWN: u32 = 0x0005_0026;
 
-    /// The kernel's machine, as far as the filter uses it.
     fn run(architecture: u32, number: i64, first: u32, second: u32) -> u32 {
-        let program = program();
+        run_in(&program(), architecture, number, first, second)
+    }
+
+    /// The kernel's machine, as far as the filter uses it.
+    fn run_in(
+        program: &[sock_filter],
+        architecture: u32,
+        number: i64,
+        first: u32,
+        second: u32,
+    ) -> u32 {
         let (mut word, mut at) = (0, 0);
         loop {
             let step = &program[at];
@@ -301,6 +328,23 @@ mod tests {
         assert_eq!(verdict(libc::SYS_ioctl, 0x5412, 0x5401), ALLOWED);
         assert_eq!(verdict(libc::SYS_socket, 40, 0), REFUSED_WITH);
         assert_eq!(verdict(libc::SYS_socket, 2, 1), ALLOWED);
+    }
+
+    #[test]
+    fn plain_programs_may_all_but_type_for_others() {
+        let verdict = |number, second| run_in(&terminals(), ARCHITECTURE, number, 0, second);
+        for number in (0..1000).filter(|number| *number != libc::SYS_ioctl) {
+            assert_eq!(verdict(number, TERMINAL_INPUT[0]), ALLOWED, "system call {number}");
+        }
+        assert_eq!(verdict(libc::SYS_ioctl, 0x5401), ALLOWED);
+        for request in TERMINAL_INPUT {
+            assert_eq!(verdict(libc::SYS_ioctl, request), REFUSED_WITH);
+        }
+        for (architecture, number) in [(0x4000_0003, 54), (ARCHITECTURE, 0x4000_0202)] {
+            let verdict = |second| run_in(&terminals(), architecture, number, 0, second);
+            assert_eq!(verdict(TERMINAL_INPUT[0]), REFUSED_WITH);
+            assert_eq!(verdict(0x5401), ALLOWED);
+        }
     }
 
     #[test]

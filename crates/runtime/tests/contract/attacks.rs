@@ -3,7 +3,7 @@
 
 use crate::site::{Site, wait_for};
 use crate::{Case, On, probe};
-use shipway_runtime::plan::{Bind, Room, Root};
+use shipway_runtime::plan::{Bind, Container, Room, Root};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -159,19 +159,26 @@ fn outside_processes(site: &Site) {
 }
 
 /// This program, inside, with what it is linked to.
-fn system_calls(site: &Site) {
-    let tree = site.own_tree("probe");
-    let mut container = site.command(&["/probe/contract", probe::COMMAND]);
-    container.root = Root::Tree(tree);
-    container.scratch = Some(Room::Memory(1 << 20));
-    let program = site.directory("probe-program").join("contract");
+pub(crate) fn with_this_program(site: &Site, name: &str, words: &[&str]) -> Container {
+    let program = site.directory(&format!("{name}-program")).join("contract");
     fs::copy("/proc/self/exe", &program).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    if site.runtime.name() == "plain" {
+        return site.command(&[&[program.to_str().unwrap()], words].concat());
+    }
+    let mut container = site.command(&[&["/probe/contract"], words].concat());
+    container.root = Root::Tree(site.own_tree(name));
+    container.scratch = Some(Room::Memory(1 << 20));
     container.binds = vec![Bind::read_only(program.parent().unwrap(), "/probe")];
     let libraries: Vec<PathBuf> = ["/lib", "/lib64", "/usr/lib"].map(PathBuf::from).into();
     for path in libraries.iter().filter(|path| path.exists()) {
         container.binds.push(Bind::read_only(path.canonicalize().unwrap(), path));
     }
+    container
+}
+
+fn system_calls(site: &Site) {
+    let container = with_this_program(site, "probe", &[probe::COMMAND]);
     let said = site.ok(&container);
     let allowed: Vec<&str> = said.lines().filter(|line| line.ends_with(": allowed")).collect();
     // Apptainer has the filter of its settings, which is none: keys are those of its own session,

@@ -14,6 +14,7 @@ mod limits;
 mod people;
 mod probe;
 mod site;
+mod table;
 
 use shipway_runtime::Runtime;
 use shipway_runtime::apptainer::Apptainer;
@@ -49,6 +50,8 @@ struct Case {
 /// Which runtimes a case is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum On {
+    /// Also for plain programs.
+    PlainToo,
     All,
     /// Those whose container is described in full. Apptainer adds variables, has a `/dev` and
     /// descriptors of its own, and leaves namespaces to the kernel's settings.
@@ -60,8 +63,9 @@ enum On {
 impl On {
     fn includes(self, runtime: &str) -> bool {
         match self {
-            Self::All => true,
-            Self::Strict => runtime != "apptainer",
+            Self::PlainToo => true,
+            Self::All => runtime != "plain",
+            Self::Strict => runtime != "apptainer" && runtime != "plain",
             Self::Native => runtime == "native",
         }
     }
@@ -77,6 +81,10 @@ fn main() -> ExitCode {
         }
         probe::KEYS => {
             probe::say_whether_key(&std::env::args().nth(2).unwrap_or_default());
+            ExitCode::SUCCESS
+        }
+        probe::TYPE => {
+            probe::say_whether_typing();
             ExitCode::SUCCESS
         }
         "--list" => ExitCode::SUCCESS,
@@ -156,6 +164,7 @@ fn suite(mode: &str, filter: &str) -> ExitCode {
             return run_all(mode, filter, &runtimes, &helper, Some(keeper), state.path());
         }
         None if mode != "root, others" => {
+            runtimes.push(Box::new(table::Plain(Arc::clone(&helper))));
             runtimes.push(Box::new(Native::new(Arc::clone(&helper))));
         }
         None => {}
@@ -201,6 +210,7 @@ fn run_all(
         let site = Site::new(runtime.as_ref(), Arc::clone(helper), keeper.cloned(), state);
         let cases = cases::ALL.iter().chain(escapes::ALL).chain(attacks::ALL);
         let cases = cases.chain(lifetimes::ALL).chain(limits::ALL).chain(handover::ALL);
+        let cases = cases.chain(table::ALL);
         let left_out = |case: &&Case| keeper.is_some() && NOT_FOR_PEOPLE.contains(&case.name);
         let cases = cases.filter(|case| !left_out(case));
         let cases = cases.chain(if keeper.is_some() { people::ALL } else { &[] });

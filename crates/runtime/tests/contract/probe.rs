@@ -54,6 +54,31 @@ pub(crate) fn has_key(name: &str) -> bool {
 /// `KEY_SPEC_SESSION_KEYRING`.
 const SESSION_KEYRING: libc::c_int = -3;
 
+/// The word by which it tries to put keys into the terminal that it reads from, if it is one.
+pub(crate) const TYPE: &str = "probe-typing";
+
+pub(crate) fn say_whether_typing() {
+    /// Keys, and what the console of a machine can be asked for.
+    const REQUESTS: [u64; 2] = [0x5412, 0x541C];
+    /// The kernel looks at the lower half only.
+    const UPPER: u64 = 1 << 32;
+    for request in REQUESTS.into_iter().flat_map(|request| [request, request | UPPER]) {
+        // SAFETY: one byte that the kernel reads. What is read from is no terminal of anybody's.
+        let result = unsafe { libc::syscall(libc::SYS_ioctl, 0, request, b"x".as_ptr()) };
+        let errno = io::Error::last_os_error().raw_os_error();
+        // Let through, it is said to be no terminal.
+        let refused = result < 0 && errno == Some(libc::EPERM);
+        println!("{}", if refused { "refused" } else { "allowed" });
+    }
+}
+
+/// As `nohup` does it, and back.
+pub(crate) fn ignore_hangups(ignored: bool) {
+    let answer = if ignored { libc::SIG_IGN } else { libc::SIG_DFL };
+    // SAFETY: neither answer is code of ours.
+    unsafe { libc::signal(libc::SIGHUP, answer) };
+}
+
 pub(crate) fn main() {
     for (name, number, [a, b, c, d, e]) in CALLS {
         // SAFETY: every call gets numbers only, or null pointers that the kernel refuses to read.

@@ -8,7 +8,6 @@ use shipway_runtime::runtime::{After, LaunchError};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -130,7 +129,7 @@ impl<'a> Site<'a> {
         stdin: Option<OwnedFd>,
     ) -> Result<(Child, After), LaunchError> {
         let (mut command, after) = self.runtime.launch(container, stdin)?.into_command();
-        command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Ok((command.spawn().expect("the helper starts"), after))
     }
 

@@ -1,0 +1,177 @@
+//! What holds for every task, however it is run: in a container of ours, of crun's or apptainer's,
+//! or as a plain program. A task has nothing of whoever started the pilot.
+
+use crate::attacks::with_this_program;
+use crate::site::{NOBODY, Site};
+use crate::{Case, On, probe};
+use rustix::process::{Pid, getsid};
+use shipway_runtime::native::{Helper, Start};
+use shipway_runtime::plan::{Bind, Container, Process, Room, Root};
+use shipway_runtime::runtime::{Finding, Launch, LaunchError};
+use shipway_runtime::{Runtime, report::Ending};
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+pub(crate) const ALL: &[Case] = &[
+    Case { name: "no new rights", on: On::PlainToo, run: no_new_rights },
+    Case { name: "no capabilities", on: On::PlainToo, run: no_capabilities },
+    Case { name: "no groups of the starter's", on: On::PlainToo, run: groups },
+    Case { name: "no signal is ignored or blocked", on: On::PlainToo, run: signals },
+    Case { name: "no descriptors of the starter's", on: On::PlainToo, run: descriptors },
+    Case { name: "a session of its own", on: On::PlainToo, run: session },
+    Case { name: "no terminal", on: On::PlainToo, run: no_terminal },
+    Case { name: "no keys into a terminal", on: On::PlainToo, run: terminal_input },
+    Case { name: "no keys of the starter's", on: On::PlainToo, run: keyring },
+    Case { name: "the usual mask", on: On::PlainToo, run: mask },
+    Case { name: "limits as they were", on: On::PlainToo, run: limits },
+    Case { name: "no variables of the starter's", on: On::PlainToo, run: variables },
+    Case { name: "binds are read-only all the way down", on: On::All, run: recursive },
+];
+
+/// A program of the node, started as a pilot starts those of other accounts. What is in the plan
+/// and needs a container is left out.
+#[derive(Debug)]
+pub(crate) struct Plain(pub(crate) Arc<Helper>);
+
+impl Runtime for Plain {
+    fn name(&self) -> &'static str {
+        "plain"
+    }
+
+    fn check(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    fn launch(&self, container: &Container, stdin: Option<OwnedFd>) -> Result<Launch, LaunchError> {
+        let argv = container.argv.iter().map(Into::into).collect();
+        let env = container.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let user = container.user.clone();
+        let process = Process { cwd: container.cwd.clone(), user, ..Process::default() };
+        self.0.before(Start { argv, env, stdin }, &process)
+    }
+}
+
+/// A line of the kernel's about the task, without its name. No shell is in between: some have
+/// signals of their own.
+fn status(site: &Site, name: &str) -> String {
+    let said = site.ok(&site.command(&["grep", &format!("^{name}:"), "/proc/self/status"]));
+    said.trim().trim_start_matches(name).trim_start_matches(':').trim().to_owned()
+}
+
+fn no_new_rights(site: &Site) {
+    assert_eq!(status(site, "NoNewPrivs"), "1");
+}
+
+fn no_capabilities(site: &Site) {
+    for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+        assert_eq!(status(site, set), "0000000000000000", "{set}");
+    }
+}
+
+fn groups(site: &Site) {
+    if rustix::process::geteuid().is_root() {
+        let groups = status(site, "Groups");
+        let own = NOBODY.to_string();
+        // Apptainer's user namespace shows the group itself once more.
+        assert!(groups.split_whitespace().all(|group| group == own), "{groups}");
+    }
+}
+
+/// As with `nohup`, which all that this program starts would inherit.
+fn signals(site: &Site) {
+    probe::ignore_hangups(true);
+    let found = ["SigIgn", "SigBlk"].map(|name| status(site, name));
+    probe::ignore_hangups(false);
+    let set = |text: &String| u64::from_str_radix(text, 16).unwrap();
+    // Signals 32 and 33 are the C library's own, which ignores them in all that it starts.
+    assert_eq!(found.each_ref().map(|found| set(found) & !(0b11 << 31)), [0, 0], "{found:?}");
+}
+
+fn descriptors(site: &Site) {
+    let _inherited = rustix::io::dup(rustix::stdio::stderr()).unwrap();
+    let said = site.says("for n in $(seq 3 99); do test -e /proc/$$/fd/$n && echo $n; done; true");
+    // What apptainer opens itself leads to the container's own files.
+    if site.runtime.name() != "apptainer" {
+        assert_eq!(said, "");
+    }
+}
+
+fn session(site: &Site) {
+    let (reading, writing) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+    let (mut child, after) = site.start(&site.script("echo ready; cat"), Some(reading));
+    crate::lifetimes::wait_until_ready(&mut child);
+    let leads = getsid(Some(Pid::from_child(&child))).unwrap();
+    drop(writing);
+    let status = child.wait().unwrap();
+    assert_eq!(leads, Pid::from_child(&child), "it is in somebody else's session");
+    assert_eq!(after.ending(status), Ending::Exit(0));
+}
+
+fn no_terminal(site: &Site) {
+    let said = site.says(
+        "(: < /dev/tty) 2>/dev/null && echo read; (: > /dev/tty) 2>/dev/null && echo write; true",
+    );
+    assert_eq!(said, "");
+}
+
+fn terminal_input(site: &Site) {
+    let said = site.ok(&with_this_program(site, "typing", &[probe::TYPE]));
+    assert_eq!(said, "refused\n".repeat(4));
+}
+
+fn keyring(site: &Site) {
+    // Whoever runs tasks as themselves has their keys there, too.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let name = format!("shipway-table-{}", std::process::id());
+    if !probe::add_key(&name) {
+        println!("left out: this kernel keeps no keys");
+        return;
+    }
+    let said = site.ok(&with_this_program(site, "keys", &[probe::KEYS, &name]));
+    assert_eq!(said, "absent\n");
+}
+
+fn mask(site: &Site) {
+    let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    let said = site.says("umask");
+    rustix::process::umask(before);
+    // The other two have the usual one whoever starts them.
+    let is_usual = rustix::process::geteuid().is_root()
+        || ["crun", "apptainer"].contains(&site.runtime.name());
+    assert_eq!(said.trim(), if is_usual { "0022" } else { "0077" });
+}
+
+fn limits(site: &Site) {
+    let own = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let said = site.says("ulimit -n");
+    assert_eq!(said.trim(), own.current.map_or("unlimited".into(), |limit| limit.to_string()));
+}
+
+fn variables(site: &Site) {
+    let said = site.says("env | grep -c CARGO; true");
+    assert_eq!(said, "0\n");
+}
+
+/// Another file system below what is bound.
+fn recursive(site: &Site) {
+    let is_mount = fs::metadata("/dev/shm").and_then(|below| {
+        use std::os::unix::fs::MetadataExt;
+        Ok(below.dev() != fs::metadata("/dev")?.dev())
+    });
+    assert!(is_mount.is_ok_and(|is_mount| is_mount), "this node mounts nothing below /dev");
+    let mut container = site.script(
+        "test -d /var/in/shm || echo missing; \
+         (echo x > /var/in/shm/shipway-table) 2>/dev/null && echo wrote; true",
+    );
+    let tree = site.own_tree("recursive");
+    fs::create_dir(tree.join("var/in")).unwrap();
+    container.root = Root::Tree(tree);
+    container.scratch = Some(Room::Memory(1 << 20));
+    container.binds = vec![Bind::read_only("/dev", "/var/in")];
+    let said = site.ok(&container);
+    let _absent = fs::remove_file("/dev/shm/shipway-table");
+    assert_eq!(said, "");
+}
