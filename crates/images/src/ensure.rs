@@ -4,7 +4,7 @@
 use crate::layer::decode::Expected;
 use crate::layer::index::{LayerIndex, LeftOut};
 use crate::layer::stage::{Staging, open_dir};
-use crate::layer::{LayerError, LayerJob, unpack};
+use crate::layer::{LayerError, LayerJob, check, unpack};
 use crate::limits::{ImageMeter, Limits};
 use crate::progress::{Phase, Progress};
 use crate::sources::manifest::{ImagePlan, PlannedLayer};
@@ -63,6 +63,9 @@ pub struct Ensure<'a> {
     pub limits: Limits,
     pub progress: &'a dyn Progress,
     pub now: Timestamp,
+    /// Whether it is for one of several users: then what is here already is theirs only when they
+    /// could have fetched it.
+    pub for_others: bool,
 }
 
 impl std::fmt::Debug for Ensure<'_> {
@@ -87,11 +90,58 @@ impl Ensure<'_> {
         }
         let fetched = match self.wait_or_claim(&plan)? {
             Some(_claim) => self.fetch(name, &plan, source).map(|()| true)?,
-            None => false,
+            None => self.prove(&plan, source).map(|()| false)?,
         };
         self.session.name(name, plan.image)?;
         self.session.store().mark_used(&plan.image);
         Ok(Ensured { image: plan.image, fetched })
+    }
+
+    /// Of an image that is here: whether whoever asks could have fetched it. What cannot be told by
+    /// asking is fetched, and dropped.
+    fn prove(&self, plan: &ImagePlan, source: &dyn Source) -> Result<(), ImageError> {
+        let record = self.session.store().image(&plan.image)?;
+        let is_free = record
+            .is_some_and(|record| !record.needs_proof() || source.plan_is_proof(&record.source));
+        if !self.for_others || is_free {
+            return Ok(());
+        }
+        let meter = ImageMeter::new(self.limits);
+        for layer in &plan.layers {
+            if !self.may_reuse(layer, source) {
+                let refused = |source| ImageError::Layer { layer: layer.diff_id, source };
+                let blob = WhileWanted { blob: source.blob(layer)?, progress: self.progress };
+                check(Box::new(blob), expected(layer), &meter).map_err(refused)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a layer that is here counts for whoever asks.
+    fn may_reuse(&self, layer: &PlannedLayer, source: &dyn Source) -> bool {
+        if !self.for_others {
+            return true;
+        }
+        let origins = self.session.store().origins(&layer.diff_id);
+        origins.public || source.could_fetch(layer, &origins)
+    }
+
+    /// Remembers where layers came from that are about to be published, or were shown to be free.
+    fn note_origins(
+        &self,
+        layers: &[&PlannedLayer],
+        source: &dyn Source,
+    ) -> Result<(), ImageError> {
+        let Some(host) = source.registry() else { return Ok(()) };
+        for layer in layers {
+            let known = self.session.store().origins(&layer.diff_id);
+            let mut origins = known.clone();
+            origins.add(host, layer.digest, source.is_private());
+            if origins != known {
+                self.session.note_origins(&layer.diff_id, &origins)?;
+            }
+        }
+        Ok(())
     }
 
     /// The claim to make it, or none when it is there, made by whomever.
@@ -183,6 +233,15 @@ impl Ensure<'_> {
             .map(|diff_id| NewLayer { diff_id: *diff_id, index: &layers[diff_id] })
             .collect();
         self.session.publish(&staging, &new, Some((&dir, &record)))?;
+        // Without a login every layer was had from this registry, or confirmed by it.
+        let all: Vec<&PlannedLayer> = plan.layers.iter().collect();
+        let fetched = |layer: &&&PlannedLayer| new.iter().any(|one| one.diff_id == layer.diff_id);
+        let from_here = if self.for_others && !source.is_private() {
+            all
+        } else {
+            all.iter().filter(fetched).copied().collect()
+        };
+        self.note_origins(&from_here, source)?;
         drop(claims);
         Ok(())
     }
@@ -253,7 +312,7 @@ impl Fetch<'_> {
         let mut layers = Layers::new();
         let mut missing: BTreeMap<Digest, &PlannedLayer> = BTreeMap::new();
         for layer in &plan.layers {
-            match session.store().layer(&layer.diff_id) {
+            match self.here(layer) {
                 Some(index) => _ = layers.insert(layer.diff_id, index),
                 None => _ = missing.insert(layer.diff_id, layer),
             }
@@ -281,6 +340,7 @@ impl Fetch<'_> {
             // Nobody waits while others wait for him: what is done is handed over first.
             let done = new.iter().map(|id| NewLayer { diff_id: *id, index: &layers[id] });
             session.publish(&self.staging, &done.collect::<Vec<_>>(), None)?;
+            self.ensure.note_origins(&mine, self.source)?;
             self.staging.all_stored();
             claims.clear();
             new.clear();
@@ -297,15 +357,21 @@ impl Fetch<'_> {
         Ok((layers, new, claims))
     }
 
+    /// A layer of the store, if it counts for whoever asks.
+    fn here(&self, layer: &PlannedLayer) -> Option<LayerIndex> {
+        let index = self.ensure.session.store().layer(&layer.diff_id)?;
+        self.ensure.may_reuse(layer, self.source).then_some(index)
+    }
+
     /// A layer somebody else fetches; ours to fetch when they give up.
     fn wait_for(&self, layer: &PlannedLayer) -> Result<(LayerIndex, Option<Claim>), ImageError> {
         let session = self.ensure.session;
         loop {
-            if let Some(index) = session.store().layer(&layer.diff_id) {
+            if let Some(index) = self.here(layer) {
                 return Ok((index, None));
             }
             if let Some(claim) = session.claim(&layer_claim(layer))? {
-                if let Some(index) = session.store().layer(&layer.diff_id) {
+                if let Some(index) = self.here(layer) {
                     return Ok((index, None));
                 }
                 return Ok((self.one(layer)?, Some(claim)));
@@ -365,11 +431,7 @@ impl Fetch<'_> {
         let number = layer.number;
         let job = LayerJob {
             blob: Box::new(WhileWanted { blob: self.source.blob(layer)?, progress }),
-            expected: Expected {
-                digest: layer.digest,
-                size: layer.size,
-                diff_id: (!layer.is_checked).then_some(layer.diff_id),
-            },
+            expected: expected(layer),
             image: Arc::clone(&self.meter),
             stage: &stage,
             heard: Box::new(move |count| progress.bytes(number, count)),
@@ -393,6 +455,11 @@ impl Read for WhileWanted<'_> {
         }
         self.blob.read(buffer)
     }
+}
+
+fn expected(layer: &PlannedLayer) -> Expected {
+    let diff_id = (!layer.is_checked).then_some(layer.diff_id);
+    Expected { digest: layer.digest, size: layer.size, diff_id }
 }
 
 fn layer_claim(layer: &PlannedLayer) -> String {

@@ -48,6 +48,8 @@ pub enum OverLimit {
     Bytes(u64),
     #[error("a layer unpacks to more than {0} times its size")]
     Ratio(u64),
+    #[error("unpacking the image takes more than {0} seconds")]
+    Time(u64),
 }
 
 /// One image's use of its limits, counted by all its layers together.

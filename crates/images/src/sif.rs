@@ -2,6 +2,8 @@
 //!
 //! Only what is needed to run is looked for: the primary partition, where it lies, what it is.
 
+use crate::limits::OverLimit;
+
 /// Bytes of the global header.
 pub const HEADER: usize = 128;
 /// Bytes of one descriptor.
@@ -33,6 +35,8 @@ pub enum SifError {
     FileSystem(i32),
     #[error("a SIF image is unpacked by `unsquashfs`, which is not installed")]
     NoUnsquashfs,
+    #[error("unpacking the SIF image was stopped")]
+    Over(#[source] OverLimit),
     #[error("`unsquashfs` could not unpack the SIF image: {0}")]
     Unsquashfs(String),
 }

@@ -240,6 +240,8 @@ fn up(program: &Path, home: &Path, user: Option<u32>, options: &[&str]) -> Child
 
 fn up_by(mut up: Command, home: &Path, options: &[&str]) -> Child {
     up.args(["up", "--listen", "127.0.0.1:0"]).args(options);
+    // Where the tests' registries are.
+    up.env("SHIPWAY_PRIVATE_REGISTRIES", "127.0.0.1");
     let server = up.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
     wait_for("the server is up", || home.join("server.json").exists());
     server

@@ -14,7 +14,7 @@ pub mod sift;
 pub mod stage;
 mod unpack;
 
-pub use unpack::{LayerJob, unpack};
+pub use unpack::{LayerJob, check, unpack};
 
 use crate::limits::OverLimit;
 use crate::path::BadPath;

@@ -55,6 +55,28 @@ pub fn unpack(job: LayerJob<'_>) -> Result<LayerIndex, LayerError> {
     })
 }
 
+/// Reads a layer to its end and checks that it is the one expected; nothing of it is kept.
+pub fn check(
+    blob: Box<dyn Read + Send + '_>,
+    expected: Expected,
+    image: &Arc<ImageMeter>,
+) -> Result<(), LayerError> {
+    let packed = Arc::new(AtomicU64::new(0));
+    let meter = Meter::new(Arc::clone(image), Arc::clone(&packed));
+    let (to_decoder, from_blob) = mpsc::sync_channel(QUEUE);
+    let (to_nobody, decoded) = mpsc::sync_channel(QUEUE);
+    thread::scope(|scope| {
+        let taken =
+            scope.spawn(move || decode::take_in(blob, expected, &packed, &to_decoder, |_| {}));
+        let unpacked = scope
+            .spawn(move || decode::unpack(Chunks::new(from_blob), expected, &meter, &to_nobody));
+        decoded.iter().for_each(drop);
+        let taken = taken.join().map_err(|_| LayerError::Stopped).flatten();
+        let unpacked = unpacked.join().map_err(|_| LayerError::Stopped).flatten();
+        first_cause(taken, unpacked, Ok(LayerIndex::default())).map(drop)
+    })
+}
+
 fn first_cause(
     taken: Result<(), LayerError>,
     decoded: Result<u64, LayerError>,

@@ -1,7 +1,7 @@
 //! A layer's bytes from a registry: gone on with where they broke off, in this process or in the
 //! next one.
 
-use super::client::{Ask, RegistryError};
+use super::client::{Ask, Part, RegistryError};
 use super::registry::{PAUSE, Registry, may_pass};
 use shipway_model::Digest;
 use std::fs::{self, File};
@@ -111,7 +111,7 @@ impl<'a> Resuming<'a> {
     fn open(&self) -> Result<Box<dyn Read + Send>, RegistryError> {
         let path = self.registry.blob_path(&self.digest);
         let what = format!("the layer {}", self.digest);
-        let ask = Ask { path: &path, what: &what, accept: None, from: self.given };
+        let ask = Ask { path: &path, what: &what, accept: None, part: Part::From(self.given) };
         let answer = self.registry.client.get(ask)?;
         let partial = answer.status().as_u16() == 206;
         let range = answer.headers().get("content-range").and_then(|value| value.to_str().ok());

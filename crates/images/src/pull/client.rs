@@ -7,11 +7,14 @@ use super::Settings;
 use super::auth::{self, Challenge};
 use super::credentials::{Credentials, Login};
 use super::helper::HelperError;
+use super::reach::{Judging, OutOfReach, Reach};
 use serde::Deserialize;
 use std::io::Read;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use ureq::http::{Response, StatusCode, Uri, header};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::DefaultConnector;
 use ureq::{Agent, Body};
 
 /// Registries send blobs to one other place, sometimes two.
@@ -26,6 +29,8 @@ const SILENCE: Duration = Duration::from_mins(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
+    #[error("{host} is not asked: it is not on the public internet, and not listed here")]
+    OutOfReach { host: String },
     #[error("cannot reach {host}")]
     Request {
         host: String,
@@ -68,6 +73,7 @@ pub(super) struct Client {
     /// Asked for when the registry asks for it: a helper may ask its user.
     login: OnceLock<Option<Login>>,
     insecure: Vec<String>,
+    reach: Reach,
     /// The header that opened the door last time.
     authorization: Mutex<Option<String>>,
 }
@@ -79,7 +85,15 @@ pub(super) struct Ask<'a> {
     /// For messages.
     pub(super) what: &'a str,
     pub(super) accept: Option<&'a str>,
-    pub(super) from: u64,
+    pub(super) part: Part,
+}
+
+/// How much of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Part {
+    All,
+    From(u64),
+    FirstByte,
 }
 
 impl Client {
@@ -92,7 +106,8 @@ impl Client {
         let scheme = if plain { "http" } else { "https" };
         let base = format!("{scheme}://{address}").parse().expect("references hold hosts");
         Client {
-            agent: agent(plain),
+            agent: agent(plain, settings.reach.clone()),
+            reach: settings.reach.clone(),
             host: host.to_owned(),
             base,
             credentials: settings.credentials.clone(),
@@ -143,13 +158,16 @@ impl Client {
     }
 
     fn send(&self, uri: &Uri, ask: Ask<'_>) -> Result<Response<Body>, RegistryError> {
+        self.reach.judge_number(uri).map_err(|_| self.out_of_reach(uri))?;
         let mut request = self.agent.get(uri.clone());
         if let Some(accept) = ask.accept {
             let within = request.config().timeout_global(Some(DOCUMENT_WITHIN));
             request = within.build().header(header::ACCEPT, accept);
         }
-        if ask.from > 0 {
-            request = request.header(header::RANGE, format!("bytes={}-", ask.from));
+        match ask.part {
+            Part::All | Part::From(0) => {}
+            Part::From(at) => request = request.header(header::RANGE, format!("bytes={at}-")),
+            Part::FirstByte => request = request.header(header::RANGE, "bytes=0-0"),
         }
         // Only the registry itself is told who we are, whoever sends us elsewhere.
         if same_origin(uri, &self.base) {
@@ -223,6 +241,7 @@ impl Client {
         {
             return Err(RegistryError::Realm { host: self.host.clone(), realm: shown() });
         }
+        self.reach.judge_number(&uri).map_err(|_| self.out_of_reach(&uri))?;
         let request = self.agent.get(uri.clone());
         let mut request = request.config().timeout_global(Some(DOCUMENT_WITHIN)).build();
         for (key, value) in [("service", service), ("scope", scope)] {
@@ -269,7 +288,17 @@ impl Client {
         RegistryError::Answer { host: self.host.clone(), what }
     }
 
+    fn out_of_reach(&self, uri: &Uri) -> RegistryError {
+        let host = uri.authority().map_or(&*self.host, |at| at.as_str()).to_owned();
+        RegistryError::OutOfReach { host }
+    }
+
     fn unreachable(&self, uri: &Uri, source: ureq::Error) -> RegistryError {
+        if let ureq::Error::Other(inner) = &source
+            && inner.is::<OutOfReach>()
+        {
+            return self.out_of_reach(uri);
+        }
         let host = uri.authority().map_or(&*self.host, |at| at.as_str()).to_owned();
         RegistryError::Request { host, source: Box::new(source) }
     }
@@ -281,7 +310,7 @@ struct Token {
     access_token: Option<String>,
 }
 
-fn agent(plain: bool) -> Agent {
+fn agent(plain: bool, reach: Reach) -> Agent {
     let mut config = Agent::config_builder()
         .max_redirects(0)
         .max_redirects_will_error(false)
@@ -299,7 +328,8 @@ fn agent(plain: bool) -> Agent {
             .root_certs(ureq::tls::RootCerts::from(roots));
         config = config.tls_config(tls.build());
     }
-    config.build().new_agent()
+    let names = Judging { reach, names: DefaultResolver::default() };
+    Agent::with_parts(config.build(), DefaultConnector::default(), names)
 }
 
 fn same_origin(a: &Uri, b: &Uri) -> bool {

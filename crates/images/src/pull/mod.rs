@@ -6,12 +6,14 @@ mod blob;
 mod client;
 mod credentials;
 mod helper;
+mod reach;
 mod registry;
 
 pub use client::RegistryError;
 pub use credentials::{Credentials, CredentialsError, Login};
 pub use helper::HelperError;
-pub use registry::Registry;
+pub use reach::Reach;
+pub use registry::{Registry, partial_name};
 
 use crate::ensure::{Ensure, Ensured, ImageError};
 use crate::limits::Limits;
@@ -21,15 +23,18 @@ use crate::sources::manifest::{ImagePlan, this_platform};
 use crate::sources::oci_dir::OciDir;
 use crate::sources::sif::Sif;
 use crate::sources::{Source, SourceError, settled};
-use crate::store::Session;
-use shipway_model::{ImageRef, Timestamp};
+use crate::store::{Session, Store, StoreError};
+use shipway_model::{Digest, ImageRef, Timestamp};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Names a file with logins.
 pub const LOGINS: &str = "SHIPWAY_REGISTRY_LOGINS";
-/// Names registries, with commas between them.
+/// Both name registries, with commas between them.
 const INSECURE: &str = "SHIPWAY_INSECURE_REGISTRIES";
+const PRIVATE: &str = "SHIPWAY_PRIVATE_REGISTRIES";
 
 /// What a site or a user sets once.
 #[derive(Debug, Clone, Default)]
@@ -38,6 +43,8 @@ pub struct Settings {
     pub credentials: Credentials,
     /// Registries, as `host[:port]`, that are reached without TLS. Loopback always is.
     pub insecure: Vec<String>,
+    /// Where requests may go.
+    pub reach: Reach,
 }
 
 impl Settings {
@@ -52,12 +59,27 @@ impl Settings {
         if let Some(dir) = lookup("DOCKER_CONFIG").map(PathBuf::from).or_else(home) {
             settings.credentials.add_if_there(&dir.join("config.json"))?;
         }
-        let insecure = lookup(INSECURE).unwrap_or_default();
-        let hosts = insecure.to_string_lossy();
-        let hosts = hosts.split(',').map(str::trim).filter(|host| !host.is_empty());
-        settings.insecure.extend(hosts.map(str::to_owned));
+        settings.insecure = hosts(lookup(INSECURE));
         Ok(settings)
     }
+
+    /// The same for whoever asks on behalf of others: a server, or a pilot. What the operator has
+    /// listed by name may be anywhere, everything else must be on the public internet.
+    pub fn for_others(
+        lookup: impl Fn(&'static str) -> Option<OsString>,
+    ) -> Result<Self, CredentialsError> {
+        let mut settings = Settings::of(&lookup)?;
+        let listed = hosts(lookup(PRIVATE)).into_iter().chain(settings.insecure.clone());
+        settings.reach = Reach::Public { listed: listed.collect() };
+        Ok(settings)
+    }
+}
+
+fn hosts(listed: Option<OsString>) -> Vec<String> {
+    let listed = listed.unwrap_or_default();
+    let listed = listed.to_string_lossy();
+    let hosts = listed.split(',').map(str::trim).filter(|host| !host.is_empty());
+    hosts.map(str::to_owned).collect()
 }
 
 /// One pull to be done.
@@ -74,44 +96,88 @@ impl std::fmt::Debug for Pull<'_> {
     }
 }
 
+/// Who has shown that they have all bytes of which images. Bytes that somebody had once they may
+/// have again, so this is not asked for each task; it is forgotten with the process.
+#[derive(Debug, Clone, Default)]
+pub struct Shown(Arc<Mutex<BTreeSet<(String, Digest)>>>);
+
+impl Shown {
+    fn has(&self, user: &str, image: Digest) -> bool {
+        let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.contains(&(user.to_owned(), image))
+    }
+
+    fn add(&self, user: &str, image: Digest) {
+        let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.insert((user.to_owned(), image));
+    }
+
+    /// Whether a user may have an image that is here without another question: everybody may, or
+    /// they have shown it.
+    pub fn may_have(&self, store: &Store, user: &str, image: &Digest) -> Result<bool, StoreError> {
+        let record = store.image(image)?;
+        let is_free = record.is_some_and(|record| !record.needs_proof());
+        Ok(is_free || self.has(user, *image))
+    }
+}
+
 impl Pull<'_> {
-    /// The same, for somebody who may not be let in: an image that needed a login is asked for
-    /// with theirs before they have it, also when it is here already.
-    pub fn run_for_one(&self, reference: &ImageRef) -> Result<Ensured, ImageError> {
-        let ensured = self.run(reference)?;
-        let record = self.session.store().image(&ensured.image)?;
-        if !ensured.fetched && record.is_some_and(|record| record.private) {
-            plan(reference, self.settings)?;
+    /// For one of several users of a store. What is here is given to who could have fetched it: who
+    /// is let in by the registry it came from, or brings its bytes along.
+    pub fn run_for_one(
+        &self,
+        reference: &ImageRef,
+        user: &str,
+        shown: &Shown,
+    ) -> Result<Ensured, ImageError> {
+        let name = settled(reference.clone());
+        let store = self.session.store();
+        if let Some(image) = store.pinned(&name)
+            && shown.may_have(store, user, &image)?
+        {
+            store.mark_used(&image);
+            return Ok(Ensured { image, fetched: false });
+        }
+        let ensured = self.ensure(&name, true)?;
+        if name.place().is_some() {
+            shown.add(user, ensured.image);
         }
         Ok(ensured)
     }
 
-    /// Sees to it that the image is in the store. What a digest names is not asked for again.
+    /// Sees to it that the image is in the store, for whom it belongs to. What a digest names is
+    /// not asked for again.
     pub fn run(&self, reference: &ImageRef) -> Result<Ensured, ImageError> {
         let name = settled(reference.clone());
+        if let Some(image) = self.session.store().pinned(&name) {
+            self.session.store().mark_used(&image);
+            return Ok(Ensured { image, fetched: false });
+        }
+        self.ensure(&name, false)
+    }
+
+    fn ensure(&self, name: &ImageRef, for_others: bool) -> Result<Ensured, ImageError> {
         let platform = this_platform();
         let ensure = Ensure {
             session: self.session,
             limits: self.settings.limits,
             progress: self.progress,
             now: self.now,
+            for_others,
         };
-        if let Some(image) = self.session.store().pinned(&name) {
-            self.session.store().mark_used(&image);
-            return Ok(Ensured { image, fetched: false });
-        }
-        match &name {
+        match name {
             ImageRef::Registry(at) => {
                 let partial = self.session.store().root().join("partial");
-                ensure.run(&name, &Registry::new(at, self.settings, &platform, &partial))
+                ensure.run(name, &Registry::new(at, self.settings, &platform, &partial))
             }
             ImageRef::Sif { file, .. } => {
                 let scratch = self.session.scratch_once()?;
-                ensure.run(&name, &Sif::new(Path::new(file), &platform, &scratch.path))
+                let limits = self.settings.limits;
+                ensure.run(name, &Sif::new(Path::new(file), &platform, &scratch.path, limits))
             }
             other => match in_files(other, &platform) {
-                Some(source) => ensure.run(&name, &*source),
-                None => Err(ImageError::NotPulled(name.into())),
+                Some(source) => ensure.run(name, &*source),
+                None => Err(ImageError::NotPulled(name.clone().into())),
             },
         }
     }
@@ -128,7 +194,8 @@ fn in_files(image: &ImageRef, platform: &str) -> Option<Box<dyn Source>> {
         }
         ImageRef::Sif { file, .. } => {
             // Looked at, not unpacked: it needs no scratch.
-            Some(Box::new(Sif::new(Path::new(file), platform, Path::new(""))))
+            let limits = Limits::default();
+            Some(Box::new(Sif::new(Path::new(file), platform, Path::new(""), limits)))
         }
         ImageRef::Registry(_) | ImageRef::Dir { .. } | ImageRef::Host => None,
     }
@@ -149,7 +216,8 @@ pub fn plan(image: &ImageRef, settings: &Settings) -> Result<Option<ImagePlan>, 
 pub fn try_login(host: &str, login: Login, settings: &Settings) -> Result<(), RegistryError> {
     let mut settings = settings.clone();
     settings.credentials.insert(host, login);
-    let ask = client::Ask { path: "/v2/", what: "its door", accept: None, from: 0 };
+    let part = client::Part::All;
+    let ask = client::Ask { path: "/v2/", what: "its door", accept: None, part };
     client::Client::new(host, &settings).get(ask).map(drop)
 }
 

@@ -2,12 +2,13 @@
 
 use super::Settings;
 use super::blob::{Kept, Resuming};
-use super::client::{Ask, Client, RegistryError};
+use super::client::{Ask, Client, Part, RegistryError};
 use crate::limits::DOCUMENT_LIMIT;
 use crate::sources::manifest::{self, ACCEPTED, Descriptor, ImagePlan, Parsed, PlannedLayer};
 use crate::sources::{Blob, Source, SourceError, sha256};
+use crate::store::Origins;
 use shipway_model::image_ref::DEFAULT_TAG;
-use shipway_model::{Digest, RegistryRef};
+use shipway_model::{Digest, ImageRef, RegistryRef};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -64,7 +65,7 @@ impl Registry {
         wanted: Option<Wanted>,
     ) -> Result<Document, SourceError> {
         let accept = ACCEPTED.join(", ");
-        let ask = Ask { path, what, accept: Some(&accept), from: 0 };
+        let ask = Ask { path, what, accept: Some(&accept), part: Part::All };
         let (bytes, kind) = again(|| self.read(ask))?;
         if bytes.len() as u64 > DOCUMENT_LIMIT {
             let what = what.to_owned();
@@ -113,7 +114,7 @@ impl Registry {
 
     fn kept(&self, layer: &PlannedLayer) -> Option<Kept> {
         let digest = layer.digest?;
-        Some(Kept::new(self.partial.join(digest.hex()), layer.size?))
+        Some(Kept::new(self.partial.join(partial_name(&self.at, &digest)), layer.size?))
     }
 }
 
@@ -153,6 +154,28 @@ impl Source for Registry {
         self.client.had_login()
     }
 
+    fn registry(&self) -> Option<&str> {
+        Some(&self.client.host)
+    }
+
+    /// Only the registry that the layer came from can tell: any other may say that it has what it
+    /// has never seen. It hands out one byte to who may have all.
+    fn could_fetch(&self, layer: &PlannedLayer, origins: &Origins) -> bool {
+        let Some(digest) = layer.digest.filter(|it| origins.came_from(&self.client.host, it))
+        else {
+            return false;
+        };
+        let (path, what) = (self.blob_path(&digest), format!("the layer {digest}"));
+        let ask = Ask { path: &path, what: &what, accept: None, part: Part::FirstByte };
+        again(|| self.client.get(ask)).is_ok()
+    }
+
+    /// Who may read one repository may read all of it.
+    fn plan_is_proof(&self, origin: &ImageRef) -> bool {
+        let ImageRef::Registry(origin) = origin else { return false };
+        (&origin.host, &origin.repository) == (&self.at.host, &self.at.repository)
+    }
+
     fn done(&self, layer: &PlannedLayer) {
         self.kept(layer).map(|kept| kept.discard());
     }
@@ -160,6 +183,13 @@ impl Source for Registry {
     fn discard(&self, layer: &PlannedLayer) -> bool {
         self.kept(layer).is_some_and(|kept| kept.discard())
     }
+}
+
+/// What was kept of a layer is gone on with by who may read the same repository, and nobody else:
+/// a digest alone is no leave to have what it names.
+pub fn partial_name(at: &RegistryRef, digest: &Digest) -> String {
+    let from = format!("{}/{} {digest}", at.host, at.repository);
+    blake3::hash(from.as_bytes()).to_hex().to_string()
 }
 
 fn digest_of(descriptor: &Descriptor) -> Result<Digest, SourceError> {

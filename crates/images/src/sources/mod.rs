@@ -5,7 +5,9 @@ pub mod docker_archive;
 pub mod manifest;
 pub mod oci_dir;
 pub mod sif;
+mod unsquash;
 
+use crate::store::Origins;
 use manifest::{ImagePlan, ManifestError, PlannedLayer};
 use rustix::fs::OFlags;
 use shipway_model::image_ref::DEFAULT_TAG;
@@ -30,8 +32,22 @@ pub trait Source: Sync {
     }
     /// Told that a layer is unpacked and about to be published: nothing of it need be kept.
     fn done(&self, _layer: &PlannedLayer) {}
-    /// Whether it was opened with somebody's password. Asked when all has been fetched.
+    /// Whether not everybody could have had it: it was opened with somebody's password, or lay in
+    /// a file. Asked when all has been fetched.
     fn is_private(&self) -> bool {
+        true
+    }
+    /// The registry that it comes from.
+    fn registry(&self) -> Option<&str> {
+        None
+    }
+    /// Whether whoever asks could fetch a layer that is here already and came from there, as far as
+    /// that can be told without fetching it.
+    fn could_fetch(&self, _layer: &PlannedLayer, _origins: &Origins) -> bool {
+        false
+    }
+    /// Whether the plan alone shows that whoever asks may have all of an image of this origin.
+    fn plan_is_proof(&self, _origin: &ImageRef) -> bool {
         false
     }
 }

@@ -1,44 +1,63 @@
 //! `sif:FILE`: the primary partition of an Apptainer image, unpacked by `unsquashfs` into a
 //! directory of ours and read from there like any layer.
 //!
-//! A squashfs is a file system, and reading a hostile one is no small matter; the tool that sites
-//! have and keep patched does it, in a process of its own.
+//! The file is opened once. What is unpacked is a copy of our own whose digest is that of the
+//! image: whoever may write the file cannot change it between the look and the unpacking.
 
 use super::manifest::{ImagePlan, PlannedLayer};
+use super::unsquash::{private_copy, unsquash};
 use super::{Blob, Source, SourceError, failed, open_file};
 use crate::layer::decode::read_chunk;
+use crate::limits::Limits;
 use crate::sif::{self, HEADER, Primary, SifError};
 use crate::store::RunConfig;
 use crate::walk;
 use sha2::{Digest as _, Sha256};
-use shipway_model::Digest;
+use shipway_model::{Digest, ImageRef};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 
 #[derive(Debug)]
 pub struct Sif {
     file: PathBuf,
+    opened: OnceLock<File>,
     platform: String,
     /// Ours, and emptied by whoever gave it.
     scratch: PathBuf,
+    limits: Limits,
 }
 
 impl Sif {
-    pub fn new(file: &Path, platform: &str, scratch: &Path) -> Self {
+    pub fn new(file: &Path, platform: &str, scratch: &Path, limits: Limits) -> Self {
         let (file, scratch) = (file.to_path_buf(), scratch.to_path_buf());
-        Sif { file, platform: platform.to_owned(), scratch }
+        Sif { file, opened: OnceLock::new(), platform: platform.to_owned(), scratch, limits }
     }
 
-    fn primary(&self) -> Result<Primary, SourceError> {
-        let mut file = open_file(&self.file)?;
+    /// The file from its beginning: the same one each time, whatever the path leads to meanwhile.
+    fn open(&self) -> Result<&File, SourceError> {
+        let file = match self.opened.get() {
+            Some(file) => file,
+            None => {
+                let file = open_file(&self.file)?;
+                self.opened.get_or_init(|| file)
+            }
+        };
+        let mut at = file;
+        at.seek(SeekFrom::Start(0)).map_err(failed("read", &self.file))?;
+        Ok(file)
+    }
+
+    fn primary(&self, mut file: &File) -> Result<Primary, SourceError> {
         let length = file.metadata().map_err(failed("look at", &self.file))?.len();
         let mut bytes = [0; HEADER];
         let short = |error: io::Error| match error.kind() {
             io::ErrorKind::UnexpectedEof => SifError::NotSif.into(),
             _ => failed("read", &self.file)(error),
         };
+        file.seek(SeekFrom::Start(0)).map_err(failed("read", &self.file))?;
         file.read_exact(&mut bytes).map_err(short)?;
         let table = sif::header(&bytes, length)?;
         file.seek(SeekFrom::Start(table.offset)).map_err(failed("read", &self.file))?;
@@ -48,43 +67,65 @@ impl Sif {
     }
 
     fn digest(&self) -> Result<Digest, SourceError> {
-        let mut file = open_file(&self.file)?;
-        let mut hash = Sha256::new();
+        let mut hashing = Hashing { inner: self.bounded()?, hash: Sha256::new() };
         loop {
-            let chunk = read_chunk(&mut file).map_err(failed("read", &self.file))?;
+            let chunk = read_chunk(&mut hashing).map_err(failed("read", &self.file))?;
             if chunk.is_empty() {
-                return Ok(Digest(hash.finalize().into()));
+                return Ok(hashing.digest());
             }
-            hash.update(&chunk);
         }
     }
 
-    fn unsquash(&self, primary: Primary) -> Result<PathBuf, SourceError> {
-        let tree = self.scratch.join("squashed");
-        let mut command = Command::new("unsquashfs");
-        command.args(["-no-progress", "-no-xattrs", "-force", "-offset"]);
-        command.arg(primary.offset.to_string()).arg("-dest").arg(&tree).arg(&self.file);
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        // Nothing of ours is its business.
-        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        let done = command.output().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => SourceError::Sif(SifError::NoUnsquashfs),
-            _ => failed("run unsquashfs on", &self.file)(error),
-        })?;
-        // 2 means that not all could be set (devices, owners), which an ordinary user cannot.
-        if !matches!(done.status.code(), Some(0 | 2)) || !tree.is_dir() {
-            let said = String::from_utf8_lossy(&done.stderr);
-            let line = said.lines().next().unwrap_or("it said nothing");
-            let line = shipway_model::plain_text::clean(line).chars().take(200).collect();
-            return Err(SifError::Unsquashfs(line).into());
+    /// No more than an image may have: a file may grow while it is read.
+    fn bounded(&self) -> Result<io::Take<&File>, SourceError> {
+        let (file, limit) = (self.open()?, self.limits.bytes);
+        let length = file.metadata().map_err(failed("look at", &self.file))?.len();
+        if length > limit {
+            let what = self.file.display().to_string();
+            return Err(SourceError::TooLarge { what, limit });
         }
+        Ok(file.take(limit))
+    }
+
+    /// The tree of a copy whose digest is this one.
+    fn unpacked(&self, wanted: Digest) -> Result<PathBuf, SourceError> {
+        let (copy, tree) = (self.scratch.join("copy.sif"), self.scratch.join("squashed"));
+        let mut hashing = Hashing { inner: self.bounded()?, hash: Sha256::new() };
+        let file = private_copy(&mut hashing, &copy).map_err(failed("copy", &self.file))?;
+        let found = hashing.digest();
+        if found != wanted {
+            return Err(SourceError::Digest { what: "the file", wanted, found });
+        }
+        let primary = self.primary(&file)?;
+        unsquash(&copy, primary.offset, &tree, self.limits)?;
+        let _ = std::fs::remove_file(&copy);
         Ok(tree)
+    }
+}
+
+/// Passes bytes on and hashes them.
+struct Hashing<R> {
+    inner: R,
+    hash: Sha256,
+}
+
+impl<R> Hashing<R> {
+    fn digest(self) -> Digest {
+        Digest(self.hash.finalize().into())
+    }
+}
+
+impl<R: Read> Read for Hashing<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.hash.update(&buffer[..count]);
+        Ok(count)
     }
 }
 
 impl Source for Sif {
     fn plan(&self) -> Result<ImagePlan, SourceError> {
-        let primary = self.primary()?;
+        let primary = self.primary(self.open()?)?;
         let found = format!("linux/{}", primary.architecture);
         if found != self.platform {
             let wanted = self.platform.clone();
@@ -99,11 +140,16 @@ impl Source for Sif {
         Ok(ImagePlan { image, platform, config, layers: vec![layer] })
     }
 
-    fn blob(&self, _: &PlannedLayer) -> Result<Blob<'_>, SourceError> {
-        let tree = self.unsquash(self.primary()?)?;
+    fn blob(&self, layer: &PlannedLayer) -> Result<Blob<'_>, SourceError> {
+        let tree = self.unpacked(layer.diff_id)?;
         let (reader, writer) = io::pipe().map_err(failed("make a pipe for", &self.file))?;
         let walking = thread::spawn(move || walk::archive(&tree, writer));
         Ok(Box::new(Walked { reader, walking: Some(walking) }))
+    }
+
+    /// All of its bytes were read for it.
+    fn plan_is_proof(&self, _: &ImageRef) -> bool {
+        true
     }
 }
 

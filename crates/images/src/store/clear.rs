@@ -121,7 +121,8 @@ impl Session {
             .collect();
         let layers = self.store.root.join("layers");
         for name in names_in(&layers)?.into_iter().filter(|name| !wanted.contains(name)) {
-            let _ = fs::remove_file(layers.join(name));
+            let _ = fs::remove_file(layers.join(&name));
+            let _ = fs::remove_file(self.store.root.join("origins").join(name));
         }
         // Nobody is fetching, so nobody goes on from these.
         let partial = self.store.root.join("partial");

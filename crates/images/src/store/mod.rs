@@ -5,6 +5,7 @@
 //! objects/ab/cd…           files by the digest of content and metadata; complete and on disk
 //! layers/HEX               indexes, by the digest of the unpacked layer
 //! images/HEX/              image.json, tree/, used (its time is the last use)
+//! origins/HEX              where a layer came from, and so who may have it
 //! names/HEX                a reference, and the image it last led to
 //! partial/HEX              layers being fetched, to go on from after a break
 //! claims/, leases/, work/  who does what just now: see `session`
@@ -16,6 +17,7 @@
 mod claim;
 mod clear;
 mod images;
+mod origins;
 mod publish;
 mod record;
 mod session;
@@ -26,6 +28,7 @@ pub use claim::{Claim, Lease};
 pub use clear::{Cleared, Keep};
 pub(crate) use clear::{GC_CLAIM, claim_name};
 pub use images::Usage;
+pub use origins::Origins;
 pub(crate) use publish::NewLayer;
 pub use record::{ImageRecord, LayerRecord, Named, RunConfig};
 pub use session::Session;

@@ -19,9 +19,16 @@ pub struct ImageRecord {
     pub bytes: Bytes,
     pub left_out: LeftOut,
     pub config: RunConfig,
-    /// A login was needed for it: whoever else wants it has to show one too.
+    /// A login was needed for it, or somebody's file: whoever else wants it has to show theirs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub private: bool,
+}
+
+impl ImageRecord {
+    /// Whether it is not for everybody. Records from before did not say so of files.
+    pub fn needs_proof(&self) -> bool {
+        self.private || self.source.place().is_some()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

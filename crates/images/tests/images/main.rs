@@ -7,5 +7,7 @@ mod hostile;
 mod killed;
 mod listing;
 mod others;
+mod reach;
 mod registry;
 mod store;
+mod trust;

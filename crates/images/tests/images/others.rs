@@ -135,7 +135,7 @@ fn a_sif_gives_the_same_files() {
 }
 
 /// A SIF image with one primary partition, as Apptainer lays it out.
-fn sif(partition: &[u8]) -> Vec<u8> {
+pub(crate) fn sif(partition: &[u8]) -> Vec<u8> {
     const START: usize = 32_768;
     let mut file = vec![0u8; START];
     let put = |file: &mut Vec<u8>, at: usize, bytes: &[u8]| {

@@ -3,7 +3,7 @@
 use crate::common::{Fixture, Layer, Tar, layout, pull, sha256, told};
 use crate::engines::{Door, Registry, have, pass, reply};
 use shipway_images::Session;
-use shipway_images::pull::pin;
+use shipway_images::pull::{partial_name, pin};
 use shipway_images::sources::settled;
 use shipway_model::ImageRef;
 use std::fs;
@@ -25,7 +25,7 @@ pub(crate) fn noise(length: usize, mut seed: u64) -> Vec<u8> {
     out
 }
 
-fn noisy(name: &str, length: usize) -> Layer {
+pub(crate) fn noisy(name: &str, length: usize) -> Layer {
     let seed = name.bytes().fold(7, |seed, byte| seed * 31 + u64::from(byte));
     let member = crate::common::member(name, shipway_images::tar::Kind::File);
     Layer::new(&Tar::new().with(member, &noise(length, seed)).end())
@@ -129,8 +129,11 @@ fn kept_bytes_of_an_earlier_try_are_used_and_wrong_ones_are_not() {
         (wrong, vec![9 << 20, 0]),
     ] {
         let fixture = Fixture::new();
-        fs::write(fixture.store.root().join("partial").join(&hex), &kept).expect("written");
         let door = Door::before(registry.port);
+        let ImageRef::Registry(at) = reference(door.port, "test/a:1") else { panic!("a registry") };
+        let digest = format!("sha256:{hex}").parse().expect("a digest");
+        let partial = fixture.store.root().join("partial").join(partial_name(&at, &digest));
+        fs::write(partial, &kept).expect("written");
         fixture.pull(&reference(door.port, "test/a:1")).expect("pulled");
         let asked = door.asked.lock().expect("held").clone();
         let from: Vec<usize> = asked
@@ -150,7 +153,7 @@ fn range_start(head: &str) -> usize {
 }
 
 /// A layout's documents and layers as a registry would serve them, by path.
-fn serve(dir: &Path, head: &str, stream: &mut std::net::TcpStream) {
+pub(crate) fn serve(dir: &Path, head: &str, stream: &mut std::net::TcpStream) {
     let path = head.split(' ').nth(1).expect("a path");
     let blobs = dir.join("blobs/sha256");
     let index = fs::read_to_string(dir.join("index.json")).expect("read");
@@ -167,7 +170,7 @@ fn serve(dir: &Path, head: &str, stream: &mut std::net::TcpStream) {
     }
 }
 
-fn login(fixture: &mut Fixture, host: &str) {
+pub(crate) fn login(fixture: &mut Fixture, host: &str) {
     let file = fixture.path("login.json");
     // ada:secret
     let text = format!(r#"{{"auths": {{"{host}": {{"auth": "YWRhOnNlY3JldA=="}}}}}}"#);

@@ -5,7 +5,7 @@ use super::telling::Telling;
 use super::{Fetched, News, Order, ReadyImage, Tell};
 use crate::run::wall_millis;
 use shipway_api::causes::causes;
-use shipway_images::pull::{Pull, Settings};
+use shipway_images::pull::{Pull, Settings, Shown};
 use shipway_images::sources::settled;
 use shipway_images::store::{Keep, StoreError};
 use shipway_images::{Session, Store};
@@ -53,7 +53,13 @@ fn start(store: &Path, tell: &Tell) -> mpsc::Sender<Order> {
     let (order, orders) = mpsc::channel();
     let (miss, missing) = mpsc::channel();
     let missing = Arc::new(Mutex::new(missing));
-    let worker = || Worker { store: store.to_owned(), session: None, tell: Arc::clone(tell) };
+    let shown = Shown::default();
+    let worker = || Worker {
+        store: store.to_owned(),
+        session: None,
+        shown: shown.clone(),
+        tell: Arc::clone(tell),
+    };
     let thread = |name: String| std::thread::Builder::new().name(name);
     let looker = worker();
     let _ = thread("images-look".into()).spawn(move || looker.look(&orders, &miss));
@@ -67,6 +73,7 @@ fn start(store: &Path, tell: &Tell) -> mpsc::Sender<Order> {
 struct Worker {
     store: PathBuf,
     session: Option<Session>,
+    shown: Shown,
     tell: Tell,
 }
 
@@ -74,7 +81,7 @@ impl Worker {
     /// Never asks anybody but the disk: what is here need not wait for what is being fetched.
     fn look(mut self, orders: &mpsc::Receiver<Order>, miss: &mpsc::Sender<Order>) {
         while let Ok(order) = orders.recv() {
-            match self.in_store(&order.asked.image) {
+            match self.in_store(&order) {
                 Some(ready) => {
                     (self.tell)(News::Fetched(Fetched { order, result: Ok(Arc::new(ready)) }));
                 }
@@ -83,16 +90,17 @@ impl Worker {
         }
     }
 
-    fn in_store(&mut self, image: &ImageRef) -> Option<ReadyImage> {
+    fn in_store(&mut self, order: &Order) -> Option<ReadyImage> {
         if self.session.is_none() {
             // Only where there is a store already; whoever fetches makes one.
             self.session = Some(Session::begin(&Store::open(&self.store).ok()?).ok()?);
         }
         let session = self.session.as_ref()?;
-        let digest = session.store().pinned(&settled(image.clone()))?;
-        // Whether one may have it is for its registry to say.
-        let private = session.store().image(&digest).ok()??.private;
-        if private { None } else { ready(session, &digest).ok() }
+        let digest = session.store().pinned(&settled(order.asked.image.clone()))?;
+        // Whether one may have it is for its registry to say, or for whoever has the file.
+        let user = &order.asked.user;
+        let may = self.shown.may_have(session.store(), user, &digest).unwrap_or(false);
+        if may { ready(session, &digest).ok() } else { None }
     }
 
     fn fetch_all(mut self, missing: &Mutex<mpsc::Receiver<Order>>) {
@@ -111,14 +119,15 @@ impl Worker {
             None => self.session.insert(Session::begin(&Store::create(&self.store)?)?),
         };
         // Read for each: passwords change while a pilot runs for weeks.
-        let mut settings = Settings::of(std::env::var_os)?;
+        let mut settings = Settings::for_others(std::env::var_os)?;
         let image = &order.asked.image;
         if let (ImageRef::Registry(at), Some(login)) = (image, &order.login) {
             settings.credentials.insert(&at.host, login.clone());
         }
         let telling = Telling::new(order, &self.tell);
         let pull = Pull { session, settings: &settings, progress: &telling, now: now() };
-        Ok(ready(session, &pull.run_for_one(image)?.image)?)
+        let ensured = pull.run_for_one(image, &order.asked.user, &self.shown)?;
+        Ok(ready(session, &ensured.image)?)
     }
 }
 
