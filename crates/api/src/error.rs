@@ -25,6 +25,8 @@ pub mod codes {
     pub const NODE_AWAY: &str = "node_away";
     pub const INTERNAL: &str = "internal";
     pub const BUSY: &str = "busy";
+    /// A limit for one user is reached; the message names it.
+    pub const TOO_MANY: &str = "too_many";
     pub const BAD_METHOD: &str = "bad_method";
     /// Whoever started the server cannot be taken from it.
     pub const IS_OWNER: &str = "is_owner";

@@ -30,7 +30,8 @@ pub const METRICS: &str = "/metrics";
 /// All of them: what requests are counted by. Anything else is nobody's.
 pub const ALL: &[&str] = &[
     JOBS, JOB, JOB_WAIT, JOB_WHY, JOB_TASKS, TASK_LOG, CANCEL, RETRY, DRY_RUN, EVENTS, NODES,
-    PILOTS, USERS, USER, TOKENS, TOKEN, REGISTRIES, REGISTRY, WHO_AM_I, HEALTHZ, READYZ, METRICS,
+    PILOTS, USERS, USER, USER_SHARE, TOKENS, TOKEN, REGISTRIES, REGISTRY, WHO_AM_I, HEALTHZ,
+    READYZ, METRICS,
 ];
 
 /// The header by which a client's repeat of a submission is recognised.

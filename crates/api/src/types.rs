@@ -323,6 +323,26 @@ pub struct UserList {
     pub users: Vec<UserView>,
 }
 
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields, default)]
+pub struct RemoveQuery {
+    /// Who gets what the user has not finished; it is cancelled when nobody is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub give_jobs_to: Option<UserName>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RemovedUser {
+    pub removed: UserName,
+    /// Jobs that had not ended and will not.
+    pub cancelled_jobs: u64,
+    /// Jobs that had not ended and are somebody else's now.
+    pub given_jobs: u64,
+    /// Who is left.
+    pub users: Vec<UserView>,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewToken {

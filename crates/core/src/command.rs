@@ -53,6 +53,8 @@ pub enum Command {
     RemoveUser {
         by: Actor,
         user: UserName,
+        /// Who gets what has not ended; cancelled when nobody is named.
+        give_jobs_to: Option<UserName>,
     },
     IssueToken {
         by: Actor,

@@ -27,8 +27,10 @@ pub fn consequences(state: &State, event: &Event) -> Vec<Event> {
         | Event::PilotEnded { .. }
         | Event::UserAdded { .. }
         | Event::UserRemoved { .. }
+        | Event::JobsGiven { .. }
         | Event::TokenIssued { .. }
         | Event::TokenRevoked { .. }
+        | Event::TokensExpired { .. }
         | Event::PilotTokenIssued { .. }
         | Event::KeysExpired { .. }
         | Event::HalfLifeSet { .. }

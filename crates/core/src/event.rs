@@ -97,12 +97,27 @@ pub enum Event {
     },
     UserRemoved {
         user: UserName,
+        /// Whoever gets the name later has nothing to do with jobs from before this one. `None` in
+        /// older journals, where a name took its jobs along.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<JobId>,
+    },
+    /// What a removed user left unfinished is somebody else's from now on.
+    JobsGiven {
+        jobs: Vec<JobId>,
+        to: UserName,
+        /// A number that no job has: what is older was not theirs, see `UserRemoved`.
+        since: JobId,
     },
     TokenIssued {
         token: Token,
     },
     TokenRevoked {
         id: String,
+    },
+    /// Tokens that were good until before this are forgotten.
+    TokensExpired {
+        before: Timestamp,
     },
     PilotTokenIssued {
         pilot: PilotId,
@@ -187,6 +202,8 @@ pub enum Which {
 #[serde(rename_all = "snake_case")]
 pub enum CancelReason {
     Asked,
+    /// Whoever submitted it was removed.
+    OwnerRemoved,
     /// A job it waited for ended in another way than asked for.
     Dependency {
         on: JobId,

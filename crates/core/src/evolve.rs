@@ -11,7 +11,7 @@ use crate::shape::Shape;
 use crate::state::State;
 use crate::task_table::TaskTable;
 use crate::usage::charge;
-use shipway_model::{IndexSet, JobId, Ordinal, PilotId, TaskId, TaskState, Timestamp};
+use shipway_model::{IndexSet, JobId, Ordinal, PilotId, TaskId, TaskState, Timestamp, UserName};
 
 pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
     state.at = state.at.max(at);
@@ -60,18 +60,17 @@ pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
                 state.pilot_tokens.remove(pilot);
             }
         }
-        Event::UserAdded { user, role, number } => {
-            state.users.add(user.clone(), *role, *number);
-        }
-        Event::UserRemoved { user } => {
-            state.users.remove(user);
-            state.tokens.retain(|_, token| token.user != *user);
-        }
+        Event::UserAdded { user, role, number } => state.users.add(user.clone(), *role, *number),
+        Event::UserRemoved { user, before } => remove_user(state, at, user, *before),
+        Event::JobsGiven { jobs, to, since } => give(state, at, jobs, to, *since),
         Event::TokenIssued { token } => {
             state.tokens.insert(token.id.clone(), token.clone());
         }
         Event::TokenRevoked { id } => {
             state.tokens.remove(id);
+        }
+        Event::TokensExpired { before } => {
+            state.tokens.retain(|_, token| token.expires >= *before);
         }
         Event::PilotTokenIssued { pilot, hash } => {
             state.pilot_tokens.insert(pilot.clone(), hash.clone());
@@ -111,6 +110,7 @@ fn submit(state: &mut State, at: Timestamp, submitted: &Submitted) {
     state.planner.somebody_came = true;
     state.ready.refresh(id, &job);
     state.totals.add(&job);
+    state.unfinished.add(&job);
     state.jobs.insert(id, job);
     state.next_job = state.next_job.max(id.0 + 1);
 }
@@ -273,6 +273,9 @@ fn cancel(state: &mut State, id: JobId, which: &Which) {
 fn requeue(state: &mut State, id: JobId, tasks: &Ordinals) {
     if let Some(ended) = state.jobs.get(id).and_then(|job| job.ended) {
         state.ended.remove(&(ended, id));
+        if let Some(job) = state.jobs.get(id) {
+            state.unfinished.add(job);
+        }
     }
     change(state, id, |job| {
         job.ended = None;
@@ -281,6 +284,9 @@ fn requeue(state: &mut State, id: JobId, tasks: &Ordinals) {
 }
 
 fn job_ended(state: &mut State, at: Timestamp, id: JobId) {
+    if let Some(job) = state.jobs.get(id) {
+        state.unfinished.remove(job);
+    }
     change(state, id, |job| {
         job.ended = Some(at);
         job.revision += 1;
@@ -298,6 +304,7 @@ fn revive(state: &mut State, record: &JobRecord) {
     job.shape = state.shapes.intern(shape);
     job.terms = state.share_terms((*job.terms).clone());
     job.owner = state.fair_share.name(&job.owner, state.at);
+    state.given.extend(record.given.map(|since| (record.id, since)));
     if let Some(ended) = job.ended {
         state.ended.insert((ended, record.id));
     }
@@ -308,7 +315,42 @@ fn revive(state: &mut State, record: &JobRecord) {
     state.jobs.insert(record.id, job);
 }
 
+fn remove_user(state: &mut State, at: Timestamp, user: &UserName, before: Option<JobId>) {
+    state.users.remove(user, before);
+    state.tokens.retain(|_, token| token.user != *user);
+    if before.is_some() {
+        state.fair_share.start_anew(user, at);
+    }
+}
+
+/// What runs is charged to the new owner from now on, and what waits waits in that one's queue.
+fn give(state: &mut State, at: Timestamp, jobs: &[JobId], to: &UserName, since: JobId) {
+    let to = state.fair_share.name(to, at);
+    for id in jobs {
+        let Some(job) = state.jobs.get_mut(*id) else { continue };
+        state.ready.remove(*id, job);
+        state.unfinished.remove(job);
+        let from = std::mem::replace(&mut job.owner, to.clone());
+        let old = state.shapes.get(job.shape);
+        let rate = charge(&old.resources) * u64::from(job.tasks.counts().active);
+        state.fair_share.remove(&from, at, rate);
+        state.fair_share.add(&to, at, rate);
+        if old.expressions.owner.is_some() {
+            let mut shape = old.clone();
+            shape.expressions.owner = Some(to.clone());
+            job.shape = state.shapes.intern(shape);
+        }
+        state.ready.refresh(*id, job);
+        state.unfinished.add(job);
+        state.given.insert(*id, since);
+    }
+    // Used up, so that whoever is removed after this has an end that is later.
+    state.next_job = state.next_job.max(since.0 + 1);
+    state.planner.somebody_came = true;
+}
+
 fn forget(state: &mut State, id: JobId) {
+    state.given.remove(&id);
     if let Some(job) = state.jobs.remove(id) {
         state.ready.remove(id, &job);
         state.totals.remove(&job);

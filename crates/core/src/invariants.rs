@@ -78,6 +78,7 @@ fn check_indexes(state: &State, found: &mut Vec<Violation>) {
         ("nodes", rebuilt.planner == state.planner),
         ("shapes", rebuilt.shapes == state.shapes),
         ("totals", rebuilt.totals == state.totals),
+        ("unfinished", rebuilt.unfinished == state.unfinished),
     ];
     found.extend(
         pairs.iter().filter(|(_, same)| !same).map(|(name, _)| Violation::StaleIndex(name)),

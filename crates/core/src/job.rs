@@ -8,7 +8,7 @@ use crate::shape::{Expressions, ShapeId};
 use crate::task_table::TaskTable;
 use serde::{Deserialize, Serialize};
 use shipway_model::{
-    After, IndexSet, JobId, JobState, Millis, Resources, RetryPolicy, Timestamp, UserName,
+    After, IndexSet, JobId, JobState, Millis, Owned, Resources, RetryPolicy, Timestamp, UserName,
 };
 use std::sync::Arc;
 
@@ -48,7 +48,16 @@ pub struct JobRecord {
     pub at_most: Option<Millis>,
     #[serde(default, skip_serializing_if = "Expressions::are_none")]
     pub expressions: Expressions,
+    /// See `Event::JobsGiven`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given: Option<JobId>,
     pub job: Job,
+}
+
+impl JobRecord {
+    pub fn owned(&self) -> Owned<'_> {
+        Owned { owner: &self.job.owner, since: self.given.unwrap_or(self.id) }
+    }
 }
 
 impl Job {

@@ -59,7 +59,10 @@ impl Keys {
 
     pub(crate) fn insert(&mut self, key: KeyDigest, used: UsedKey) {
         self.oldest = Some(self.oldest.map_or(used.at, |oldest| oldest.min(used.at)));
-        self.used.insert(key, used);
+        if self.used.insert(key, used).is_some() {
+            // Somebody who has the name of a removed user has used the same word.
+            self.oldest = self.used.values().map(|used| used.at).min();
+        }
     }
 
     pub(crate) fn expire(&mut self, before: Timestamp) {

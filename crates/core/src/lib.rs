@@ -40,6 +40,7 @@ pub mod snapshot;
 pub mod state;
 pub mod task_table;
 pub mod totals;
+pub mod unfinished;
 pub mod usage;
 pub mod users;
 

@@ -31,8 +31,10 @@ pub fn react(state: &State, event: &Event) -> Vec<Effect> {
         | Event::PilotEnded { .. }
         | Event::UserAdded { .. }
         | Event::UserRemoved { .. }
+        | Event::JobsGiven { .. }
         | Event::TokenIssued { .. }
         | Event::TokenRevoked { .. }
+        | Event::TokensExpired { .. }
         | Event::PilotTokenIssued { .. }
         | Event::KeysExpired { .. }
         | Event::HalfLifeSet { .. }

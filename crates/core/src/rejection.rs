@@ -1,7 +1,11 @@
 //! Why a command was refused: a code to branch on, a sentence to read, a hint to act on.
 
+use shipway_model::limits::{
+    MAX_TOKENS, MAX_UNFINISHED_JOBS, MAX_UNFINISHED_JOBS_OF_OPERATORS, MAX_UNFINISHED_TASKS,
+};
 use shipway_model::validate::Problem;
-use shipway_model::{JobId, TaskId, UserName};
+use shipway_model::{JobId, Millis, Role, TaskId, UserName};
+use std::fmt;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
@@ -21,6 +25,16 @@ pub enum Rejection {
     UserExists(UserName),
     #[error("there is no token {0}")]
     NoSuchToken(String),
+    #[error("the token was revoked or has expired meanwhile")]
+    TokenEnded,
+    #[error("a token makes none that is good for longer than itself, and this one ends in {left}")]
+    OutlivesItsMaker { left: Millis },
+    #[error("{0}")]
+    TooMany(TooMany),
+    #[error("user {0} is a monitor and has no jobs")]
+    HasNoJobs(UserName),
+    #[error("job {0} was of a user {1} who is no longer here")]
+    OwnerRemoved(JobId, UserName),
     #[error("only an admin may {0}")]
     NotAllowed(&'static str),
     #[error("a monitor may look at the metrics and the nodes, and change nothing")]
@@ -31,6 +45,38 @@ pub enum Rejection {
     NoSuchPilot(String),
     #[error("the plan no longer fits the state: {0}")]
     StalePlan(&'static str),
+}
+
+/// What a user may have only so many of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TooMany {
+    Tokens,
+    Jobs(Role),
+    Tasks,
+}
+
+impl TooMany {
+    pub fn most_jobs(role: Role) -> u64 {
+        if role >= Role::Operator { MAX_UNFINISHED_JOBS_OF_OPERATORS } else { MAX_UNFINISHED_JOBS }
+    }
+}
+
+impl fmt::Display for TooMany {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TooMany::Tokens => {
+                write!(f, "a user has at most {MAX_TOKENS} tokens that are good at the same time")
+            }
+            TooMany::Jobs(role) => {
+                let most = TooMany::most_jobs(*role);
+                write!(f, "a user has at most {most} jobs that have not ended")
+            }
+            TooMany::Tasks => {
+                let most = MAX_UNFINISHED_TASKS;
+                write!(f, "the jobs of a user that have not ended have at most {most} tasks")
+            }
+        }
+    }
 }
 
 fn list(problems: &[Problem]) -> String {
@@ -49,6 +95,11 @@ impl Rejection {
             Rejection::NoSuchUser(_) => "no_such_user",
             Rejection::UserExists(_) => "user_exists",
             Rejection::NoSuchToken(_) => "no_such_token",
+            Rejection::TokenEnded => "unauthenticated",
+            Rejection::OutlivesItsMaker { .. } => "not_allowed",
+            Rejection::TooMany(_) => "too_many",
+            Rejection::HasNoJobs(_) => "has_no_jobs",
+            Rejection::OwnerRemoved(..) => "owner_removed",
             Rejection::NotAllowed(_) | Rejection::OnlyLooks => "not_allowed",
             Rejection::NothingToDo(_) => "nothing_to_do",
             Rejection::NoSuchPilot(_) => "no_such_pilot",
@@ -66,9 +117,20 @@ impl Rejection {
             Rejection::KeyReused(_) => Some("use a new idempotency key for a different job"),
             Rejection::NoSuchUser(_) => Some("`shipway user list` lists them"),
             Rejection::UserExists(_) => {
-                Some("`shipway user remove NAME` first; it revokes the user's tokens")
+                Some("`shipway user remove NAME` first; it ends the user's tokens and jobs")
             }
             Rejection::NoSuchToken(_) => Some("`shipway token list` lists them"),
+            Rejection::TokenEnded => Some("ask an admin for a new one: `shipway token new`"),
+            Rejection::OutlivesItsMaker { .. } => {
+                Some("ask for less with --expires, or use a token that is good for longer")
+            }
+            Rejection::TooMany(TooMany::Tokens) => Some("`shipway token revoke ID` ends one"),
+            Rejection::TooMany(TooMany::Jobs(_)) => {
+                Some("one job of many tasks (--array, --each) counts once; or wait until some end")
+            }
+            Rejection::TooMany(TooMany::Tasks) => Some("wait until some have ended"),
+            Rejection::HasNoJobs(_) => Some("name a user, an operator or an admin"),
+            Rejection::OwnerRemoved(..) => Some("`shipway show JOB` has what was submitted"),
             Rejection::NotAllowed(_) | Rejection::OnlyLooks => Some("ask an admin of this server"),
             Rejection::NothingToDo(_) => Some("`shipway show JOB` says what state it is in"),
             Rejection::NoSuchPilot(_) | Rejection::StalePlan(_) => None,

@@ -55,6 +55,8 @@ struct Header {
     fair_share: FairShare,
     tokens: BTreeMap<String, Token>,
     pilot_tokens: BTreeMap<PilotId, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    given: BTreeMap<JobId, JobId>,
 }
 
 /// One job: most have nothing in the last place.
@@ -107,6 +109,7 @@ pub fn write(state: &State) -> Vec<u8> {
         fair_share: state.fair_share.clone(),
         tokens: state.tokens.clone(),
         pilot_tokens: state.pilot_tokens.clone(),
+        given: state.given.clone(),
     };
     let mut out = Vec::new();
     put(&mut out, &header);
@@ -166,6 +169,7 @@ fn read_lines(bytes: &[u8]) -> Result<State, BadSnapshot> {
         fair_share: header.fair_share,
         tokens: header.tokens,
         pilot_tokens: header.pilot_tokens,
+        given: header.given,
         terms: header.terms.iter().cloned().collect(),
         ..State::default()
     };

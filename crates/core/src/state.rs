@@ -12,9 +12,10 @@ use crate::ready::Ready;
 use crate::schedule::Planner;
 use crate::shape::Shapes;
 use crate::totals::Totals;
+use crate::unfinished::Unfinished;
 use crate::usage::{FairShare, charge};
 use crate::users::Users;
-use shipway_model::{JobId, Ordinal, PilotId, TaskId, TaskState, Timestamp};
+use shipway_model::{JobId, Ordinal, Owned, PilotId, TaskId, TaskState, Timestamp, UserName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ pub struct State {
     pub(crate) tokens: BTreeMap<String, Token>,
     pub(crate) pilot_tokens: BTreeMap<PilotId, String>,
     pub(crate) keys: Keys,
+    /// Jobs that were given to their owners later, and since when; see `Event::JobsGiven`.
+    pub(crate) given: BTreeMap<JobId, JobId>,
 
     // From here on all follows from the above; see `rebuild`.
     pub(crate) terms: BTreeSet<Arc<Terms>>,
@@ -41,6 +44,7 @@ pub struct State {
     pub(crate) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
     pub(crate) ended: BTreeSet<(Timestamp, JobId)>,
     pub(crate) totals: Totals,
+    pub(crate) unfinished: Unfinished,
 }
 
 impl State {
@@ -81,6 +85,10 @@ impl State {
     pub fn ready(&self) -> &Ready {
         &self.ready
     }
+    /// What is not over of each user's.
+    pub fn unfinished(&self) -> &Unfinished {
+        &self.unfinished
+    }
     /// What is not over, in numbers.
     pub fn totals(&self) -> Totals {
         self.totals
@@ -90,6 +98,20 @@ impl State {
     }
     pub fn tokens(&self) -> &BTreeMap<String, Token> {
         &self.tokens
+    }
+    /// Whose a job is.
+    pub fn owned<'a>(&self, id: JobId, job: &'a Job) -> Owned<'a> {
+        Owned { owner: &job.owner, since: self.given.get(&id).copied().unwrap_or(id) }
+    }
+    /// Whether it is under a name that meant somebody else when it was submitted.
+    pub fn is_orphan(&self, id: JobId, job: &Job) -> bool {
+        let Owned { owner, since } = self.owned(id, job);
+        since < self.users.since(owner)
+    }
+    /// What is not over of a user's.
+    pub fn unfinished_of(&self, user: &UserName) -> Vec<JobId> {
+        let theirs = |(_, job): &(JobId, &Job)| job.ended.is_none() && job.owner == *user;
+        self.jobs.iter().filter(theirs).map(|(id, _)| id).collect()
     }
     pub fn pilot_tokens(&self) -> &BTreeMap<PilotId, String> {
         &self.pilot_tokens
@@ -108,7 +130,8 @@ impl State {
         let shape = self.shapes.get(job.shape);
         let (resources, at_most) = (shape.resources.clone(), shape.at_most);
         let expressions = shape.expressions.clone();
-        Some(JobRecord { id, resources, at_most, expressions, job })
+        let given = self.given.get(&id).copied();
+        Some(JobRecord { id, resources, at_most, expressions, given, job })
     }
 
     /// How many ended jobs are still in memory.
@@ -141,9 +164,13 @@ impl State {
         self.ended.clear();
         self.fair_share.forget_rates();
         self.totals = Totals::default();
+        self.unfinished = Unfinished::default();
         for (id, job) in self.jobs.iter() {
             self.ready.refresh(id, job);
             self.totals.add(job);
+            if job.ended.is_none() {
+                self.unfinished.add(job);
+            }
             for after in &job.after {
                 self.dependents.entry(after.job).or_default().insert(id);
             }

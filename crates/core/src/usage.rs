@@ -142,6 +142,15 @@ impl FairShare {
         self.settle(user, at, |usage| usage.share = share);
     }
 
+    /// The name is nobody's now: whoever gets it next begins like everybody else. What still runs
+    /// goes on counting until it has ended.
+    pub(crate) fn start_anew(&mut self, user: &UserName, at: Timestamp) {
+        if let Some(usage) = self.users.get_mut(user) {
+            (usage.past, usage.since) = (0, usage.since.max(at));
+            usage.share = DEFAULT_SHARE;
+        }
+    }
+
     pub(crate) fn set_half_life(&mut self, at: Timestamp, half_life: Millis) {
         for usage in self.users.values_mut() {
             usage.past = usage.past_at(at, self.half_life);

@@ -4,7 +4,7 @@
 //! what a role may do (`decide/`), and how much somebody has used (`usage.rs`).
 
 use serde::{Deserialize, Serialize};
-use shipway_model::{Role, UserName, UserNumber};
+use shipway_model::{JobId, Role, UserName, UserNumber};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +19,9 @@ pub struct Users {
     known: BTreeMap<UserName, User>,
     /// The largest number that was ever given.
     last: u32,
+    /// For names that were somebody's who was removed: the first job that is not that person's.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    before: BTreeMap<UserName, JobId>,
 }
 
 impl Users {
@@ -35,6 +38,11 @@ impl Users {
         self.known.is_empty()
     }
 
+    /// From which job on a name means whoever has it now.
+    pub fn since(&self, name: &UserName) -> JobId {
+        self.before.get(name).copied().unwrap_or(JobId(0))
+    }
+
     /// For the next user to come.
     pub fn next_number(&self) -> UserNumber {
         UserNumber(self.last.saturating_add(1))
@@ -46,8 +54,9 @@ impl Users {
         self.known.insert(name, User { role, number });
     }
 
-    pub(crate) fn remove(&mut self, name: &UserName) {
+    pub(crate) fn remove(&mut self, name: &UserName, before: Option<JobId>) {
         self.known.remove(name);
+        self.before.extend(before.map(|before| (name.clone(), before)));
     }
 }
 
@@ -56,14 +65,19 @@ impl Users {
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Written {
-    Numbered { known: BTreeMap<UserName, User>, last: u32 },
+    Numbered {
+        known: BTreeMap<UserName, User>,
+        last: u32,
+        #[serde(default)]
+        before: BTreeMap<UserName, JobId>,
+    },
     Roles(BTreeMap<UserName, Role>),
 }
 
 impl From<Written> for Users {
     fn from(written: Written) -> Self {
         match written {
-            Written::Numbered { known, last } => Users { known, last },
+            Written::Numbered { known, last, before } => Users { known, last, before },
             Written::Roles(roles) => {
                 let mut users = Users::default();
                 for (name, role) in roles {

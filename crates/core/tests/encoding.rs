@@ -147,6 +147,7 @@ fn revived() -> Event {
             resources,
             at_most: None,
             expressions: shipway_core::shape::Expressions::default(),
+            given: None,
             job,
         }),
     }
@@ -157,6 +158,7 @@ fn of_jobs() -> Vec<Event> {
     let placed = Placement { task: task(), attempt: Attempt(2), devices };
     let bare = Placement { devices: Vec::new(), ..placed.clone() };
     let dependency = CancelReason::Dependency { on: JobId(3), ended: JobState::Failed };
+    let removed = CancelReason::OwnerRemoved;
     let these = Which::These([Ordinal(0), Ordinal(2), Ordinal(3)].into_iter().collect());
     vec![
         submitted(),
@@ -166,6 +168,7 @@ fn of_jobs() -> Vec<Event> {
         Event::TasksReady { tasks: vec![task()] },
         Event::TasksCancelled { job: job(), which: Which::AllWaiting, why: dependency },
         Event::TasksCancelled { job: job(), which: these, why: CancelReason::Asked },
+        Event::TasksCancelled { job: job(), which: Which::AllWaiting, why: removed },
         Event::StopRequested { tasks: vec![task()] },
         Event::TasksRequeued { job: job(), tasks: [Ordinal(2)].into_iter().collect() },
         Event::JobEnded { job: job(), state: JobState::Failed },
@@ -191,9 +194,12 @@ fn of_the_rest() -> Vec<Event> {
         Event::PilotEnded { pilot: pilot() },
         Event::UserAdded { user: user(), role: Role::Operator, number: None },
         Event::UserAdded { user: user(), role: Role::User, number: Some(UserNumber(3)) },
-        Event::UserRemoved { user: user() },
+        Event::UserRemoved { user: user(), before: None },
+        Event::UserRemoved { user: user(), before: Some(JobId(8)) },
+        Event::JobsGiven { jobs: vec![job()], to: user(), since: JobId(8) },
         Event::TokenIssued { token },
         Event::TokenRevoked { id: "t1".into() },
+        Event::TokensExpired { before: Timestamp(5) },
         Event::PilotTokenIssued { pilot: pilot(), hash: "def".into() },
         Event::KeysExpired { before: Timestamp(5) },
         Event::HalfLifeSet { half_life: Millis(60_000) },
@@ -230,9 +236,11 @@ fn variant(event: &Event) -> u32 {
         Event::HalfLifeSet { .. } => 23,
         Event::ShareSet { .. } => 24,
         Event::PilotLeaving { .. } => 25,
+        Event::JobsGiven { .. } => 26,
+        Event::TokensExpired { .. } => 27,
     }
 }
-const VARIANTS: u32 = 26;
+const VARIANTS: u32 = 28;
 
 #[test]
 fn every_event_is_written_as_it_always_was() {

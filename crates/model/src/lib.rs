@@ -48,4 +48,4 @@ pub use spec::{After, Condition, JobSpec};
 pub use states::{JobCounts, JobState, TaskState};
 pub use time_limit::TimeLimit;
 pub use units::{Bytes, Cores, GpuShare, Millis, Timestamp};
-pub use user::{Actor, Role};
+pub use user::{Actor, Owned, Role};

@@ -58,6 +58,17 @@ pub const SHARE_RANGE: std::ops::RangeInclusive<u32> = 1..=1_000_000;
 pub const MIN_MEMORY: Bytes = Bytes(1_000_000);
 pub const MAX_KEY_BYTES: usize = 200;
 
+/// Tokens of one user that are good at the same time: one for each machine and script of a person,
+/// and few enough to look through.
+pub const MAX_TOKENS: usize = 100;
+/// Jobs of one user that have not ended. A waiting job takes some 200 bytes of memory; whoever has
+/// more work than this has an array.
+pub const MAX_UNFINISHED_JOBS: u64 = 200_000;
+/// The same for operators and admins, who submit for services and whole groups.
+pub const MAX_UNFINISHED_JOBS_OF_OPERATORS: u64 = 2_000_000;
+/// Tasks of all those jobs together: ten arrays of the largest size, 25 MB once they have begun.
+pub const MAX_UNFINISHED_TASKS: u64 = 10 * MAX_TASKS;
+
 /// Output kept per stream and task unless the job says otherwise.
 pub const DEFAULT_LOG_LIMIT: Bytes = Bytes(64 << 20);
 pub const MAX_LOG_LIMIT: Bytes = Bytes(64 << 30);

@@ -3,39 +3,62 @@
 //! The table is a copy of what the state says about users and tokens, made anew after each commit
 //! that changes it, so that checking a token does not have to wait for the writer.
 
+use crate::clock::Clock;
 use crate::secrets;
 use shipway_core::State;
-use shipway_model::{Actor, PilotId, Role, Timestamp, UserName};
+use shipway_model::{Actor, Millis, PilotId, Role, Timestamp, UserName};
 use std::collections::HashMap;
-use std::sync::RwLock;
+use std::sync::{Arc, RwLock};
+use tokio::sync::{Notify, watch};
 
 #[derive(Debug)]
 pub struct Auth {
     /// The token of whoever started this server; it is in no journal.
     owner: (String, Actor),
     table: RwLock<Table>,
+    /// Counts how often tokens have ended: whoever answers for longer looks again then.
+    ended: watch::Sender<u64>,
+    /// There is another table.
+    renewed: Notify,
 }
 
 /// Tokens by their hashes.
 #[derive(Debug, Default)]
 pub struct Table {
     people: HashMap<String, (Actor, Timestamp)>,
+    /// When each token ends, by its id.
+    ends: HashMap<Arc<str>, Timestamp>,
     pilots: HashMap<String, PilotId>,
 }
 
 impl Table {
     /// What the state says about who may come in.
     pub fn of(state: &State) -> Self {
-        let people = state.tokens().values().filter_map(|token| {
-            let role = state.users().get(&token.user)?.role;
-            let actor = Actor { user: token.user.clone(), role };
-            Some((token.hash.clone(), (actor, token.expires)))
-        });
-        let pilots = state.pilot_tokens().iter();
-        Table {
-            people: people.collect(),
-            pilots: pilots.map(|(pilot, hash)| (hash.clone(), pilot.clone())).collect(),
+        let mut table = Table::default();
+        for token in state.tokens().values() {
+            let Some(user) = state.users().get(&token.user) else { continue };
+            let id: Arc<str> = token.id.as_str().into();
+            let actor = Actor {
+                user: token.user.clone(),
+                role: user.role,
+                since: state.users().since(&token.user),
+                token: Some(Arc::clone(&id)),
+            };
+            table.people.insert(token.hash.clone(), (actor, token.expires));
+            table.ends.insert(id, token.expires);
         }
+        let pilots = state.pilot_tokens().iter();
+        table.pilots = pilots.map(|(pilot, hash)| (hash.clone(), pilot.clone())).collect();
+        table
+    }
+
+    fn lets_in(&self, token: &str, now: Timestamp) -> bool {
+        self.ends.get(token).is_some_and(|ends| *ends > now)
+    }
+
+    /// Whether somebody who was let in by the one before is not by this one.
+    fn ends_some_of(&self, before: &Table) -> bool {
+        before.ends.keys().any(|id| !self.ends.contains_key(id))
     }
 }
 
@@ -48,12 +71,64 @@ pub enum Denied {
 
 impl Auth {
     pub fn new(owner_secret: &str, owner: UserName) -> Self {
-        let actor = Actor { user: owner, role: Role::Admin };
-        Auth { owner: (secrets::hash(owner_secret), actor), table: RwLock::default() }
+        let actor = Actor::new(owner, Role::Admin);
+        Auth {
+            owner: (secrets::hash(owner_secret), actor),
+            table: RwLock::default(),
+            ended: watch::Sender::new(0),
+            renewed: Notify::new(),
+        }
     }
 
     pub fn install(&self, table: Table) {
-        *self.table.write().expect("no writer panics") = table;
+        let mut current = self.table.write().expect("no writer panics");
+        let some_end = table.ends_some_of(&current);
+        *current = table;
+        drop(current);
+        self.renewed.notify_one();
+        if some_end {
+            self.look_again();
+        }
+    }
+
+    /// Whether somebody who came in earlier would still be let in.
+    pub fn still_lets_in(&self, actor: &Actor, now: Timestamp) -> bool {
+        let Some(token) = &actor.token else { return true };
+        self.table.read().expect("no writer panics").lets_in(token, now)
+    }
+
+    /// How long the token that somebody came in with is good for.
+    pub fn left_of(&self, actor: &Actor, now: Timestamp) -> Option<Millis> {
+        let table = self.table.read().expect("no writer panics");
+        Some(table.ends.get(actor.token.as_ref()?)?.since(now))
+    }
+
+    /// Changes whenever a token has ended.
+    pub fn endings(&self) -> watch::Receiver<u64> {
+        self.ended.subscribe()
+    }
+
+    fn look_again(&self) {
+        self.ended.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// Sees to it that answers end with the tokens whose time is over: no commit tells of those.
+    /// For as long as the server runs.
+    pub async fn watch_the_clock(self: Arc<Self>, clock: Clock) {
+        loop {
+            match self.next_end(clock.now()) {
+                None => self.renewed.notified().await,
+                Some(at) => tokio::select! {
+                    () = self.renewed.notified() => {}
+                    () = tokio::time::sleep(clock.until(at)) => self.look_again(),
+                },
+            }
+        }
+    }
+
+    fn next_end(&self, now: Timestamp) -> Option<Timestamp> {
+        let table = self.table.read().expect("no writer panics");
+        table.ends.values().filter(|ends| **ends > now).min().copied()
     }
 
     /// Whoever started this server.

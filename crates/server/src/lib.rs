@@ -9,6 +9,7 @@
 //! Nothing here decides what happens to a job; that is `shipway-core`.
 
 pub mod auth;
+pub mod budgets;
 pub mod clock;
 pub mod event_logs;
 pub mod http;

@@ -43,6 +43,8 @@ pub enum LoginError {
     Size,
     #[error("logins for {MAX_REGISTRIES} registries are kept already, the most for one user")]
     TooMany,
+    #[error("the token was revoked or has expired meanwhile")]
+    UserGone,
     #[error(transparent)]
     Host(#[from] BadRegistry),
 }
@@ -68,13 +70,25 @@ impl Logins {
     }
 
     /// Returns when it is on disk. What was kept for this registry before is replaced.
-    pub fn keep(&self, user: &UserName, host: &str, login: Login) -> Result<(), LoginError> {
+    ///
+    /// Whether the user may still have one is asked with the table in hand: what is kept before a
+    /// user is removed is forgotten with them, and after it nothing is.
+    pub fn keep(
+        &self,
+        user: &UserName,
+        host: &str,
+        login: Login,
+        may: impl Fn() -> bool,
+    ) -> Result<(), LoginError> {
         let fits = |text: &str| !text.is_empty() && text.len() <= MAX_LOGIN_BYTES;
         if !fits(&login.user) || !fits(&login.password) {
             return Err(LoginError::Size);
         }
         let host = registry_name(host)?;
         self.change(|table| {
+            if !may() {
+                return Err(LoginError::UserGone);
+            }
             let own = table.entry(user.clone()).or_default();
             if own.len() >= MAX_REGISTRIES && !own.contains_key(&host) {
                 return Err(LoginError::TooMany);
@@ -88,6 +102,14 @@ impl Logins {
     pub fn forget(&self, user: &UserName, host: &str) -> Result<bool, LoginError> {
         let host = registry_name(host)?;
         self.change(|table| Ok(table.get_mut(user).is_some_and(|own| own.remove(&host).is_some())))
+    }
+
+    /// All of those who are no users: a server that ended between a removal and this left theirs.
+    pub fn keep_only(&self, is_user: impl Fn(&UserName) -> bool) -> Result<(), LoginError> {
+        self.change(|table| {
+            table.retain(|user, _| is_user(user));
+            Ok(())
+        })
     }
 
     /// All of a user who is gone.
@@ -167,8 +189,8 @@ mod tests {
     fn what_is_kept_is_there_after_a_restart_and_closed_to_others() {
         let home = tempfile::tempdir().unwrap();
         let logins = Logins::open(home.path()).unwrap();
-        logins.keep(&ada(), "example.org:5000", login("one")).unwrap();
-        logins.keep(&ada(), "example.org:5000", login("two")).unwrap();
+        logins.keep(&ada(), "example.org:5000", login("one"), || true).unwrap();
+        logins.keep(&ada(), "example.org:5000", login("two"), || true).unwrap();
         let mode = home.path().join(FILE).metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let logins = Logins::open(home.path()).unwrap();
@@ -187,17 +209,23 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let logins = Logins::open(home.path()).unwrap();
         for host in ["", "a/b", "https://example.org", "ubuntu", "a b.org", "x@y.org"] {
-            assert!(matches!(logins.keep(&ada(), host, login("x")), Err(LoginError::Host(_))));
+            assert!(matches!(
+                logins.keep(&ada(), host, login("x"), || true),
+                Err(LoginError::Host(_))
+            ));
         }
-        logins.keep(&ada(), "docker.io", login("x")).unwrap();
+        logins.keep(&ada(), "docker.io", login("x"), || true).unwrap();
         assert!(logins.forget(&ada(), "docker.io").unwrap());
         let long = login(&"x".repeat(MAX_LOGIN_BYTES + 1));
-        assert!(matches!(logins.keep(&ada(), "a.org", long), Err(LoginError::Size)));
-        assert!(matches!(logins.keep(&ada(), "a.org", login("")), Err(LoginError::Size)));
+        assert!(matches!(logins.keep(&ada(), "a.org", long, || true), Err(LoginError::Size)));
+        assert!(matches!(logins.keep(&ada(), "a.org", login(""), || true), Err(LoginError::Size)));
         for number in 0..MAX_REGISTRIES {
-            logins.keep(&ada(), &format!("r{number}.org"), login("x")).unwrap();
+            logins.keep(&ada(), &format!("r{number}.org"), login("x"), || true).unwrap();
         }
-        assert!(matches!(logins.keep(&ada(), "a.org", login("x")), Err(LoginError::TooMany)));
+        assert!(matches!(
+            logins.keep(&ada(), "a.org", login("x"), || true),
+            Err(LoginError::TooMany)
+        ));
         logins.forget_user(&ada()).unwrap();
         assert_eq!(logins.of(&ada()), []);
     }

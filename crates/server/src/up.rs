@@ -23,6 +23,7 @@ use shipway_core::{Command, State};
 use shipway_model::{Actor, Millis, Role, UserName};
 use shipway_sites::local::LocalError;
 pub use shipway_sites::local::NodeOptions;
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
@@ -133,9 +134,10 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
     let owned = (owner.clone(), reachable(address).to_string());
     let auth = Auth::new(&secret, owner.clone());
     let (site, writer) = assemble(&home, journal, restored, auth, owned)?;
-    let by = Actor { user: owner.clone(), role: Role::Admin };
+    let by = Actor::new(owner.clone(), Role::Admin);
     let add = Command::AddUser { by, user: owner, role: Role::Admin };
     site.writer.wish(Wish::Core(add)).await?;
+    tokio::spawn(Arc::clone(&site.auth).watch_the_clock(site.clock.clone()));
     if let Some(half_life) = settings.half_life {
         site.writer.wish(Wish::Core(Command::SetHalfLife { half_life })).await?;
     }
@@ -239,7 +241,7 @@ pub async fn inside(home: &Path) -> Result<Inside, UpError> {
     let auth = Auth::new(&token, owner.clone());
     let owned = (owner.clone(), "127.0.0.1".to_string());
     let (site, writer) = assemble(home, journal, restored, auth, owned)?;
-    let by = Actor { user: owner.clone(), role: Role::Admin };
+    let by = Actor::new(owner.clone(), Role::Admin);
     let add = Command::AddUser { by, user: owner, role: Role::Admin };
     site.writer.wish(Wish::Core(add)).await?;
     Ok(Inside { router: router(&site), token, writer, event_logs: site.event_logs })
@@ -274,6 +276,8 @@ fn assemble(
     let in_home = |source| UpError::Journal { home: home.into(), source };
     let reader = HistoryReader::open(home).map_err(in_home)?;
     let clock = Clock::start(restored.0.at());
+    let users = restored.0.users().iter().map(|(name, _)| name.clone());
+    let known: BTreeSet<UserName> = users.chain([owner.clone()]).collect();
     let auth = Arc::new(auth);
     let live = Arc::new(Live::default());
     let metrics = Arc::new(Metrics::default());
@@ -299,7 +303,9 @@ fn assemble(
     let running = writer::start(restored, journal, history, edges).map_err(UpError::Thread)?;
     let writer = running.writer.clone();
     let readers = Arc::new(Readers::new(reader));
-    let logins = Arc::new(Logins::open(home)?);
+    let logins = Logins::open(home)?;
+    logins.keep_only(|user| known.contains(user))?;
+    let logins = Arc::new(logins);
     let intake = Arc::default();
     let site = Site {
         writer,
@@ -310,6 +316,7 @@ fn assemble(
         readers,
         logins,
         event_logs,
+        budgets: Arc::default(),
         clock,
         metrics,
         intake,

@@ -9,7 +9,7 @@ use shipway_core::State;
 use shipway_core::explain::Explainer;
 use shipway_core::job::{Job, JobRecord};
 use shipway_model::{
-    Actor, Attempt, IndexSet, JobCounts, JobId, JobSpec, JobState, Ordinal, Outcome, Reason,
+    Actor, Attempt, IndexSet, JobCounts, JobId, JobSpec, JobState, Ordinal, Outcome, Owned, Reason,
     TaskIndex, Timestamp, UserName,
 };
 use std::collections::{BTreeMap, HashMap};
@@ -50,8 +50,12 @@ pub async fn job(site: &Site, by: &Actor, id: JobId) -> Result<JobView, ApiError
 /// What of a job never changes, if it exists for this person.
 pub async fn row(site: &Site, by: &Actor, id: JobId) -> Result<JobRow, ApiError> {
     let row = site.readers.read(move |history| history.job(id.0)).await?;
-    let row = row.filter(|row| UserName::new(&row.owner).is_ok_and(|owner| by.may_touch(&owner)));
-    row.ok_or_else(|| ApiError::no_such_job(id))
+    row.filter(|row| may_touch(by, row)).ok_or_else(|| ApiError::no_such_job(id))
+}
+
+pub fn may_touch(by: &Actor, row: &JobRow) -> bool {
+    let since = JobId(row.since);
+    UserName::new(&row.owner).is_ok_and(|owner| by.may_touch(&Owned { owner: &owner, since }))
 }
 
 /// The job of a row, as it is now.

@@ -131,7 +131,7 @@ impl Scenario {
     fn submit(&mut self, mut words: Words) -> Result<(), String> {
         let name = words.next("a name")?.to_string();
         let user = words.value("user").unwrap_or_else(|| "ada".into());
-        let by = Actor { user: UserName::new(&user).map_err(|e| e.to_string())?, role: Role::User };
+        let by = Actor::new(UserName::new(&user).map_err(|e| e.to_string())?, Role::User);
         let key = words.value("key").unwrap_or_else(|| name.clone());
         let mut after = Vec::new();
         for one in words.value("after").iter().flat_map(|list| list.split(',')) {
@@ -190,7 +190,7 @@ impl Scenario {
         command: impl Fn(Select) -> Command,
     ) -> Result<(), String> {
         let job = self.job(words.next("a job")?)?;
-        let by = Actor { user: UserName::new("ops").expect("a plain name"), role: Role::Operator };
+        let by = Actor::new(UserName::new("ops").expect("a plain name"), Role::Operator);
         let command = command(Select { by, jobs: vec![(job, Pick::All)] });
         self.world.after(1, Happening::Asked { command });
         self.advance(ANSWER);

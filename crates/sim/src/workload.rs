@@ -55,7 +55,7 @@ pub fn add_nodes(world: &mut World) {
 
 fn user(world: &mut World) -> Actor {
     let name = if world.dice.chance(500) { "ada" } else { "bob" };
-    Actor { user: UserName::new(name).expect("a plain name"), role: Role::User }
+    Actor::new(UserName::new(name).expect("a plain name"), Role::User)
 }
 
 pub fn burst(world: &mut World) {
@@ -159,7 +159,7 @@ pub fn interfere(world: &mut World) {
     let accepted: Vec<JobId> = world.accepted().map(|(job, _)| job).collect();
     let Some(job) = world.dice.pick(&accepted).copied() else { return };
     let ops = UserName::new("ops").expect("a plain name");
-    let by = Actor { user: ops, role: Role::Operator };
+    let by = Actor::new(ops, Role::Operator);
     let pick = match world.dice.below(4) {
         0 => Pick::State(TaskState::Running),
         1 => Pick::State(TaskState::Failed),
@@ -178,7 +178,7 @@ pub fn interfere(world: &mut World) {
 /// What could never run is taken back, so that everything can come to an end.
 pub fn cancel_hopeless(world: &mut World) {
     let ops = UserName::new("ops").expect("a plain name");
-    let by = Actor { user: ops, role: Role::Operator };
+    let by = Actor::new(ops, Role::Operator);
     // Looked up on the disk: of a job without a key the client may never have heard.
     let wants_all =
         |spec: &JobSpec| spec.resources.gpu.as_ref().is_some_and(|gpu| gpu.count == HOPELESS_GPUS);

@@ -152,7 +152,8 @@ Examples:
   shipway user add grace --role operator
   shipway user add prometheus --role monitor       may read /metrics and change nothing
   shipway user share ada 300                       three times the usual share
-  shipway user remove ada";
+  shipway user remove ada                          tokens, open answers and jobs end at once
+  shipway user remove ada --give-jobs-to bob";
 
 pub const TOKEN: &str = "\
 Examples:

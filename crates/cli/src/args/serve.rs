@@ -236,9 +236,15 @@ pub enum UserCommand {
     /// List the users.
     #[command(after_long_help = super::examples::USER)]
     List,
-    /// Remove a user and revoke the user's tokens.
+    /// Remove a user: tokens, logins and open answers end, and what has not finished is cancelled.
     #[command(after_long_help = super::examples::USER)]
-    Remove { name: UserName },
+    Remove {
+        name: UserName,
+        /// Give the jobs that have not ended to this user instead of cancelling them. Tasks that
+        /// have not started run as that user then: look at them first.
+        #[arg(long, value_name = "USER")]
+        give_jobs_to: Option<UserName>,
+    },
 }
 
 #[derive(Debug, Subcommand)]

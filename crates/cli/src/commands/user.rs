@@ -5,7 +5,6 @@ use crate::args::serve::UserCommand;
 use crate::failure::{Exit, Failure};
 use crate::view;
 use crate::view::users::{UserAdded, UserRemoved, UserShare, UserTable};
-use serde::de::IgnoredAny;
 use shipway_api::routes;
 use shipway_api::types::{NewShare, UserView};
 
@@ -25,10 +24,14 @@ pub async fn run(context: &Context, command: UserCommand) -> Result<Exit, Failur
             let list = context.client.get(routes::USERS).await?;
             view::show(&UserTable { list }, context.output)?;
         }
-        UserCommand::Remove { name } => {
-            let path = format!("{}/{name}", routes::USERS);
-            let _: IgnoredAny = context.client.delete(&path).await?;
-            view::show(&UserRemoved { removed: name }, context.output)?;
+        UserCommand::Remove { name, give_jobs_to } => {
+            let mut path = format!("{}/{name}", routes::USERS);
+            if let Some(heir) = &give_jobs_to {
+                // Letters that a name may have stand for themselves in an address.
+                path = format!("{path}?give_jobs_to={heir}");
+            }
+            let user = context.client.delete(&path).await?;
+            view::show(&UserRemoved { user, given_to: give_jobs_to }, context.output)?;
         }
     }
     Ok(Exit::DONE)

@@ -4,7 +4,7 @@ use super::View;
 use super::paper::Paper;
 use super::table::{Cell, Table};
 use serde::Serialize;
-use shipway_api::types::{AddedUser, UserList};
+use shipway_api::types::{AddedUser, RemovedUser, UserList};
 use shipway_model::UserName;
 use shipway_model::prospect::core_hours;
 
@@ -47,12 +47,28 @@ impl View for UserAdded {
 
 #[derive(Debug, Serialize)]
 pub struct UserRemoved {
-    pub removed: UserName,
+    #[serde(flatten)]
+    pub user: RemovedUser,
+    pub given_to: Option<UserName>,
 }
 
 impl View for UserRemoved {
     fn text(&self, paper: &mut Paper) {
-        paper.line(&format!("user {} is removed", self.removed));
+        let RemovedUser { removed, cancelled_jobs, given_jobs, .. } = &self.user;
+        let jobs = |count: &u64| if *count == 1 { "1 job".into() } else { format!("{count} jobs") };
+        let became = match &self.given_to {
+            Some(heir) => format!("; {} now {heir}'s", jobs_are(*given_jobs)),
+            None if *cancelled_jobs > 0 => format!("; {} cancelled", jobs(cancelled_jobs)),
+            None => String::new(),
+        };
+        paper.line(&format!("user {removed} is removed{became}"));
+    }
+}
+
+fn jobs_are(count: u64) -> String {
+    match count {
+        1 => "1 job is".into(),
+        count => format!("{count} jobs are"),
     }
 }
 

@@ -2,13 +2,19 @@
 //!
 //! - `people.rs`   users see and touch their own jobs; operators everybody's
 //! - `tokens.rs`   tokens that are over, forged or revoked, and where secrets never appear
+//! - `removed.rs`  what ends with a user or a token
+//! - `roles.rs`    every route against every role
+//! - `lookups.rs`  where the server looks for images
 //! - `listener.rs` plain text is for this machine only; TLS for all others
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod listener;
+mod lookups;
 mod people;
+mod removed;
+mod roles;
 mod tokens;
 
 use common::{Ran, World};

@@ -11,12 +11,18 @@ pub(super) fn decide(state: &State, chosen: &Select) -> Result<Vec<Event>, Rejec
     let mut events = Vec::new();
     for (id, pick) in &chosen.jobs {
         select::job(state, chosen, *id)?;
-        events.extend(cancel_one(state, *id, pick)?);
+        events.extend(one(state, *id, pick, CancelReason::Asked)?);
     }
     if events.is_empty() { Err(Rejection::NothingToDo("cancelled")) } else { Ok(events) }
 }
 
-fn cancel_one(state: &State, id: JobId, pick: &Pick) -> Result<Vec<Event>, Rejection> {
+/// All that waits or runs of what was picked.
+pub(super) fn one(
+    state: &State,
+    id: JobId,
+    pick: &Pick,
+    why: CancelReason,
+) -> Result<Vec<Event>, Rejection> {
     let job = state.job(id).ok_or(Rejection::NoSuchJob(id))?;
     let is_waiting = |task: TaskState| task == TaskState::Waiting;
     let is_active = |task: TaskState| matches!(task, TaskState::Placed | TaskState::Running);
@@ -40,7 +46,6 @@ fn cancel_one(state: &State, id: JobId, pick: &Pick) -> Result<Vec<Event>, Rejec
     if !stop.is_empty() {
         events.push(Event::StopRequested { tasks: stop });
     }
-    let cancelled = |which| Event::TasksCancelled { job: id, which, why: CancelReason::Asked };
-    events.extend(which.map(cancelled));
+    events.extend(which.map(|which| Event::TasksCancelled { job: id, which, why }));
     Ok(events)
 }

@@ -27,8 +27,8 @@ use crate::state::State;
 use shipway_model::{Actor, Role, Timestamp};
 
 pub fn decide(state: &State, at: Timestamp, command: &Command) -> Result<Vec<Event>, Rejection> {
-    if asked_by(command).is_some_and(|by| by.role == Role::Monitor) {
-        return Err(Rejection::OnlyLooks);
+    if let Some(by) = asked_by(command) {
+        may_ask(state, at, by)?;
     }
     match command {
         Command::ServerStarted => Ok(vec![Event::ServerStarted]),
@@ -46,8 +46,10 @@ pub fn decide(state: &State, at: Timestamp, command: &Command) -> Result<Vec<Eve
         Command::Tick => Ok(tick::decide(state, at)),
         Command::Archive { jobs } => Ok(archive::decide(state, jobs)),
         Command::AddUser { by, user, role } => users::add(state, by, user, *role),
-        Command::RemoveUser { by, user } => users::remove(state, by, user),
-        Command::IssueToken { by, token } => users::issue_token(state, by, token),
+        Command::RemoveUser { by, user, give_jobs_to } => {
+            users::remove(state, by, user, give_jobs_to.as_ref())
+        }
+        Command::IssueToken { by, token } => users::issue_token(state, at, by, token),
         Command::RevokeToken { by, id } => users::revoke_token(state, by, id),
         Command::SetHalfLife { half_life } => {
             let known = state.fair_share().half_life() == *half_life;
@@ -61,6 +63,16 @@ pub fn decide(state: &State, at: Timestamp, command: &Command) -> Result<Vec<Eve
             Ok(vec![Event::PilotTokenIssued { pilot: pilot.clone(), hash: hash.clone() }])
         }
     }
+}
+
+/// The token was looked at when the request came in. Until it is decided, reading a body or asking
+/// a registry may have taken long: what was revoked meanwhile moves nothing any more.
+fn may_ask(state: &State, at: Timestamp, by: &Actor) -> Result<(), Rejection> {
+    if let Some(id) = &by.token {
+        let token = state.tokens().get(&**id).filter(|token| token.user == by.user);
+        token.filter(|token| token.expires > at).ok_or(Rejection::TokenEnded)?;
+    }
+    if by.role == Role::Monitor { Err(Rejection::OnlyLooks) } else { Ok(()) }
 }
 
 /// Whose wish it is; nobody's when it is a report.

@@ -5,7 +5,7 @@ use crate::command::Select;
 use crate::event::Event;
 use crate::evolve::evolve;
 use crate::job::JobRecord;
-use crate::rejection::Rejection;
+use crate::rejection::{Rejection, TooMany};
 use crate::state::State;
 use shipway_model::TaskState;
 
@@ -30,16 +30,25 @@ pub(super) fn decide(
         }
         state = &with_revived;
     }
-    let mut any = false;
+    let (mut any, mut again) = (false, 0_u64);
     for (id, pick) in &chosen.jobs {
         let job = select::job(state, chosen, *id)?;
+        if state.is_orphan(*id, job) {
+            return Err(Rejection::OwnerRemoved(*id, job.owner.clone()));
+        }
         let over = |task| matches!(task, TaskState::Failed | TaskState::Cancelled);
         let tasks = select::tasks(state, (*id, job), pick, over)?;
         if !tasks.is_empty() {
             any = true;
+            again += u64::from(job.ended.is_some() && job.owner == chosen.by.user);
             let tasks = tasks.into_iter().collect();
             events.push(Event::TasksRequeued { job: *id, tasks });
         }
     }
-    if any { Ok(events) } else { Err(Rejection::NothingToDo("retried")) }
+    if !any {
+        return Err(Rejection::NothingToDo("retried"));
+    }
+    let most = TooMany::most_jobs(chosen.by.role);
+    let over = state.unfinished().of(&chosen.by.user).jobs.saturating_add(again) > most;
+    if over { Err(Rejection::TooMany(TooMany::Jobs(chosen.by.role))) } else { Ok(events) }
 }

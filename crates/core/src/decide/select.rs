@@ -9,7 +9,7 @@ use shipway_model::{JobId, Ordinal, TaskState};
 /// The job, if it exists for this person. Somebody else's job "does not exist": whether an id is
 /// taken is nobody's business.
 pub(super) fn job<'a>(state: &'a State, select: &Select, id: JobId) -> Result<&'a Job, Rejection> {
-    let job = state.job(id).filter(|job| select.by.may_touch(&job.owner));
+    let job = state.job(id).filter(|job| select.by.may_touch(&state.owned(id, job)));
     job.ok_or(Rejection::NoSuchJob(id))
 }
 

@@ -3,12 +3,13 @@
 use crate::command::Submit;
 use crate::consequence::is_met;
 use crate::event::{CancelReason, Event, Submitted, Which};
+use crate::job::Job;
 use crate::keys::KeyDigest;
-use crate::rejection::Rejection;
+use crate::rejection::{Rejection, TooMany};
 use crate::requirements::{pointless_rank, validate};
 use crate::shape::Shape;
 use crate::state::State;
-use shipway_model::limits::MAX_KEY_BYTES;
+use shipway_model::limits::{MAX_KEY_BYTES, MAX_UNFINISHED_TASKS};
 use shipway_model::validate::Problem;
 use shipway_model::{After, JobId, JobState};
 
@@ -18,6 +19,7 @@ pub(super) fn decide(state: &State, submit: &Submit) -> Result<Vec<Event>, Rejec
         debug_assert!(job < state.next_job(), "a used key names a job that exists");
         return Ok(Vec::new());
     }
+    has_room(state, submit)?;
     let shape = Shape::of(&submit.spec, &submit.by.user);
     if let Some(problem) = pointless_rank(&shape, state) {
         return Err(Rejection::InvalidSpec(vec![problem]));
@@ -45,6 +47,19 @@ pub(super) fn decide(state: &State, submit: &Submit) -> Result<Vec<Event>, Rejec
     Ok(events)
 }
 
+/// One user's queue must not take the memory that the others' need.
+fn has_room(state: &State, submit: &Submit) -> Result<(), Rejection> {
+    let now = state.unfinished().of(&submit.by.user);
+    let tasks = submit.spec.indices().map_or(0, |indices| u64::from(indices.len()));
+    if now.jobs >= TooMany::most_jobs(submit.by.role) {
+        return Err(Rejection::TooMany(TooMany::Jobs(submit.by.role)));
+    }
+    if now.tasks.saturating_add(tasks) > MAX_UNFINISHED_TASKS {
+        return Err(Rejection::TooMany(TooMany::Tasks));
+    }
+    Ok(())
+}
+
 /// The job this submission repeats, if it does.
 pub fn already_submitted(state: &State, submit: &Submit) -> Result<Option<JobId>, Rejection> {
     let Some(key) = &submit.key else { return Ok(None) };
@@ -52,7 +67,9 @@ pub fn already_submitted(state: &State, submit: &Submit) -> Result<Option<JobId>
         let what = format!("{} bytes; between 1 and {MAX_KEY_BYTES}", key.len());
         return Err(Rejection::InvalidSpec(vec![Problem { field: "idempotency key", what }]));
     }
-    match state.keys.get(KeyDigest::of(&submit.by.user, key)) {
+    let used = state.keys.get(KeyDigest::of(&submit.by.user, key));
+    // What somebody of the same name used before is not this one's.
+    match used.filter(|used| used.job >= submit.by.since) {
         None => Ok(None),
         Some(used) if used.digest == submit.digest => Ok(Some(used.job)),
         Some(used) => Err(Rejection::KeyReused(used.job)),
@@ -65,7 +82,8 @@ fn how_it_ended(
     submit: &Submit,
     after: &After,
 ) -> Result<Option<JobState>, Rejection> {
-    if let Some(job) = state.job(after.job).filter(|job| submit.by.may_touch(&job.owner)) {
+    let theirs = |job: &&Job| submit.by.may_touch(&state.owned(after.job, job));
+    if let Some(job) = state.job(after.job).filter(theirs) {
         return Ok(Some(job.state()).filter(|how| how.is_over()));
     }
     let known = submit.ended.iter().find(|(job, _)| *job == after.job);

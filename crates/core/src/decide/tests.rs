@@ -147,7 +147,7 @@ fn replayed(recorded: &[Recorded]) -> State {
 }
 
 fn actor(name: &str, role: Role) -> Actor {
-    Actor { user: UserName::new(name).expect("good"), role }
+    Actor::new(UserName::new(name).expect("good"), role)
 }
 
 fn ada() -> Actor {

@@ -1,12 +1,13 @@
 //! Users and their tokens. Admins keep them; a user may issue and revoke their own tokens.
 
-use crate::command::Token;
-use crate::event::Event;
-use crate::rejection::Rejection;
+use super::cancel;
+use crate::command::{Pick, Token};
+use crate::event::{CancelReason, Event};
+use crate::rejection::{Rejection, TooMany};
 use crate::state::State;
-use shipway_model::limits::SHARE_RANGE;
+use shipway_model::limits::{MAX_TOKENS, SHARE_RANGE};
 use shipway_model::validate::Problem;
-use shipway_model::{Actor, Role, UserName};
+use shipway_model::{Actor, Role, Timestamp, UserName};
 
 fn admin_only(by: &Actor, what: &'static str) -> Result<(), Rejection> {
     if by.role == Role::Admin { Ok(()) } else { Err(Rejection::NotAllowed(what)) }
@@ -29,12 +30,41 @@ pub(super) fn add(
     }
 }
 
-pub(super) fn remove(state: &State, by: &Actor, user: &UserName) -> Result<Vec<Event>, Rejection> {
+/// With the user go the tokens and the share. What has not ended is cancelled, or somebody else's
+/// from now on; what has ended stays in history, where no later holder of the name finds it.
+pub(super) fn remove(
+    state: &State,
+    by: &Actor,
+    user: &UserName,
+    give_jobs_to: Option<&UserName>,
+) -> Result<Vec<Event>, Rejection> {
     admin_only(by, "remove users")?;
     if state.users().get(user).is_none() {
         return Err(Rejection::NoSuchUser(user.clone()));
     }
-    Ok(vec![Event::UserRemoved { user: user.clone() }])
+    let before = state.next_job();
+    let mut events = vec![Event::UserRemoved { user: user.clone(), before: Some(before) }];
+    let left = state.unfinished_of(user);
+    if let Some(heir) = give_jobs_to {
+        may_inherit(state, user, heir)?;
+        if !left.is_empty() {
+            let to = heir.clone();
+            events.push(Event::JobsGiven { jobs: left, to, since: before });
+        }
+        return Ok(events);
+    }
+    for job in left {
+        events.extend(cancel::one(state, job, &Pick::All, CancelReason::OwnerRemoved)?);
+    }
+    Ok(events)
+}
+
+fn may_inherit(state: &State, user: &UserName, heir: &UserName) -> Result<(), Rejection> {
+    let known = state.users().get(heir).filter(|_| heir != user);
+    match known.ok_or_else(|| Rejection::NoSuchUser(heir.clone()))?.role {
+        Role::Monitor => Err(Rejection::HasNoJobs(heir.clone())),
+        Role::User | Role::Operator | Role::Admin => Ok(()),
+    }
 }
 
 pub(super) fn set_share(
@@ -60,6 +90,7 @@ pub(super) fn set_share(
 
 pub(super) fn issue_token(
     state: &State,
+    at: Timestamp,
     by: &Actor,
     token: &Token,
 ) -> Result<Vec<Event>, Rejection> {
@@ -69,7 +100,23 @@ pub(super) fn issue_token(
     if state.users().get(&token.user).is_none() {
         return Err(Rejection::NoSuchUser(token.user.clone()));
     }
-    Ok(vec![Event::TokenIssued { token: token.clone() }])
+    // Whoever finds a token that ends tonight must not have one tomorrow.
+    let maker = by.token.as_deref().and_then(|id| state.tokens().get(id));
+    if let Some(maker) = maker.filter(|maker| token.expires > maker.expires) {
+        return Err(Rejection::OutlivesItsMaker { left: maker.expires.since(at) });
+    }
+    let is_over = |token: &Token| token.expires <= at;
+    let theirs = state.tokens().values().filter(|known| known.user == token.user);
+    if theirs.filter(|known| !is_over(known)).count() >= MAX_TOKENS {
+        return Err(Rejection::TooMany(TooMany::Tokens));
+    }
+    let mut events = Vec::new();
+    if state.tokens().values().any(is_over) {
+        // One that is good until a moment is not good in it.
+        events.push(Event::TokensExpired { before: Timestamp(at.0 + 1) });
+    }
+    events.push(Event::TokenIssued { token: token.clone() });
+    Ok(events)
 }
 
 pub(super) fn revoke_token(state: &State, by: &Actor, id: &str) -> Result<Vec<Event>, Rejection> {

@@ -63,7 +63,7 @@ fn submit(state: &mut State, now: u64, wish: &Wish) {
     );
     let spec: JobSpec = serde_json::from_str(&json).expect(&json);
     let user = UserName::new(&format!("user{}", wish.user)).expect("good");
-    let (by, job) = (Actor { user, role: Role::User }, state.next_job());
+    let (by, job) = (Actor::new(user, Role::User), state.next_job());
     let submit = Submit { by, job, spec, key: None, digest: 0, ended: Vec::new() };
     tell(state, now, &Command::Submit(Box::new(submit)));
 }

@@ -181,6 +181,7 @@ impl Story {
         }
         let reason = match why {
             CancelReason::Asked => "via shipway cancel".into(),
+            CancelReason::OwnerRemoved => "its owner was removed from this server".into(),
             CancelReason::Dependency { on, ended } => {
                 format!("job {on}, which it waited for, ended: {ended}")
             }

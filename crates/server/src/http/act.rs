@@ -79,7 +79,8 @@ async fn resolve(
         }
         let owner = Some(by.user.to_string());
         let labels = selection.labels.into_iter().collect();
-        let filter = JobFilter { owner, labels, ..JobFilter::default() };
+        let since = by.since.0;
+        let filter = JobFilter { owner, since, labels, ..JobFilter::default() };
         let found = site.readers.read(move |history| history.job_ids(&filter)).await?;
         jobs.extend(found.into_iter().map(|job| (JobId(job), pick.clone())));
         jobs = still_useful(site, jobs).await?;

@@ -125,6 +125,11 @@ impl Asking {
         Ok(())
     }
 
+    /// What is counted of it so far.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
     pub(super) fn is_large(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) > SMALL
     }

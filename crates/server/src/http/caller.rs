@@ -4,6 +4,7 @@ use super::Site;
 use super::asking::Asked;
 use super::error::{ApiError, QUOTED};
 use super::places::Guest;
+use super::stay::AskedBy;
 
 use axum::extract::FromRequestParts;
 use axum::http::header::AUTHORIZATION;
@@ -27,6 +28,9 @@ impl FromRequestParts<Site> for Caller {
         }
         if let Some(Asked(asking)) = parts.extensions.get() {
             asking.is_by(&actor.user, &site.intake)?;
+        }
+        if let Some(AskedBy(asked_by)) = parts.extensions.get() {
+            let _ = asked_by.set(actor.clone());
         }
         Ok(Caller(actor))
     }

@@ -3,6 +3,7 @@
 
 use super::places::NoPlace;
 use crate::auth::Denied;
+use crate::budgets::Spent;
 use crate::writer::WriteError;
 use axum::extract::path::ErrorKind;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -101,9 +102,15 @@ impl From<Rejection> for ApiError {
             | Rejection::NoSuchUser(_)
             | Rejection::NoSuchToken(_)
             | Rejection::NoSuchPilot(_) => StatusCode::NOT_FOUND,
-            Rejection::NotAllowed(_) | Rejection::OnlyLooks => StatusCode::FORBIDDEN,
+            Rejection::NotAllowed(_)
+            | Rejection::OnlyLooks
+            | Rejection::OutlivesItsMaker { .. } => StatusCode::FORBIDDEN,
+            Rejection::TokenEnded => StatusCode::UNAUTHORIZED,
+            Rejection::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
             Rejection::KeyReused(_)
             | Rejection::UserExists(_)
+            | Rejection::HasNoJobs(_)
+            | Rejection::OwnerRemoved(..)
             | Rejection::NothingToDo(_)
             | Rejection::StalePlan(_) => StatusCode::CONFLICT,
         };
@@ -141,6 +148,13 @@ impl From<NoPlace> for ApiError {
             ),
         };
         Self::new(status, codes::BUSY, message).hint("repeat the request in a moment")
+    }
+}
+
+impl From<Spent> for ApiError {
+    fn from(spent: Spent) -> Self {
+        let hint = spent.hint();
+        Self::new(StatusCode::TOO_MANY_REQUESTS, codes::TOO_MANY, spent.to_string()).hint(hint)
     }
 }
 

@@ -8,6 +8,7 @@ use super::Site;
 use super::caller::{Caller, Query};
 use super::error::ApiError;
 use crate::journal::{EventSeq, EventsPage, HistoryReader};
+use crate::views::may_touch;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse;
@@ -134,6 +135,9 @@ impl Watcher {
     }
 
     async fn tell(&mut self, number: EventSeq, recorded: &Recorded) -> Result<(), Gone> {
+        if matches!(recorded.event, Event::JobsGiven { .. }) {
+            self.visible.clear();
+        }
         let mut seen = Vec::new();
         for (job, event) in live_events(&recorded.event) {
             let wanted = self.job.is_none_or(|only| job == Some(only));
@@ -160,7 +164,7 @@ impl Watcher {
         }
         let row =
             self.site.readers.read(move |history| history.job(job.0)).await.map_err(|_| Gone)?;
-        let mine = row.is_some_and(|row| row.owner == self.by.user.as_str());
+        let mine = row.is_some_and(|row| may_touch(&self.by, &row));
         if self.visible.len() >= REMEMBERED {
             self.visible.clear();
         }

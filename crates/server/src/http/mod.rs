@@ -21,11 +21,13 @@ pub(crate) mod places;
 pub mod registries;
 mod request;
 pub mod serve;
+mod stay;
 pub mod submit;
 pub mod tasks;
 pub mod users;
 
 use crate::auth::Auth;
+use crate::budgets::Budgets;
 use crate::clock::Clock;
 use crate::event_logs::EventLogs;
 use crate::journal::{HistoryReader, JournalError};
@@ -55,6 +57,7 @@ pub struct Site {
     pub readers: Arc<Readers>,
     pub logins: Arc<Logins>,
     pub event_logs: Arc<EventLogs>,
+    pub budgets: Arc<Budgets>,
     pub clock: Clock,
     pub metrics: Arc<Metrics>,
     pub intake: Arc<Intake>,

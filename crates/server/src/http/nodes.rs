@@ -55,7 +55,8 @@ fn holders(state: &Core, pilot: &Pilot, by: &Actor) -> Holders {
         return holders;
     }
     for task in &pilot.placed {
-        let visible = state.job(task.job).is_some_and(|job| by.may_touch(&job.owner));
+        let job = state.job(task.job);
+        let visible = job.is_some_and(|job| by.may_touch(&state.owned(task.job, job)));
         let Some(active) = state.active().get(task).filter(|_| visible) else { continue };
         for device in &active.devices {
             holders.entry(device.clone()).or_default().push(*task);

@@ -1,14 +1,16 @@
 //! What a tag means now, asked of its registry when a job comes in without a digest: so that every
-//! task and every retry runs on the same files. With the login that the user has left here.
+//! task and every retry runs on the same files. With the login that the user has left here, as
+//! often as one user may (`budgets.rs`), and only where the operator lets us.
 
 use super::Site;
 use super::error::ApiError;
 use axum::http::StatusCode;
 use shipway_api::causes::causes;
 use shipway_api::error::codes;
+use shipway_core::Rejection;
 use shipway_images::pull::{RegistryError, Settings, pin};
 use shipway_images::sources::SourceError;
-use shipway_model::{Actor, ImageRef, JobSpec};
+use shipway_model::{Actor, ImageRef, JobSpec, Role};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
@@ -22,7 +24,16 @@ pub(super) async fn pin_image(site: &Site, by: &Actor, spec: &mut JobSpec) -> Re
     if at.digest.is_some() {
         return Ok(());
     }
-    let mut settings = Settings::of(std::env::var_os)
+    // Before anybody is asked: a monitor has no jobs.
+    if by.role == Role::Monitor {
+        return Err(Rejection::OnlyLooks.into());
+    }
+    if let Some(known) = site.budgets.looked_up(&by.user, image, site.clock.now()) {
+        spec.image = Some(known);
+        return Ok(());
+    }
+    let place = site.budgets.look_up(&by.user, site.clock.now())?;
+    let mut settings = Settings::for_others(std::env::var_os)
         .map_err(|error| ApiError::internal_because("logins cannot be read", &error))?;
     if let Some(login) = site.logins.find(by.user.as_str(), Some(image)) {
         settings.credentials.insert(&at.host, login);
@@ -32,7 +43,7 @@ pub(super) async fn pin_image(site: &Site, by: &Actor, spec: &mut JobSpec) -> Re
         let permit = AT_ONCE.acquire().await.expect("never closed");
         // The thread goes on when nobody waits for it any more, and keeps its place until then.
         let asking = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
+            let _places = (permit, place);
             pin(name, &settings)
         });
         asking.await
@@ -51,6 +62,7 @@ pub(super) async fn pin_image(site: &Site, by: &Actor, spec: &mut JobSpec) -> Re
         let hint = hint(&error, &host);
         refused(causes(&error)).hint(hint)
     })?;
+    site.budgets.keep(&by.user, image, &pinned, site.clock.now());
     spec.image = Some(pinned);
     Ok(())
 }
@@ -61,6 +73,9 @@ fn hint(error: &SourceError, host: &str) -> String {
             format!(
                 "`shipway registry login {host}` keeps a login for your jobs; is the name right?"
             )
+        }
+        SourceError::Registry(RegistryError::OutOfReach { host }) => {
+            format!("the operator lists it in SHIPWAY_PRIVATE_REGISTRIES: {host}")
         }
         _ => "check the name; a digest (NAME@sha256:…) needs no question to the registry".into(),
     }

@@ -10,7 +10,7 @@ fn places(limit: usize) -> Arc<Places> {
 }
 
 fn actor(name: &str, role: Role) -> Actor {
-    Actor { user: UserName::new(name).expect("a good name"), role }
+    Actor::new(UserName::new(name).expect("a good name"), role)
 }
 
 fn user(name: &str) -> Actor {

@@ -9,8 +9,9 @@ use axum::Json;
 use axum::extract::State;
 use shipway_api::error::ErrorBody;
 use shipway_api::types::{NewRegistryLogin, RegistryList, RegistryView};
+use shipway_core::Rejection;
 use shipway_images::pull::Login;
-use shipway_model::Actor;
+use shipway_model::{Actor, Role};
 
 /// The registries that one has a login for, and under which names.
 #[utoipa::path(get, path = "/api/v1/registries", operation_id = "list_registries",
@@ -32,9 +33,15 @@ pub async fn keep(
     Path(host): Path<String>,
     Body(new): Body<NewRegistryLogin>,
 ) -> Result<Json<RegistryList>, ApiError> {
-    let (logins, user) = (site.logins.clone(), by.user.clone());
+    if by.role == Role::Monitor {
+        return Err(Rejection::OnlyLooks.into());
+    }
+    let (logins, asker, here) = (site.logins.clone(), by.clone(), site.clone());
     let login = Login { user: new.user, password: new.password };
-    let kept = tokio::task::spawn_blocking(move || logins.keep(&user, &host, login)).await;
+    let may = move |by: &Actor| here.auth.still_lets_in(by, here.clock.now());
+    let kept =
+        tokio::task::spawn_blocking(move || logins.keep(&asker.user, &host, login, || may(&asker)));
+    let kept = kept.await;
     kept.map_err(|_| ApiError::internal("a login was cut off"))?.map_err(refused)?;
     Ok(Json(view(&site, &by)))
 }
@@ -47,6 +54,9 @@ pub async fn forget(
     State(site): State<Site>,
     Path(host): Path<String>,
 ) -> Result<Json<RegistryList>, ApiError> {
+    if by.role == Role::Monitor {
+        return Err(Rejection::OnlyLooks.into());
+    }
     let (logins, user) = (site.logins.clone(), by.user.clone());
     let name = host.clone();
     let forgotten = tokio::task::spawn_blocking(move || logins.forget(&user, &host)).await;
@@ -69,6 +79,7 @@ fn refused(error: LoginError) -> ApiError {
         LoginError::Read { .. } | LoginError::Form { .. } | LoginError::Write { .. } => {
             ApiError::internal_because("logins cannot be kept", &error)
         }
+        LoginError::UserGone => Rejection::TokenEnded.into(),
         LoginError::Size | LoginError::TooMany | LoginError::Host(_) => {
             ApiError::bad_request(error.to_string())
         }

@@ -6,6 +6,7 @@
 
 use super::Site;
 use super::asking::Asked;
+use super::stay::{AskedBy, Stay};
 use crate::secrets::random_word;
 use axum::Json;
 use axum::body::Body;
@@ -43,7 +44,13 @@ pub(super) async fn around(State(site): State<Site>, mut request: Request, next:
     let path: String = request.uri().path().chars().take(PATH_TOLD).collect();
     let method = request.method().clone();
     request.extensions_mut().insert(asked.clone());
-    let mut response = next.run(request).await;
+    let stay = Stay::new(&site, AskedBy::default());
+    request.extensions_mut().insert(stay.asked_by());
+    let mut response = if method == Method::GET {
+        stay.answer(next.run(request)).await
+    } else {
+        next.run(request).await
+    };
     let told = Told {
         id: &id,
         method: &method,
@@ -65,7 +72,10 @@ pub(super) async fn around(State(site): State<Site>, mut request: Request, next:
         response.headers_mut().insert(routes::REQUEST_ID, value);
     }
     // In hand until the last of it is read.
-    response.map(|body| if body.is_end_stream() { body } else { Body::new(InHand { body, asked }) })
+    let in_hand = |body: Body| {
+        if body.is_end_stream() { body } else { Body::new(InHand { body, asked }) }
+    };
+    stay.body(response.map(in_hand))
 }
 
 /// An answer on its way, and whose it is.

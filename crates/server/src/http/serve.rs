@@ -184,7 +184,7 @@ mod tests {
             let seated = named.map_or(Ok(()), |name| {
                 let guest = request.extensions().get::<Guest>().expect("it comes by a connection");
                 let user = shipway_model::UserName::new(name).expect("a name");
-                guest.is_person(&shipway_model::Actor { user, role: shipway_model::Role::User })
+                guest.is_person(&shipway_model::Actor::new(user, shipway_model::Role::User))
             });
             match seated {
                 Ok(()) if request.uri().path() == "/wait" => std::future::pending().await,

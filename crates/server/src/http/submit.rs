@@ -23,7 +23,7 @@ use shipway_core::requirements::{pointless_rank, validate};
 use shipway_core::shape::Shape;
 use shipway_model::expand::Placeholders;
 use shipway_model::validate::Problem;
-use shipway_model::{After, JobSpec, Ordinal, Reason, TaskIndex};
+use shipway_model::{After, JobSpec, Ordinal, Reason, Role, TaskIndex};
 use std::sync::Arc;
 
 /// Accepts a job. Answers when it is on disk.
@@ -46,6 +46,7 @@ pub async fn submit(
     let key = headers.get(IDEMPOTENCY_KEY);
     let key = key.map(|key| key.to_str().map(ToString::to_string)).transpose();
     let key = key.map_err(|_| ApiError::bad_request("the idempotency key is not plain text"))?;
+    site.budgets.keep_spec(&caller.0.user, asking.bytes(), site.clock.now())?;
     pin_image(&site, &caller.0, &mut spec).await?;
     if spec.event_log.is_some() {
         begin_logs(&site).await?;
@@ -66,6 +67,9 @@ pub async fn dry_run(
     Asked(asking): Asked,
     Body(submission): Body<Submission>,
 ) -> Result<Response, ApiError> {
+    if caller.0.role == Role::Monitor {
+        return Err(Rejection::OnlyLooks.into());
+    }
     let (spec, _) = checked(&asking, submission.spec).await?;
     may_have_log(&site, &caller, &spec)?;
     log_has_folder(spec.event_log.is_some().then(|| spec.clone())).await?;

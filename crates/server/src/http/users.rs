@@ -2,7 +2,7 @@
 
 use super::Site;
 use super::body::Body;
-use super::caller::{Caller, Path};
+use super::caller::{Caller, Path, Query};
 use super::error::ApiError;
 use crate::secrets;
 use crate::writer::Wish;
@@ -11,11 +11,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use shipway_api::error::{ErrorBody, codes};
 use shipway_api::types::{
-    AddedUser, IssuedToken, NewShare, NewToken, TokenList, TokenView, UserList, UserView,
+    AddedUser, IssuedToken, NewShare, NewToken, RemoveQuery, RemovedUser, TokenList, TokenView,
+    UserList, UserView,
 };
 use shipway_core::Command;
 use shipway_core::command::Token;
 use shipway_model::{Millis, Role, Timestamp, UserName};
+use std::sync::Arc;
 
 const DAY: u64 = 24 * 3_600 * 1_000;
 const USUAL_LIFE: Millis = Millis(30 * DAY);
@@ -96,25 +98,39 @@ pub async fn set_share(
     Ok(Json(new))
 }
 
+/// Ends the user's tokens and answers, and cancels what they have not finished or gives it to
+/// another. Answers when it is on disk.
 #[utoipa::path(delete, path = "/api/v1/users/{user}", operation_id = "remove_user",
-    params(("user" = UserName, Path)),
-    responses((status = 200, body = UserList), (status = "4XX", body = ErrorBody)))]
+    params(("user" = UserName, Path), RemoveQuery),
+    responses((status = 200, body = RemovedUser), (status = "4XX", body = ErrorBody)))]
 pub async fn remove(
     Caller(by): Caller,
     State(site): State<Site>,
     Path(user): Path<String>,
-) -> Result<Json<UserList>, ApiError> {
+    Query(query): Query<RemoveQuery>,
+) -> Result<Json<RemovedUser>, ApiError> {
     let user: UserName = user.parse().map_err(bad_name)?;
     if by.role == Role::Admin && user == *site.auth.owner() {
         let message = format!("user {user} started this server and stays its admin");
         return Err(ApiError::new(StatusCode::CONFLICT, codes::IS_OWNER, message)
             .hint("`shipway token list` and `shipway token revoke ID` end single tokens"));
     }
-    let command = Command::RemoveUser { by: by.clone(), user: user.clone() };
-    site.writer.wish(Wish::Core(command)).await?;
-    let forgotten = site.logins.forget_user(&user);
+    let give_jobs_to = query.give_jobs_to;
+    let command = Command::RemoveUser {
+        by: by.clone(),
+        user: user.clone(),
+        give_jobs_to: give_jobs_to.clone(),
+    };
+    let done = site.writer.wish(Wish::Core(command)).await?;
+    let logins = Arc::clone(&site.logins);
+    let gone = user.clone();
+    let forgotten = tokio::task::spawn_blocking(move || logins.forget_user(&gone)).await;
+    let forgotten = forgotten.map_err(|_| ApiError::internal("logins were cut off"))?;
     forgotten.map_err(|error| ApiError::internal_because("logins cannot be kept", &error))?;
-    list(Caller(by), State(site)).await
+    let jobs = done.jobs;
+    let (cancelled, given) = if give_jobs_to.is_some() { (0, jobs) } else { (jobs, 0) };
+    let Json(UserList { users }) = list(Caller(by), State(site)).await?;
+    Ok(Json(RemovedUser { removed: user, cancelled_jobs: cancelled, given_jobs: given, users }))
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "the signature map_err asks for")]
@@ -151,7 +167,10 @@ pub async fn issue(
     State(site): State<Site>,
     Body(new): Body<NewToken>,
 ) -> Result<Json<IssuedToken>, ApiError> {
-    let lasts = new.lasts.unwrap_or(USUAL_LIFE);
+    // Unless it is said, as long as is usual, but no longer than what it is made with.
+    let now = site.clock.now();
+    let usual = || site.auth.left_of(&by, now).map_or(USUAL_LIFE, |left| left.min(USUAL_LIFE));
+    let lasts = new.lasts.unwrap_or_else(usual);
     if lasts > LONGEST_LIFE || lasts.0 == 0 {
         let what = format!("a token lasts longer than nothing and at most {LONGEST_LIFE}");
         return Err(ApiError::bad_request(what));
@@ -161,7 +180,7 @@ pub async fn issue(
         id: secrets::random_word(8),
         user: new.user.unwrap_or_else(|| by.user.clone()),
         hash: secrets::hash(&secret),
-        expires: site.clock.now().plus(lasts),
+        expires: now.plus(lasts),
         note: new.note.chars().take(200).collect(),
     };
     // Whoever has it is the owner, whose tasks run as whoever started the server.

@@ -31,6 +31,8 @@ pub struct HistoryReader {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobFilter {
     pub owner: Option<String>,
+    /// Of the owner's, only what is theirs since this one: see `Owned` of the model.
+    pub since: u64,
     pub name: Option<String>,
     pub labels: Vec<(String, String)>,
     /// Only jobs with a smaller id: where the last page ended.
@@ -42,6 +44,8 @@ pub struct JobRow {
     pub job: u64,
     pub seq: EventSeq,
     pub owner: String,
+    /// The job's own number, or what it was given with.
+    pub since: u64,
     pub name: String,
     /// A JSON object of strings.
     pub labels: String,
@@ -65,8 +69,17 @@ pub struct JobEnd {
     pub record: String,
 }
 
-const JOB_COLUMNS: &str =
-    "job, seq, owner, name, labels, tasks, priority, submitted_ms, octet_length(spec)";
+/// Whose a job is now. Few were ever given, and looking there is cheap.
+const OWNER: &str = "coalesce((SELECT given.owner FROM given WHERE given.job = jobs.job
+    ORDER BY given.seq DESC LIMIT 1), owner)";
+const SINCE: &str = "coalesce((SELECT given.since FROM given WHERE given.job = jobs.job
+    ORDER BY given.seq DESC LIMIT 1), job)";
+
+fn job_columns() -> String {
+    format!(
+        "job, seq, {OWNER}, name, labels, tasks, priority, submitted_ms, octet_length(spec), {SINCE}"
+    )
+}
 
 impl HistoryReader {
     /// Opens the history of a home whose journal is open.
@@ -87,14 +100,14 @@ impl HistoryReader {
     }
 
     pub fn job(&self, job: u64) -> Result<Option<JobRow>, JournalError> {
-        let sql = format!("SELECT {JOB_COLUMNS} FROM jobs WHERE job = ?1");
+        let sql = format!("SELECT {} FROM jobs WHERE job = ?1", job_columns());
         self.one(&sql, job, job_row)
     }
 
     /// Whose job it is, and its spec as it was submitted, as JSON.
     pub fn spec(&self, job: u64) -> Result<Option<(String, String)>, JournalError> {
-        let sql = "SELECT owner, spec FROM jobs WHERE job = ?1";
-        self.one(sql, job, |row| Ok((row.get(0)?, row.get(1)?)))
+        let sql = format!("SELECT {OWNER}, spec FROM jobs WHERE job = ?1");
+        self.one(&sql, job, |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
     /// How the job ended last; a retried job ends more than once.
@@ -106,7 +119,7 @@ impl HistoryReader {
 
     /// One page of jobs, newest first.
     pub fn jobs(&self, filter: &JobFilter, limit: usize) -> Result<Vec<JobRow>, JournalError> {
-        self.select(JOB_COLUMNS, filter, limit.min(MAX_PAGE), job_row)
+        self.select(&job_columns(), filter, limit.min(MAX_PAGE), job_row)
     }
 
     /// The ids of the selected jobs, newest first, `MAX_SELECTION` at most.
@@ -121,10 +134,20 @@ impl HistoryReader {
         limit: usize,
         read: fn(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, JournalError> {
-        let (conditions, mut values) = conditions(filter);
+        let given = self.any_given(filter.owner.as_deref())?;
+        let (conditions, mut values) = conditions(filter, given);
         let sql = format!("SELECT {columns} FROM jobs{conditions} ORDER BY job DESC LIMIT ?");
         values.push(integer(limit as u64));
         self.many(&sql, values, read)
+    }
+
+    /// Whether somebody was given jobs of others.
+    fn any_given(&self, owner: Option<&str>) -> Result<bool, JournalError> {
+        let Some(owner) = owner else { return Ok(false) };
+        self.conn
+            .prepare_cached("SELECT 1 FROM given WHERE owner = ?1 LIMIT 1")
+            .and_then(|mut query| query.exists([owner]))
+            .map_err(during("reading the history"))
     }
 
     fn one<T>(
@@ -153,13 +176,23 @@ impl HistoryReader {
 }
 
 /// Conditions only for what was asked, so that SQLite picks the index of the owner or the newest.
-fn conditions(filter: &JobFilter) -> (String, Vec<Value>) {
+fn conditions(filter: &JobFilter, given: bool) -> (String, Vec<Value>) {
+    // What was given away is another's; only who was given something need look for it.
+    const OWN: &str = "owner = ? AND job >= ? AND job NOT IN (SELECT job FROM given)";
+    let own_or_given = format!(
+        "(({OWN}) OR (job IN (SELECT job FROM given WHERE owner = ?
+        AND since >= ?) AND {OWNER} = ?))"
+    );
     const LABEL: &str = "EXISTS (SELECT 1 FROM json_each(labels) WHERE key = ? AND value = ?)";
     let mut parts = Vec::new();
     let mut values = Vec::new();
     if let Some(owner) = &filter.owner {
-        parts.push("owner = ?");
-        values.push(Value::from(owner.clone()));
+        parts.push(if given { own_or_given.as_str() } else { OWN });
+        let (owner, since) = (Value::from(owner.clone()), integer(filter.since));
+        values.extend([owner.clone(), since.clone()]);
+        if given {
+            values.extend([owner.clone(), since, owner]);
+        }
     }
     if let Some(name) = &filter.name {
         parts.push("name = ?");
@@ -198,6 +231,7 @@ fn job_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {
         priority: row.get(6)?,
         submitted_ms: unsigned(row, 7)?,
         spec_bytes: unsigned(row, 8)?,
+        since: unsigned(row, 9)?,
     })
 }
 

@@ -17,6 +17,12 @@ pub enum HistoryRow {
         priority: i64,
         submitted_ms: u64,
     },
+    JobGiven {
+        job: u64,
+        owner: String,
+        /// A number of a job, for `Owned` of the model.
+        since: u64,
+    },
     AttemptEnded {
         job: u64,
         index: u64,
@@ -46,6 +52,10 @@ pub enum HistoryRow {
 pub(super) fn insert(conn: &Connection, seq: u64, rows: &[HistoryRow]) -> rusqlite::Result<()> {
     rows.iter().try_for_each(|row| match row {
         HistoryRow::JobSubmitted { .. } => insert_job(conn, seq, row),
+        HistoryRow::JobGiven { job, owner, since } => conn
+            .prepare_cached("INSERT INTO given VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![job.cast_signed(), seq.cast_signed(), owner, since.cast_signed()])
+            .map(drop),
         HistoryRow::AttemptEnded { .. } => insert_attempt(conn, seq, row),
         HistoryRow::JobEnded { .. } => insert_end(conn, seq, row),
     })

@@ -10,7 +10,7 @@ use super::chain::Tip;
 use super::error::{JournalError, during, on_file};
 
 /// The format this binary writes. Raise it with every change of `TABLES`, and add a step.
-pub(super) const FORMAT: u32 = 2;
+pub(super) const FORMAT: u32 = 3;
 pub(super) const THIS_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A step brings a home from format `from` to `from + 1`.
@@ -20,7 +20,16 @@ struct Step {
 }
 
 /// Every step there is, in order. Format 2 has the same tables; its snapshots are written as lines.
-const STEPS: &[Step] = &[Step { from: 1, sql: "" }];
+/// Format 3 knows of jobs that were given to another owner.
+const STEPS: &[Step] = &[Step { from: 1, sql: "" }, Step { from: 2, sql: GIVEN }];
+
+/// Whose a job is since it was submitted by somebody else; the row with the largest `seq` counts.
+const GIVEN: &str = "
+CREATE TABLE given(
+    job INTEGER NOT NULL, seq INTEGER NOT NULL, owner TEXT NOT NULL, since INTEGER NOT NULL,
+    PRIMARY KEY(job, seq)) WITHOUT ROWID;
+CREATE INDEX given_by_owner ON given(owner);
+";
 
 /// `crc` stands before `body`: SQLite walks a long value's overflow pages to reach what follows.
 /// In the history tables, `seq` is the first event of the commit that wrote the row.
@@ -48,7 +57,7 @@ CREATE TABLE attempts(
 ";
 
 /// The tables whose rows go when the commit that wrote them goes.
-pub(super) const HISTORY_TABLES: [&str; 3] = ["jobs", "job_ends", "attempts"];
+pub(super) const HISTORY_TABLES: [&str; 4] = ["jobs", "job_ends", "attempts", "given"];
 
 /// Makes the database under another name first: a file called `shipway.db` is always complete.
 pub(super) fn create(db: &Path) -> Result<(), JournalError> {
@@ -67,7 +76,7 @@ pub(super) fn create(db: &Path) -> Result<(), JournalError> {
     let creating = || during("creating the tables");
     let conn = Connection::open(&draft).map_err(creating())?;
     conn.execute_batch(&format!(
-        "PRAGMA synchronous = FULL; BEGIN; {TABLES}
+        "PRAGMA synchronous = FULL; BEGIN; {TABLES} {GIVEN}
          INSERT INTO meta VALUES ('format', {FORMAT}), ('written_by', '{THIS_VERSION}'),
              ('base_seq', 0), ('base_crc', 0), ('probe', 0);
          PRAGMA user_version = {FORMAT}; COMMIT; PRAGMA journal_mode = WAL;"

@@ -76,11 +76,12 @@ impl<J: Journal> Desk<J> {
     fn decide(&mut self, command: &Command) -> Result<Done, Rejection> {
         let repeated = repeated_submission(&self.state, command)?;
         let cancelled_before = cancelled(&self.state, command);
+        let left = left_by(&self.state, command);
         let done = step(&mut self.state, self.edges.clock.now(), command)?;
         let mut tasks = cancelled(&self.state, command) - cancelled_before;
         for recorded in done.events {
             tasks += touched(&recorded.event);
-            self.batch.rows.extend(rows::row(&recorded, &self.state));
+            rows::add(&mut self.batch.rows, &recorded, &self.state);
             self.batch.add(recorded);
         }
         self.batch.effects.extend(done.effects);
@@ -89,7 +90,7 @@ impl<J: Journal> Desk<J> {
             _ => None,
         };
         let job = repeated.or(submitted);
-        Ok(Done { job, repeated: repeated.is_some(), tasks })
+        Ok(Done { job, repeated: repeated.is_some(), tasks, jobs: left })
     }
 
     /// Plans for what is waiting.
@@ -160,6 +161,12 @@ fn cancelled(state: &State, command: &Command) -> u32 {
     jobs.map(|job| job.tasks.counts().cancelled).sum()
 }
 
+/// How many jobs a user leaves who is to be removed.
+fn left_by(state: &State, command: &Command) -> u64 {
+    let Command::RemoveUser { user, .. } = command else { return 0 };
+    state.unfinished().of(user).jobs
+}
+
 /// How many tasks an event touched at a person's wish.
 fn touched(event: &Event) -> u32 {
     let count = |tasks: usize| u32::try_from(tasks).unwrap_or(u32::MAX);
@@ -178,6 +185,7 @@ fn changes_auth(event: &Event) -> bool {
             | Event::UserRemoved { .. }
             | Event::TokenIssued { .. }
             | Event::TokenRevoked { .. }
+            | Event::TokensExpired { .. }
             | Event::PilotTokenIssued { .. }
             | Event::PilotEnded { .. }
     )

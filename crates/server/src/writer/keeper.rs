@@ -70,9 +70,14 @@ impl<J: Journal> Keeper<J> {
             edges.auth.install(table);
         }
         for recorded in &batch.events {
-            if let Event::JobSubmitted(submitted) = &recorded.event {
-                let owner = submitted.owner.to_string();
-                edges.specs.keep(submitted.job, owner, submitted.spec.clone());
+            #[allow(clippy::wildcard_enum_match_arm, reason = "the others say nothing of a spec")]
+            match &recorded.event {
+                Event::JobSubmitted(submitted) => {
+                    let owner = submitted.owner.to_string();
+                    edges.specs.keep(submitted.job, owner, submitted.spec.clone());
+                }
+                Event::JobsGiven { .. } => edges.specs.forget(),
+                _ => {}
             }
         }
         for effect in batch.effects {

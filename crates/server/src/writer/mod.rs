@@ -76,6 +76,8 @@ pub struct Done {
     pub repeated: bool,
     /// Tasks that were cancelled, asked to stop, or queued again.
     pub tasks: u32,
+    /// Jobs that a removed user had not finished.
+    pub jobs: u64,
 }
 
 #[derive(Debug, Clone, thiserror::Error)]

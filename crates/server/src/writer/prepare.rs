@@ -38,7 +38,7 @@ fn ended_before(
     let mut known = Vec::new();
     for after in spec.after.iter().filter(|after| state.job(after.job).is_none()) {
         let Some(record) = record(after.job, history)? else { continue };
-        if by.may_touch(&record.job.owner) {
+        if by.may_touch(&record.owned()) {
             known.push((after.job, record.job.state()));
         }
     }

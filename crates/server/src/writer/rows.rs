@@ -6,13 +6,21 @@ use shipway_core::event::{AttemptEnded, Event, Recorded, Submitted, Verdict};
 use shipway_model::{JobId, JobState, Timestamp};
 
 /// The state is the one after the event.
-pub(super) fn row(recorded: &Recorded, state: &State) -> Option<HistoryRow> {
+pub(super) fn add(rows: &mut Vec<HistoryRow>, recorded: &Recorded, state: &State) {
     #[allow(clippy::wildcard_enum_match_arm, reason = "most events leave no row of their own")]
     match &recorded.event {
-        Event::JobSubmitted(submitted) => Some(job_row(submitted, recorded.at)),
-        Event::AttemptEnded(ended) => Some(attempt_row(ended)),
-        Event::JobEnded { job, state: how } => end_row(*job, *how, recorded.at, state),
-        _ => None,
+        Event::JobSubmitted(submitted) => rows.push(job_row(submitted, recorded.at)),
+        Event::AttemptEnded(ended) => rows.push(attempt_row(ended)),
+        Event::JobEnded { job, state: how } => {
+            rows.extend(end_row(*job, *how, recorded.at, state));
+        }
+        Event::JobsGiven { jobs, to, since } => {
+            let (owner, since) = (to.to_string(), since.0);
+            let row =
+                |job: &JobId| HistoryRow::JobGiven { job: job.0, owner: owner.clone(), since };
+            rows.extend(jobs.iter().map(row));
+        }
+        _ => {}
     }
 }
 

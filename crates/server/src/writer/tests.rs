@@ -171,7 +171,7 @@ fn user(name: &str) -> UserName {
 }
 
 fn add(name: &str) -> Wish {
-    let by = Actor { user: user("owner"), role: Role::Admin };
+    let by = Actor::new(user("owner"), Role::Admin);
     Wish::Core(Command::AddUser { by, user: user(name), role: Role::User })
 }
 
