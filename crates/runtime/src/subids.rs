@@ -163,8 +163,12 @@ pub enum Missing {
          the service has NoNewPrivileges="
     )]
     MayNotMap { program: &'static str },
-    #[error("{0}")]
-    Other(String),
+    #[error("{program} failed: {said}")]
+    Map { program: &'static str, said: String },
+    #[error("a user namespace cannot be made: {why}")]
+    Namespace { why: String },
+    #[error("a container cannot be made as another user: {why}")]
+    Container { why: String },
 }
 
 impl Missing {
@@ -175,7 +179,7 @@ impl Missing {
             "newgidmap" if said.contains("not allowed") => Self::Gids { holder: name },
             _ if said.contains("not allowed") => Self::Uids { holder: name },
             _ if said.contains("Operation not permitted") => Self::MayNotMap { program },
-            _ => Self::Other(format!("{program} failed: {}", said.trim())),
+            _ => Self::Map { program, said: said.trim().into() },
         }
     }
 
@@ -191,9 +195,11 @@ impl Missing {
             Self::MayNotMap { program } => {
                 format!("as root: chmod u+s $(command -v {program}); no NoNewPrivileges=")
             }
-            Self::Other(_) => "newuidmap and newgidmap of the package uidmap, and ids in \
-                               /etc/subuid and /etc/subgid"
-                .into(),
+            Self::Map { .. } | Self::Namespace { .. } | Self::Container { .. } => {
+                "newuidmap and newgidmap of the package uidmap, ids in /etc/subuid and \
+                 /etc/subgid, and user namespaces for ordinary users"
+                    .into()
+            }
         }
     }
 }

@@ -101,7 +101,7 @@ impl Held {
             let done = Command::new(program).arg(&pid).args(words).stdin(Stdio::null()).output();
             let done = done.map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => Missing::Program { program },
-                _ => Missing::Other(format!("{program} cannot be started: {error}")),
+                _ => Missing::Map { program, said: error.to_string() },
             })?;
             if !done.status.success() {
                 let said = String::from_utf8_lossy(&done.stderr);
@@ -119,11 +119,11 @@ impl Held {
 }
 
 fn other(error: &io::Error) -> Missing {
-    Missing::Other(format!("a user namespace cannot be made: {error}"))
+    Missing::Namespace { why: error.to_string() }
 }
 
 fn try_one(native: &Native) -> Result<(), Missing> {
-    let failed = |what: String| Missing::Other(format!("a container cannot be made: {what}"));
+    let failed = |why: String| Missing::Container { why };
     let mut container = Container::new(Root::Host, vec!["true".into()]);
     container.person = Some(FIRST);
     let launch = native.launch(&container, None).map_err(|error| failed(error.to_string()))?;
