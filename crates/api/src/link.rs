@@ -131,6 +131,7 @@ pub fn template(job: JobId, owner: &str, spec: &JobSpec) -> wire::Template {
         registry_login: None,
         // Filled in by whoever knows who that is.
         is_owner: false,
+        user_number: 0,
     }
 }
 

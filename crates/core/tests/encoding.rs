@@ -108,6 +108,7 @@ fn joined() -> Event {
             notes,
             unfit: Vec::new(),
             withheld: Vec::new(),
+            people: None,
             attributes: std::collections::BTreeMap::default(),
         },
         lease: Some(Millis(60_000)),

@@ -2,6 +2,7 @@
 
 use crate::gpu::GpuDevice;
 use crate::ids::NodeName;
+use crate::people::People;
 use crate::reading::{list, map};
 use crate::units::{Bytes, Cores};
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,9 @@ pub struct NodeAd {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub withheld: Vec<Withheld>,
+    /// How tasks of different people are kept apart; unknown of pilots that do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub people: Option<People>,
 }
 
 /// A GPU that no task is given, because it has not proven that it works.

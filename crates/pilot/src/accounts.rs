@@ -1,13 +1,18 @@
 //! Whom tasks run as: whose job it is, as the server says, turned into an account of the node.
 //!
 //! Whoever started the server, and with it this pilot, runs as themselves, root included. Others
-//! have the account of their name where the pilot is root, and run as its user where it is not.
+//! have the account of their name where the pilot is root. Where it is not they have a subordinate
+//! id of their own (`accounts/ids.rs`) if there are some, and run as the pilot's user otherwise.
 //! Only a site's own list says otherwise. It names accounts and looks them up; becoming one is the
 //! helper's work.
 
+mod ids;
+
+pub use ids::Ids;
+
 use rustix::process::geteuid;
 use shipway_api::wire;
-use shipway_runtime::plan::User;
+use shipway_runtime::plan::{Person, User};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::PathBuf;
@@ -152,11 +157,14 @@ pub struct Whose<'a> {
     pub user: &'a str,
     /// The one who started the server. A name alone is not enough: others may have it.
     pub is_owner: bool,
+    /// What the user is counted as; 0: not at all.
+    pub number: u32,
 }
 
 impl<'a> Whose<'a> {
     pub fn of(template: &'a wire::Template) -> Self {
-        Self { user: &template.user, is_owner: template.is_owner }
+        let number = template.user_number;
+        Self { user: &template.user, is_owner: template.is_owner, number }
     }
 }
 
@@ -188,6 +196,18 @@ pub enum NoAccount {
          whoever runs the node say --accounts {user}={own}"
     )]
     Plain { user: String, own: String },
+    #[error("the server does not know user {user} any more, who has no id on this node then")]
+    Unknown { user: String },
+    #[error(
+        "no id is left for {user} on this node: {given} were given to {own}; whoever runs the node \
+         can give more (/etc/subuid and /etc/subgid)"
+    )]
+    NoId { user: String, own: String, given: u32 },
+    #[error(
+        "user {user} has no id on this node: {id}, which would be theirs, is that of {taken}; \
+         whoever runs the node can give {own} other ids (/etc/subuid and /etc/subgid)"
+    )]
+    Taken { user: String, id: u32, taken: String, own: String },
 }
 
 /// Whom a task runs as.
@@ -196,13 +216,30 @@ pub enum Whom {
     /// As the pilot itself.
     Pilot,
     Account(Account),
+    /// Under an id that is nobody else's, in containers only.
+    Person(Somebody),
+}
+
+/// One of the people who are kept apart by ids.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Somebody {
+    /// What the server calls them; no account has to have that name.
+    pub name: String,
+    pub person: Person,
 }
 
 impl Whom {
     pub const fn account(&self) -> Option<&Account> {
         match self {
-            Self::Pilot => None,
+            Self::Pilot | Self::Person(_) => None,
             Self::Account(account) => Some(account),
+        }
+    }
+
+    pub const fn person(&self) -> Option<&Somebody> {
+        match self {
+            Self::Pilot | Self::Account(_) => None,
+            Self::Person(somebody) => Some(somebody),
         }
     }
 
@@ -212,6 +249,7 @@ impl Whom {
         match self {
             Self::Pilot => geteuid().is_root().then(|| User::ROOT),
             Self::Account(account) => Some(account.user.clone()),
+            Self::Person(_) => None,
         }
     }
 }
@@ -226,13 +264,22 @@ pub struct Accounts {
     own: String,
     own_uid: u32,
     known: HashMap<String, (Instant, Option<Account>)>,
+    /// The ids by which people are kept apart, where they are.
+    ids: Option<Ids>,
 }
 
 impl Accounts {
     pub fn new(mapping: Mapping, owner_is_here: bool) -> Self {
         let (own, own_uid) = (own_name(), geteuid().as_raw());
         let is_root = own_uid == 0;
-        Self { mapping, is_root, owner_is_here, own, own_uid, known: HashMap::new() }
+        let known = HashMap::new();
+        Self { mapping, is_root, owner_is_here, own, own_uid, known, ids: None }
+    }
+
+    /// The same, with ids for people who would run as the pilot otherwise.
+    #[must_use]
+    pub fn with_ids(self, ids: Option<Ids>) -> Self {
+        Self { ids, ..self }
     }
 
     pub fn find(&mut self, whose: Whose<'_>, in_container: bool) -> Result<Whom, NoAccount> {
@@ -253,14 +300,18 @@ impl Accounts {
             None if self.mapping != Mapping::Usual => {
                 Err(NoAccount::NotListed { user: user.into() })
             }
-            None if in_container => Ok(Whom::Pilot),
+            None if in_container => match &mut self.ids {
+                // Of a server elsewhere: it counts others only, and them it keeps apart from it.
+                Some(ids) if !whose.is_owner => ids.of(whose, &self.own).map(Whom::Person),
+                _ => Ok(Whom::Pilot),
+            },
             None => Err(NoAccount::Plain { user: user.into(), own: self.own.clone() }),
         }
     }
 
     /// Whether the pilot may read for this user whatever it can read itself.
     pub fn may_read_all(&mut self, whose: Whose<'_>) -> bool {
-        !self.is_root || self.find(whose, true) == Ok(Whom::Pilot)
+        self.find(whose, true) == Ok(Whom::Pilot)
     }
 
     fn named(&mut self, user: &str, account: &str) -> Result<Whom, NoAccount> {
@@ -341,7 +392,7 @@ fn account_named(name: &str) -> Option<Account> {
 
 /// What a program of the node says. On a thread of its own: what the main thread starts would be
 /// taken for something that a task left.
-fn asked(words: &[&str]) -> Option<String> {
+pub(crate) fn asked(words: &[&str]) -> Option<String> {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]);
     let done = std::thread::spawn(move || command.output()).join().ok()?.ok()?;

@@ -4,17 +4,20 @@
 use crate::leftovers::random_key;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where folders are put that wait to be removed. Nobody else may enter it.
 const ASIDE: &str = "removing";
 
 /// Goes on with what earlier pilots had put aside and not removed when they ended.
 pub(crate) fn go_on(dir: &Path) {
-    let Ok(left) = std::fs::read_dir(dir.join(ASIDE)) else { return };
-    for entry in left.flatten() {
-        shipway_trees::remove_later(entry.path());
-    }
+    aside(dir).into_iter().for_each(shipway_trees::remove_later);
+}
+
+/// What waits to be removed.
+pub(crate) fn aside(dir: &Path) -> Vec<PathBuf> {
+    let left = std::fs::read_dir(dir.join(ASIDE)).into_iter().flatten();
+    left.filter_map(|entry| Some(entry.ok()?.path())).collect()
 }
 
 /// Makes the name of a folder in the pilot's directory free.

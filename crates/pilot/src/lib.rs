@@ -11,6 +11,7 @@ pub mod leftovers;
 pub mod logs;
 pub mod machine;
 pub mod memory;
+pub mod people;
 pub mod probe;
 mod procfs;
 pub mod proof;

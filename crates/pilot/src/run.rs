@@ -13,7 +13,7 @@
 //! - `containers.rs` from an assignment and its image to a container; `cuda.rs` whether the
 //!   driver can run it
 //! - `stage_in.rs`, `stage_out.rs` the files of a task, before it starts and when it has ended;
-//!   `staging.rs` who copies them
+//!   `staging.rs` who copies them, `theirs.rs` with whose rights
 //! - `serve_logs.rs` pieces of output for whoever asks
 //! - `groups.rs` limits held by the kernel
 //! - `limits.rs` memory, by looking now and then where they are not; `shares.rs` the same for that
@@ -37,8 +37,9 @@ mod stage_out;
 mod staging;
 mod start;
 mod task;
+mod theirs;
 
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, Ids};
 use crate::logs::Logs;
 use crate::machine::{AttemptKey, HowEnded, Input, Machine, Now, Output};
 use crate::spawn::{self, Pool, ProcessEvent, Ticket};
@@ -60,6 +61,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use task::Tasks;
+use theirs::Hands;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 
@@ -94,11 +96,14 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let runtime = started.runtime;
     let containers = Containers::new(Arc::clone(&runtime), &unproven.probe, settings.binds.clone());
     let (to_link, from_link) = link::run(settings.server.clone(), started.token.clone());
+    let ids = started.keeper.as_ref().map(|keeper| Ids::new(keeper.given().clone()));
+    let accounts = Accounts::new(settings.accounts.clone(), settings.server.is_of_this_user());
+    let hands = Arc::new(Hands::new(started.node_key.clone(), started.keeper));
     let work = Work {
         machine: Machine::new(started.identity).of_process(wall_millis(SystemTime::now()) / 1_000),
-        tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd).with(mps),
-        accounts: Accounts::new(settings.accounts.clone(), settings.server.is_of_this_user()),
-        staging: Staging::new(started.node_key.clone(), tell_of_files),
+        tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd, &hands).with(mps),
+        accounts: accounts.with_ids(ids),
+        staging: Staging::new(hands, tell_of_files),
         helper: started.helper,
         groups: started.groups,
         images: Images::new(settings.images.clone(), tell_of_image),

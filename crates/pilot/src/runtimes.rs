@@ -4,7 +4,7 @@
 
 use shipway_runtime::apptainer::Apptainer;
 use shipway_runtime::crun::Crun;
-use shipway_runtime::native::{Helper, Native};
+use shipway_runtime::native::{Helper, Keeper, Native};
 use shipway_runtime::{Runtime, is_program};
 use std::ffi::OsString;
 use std::fmt;
@@ -129,16 +129,19 @@ impl RuntimeChoice {
             // Where it cannot be made, the trial says so.
             let _ = std::fs::DirBuilder::new().mode(0o700).create(dir);
         }
-        Ok(self.make(program, helper, dir))
+        Ok(self.make(program, helper, dir, None))
     }
 
-    /// The runtime itself; `dir` is for what it keeps while containers run.
+    /// The runtime itself; `dir` is for what it keeps while containers run. Only our own way can
+    /// make something of a keeper.
     pub(crate) fn make(
         &self,
         program: Option<PathBuf>,
         helper: &Arc<Helper>,
         dir: &Path,
+        keeper: Option<&Arc<Keeper>>,
     ) -> Arc<dyn Runtime> {
+        let native = || Native::new(Arc::clone(helper));
         match (self, program) {
             (Self::Other { kind: OtherRuntime::Crun, .. }, Some(program)) => {
                 Arc::new(Crun::new(program, dir, Arc::clone(helper)))
@@ -146,7 +149,10 @@ impl RuntimeChoice {
             (Self::Other { kind: OtherRuntime::Apptainer, .. }, Some(program)) => {
                 Arc::new(Apptainer::new(program, dir, Arc::clone(helper)))
             }
-            _ => Arc::new(Native::new(Arc::clone(helper))),
+            _ => match keeper {
+                Some(keeper) => Arc::new(native().with(Arc::clone(keeper))),
+                None => Arc::new(native()),
+            },
         }
     }
 }

@@ -7,8 +7,10 @@
 //! - `inputs.rs`  into the work directory
 //! - `outputs.rs` out of it: what lies there was made by the task and is not to be trusted
 //! - `folder.rs`  a folder that nothing leads out of
+//! - `handing.rs` what it is given by descriptor
 
 mod folder;
+mod handing;
 mod inputs;
 mod outputs;
 
@@ -29,6 +31,8 @@ pub const COMMAND: &str = "stage-files";
 pub enum Plan {
     In(StageIn),
     Out(StageOut),
+    /// Folders to remove, with all that is in them.
+    Remove(Vec<PathBuf>),
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,6 +138,7 @@ pub fn main() -> ExitCode {
             Err(error) => Report { problem: Some(error.told()), ..Report::default() },
         },
         Ok(Plan::Out(plan)) => Report { problem: outputs::take(&plan), ..Report::default() },
+        Ok(Plan::Remove(folders)) => Report { problem: remove(&folders), ..Report::default() },
         Err(error) => Report {
             problem: Some(format!("cannot read what to copy: {error}")),
             ..Report::default()
@@ -143,6 +148,12 @@ pub fn main() -> ExitCode {
     // Nobody who could be told is left when this fails.
     let told = io::stdout().write_all(&text).and_then(|()| io::stdout().flush());
     if told.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Follows no link: what is in there was made by tasks.
+fn remove(folders: &[PathBuf]) -> Option<String> {
+    let failed = folders.iter().filter_map(|folder| shipway_trees::remove(folder).err());
+    failed.map(|error| causes(&error)).next()
 }
 
 impl StageError {

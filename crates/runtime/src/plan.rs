@@ -55,9 +55,9 @@ pub struct Container {
     /// Which of the people it belongs to whom a [`Keeper`](crate::native::Keeper) keeps apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<Person>,
-    /// A plain file of the person's own that the task reads, and that the caller could not open.
+    /// A plain file that the task reads, opened with the rights of its person, whom it needs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reads: Option<PathBuf>,
+    pub reads: Option<Reads>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
 }
@@ -158,6 +158,16 @@ pub struct User {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Person(pub NonZeroU32);
+
+/// A file on the node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reads {
+    pub path: PathBuf,
+    /// It was allowed as it stands: no part of it may have become a link since.
+    #[serde(default)]
+    pub resolved: bool,
+}
 
 /// Who a plain program is in the user namespace of the keeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -262,6 +272,8 @@ pub enum PlanError {
     TwoUsers,
     #[error("cannot run a container as user {uid} in group {gid}: one of them is root's")]
     HalfRoot { uid: u32, gid: u32 },
+    #[error("cannot open what a task reads with the rights of its person: it has none")]
+    ReadsAsNobody,
 }
 
 impl Container {
@@ -295,6 +307,7 @@ impl Container {
         }
         match &self.user {
             Some(_) if self.person.is_some() => Err(PlanError::TwoUsers),
+            _ if self.reads.is_some() && self.person.is_none() => Err(PlanError::ReadsAsNobody),
             Some(user) if !user.is_one() => {
                 Err(PlanError::HalfRoot { uid: user.uid, gid: user.gid })
             }
@@ -319,7 +332,7 @@ impl Container {
             .chain(&self.devices)
             .chain(&self.hidden)
             .chain(&self.cgroups)
-            .chain(&self.reads)
+            .chain(self.reads.as_ref().map(|file| &file.path))
             .chain([&self.cwd])
     }
 }

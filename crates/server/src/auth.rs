@@ -6,7 +6,7 @@
 use crate::clock::Clock;
 use crate::secrets;
 use shipway_core::State;
-use shipway_model::{Actor, Millis, PilotId, Role, Timestamp, UserName};
+use shipway_model::{Actor, Millis, PilotId, Role, Timestamp, UserName, UserNumber};
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 use tokio::sync::{Notify, watch};
@@ -29,6 +29,7 @@ pub struct Table {
     /// When each token ends, by its id.
     ends: HashMap<Arc<str>, Timestamp>,
     pilots: HashMap<String, PilotId>,
+    numbers: HashMap<String, UserNumber>,
 }
 
 impl Table {
@@ -49,6 +50,8 @@ impl Table {
         }
         let pilots = state.pilot_tokens().iter();
         table.pilots = pilots.map(|(pilot, hash)| (hash.clone(), pilot.clone())).collect();
+        let numbers = state.users().iter().map(|(name, user)| (name.to_string(), user.number));
+        table.numbers = numbers.collect();
         table
     }
 
@@ -148,6 +151,11 @@ impl Auth {
             Some((_, expires)) if *expires <= now => Err(Denied::Expired),
             Some((actor, _)) => Ok(actor.clone()),
         }
+    }
+
+    /// What a user is counted as; `None` for those who are not, and for the owner.
+    pub fn number(&self, user: &str) -> Option<UserNumber> {
+        self.table.read().expect("no writer panics").numbers.get(user).copied()
     }
 
     /// A pilot's token is good for that pilot only.

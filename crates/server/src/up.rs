@@ -198,7 +198,7 @@ fn router(site: &Site) -> axum::Router {
         describe: Describe {
             specs: Arc::clone(&site.specs),
             logins: Arc::clone(&site.logins),
-            owner: site.auth.owner().clone(),
+            auth: Arc::clone(&site.auth),
         },
         writer: site.writer.clone(),
     };

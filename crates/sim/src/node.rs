@@ -91,6 +91,7 @@ impl Node {
             notes: Vec::new(),
             unfit: Vec::new(),
             withheld: Vec::new(),
+            people: None,
             attributes: BTreeMap::new(),
         };
         Node { ad, lease, pilot: None, earlier: Vec::new(), cut_until: 0, clean_at: 0 }

@@ -14,6 +14,7 @@ use shipway_images::sources::SourceError;
 use shipway_images::sources::manifest::ImagePlan;
 use shipway_model::{ImageRef, Timestamp};
 use shipway_pilot::helper;
+use shipway_pilot::people;
 use shipway_pilot::probe::{Places, probe};
 use shipway_pilot::proof::{self, Facts, ImageFact, ServerFact, Watch};
 use std::path::Path;
@@ -38,11 +39,12 @@ pub fn run(args: DoctorArgs, output: Output) -> Result<Exit, Failure> {
     })?;
     let found = probe(&Places::of_this_node(&dir), None);
     let tried = proof::try_out(&found, &*runtime, !args.quick);
+    let people = people::find(&choice, &helper).people;
     // Only some runtimes leave something there.
     let _ = shipway_trees::remove(&scratch);
     let server = settings::server(&settings::environment).ok();
     let clock = watch.read(server.as_ref().map(compare_clocks).transpose()?);
-    let facts = Facts { node: proof::look(&dir, &images, clock), tried, image };
+    let facts = Facts { node: proof::look(&dir, &images, clock), tried, people, image };
     let view = DoctorView::new(proof::judge(&facts));
     view::show(&view, output)?;
     Ok(if view.fit { Exit::DONE } else { Exit::NOT_FIT })

@@ -4,9 +4,10 @@ use super::Context;
 use crate::args::serve::UserCommand;
 use crate::failure::{Exit, Failure};
 use crate::view;
-use crate::view::users::{UserAdded, UserRemoved, UserShare, UserTable};
+use crate::view::talk;
+use crate::view::users::{UserAdded, UserRemoved, UserShare, UserTable, not_apart};
 use shipway_api::routes;
-use shipway_api::types::{NewShare, UserView};
+use shipway_api::types::{NewShare, NodeList, UserView};
 
 pub async fn run(context: &Context, command: UserCommand) -> Result<Exit, Failure> {
     match command {
@@ -14,6 +15,7 @@ pub async fn run(context: &Context, command: UserCommand) -> Result<Exit, Failur
             let new = UserView { user: name, role, share, used_core_seconds: None };
             let user = context.client.post(routes::USERS, &new, &[]).await?;
             view::show(&UserAdded { user }, context.output)?;
+            warn_of_nodes(context).await;
         }
         UserCommand::Share { name, share } => {
             let path = routes::USER_SHARE.replace("{user}", name.as_str());
@@ -35,4 +37,13 @@ pub async fn run(context: &Context, command: UserCommand) -> Result<Exit, Failur
         }
     }
     Ok(Exit::DONE)
+}
+
+/// Who may submit may do more than they think where people are not kept apart: whoever lets them in
+/// should hear of it now. The user is added, whatever becomes of this.
+async fn warn_of_nodes(context: &Context) {
+    let list: Result<NodeList, _> = context.client.get(routes::NODES).await;
+    for line in list.iter().flat_map(not_apart) {
+        talk::say(format_args!("{line}"));
+    }
 }

@@ -5,7 +5,7 @@ use super::paper::{Paper, Tone};
 use super::table::{Cell, Table};
 use serde::Serialize;
 use shipway_api::types::{GpuView, NodeList, NodeView};
-use shipway_model::GpuShare;
+use shipway_model::{GpuShare, People};
 
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
@@ -18,7 +18,8 @@ impl View for NodeTable {
         if self.list.nodes.is_empty() {
             return paper.line("no nodes");
         }
-        let mut table = Table::new(&["NODE", "LINK", "RUNNING", "CPUS", "MEMORY", "GPUS", "NOTES"]);
+        let mut table =
+            Table::new(&["NODE", "LINK", "RUNNING", "CPUS", "MEMORY", "GPUS", "APART", "NOTES"]);
         for node in &self.list.nodes {
             table.row(row(node));
         }
@@ -34,6 +35,8 @@ pub fn gpus_used<'a>(gpus: impl IntoIterator<Item = &'a GpuView>) -> GpuShare {
 /// Used of all, for each thing.
 fn row(node: &NodeView) -> Vec<Cell> {
     let capacity = &node.ad.capacity;
+    let together = matches!(node.ad.people, Some(People::No { .. }));
+    let people = node.ad.people.as_ref().map(People::short).unwrap_or_default();
     let tone = if node.link == "connected" { Tone::Good } else { Tone::Bad };
     vec![
         Cell::from(&node.ad.node),
@@ -42,6 +45,7 @@ fn row(node: &NodeView) -> Vec<Cell> {
         format!("{}/{}", node.cpus_used, capacity.cpus).into(),
         format!("{}/{}", node.memory_used, capacity.memory).into(),
         format!("{}/{}", gpus_used(&node.gpus), node.gpus.len()).into(),
+        Cell::toned(people, if together { Tone::Bad } else { Tone::Plain }),
         node.ad.remarks().join("; ").into(),
     ]
 }

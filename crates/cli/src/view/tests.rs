@@ -201,6 +201,26 @@ fn nodes() -> Value {
 }
 
 #[test]
+fn how_people_are_kept_apart_is_shown_of_each_node() {
+    let mut list = nodes();
+    list["nodes"][0]["ad"]["people"] = json!({"apart": "by_subordinate_id"});
+    assert!(users::not_apart(&from(list.clone())).is_empty());
+    let (why, fix) = ("svc has no subordinate ids", "as root: usermod …");
+    let together = json!({"apart": "no", "user": "svc", "why": why, "fix": fix});
+    list["nodes"][1]["ad"]["people"] = together;
+    let table = text(&nodes::NodeTable { list: from(list.clone()) }, false);
+    let apart = |line: &str, word: &str| assert!(line.contains(word), "{word}: {table}");
+    for (line, word) in table.lines().zip(["  APART  ", "  id  ", "  no: all as svc  "]) {
+        apart(line, word);
+    }
+    let warned = users::not_apart(&from(list));
+    assert_eq!(warned.len(), 1);
+    for word in ["not kept apart on n2: svc has no", "run there as svc", "usermod"] {
+        assert!(warned[0].contains(word), "{word}: {warned:?}");
+    }
+}
+
+#[test]
 fn node_and_gpu_tables() {
     check("nodes", &nodes::NodeTable { list: from(nodes()) });
     check("gpus", &gpus::table(&from(nodes()), None));

@@ -4,9 +4,10 @@ use super::View;
 use super::paper::Paper;
 use super::table::{Cell, Table};
 use serde::Serialize;
-use shipway_api::types::{AddedUser, RemovedUser, UserList};
-use shipway_model::UserName;
+use shipway_api::types::{AddedUser, NodeList, RemovedUser, UserList};
 use shipway_model::prospect::core_hours;
+use shipway_model::{People, UserName};
+use std::collections::BTreeMap;
 
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
@@ -43,6 +44,31 @@ impl View for UserAdded {
         let verb = if *existed { "was already" } else { "is" };
         paper.line(&format!("user {user} {verb} {}", role.as_str()));
     }
+}
+
+/// Most nodes that are named in a warning about several.
+const NAMED: usize = 3;
+
+/// What whoever adds a user should know of nodes that do not keep people apart.
+pub fn not_apart(list: &NodeList) -> Vec<String> {
+    let mut alike: BTreeMap<&People, Vec<&str>> = BTreeMap::new();
+    for node in &list.nodes {
+        if let Some(people @ People::No { .. }) = &node.ad.people {
+            alike.entry(people).or_default().push(node.ad.node.as_str());
+        }
+    }
+    let lines = alike.iter().map(|(people, nodes)| {
+        let mut names = nodes[..nodes.len().min(NAMED)].join(", ");
+        if nodes.len() > NAMED {
+            names = format!("{names} and {} more", nodes.len() - NAMED);
+        }
+        let People::No { user, why, fix } = people else { return String::new() };
+        format!(
+            "warning: people are not kept apart on {names}: {why}. All tasks run there as {user}, \
+             and whoever submits can read and end what belongs to {user} and to the others. {fix}"
+        )
+    });
+    lines.collect()
 }
 
 #[derive(Debug, Serialize)]

@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, reason = "what is left out is said")]
 
 mod accounts;
+mod apart;
 mod archive;
 #[path = "../common/mod.rs"]
 mod common;

@@ -203,6 +203,7 @@ fn pilot(name: &str, cpus: u64, gpus: u64) -> PilotJoined {
             notes: Vec::new(),
             unfit: Vec::new(),
             withheld: Vec::new(),
+            people: None,
             attributes: std::collections::BTreeMap::default(),
         },
         lease: None,

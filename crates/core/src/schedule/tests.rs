@@ -101,6 +101,7 @@ fn join(state: &mut State, at: usize, kind: usize) {
         notes: Vec::new(),
         unfit: Vec::new(),
         withheld: Vec::new(),
+        people: None,
         attributes: BTreeMap::new(),
     };
     let pilot = PilotId::new(&format!("p{at:02}")).expect("good");

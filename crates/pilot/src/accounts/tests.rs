@@ -1,11 +1,12 @@
 //! Who becomes whom. As any user: what is root's and what is not is said to it.
 
 use super::*;
+use shipway_runtime::subids::{Given, Holder};
 
 fn accounts(mapping: &str) -> Accounts {
     let mapping = if mapping.is_empty() { Mapping::Usual } else { mapping.parse().unwrap() };
     let (own, known) = ("root".to_string(), HashMap::new());
-    Accounts { mapping, is_root: true, owner_is_here: true, own, own_uid: 0, known }
+    Accounts { mapping, is_root: true, owner_is_here: true, own, own_uid: 0, known, ids: None }
 }
 
 fn as_user(mapping: &str) -> Accounts {
@@ -16,12 +17,13 @@ fn name(found: Result<Whom, NoAccount>) -> String {
     match found {
         Ok(Whom::Pilot) => "the pilot".into(),
         Ok(Whom::Account(account)) => account.name,
+        Ok(Whom::Person(somebody)) => format!("{}, {}", somebody.name, somebody.person.0),
         Err(error) => error.to_string(),
     }
 }
 
 fn of(mut accounts: Accounts, user: &str, is_owner: bool, in_container: bool) -> String {
-    name(accounts.find(Whose { user, is_owner }, in_container))
+    name(accounts.find(Whose { user, is_owner, number: 7 }, in_container))
 }
 
 #[test]
@@ -44,6 +46,27 @@ fn whoever_started_it_runs_as_themselves() {
         }
     }
     assert_eq!(of(accounts("root=games"), "root", true, true), "games", "unless the site says so");
+}
+
+#[test]
+fn others_have_ids_of_their_own_where_there_are_some() {
+    let holder = Holder { name: "svc".into(), uid: 990, gid: 990 };
+    let line = "svc:1879048192:100\n";
+    let apart = |mapping: &str| {
+        let ids = Ids::new(Given::read(holder.clone(), line, line));
+        as_user(mapping).with_ids(Some(ids))
+    };
+    assert_eq!(of(apart(""), "ada", false, true), "ada, 7");
+    assert_eq!(of(apart(""), "svc", false, true), "svc, 7", "a name is not enough");
+    assert_eq!(of(apart(""), "svc", true, true), "the pilot");
+    let plain = of(apart(""), "ada", false, false);
+    assert!(plain.contains("runs nothing but containers"), "{plain}");
+    // Only because whoever runs the node says so.
+    assert_eq!(of(apart("ada=svc"), "ada", false, true), "the pilot");
+    let mut accounts = apart("");
+    let whose = |user, is_owner, number| Whose { user, is_owner, number };
+    assert!(!accounts.may_read_all(whose("ada", false, 7)), "what the pilot can read, ada cannot");
+    assert!(accounts.may_read_all(whose("svc", true, 0)));
 }
 
 #[test]

@@ -46,6 +46,7 @@ impl Rig {
                 notes: Vec::new(),
                 unfit: Vec::new(),
                 withheld: Vec::new(),
+                people: None,
                 attributes: std::collections::BTreeMap::default(),
             },
             lease: lease.map(Millis),

@@ -2,7 +2,7 @@
 //! at anything.
 
 use shipway_model::gpu::Version;
-use shipway_model::{GpuDevice, Millis, Timestamp};
+use shipway_model::{GpuDevice, Millis, People, Timestamp};
 use shipway_runtime::cgroup::Delegation;
 use shipway_runtime::runtime::Finding;
 use std::path::PathBuf;
@@ -12,6 +12,8 @@ use std::time::Duration;
 pub struct Facts {
     pub node: NodeFacts,
     pub tried: TriedFacts,
+    /// How tasks of different people are kept apart here.
+    pub people: People,
     pub image: Option<ImageFact>,
 }
 

@@ -3,10 +3,12 @@
 //! - `judge/node.rs`        folders, clock, image source
 //! - `judge/containers.rs`  namespaces, overlays, limits, filters
 //! - `judge/gpus.rs`        drivers, kernels, what a container sees
+//! - `judge/people.rs`      whether people are kept apart
 
 mod containers;
 mod gpus;
 mod node;
+mod people;
 
 use super::Check;
 use super::facts::{Facts, NodeFacts, TriedFacts};
@@ -15,6 +17,7 @@ use super::facts::{Facts, NodeFacts, TriedFacts};
 pub fn judge(facts: &Facts) -> Vec<Check> {
     let mut checks = looked_at(&facts.node);
     checks.extend(tried(&facts.tried));
+    checks.push(people::people(&facts.people));
     checks.push(node::image_source(facts.image.as_ref()));
     checks
 }

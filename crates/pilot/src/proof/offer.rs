@@ -112,6 +112,7 @@ mod tests {
             notes: Vec::new(),
             unfit: Vec::new(),
             withheld: Vec::new(),
+            people: None,
             attributes: BTreeMap::new(),
         }
     }

@@ -61,6 +61,8 @@ pub(super) struct Command {
     pub(super) own: Vec<Bind>,
     /// Who it runs as, where the pilot is root.
     pub(super) user: Option<plan::User>,
+    /// Whose it is, where people are kept apart by ids.
+    pub(super) person: Option<plan::Person>,
 }
 
 impl Containers {
@@ -97,6 +99,7 @@ impl Containers {
         let mut container = Container::new(image.root.clone(), command.argv);
         container.cwd.clone_from(&command.cwd);
         container.user = command.user;
+        container.person = command.person;
         container.tree_is_ours = image.is_ours();
         container.env = environment(image, command.env);
         // Writes to the image's own files go to memory, and with the task.

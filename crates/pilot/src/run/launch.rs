@@ -19,16 +19,18 @@ impl Work {
         let usual = || self.usual_image(start).map(Ok);
         let Some(image) = named.or_else(usual) else { return self.launch_plain(start) };
         match image {
-            // Root reads what a user may not, and what it has found open may be another file when
-            // it is read: so it reads no files for others.
+            // The pilot reads what a user may not, and what it has found open may be another file
+            // when it is read: so it reads no files for others, but those that the site names.
             Ok(image)
-                if image.is_stored()
+                if start.template.image.is_some()
+                    && image.is_stored()
                     && image.place().is_some()
                     && !self.accounts.may_read_all(Whose::of(&start.template)) =>
             {
                 let message = format!(
-                    "image {image}: a pilot that is root reads no image from a file for others; \
-                     push it to a registry, or name the folder it is unpacked in (dir:PATH)"
+                    "image {image}: no image is read from a file for people who run as somebody \
+                     else than the pilot, who may read other files; push it to a registry, or \
+                     name the folder it is unpacked in (dir:PATH)"
                 );
                 self.refuse(start.id, message);
             }

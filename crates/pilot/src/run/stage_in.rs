@@ -4,6 +4,7 @@
 use super::Work;
 use super::images::ReadyImage;
 use super::staging::{Files, Step, Waiting};
+use super::theirs::As;
 use crate::accounts::{Whom, Whose};
 use crate::logs::LogName;
 use crate::machine::{AttemptKey, Start};
@@ -11,6 +12,7 @@ use crate::spawn::{Request, StdinFile, Streams};
 use crate::stage::{Input, Plan, StageIn};
 use shipway_api::wire;
 use shipway_model::expand::Placeholders;
+use shipway_runtime::plan::Reads;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -104,9 +106,9 @@ impl Work {
                 let open = || self.pool.open_log(log, start.template.log_limit);
                 let streams = Some(streams.unwrap_or_else(open));
                 files.step = Step::BringingIn(Box::new(Waiting { image, streams }));
-                let user = files.user.clone();
+                let by = files.by.clone();
                 self.staging.insert(files);
-                self.staging.order(start.id, Plan::In(plan), user);
+                self.staging.order(start.id, Plan::In(plan), by);
             }
         }
     }
@@ -139,7 +141,7 @@ impl Work {
         let needed = !plan.inputs.is_empty() || plan.stdin.is_some();
         let files = Files {
             start: start.clone(),
-            user: whom.account().map(|account| account.user.clone()),
+            by: As::of(&whom),
             step: Step::Running,
             work,
             stdin: stdin.map(|(_, copy)| copy),
@@ -158,9 +160,15 @@ impl Work {
     ) -> Result<(), String> {
         let Some(names) = Names::of(start) else { return Ok(()) };
         let Some(files) = self.staging.get(start.id) else { return Ok(()) };
-        let of = files.user.as_ref().map(|user| user.uid);
+        let of = files.by.user().map(|user| user.uid);
         let stdin = files.stdin.clone().or_else(|| names.stream(names.files.stdin.as_ref()));
-        request.stdin = stdin.map(|path| StdinFile { path, of });
+        match (&files.by, &mut request.container) {
+            // Opened with the person's rights, which only the container's helper can have.
+            (As::Within(_), Some(contained)) => {
+                contained.container.reads = stdin.map(|path| Reads { path, resolved: false });
+            }
+            _ => request.stdin = stdin.map(|path| StdinFile { path, of }),
+        }
         let out = names.stream(names.files.stdout.as_ref());
         let err = names.stream(names.files.stderr.as_ref());
         request.one_stream = out.is_some() && out == err;

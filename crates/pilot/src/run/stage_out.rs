@@ -58,14 +58,15 @@ fn plan_out(files: &Files, outcome: &Outcome) -> Result<Option<StageOut>, BadFil
     Ok((!nothing).then_some(plan))
 }
 
-/// What it printed becomes its account's, which reads it to write it elsewhere.
+/// What it printed becomes its account's, which reads it to write it elsewhere. A person is given it
+/// with the rest, by whoever copies for them.
 fn hand_over(files: &Files) -> Result<(), String> {
     for (spool, _, target) in &files.spools {
         let failed = |what: &str| format!("cannot write {}: {what}", target.display());
         if let Some(problem) = spool.problem() {
             return Err(failed(&format!("its output could not be kept: {problem}")));
         }
-        if let Some(user) = &files.user {
+        if let Some(user) = files.by.user() {
             let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
             let given = rustix::fs::fchown(spool.file(), Some(uid), Some(gid));
             given.map_err(|errno| failed(&errno.to_string()))?;
@@ -85,8 +86,8 @@ impl Work {
             Err(problem) => self.taken(id, Some(problem)),
             Ok(Some(plan)) => {
                 files.step = Step::Taking;
-                let user = files.user.clone();
-                self.staging.order(id, Plan::Out(plan), user);
+                let by = files.by.clone();
+                self.staging.order(id, Plan::Out(plan), by);
             }
         }
     }

@@ -3,21 +3,16 @@
 //! be copied is decided in `stage_in.rs` and `stage_out.rs`.
 
 use super::images::ReadyImage;
-use crate::helper::of_this_program;
-use crate::leftovers::NODE_KEY_VARIABLE;
+use super::theirs::{As, Hands};
 use crate::logs::Spool;
 use crate::machine::{AttemptKey, Start};
 use crate::spawn::Streams;
-use crate::stage::{COMMAND, Plan, Remembered, Report};
-use rustix::fs::{MemfdFlags, memfd_create};
+use crate::stage::{Plan, Remembered, Report};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use shipway_api::causes::causes;
-use shipway_runtime::native::{self, Helper};
-use shipway_runtime::plan::{Process, User};
 use shipway_runtime::report::Ending;
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
-use std::io::{self, Read, Seek, Write};
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -42,7 +37,8 @@ pub(super) type Tell = Arc<dyn Fn(Staged) + Send + Sync>;
 /// The files of one attempt, from before its start until they are taken.
 pub(super) struct Files {
     pub(super) start: Start,
-    pub(super) user: Option<User>,
+    /// With whose rights they are copied.
+    pub(super) by: As,
     pub(super) step: Step,
     /// Its own work directory.
     pub(super) work: Option<PathBuf>,
@@ -75,12 +71,11 @@ pub(super) struct Staging {
 struct Order {
     id: AttemptKey,
     plan: Plan,
-    user: Option<User>,
+    by: As,
 }
 
 struct Shared {
-    helper: Helper,
-    node_key: String,
+    hands: Arc<Hands>,
     tell: Tell,
     going: Mutex<Going>,
 }
@@ -93,8 +88,8 @@ struct Going {
 }
 
 impl Staging {
-    pub(super) fn new(node_key: String, tell: Tell) -> Self {
-        let shared = Shared { helper: of_this_program(), node_key, tell, going: Mutex::default() };
+    pub(super) fn new(hands: Arc<Hands>, tell: Tell) -> Self {
+        let shared = Shared { hands, tell, going: Mutex::default() };
         Staging { files: HashMap::new(), orders: None, shared: Arc::new(shared) }
     }
 
@@ -123,9 +118,9 @@ impl Staging {
     }
 
     /// Has something copied; the answer comes by `tell`.
-    pub(super) fn order(&mut self, id: AttemptKey, plan: Plan, user: Option<User>) {
+    pub(super) fn order(&mut self, id: AttemptKey, plan: Plan, by: As) {
         let orders = self.orders.get_or_insert_with(|| start_threads(&self.shared));
-        let _ = orders.send(Order { id, plan, user });
+        let _ = orders.send(Order { id, plan, by });
     }
 
     pub(super) fn stop(&self, id: AttemptKey) {
@@ -168,15 +163,8 @@ impl Shared {
         let failed = |error: &dyn std::error::Error| {
             format!("cannot start the process that copies files: {}", causes(error))
         };
-        let plan = written(&order.plan).map_err(|error| failed(&error))?;
-        let start = native::Start {
-            argv: vec!["/proc/self/exe".into(), COMMAND.into()],
-            env: vec![(NODE_KEY_VARIABLE.into(), (&self.node_key).into())],
-            stdin: Some(plan.into()),
-        };
-        let user = order.user.clone();
-        let process = Process { cwd: "/".into(), user, ..Process::default() };
-        let launch = self.helper.before(start, &process).map_err(|error| failed(&error))?;
+        let launch = self.hands.launch(order.plan.clone(), &order.by);
+        let launch = launch.map_err(|error| failed(&error))?;
         let (mut command, after) = launch.into_command();
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = {
@@ -204,12 +192,4 @@ impl Shared {
             Ending::Exit(code) => Err(format!("copying files ended with {code}")),
         }
     }
-}
-
-/// In memory, where the other side reads it from the start.
-fn written(plan: &Plan) -> io::Result<File> {
-    let mut file = File::from(memfd_create("plan", MemfdFlags::CLOEXEC)?);
-    file.write_all(&serde_json::to_vec(plan).expect("plain data"))?;
-    file.rewind()?;
-    Ok(file)
 }

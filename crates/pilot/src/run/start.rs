@@ -11,12 +11,12 @@ use crate::probe::{Declared, DeclaredError};
 use crate::probe::{Places, probe};
 use crate::runtimes::{MissingRuntime, RuntimeChoice};
 use crate::usual::{DefaultImage, Usual};
-use crate::{guard, helper, left_files, leftovers};
+use crate::{guard, helper, left_files, leftovers, people};
 use serde::Deserialize;
 use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotId};
 use shipway_runtime::Runtime;
 use shipway_runtime::binds::AllowList;
-use shipway_runtime::native::Helper;
+use shipway_runtime::native::{Helper, Keeper};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt as _, PermissionsExt};
@@ -93,6 +93,8 @@ pub(super) struct Started {
     pub(super) runtime: Arc<dyn Runtime>,
     pub(super) usual: Arc<Usual>,
     pub(super) helper: Arc<Helper>,
+    /// By what people are kept apart, where it is by subordinate ids.
+    pub(super) keeper: Option<Arc<Keeper>>,
     pub(super) groups: Groups,
 }
 
@@ -125,7 +127,7 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
     if rustix::process::geteuid().is_root() {
         open_to_accounts(&settings.dir)?;
     }
-    let (runtime, helper) = runtime(settings)?;
+    let (runtime, helper, people) = runtime(settings)?;
     let usual =
         Usual::new(settings.default_image.clone(), settings.runtime.clone(), Arc::clone(&runtime));
     let usual = Arc::new(usual);
@@ -146,6 +148,7 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
         notes: found.notes.iter().cloned().chain(note).collect(),
         unfit: Vec::new(),
         withheld: Vec::new(),
+        people: Some(people.people),
         attributes: found.attributes.clone(),
     };
     let unproven = Unproven {
@@ -175,6 +178,7 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
         runtime,
         usual,
         helper,
+        keeper: people.keeper,
         groups,
     })
 }
@@ -200,7 +204,9 @@ fn open_to_accounts(dir: &Path) -> Result<(), StartError> {
     set(dir, own_mode())
 }
 
-fn runtime(settings: &Settings) -> Result<(Arc<dyn Runtime>, Arc<Helper>), StartError> {
+type Made = (Arc<dyn Runtime>, Arc<Helper>, people::Found);
+
+fn runtime(settings: &Settings) -> Result<Made, StartError> {
     let program = settings.runtime.find(std::env::var_os("PATH"))?;
     let helper = Arc::new(helper::of_tasks().map_err(StartError::Helper)?);
     let dir = settings.dir.join("containers");
@@ -208,7 +214,9 @@ fn runtime(settings: &Settings) -> Result<(Arc<dyn Runtime>, Arc<Helper>), Start
     left_files::clear(&settings.dir, "containers");
     let made = std::fs::DirBuilder::new().mode(own_mode()).create(&dir);
     made.map_err(|source| StartError::Write { path: dir.clone(), source })?;
-    Ok((settings.runtime.make(program, &helper, &dir), helper))
+    let people = people::find(&settings.runtime, &helper);
+    let runtime = settings.runtime.make(program, &helper, &dir, people.keeper.as_ref());
+    Ok((runtime, helper, people))
 }
 
 fn credentials(path: &Path) -> Result<Credentials, StartError> {

@@ -5,6 +5,7 @@ use super::containers::{Command, ContainError, Containers, DEFAULT_PATH};
 use super::images::ReadyImage;
 use super::mps::Mps;
 use super::own_folder::{Folders, OwnFolder, changeable_by_others};
+use super::theirs::{Hands, start_remover};
 use crate::accounts::Whom;
 use crate::left_files;
 use crate::logs::{LogName, Spool};
@@ -13,12 +14,12 @@ use crate::spawn::{Before, Request, Ticket};
 use shipway_model::expand::{Placeholders, task_variables};
 use shipway_runtime::native::Helper;
 use shipway_runtime::plan::{Bind, Process, Root};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 /// What a task gets of the pilot's own environment: enough to find programs and a home.
 const INHERITED: &[&str] =
@@ -61,17 +62,21 @@ pub(super) struct Tasks {
     mps: Mps,
     /// Private folders of attempts that have one.
     private: BTreeMap<AttemptKey, PathBuf>,
+    hands: Arc<Hands>,
+    /// Where folders of people go that are to be removed, and the attempts that are theirs.
+    remover: Option<mpsc::Sender<PathBuf>>,
+    theirs: BTreeSet<AttemptKey>,
 }
 
 impl Tasks {
-    pub(super) fn new(dir: &Path, has_nvidia: bool, has_amd: bool) -> Self {
+    pub(super) fn new(dir: &Path, has_nvidia: bool, has_amd: bool, hands: &Arc<Hands>) -> Self {
         let inherited = INHERITED.iter();
         let base = inherited.filter_map(|name| Some(((*name).into(), std::env::var_os(name)?)));
         let root = dir.join("work");
         // Whatever an earlier pilot left there belongs to nobody.
         left_files::clear(dir, "work");
         let closed = dir.ancestors().find(|above| !others_may_enter(above)).map(Path::to_owned);
-        Tasks {
+        let mut tasks = Tasks {
             closed,
             changeable: changeable_by_others(dir),
             folders: Folders::new(root),
@@ -80,7 +85,14 @@ impl Tasks {
             has_amd,
             mps: Mps::default(),
             private: BTreeMap::new(),
+            hands: Arc::clone(hands),
+            remover: None,
+            theirs: BTreeSet::new(),
+        };
+        for left in hands.left(dir) {
+            tasks.remove_theirs(left);
         }
+        tasks
     }
 
     /// The service by which plain tasks share GPUs.
@@ -154,7 +166,11 @@ impl Tasks {
         let argv = argv(start, script.map(|file| file.words(&Containers::inside("script"))));
         let on_node = image.root == Root::Host;
         let mut home = vec![("HOME".to_owned(), cwd.clone().into_os_string())];
-        let base = self.base_of(whom);
+        let mut base = self.base_of(whom);
+        if whom.person().is_some() {
+            // They have no home on the node.
+            base.push(home[0].clone());
+        }
         home.extend(base.iter().filter(|(name, _)| WHO.contains(&name.as_str())).cloned());
         let env = self.environment(start, &cwd, if on_node { base } else { home });
         let text = |(name, value): &(OsString, OsString)| {
@@ -168,6 +184,7 @@ impl Tasks {
             cwd: cwd.clone(),
             own,
             user: whom.inside(),
+            person: whom.person().map(|somebody| somebody.person),
         };
         let contained = containers.contain(start, image, command)?;
         let argv = argv.into_iter().map(OsString::from).collect();
@@ -177,15 +194,20 @@ impl Tasks {
     /// What a task gets of the pilot's own environment, or what a login would set in its place.
     fn base_of(&self, whom: &Whom) -> Vec<(String, OsString)> {
         let mut base = self.base.clone();
-        let Some(account) = whom.account() else { return base };
+        let name = match whom {
+            Whom::Pilot => return base,
+            Whom::Account(account) => OsString::from(&account.name),
+            Whom::Person(somebody) => OsString::from(&somebody.name),
+        };
         let of_login = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR"];
         base.retain(|(name, _)| !of_login.contains(&name.as_str()));
-        let name = || OsString::from(&account.name);
         // The pilot's own may lead to folders that are closed to others.
         base.push(("PATH".into(), DEFAULT_PATH.into()));
-        base.push(("HOME".into(), account.home.clone().into()));
-        base.push(("SHELL".into(), OsString::from(&account.shell)));
-        base.extend([("USER".into(), name()), ("LOGNAME".into(), name())]);
+        if let Some(account) = whom.account() {
+            base.push(("HOME".into(), account.home.clone().into()));
+            base.push(("SHELL".into(), OsString::from(&account.shell)));
+        }
+        base.extend([("USER".into(), name.clone()), ("LOGNAME".into(), name)]);
         base
     }
 
@@ -243,6 +265,9 @@ impl Tasks {
         whom: &Whom,
     ) -> Result<PathBuf, PrepareError> {
         self.stays(whom)?;
+        if whom.person().is_some() {
+            self.theirs.insert(id);
+        }
         let path = self.own_path(id).join(name);
         let made = self.own_folder(id).and_then(|own| own.private(name, whom));
         made.map_err(|source| PrepareError::WorkDir { path, source })
@@ -299,8 +324,16 @@ impl Tasks {
         Ok(Script { path, by_shell: !text.starts_with("#!") })
     }
 
+    fn remove_theirs(&mut self, dir: PathBuf) {
+        let remover = self.remover.get_or_insert_with(|| start_remover(&self.hands));
+        let _ = remover.send(dir);
+    }
+
     pub(super) fn clean(&mut self, id: AttemptKey) {
-        if let Some(dir) = self.private.remove(&id) {
+        let Some(dir) = self.private.remove(&id) else { return };
+        if self.theirs.remove(&id) {
+            self.remove_theirs(dir);
+        } else {
             shipway_trees::remove_later(dir);
         }
     }

@@ -31,6 +31,8 @@ pub(super) enum SetupError {
          which may not write to it; --workdir private is the task's own", path.display()
     )]
     NotWritable { path: PathBuf },
+    #[error("cannot read the standard input {}: it is not a plain file", path.display())]
+    NotAFile { path: PathBuf },
     #[error("cannot run this for a person: nothing here keeps people apart")]
     NoKeeper,
     #[error("cannot use {}: it is no folder or file of user {user}, whom the task runs as", path.display())]

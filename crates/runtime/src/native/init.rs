@@ -147,8 +147,8 @@ fn build(
     let binds =
         binds.map(|(bind, opened)| opened.map_or_else(|| open_bind_for(container, bind), Ok));
     let binds = binds.collect::<Result<Vec<_>, _>>()?;
-    if let Some(path) = &container.reads {
-        person::open_input(path)?;
+    if let Some(file) = &container.reads {
+        person::with_rights_of(container, || person::open_input(file))?;
     }
     let tmp = room::tmp(container)?;
     if let Some(tree) = &tree {

@@ -5,10 +5,10 @@
 use super::error::{Doing, SetupError};
 use super::identity::say;
 use super::sys::{own_keyring, take_file_rights};
-use crate::plan::{Container, Person, Process, Within};
+use crate::plan::{Container, Person, Process, Reads, Within};
 use rustix::fs::{
     Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, accessat, chownat, fcntl_setfl,
-    fstat, open, openat2,
+    fstat, openat2,
 };
 use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Gid, Pid, Uid};
@@ -115,16 +115,19 @@ pub(super) fn give_pipes() -> Result<(), SetupError> {
     Ok(())
 }
 
-/// Opens what the task reads, a file of the person's own, and puts it in its place.
-pub(super) fn open_input(path: &Path) -> Result<(), SetupError> {
+/// Opens what the task reads and puts it in its place. With the rights of the person.
+pub(super) fn open_input(file: &Reads) -> Result<(), SetupError> {
+    let path = &file.path;
+    // Without waiting: it may be a pipe that nobody writes to.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = open(path, flags | OFlags::NOFOLLOW, Mode::empty()).doing("open", path)?;
-    let found = fstat(&file).doing("look at", path)?;
-    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile || found.st_uid != INSIDE {
-        return Err(Errno::INVAL).doing("read, as it is not a file of the task's user,", path);
+    let links = if file.resolved { ResolveFlags::NO_SYMLINKS } else { ResolveFlags::NO_MAGICLINKS };
+    let opened = openat2(CWD, path, flags, Mode::empty(), links).doing("read", path)?;
+    let kind = FileType::from_raw_mode(fstat(&opened).doing("look at", path)?.st_mode);
+    if kind != FileType::RegularFile {
+        return Err(SetupError::NotAFile { path: path.clone() });
     }
-    fcntl_setfl(&file, OFlags::empty()).doing("open", path)?;
-    rustix::stdio::dup2_stdin(&file).doing("read", path)
+    fcntl_setfl(&opened, OFlags::empty()).doing("read", path)?;
+    rustix::stdio::dup2_stdin(&opened).doing("read", path)
 }
 
 /// Whether the person may write to the directory that the task stands in. Said before it starts:

@@ -4,7 +4,7 @@
 use crate::site::Site;
 use crate::{Case, On};
 use shipway_runtime::native::{Keeper, Start};
-use shipway_runtime::plan::{Bind, Container, Person, Process, Root, Within};
+use shipway_runtime::plan::{Bind, Container, Person, Process, Reads, Root, Within};
 use shipway_runtime::report::Ending;
 use std::fs;
 use std::num::NonZeroU32;
@@ -17,7 +17,7 @@ pub(crate) const ALL: &[Case] = &[
     Case { name: "a closed folder is not made anew", on: On::Native, run: made_anew },
     Case { name: "a folder is given and removed again", on: On::Native, run: given },
     Case { name: "output can be opened by name", on: On::Native, run: output },
-    Case { name: "a file of the person's is read", on: On::Native, run: reads },
+    Case { name: "what it reads is opened with their rights", on: On::Native, run: reads },
     Case { name: "a closed work directory is told", on: On::Native, run: work_directory },
     Case { name: "programs read as the person", on: On::Native, run: programs },
     Case { name: "the keys of the caller stay behind", on: On::Native, run: keys },
@@ -159,18 +159,27 @@ fn output(site: &Site) {
 }
 
 fn reads(site: &Site) {
-    let file = site.directory("read-by-a-person").join("data");
+    let folder = site.directory("read-by-a-person");
+    let reading = |path: PathBuf, resolved| {
+        let mut container = site.command(&["cat"]);
+        container.reads = Some(Reads { path, resolved });
+        container
+    };
+    let file = folder.join("data");
     fs::write(&file, "data\n").unwrap();
-    let mut container = site.command(&["cat"]);
-    container.reads = Some(file.clone());
-    site.run(&container).refusal();
-    set_mode(&file, 0o600);
-    within(site, Within::Person(person(1)), vec![file.clone()], &["true"]);
-    assert_eq!(site.ok(&container), "data\n");
-    let link = file.with_file_name("link");
+    set_mode(&file, 0o644);
+    let link = folder.join("link");
     symlink(&file, &link).unwrap();
-    container.reads = Some(link);
-    site.run(&container).refusal();
+    assert_eq!(site.ok(&reading(file.clone(), true)), "data\n");
+    assert_eq!(site.ok(&reading(link.clone(), false)), "data\n");
+    site.run(&reading(link.clone(), true)).refusal();
+    let closed = closed_folder(site, "not-read-by-a-person").join("token");
+    let pipe = folder.join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o666)).unwrap();
+    set_mode(&file, 0o600);
+    for refused in [closed, pipe, file, link, folder, "/proc/self/fd/1".into()] {
+        site.run(&reading(refused, false)).refusal();
+    }
 }
 
 fn work_directory(site: &Site) {

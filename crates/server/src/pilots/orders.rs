@@ -1,11 +1,11 @@
 //! From the core's orders to messages: placements with the templates they need.
 
 use super::{Order, Specs};
+use crate::auth::Auth;
 use crate::logins::Logins;
 use shipway_api::link::{attempt_id, template};
 use shipway_api::wire::{Assign, RegistryLogin, Stop, Task, Template, to_pilot};
 use shipway_core::event::Placement;
-use shipway_model::UserName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use std::sync::Arc;
 pub struct Describe {
     pub specs: Arc<Specs>,
     pub logins: Arc<Logins>,
-    /// Whoever started this server.
-    pub owner: UserName,
+    /// Who its users are, and who started it.
+    pub auth: Arc<Auth>,
 }
 
 /// `None`: the order is to close the connection.
@@ -61,8 +61,10 @@ fn assign(placements: &[Placement], describe: &Describe) -> Assign {
     let templates = known.iter().map(|(job, it)| {
         let login = describe.logins.find(&it.owner, it.spec.image.as_ref());
         let login = login.map(|it| RegistryLogin { user: it.user, password: it.password });
-        let is_owner = it.owner == describe.owner.as_str();
-        Template { registry_login: login, is_owner, ..template(*job, &it.owner, &it.spec) }
+        let is_owner = it.owner == describe.auth.owner().as_str();
+        let user_number = describe.auth.number(&it.owner).map_or(0, |number| number.0);
+        let common = template(*job, &it.owner, &it.spec);
+        Template { registry_login: login, is_owner, user_number, ..common }
     });
     let templates = templates.collect();
     Assign { templates, tasks }

@@ -89,6 +89,7 @@ pub fn ad(node: u32, kind: Kind) -> NodeAd {
         notes: Vec::new(),
         unfit: Vec::new(),
         withheld: Vec::new(),
+        people: None,
         attributes: BTreeMap::new(),
     }
 }

@@ -30,10 +30,15 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
+/// Nobody here is kept apart by ids.
+fn hands() -> Arc<Hands> {
+    Arc::new(Hands::new(String::new(), None))
+}
+
 #[test]
 fn a_folder_of_any_depth_is_removed_when_its_task_has_ended() {
     let dir = folder();
-    let mut tasks = Tasks::new(dir.path(), false, false);
+    let mut tasks = Tasks::new(dir.path(), false, false, &hands());
     let task = JobId(1).task(TaskIndex(0));
     let id = AttemptKey { task, attempt: Attempt(1) };
     let work = tasks.private_dir(id, "work", &Whom::Pilot).unwrap();
@@ -48,7 +53,7 @@ fn a_folder_of_any_depth_does_not_keep_the_next_pilot_from_starting() {
     let work = dir.path().join("work");
     std::fs::create_dir(&work).unwrap();
     dig(&work);
-    Tasks::new(dir.path(), false, false);
+    Tasks::new(dir.path(), false, false, &hands());
     assert!(!work.join("d").exists());
     let aside = || std::fs::read_dir(dir.path().join("removing")).unwrap().next();
     let deadline = Instant::now() + Duration::from_mins(5);
