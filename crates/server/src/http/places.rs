@@ -17,6 +17,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
+/// A stranger has this long before it may have to go for another: more than a client on a busy
+/// machine takes to send its first request. So even where strangers come back as fast as they are
+/// let go, whoever has a token gets in after those who came before.
+const FIRST_WORDS: Duration = Duration::from_millis(250);
 /// Whoever has not taken anything of an answer for this long, and waits for nothing, is idle.
 const TAKES_NOTHING: Duration = Duration::from_mins(1);
 
@@ -33,7 +37,7 @@ pub(super) struct Shares {
 impl Shares {
     pub(super) fn of(limit: usize) -> Self {
         // Strangers sign in within milliseconds: few places are enough for many of them.
-        let strangers = (limit / 8).clamp(4, 256);
+        let strangers = (limit / 4).clamp(4, 512);
         let signed_in = limit.saturating_sub(strangers).max(4);
         let kept_for_operators = (limit / 16).max(2);
         let kept_for_pilots = (limit / 8).max(2);
@@ -110,6 +114,8 @@ struct Rooms {
 #[derive(Debug)]
 struct State {
     from: IpAddr,
+    /// In milliseconds since the listener began.
+    arrived: u64,
     who: OnceLock<Who>,
     /// Requests whose answers are not read to their end.
     busy: AtomicUsize,
@@ -159,7 +165,7 @@ impl Places {
     }
 
     /// A place for a newcomer. Where strangers have taken theirs, one of them goes: the oldest of
-    /// the address that has most. Waits only for those who were told to go already.
+    /// the address that has most. Waits only until one has had its time, or has left.
     pub(super) async fn arrive(self: &Arc<Self>, from: IpAddr) -> Guest {
         loop {
             let left = self.left.notified();
@@ -168,7 +174,7 @@ impl Places {
             if let Some(guest) = self.try_arrive(from) {
                 return guest;
             }
-            left.await;
+            let _ = tokio::time::timeout(FIRST_WORDS / 8, left).await;
         }
     }
 
@@ -177,19 +183,19 @@ impl Places {
         if rooms.count[STRANGER] >= 2 * self.shares.strangers {
             return None;
         }
+        let now = self.now();
         let staying = rooms.strangers().filter(|stranger| !stranger.is_going()).count();
-        if staying >= self.shares.strangers
-            && let Some(oldest) = rooms.stranger_to_go()
-        {
+        if staying >= self.shares.strangers {
+            rooms.stranger_to_go(now)?.tell_to_go();
             self.metrics.left(Left::MadeWay);
-            oldest.tell_to_go();
         }
         let state = Arc::new(State {
             from,
+            arrived: now,
             who: OnceLock::new(),
             busy: AtomicUsize::new(0),
             offered: AtomicUsize::new(0),
-            moved: AtomicU64::new(self.now()),
+            moved: AtomicU64::new(now),
             large_since: AtomicU64::new(0),
             going: AtomicBool::new(false),
             go: Notify::new(),
@@ -252,9 +258,10 @@ impl Rooms {
         self.guests.values().filter(|guest| guest.who.get().is_none())
     }
 
-    /// The oldest of the address that most strangers come from.
-    fn stranger_to_go(&self) -> Option<&Arc<State>> {
-        let staying = || self.strangers().filter(|stranger| !stranger.is_going());
+    /// The oldest of the address that most strangers come from, of those who have had their time.
+    fn stranger_to_go(&self, now: u64) -> Option<&Arc<State>> {
+        let had_time = |stranger: &State| now >= stranger.arrived + millis(FIRST_WORDS);
+        let staying = || self.strangers().filter(|one| !one.is_going() && had_time(one));
         let mut addresses: HashMap<IpAddr, usize> = HashMap::new();
         for stranger in staying() {
             *addresses.entry(stranger.from).or_default() += 1;
