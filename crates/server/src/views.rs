@@ -15,6 +15,9 @@ use shipway_model::{
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+/// Jobs that are explained in one question to the writer: others have theirs in between.
+const AT_ONCE: usize = 100;
+
 /// The part of a job that changes.
 struct Now {
     state: JobState,
@@ -65,14 +68,10 @@ pub async fn job_of(site: &Site, row: JobRow) -> Result<JobView, ApiError> {
 }
 
 pub async fn jobs(site: &Site, rows: Vec<JobRow>) -> Result<Vec<JobView>, ApiError> {
-    let ids: Vec<JobId> = rows.iter().map(|row| JobId(row.job)).collect();
-    let at = site.clock.now();
-    let one = ids.len() == 1;
-    let look = move |state: &State| -> HashMap<JobId, Now> {
-        let mut why = Explainer::new(state, at);
-        ids.iter().filter_map(|id| Some((*id, now_in_memory(state, *id, &mut why)?))).collect()
-    };
-    let mut now = if one { site.writer.glance(look).await? } else { site.writer.ask(look).await? };
+    let mut now = HashMap::new();
+    for part in rows.chunks(AT_ONCE) {
+        now.extend(now_of(site, part).await?);
+    }
     let gone: Vec<u64> =
         rows.iter().map(|row| row.job).filter(|job| !now.contains_key(&JobId(*job))).collect();
     if !gone.is_empty() {
@@ -88,6 +87,18 @@ pub async fn jobs(site: &Site, rows: Vec<JobRow>) -> Result<Vec<JobView>, ApiErr
     let mut views: Vec<JobView> = rows.into_iter().filter_map(|row| view(row, &mut now)).collect();
     add_outcomes(site, &mut views).await?;
     Ok(views)
+}
+
+/// What is in memory of a few jobs.
+async fn now_of(site: &Site, rows: &[JobRow]) -> Result<HashMap<JobId, Now>, ApiError> {
+    let ids: Vec<JobId> = rows.iter().map(|row| JobId(row.job)).collect();
+    let at = site.clock.now();
+    let one = ids.len() == 1;
+    let look = move |state: &State| -> HashMap<JobId, Now> {
+        let mut why = Explainer::new(state, at);
+        ids.iter().filter_map(|id| Some((*id, now_in_memory(state, *id, &mut why)?))).collect()
+    };
+    Ok(if one { site.writer.glance(look).await? } else { site.writer.ask(look).await? })
 }
 
 fn now_in_memory(state: &State, id: JobId, why: &mut Explainer<'_>) -> Option<Now> {
