@@ -1,11 +1,11 @@
 //! Disks that are full and disks that fail, under the whole product: nothing is acknowledged that
 //! is not on disk, and the server goes on by itself when it can.
 
-use crate::common::{Ran, World, cannot, wait_for};
+use crate::common::{Ran, World, cannot, plain_tasks, terminate, wait_for};
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 /// Submissions that are tried before the disk must have refused one.
 const TRIES: usize = 500;
@@ -55,6 +55,69 @@ fn a_failed_sync_is_never_acknowledged() {
     world.kill_server();
     world.up_with(&["--no-pilot"], |_| {});
     check_listed(&world, &acknowledged);
+}
+
+/// A pilot of its own, whose disk is in order.
+struct Pilot(Child);
+
+impl Pilot {
+    fn start(world: &World) -> Pilot {
+        let (dir, token) = (world.work().join("pilot"), world.work().join("pilot.json"));
+        std::fs::write(&token, world.ok(&["token", "pilot", "--json"])).expect("a file");
+        let mut command = world.command(&["pilot", "--server", &world.url(), "--dir"]);
+        command.arg(dir).arg("--token-file").arg(token).args(plain_tasks(&[]));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Pilot(command.spawn().expect("the pilot starts"))
+    }
+}
+
+impl Drop for Pilot {
+    fn drop(&mut self) {
+        terminate(self.0.id());
+        let _ = self.0.wait();
+    }
+}
+
+/// What is to be written waits for it, and nothing else does: a task's end is reported in vain,
+/// and meanwhile the server is asked, says why it is not ready, and reads a log from the pilot.
+#[test]
+fn a_disk_that_hangs_holds_up_only_what_is_to_be_written() {
+    let world = World::new();
+    let Some(shim) = shim(&world.work()) else { return cannot("building the shim needs cc") };
+    let (hangs, go_on) = (world.work().join("hangs"), world.work().join("go-on"));
+    world.up_with(&["--no-pilot"], |command| {
+        command.env("LD_PRELOAD", &shim).env("HANG_SYNC_WHILE", &hangs);
+    });
+    let pilot = Pilot::start(&world);
+    let until = format!("echo hello; until [ -e {} ]; do sleep 0.05; done", go_on.display());
+    let job = world.submit(&["--", "sh", "-c", &until]);
+    wait_for("it runs", || world.cli(&["logs", &job]).stdout == "hello\n");
+    std::fs::write(&hangs, "").expect("a file");
+    std::fs::write(&go_on, "").expect("a file");
+    let why = "the journal's disk has not answered for ";
+    wait_for("the server says why it is not ready", || {
+        world.get("/readyz").is_some_and(|(status, body)| status == 503 && body.contains(why))
+    });
+    assert_eq!(world.get("/healthz").map(|(status, _)| status), Some(200));
+    let words = ["run", "-d", "--", "true"];
+    let mut waits = world.command(&words).stdout(Stdio::null()).spawn().expect("the binary runs");
+    for _ in 0..2 {
+        let jobs = world.json(&["jobs"]);
+        assert_eq!(jobs["jobs"][0]["state"], "running", "its end is not on disk");
+        assert_eq!(jobs["jobs"].as_array().map(Vec::len), Some(1), "{jobs}");
+        assert_eq!(world.cli(&["show", &job]).code, 0);
+        assert_eq!(world.json(&["nodes"])["nodes"][0]["link"], "connected");
+        assert_eq!(world.cli(&["why", &job]).code, 0);
+        assert_eq!(world.ok(&["logs", &job]), "hello\n", "the pilot is heard");
+    }
+    assert!(waits.try_wait().expect("a child").is_none(), "nothing is acknowledged");
+
+    std::fs::remove_file(&hangs).expect("removed");
+    assert_eq!(world.cli(&["wait", &job]).code, 0);
+    assert!(waits.wait().expect("a child").success(), "what waited is accepted");
+    wait_for("the server goes on", || world.is_ready());
+    check_listed(&world, &[job, "2".into()]);
+    drop(pilot);
 }
 
 /// Takes all the room there is.

@@ -1,6 +1,7 @@
 /* Loaded in front of the C library by tests/journal/faults.rs: fsync and fdatasync fail with EIO
-   while the file named by FAIL_SYNC_WHILE exists. Not a disk: what was written stays readable,
-   as it does in the page cache of a kernel whose disk failed. */
+   while the file named by FAIL_SYNC_WHILE exists, and do not return while the one named by
+   HANG_SYNC_WHILE does. Not a disk: what was written stays readable, as it does in the page cache
+   of a kernel whose disk failed or hangs. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,6 +13,10 @@ static int sync_or_fail(const char *name, int fd) {
     if (flag != NULL && access(flag, F_OK) == 0) {
         errno = EIO;
         return -1;
+    }
+    const char *hang = getenv("HANG_SYNC_WHILE");
+    while (hang != NULL && access(hang, F_OK) == 0) {
+        usleep(10000);
     }
     int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, name);
     return real(fd);
