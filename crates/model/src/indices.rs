@@ -5,7 +5,7 @@
 
 use crate::ids::{Ordinal, TaskIndex, digits};
 use crate::limits::{MAX_INTERLEAVED, MAX_RANGES, MAX_TASKS};
-use crate::reading::text_or_number;
+use crate::reading::text_or_whole;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -216,7 +216,7 @@ impl Serialize for IndexSet {
 
 impl<'de> Deserialize<'de> for IndexSet {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        text_or_number("indices", from)
+        text_or_whole("indices", from)
     }
 }
 

@@ -87,16 +87,25 @@ where
     T: FromStr<Err: fmt::Display>,
     D: Deserializer<'de>,
 {
-    from.deserialize_str(Text { wanted: "a string", numbers: None, of: PhantomData })
+    from.deserialize_str(Text { wanted: "a string", numbers: Numbers::None, of: PhantomData })
 }
 
-/// The same, where a bare number says as much as its digits would.
+/// The same, where a whole number from 0 says as much as its digits would.
+pub(crate) fn text_or_whole<'de, T, D>(wanted: &'static str, from: D) -> Result<T, D::Error>
+where
+    T: FromStr<Err: fmt::Display>,
+    D: Deserializer<'de>,
+{
+    from.deserialize_any(Text { wanted, numbers: Numbers::Whole, of: PhantomData })
+}
+
+/// The same with any number.
 pub(crate) fn text_or_number<'de, T, D>(wanted: &'static str, from: D) -> Result<T, D::Error>
 where
     T: FromStr<Err: fmt::Display>,
     D: Deserializer<'de>,
 {
-    let numbers: Option<fn(f64) -> String> = Some(|number| number.to_string());
+    let numbers = Numbers::Written(|number| number.to_string());
     from.deserialize_any(Text { wanted, numbers, of: PhantomData })
 }
 
@@ -106,24 +115,23 @@ where
     T: FromStr<Err: fmt::Display>,
     D: Deserializer<'de>,
 {
-    let numbers: Option<fn(f64) -> String> = Some(|number| format!("{number:?}"));
+    let numbers = Numbers::Written(|number| format!("{number:?}"));
     from.deserialize_any(Text { wanted, numbers, of: PhantomData })
+}
+
+/// Which numbers are taken for a text.
+#[derive(Clone, Copy)]
+enum Numbers {
+    None,
+    Whole,
+    /// All of them, those with a fraction as this writes them.
+    Written(fn(f64) -> String),
 }
 
 struct Text<T> {
     wanted: &'static str,
-    /// How a number with a fraction is written; none: no number is taken.
-    numbers: Option<fn(f64) -> String>,
+    numbers: Numbers,
     of: PhantomData<T>,
-}
-
-impl<T: FromStr<Err: fmt::Display>> Text<T> {
-    fn number<E: de::Error>(&self, digits: &str, found: de::Unexpected<'_>) -> Result<T, E> {
-        if self.numbers.is_none() {
-            return Err(E::invalid_type(found, &self.wanted));
-        }
-        parse(digits)
-    }
 }
 
 impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Text<T> {
@@ -135,14 +143,26 @@ impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Text<T> {
         parse(text)
     }
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<T, E> {
-        self.number(&number.to_string(), de::Unexpected::Unsigned(number))
+        match self.numbers {
+            Numbers::None => Err(E::invalid_type(de::Unexpected::Unsigned(number), &self)),
+            Numbers::Whole | Numbers::Written(_) => parse(&number.to_string()),
+        }
     }
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
-        self.number(&number.to_string(), de::Unexpected::Signed(number))
+        match self.numbers {
+            Numbers::None | Numbers::Whole => {
+                Err(E::invalid_type(de::Unexpected::Signed(number), &self))
+            }
+            Numbers::Written(_) => parse(&number.to_string()),
+        }
     }
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<T, E> {
-        let digits = self.numbers.map(|write| write(number)).unwrap_or_default();
-        self.number(&digits, de::Unexpected::Float(number))
+        match self.numbers {
+            Numbers::None | Numbers::Whole => {
+                Err(E::invalid_type(de::Unexpected::Float(number), &self))
+            }
+            Numbers::Written(write) => parse(&write(number)),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::indices::IndexSet;
 use crate::limits::{
     DEFAULT_LOG_LIMIT, MAX_ARGS, MAX_BINDS, MAX_DEPENDENCIES, MAX_FILES, MAX_LABELS, MAX_VARIABLES,
 };
-use crate::reading::{elements, list, map, text_or_number};
+use crate::reading::{elements, list, map, text_or_whole};
 use crate::resources::Resources;
 use crate::retry::RetryPolicy;
 use crate::time_limit::TimeLimit;
@@ -234,7 +234,7 @@ impl Serialize for After {
 
 impl<'de> Deserialize<'de> for After {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        text_or_number("a job such as 12 or 12:any", from)
+        text_or_whole("a job such as 12 or 12:any", from)
     }
 }
 

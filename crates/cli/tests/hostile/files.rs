@@ -110,7 +110,7 @@ fn wrong_values() -> Vec<Row> {
         row("r6.yaml", "command: a\nresources: {gpu: {count: 0}}\n", "0 devices", CHECK),
         row("r7.yaml", "command: a\nresources: {named: {x: y}}\n", "whole numbers", HELP),
         row("r8.yaml", "command: a\nresources: 5\n", "`resources` must be", HELP),
-        row("t1.yaml", "command: a\ntime_limit: soon\n", "`time_limit` must be a time", HELP),
+        row("t1.yaml", "command: a\ntime_limit: soon\n", "`soon` is not a time span", HELP),
         row("t2.yaml", "command: a\ntime_limit: {limit: 1h, warn: X}\n", "not a warning", HELP),
         row("y1.yaml", "command: a\nretries: many\n", "`retries` must be", HELP),
         row("y2.yaml", "command: a\nretries: 99999\n", "at most 1000", CHECK),
