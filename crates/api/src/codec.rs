@@ -137,7 +137,7 @@ mod tests {
 
     fn report(started: usize, ended: usize) -> Body {
         let (started, ended) =
-            (vec![wire::Started::default(); started], vec![Default::default(); ended]);
+            (vec![wire::Started::default(); started], vec![wire::Ended::default(); ended]);
         Body::Report(wire::Report { number: 0, started, ended })
     }
 

@@ -8,6 +8,12 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
+/// The words for ends that are no exit codes; `any` is all of those.
+const ANY: &str = "any";
+const SIGNAL: &str = "signal";
+const OUT_OF_MEMORY: &str = "oom";
+const TIMEOUT: &str = "timeout";
+const WORDS: [&str; 4] = [ANY, SIGNAL, OUT_OF_MEMORY, TIMEOUT];
 /// Letters of a wrong word that a complaint repeats.
 const QUOTED: usize = 80;
 
@@ -104,51 +110,43 @@ impl RetryOn {
 /// What is read of a list of ends: as large as all ends together, however long the list is.
 #[derive(Default)]
 struct Ends {
-    named: bool,
-    any: bool,
+    words: BTreeSet<&'static str>,
     /// Exit codes by number.
     codes: BTreeSet<i32>,
-    signal: bool,
-    out_of_memory: bool,
-    timeout: bool,
 }
 
 impl Ends {
     /// One word, or several with commas between them.
     fn add(&mut self, text: &str) -> Result<(), BadRetryOn> {
         for word in text.split(',').map(str::trim) {
-            self.named = true;
-            match word {
-                "any" => self.any = true,
-                "signal" => self.signal = true,
-                "oom" => self.out_of_memory = true,
-                "timeout" => self.timeout = true,
-                codes => {
-                    let short = || BadRetryOn(codes.chars().take(QUOTED).collect());
-                    let (from, to) = code_range(codes).ok_or_else(short)?;
-                    self.codes.extend(from..=to);
-                }
+            if let Some(known) = WORDS.into_iter().find(|known| *known == word) {
+                self.words.insert(known);
+            } else {
+                let short = || BadRetryOn(word.chars().take(QUOTED).collect());
+                let (from, to) = code_range(word).ok_or_else(short)?;
+                self.codes.extend(from..=to);
             }
         }
         Ok(())
     }
 
     fn finish(self) -> RetryOn {
-        if !self.named {
+        if self.words.is_empty() && self.codes.is_empty() {
             return RetryOn::default();
         }
+        let is_named = |word: &str| self.words.contains(word);
         let mut ranges: Vec<(i32, i32)> = Vec::new();
-        for code in self.codes {
+        for code in self.codes.iter().copied() {
             match ranges.last_mut() {
                 Some((_, last)) if *last + 1 == code => *last = code,
                 _ => ranges.push((code, code)),
             }
         }
         RetryOn {
-            codes: (!self.any).then_some(ranges),
-            signal: self.signal,
-            out_of_memory: self.out_of_memory,
-            timeout: self.timeout,
+            codes: (!is_named(ANY)).then_some(ranges),
+            signal: is_named(SIGNAL),
+            out_of_memory: is_named(OUT_OF_MEMORY),
+            timeout: is_named(TIMEOUT),
         }
     }
 }

@@ -21,7 +21,7 @@ const KEEP_ALIVE_ANSWER: Duration = Duration::from_secs(10);
 /// From its arrival to a request with a valid token, encryption included: a client that has one
 /// sends it at once.
 const SIGNED_IN_WITHIN: Duration = Duration::from_secs(5);
-/// An HTTP/1.1 connection is closed when it is idle for this long, or takes as long for its headers.
+/// An HTTP/1.1 connection is closed when it is idle for this long, or as long at its headers.
 const NEXT_REQUEST_WITHIN: Duration = Duration::from_secs(10);
 /// The headers of one HTTP/1.1 request, and what is read ahead of those that follow it.
 const MAX_HEADER_BYTES: usize = 64 << 10;
@@ -199,7 +199,7 @@ mod tests {
         address: std::net::SocketAddr,
         metrics: Arc<Metrics>,
         stop: watch::Sender<bool>,
-        served: tokio::task::JoinHandle<()>,
+        serving: tokio::task::JoinHandle<()>,
     }
 
     impl Served {
@@ -209,8 +209,8 @@ mod tests {
             let metrics = Arc::new(Metrics::default());
             let (stop, stopped) = watch::channel(false);
             let told = (Arc::clone(&metrics), LIMIT);
-            let served = tokio::spawn(serve(listener, None, router(), told, stopped));
-            Served { address, metrics, stop, served }
+            let serving = tokio::spawn(serve(listener, None, router(), told, stopped));
+            Served { address, metrics, stop, serving }
         }
 
         async fn connect(&self) -> TcpStream {
@@ -234,7 +234,7 @@ mod tests {
 
         async fn end(self) {
             self.stop.send(true).expect("somebody listens");
-            tokio::time::timeout(DEADLINE, self.served).await.expect("in time").expect("no panic");
+            tokio::time::timeout(DEADLINE, self.serving).await.expect("in time").expect("no panic");
         }
     }
 

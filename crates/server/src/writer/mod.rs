@@ -6,8 +6,8 @@
 //! on disk, so that none shows what is not.
 //!
 //! A lone request is decided and written by the thread it came in on, because waking another one
-//! takes as long as the rest. That thread answers nobody else meanwhile: another one takes its place
-//! first (`off_requests`). The desk has one lock, so there is one writer all the same.
+//! takes as long as the rest. Another thread takes its place at answering others (`off_requests`).
+//! The desk has one lock, so there is one writer all the same.
 //!
 //! While a write takes longer than a disk that works, questions are answered from what is on disk.
 //!
