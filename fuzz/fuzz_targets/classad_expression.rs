@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use shipway_classad::{
-    Context, Sides, evaluate, parse_ad, parse_expression_bytes, pretty, rank_complaint, readable,
+    Context, Sides, evaluate, limits, parse_ad, parse_expression_bytes, pretty, rank_complaint, readable,
     requirements_complaint, terms, unparse,
 };
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fuzz_target!(|source: &[u8]| {
     let sides = Sides::new(ad(MY), ad(TARGET));
     let context = Context { now: 1_000_000_000, zone: 3_600, seed: Some(1) };
     evaluate(&expr, &sides, &context);
-    terms(&expr, &sides, &context);
+    terms(&expr, &sides, &context, limits::MAX_STEPS);
     if let Ok(source) = std::str::from_utf8(source) {
         requirements_complaint(source);
         rank_complaint(source);

@@ -41,13 +41,17 @@ impl Ad {
     /// The same for somebody who asks several ads, and has the key of the name.
     pub(crate) fn get_keyed(&self, key: Key, name: &Name) -> Option<&Expr> {
         let at = self.attributes.binary_search_by(|known| known.cmp_name(key, name)).ok()?;
-        Some(&self.attributes[at].expr)
+        self.attributes.get(at).map(|found| &found.expr)
     }
 
     /// The later one stays, with the name as the first was written; so does HTCondor.
     pub fn insert(&mut self, name: Name, expr: Expr) {
         match self.find(&name) {
-            Ok(at) => self.attributes[at].expr = expr,
+            Ok(at) => {
+                if let Some(known) = self.attributes.get_mut(at) {
+                    known.expr = expr;
+                }
+            }
             Err(at) => self.attributes.insert(at, Attribute::new(name, expr)),
         }
     }

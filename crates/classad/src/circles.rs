@@ -14,7 +14,7 @@ pub fn circle(ad: &Arc<Ad>) -> Option<Vec<Name>> {
     let mut seen = vec![Seen::Not; names.len()];
     (0..names.len()).find_map(|first| {
         let around = from(ad, &names, first, &mut seen)?;
-        let value = evaluate_attribute(&around[0], &sides, &Context::default()).value;
+        let value = evaluate_attribute(around.first()?, &sides, &Context::default()).value;
         value.is_undefined().then_some(around)
     })
 }
@@ -28,6 +28,7 @@ enum Seen {
 }
 
 /// A circle that can be reached from an attribute. Without recursion, because a row may be long.
+#[expect(clippy::indexing_slicing, reason = "all are places in `names`, and `seen` is as long")]
 fn from(ad: &Ad, names: &[&Name], first: usize, seen: &mut [Seen]) -> Option<Vec<Name>> {
     if seen[first] != Seen::Not {
         return None;
@@ -55,7 +56,7 @@ fn from(ad: &Ad, names: &[&Name], first: usize, seen: &mut [Seen]) -> Option<Vec
 /// The attributes of the ad that the expression of one of them names.
 fn named(ad: &Ad, names: &[&Name], at: usize) -> Vec<usize> {
     let mut found = Vec::new();
-    if let Some(expr) = ad.get(names[at]) {
+    if let Some(expr) = names.get(at).and_then(|name| ad.get(name)) {
         references(expr, &mut |reference| {
             let is_own = reference.scope().is_none() || reference.is_target() == Some(false);
             found.extend(names.binary_search(&reference.name()).ok().filter(|_| is_own));

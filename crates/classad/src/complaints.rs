@@ -2,9 +2,10 @@
 //! cannot be read, calls what does not exist, or can never hold.
 
 use crate::error::SHOWN;
-use crate::eval::{Context, Sides, evaluate};
+use crate::eval::{Context, Evaluator, Sides};
 use crate::expr::{Call, Expr};
 use crate::functions::{bad_pattern, function_names};
+use crate::limits::MAX_PATTERNS_BYTES;
 use crate::nearest::nearest_name;
 use crate::references::{calls, references, worldly};
 use crate::unparse::{readable, readable_value};
@@ -29,7 +30,7 @@ pub fn requirements_complaint(source: &str) -> Option<String> {
 /// The same for `rank`, which has to be a number.
 pub fn rank_complaint(source: &str) -> Option<String> {
     let checked = read(source).and_then(|expr| {
-        let value = || constant(&expr).filter(|value| !may_be_rank(value));
+        let value = || with_evaluator(|on| constant(on, &expr)).filter(|value| !may_be_rank(value));
         let no_number = || value().map(|value| format!("it is {}, and no number", told(&value)));
         for_nodes(&expr).or_else(no_number).map_or(Ok(()), Err)
     });
@@ -44,7 +45,7 @@ pub fn may_be_rank(value: &Value) -> bool {
 fn read(source: &str) -> Result<Expr, String> {
     crate::parse_expression(source).map_err(|error| {
         let at = (0..=error.at.min(source.len())).rev().find(|at| source.is_char_boundary(*at));
-        let rest = short(&source[at.unwrap_or(0)..]);
+        let rest = short(source.get(at.unwrap_or(0)..).unwrap_or_default());
         if rest.is_empty() { error.to_string() } else { format!("{error}, at: {rest}") }
     })
 }
@@ -65,10 +66,10 @@ fn for_nodes(expr: &Expr) -> Option<String> {
 
 /// A call that can give nothing but an error: of no function, or with a pattern that is none.
 pub fn mistake(expr: &Expr) -> Option<String> {
-    let mut found = None;
+    let (mut found, mut room) = (None, MAX_PATTERNS_BYTES);
     calls(expr, &mut |call| {
         if found.is_none() {
-            found = no_function(call).or_else(|| bad_pattern(call));
+            found = no_function(call).or_else(|| bad_pattern(call, &mut room));
         }
     });
     found
@@ -86,9 +87,13 @@ fn no_function(call: &Call) -> Option<String> {
 
 /// A term that looks at nothing and does not hold: whatever the nodes are, none will do.
 fn never_holds(expr: &Expr) -> Option<String> {
+    with_evaluator(|on| first_never_true(on, expr))
+}
+
+fn first_never_true(on: &mut Evaluator<'_>, expr: &Expr) -> Option<String> {
     let mut found = None;
     crate::terms::split(expr, &mut |term| {
-        let value = constant(term).filter(|value| value.as_condition() != Some(true));
+        let value = constant(on, term).filter(|value| value.as_condition() != Some(true));
         if let Some(value) = value.filter(|_| found.is_none()) {
             let text = readable(term.bare());
             let (text, told) = (short(&text), told(&value));
@@ -99,14 +104,19 @@ fn never_holds(expr: &Expr) -> Option<String> {
     found
 }
 
+/// One evaluation for all terms, so that many of them may not cost more than one.
+fn with_evaluator<T>(ask: impl FnOnce(&mut Evaluator<'_>) -> T) -> T {
+    let (sides, context) = (Sides::alone(Arc::default()), Context::default());
+    ask(&mut Evaluator::new(&sides, &context))
+}
+
 /// What an expression gives that looks at no ad.
-fn constant(expr: &Expr) -> Option<Value> {
+fn constant(on: &mut Evaluator<'_>, expr: &Expr) -> Option<Value> {
     let mut looks = false;
     references(expr, &mut |_| looks = true);
     // What it reads as an expression may name anything.
     calls(expr, &mut |call| looks |= call.name.is("eval"));
-    let value = || evaluate(expr, &Sides::alone(Arc::default()), &Context::default()).value;
-    (!looks).then(value)
+    if looks { None } else { on.constant(expr) }
 }
 
 fn told(value: &Value) -> String {

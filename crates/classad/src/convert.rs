@@ -36,10 +36,10 @@ pub(crate) fn length(count: usize) -> i64 {
 /// As `strtod` reads: the number a text begins with; `None` when it begins with none.
 pub(crate) fn leading_real(text: &[u8]) -> Option<f64> {
     let blank = |byte: &&u8| matches!(**byte, b' ' | b'\t'..=b'\r');
-    let text = &text[text.iter().take_while(blank).count()..];
-    let (sign, digits) = match text.first() {
-        Some(b'-') => (-1.0, &text[1..]),
-        Some(b'+') => (1.0, &text[1..]),
+    let text = text.get(text.iter().take_while(blank).count()..)?;
+    let (sign, digits) = match text {
+        [b'-', digits @ ..] => (-1.0, digits),
+        [b'+', digits @ ..] => (1.0, digits),
         _ => (1.0, text),
     };
     let starts = |word: &str| {
@@ -51,11 +51,13 @@ pub(crate) fn leading_real(text: &[u8]) -> Option<f64> {
     if starts("nan") {
         return Some(f64::NAN);
     }
-    if starts("0x") && digits.get(2).is_some_and(u8::is_ascii_hexdigit) {
-        return Some(sign * leading_hexadecimal(&digits[2..]));
+    if let [b'0', b'x' | b'X', rest @ ..] = digits
+        && rest.first().is_some_and(u8::is_ascii_hexdigit)
+    {
+        return Some(sign * leading_hexadecimal(rest));
     }
     let end = real_length(digits)?;
-    let number = std::str::from_utf8(&digits[..end]).ok()?;
+    let number = std::str::from_utf8(digits.get(..end)?).ok()?;
     number.parse::<f64>().ok().map(|number| sign * number)
 }
 
@@ -128,7 +130,7 @@ pub(crate) fn to_text(value: &Value) -> Result<Text, Value> {
 /// As `%1.15E` prints: `1.500000000000000E+00`.
 pub(crate) fn scientific(number: f64) -> String {
     let text = format!("{number:.15e}");
-    let (digits, exponent) = text.split_once('e').expect("the form of it");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let (sign, exponent) = match exponent.strip_prefix('-') {
         Some(exponent) => ('-', exponent),
         None => ('+', exponent),
@@ -145,8 +147,8 @@ pub(crate) fn general(number: f64, precision: usize, letter: char) -> String {
         return number.to_string().to_ascii_lowercase();
     }
     let text = format!("{number:.*e}", precision - 1);
-    let (digits, exponent) = text.split_once('e').expect("the form of it");
-    let exponent: i32 = exponent.parse().expect("a whole number");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
     let trim = |text: &str| {
         if text.contains('.') {
             text.trim_end_matches('0').trim_end_matches('.').into()

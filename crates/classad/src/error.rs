@@ -21,8 +21,9 @@ impl ParseError {
     /// The piece of the text around the place, and a caret under it.
     pub fn show(&self, source: &[u8]) -> String {
         let at = self.at.min(source.len());
-        let starts = source[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |nl| nl + 1);
-        let ends = source[at..].iter().position(|byte| *byte == b'\n');
+        let (head, tail) = source.split_at(at);
+        let starts = head.iter().rposition(|byte| *byte == b'\n').map_or(0, |nl| nl + 1);
+        let ends = tail.iter().position(|byte| *byte == b'\n');
         let ends = ends.map_or(source.len(), |nl| at + nl);
         let from = starts.max(at.saturating_sub(SHOWN / 2));
         let until = ends.min(from + SHOWN);
@@ -30,8 +31,8 @@ impl ParseError {
             let text = String::from_utf8_lossy(bytes);
             text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
         };
-        let (before, after) =
-            (plain(&source[from..at.min(until)]), plain(&source[at.min(until)..until]));
+        let part = |from: usize, until: usize| plain(source.get(from..until).unwrap_or_default());
+        let (before, after) = (part(from, at.min(until)), part(at.min(until), until));
         let mut shown = String::new();
         let mark = if from > starts { "… " } else { "" };
         let more = if until < ends { " …" } else { "" };

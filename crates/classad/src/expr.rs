@@ -1,10 +1,9 @@
 //! Expressions, as read: what stands in the text, with the built-in functions found.
 
 use crate::ad::Ad;
-use crate::functions::Function;
+use crate::functions::{Function, Pattern};
 use crate::name::Name;
 use crate::value::Value;
-use regex::bytes::Regex;
 use std::sync::{Arc, OnceLock};
 
 #[derive(Debug, Clone)]
@@ -52,11 +51,12 @@ impl Chain {
     }
 
     pub(crate) fn first(&self) -> &Expr {
-        &self.parts[0].1
+        const NONE: &Expr = &Expr::Literal(Value::Error);
+        self.parts.first().map_or(NONE, |(_, first)| first)
     }
 
     pub(crate) fn rest(&self) -> &[(Binary, Expr)] {
-        &self.parts[1..]
+        self.parts.get(1..).unwrap_or_default()
     }
 }
 
@@ -67,7 +67,7 @@ pub struct Call {
     pub(crate) function: Option<Function>,
     pub(crate) args: Vec<Expr>,
     /// The first argument as a pattern, when it is a literal: built once, at the first use.
-    pub(crate) pattern: OnceLock<Option<Regex>>,
+    pub(crate) pattern: OnceLock<Option<Arc<Pattern>>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -57,6 +57,11 @@ impl<'a> Lexer<'a> {
         Box::new(ParseError::new(at.min(self.source.len()), what))
     }
 
+    /// What is left of the text, but for so many bytes.
+    fn rest(&self, skip: usize) -> &'a [u8] {
+        self.source.get(self.at + skip..).unwrap_or_default()
+    }
+
     fn skip_blanks(&mut self) -> Lexed<()> {
         loop {
             while is_blank(self.peek(0)) {
@@ -67,12 +72,12 @@ impl<'a> Lexer<'a> {
             }
             match self.peek(1) {
                 b'/' => {
-                    let rest = &self.source[self.at..];
+                    let rest = self.rest(0);
                     let end = rest.iter().position(|byte| *byte == b'\n');
                     self.at += end.unwrap_or(rest.len());
                 }
                 b'*' => {
-                    let rest = &self.source[self.at + 2..];
+                    let rest = self.rest(2);
                     let end = rest.windows(2).position(|pair| pair == b"*/");
                     let open = self.at;
                     let end = end.ok_or_else(|| self.wrong(open, "this comment has no end"))?;
@@ -126,7 +131,7 @@ impl<'a> Lexer<'a> {
         self.token = Token::Sign(sign);
         if sign == b'?' {
             // The colon of `a ?: b` may stand apart.
-            let rest = &self.source[self.at..];
+            let rest = self.rest(0);
             let blanks = rest.iter().take_while(|byte| is_blank(**byte)).count();
             if rest.get(blanks) == Some(&b':') {
                 self.at += blanks + 1;
@@ -137,9 +142,9 @@ impl<'a> Lexer<'a> {
     }
 
     fn word(&mut self) {
-        let rest = &self.source[self.at..];
-        let is_no_part = |byte: &u8| !IS_WORD[usize::from(*byte)];
-        let word = &rest[..rest.iter().position(is_no_part).unwrap_or(rest.len())];
+        let rest = self.rest(0);
+        let is_no_part = |byte: &u8| !IS_WORD.get(usize::from(*byte)).copied().unwrap_or(false);
+        let word = rest.split_at(rest.iter().position(is_no_part).unwrap_or(rest.len())).0;
         self.at += word.len();
         let is = |known: &str| word.eq_ignore_ascii_case(known.as_bytes());
         self.token = match word.len() {
@@ -181,13 +186,15 @@ impl<'a> Lexer<'a> {
             }
             is_real = true;
         }
-        let text = std::str::from_utf8(&self.source[start..self.at]).expect("digits are text");
+        let text = self.source.get(start..self.at).unwrap_or_default();
+        let text = std::str::from_utf8(text).unwrap_or_default();
         if is_real {
-            self.token = Token::Real(text.parse().expect("the form of a real was just read"));
+            let number = text.parse().ok();
+            let number = number.ok_or_else(|| self.wrong(start, "this is no number"))?;
+            self.token = Token::Real(number);
             return Ok(());
         }
-        let digits = &self.source[first_digit..self.at];
-        if digits.len() > 1 && digits[0] == b'0' && first_digit == start {
+        if first_digit == start && text.len() > 1 && text.starts_with('0') {
             return Err(self.wrong(start, "a whole number cannot begin with 0"));
         }
         // HTCondor's engine reads what is too large for it as 0.
@@ -197,8 +204,8 @@ impl<'a> Lexer<'a> {
 
     /// HTCondor reads `-0x10` as 0, and refuses `0x10`.
     fn hexadecimal(&mut self, start: usize) -> Lexed<()> {
-        let is_negative = self.source[start] == b'-';
-        let digits = self.source[self.at + 2..].iter().take_while(|byte| byte.is_ascii_hexdigit());
+        let is_negative = self.source.get(start) == Some(&b'-');
+        let digits = self.rest(2).iter().take_while(|byte| byte.is_ascii_hexdigit());
         let digits = digits.count();
         if !is_negative || digits == 0 {
             return Err(self.wrong(start, "numbers are decimal; 0x has no meaning here"));
@@ -209,8 +216,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn digits(&mut self) -> usize {
-        let rest = &self.source[self.at..];
-        let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let count = self.rest(0).iter().take_while(|byte| byte.is_ascii_digit()).count();
         self.at += count;
         count
     }
@@ -220,19 +226,19 @@ impl<'a> Lexer<'a> {
         let (start, mut texts) = (self.at, 0);
         let end = loop {
             self.at += 1;
-            let length = closing(&self.source[self.at..], quote);
+            let length = closing(self.rest(0), quote);
             self.at += length.ok_or_else(|| self.wrong(start, "this text has no end"))?;
             let end = self.at;
             self.at += 1;
             texts += 1;
-            let rest = &self.source[self.at..];
+            let rest = self.rest(0);
             let blanks = rest.iter().take_while(|byte| is_blank(**byte)).count();
             if rest.get(blanks) != Some(&quote) {
                 break end;
             }
             self.at += blanks;
         };
-        let raw = &self.source[start + 1..end];
+        let raw = self.source.get(start + 1..end).unwrap_or_default();
         let is_plain = texts == 1 && !raw.contains(&b'\\');
         let written = Written { raw, quote: Some(quote).filter(|_| !is_plain) };
         let is_text = quote == b'"';
@@ -242,6 +248,7 @@ impl<'a> Lexer<'a> {
 }
 
 /// Bytes that names are made of.
+#[expect(clippy::indexing_slicing, reason = "computed by the compiler, which would say so")]
 const IS_WORD: [bool; 256] = {
     let mut is_word = [false; 256];
     let mut byte = 0_u8;

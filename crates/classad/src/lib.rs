@@ -8,6 +8,7 @@
 //! - `old.rs`                 ads of one attribute a line
 //! - `expr.rs`, `ad.rs`       expressions and ads; `name.rs`, attribute names without case
 //! - `value.rs`               what an expression gives; `convert.rs`, one kind from another
+//! - `byte_set.rs`            separators
 //! - `eval/`                  evaluation: operators, attributes and their scopes, limits
 //! - `functions/`             the built-in functions
 //! - `unparse.rs`             expressions to text
@@ -15,8 +16,28 @@
 //! - `terms.rs`               why an ad does not match, term by term
 //! - `references.rs`          which attributes an expression looks at; `circles.rs`, in a circle
 //! - `complaints.rs`          what is wrong with an expression, before it is asked; `nearest.rs`
+//!
+//! Everything here is written by somebody else: nothing may panic, whatever it says.
+
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        reason = "a test that fails is to say so"
+    )
+)]
 
 mod ad;
+mod byte_set;
 mod circles;
 mod complaints;
 mod convert;
@@ -44,14 +65,14 @@ pub use complaints::{complaint, may_be_rank, mistake, rank_complaint, requiremen
 pub use error::ParseError;
 pub use eval::{Context, Evaluation, Exceeded, Sides, evaluate, evaluate_attribute};
 pub use expr::Expr;
-pub use functions::function_names;
+pub use functions::{function_names, prepare};
 pub use matching::{is_true, match_ads, matches, rank, rank_in_thousandths};
 pub use name::Name;
 pub use nearest::{nearest_name, nearest_within};
 pub use old::parse_old_ad;
 pub use parser::{parse_ad, parse_ad_bytes, parse_expression, parse_expression_bytes};
 pub use references::references;
-pub use terms::{Looked, Term, terms};
+pub use terms::{Looked, Term, holds, terms};
 pub use unparse::{
     pretty, readable, readable_value, unparse, unparse_ad, unparse_old_ad, unparse_value,
 };

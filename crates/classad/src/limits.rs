@@ -12,6 +12,8 @@ pub const MAX_POSTFIX: u32 = 500;
 /// Expressions being evaluated at once, each inside the one before; HTCondor stops at 400 too.
 pub const MAX_EVALUATION_DEPTH: u32 = 400;
 /// Steps of one evaluation: attributes that refer twice to one another double the work each time.
+/// Work on texts, lists and patterns is counted in steps too (`eval/budget.rs`), about a tenth of a
+/// microsecond each at worst.
 pub const MAX_STEPS: u64 = 1_000_000;
 /// Bytes of all texts that one evaluation makes: `strcat` of its own result doubles it each time.
 pub const MAX_MADE_BYTES: usize = 16 << 20;
@@ -19,5 +21,9 @@ pub const MAX_MADE_BYTES: usize = 16 << 20;
 pub const MAX_SOURCE_BYTES: usize = 16 << 20;
 /// Attributes of one ad: real ads have a few hundred.
 pub const MAX_ATTRIBUTES: usize = 100_000;
+/// Attributes that are told of one term that does not hold: more say nothing to anybody.
+pub const MAX_LOOKED: usize = 64;
 /// What the automaton of one regular expression may take; the default of the library is as much.
 pub const MAX_PATTERN_BYTES: usize = 1 << 20;
+/// What all regular expressions written in one expression may take together.
+pub const MAX_PATTERNS_BYTES: usize = 4 << 20;

@@ -28,7 +28,7 @@ impl Name {
         match u8::try_from(bytes.len()) {
             Ok(length) if bytes.len() <= SHORT => {
                 let mut short = [0; SHORT];
-                short[..bytes.len()].copy_from_slice(bytes);
+                short.iter_mut().zip(bytes).for_each(|(to, byte)| *to = *byte);
                 Name(Text::Short(length, short))
             }
             _ => Name(Text::Long(bytes.into())),
@@ -42,13 +42,14 @@ impl Name {
             Text::Short(length, short) => (*length, short.first_chunk()),
             Text::Long(text) => (u8::try_from(text.len()).unwrap_or(u8::MAX), text.first_chunk()),
         };
-        let head: [u8; HEAD + 1] = *head.expect("both kinds are longer");
+        // Both kinds are longer.
+        let head: [u8; HEAD + 1] = head.copied().unwrap_or_default();
         Key::from(length) << (8 * HEAD) | folded(Key::from_be_bytes(head)) >> 8
     }
 
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
-            Text::Short(length, short) => &short[..usize::from(*length)],
+            Text::Short(length, short) => short.get(..usize::from(*length)).unwrap_or(short),
             Text::Long(text) => text,
         }
     }

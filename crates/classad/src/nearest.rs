@@ -36,14 +36,17 @@ fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (at, letter) in from.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
-        for (column, other) in to.iter().enumerate() {
+        let (mut diagonal, mut left) = (at, at + 1);
+        let Some((first, others)) = row.split_first_mut() else { break };
+        *first = left;
+        for (above, other) in others.iter_mut().zip(&to) {
             let changed = diagonal + usize::from(letter != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(row[column] + 1).min(diagonal + 1);
+            diagonal = *above;
+            left = changed.min(left + 1).min(diagonal + 1);
+            *above = left;
         }
     }
-    row[to.len()]
+    row.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -38,14 +38,15 @@ pub fn parse_old_ad(source: &[u8]) -> Result<Ad, ParseError> {
 fn attribute(line: &[u8], at: usize) -> Result<(Name, crate::expr::Expr), ParseError> {
     let wanted = || ParseError::new(at, "wanted `NAME = EXPRESSION` on this line");
     let equals = line.iter().position(|byte| *byte == b'=').ok_or_else(wanted)?;
-    let name = line[..equals].trim_ascii();
+    let (name, text) = line.split_at_checked(equals).ok_or_else(wanted)?;
+    let name = name.trim_ascii();
     let name = name.strip_prefix(b"'").and_then(|name| name.strip_suffix(b"'")).unwrap_or(name);
     let starts = name.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
     let is_plain = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
     if !starts || !name.iter().all(is_plain) {
         return Err(wanted());
     }
-    let text = &line[equals + 1..];
+    let text = text.strip_prefix(b"=").unwrap_or(text);
     let escaped = new_escapes(text);
     let expr = parse_expression_bytes(&escaped).map_err(|error| {
         let at = at + equals + 1 + error.at.min(text.len());
@@ -58,11 +59,11 @@ fn attribute(line: &[u8], at: usize) -> Result<(Name, crate::expr::Expr), ParseE
 fn new_escapes(text: &[u8]) -> Vec<u8> {
     let text = text.trim_ascii_end();
     let mut escaped = Vec::with_capacity(text.len());
-    let mut is_quoted = false;
+    let (mut is_quoted, mut before) = (false, None);
     for (at, byte) in text.iter().enumerate() {
         match byte {
             b'"' => {
-                let is_inner = is_quoted && at > 0 && text[at - 1] == b'\\' && at + 1 < text.len();
+                let is_inner = is_quoted && before == Some(b'\\') && at + 1 < text.len();
                 if !is_inner {
                     is_quoted = !is_quoted;
                 }
@@ -74,6 +75,7 @@ fn new_escapes(text: &[u8]) -> Vec<u8> {
             }
             other => escaped.push(*other),
         }
+        before = Some(*byte);
     }
     escaped
 }

@@ -104,7 +104,8 @@ impl<'a> Parser<'a> {
     }
 
     fn pop(&mut self) -> Expr {
-        self.read.pop().expect("what was read is there").1
+        // What was read is there.
+        self.read.pop().map_or(Expr::Literal(Value::Error), |(_, expr)| expr)
     }
 
     fn is(&self, sign: u8) -> bool {
@@ -174,7 +175,9 @@ impl<'a> Parser<'a> {
                 self.advance()?;
                 let right = self.read.len();
                 self.operators(own + 1)?;
-                self.read[right].0 = op;
+                if let Some((before, _)) = self.read.get_mut(right) {
+                    *before = op;
+                }
             }
             let parts = self.read.split_off(start);
             self.push(Expr::Chain(Chain::new(parts)));

@@ -1,7 +1,7 @@
 //! Why an expression does not hold: the terms of its conjunction, each with its value and the
 //! attributes it looked at.
 
-use crate::eval::{Context, Evaluation, Evaluator, Exceeded, Sides};
+use crate::eval::{Context, Evaluator, Exceeded, Sides};
 use crate::expr::{Binary, Expr};
 use crate::unparse::readable;
 use crate::value::Value;
@@ -28,25 +28,38 @@ impl Term {
     }
 }
 
-/// Evaluates the terms of `a && b && (c && d)` one by one; another expression is one term.
-pub fn terms(expr: &Expr, sides: &Sides, context: &Context) -> Vec<Term> {
-    let mut found = Vec::new();
+/// Whether every term of `a && b && (c && d)` holds, all of them together within so many steps.
+/// That is what the whole expression says, and `terms` names those that keep it from that.
+pub fn holds(expr: &Expr, sides: &Sides, context: &Context, most_steps: u64) -> bool {
+    let mut evaluator = Evaluator::within(sides, context, most_steps);
+    let mut holds = true;
+    split(expr, &mut |term| holds = holds && evaluator.holds(term).1);
+    holds
+}
+
+/// The terms one by one; another expression is one term. They share the steps that `holds` has for
+/// them, and it ends with the one that goes beyond: so all of them hold if and only if `holds`.
+pub fn terms(expr: &Expr, sides: &Sides, context: &Context, most_steps: u64) -> Vec<Term> {
+    let mut evaluator = Evaluator::within(sides, context, most_steps);
+    let mut found: Vec<Term> = Vec::new();
     split(expr, &mut |term| {
-        let mut evaluator = Evaluator::new(sides, context);
-        evaluator.looked = Some(Vec::new());
-        let value = evaluator.eval_in_my(term);
+        if evaluator.has_exceeded().is_some() {
+            return;
+        }
+        evaluator.keep_looked();
+        let (value, _) = evaluator.holds(term);
         let mut looked: Vec<Looked> = Vec::new();
-        for (reference, value) in evaluator.looked.take().unwrap_or_default() {
+        for seen in evaluator.keep_looked() {
             // What is asked of an ad or a list is said by what it led to.
-            if matches!(value, Value::Ad(_) | Value::List(_)) {
+            if matches!(seen.value, Value::Ad(_) | Value::List(_)) {
                 continue;
             }
-            let name = readable(&reference);
+            let name = readable(&seen.reference);
             if !looked.iter().any(|known| known.name == name) {
-                looked.push(Looked { name, value });
+                looked.push(Looked { name, value: seen.value });
             }
         }
-        let Evaluation { value, exceeded } = evaluator.ended(value);
+        let exceeded = evaluator.has_exceeded();
         found.push(Term { text: readable(term.bare()).trim().to_owned(), value, exceeded, looked });
     });
     found
@@ -64,8 +77,18 @@ pub(crate) fn split<'e>(expr: &'e Expr, see: &mut dyn FnMut(&'e Expr)) {
 }
 
 impl Evaluator<'_> {
-    pub(crate) fn eval_in_my(&mut self, expr: &Expr) -> Value {
+    /// What a term gives, and whether it holds. What goes beyond the steps is an error.
+    fn holds(&mut self, term: &Expr) -> (Value, bool) {
         let my = self.my().clone();
-        self.eval(expr, &my)
+        let value = self.eval(term, &my);
+        let value = if self.has_exceeded().is_some() { Value::Error } else { value };
+        let holds = value.as_condition() == Some(true);
+        (value, holds)
+    }
+
+    /// What an expression that looks at no ad gives; `None` when there is no room for it any more.
+    pub(crate) fn constant(&mut self, expr: &Expr) -> Option<Value> {
+        let (value, _) = self.holds(expr);
+        Some(value).filter(|_| self.has_exceeded().is_none())
     }
 }

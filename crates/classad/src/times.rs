@@ -71,7 +71,7 @@ pub(crate) fn parse_abs_time(text: &[u8]) -> Option<Value> {
     let (text, offset) = zone(text);
     let mut at = 0;
     let mut number = |width: usize| -> Option<i64> {
-        at += text[at..].iter().take_while(|byte| !byte.is_ascii_digit()).count();
+        at += tail(&text, at).iter().take_while(|byte| !byte.is_ascii_digit()).count();
         let digits = text.get(at..at + width)?;
         at += width;
         let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
@@ -95,30 +95,30 @@ pub(crate) fn parse_abs_time(text: &[u8]) -> Option<Value> {
 fn zone(text: &[u8]) -> (Vec<u8>, i32) {
     let mut text = text.to_vec();
     let last = text.iter().rposition(|byte| !matches!(byte, b' ' | b'\t'..=b'\r'));
-    if let Some(last) = last.filter(|last| *last > 0 && matches!(text[*last], b'z' | b'Z')) {
+    let is_z = |at: &usize| matches!(text.get(*at), Some(b'z' | b'Z'));
+    if let Some(last) = last.filter(|last| *last > 0 && is_z(last)) {
         text.remove(last);
         return (text, 0);
     }
     let length = text.len();
-    let is_sign =
-        |from_end: usize| length > from_end && matches!(text[length - from_end], b'+' | b'-');
+    let from_end = |count: usize| text.get(length.checked_sub(count)?).copied();
+    let is_sign = |count: usize| length > count && matches!(from_end(count), Some(b'+' | b'-'));
     if is_sign(5) {
         // As it stands.
-    } else if is_sign(6) && text[length - 3] == b':' {
+    } else if is_sign(6) && from_end(3) == Some(b':') {
         text.remove(length - 3);
     } else {
         return (text, 0);
     }
-    let from = text.len() - 5;
-    if !text[from + 1..].iter().all(u8::is_ascii_digit) {
+    let Some([sign, digits @ ..]) = text.last_chunk::<5>() else { return (text, 0) };
+    if !digits.iter().all(u8::is_ascii_digit) {
         return (text, 0);
     }
-    let digit = |at: usize| i32::from(text[from + at] - b'0');
-    let hours = digit(1) * 10 + digit(2);
-    let minutes = digit(3) * 10 + digit(4);
-    let sign = if text[from] == b'-' { -1 } else { 1 };
+    let [tens, ones, ten_minutes, minutes] = digits.map(|digit| i32::from(digit - b'0'));
+    let (hours, minutes) = (tens * 10 + ones, ten_minutes * 10 + minutes);
+    let sign = if *sign == b'-' { -1 } else { 1 };
     let offset = sign * (hours * 3_600 + minutes * 60);
-    text.truncate(from);
+    text.truncate(text.len() - 5);
     (text, offset)
 }
 
@@ -130,24 +130,23 @@ pub(crate) fn parse_rel_time(text: &[u8]) -> Option<f64> {
         rest.last().filter(|last| last.is_ascii_digit() || matches!(last, b's' | b'S'))
     {
         if !last.is_ascii_digit() {
-            rest = trimmed(&rest[..rest.len() - 1]);
+            rest = trimmed(head(rest, rest.len() - 1));
         }
         let mut digits = digits_at_end(rest);
         let point = rest.len() - digits.len();
-        if point > 0 && rest[point - 1] == b'.' {
-            let whole = digits_at_end(&rest[..point - 1]);
-            digits = &rest[point - 1 - whole.len()..];
+        if let Some(before) = head(rest, point).strip_suffix(b".") {
+            digits = tail(rest, before.len() - digits_at_end(before).len());
         }
-        rest = &rest[..rest.len() - digits.len()];
+        rest = head(rest, rest.len() - digits.len());
         let digits = std::str::from_utf8(digits).unwrap_or_default();
         seconds = digits.parse().unwrap_or(0.0);
     }
     for (letter, mark, weight) in [(b'm', b':', 60), (b'h', b':', 3_600), (b'd', b'+', 86_400)] {
         rest = trimmed(rest);
         if rest.last().is_some_and(|last| last.eq_ignore_ascii_case(&letter) || *last == mark) {
-            rest = trimmed(&rest[..rest.len() - 1]);
+            rest = trimmed(head(rest, rest.len() - 1));
             let digits = digits_at_end(rest);
-            rest = &rest[..rest.len() - digits.len()];
+            rest = head(rest, rest.len() - digits.len());
             let digits = std::str::from_utf8(digits).unwrap_or_default();
             seconds += f64::from(digits.parse::<i32>().unwrap_or(0).wrapping_mul(weight));
         }
@@ -155,21 +154,31 @@ pub(crate) fn parse_rel_time(text: &[u8]) -> Option<f64> {
     rest = trimmed(rest);
     let is_negative = rest.last() == Some(&b'-');
     if is_negative {
-        rest = trimmed(&rest[..rest.len() - 1]);
+        rest = trimmed(head(rest, rest.len() - 1));
     }
     // Longer ones cannot be written.
     let is_good = rest.is_empty() && seconds <= f64::from(i32::MAX);
     is_good.then_some(if is_negative { -seconds } else { seconds })
 }
 
+/// The first so many bytes.
+fn head(text: &[u8], count: usize) -> &[u8] {
+    text.get(..count).unwrap_or(text)
+}
+
+/// All but the first so many bytes.
+fn tail(text: &[u8], count: usize) -> &[u8] {
+    text.get(count..).unwrap_or_default()
+}
+
 fn trimmed(text: &[u8]) -> &[u8] {
     let kept = text.iter().rposition(|byte| !matches!(byte, b' ' | b'\t'..=b'\r'));
-    &text[..kept.map_or(0, |last| last + 1)]
+    head(text, kept.map_or(0, |last| last + 1))
 }
 
 fn digits_at_end(text: &[u8]) -> &[u8] {
     let before = text.iter().rposition(|byte| !byte.is_ascii_digit());
-    &text[before.map_or(0, |last| last + 1)..]
+    tail(text, before.map_or(0, |last| last + 1))
 }
 
 pub(crate) fn abs_time_text(seconds: i64, offset: i32) -> String {

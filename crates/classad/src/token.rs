@@ -44,9 +44,11 @@ impl<'a> Written<'a> {
         // Joined first: what a backslash begins may go on in the next text.
         let (mut joined, mut rest) = (Vec::with_capacity(self.raw.len()), self.raw);
         while let Some(end) = closing(rest, quote) {
-            joined.extend_from_slice(&rest[..end]);
-            let opening = rest[end + 1..].iter().position(|byte| *byte == quote)?;
-            rest = &rest[end + 1 + opening + 1..];
+            let (text, after) = rest.split_at_checked(end)?;
+            joined.extend_from_slice(text);
+            let after = after.get(1..)?;
+            let opening = after.iter().position(|byte| *byte == quote)?;
+            rest = after.get(opening + 1..)?;
         }
         joined.extend_from_slice(rest);
         unescape(&joined).map(Cow::Owned)
@@ -89,8 +91,9 @@ impl Token<'_> {
 pub(crate) fn closing(text: &[u8], quote: u8) -> Option<usize> {
     let mut at = 0;
     loop {
-        at += text[at..].iter().position(|byte| *byte == quote || matches!(byte, b'\\' | 0))?;
-        match text[at] {
+        let rest = text.get(at..)?;
+        at += rest.iter().position(|byte| *byte == quote || matches!(byte, b'\\' | 0))?;
+        match *text.get(at)? {
             0 => return None,
             b'\\' if text.get(at + 1) == Some(&0) => return None,
             // Whatever else it stands before is part of the text.

@@ -99,21 +99,24 @@ impl Writer {
                 }
             }
             Expr::Ternary(parts) => {
-                self.expr(&parts[0]);
+                let [condition, then, otherwise] = &**parts;
+                self.expr(condition);
                 self.text.push_str(" ? ");
-                self.expr(&parts[1]);
+                self.expr(then);
                 self.text.push_str(" : ");
-                self.expr(&parts[2]);
+                self.expr(otherwise);
             }
             Expr::Elvis(parts) => {
-                self.expr(&parts[0]);
+                let [first, otherwise] = &**parts;
+                self.expr(first);
                 self.text.push_str(" ?: ");
-                self.expr(&parts[1]);
+                self.expr(otherwise);
             }
             Expr::Subscript(parts) => {
-                self.expr(&parts[0]);
+                let [of, index] = &**parts;
+                self.expr(of);
                 self.text.push('[');
-                self.expr(&parts[1]);
+                self.expr(index);
                 self.text.push(']');
             }
             Expr::Parens(inner) => {

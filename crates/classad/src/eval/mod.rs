@@ -2,15 +2,19 @@
 //!
 //! - `operators.rs`   what operators make of values
 //! - `references.rs`  which expression a name means, and in which ad it is evaluated
+//! - `budget.rs`      what all of it may cost
 
+mod budget;
 mod operators;
 mod references;
 
 pub(crate) use operators::{Numbers, binary, numbers};
+pub(crate) use references::Behind;
 
 use crate::ad::Ad;
-use crate::expr::{Chain, Expr};
-use crate::limits::{MAX_EVALUATION_DEPTH, MAX_MADE_BYTES, MAX_STEPS};
+use crate::expr::{Chain, Expr, Reference};
+use crate::functions::Patterns;
+use crate::limits::{MAX_EVALUATION_DEPTH, MAX_LOOKED, MAX_MADE_BYTES, MAX_STEPS};
 use crate::name::Name;
 use crate::value::{List, Value};
 use operators::{decides, unary};
@@ -102,7 +106,7 @@ impl Sides {
 pub enum Exceeded {
     #[error("attributes refer to one another more than {MAX_EVALUATION_DEPTH} deep")]
     Depth,
-    #[error("it takes more than {MAX_STEPS} steps")]
+    #[error("it takes too many steps")]
     Steps,
     #[error("it makes texts of more than {MAX_MADE_BYTES} bytes")]
     Bytes,
@@ -112,6 +116,8 @@ pub enum Exceeded {
 pub struct Evaluation {
     pub value: Value,
     pub exceeded: Option<Exceeded>,
+    /// What it cost; see `eval/budget.rs`.
+    pub steps: u64,
 }
 
 pub fn evaluate(expr: &Expr, sides: &Sides, context: &Context) -> Evaluation {
@@ -123,7 +129,7 @@ pub fn evaluate(expr: &Expr, sides: &Sides, context: &Context) -> Evaluation {
 /// An attribute of `MY`; undefined when it has none of this name.
 pub fn evaluate_attribute(name: &Name, sides: &Sides, context: &Context) -> Evaluation {
     let Some(expr) = sides.my.ad().get(name) else {
-        return Evaluation { value: Value::Undefined, exceeded: None };
+        return Evaluation { value: Value::Undefined, exceeded: None, steps: 0 };
     };
     let mut evaluator = Evaluator::new(sides, context);
     evaluator.stack.push(address(expr));
@@ -138,14 +144,24 @@ pub(crate) struct Evaluator<'a> {
     pub(crate) stands_for_top: Option<Scope>,
     depth: u32,
     steps: u64,
+    most_steps: u64,
     made: usize,
     /// Attributes being evaluated, by the address of their expressions: one that is asked for
     /// again refers to itself.
     stack: Vec<usize>,
     exceeded: Option<Exceeded>,
     pub(crate) random: u64,
+    /// Regular expressions that were built in this evaluation.
+    pub(crate) patterns: Patterns,
     /// Attributes that the expression itself names, with what they gave, when somebody wants it.
-    pub(crate) looked: Option<Vec<(Expr, Value)>>,
+    looked: Option<Vec<Seen>>,
+}
+
+/// A reference that was asked for, by its address too: one that is asked for again is not new.
+pub(crate) struct Seen {
+    address: usize,
+    pub(crate) reference: Expr,
+    pub(crate) value: Value,
 }
 
 fn address(expr: &Expr) -> usize {
@@ -160,11 +176,39 @@ impl<'a> Evaluator<'a> {
             stands_for_top: None,
             depth: 0,
             steps: 0,
+            most_steps: MAX_STEPS,
             made: 0,
             stack: Vec::new(),
             exceeded: None,
             random: context.seed.unwrap_or(0),
+            patterns: Patterns::default(),
             looked: None,
+        }
+    }
+
+    /// The same with less to spend.
+    pub(crate) fn within(sides: &'a Sides, context: &'a Context, most_steps: u64) -> Evaluator<'a> {
+        Evaluator { most_steps: most_steps.min(MAX_STEPS), ..Evaluator::new(sides, context) }
+    }
+
+    pub(crate) fn has_exceeded(&self) -> Option<Exceeded> {
+        self.exceeded
+    }
+
+    /// From now on keeps what the expression itself looks at; gives what was kept before.
+    pub(crate) fn keep_looked(&mut self) -> Vec<Seen> {
+        self.looked.replace(Vec::new()).unwrap_or_default()
+    }
+
+    fn look(&mut self, reference: &Reference, value: &Value) {
+        let address = std::ptr::from_ref(reference).addr();
+        if let Some(looked) = &mut self.looked
+            && self.stack.is_empty()
+            && looked.len() < MAX_LOOKED
+            && looked.iter().all(|seen| seen.address != address)
+        {
+            let reference = Expr::Reference(reference.clone());
+            looked.push(Seen { address, reference, value: value.clone() });
         }
     }
 
@@ -174,26 +218,12 @@ impl<'a> Evaluator<'a> {
 
     pub(crate) fn ended(self, value: Value) -> Evaluation {
         let value = if self.exceeded.is_some() { Value::Error } else { value };
-        Evaluation { value, exceeded: self.exceeded }
+        Evaluation { value, exceeded: self.exceeded, steps: self.steps() }
     }
 
     pub(crate) fn exceed(&mut self, limit: Exceeded) -> Value {
         self.exceeded.get_or_insert(limit);
         Value::Error
-    }
-
-    /// A text that a function made, if there is room for it.
-    pub(crate) fn made(&mut self, text: Vec<u8>) -> Value {
-        if self.may_make(text.len()) { text.into() } else { Value::Error }
-    }
-
-    /// Asked before a text of this size is made.
-    pub(crate) fn may_make(&mut self, bytes: usize) -> bool {
-        self.made = self.made.saturating_add(bytes);
-        if self.made > MAX_MADE_BYTES {
-            self.exceed(Exceeded::Bytes);
-        }
-        self.exceeded.is_none()
     }
 
     pub(crate) fn eval(&mut self, expr: &Expr, scope: &Scope) -> Value {
@@ -211,10 +241,7 @@ impl<'a> Evaluator<'a> {
 
     /// One level deeper, if that is within the limits; `leave` is called afterwards.
     pub(crate) fn enter(&mut self) -> bool {
-        self.steps += 1;
-        if self.steps > MAX_STEPS {
-            self.exceed(Exceeded::Steps);
-        }
+        self.spend(1);
         if self.depth >= MAX_EVALUATION_DEPTH {
             self.exceed(Exceeded::Depth);
         }
@@ -224,7 +251,7 @@ impl<'a> Evaluator<'a> {
     }
 
     pub(crate) fn leave(&mut self) {
-        self.depth -= 1;
+        self.depth = self.depth.saturating_sub(1);
     }
 
     fn eval_inner(&mut self, expr: &Expr, scope: &Scope) -> Value {
@@ -240,19 +267,28 @@ impl<'a> Evaluator<'a> {
                 Some(function) => function.call(self, call, scope),
                 None => Value::Error,
             },
-            Expr::Ternary(parts) => match self.eval(&parts[0], scope) {
-                Value::Undefined => Value::Undefined,
-                condition => match condition.as_condition() {
-                    Some(true) => self.eval(&parts[1], scope),
-                    Some(false) => self.eval(&parts[2], scope),
-                    None => Value::Error,
-                },
-            },
-            Expr::Elvis(parts) => match self.eval(&parts[0], scope) {
-                Value::Undefined => self.eval(&parts[1], scope),
-                found => found,
-            },
-            Expr::Subscript(parts) => self.subscript(&parts[0], &parts[1], scope),
+            Expr::Ternary(parts) => {
+                let [condition, then, otherwise] = &**parts;
+                match self.eval(condition, scope) {
+                    Value::Undefined => Value::Undefined,
+                    condition => match condition.as_condition() {
+                        Some(true) => self.eval(then, scope),
+                        Some(false) => self.eval(otherwise, scope),
+                        None => Value::Error,
+                    },
+                }
+            }
+            Expr::Elvis(parts) => {
+                let [first, otherwise] = &**parts;
+                match self.eval(first, scope) {
+                    Value::Undefined => self.eval(otherwise, scope),
+                    found => found,
+                }
+            }
+            Expr::Subscript(parts) => {
+                let [of, index] = &**parts;
+                self.subscript(of, index, scope)
+            }
             leaf => self.eval(leaf, scope),
         };
         self.leave();
@@ -262,12 +298,13 @@ impl<'a> Evaluator<'a> {
     fn chain(&mut self, chain: &Chain, scope: &Scope) -> Value {
         let mut left = self.eval(chain.first(), scope);
         for (op, right) in chain.rest() {
-            self.steps += 1;
+            self.spend(1);
             // Those that follow are of the same level, so that it is decided for them too.
             if let Some(decided) = decides(*op, &left) {
                 return decided;
             }
-            left = binary(*op, &left, &self.eval(right, scope));
+            let right = self.eval(right, scope);
+            left = self.operate(*op, &left, &right);
             if self.exceeded.is_some() {
                 break;
             }
@@ -282,6 +319,7 @@ impl<'a> Evaluator<'a> {
             (Value::Error, _) | (_, Value::Error) => Value::Error,
             (Value::Undefined, _) | (_, Value::Undefined) => Value::Undefined,
             (Value::Ad(inner), Value::String(name)) => {
+                self.touch(name.len());
                 let found = inner.ad().get(&Name::new(name));
                 found.map_or(Value::Undefined, |expr| self.eval_attribute(expr, inner))
             }

@@ -218,7 +218,8 @@ fn bits(op: Binary, left: &Value, right: &Value) -> Value {
     let (Value::Integer(left), Value::Integer(right)) = (left, right) else {
         return Value::Error;
     };
-    let by = u32::try_from(right & 63).expect("six bits");
+    let six_bits = |number: i64| u32::try_from(number & 63).unwrap_or(0);
+    let by = six_bits(*right);
     Value::Integer(match op {
         Binary::BitOr => left | right,
         Binary::BitXor => left ^ right,
@@ -231,7 +232,7 @@ fn bits(op: Binary, left: &Value, right: &Value) -> Value {
             _ => -1,
         },
         _ => {
-            let rest = u32::try_from((right.wrapping_sub(1)) & 63).expect("six bits");
+            let rest = six_bits(right.wrapping_sub(1));
             (left >> 1 & i64::MAX) >> rest
         }
     })

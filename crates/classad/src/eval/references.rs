@@ -7,6 +7,24 @@ use crate::name::{Key, Name};
 use crate::value::{List, Value};
 use std::sync::Arc;
 
+/// Where a name was found. Its expression is not copied: it may be as long as the whole ad.
+pub(crate) struct Behind {
+    pub(crate) within: Scope,
+    /// What stands for a name that no ad has.
+    special: Option<Expr>,
+}
+
+impl Behind {
+    /// A value instead of an expression.
+    pub(crate) fn value(value: Value, within: Scope) -> Behind {
+        Behind { within, special: Some(Expr::Literal(value)) }
+    }
+
+    pub(crate) fn expr(&self, name: &Name) -> Option<&Expr> {
+        self.special.as_ref().or_else(|| self.within.ad().get(name))
+    }
+}
+
 impl Evaluator<'_> {
     pub(super) fn reference(&mut self, reference: &Reference, scope: &Scope) -> Value {
         let value = match reference {
@@ -17,11 +35,7 @@ impl Evaluator<'_> {
             }
             Reference::Of(both) => self.selected(&both.0, &both.1, scope),
         };
-        if self.stack.is_empty()
-            && let Some(looked) = &mut self.looked
-        {
-            looked.push((Expr::Reference(reference.clone()), value.clone()));
-        }
+        self.look(reference, &value);
         value
     }
 
@@ -52,29 +66,29 @@ impl Evaluator<'_> {
         }
     }
 
-    /// The expression behind a name in an ad or in those around it.
-    pub(crate) fn lookup(&self, name: &Name, scope: &Scope) -> Option<(Expr, Scope)> {
+    /// What stands behind a name in an ad or in those around it.
+    pub(crate) fn lookup(&self, name: &Name, scope: &Scope) -> Option<Behind> {
         let mut at = scope;
         loop {
-            if let Some(expr) = at.ad().get(name) {
-                return Some((expr.clone(), at.clone()));
+            if at.ad().get(name).is_some() {
+                return Some(Behind { within: at.clone(), special: None });
             }
             if let Some(special) = self.special(name, scope) {
-                return Some((Expr::Literal(special), scope.clone()));
+                let special = Some(Expr::Literal(special));
+                return Some(Behind { within: scope.clone(), special });
             }
             at = at.parent()?;
         }
     }
 
     /// The same, and at last in the other ad.
-    pub(crate) fn lookup_anywhere(&self, name: &Name, scope: &Scope) -> Option<(Expr, Scope)> {
+    pub(crate) fn lookup_anywhere(&self, name: &Name, scope: &Scope) -> Option<Behind> {
         let is_top = scope.parent().is_none();
-        let elsewhere = || if is_top { self.lookup_in_other(name, scope) } else { None };
+        let elsewhere = || {
+            let other = if is_top { self.other_side(scope) } else { None };
+            self.lookup(name, &other?)
+        };
         self.lookup(name, scope).or_else(elsewhere)
-    }
-
-    pub(crate) fn lookup_in_other(&self, name: &Name, scope: &Scope) -> Option<(Expr, Scope)> {
-        self.lookup(name, &self.other_side(scope)?)
     }
 
     /// Names that mean an ad, or the time, where no attribute is called so.
@@ -104,6 +118,7 @@ impl Evaluator<'_> {
             Value::Undefined => Value::Undefined,
             Value::Ad(inner) => self.in_scope(name.key(), name, &inner).unwrap_or(Value::Undefined),
             Value::List(list) => {
+                self.spend_each(list.items.len());
                 // The attribute of each of them.
                 let each = list.items.iter().map(|item| {
                     let value = self.selected(item, name, scope);

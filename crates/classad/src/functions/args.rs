@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 /// Words between blanks; single quotes hold blanks, two of them inside quotes are one.
 /// `None`: a quote has no end.
 fn words(text: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let is_quote = |byte: &u8| *byte == b'\'';
     let (mut words, mut word, mut rest) = (Vec::new(), None::<Vec<u8>>, text);
     while let Some((byte, after)) = rest.split_first() {
         rest = after;
@@ -17,14 +18,12 @@ fn words(text: &[u8]) -> Option<Vec<Vec<u8>>> {
             b'\'' => {
                 let word = word.get_or_insert_default();
                 loop {
-                    let end = rest.iter().position(|byte| *byte == b'\'')?;
-                    word.extend_from_slice(&rest[..end]);
-                    rest = &rest[end + 1..];
-                    if rest.first() != Some(&b'\'') {
-                        break;
-                    }
+                    let (inside, after) = rest.split_at_checked(rest.iter().position(is_quote)?)?;
+                    word.extend_from_slice(inside);
+                    rest = after.strip_prefix(b"'")?;
+                    let Some(after) = rest.strip_prefix(b"'") else { break };
                     word.push(b'\'');
-                    rest = &rest[1..];
+                    rest = after;
                 }
             }
             other => word.get_or_insert_default().push(*other),
@@ -86,7 +85,8 @@ pub(super) fn args_to_list(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -
         return Value::Error;
     };
     let words = if is_old { Some(plain_words(&text)) } else { words(&text) };
-    words.map_or(Value::Error, |words| Value::list(words.into_iter().map(Value::from)))
+    let Some(words) = words else { return Value::Error };
+    on.made_list(text.len(), words.into_iter().map(Value::from).collect())
 }
 
 pub(super) fn list_to_args(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value {
@@ -119,7 +119,8 @@ fn set(environment: &mut Environment, entry: &[u8]) -> Option<()> {
     match entry.iter().position(|byte| *byte == b'=') {
         Some(0) => None,
         Some(at) => {
-            environment.insert(entry[..at].to_vec(), Some(entry[at + 1..].to_vec()));
+            let (name, value) = entry.split_at_checked(at)?;
+            environment.insert(name.to_vec(), Some(value.strip_prefix(b"=")?.to_vec()));
             Some(())
         }
         None if entry.windows(2).any(|pair| pair == b"$$") => {
@@ -145,10 +146,12 @@ fn written(on: &mut Evaluator<'_>, environment: &Environment) -> Value {
 pub(super) fn merge_environment(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value {
     let mut environment = Environment::new();
     for arg in &call.args {
-        match on.eval(arg, scope) {
+        match on.arg(arg, scope) {
             Value::Undefined => {}
             Value::String(text) => {
                 let entries = words(&text);
+                // Each is put in its place among the others.
+                on.spend_each(entries.as_ref().map_or(0, Vec::len));
                 let merged = entries.and_then(|entries| {
                     entries.iter().try_for_each(|entry| set(&mut environment, entry))
                 });
@@ -180,13 +183,13 @@ pub(super) fn env_v1_to_v2(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -
     while !rest.is_empty() {
         // Blanks before a variable are none of its own, even where one of them is a separator.
         let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r'));
-        rest = &rest[blanks.count()..];
+        rest = rest.get(blanks.count()..).unwrap_or_default();
         let end = rest.iter().position(|byte| *byte == separator || *byte == b'\n');
-        let entry = &rest[..end.unwrap_or(rest.len())];
-        if !entry.is_empty() && set(&mut environment, entry).is_none() {
+        let (entry, after) = rest.split_at(end.unwrap_or(rest.len()));
+        if !entry.is_empty() && (!on.spend(1) || set(&mut environment, entry).is_none()) {
             return Value::Error;
         }
-        rest = end.map_or(&[], |end| &rest[end + 1..]);
+        rest = after.get(1..).unwrap_or_default();
     }
     written(on, &environment)
 }

@@ -1,12 +1,12 @@
 //! Functions that look at expressions and not only at their values.
 
-use crate::convert::{length, to_text};
-use crate::eval::{Evaluator, Scope};
+use super::patterns::Options;
+use crate::convert::length;
+use crate::eval::{Behind, Evaluator, Scope};
 use crate::expr::{Call, Expr, Reference};
 use crate::name::Name;
 use crate::parser::parse_expression_bytes;
 use crate::value::Value;
-use regex::bytes::Regex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -22,11 +22,15 @@ pub(super) fn if_then_else(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -
     }
 }
 
+/// Bytes of an expression that are read in about the time of one step.
+const READ_PER_STEP: usize = 4;
+
 /// Reads a text as an expression and evaluates it where the call stands.
 pub(super) fn eval(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value {
     let Some([value]) = on.exactly(call, scope) else { return Value::Error };
-    let Ok(text) = to_text(&value) else { return Value::Error };
-    if !on.may_make(text.len()) {
+    let Ok(text) = on.text_of(&value) else { return Value::Error };
+    // To read an expression takes a moment for each byte.
+    if !on.may_make(text.len()) || !on.spend_each(text.len() / READ_PER_STEP) {
         return Value::Error;
     }
     parse_expression_bytes(&text).map_or(Value::Error, |expr| on.eval(&expr, scope))
@@ -48,25 +52,25 @@ pub(super) fn unresolved(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> 
     let (Some(Expr::Reference(reference)), 1..=2) = (call.args.first(), call.args.len()) else {
         return Value::Error;
     };
-    let Some((expr, within)) = on.found(reference, scope) else { return Value::Undefined };
-    let pattern = match call.args.get(1).map(|arg| on.eval(arg, scope)) {
+    let Some(behind) = on.found(reference, scope) else { return Value::Undefined };
+    let pattern = match call.args.get(1).map(|arg| on.arg(arg, scope)) {
         None => None,
-        Some(Value::String(text)) => {
-            let text = String::from_utf8_lossy(&text).into_owned();
-            match Regex::new(&format!("(?i-u){text}")) {
-                Ok(pattern) => Some(pattern),
-                Err(_) => return Value::Error,
-            }
-        }
+        Some(Value::String(text)) => match on.pattern(&text, Options::of_names()) {
+            Some(pattern) => Some(pattern),
+            None => return Value::Error,
+        },
         Some(_) => return Value::Error,
     };
     let mut missing = Missing::default();
-    on.missing(&expr, &within, &mut missing);
+    if let Some(expr) = behind.expr(reference.name()) {
+        on.missing(expr, &behind.within, &mut missing);
+    }
     if let Some(pattern) = pattern {
         let mut names = missing.names.values();
-        return Value::Boolean(
-            names.any(|name| pattern.find(name).is_some_and(|found| !found.is_empty())),
-        );
+        return Value::Boolean(names.any(|name| {
+            let found = on.captures_at(&pattern, name, 0);
+            found.and_then(|found| found.get(0)).is_some_and(|whole| !whole.is_empty())
+        }));
     }
     let names: Vec<Vec<u8>> = missing.names.into_values().collect();
     on.made(names.join(&b','))
@@ -76,12 +80,13 @@ pub(super) fn unresolved(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> 
 fn in_each(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Result<Vec<Value>, Value> {
     let [expr, ads] = call.args.as_slice() else { return Err(Value::Error) };
     // An attribute means its expression, if the ad has it; otherwise that of each ad in the list.
-    let found = match expr {
-        Expr::Reference(reference) => on.found(reference, scope).map(|(expr, _)| expr),
-        _ => None,
+    let (behind, name) = match expr {
+        Expr::Reference(reference) => (on.found(reference, scope), Some(reference.name())),
+        _ => (None, None),
     };
-    let expr = found.as_ref().unwrap_or(expr);
-    let list = match on.eval(ads, scope) {
+    let found = behind.as_ref().zip(name).and_then(|(behind, name)| behind.expr(name));
+    let expr = found.unwrap_or(expr);
+    let list = match on.arg(ads, scope) {
         Value::Undefined => return Err(Value::Undefined),
         Value::List(list) => list,
         _ => return Err(Value::Error),
@@ -121,7 +126,7 @@ pub(super) fn count_matches(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) 
 
 impl Evaluator<'_> {
     /// The expression that an attribute stands for, and where it was found.
-    fn found(&mut self, reference: &Reference, scope: &Scope) -> Option<(Expr, Scope)> {
+    fn found(&mut self, reference: &Reference, scope: &Scope) -> Option<Behind> {
         match reference {
             Reference::Alone(name) => self.lookup_anywhere(name, scope),
             Reference::Absolute(name) => self.lookup(name, &scope.root_scope()),
@@ -129,7 +134,7 @@ impl Evaluator<'_> {
                 Value::Ad(inner) => self.lookup(&both.1, &inner),
                 Value::List(_) => {
                     let whole = Expr::Reference(reference.clone());
-                    Some((Expr::Literal(self.eval(&whole, scope)), scope.clone()))
+                    Some(Behind::value(self.eval(&whole, scope), scope.clone()))
                 }
                 _ => None,
             },
@@ -173,17 +178,21 @@ impl Evaluator<'_> {
                 let whole = format!("{}.{}", crate::unparse::unparse(of), name.to_text());
                 let lower = whole.to_ascii_lowercase();
                 let place = ["target.", "my."].iter().find(|place| lower.starts_with(**place));
-                missing.insert(&whole.as_bytes()[place.map_or(0, |place| place.len())..]);
+                self.touch(whole.len());
+                let start = place.map_or(0, |place| place.len());
+                missing.insert(whole.as_bytes().get(start..).unwrap_or_default());
             }
             _ => {}
         }
     }
 
-    fn missing_behind(&mut self, found: Option<(Expr, Scope)>, name: &Name, missing: &mut Missing) {
-        let Some((expr, within)) = found else { return missing.insert(name.as_bytes()) };
-        let place = std::ptr::from_ref(within.ad()).addr();
-        if missing.seen.insert((place, name.clone())) {
-            self.missing(&expr, &within, missing);
+    fn missing_behind(&mut self, found: Option<Behind>, name: &Name, missing: &mut Missing) {
+        let Some(behind) = found else { return missing.insert(name.as_bytes()) };
+        let place = std::ptr::from_ref(behind.within.ad()).addr();
+        if missing.seen.insert((place, name.clone()))
+            && let Some(expr) = behind.expr(name)
+        {
+            self.missing(expr, &behind.within, missing);
         }
     }
 }

@@ -57,7 +57,7 @@ pub(super) fn to_real(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Val
 
 pub(super) fn to_string(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value {
     let Some([value]) = on.exactly(call, scope) else { return Value::Error };
-    match convert::to_text(&value) {
+    match on.text_of(&value) {
         Ok(text) if on.may_make(text.len()) => Value::String(text),
         Ok(_) => Value::Error,
         Err(other) => other,
@@ -83,9 +83,9 @@ pub(super) fn debug(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value
 /// No home folder is looked up: the default is given where there is one, and undefined elsewhere.
 pub(super) fn user_home(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value {
     let Some(args) = on.between(call, scope, 1, 2) else { return Value::Error };
-    match (&args[0], args.get(1)) {
-        (_, Some(default @ Value::String(text))) if !text.is_empty() => default.clone(),
-        (Value::String(_) | Value::Undefined, _) => Value::Undefined,
+    match args.as_slice() {
+        [_, default @ Value::String(text)] if !text.is_empty() => default.clone(),
+        [Value::String(_) | Value::Undefined, ..] => Value::Undefined,
         _ => Value::Error,
     }
 }
@@ -94,7 +94,6 @@ pub(super) fn user_home(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> V
 pub(super) fn user_map(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value {
     let Some(args) = on.between(call, scope, 2, 4) else { return Value::Error };
     let default = args.get(3).cloned().unwrap_or(Value::Undefined);
-    let are_texts = args[..2].iter().all(|arg| matches!(arg, Value::String(_)));
-    let is_error = !are_texts && args[..2].iter().any(Value::is_error);
+    let is_error = args.iter().take(2).any(Value::is_error);
     if is_error { Value::Error } else { default }
 }

@@ -26,7 +26,7 @@ fn is_member(on: &mut Evaluator<'_>, call: &Call, scope: &Scope, op: Binary) -> 
     }
     for item in list.items() {
         let item = on.eval(item, scope);
-        if matches!(binary(op, &item, &wanted), Value::Boolean(true)) {
+        if matches!(on.operate(op, &item, &wanted), Value::Boolean(true)) {
             return Value::Boolean(true);
         }
     }
@@ -144,7 +144,7 @@ fn compare(on: &mut Evaluator<'_>, call: &Call, scope: &Scope, all: bool) -> Val
     };
     for item in list.items() {
         let item = on.eval(item, scope);
-        match binary(op, &item, &wanted) {
+        match on.operate(op, &item, &wanted) {
             Value::Boolean(is) if is != all => return Value::Boolean(is),
             Value::Boolean(_) => {}
             Value::Undefined => return Value::Boolean(false),

@@ -4,7 +4,10 @@ mod args;
 mod contexts;
 mod kinds;
 mod lists;
+#[cfg(test)]
+mod metering;
 mod numbers;
+mod patterns;
 mod regexps;
 mod strftime;
 mod string_lists;
@@ -12,7 +15,8 @@ mod strings;
 mod times;
 mod versions;
 
-pub(crate) use regexps::bad_pattern;
+pub use patterns::prepare;
+pub(crate) use patterns::{Pattern, Patterns, bad_pattern};
 
 use crate::eval::{Evaluator, Scope};
 use crate::expr::{Call, Expr};
@@ -150,11 +154,12 @@ impl Function {
         let key = name.key();
         let order = |known: &Known| known.key.cmp(&key).then_with(|| known.name.cmp_tails(name));
         let found = BY_NAME.binary_search_by(order).ok()?;
-        Some(BY_NAME[found].function)
+        BY_NAME.get(found).map(|known| known.function)
     }
 
     pub(crate) fn call(self, on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value {
-        TABLE[usize::from(self.0)].1(on, call, scope)
+        let builtin = TABLE.get(usize::from(self.0));
+        builtin.map_or(Value::Error, |(_, builtin)| builtin(on, call, scope))
     }
 }
 
@@ -166,7 +171,14 @@ impl Evaluator<'_> {
         scope: &Scope,
     ) -> Option<[Value; N]> {
         let args: &[Expr; N] = call.args.as_slice().try_into().ok()?;
-        Some(std::array::from_fn(|at| self.eval(&args[at], scope)))
+        Some(args.each_ref().map(|arg| self.arg(arg, scope)))
+    }
+
+    /// The value of an argument. Whoever asks for it may look at all of it, and pays for that here.
+    pub(crate) fn arg(&mut self, arg: &Expr, scope: &Scope) -> Value {
+        let value = self.eval(arg, scope);
+        self.take_in(&value);
+        value
     }
 
     /// The values of between so and so many arguments.
@@ -178,12 +190,12 @@ impl Evaluator<'_> {
         most: usize,
     ) -> Option<Vec<Value>> {
         let fits = (least..=most).contains(&call.args.len());
-        fits.then(|| call.args.iter().map(|arg| self.eval(arg, scope)).collect())
+        fits.then(|| call.args.iter().map(|arg| self.arg(arg, scope)).collect())
     }
 
     /// The values of a list's items. They are evaluated where the call stands, as HTCondor does.
     pub(crate) fn items(&mut self, list: &Arc<List>, scope: &Scope) -> Vec<Value> {
-        list.items.iter().map(|item| self.eval(item, scope)).collect()
+        list.items.iter().map(|item| self.arg(item, scope)).collect()
     }
 }
 

@@ -62,9 +62,8 @@ fn part(letter: u8, date: &Date) -> Option<String> {
     let Date { year, month, day, hour, minute, second } = *date;
     let twelve = if hour % 12 == 0 { 12 } else { hour % 12 };
     let noon = if hour >= 12 { "PM" } else { "AM" };
-    let whole = |format: &str| {
-        String::from_utf8(strftime(format.as_bytes(), date)).expect("formats here are ASCII")
-    };
+    let whole =
+        |format: &str| String::from_utf8(strftime(format.as_bytes(), date)).unwrap_or_default();
     Some(match letter {
         b'a' => name(&DAYS, date.weekday()).chars().take(3).collect(),
         b'A' => name(&DAYS, date.weekday()).to_owned(),

@@ -1,18 +1,25 @@
 //! Functions over lists that are one text: `"a, b, c"`.
 
-use super::regexps::{Options, compile};
+use super::patterns::Options;
+use crate::byte_set::ByteSet;
 use crate::convert::{leading_real, length, real, whole};
 use crate::eval::{Evaluator, Scope};
 use crate::expr::Call;
 use crate::value::{Text, Value};
 
 /// Parts between any of the separators, without the blanks around them; empty ones are none.
-fn parts<'t>(text: &'t [u8], separators: &'t [u8]) -> impl Iterator<Item = &'t [u8]> {
+fn parts<'t>(text: &'t [u8], separators: &[u8]) -> impl Iterator<Item = &'t [u8]> + use<'t> {
     let blank = |byte: u8| matches!(byte, b' ' | b'\t'..=b'\r');
-    let split = text.split(|byte| separators.contains(byte)).map(move |part| {
-        let start = part.iter().position(|byte| !blank(*byte)).unwrap_or(part.len());
-        let end = part.iter().rposition(|byte| !blank(*byte)).map_or(start, |last| last + 1);
-        &part[start..end]
+    let separators = ByteSet::of(separators);
+    let split = text.split(move |byte| separators.has(*byte)).map(move |part| {
+        let mut part = part;
+        while let Some((_, rest)) = part.split_first().filter(|(first, _)| blank(**first)) {
+            part = rest;
+        }
+        while let Some((_, rest)) = part.split_last().filter(|(last, _)| blank(**last)) {
+            part = rest;
+        }
+        part
     });
     split.filter(|part| !part.is_empty())
 }
@@ -20,13 +27,13 @@ fn parts<'t>(text: &'t [u8], separators: &'t [u8]) -> impl Iterator<Item = &'t [
 /// The list, and the separators: those given or `, `.
 fn list_and_separators(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Option<(Text, Text)> {
     let args = on.between(call, scope, 1, 2)?;
-    let Value::String(list) = &args[0] else { return None };
-    let separators = match args.get(1) {
-        None => b", ".as_slice().into(),
-        Some(Value::String(separators)) => separators.clone(),
-        Some(_) => return None,
-    };
-    Some((list.clone(), separators))
+    match args.as_slice() {
+        [Value::String(list)] => Some((list.clone(), b", ".as_slice().into())),
+        [Value::String(list), Value::String(separators)] => {
+            Some((list.clone(), separators.clone()))
+        }
+        _ => None,
+    }
 }
 
 pub(super) fn size(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value {
@@ -106,7 +113,7 @@ fn asked(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Result<[Text; 3]
     };
     let asked =
         [text(args.first(), b"")?, text(args.get(1), b"")?, text(args.get(2), b", \t\r\n")?];
-    if args[0].is_undefined() && args[1].is_undefined() {
+    if args.iter().take(2).all(Value::is_undefined) {
         return Err(Value::Undefined);
     }
     Ok(asked)
@@ -141,7 +148,7 @@ fn is_subset(on: &mut Evaluator<'_>, call: &Call, scope: &Scope, with_case: bool
     let mut is_subset = wanted.is_empty();
     for part in parts(&wanted, &separators) {
         is_subset = has(parts(&list, &separators), part, with_case);
-        if !is_subset || !on.may_make(list.len()) {
+        if !is_subset || !on.touch(list.len()) {
             break;
         }
     }
@@ -171,13 +178,19 @@ pub(super) fn intersect(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> V
     let Some(texts) = texts else { return Value::Error };
     let given = texts.get(2).filter(|given| !given.is_empty());
     let separators: &[u8] = given.map_or(b" ,", |given| given);
-    let split = |text: &Text| -> Vec<Vec<u8>> {
-        let parts = text.split(|byte| separators.contains(byte));
+    let separators = ByteSet::of(separators);
+    let split = |text: Option<&Text>| -> Vec<Vec<u8>> {
+        let text: &[u8] = text.map_or(b"", |text| text);
+        let parts = text.split(|byte| separators.has(*byte));
         parts.filter(|part| !part.is_empty()).map(<[u8]>::to_vec).collect()
     };
-    let mut second = split(&texts[1]);
+    let (first, mut second) = (split(texts.first()), split(texts.get(1)));
+    // Each is sorted in or looked for.
+    if !on.spend_each(first.len().saturating_add(second.len())) {
+        return Value::Error;
+    }
     second.sort_unstable();
-    Value::Boolean(split(&texts[0]).iter().any(|part| second.binary_search(part).is_ok()))
+    Value::Boolean(first.iter().any(|part| second.binary_search(part).is_ok()))
 }
 
 pub(super) fn regexp_member(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value {
@@ -192,10 +205,10 @@ pub(super) fn regexp_member(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) 
         return Value::Error;
     };
     let options = Options::read(&options.to_ascii_lowercase());
-    let Some(pattern) = compile(&pattern, options) else { return Value::Error };
+    let Some(pattern) = on.pattern(&pattern, options) else { return Value::Error };
     let mut found = Value::Undefined;
     for part in parts(&list, &separators) {
-        let is_match = pattern.is_match(part);
+        let is_match = on.is_match(&pattern, part);
         found = Value::Boolean(is_match || matches!(found, Value::Boolean(true)));
     }
     found

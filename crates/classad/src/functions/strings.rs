@@ -1,6 +1,7 @@
 //! Functions over texts.
 
-use crate::convert::{length, to_text, wrapped};
+use crate::byte_set::ByteSet;
+use crate::convert::{length, wrapped};
 use crate::eval::{Evaluator, Scope};
 use crate::expr::Call;
 use crate::value::{Text, Value};
@@ -9,7 +10,7 @@ pub(super) fn strcat(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Valu
     let mut text = Vec::new();
     for arg in &call.args {
         let value = on.eval(arg, scope);
-        match to_text(&value) {
+        match on.text_of(&value) {
             Ok(part) if on.may_make(part.len()) => text.extend_from_slice(&part),
             Ok(_) => return Value::Error,
             Err(other) => return other,
@@ -21,7 +22,7 @@ pub(super) fn strcat(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Valu
 /// `join(separator, text…)`, `join(separator, list)` or `join(list)`. What is undefined is left
 /// out; the whole is undefined when nothing else is there.
 pub(super) fn join(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value {
-    let mut values: Vec<Value> = call.args.iter().map(|arg| on.eval(arg, scope)).collect();
+    let mut values: Vec<Value> = call.args.iter().map(|arg| on.arg(arg, scope)).collect();
     if let (1 | 2, Some(Value::List(list))) = (values.len(), values.last()) {
         let items = on.items(&list.clone(), scope);
         values.pop();
@@ -33,7 +34,7 @@ pub(super) fn join(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value 
     let (mut separator, mut text): (Text, Vec<u8>) = (Text::default(), Vec::new());
     let (mut is_undefined, mut is_defined) = (false, false);
     for (at, value) in values.iter().enumerate() {
-        let part = match to_text(value) {
+        let part = match on.text_of(value) {
             Ok(part) => part,
             Err(Value::Undefined) => {
                 is_undefined = true;
@@ -45,7 +46,7 @@ pub(super) fn join(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value 
             separator = part;
             continue;
         }
-        if !on.may_make(part.len() + separator.len()) {
+        if !on.may_make(part.len().saturating_add(separator.len())) {
             return Value::Error;
         }
         if !text.is_empty() {
@@ -72,7 +73,7 @@ fn with_case(
     change: fn(&[u8]) -> Vec<u8>,
 ) -> Value {
     let Some([value]) = on.exactly(call, scope) else { return Value::Error };
-    to_text(&value).map_or_else(|other| other, |text| on.made(change(&text)))
+    on.text_of(&value).map_or_else(|other| other, |text| on.made(change(&text)))
 }
 
 /// Offsets and lengths below 0 count from the end, as in Perl.
@@ -81,26 +82,26 @@ pub(super) fn substr(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Valu
     if args.iter().any(Value::is_undefined) {
         return Value::Undefined;
     }
-    let (Value::String(text), Value::Integer(offset)) = (&args[0], &args[1]) else {
-        return Value::Error;
-    };
-    let wanted = match args.get(2) {
-        None => None,
-        Some(Value::Integer(wanted)) => Some(i64::from(wrapped(*wanted))),
-        Some(_) => return Value::Error,
+    let (text, offset, wanted) = match args.as_slice() {
+        [Value::String(text), Value::Integer(offset)] => (text, offset, None),
+        [Value::String(text), Value::Integer(offset), Value::Integer(wanted)] => {
+            (text, offset, Some(i64::from(wrapped(*wanted))))
+        }
+        _ => return Value::Error,
     };
     let (whole, offset) = (length(text.len()), i64::from(wrapped(*offset)));
-    let offset = if offset < 0 { (whole + offset).max(0) } else { offset.min(whole) };
-    let rest = whole - offset;
+    let offset = if offset < 0 { whole.saturating_add(offset).max(0) } else { offset.min(whole) };
+    let rest = whole.saturating_sub(offset);
     let count = match wanted {
         None => rest,
         Some(0) => 0,
-        Some(wanted @ ..0) => (rest + wanted).max(0),
+        Some(wanted @ ..0) => rest.saturating_add(wanted).max(0),
         Some(wanted) => wanted.min(rest),
     };
     let (offset, count) = (usize::try_from(offset), usize::try_from(count));
     let (offset, count) = (offset.unwrap_or(0), count.unwrap_or(0));
-    on.made(text[offset..offset + count].to_vec())
+    let part = text.get(offset..offset.saturating_add(count)).unwrap_or_default();
+    on.made(part.to_vec())
 }
 
 pub(super) fn strcmp(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value {
@@ -123,7 +124,7 @@ fn compared(
     if left.is_undefined() || right.is_undefined() {
         return Value::Undefined;
     }
-    match (to_text(&left), to_text(&right)) {
+    match (on.text_of(&left), on.text_of(&right)) {
         (Ok(left), Ok(right)) => Value::Integer(i64::from(compare(&left, &right) as i8)),
         _ => Value::Error,
     }
@@ -133,28 +134,30 @@ fn compared(
 /// between them.
 pub(super) fn split(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value {
     let Some(args) = on.between(call, scope, 1, 2) else { return Value::Error };
-    let Value::String(text) = &args[0] else { return Value::Error };
-    let separators: Text = match args.get(1) {
-        None => b", \t".as_slice().into(),
-        Some(Value::String(separators)) => separators.clone(),
-        Some(_) => return Value::Error,
+    let (text, separators) = match args.as_slice() {
+        [Value::String(text)] => (text, ByteSet::of(b", \t")),
+        [Value::String(text), Value::String(separators)] => (text, ByteSet::of(separators)),
+        _ => return Value::Error,
     };
-    let (mut parts, mut start, mut last) = (Vec::new(), 0, None);
-    for (at, byte) in text.iter().enumerate().filter(|(_, byte)| separators.contains(byte)) {
-        if at > start {
-            parts.push(Value::text(&text[start..at]));
+    let (mut parts, mut last) = (Vec::new(), None);
+    let mut rest: &[u8] = text;
+    while let Some(at) = rest.iter().position(|byte| separators.has(*byte)) {
+        let (part, after) = rest.split_at(at);
+        let Some((byte, after)) = after.split_first() else { break };
+        rest = after;
+        if !part.is_empty() {
+            parts.push(Value::text(part));
         } else if last == Some(*byte) {
             parts.push(Value::text(""));
         }
         if !matches!(byte, b' ' | b'\t'..=b'\r') {
             last = Some(*byte);
         }
-        start = at + 1;
     }
-    if text.len() > start {
-        parts.push(Value::text(&text[start..]));
+    if !rest.is_empty() {
+        parts.push(Value::text(rest));
     }
-    Value::list(parts)
+    on.made_list(text.len(), parts)
 }
 
 pub(super) fn split_user_name(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value {
@@ -173,7 +176,10 @@ fn split_at(
 ) -> Value {
     let Some([Value::String(text)]) = on.exactly(call, scope) else { return Value::Error };
     let (first, second) = match text.iter().position(|byte| *byte == b'@') {
-        Some(at) => (Value::text(&text[..at]), Value::text(&text[at + 1..])),
+        Some(at) => {
+            let (before, after) = text.split_at(at);
+            (Value::text(before), Value::text(after.get(1..).unwrap_or_default()))
+        }
         None => alone(Value::String(text)),
     };
     Value::list([first, second])

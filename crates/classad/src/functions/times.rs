@@ -103,15 +103,16 @@ pub(super) fn abs_time(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Va
         Some(Value::Real(offset) | Value::RelTime(offset)) => small(*offset),
         Some(_) => return Value::Error,
     };
-    let seconds = match args[0] {
-        Value::Undefined => return Value::Undefined,
-        Value::Integer(seconds) => i64::from(wrapped(seconds)),
-        Value::Real(seconds) | Value::RelTime(seconds) => i64::from(small(seconds)),
-        ref same @ (Value::AbsTime { .. } | Value::String(_)) => return same.clone(),
+    let given = args.first();
+    let seconds = match given {
+        Some(Value::Undefined) => return Value::Undefined,
+        Some(Value::Integer(seconds)) => i64::from(wrapped(*seconds)),
+        Some(Value::Real(seconds) | Value::RelTime(seconds)) => i64::from(small(*seconds)),
+        Some(same @ (Value::AbsTime { .. } | Value::String(_))) => return same.clone(),
         _ => return Value::Error,
     };
     // HTCondor's engine takes this offset for a failure.
-    if offset == -1 && matches!(args[0], Value::Integer(_)) {
+    if offset == -1 && matches!(given, Some(Value::Integer(_))) {
         return Value::Error;
     }
     Value::AbsTime { seconds, offset }
@@ -119,16 +120,13 @@ pub(super) fn abs_time(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Va
 
 pub(super) fn rel_time(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value {
     let Some(args) = on.between(call, scope, 1, 2) else { return Value::Error };
-    if args.len() == 2 {
-        return Value::Error;
-    }
-    match args[0] {
-        Value::Undefined => Value::Undefined,
-        Value::Integer(seconds) => Value::RelTime(f64::from(wrapped(seconds))),
-        Value::Real(seconds) | Value::RelTime(seconds) => Value::RelTime(seconds),
-        Value::AbsTime { seconds, .. } => Value::RelTime(real(seconds)),
+    match args.as_slice() {
+        [Value::Undefined] => Value::Undefined,
+        [Value::Integer(seconds)] => Value::RelTime(f64::from(wrapped(*seconds))),
+        [Value::Real(seconds) | Value::RelTime(seconds)] => Value::RelTime(*seconds),
+        [Value::AbsTime { seconds, .. }] => Value::RelTime(real(*seconds)),
         // A text that was not read as a time when the expression was read.
-        Value::String(_) => Value::RelTime(0.0),
+        [Value::String(_)] => Value::RelTime(0.0),
         _ => Value::Error,
     }
 }
@@ -212,14 +210,15 @@ pub(super) fn format_time(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) ->
 
 /// What is not in the ad is the least there is, as in C: January 0, 1900.
 fn date_of(on: &mut Evaluator<'_>, scope: &Scope) -> Date {
-    let mut part = |name: &str, default: i64| {
-        let expr = scope.ad().get(&Name::from(name)).cloned();
-        match expr.map(|expr| on.eval(&expr, scope)) {
-            Some(Value::Integer(number)) => i64::from(wrapped(number)),
-            Some(Value::Real(number)) => i64::from(small(number)),
-            Some(Value::Boolean(is)) => i64::from(is),
-            _ => default,
-        }
+    let mut part = |name: &str, default: i64| match scope
+        .ad()
+        .get(&Name::from(name))
+        .map(|expr| on.eval(expr, scope))
+    {
+        Some(Value::Integer(number)) => i64::from(wrapped(number)),
+        Some(Value::Real(number)) => i64::from(small(number)),
+        Some(Value::Boolean(is)) => i64::from(is),
+        _ => default,
     };
     Date {
         year: part("Year", 1_900),

@@ -1,6 +1,5 @@
 //! Functions that compare versions: numbers inside the texts count as numbers.
 
-use crate::convert::to_text;
 use crate::eval::{Evaluator, Scope};
 use crate::expr::Call;
 use crate::value::Value;
@@ -15,20 +14,24 @@ fn order(left: &[u8], right: &[u8]) -> i64 {
         return 0;
     }
     // C's letters have a sign.
-    let letters = i64::from(first.cast_signed()) - i64::from(second.cast_signed());
-    let digits = left[..common].iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
-    let start = common - digits;
+    let letters = i64::from(first.cast_signed()).saturating_sub(i64::from(second.cast_signed()));
+    let before = left.iter().take(common).rev();
+    let digits = before.take_while(|byte| byte.is_ascii_digit()).count();
+    let start = common.saturating_sub(digits);
     if digits == 0 && !(is_digit(left, common) && is_digit(right, common)) {
         return letters;
     }
     let zeros = |text: &[u8]| {
-        let zeros = text[start..].iter().take_while(|byte| **byte == b'0').count();
+        let zeros = text.iter().skip(start).take_while(|byte| **byte == b'0').count();
         // The last one is the number itself.
-        if zeros > 0 && !is_digit(text, start + zeros) { zeros - 1 } else { zeros }
+        let is_all = !is_digit(text, start.saturating_add(zeros));
+        if is_all { zeros.saturating_sub(1) } else { zeros }
     };
-    let count = |text: &[u8]| text[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let difference =
-        |left: usize, right: usize| crate::convert::length(left) - crate::convert::length(right);
+    let count =
+        |text: &[u8]| text.iter().skip(start).take_while(|byte| byte.is_ascii_digit()).count();
+    let difference = |left: usize, right: usize| {
+        crate::convert::length(left).saturating_sub(crate::convert::length(right))
+    };
     let (left_zeros, right_zeros) = (zeros(left), zeros(right));
     if left_zeros != right_zeros {
         return difference(right_zeros, left_zeros);
@@ -44,7 +47,7 @@ fn ordered(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Result<i64, Va
     if left.is_undefined() || right.is_undefined() {
         return Err(Value::Undefined);
     }
-    Ok(order(&to_text(&left)?, &to_text(&right)?))
+    Ok(order(&on.text_of(&left)?, &on.text_of(&right)?))
 }
 
 fn is(on: &mut Evaluator<'_>, call: &Call, scope: &Scope, wanted: fn(i64) -> bool) -> Value {
@@ -76,7 +79,7 @@ pub(super) fn in_range(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Va
     if least.is_undefined() || most.is_undefined() {
         return Value::Undefined;
     }
-    match (to_text(&tested), to_text(&least), to_text(&most)) {
+    match (on.text_of(&tested), on.text_of(&least), on.text_of(&most)) {
         (Ok(tested), Ok(least), Ok(most)) => {
             Value::Boolean(order(&least, &tested) <= 0 && order(&tested, &most) <= 0)
         }

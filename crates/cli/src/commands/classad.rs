@@ -6,6 +6,7 @@ use crate::input;
 use crate::settings::{self, Output};
 use crate::view;
 use crate::view::classad::{EvalView, MatchView, TermView};
+use shipway_classad::limits::MAX_STEPS;
 use shipway_classad::{
     Ad, Context, Name, ParseError, Sides, Value, evaluate, is_true, matches, mistake, parse_ad,
     parse_expression, parse_old_ad, readable_value, terms, unparse_value,
@@ -98,7 +99,7 @@ fn failing(sides: &Sides, context: &Context) -> Vec<TermView> {
             TermView { term: "Requirements".into(), value: "undefined", found: Vec::new() };
         return vec![missing];
     };
-    let all = terms(requirements, sides, context).into_iter();
+    let all = terms(requirements, sides, context, MAX_STEPS).into_iter();
     let failing = all.filter(|term| !is_true(&term.value)).map(|term| TermView {
         value: match term.value {
             Value::Undefined => "undefined",
