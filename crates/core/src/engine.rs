@@ -23,7 +23,13 @@ pub struct Step {
 
 pub fn step(state: &mut State, at: Timestamp, command: &Command) -> Result<Step, Rejection> {
     let at = at.max(state.at());
-    let mut waiting: VecDeque<Event> = decide(state, at, command)?.into();
+    let events = decide(state, at, command)?;
+    Ok(apply(state, at, events))
+}
+
+/// What was decided becomes true, with all that follows from it.
+pub fn apply(state: &mut State, at: Timestamp, events: Vec<Event>) -> Step {
+    let mut waiting: VecDeque<Event> = events.into();
     let mut done = Step::default();
     while let Some(event) = waiting.pop_front() {
         evolve(state, at, &event);
@@ -34,7 +40,7 @@ pub fn step(state: &mut State, at: Timestamp, command: &Command) -> Result<Step,
         done.effects.extend(react(state, &event));
         done.events.push(Recorded { v: EVENT_VERSION, at, event });
     }
-    Ok(done)
+    done
 }
 
 /// Reads one recorded event, from this version or an older one.

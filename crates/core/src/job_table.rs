@@ -28,7 +28,7 @@ impl Page {
 }
 
 fn place(id: JobId) -> (u64, usize) {
-    (id.0 / PAGE, usize::try_from(id.0 % PAGE).expect("below the size of a page"))
+    (id.0 / PAGE, usize::try_from(id.0 % PAGE).unwrap_or(0))
 }
 
 impl JobTable {
@@ -52,13 +52,13 @@ impl JobTable {
 
     pub fn get(&self, id: JobId) -> Option<&Job> {
         let (number, at) = place(id);
-        self.pages[self.find(number).ok()?].jobs[at].as_ref()
+        self.pages.get(self.find(number).ok()?)?.jobs.get(at)?.as_ref()
     }
 
     pub(crate) fn get_mut(&mut self, id: JobId) -> Option<&mut Job> {
         let (number, at) = place(id);
         let page = self.find(number).ok()?;
-        self.pages[page].jobs[at].as_mut()
+        self.pages.get_mut(page)?.jobs.get_mut(at)?.as_mut()
     }
 
     pub fn contains(&self, id: JobId) -> bool {
@@ -71,8 +71,8 @@ impl JobTable {
             self.pages.insert(page, Page::new(number));
             page
         });
-        let page = &mut self.pages[page];
-        if page.jobs[at].replace(job).is_none() {
+        let Some(page) = self.pages.get_mut(page) else { return };
+        if page.jobs.get_mut(at).is_some_and(|place| place.replace(job).is_none()) {
             page.used += 1;
             self.len += 1;
         }
@@ -81,8 +81,8 @@ impl JobTable {
     pub(crate) fn remove(&mut self, id: JobId) -> Option<Job> {
         let (number, at) = place(id);
         let found = self.find(number).ok()?;
-        let page = &mut self.pages[found];
-        let job = page.jobs[at].take()?;
+        let page = self.pages.get_mut(found)?;
+        let job = page.jobs.get_mut(at)?.take()?;
         page.used -= 1;
         self.len -= 1;
         if page.used == 0 {

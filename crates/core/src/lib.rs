@@ -10,7 +10,26 @@
 //! The same fold (`evolve` over recorded events) is a restart, a replay and the simulation. There
 //! is no clock, file, process, thread, random source or hash order in this crate: time and new ids
 //! travel in the command, and `clippy.toml` beside this crate refuses the rest.
+//!
+//! What users wrote is looked at here: nothing may panic over it. Should something all the same,
+//! whoever calls knows what to do without (`guard.rs`, and `panics.rs` of the server).
 #![warn(clippy::wildcard_enum_match_arm)]
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        reason = "a test that fails is to say so"
+    )
+)]
 
 pub mod clock;
 pub mod command;
@@ -21,6 +40,7 @@ pub mod engine;
 pub mod event;
 pub mod evolve;
 pub mod explain;
+mod guard;
 pub mod invariants;
 pub mod job;
 pub mod job_table;

@@ -2,6 +2,10 @@
 //!
 //! Sorted pieces of bounded size rather than a tree: a waiting job costs its rank and little more,
 //! and "how many before me" adds up pieces instead of walking jobs.
+#![expect(
+    clippy::indexing_slicing,
+    reason = "places that this module gives out itself, asked for very often"
+)]
 
 use shipway_model::JobId;
 use std::cmp::Ordering;

@@ -81,7 +81,7 @@ impl Ready {
         if !self.users.contains_key(&job.owner) {
             self.users.insert(job.owner.clone(), UserQueue::default());
         }
-        let user = self.users.get_mut(&job.owner).expect("just put there");
+        let Some(user) = self.users.get_mut(&job.owner) else { return };
         if user.insert(rank(id, job), job.shape) {
             self.demand.add(job.shape);
             self.len += 1;
@@ -130,7 +130,7 @@ impl Demand {
     }
 
     fn remove(&mut self, shape: ShapeId) {
-        let jobs = self.jobs.get_mut(&shape).expect("a queued job is counted");
+        let Some(jobs) = self.jobs.get_mut(&shape) else { return };
         *jobs -= 1;
         if *jobs == 0 {
             self.jobs.remove(&shape);

@@ -106,7 +106,7 @@ impl<V: Copy + PartialEq> Runs<V> {
 }
 
 fn narrow(position: u64) -> u32 {
-    u32::try_from(position).expect("between two 32-bit positions")
+    u32::try_from(position).unwrap_or(u32::MAX)
 }
 
 impl<V: Copy + Serialize> Serialize for Runs<V> {

@@ -113,7 +113,7 @@ impl Shapes {
         if let Some(id) = self.ids.get(&shape) {
             return *id;
         }
-        let id = ShapeId(u32::try_from(self.by_id.len()).expect("fewer shapes than jobs"));
+        let id = ShapeId(u32::try_from(self.by_id.len()).unwrap_or(u32::MAX));
         let shape = Arc::new(shape);
         self.by_id.push(Arc::clone(&shape));
         self.paces.push(Pace::default());
@@ -121,6 +121,7 @@ impl Shapes {
         id
     }
 
+    #[expect(clippy::indexing_slicing, reason = "an id is made with its shape, and both stay")]
     pub fn get(&self, id: ShapeId) -> &Shape {
         &self.by_id[id.at()]
     }
@@ -130,11 +131,13 @@ impl Shapes {
     }
 
     pub fn pace(&self, id: ShapeId) -> Pace {
-        self.paces[id.at()]
+        self.paces.get(id.at()).copied().unwrap_or_default()
     }
 
     pub(crate) fn learn(&mut self, id: ShapeId, ran: Millis) {
-        self.paces[id.at()].learn(ran);
+        if let Some(pace) = self.paces.get_mut(id.at()) {
+            pace.learn(ran);
+        }
     }
 
     /// The reverse index is not stored; it follows from the list.

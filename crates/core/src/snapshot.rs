@@ -93,6 +93,7 @@ enum Line {
     Key(KeyLine),
 }
 
+#[expect(clippy::expect_used, reason = "what the state itself shares; without it no snapshot")]
 pub fn write(state: &State) -> Vec<u8> {
     let owners: Vec<UserName> = state.fair_share.users().cloned().collect();
     let terms: Vec<Arc<Terms>> = state.terms.iter().cloned().collect();
@@ -124,6 +125,7 @@ pub fn write(state: &State) -> Vec<u8> {
     out
 }
 
+#[expect(clippy::expect_used, reason = "plain data into memory")]
 fn put(out: &mut Vec<u8>, value: &impl Serialize) {
     serde_json::to_writer(&mut *out, value).expect("plain data into memory");
     out.push(b'\n');

@@ -178,8 +178,8 @@ impl State {
                 self.ended.insert((ended, id));
             }
             for (first, last, at) in job.tasks.backing_off() {
-                let index = |task| job.indices.index(Ordinal(task)).expect("a task of its job");
-                self.back_offs.extend((first..=last).map(|task| (at, id.task(index(task)))));
+                let indices = (first..=last).filter_map(|task| job.indices.index(Ordinal(task)));
+                self.back_offs.extend(indices.map(|index| (at, id.task(index))));
             }
         }
         for task in self.active.keys() {
@@ -188,10 +188,7 @@ impl State {
                 self.fair_share.restore_rate(&job.owner, rate);
             }
         }
-        self.planner = Planner::default();
-        for (id, pilot) in &self.pilots {
-            self.planner.nodes.renew(id, Some(pilot));
-        }
+        self.planner = Planner::of(&self.pilots);
     }
 
     /// The one copy of these terms.

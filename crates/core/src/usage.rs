@@ -163,7 +163,7 @@ impl FairShare {
         if !self.users.contains_key(user) {
             self.name(user, at);
         }
-        let usage = self.users.get_mut(user).expect("just put there");
+        let Some(usage) = self.users.get_mut(user) else { return };
         usage.past = usage.past_at(at, self.half_life);
         usage.since = usage.since.max(at);
         change(usage);

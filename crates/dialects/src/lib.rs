@@ -1,5 +1,21 @@
 //! Languages that people already speak, read into jobs. Pure: files, the environment, the time and
 //! chance are given by the caller; nothing here submits anything.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        reason = "a test that fails is to say so"
+    )
+)]
 
 pub mod event_log;
 pub mod htcondor;

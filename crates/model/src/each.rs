@@ -64,7 +64,7 @@ impl TextList {
     }
 
     fn start(&self, at: usize) -> usize {
-        at.checked_sub(1).map_or(0, |before| self.ends[before])
+        at.checked_sub(1).map_or(0, |before| self.ends.get(before).copied().unwrap_or(0))
     }
 }
 
@@ -98,7 +98,7 @@ impl Each {
         let mut columns: Vec<Column> = columns.collect();
         columns.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         debug_assert!(columns.iter().all(|column| column.values.len() == rows), "of one length");
-        debug_assert!(columns.windows(2).all(|pair| pair[0].name < pair[1].name), "each once");
+        debug_assert!(columns.is_sorted_by(|a, b| a.name < b.name), "each once");
         Each { rows, columns: columns.into() }
     }
 
@@ -174,7 +174,8 @@ impl EachBuilder {
 
     /// The same, for a column that is known.
     fn put(&mut self, at: usize, value: &str) {
-        let values = &mut self.columns[at].values;
+        let Some(column) = self.columns.get_mut(at) else { return };
+        let values = &mut column.values;
         if values.len() > self.rows {
             values.pop();
         }

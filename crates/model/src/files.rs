@@ -48,16 +48,16 @@ impl FromStr for FileMap {
         if text.contains('\0') {
             return Err(BadFileMap::Nul);
         }
-        let mut parts = vec![String::new()];
+        let (mut parts, mut part) = (Vec::new(), String::new());
         let mut letters = text.chars();
         while let Some(letter) = letters.next() {
-            let part = parts.last_mut().expect("there is one from the start");
             match letter {
-                ':' => parts.push(String::new()),
+                ':' => parts.push(std::mem::take(&mut part)),
                 '\\' => part.push(letters.next().unwrap_or('\\')),
                 letter => part.push(letter),
             }
         }
+        parts.push(part);
         if parts.iter().any(String::is_empty) {
             return Err(BadFileMap::Empty(shown()));
         }

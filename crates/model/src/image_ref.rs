@@ -342,8 +342,8 @@ impl fmt::Display for RegistryRef {
 
 impl Digest {
     pub fn hex(&self) -> String {
-        let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
-        self.0.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+        let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16);
+        self.0.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).flatten().collect()
     }
 }
 

@@ -94,14 +94,15 @@ impl IndexSet {
             return Ok(Self::single());
         }
         ranges.sort_unstable();
-        if ranges.windows(2).any(|pair| pair[1].first <= pair[0].last) {
+        if !ranges.is_sorted_by(|one, next| one.last < next.first) {
             ranges = untangle(&ranges)?;
         }
         let mut before = Vec::with_capacity(ranges.len());
         let mut len = 0u32;
         for range in &ranges {
             before.push(u64::from(len));
-            len += u32::try_from(range.len()).expect("at most MAX_TASKS");
+            // At most `MAX_TASKS` together.
+            len = len.saturating_add(u32::try_from(range.len()).unwrap_or(u32::MAX));
         }
         Ok(IndexSet { ranges: Some(Arc::new(Ranges { list: ranges, before, len })) })
     }
@@ -121,9 +122,9 @@ impl IndexSet {
         if ordinal.0 >= ranges.len {
             return None;
         }
-        let at = ranges.before.partition_point(|before| *before <= position) - 1;
-        let range = ranges.list[at];
-        Some(TaskIndex(range.first + (position - ranges.before[at]) * range.step))
+        let at = ranges.before.partition_point(|before| *before <= position).checked_sub(1)?;
+        let (range, before) = (ranges.list.get(at)?, ranges.before.get(at)?);
+        Some(TaskIndex(range.first + (position - before) * range.step))
     }
 
     pub fn ordinal(&self, index: TaskIndex) -> Option<Ordinal> {
@@ -131,7 +132,7 @@ impl IndexSet {
             return (index.0 == 0).then_some(Ordinal(0));
         };
         let at = ranges.list.partition_point(|range| range.first <= index.0).checked_sub(1)?;
-        let position = ranges.before[at] + ranges.list[at].position(index.0)?;
+        let position = ranges.before.get(at)? + ranges.list.get(at)?.position(index.0)?;
         u32::try_from(position).ok().map(Ordinal)
     }
 

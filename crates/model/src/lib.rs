@@ -3,6 +3,22 @@
 //! Everything here is plain data that can be parsed, checked, compared and printed. Nothing here
 //! decides, waits, reads a clock or touches a file: deciding is `shipway-core`'s work, acting is
 //! the work of the edges (`server`, `pilot`, `cli`).
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        reason = "a test that fails is to say so"
+    )
+)]
 
 mod as_text;
 pub mod bind;

@@ -47,6 +47,20 @@ pub struct FailedTerm {
     /// It compares what cannot be compared.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
+    /// The limit that asking for it went beyond, with what was asked before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beyond: Option<String>,
+}
+
+/// What a server was doing when it failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum During {
+    /// Looking for a place: it is not looked for again before the server is started anew.
+    Planning,
+    /// Finding out why it waits: it may start all the same.
+    Explaining,
 }
 
 /// An attribute as an expression names it.
@@ -98,6 +112,8 @@ pub enum Reason {
     Behind { jobs: u32 },
     /// Users with waiting jobs who have used less for their share are served first.
     OthersFirst { users: u32 },
+    /// The server failed, by a mistake in it, over this job: it goes on without.
+    SetAside { during: During },
     /// Nothing stands against it: it starts with the next plan.
     Next,
 }
@@ -112,6 +128,7 @@ impl Reason {
                 | Reason::NoNodes
                 | Reason::Unfit { .. }
                 | Reason::Withheld { why: Some(_), .. }
+                | Reason::SetAside { during: During::Planning }
         )
     }
 }
@@ -152,6 +169,7 @@ impl FailedTerm {
         });
         let each: Vec<String> = each.collect();
         match each.as_slice() {
+            _ if let Some(beyond) = &self.beyond => format!("cannot be asked for it: {beyond}"),
             [] => "cannot change that".into(),
             _ if self.is_error => format!("{}, which cannot be compared so", each.join(" and ")),
             each => each.join(" and "),
@@ -274,6 +292,12 @@ impl fmt::Display for Reason {
             }
             Reason::OthersFirst { users } => {
                 write!(f, "{users} users who have used less for their share are served first")
+            }
+            Reason::SetAside { during: During::Planning } => {
+                write!(f, "set aside: the server failed while looking for a place for it")
+            }
+            Reason::SetAside { during: During::Explaining } => {
+                write!(f, "the server failed while finding out why it waits")
             }
             Reason::Next => write!(f, "nothing stands against it; it starts with the next plan"),
         }

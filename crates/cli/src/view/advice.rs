@@ -63,6 +63,14 @@ fn beyond(reason: &Reason, changes: &[Change]) -> Option<String> {
              they start, or leave the image out"
                 .into(),
         ),
+        Reason::Requires { failed, .. } if failed.beyond.is_some() => {
+            Some("make the requirements shorter: together they ask for too much work".into())
+        }
+        Reason::SetAside { .. } => Some(
+            "ask for it in other words (--requirements, --gpus), and tell who runs the server: \
+             its log says where it failed"
+                .into(),
+        ),
         Reason::Requires { failed, .. } => {
             let known = changes.iter().any(|change| change.without.as_ref() == Some(&failed.term));
             let nearest = failed.found.iter().find_map(|found| {

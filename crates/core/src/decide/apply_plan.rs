@@ -49,11 +49,10 @@ fn take(state: &State, used: &mut Used, pilot_id: &PilotId, placement: &Placemen
     let need = &state.shapes().get(job.shape).resources;
     let load = used.load.entry(pilot_id.clone()).or_insert_with(|| pilot.load.clone());
     let unstarted = used.unstarted.entry(pilot_id.clone()).or_insert(pilot.unstarted);
-    let fits = load.lacks(&pilot.ad, need).is_none();
-    let devices_free = load.may_take(&pilot.ad, need, &placement.devices);
-    if !state.planner().suits(state.shapes(), job.shape, (pilot_id, pilot)) {
-        return false;
-    }
+    let usable = state.planner().usable(state.shapes(), job.shape, (pilot_id, pilot));
+    let Some(usable) = usable else { return false };
+    let fits = load.lacks(&pilot.ad, need, usable).is_none();
+    let devices_free = load.may_take(&pilot.ad, need, usable, &placement.devices);
     if !(fits && devices_free || backlog::allows(job, pilot, need, *unstarted)) {
         return false;
     }

@@ -10,6 +10,7 @@ mod policy;
 mod random;
 mod requirements;
 mod retries;
+mod set_aside;
 mod users;
 
 use crate::command::{

@@ -36,13 +36,15 @@ pub(super) fn of(state: &State, id: ShapeId, place: &Place, now: Timestamp) -> O
 fn first_room(state: &State, shape: &Shape, need: &Need, now: Timestamp) -> Option<Timestamp> {
     let nodes = &state.planner().nodes;
     let looked_at = nodes.classes().filter(|(at, _)| need.could_use(*at)).flat_map(|(_, class)| {
-        let pilots =
-            class.members.nodes().iter().filter_map(|at| Some((*at, pilot_at(state, *at)?)));
-        let suiting = pilots.filter(|(at, pilot)| need.suits(nodes, *at, pilot));
-        suiting.map(|(_, pilot)| pilot).take(MAX_LOOKED_AT)
+        let usable = class.members.nodes().iter().filter_map(|at| {
+            let pilot = pilot_at(state, *at)?;
+            let groups = need.on_node(nodes, *at, || Some(pilot))?;
+            Some((pilot, nodes.usable(*at, groups)))
+        });
+        usable.take(MAX_LOOKED_AT)
     });
-    let times = looked_at.map(|pilot| {
-        room_by(state, pilot, &shape.resources, now, |task| expected_end(state, task, now))
+    let times = looked_at.map(|node| {
+        room_by(state, node, &shape.resources, now, |task| expected_end(state, task, now))
     });
     times.min().and_then(Room::time)
 }

@@ -1,6 +1,7 @@
 //! Who goes first: the user's own jobs and other users. Jobs that no connected node could ever run
 //! hold nobody up, and are not counted.
 
+use crate::guard::guarded;
 use crate::job::Job;
 use crate::ranks::Rank;
 use crate::ready::{UserQueue, rank};
@@ -62,9 +63,13 @@ fn is_possible(state: &State, shape: ShapeId) -> bool {
     if nodes.is_empty() {
         return true;
     }
+    if state.planner().is_set_aside(shape) {
+        return false;
+    }
     let could = |need: &Need| nodes.classes().any(|(class, _)| need.could_use(class));
     match state.planner().known_need(shape) {
         Some(need) => could(need),
-        None => could(&Need::of(state.shapes().get(shape), nodes)),
+        // Another's job, and another's mistake.
+        None => guarded(|| could(&Need::of(state.shapes().get(shape), nodes))).unwrap_or(false),
     }
 }

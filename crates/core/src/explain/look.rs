@@ -1,17 +1,17 @@
 //! One class of nodes against one need: what the node that comes nearest has, and lacks.
 
-use crate::load::Load;
+use crate::load::{Load, Usable};
 use crate::pilot::Pilot;
-use crate::requirements::node_ad;
-use crate::schedule::needs::Need;
+use crate::requirements::ads_of_node;
+use crate::schedule::needs::{Groups, Need};
 use crate::schedule::nodes::{Class, NodeAt};
 use crate::schedule::reserve::Reservation;
 use crate::shape::Shape;
 use crate::state::State;
 use shipway_model::prospect::{ClassProspect, Fit, Requirement};
-use shipway_model::reason::FailedTerm;
+use shipway_model::reason::{During, FailedTerm};
 use shipway_model::{JobId, Quantity, Reason, Resources, Timestamp};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 #[derive(Debug)]
 pub(super) struct Look {
@@ -26,7 +26,18 @@ pub(super) struct Look {
     pub(super) kept_until: Option<Timestamp>,
 }
 
+/// The node of a class that comes nearest to a need.
+struct Nearest<'a> {
+    /// Whether it could never run it, how many things are short, and by how much.
+    score: (bool, u32, u64),
+    at: NodeAt,
+    /// The kinds of its devices that may be used, if it could run it.
+    usable: Option<Groups>,
+    kept: Option<&'a Reservation>,
+}
+
 impl Look {
+    /// `None` for a class without nodes.
     pub(super) fn at(
         state: &State,
         class: &Class,
@@ -34,39 +45,19 @@ impl Look {
         need: &Need,
         job: Option<JobId>,
         now: Timestamp,
-    ) -> Look {
-        let mut best: Option<((u32, u64), NodeAt, Option<&Reservation>)> = None;
-        let nodes = &state.planner().nodes;
-        let groups = need.matching(class);
-        let failed = failed(state, class, need);
-        let suits = |at: NodeAt| {
-            let pilot = pilot_at(state, at);
-            !failed.is_empty() || pilot.is_some_and(|pilot| need.suits(nodes, at, pilot))
-        };
-        for at in class.members.nodes().iter().filter(|at| suits(**at)) {
-            let short = need.shortage(groups, nodes.free(*at));
-            if best.as_ref().is_some_and(|(known, ..)| short >= *known) {
-                continue;
-            }
-            let kept_for = kept_for(state, *at, need, job, now);
-            // Room that is kept for another comes after room that is not.
-            let score = (short.0, short.1 + u64::from(kept_for.is_some()));
-            if best.as_ref().is_none_or(|(known, ..)| score < *known) {
-                best = Some((score, *at, kept_for));
-            }
-            if score == (0, 0) {
-                break;
-            }
-        }
-        let (_, nearest, kept) = best.expect("a class that is listed has a node");
-        let pilot = pilot_at(state, nearest).expect("a node in the table is a pilot's");
-        let requirements = requirements(pilot, &shape.resources);
-        let fit = fit(&requirements, &failed, kept.is_some());
+    ) -> Option<Look> {
+        let Nearest { at, usable, kept, .. } = nearest(state, class, need, job, now)?;
+        let (nodes, pilot) = (&state.planner().nodes, pilot_at(state, at)?);
+        let failed = if usable.is_some() { Vec::new() } else { failed(state, class, need, at) };
+        // Where none of its devices may be used, those count that were asked for.
+        let counted = nodes.usable(at, usable.unwrap_or_else(|| need.matching(class)));
+        let requirements = requirements(pilot, &shape.resources, counted);
+        let fit = fit(&requirements, usable.is_some(), kept.is_some());
         let nodes = u32::try_from(class.members.nodes().len()).unwrap_or(u32::MAX);
         let kept_for = kept.map(|held| held.job);
         let kept_until = kept.filter(|_| fit == Fit::Kept).and_then(|held| held.latest);
         let class = class.key.describe();
-        Look { class, nodes, fit, requirements, failed, kept_for, kept_until }
+        Some(Look { class, nodes, fit, requirements, failed, kept_for, kept_until })
     }
 
     /// `None`: a node of this class could take it now.
@@ -90,7 +81,8 @@ impl Look {
                     return Some(Reason::TooSmall { nodes, class, wanted, found });
                 }
                 let failed = failed.into_iter().next();
-                failed.map(|failed| Reason::Requires { nodes, class, failed })
+                let requires = failed.map(|failed| Reason::Requires { nodes, class, failed });
+                Some(requires.unwrap_or(Reason::SetAside { during: During::Explaining }))
             }
         }
     }
@@ -110,32 +102,51 @@ pub(super) fn pilot_at(state: &State, at: NodeAt) -> Option<&Pilot> {
     state.pilots().get(state.planner().nodes.pilot(at)?)
 }
 
-/// The terms that hold for no node of a class, as one of its nodes has it. None, if any will do.
-fn failed(state: &State, class: &Class, need: &Need) -> Vec<FailedTerm> {
-    let Some(choice) = &need.choice else { return Vec::new() };
-    let nodes = &state.planner().nodes;
-    let first = class.members.nodes().first();
-    if !choice.is_per_node {
-        // Some of its devices may do, and be too few.
-        let is_unusable = first.is_some_and(|at| !need.could_use(nodes.free(*at).class()));
-        let failing = class.ads.iter().filter(|ad| !choice.holds(ad)).cloned();
-        let failing: Vec<_> = failing.filter(|_| is_unusable).collect();
-        return choice.failed(&failing);
+fn nearest<'a>(
+    state: &'a State,
+    class: &Class,
+    need: &Need,
+    job: Option<JobId>,
+    now: Timestamp,
+) -> Option<Nearest<'a>> {
+    let (nodes, matching) = (&state.planner().nodes, need.matching(class));
+    let mut best: Option<Nearest<'a>> = None;
+    for at in class.members.nodes().iter().copied() {
+        let usable = need.on_node(nodes, at, || pilot_at(state, at));
+        let (short, by) = need.shortage(usable.unwrap_or(matching), nodes.free(at));
+        if best.as_ref().is_some_and(|known| (usable.is_none(), short, by) >= known.score) {
+            continue;
+        }
+        let kept = usable.and_then(|_| kept_for(state, at, need, job, now));
+        // Room that is kept for another comes after room that is not.
+        let score = (usable.is_none(), short, by.saturating_add(u64::from(kept.is_some())));
+        if best.as_ref().is_none_or(|known| score < known.score) {
+            best = Some(Nearest { score, at, usable, kept });
+        }
+        if score == (false, 0, 0) {
+            break;
+        }
     }
-    let members = class.members.nodes().iter();
-    let mut pilots = members.filter_map(|at| Some((*at, pilot_at(state, *at)?)));
-    let example = pilots.clone().next();
-    if pilots.any(|(at, pilot)| need.suits(nodes, at, pilot)) {
-        return Vec::new();
-    }
-    let ads = example.map(|(_, pilot)| {
-        class.ads.iter().map(|ad| Arc::new(node_ad(ad, &pilot.ad))).collect::<Vec<_>>()
-    });
-    choice.failed(&ads.unwrap_or_default())
+    best
 }
 
-fn fit(requirements: &[Requirement], failed: &[FailedTerm], is_kept: bool) -> Fit {
-    if !failed.is_empty() || requirements.iter().any(|one| !one.can_be_met()) {
+/// The terms of the requirements that keep a need off a node: those that do not hold for devices
+/// that were asked for. None, if the requirements are not what is in the way.
+fn failed(state: &State, class: &Class, need: &Need, at: NodeAt) -> Vec<FailedTerm> {
+    let (Some(choice), Some(pilot)) = (&need.choice, pilot_at(state, at)) else {
+        return Vec::new();
+    };
+    let allowed = need.allowed(&state.planner().nodes, at, || Some(pilot));
+    if !need.is_kept_out(class, allowed) {
+        return Vec::new();
+    }
+    let own = if choice.is_per_node { Some(ads_of_node(&pilot.ad, &class.ads)) } else { None };
+    let ads = own.as_deref().unwrap_or(&class.ads);
+    choice.failed(class.ads_of(ads, need.matching(class)))
+}
+
+fn fit(requirements: &[Requirement], is_usable: bool, is_kept: bool) -> Fit {
+    if !is_usable || requirements.iter().any(|one| !one.can_be_met()) {
         Fit::Never
     } else if requirements.iter().any(|one| !one.is_met()) {
         Fit::Busy
@@ -162,51 +173,29 @@ fn kept_for<'a>(
     (!mine && !held.lets_by(now, (need, standing), free)).then_some(held)
 }
 
-/// Calls with wanted, had and free of everything that is asked for.
-fn each(pilot: &Pilot, need: &Resources, mut see: impl FnMut(u64, u64, u64)) {
+/// Wanted, had and free of everything that is asked for.
+fn requirements(pilot: &Pilot, need: &Resources, usable: Usable<'_>) -> Vec<Requirement> {
     let (has, load) = (&pilot.ad.capacity, &pilot.load);
-    see(need.cpus.milli, has.cpus.milli, has.cpus.milli.saturating_sub(load.cpus.milli));
-    see(need.memory.0, has.memory.0, has.memory.0.saturating_sub(load.memory.0));
-    see(need.disk.0, has.disk.0, has.disk.0.saturating_sub(load.disk.0));
-    if let Some(gpu) = &need.gpu {
-        let count = |load: &Load| u64::from(load.free_count(&pilot.ad, need));
-        see(u64::from(gpu.count), count(&Load::default()), count(load));
-    }
-    for (name, wanted) in &need.named {
-        let has = has.named.get(name).copied().unwrap_or(0);
-        let used = load.named.get(name).copied().unwrap_or(0);
-        see(*wanted, has, has.saturating_sub(used));
-    }
-}
-
-/// The same as quantities; what is not asked for is left out.
-fn requirements(pilot: &Pilot, need: &Resources) -> Vec<Requirement> {
-    let kinds = quantities(need);
     let mut found = Vec::new();
-    let mut at = 0;
-    each(pilot, need, |wanted, has, free| {
-        let quantity = |amount| kinds[at].with(amount);
-        if wanted > 0 {
-            let (wanted, has, free) = (quantity(wanted), quantity(has), quantity(free));
+    let mut see = |wanted: Quantity, has: u64, used: u64| {
+        if wanted.raw() > 0 {
+            let (has, free) = (wanted.with(has), wanted.with(has.saturating_sub(used)));
             found.push(Requirement { wanted, has, free });
         }
-        at += 1;
-    });
+    };
+    see(Quantity::Cpus { amount: need.cpus }, has.cpus.milli, load.cpus.milli);
+    see(Quantity::Memory { amount: need.memory }, has.memory.0, load.memory.0);
+    see(Quantity::Disk { amount: need.disk }, has.disk.0, load.disk.0);
+    if let Some(gpu) = &need.gpu {
+        let count = |load: &Load| u64::from(load.free_count(&pilot.ad, need, usable));
+        let (has, free) = (count(&Load::default()), count(load));
+        let wanted = Quantity::Gpus { amount: gpu.count, request: gpu.to_string() };
+        see(wanted, has, has.saturating_sub(free));
+    }
+    for (name, amount) in &need.named {
+        let of = |amounts: &BTreeMap<String, u64>| amounts.get(name).copied().unwrap_or(0);
+        let wanted = Quantity::Named { name: name.clone(), amount: *amount };
+        see(wanted, of(&has.named), of(&load.named));
+    }
     found
-}
-
-/// What is asked for, in the order of `each`.
-fn quantities(need: &Resources) -> Vec<Quantity> {
-    let mut kinds = vec![
-        Quantity::Cpus { amount: need.cpus },
-        Quantity::Memory { amount: need.memory },
-        Quantity::Disk { amount: need.disk },
-    ];
-    let gpus = need.gpu.as_ref();
-    kinds.extend(gpus.map(|gpu| Quantity::Gpus { amount: gpu.count, request: gpu.to_string() }));
-    let named = need.named.iter();
-    kinds.extend(
-        named.map(|(name, amount)| Quantity::Named { name: name.clone(), amount: *amount }),
-    );
-    kinds
 }

@@ -10,6 +10,7 @@ mod line;
 mod look;
 mod prospect;
 
+use crate::guard::{guarded, strike};
 use crate::job::Job;
 use crate::pilot::Pilot;
 use crate::schedule::needs::Need;
@@ -17,6 +18,7 @@ use crate::shape::{Shape, ShapeId};
 use crate::state::State;
 use look::Look;
 use shipway_model::prospect::{Fit, Prospect};
+use shipway_model::reason::During;
 use shipway_model::{JobId, JobState, Reason, Timestamp, UserName, Withheld};
 use std::collections::BTreeMap;
 
@@ -35,6 +37,10 @@ impl<'a> Explainer<'a> {
 
     /// The reasons of a job that is in memory; empty when nothing of it waits.
     pub fn reasons(&mut self, id: JobId) -> Vec<Reason> {
+        guarded(|| self.find(id)).unwrap_or_else(not_explained)
+    }
+
+    fn find(&mut self, id: JobId) -> Vec<Reason> {
         let Some(job) = self.state.job(id).filter(|job| job.tasks.counts().waiting > 0) else {
             return Vec::new();
         };
@@ -43,8 +49,15 @@ impl<'a> Explainer<'a> {
             return reasons;
         }
         let (state, now) = (self.state, self.now);
+        if state.planner().is_set_aside(job.shape) {
+            reasons.push(Reason::SetAside { during: During::Planning });
+            return reasons;
+        }
         let found = self.needs.entry(job.shape).or_insert_with(|| {
-            reasons_of_need(state, state.shapes().get(job.shape), Some(id), now)
+            let shape = state.shapes().get(job.shape);
+            // Kept for all jobs of this shape: none of them fails again.
+            let found = guarded(|| reasons_of_need(state, shape, Some(id), now));
+            found.unwrap_or_else(not_explained)
         });
         reasons.extend(found.iter().cloned());
         if !reasons
@@ -57,17 +70,25 @@ impl<'a> Explainer<'a> {
     }
 }
 
+fn not_explained() -> Vec<Reason> {
+    vec![Reason::SetAside { during: During::Explaining }]
+}
+
 pub fn explain(state: &State, id: JobId, now: Timestamp) -> Vec<Reason> {
     Explainer::new(state, now).reasons(id)
 }
 
 /// Why one task with this need could not start right now, class by class; empty when it could.
 pub fn explain_need(state: &State, shape: &Shape, now: Timestamp) -> Vec<Reason> {
-    reasons_of_need(state, shape, None, now)
+    guarded(|| reasons_of_need(state, shape, None, now)).unwrap_or_else(not_explained)
 }
 
-/// All that is to be said about a job that waits.
+/// All that is to be said about a job that waits, as far as it can be found out.
 pub fn prospect(state: &State, id: JobId, now: Timestamp) -> Option<Prospect> {
+    guarded(|| prospect_of_job(state, id, now)).flatten()
+}
+
+fn prospect_of_job(state: &State, id: JobId, now: Timestamp) -> Option<Prospect> {
     let job = state.job(id).filter(|job| job.tasks.counts().waiting > 0)?;
     let mut found = prospect::of(state, state.shapes().get(job.shape), Some(id), now);
     if job.wants_placing() {
@@ -82,6 +103,16 @@ pub fn prospect(state: &State, id: JobId, now: Timestamp) -> Option<Prospect> {
 
 /// The same for a job that is not submitted, had this user submitted it.
 pub fn prospect_of_new(state: &State, shape: &Shape, user: &UserName, now: Timestamp) -> Prospect {
+    let found = guarded(|| prospect_of_shape(state, shape, user, now));
+    found.unwrap_or_else(|| Prospect {
+        place: None,
+        classes: Vec::new(),
+        changes: Vec::new(),
+        estimate: None,
+    })
+}
+
+fn prospect_of_shape(state: &State, shape: &Shape, user: &UserName, now: Timestamp) -> Prospect {
     let mut found = prospect::of(state, shape, None, now);
     let place = prospect::place_of_new(state, user, now);
     if let Some(known) = state.shapes().find(shape) {
@@ -124,9 +155,10 @@ fn reasons_of_need(
         return no_nodes(state);
     }
     let need = Need::of(shape, nodes);
+    strike("panics_in_look", &shape.resources);
     let mut reasons = Vec::new();
     for (_, class) in nodes.classes() {
-        let look = Look::at(state, class, shape, &need, job, now);
+        let Some(look) = Look::at(state, class, shape, &need, job, now) else { continue };
         let mine = |other: JobId| {
             let owner = |id: JobId| state.job(id).map(|job| &job.owner);
             job.is_some_and(|job| owner(job) == owner(other))

@@ -5,7 +5,7 @@ use super::line::{own_before, users_before};
 use super::look::{Look, pilot_at};
 use crate::job::Job;
 use crate::ready::rank;
-use crate::schedule::needs::Need;
+use crate::schedule::needs::{Need, thousandths};
 use crate::shape::Shape;
 use crate::state::State;
 use shipway_model::limits::DEFAULT_GRACE;
@@ -20,7 +20,7 @@ pub(super) fn of(state: &State, shape: &Shape, job: Option<JobId>, now: Timestam
     let need = Need::of(shape, nodes);
     let classes = nodes.classes();
     let looks: Vec<Look> =
-        classes.map(|(_, class)| Look::at(state, class, shape, &need, job, now)).collect();
+        classes.filter_map(|(_, class)| Look::at(state, class, shape, &need, job, now)).collect();
     let changes = if looks.iter().any(|look| fits_now(look.fit)) {
         Vec::new()
     } else {
@@ -80,7 +80,8 @@ fn shorter_limit(look: &Look, usual: Option<Millis>, now: Timestamp) -> Option<C
 fn without_term(look: &Look) -> Option<(u64, Change)> {
     const SIZE: u64 = 500;
     let [failed] = look.failed.as_slice() else { return None };
-    if failed.is_of_image() {
+    // What goes beyond a limit may do so without this term too.
+    if failed.is_of_image() || failed.beyond.is_some() {
         return None;
     }
     let change = Change {
@@ -100,8 +101,8 @@ fn change(look: &Look, now: bool) -> Option<(u64, Change)> {
     let short = |one: &&Requirement| one.wanted.raw() > limit(one).raw();
     let short: Vec<&Requirement> = look.requirements.iter().filter(short).collect();
     let size = short.iter().map(|one| {
-        let missing = one.wanted.raw() - limit(one).raw();
-        u64::try_from(u128::from(missing) * 1_000 / u128::from(one.wanted.raw())).unwrap_or(1_000)
+        let missing = one.wanted.raw().saturating_sub(limit(one).raw());
+        thousandths(missing, one.wanted.raw())
     });
     let change = Change {
         ask: short.iter().map(|one| limit(one)).collect(),
@@ -113,7 +114,7 @@ fn change(look: &Look, now: bool) -> Option<(u64, Change)> {
     };
     // To ask for none of a thing is not a smaller request but another one.
     let asks_for_some = change.ask.iter().all(|ask| ask.raw() > 0);
-    (!short.is_empty() && asks_for_some).then(|| (size.sum(), change))
+    (!short.is_empty() && asks_for_some).then(|| (size.fold(0, u64::saturating_add), change))
 }
 
 pub(super) fn place(state: &State, id: JobId, job: &Job, now: Timestamp) -> Place {

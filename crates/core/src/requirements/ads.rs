@@ -96,7 +96,7 @@ fn vendor(vendor: GpuVendor) -> &'static str {
 }
 
 /// The ad of a class, with what is the node's own.
-pub(crate) fn node_ad(class: &Ad, node: &NodeAd) -> Ad {
+pub(super) fn node_ad(class: &Ad, node: &NodeAd) -> Ad {
     let mut ad = class.clone();
     for name in ["Machine", "Name", "UtsnameNodename"] {
         ad.set(name, node.node.as_str());

@@ -1,26 +1,27 @@
 //! Which terms of a job's requirements do not hold for a node, and what they found.
 
-use super::{Choice, ads};
+use super::{Choice, MAX_MATCH_STEPS, ads};
 use shipway_classad::{Ad, Context, Looked, Sides, Value, nearest_name, readable_value, terms};
 use shipway_model::reason::{Attribute, FailedTerm};
 use std::sync::Arc;
 
 impl Choice {
     /// The terms that do not hold, in their order; of several ads those of the one that comes
-    /// nearest.
-    pub(crate) fn failed(&self, ads: &[Arc<Ad>]) -> Vec<FailedTerm> {
-        let all = ads.iter().map(|ad| self.failed_for(ad));
+    /// nearest, of those for which they do not hold.
+    pub(crate) fn failed<'a>(&self, ads: impl Iterator<Item = &'a Arc<Ad>>) -> Vec<FailedTerm> {
+        let all = ads.map(|ad| self.failed_for(ad)).filter(|failed| !failed.is_empty());
         all.min_by_key(Vec::len).unwrap_or_default()
     }
 
     fn failed_for(&self, node: &Arc<Ad>) -> Vec<FailedTerm> {
         let Some(requirements) = &self.requirements else { return Vec::new() };
         let sides = Sides::new(Arc::clone(&self.job), Arc::clone(node));
-        let terms = terms(requirements, &sides, &Context::default());
+        let terms = terms(requirements, &sides, &Context::default(), MAX_MATCH_STEPS);
         let failing = terms.into_iter().filter(|term| !term.holds());
         let found = failing.map(|term| FailedTerm {
             found: term.looked.iter().map(|looked| attribute(looked, &term.looked, node)).collect(),
             is_error: term.value.is_error(),
+            beyond: term.exceeded.map(|limit| limit.to_string()),
             term: term.text,
         });
         found.collect()
@@ -32,8 +33,18 @@ fn attribute(looked: &Looked, beside: &[Looked], node: &Ad) -> Attribute {
     let nearest = || nearest(looked, node).or_else(|| without_quotes(looked, beside));
     Attribute {
         name: looked.name.clone(),
-        value: value.map(readable_value),
+        value: value.map(|value| short(&readable_value(value))),
         nearest: if value.is_none() { nearest() } else { None },
+    }
+}
+
+/// Letters of a value that are shown: a text may have millions.
+const SHOWN: usize = 200;
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
     }
 }
 

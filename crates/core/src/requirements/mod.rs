@@ -9,11 +9,12 @@ mod ads;
 mod failed;
 mod rank;
 
-pub(crate) use ads::{class_ads, node_ad};
+pub(crate) use ads::class_ads;
 pub use rank::pointless_rank;
 
+use crate::schedule::needs::{Groups, MAX_GROUPS, bit};
 use crate::shape::Shape;
-use shipway_classad::{Ad, Context, Expr, Sides, evaluate, is_true, parse_expression, references};
+use shipway_classad::{Ad, Context, Expr, Sides, parse_expression, prepare, references};
 use shipway_model::validate::{Problem, validate_with};
 use shipway_model::{JobSpec, NodeAd};
 use std::collections::BTreeMap;
@@ -34,8 +35,12 @@ pub(crate) struct Choice {
     /// They look at what differs between nodes that are alike otherwise, such as their names.
     pub(crate) is_per_node: bool,
     /// What was found for nodes, by their number in the table and the time they came.
-    verdicts: Mutex<BTreeMap<(u32, u64), bool>>,
+    verdicts: Mutex<BTreeMap<(u32, u64), Groups>>,
 }
+
+/// Steps that one evaluation for a node may take: a few milliseconds at worst. Those that people
+/// write take a few hundred; a long list of machines, ten thousand.
+const MAX_MATCH_STEPS: u64 = 50_000;
 
 /// Verdicts that are kept; then they are found again, a microsecond each.
 const MAX_VERDICTS: usize = 100_000;
@@ -56,7 +61,11 @@ impl Choice {
             return None;
         }
         // What cannot be read was never submitted; nothing meets it.
-        let read = |text: &String| parse_expression(text).unwrap_or_else(|_| Expr::literal(false));
+        let read = |text: &String| {
+            let expr = parse_expression(text).unwrap_or_else(|_| Expr::literal(false));
+            prepare(&expr);
+            expr
+        };
         let requirements = shape.expressions.requirements.as_ref().map(read);
         let is_per_node = requirements.as_ref().is_some_and(looks_at_nodes);
         Some(Choice {
@@ -68,41 +77,38 @@ impl Choice {
         })
     }
 
-    /// Whether the requirements hold for this ad of a node.
-    pub(crate) fn holds(&self, node: &Arc<Ad>) -> bool {
+    /// Whether the requirements hold for this ad of a node. The one place where that is asked;
+    /// `failed` says which terms are in the way where it is not so.
+    fn holds(&self, node: &Arc<Ad>) -> bool {
         let Some(requirements) = &self.requirements else { return true };
         let sides = Sides::new(Arc::clone(&self.job), Arc::clone(node));
-        is_true(&evaluate(requirements, &sides, &Context::default()).value)
+        shipway_classad::holds(requirements, &sides, &Context::default(), MAX_MATCH_STEPS)
     }
 
-    /// Which of a class's kinds of devices may be used, a bit each; without devices the first bit
-    /// stands for the node. All of them where each node has to be asked.
-    pub(crate) fn kinds(&self, ads: &[Arc<Ad>]) -> u64 {
-        let holding = ads.iter().enumerate().take(u64::BITS as usize);
-        let holding = holding.filter(|(_, ad)| self.is_per_node || self.holds(ad));
-        holding.fold(0, |bits, (at, _)| bits | 1 << at)
+    /// For which of a node's kinds of devices they hold, a bit each; without devices the first bit
+    /// stands for the node.
+    fn kinds<'a>(&self, ads: impl Iterator<Item = &'a Arc<Ad>>) -> Groups {
+        let holding = ads.take(MAX_GROUPS).enumerate().filter(|(_, ad)| self.holds(ad));
+        holding.fold(0, |bits, (at, _)| bits | bit(at))
     }
 
-    /// Whether one node will do, which came at this time; asked only where nodes are told apart.
-    /// Where it has several kinds of devices, for all that would be used.
-    pub(crate) fn suits(
+    /// The same for all nodes of a class. All kinds where each node has to be asked.
+    pub(crate) fn kinds_of_class(&self, ads: &[Arc<Ad>]) -> Groups {
+        if self.is_per_node { Groups::MAX } else { self.kinds(ads.iter()) }
+    }
+
+    /// The same for one node, which came at this time; asked only where nodes are told apart.
+    pub(crate) fn kinds_of_node(
         &self,
         (at, came): (u32, u64),
         node: &NodeAd,
         ads: &[Arc<Ad>],
-        kinds: u64,
-    ) -> bool {
+    ) -> Groups {
         let lock = || self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(&(at, came)) {
             return *known;
         }
-        let of_kind = |(_, ad): (usize, &Arc<Ad>)| self.holds(&Arc::new(node_ad(ad, node)));
-        let mut ads = ads.iter().enumerate();
-        let found = if kinds == 0 {
-            ads.any(of_kind)
-        } else {
-            ads.filter(|(at, _)| kinds >> at & 1 == 1).all(of_kind)
-        };
+        let found = self.kinds(ads_of_node(node, ads).iter());
         let mut verdicts = lock();
         if verdicts.len() >= MAX_VERDICTS {
             verdicts.clear();
@@ -120,6 +126,11 @@ impl Choice {
         });
         ranks.max().unwrap_or(0)
     }
+}
+
+/// The ads of a class, with what is this node's own.
+pub(crate) fn ads_of_node(node: &NodeAd, ads: &[Arc<Ad>]) -> Vec<Arc<Ad>> {
+    ads.iter().map(|ad| Arc::new(ads::node_ad(ad, node))).collect()
 }
 
 /// Whether an expression names an attribute that each node has its own of.

@@ -40,6 +40,7 @@ impl GpuKind {
     }
 
     /// A device of this kind, to be asked whether a request matches it.
+    #[expect(clippy::expect_used, reason = "the id is written here")]
     pub(super) fn example(&self) -> GpuDevice {
         GpuDevice {
             id: DeviceId::new("example").expect("a good id"),

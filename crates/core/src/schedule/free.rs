@@ -43,10 +43,6 @@ pub struct Group {
 }
 
 impl Free {
-    pub(crate) fn class(&self) -> ClassAt {
-        self.class
-    }
-
     /// All but the devices; see `count`.
     pub(super) fn amounts(pilot: &Pilot, class: ClassAt, kinds: usize) -> Free {
         let (has, load) = (&pilot.ad.capacity, &pilot.load);
@@ -77,10 +73,11 @@ impl Free {
         self.others.fill(Group::default());
         self.whole = 0;
         for Device { kind, used } in devices {
-            let group = match *kind as usize {
-                0 => &mut self.first,
-                kind => &mut self.others[kind - 1],
+            let group = match (*kind as usize).checked_sub(1) {
+                None => Some(&mut self.first),
+                Some(other) => self.others.get_mut(other),
             };
+            let Some(group) = group else { continue };
             if *used == 0 {
                 group.whole += 1;
                 self.whole += 1;

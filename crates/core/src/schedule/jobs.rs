@@ -120,7 +120,8 @@ impl<'a> Jobs<'a> {
                 self.begun.push(begun);
             }
         } else if let Some(mut best) = self.next.peek_mut() {
-            match self.begun[best.0.2 as usize].go_on(self.queue) {
+            let begun = self.begun.get_mut(best.0.2 as usize);
+            match begun.and_then(|begun| begun.go_on(self.queue)) {
                 Some(next) => best.0.0 = next,
                 None => drop(PeekMut::pop(best)),
             }

@@ -42,13 +42,13 @@ impl Pass<'_> {
     /// Who has waited for a node to be emptied gets it before anybody else.
     pub(super) fn serve_reservations(&mut self) {
         let mut at = 0;
-        while at < self.reservations.len() {
-            let node = self.reservations[at].node;
-            let turn = self.order.turn_of(self.reservations[at].job);
-            let fitting = turn.filter(|turn| self.trial.fits(&self.ask(turn), node));
+        while let Some(&Reservation { node, job, .. }) = self.reservations.get(at) {
+            let turn = self.order.turn_of(job);
+            let fits = |turn: &Turn| self.ask(turn).is_some_and(|ask| self.trial.fits(&ask, node));
+            let fitting = turn.filter(fits);
             if let Some(turn) = fitting {
                 self.put(&turn, node);
-                self.order.served_out_of_turn(&turn, self.need(turn.shape).charge);
+                self.order.served_out_of_turn(&turn, self.charge(turn.shape));
                 self.reservations.remove(at);
             } else {
                 at += 1;
@@ -81,7 +81,7 @@ impl Pass<'_> {
     /// Whether a node may be kept for this one. Without anybody smaller in line, the next room
     /// that comes is theirs anyway.
     fn may_keep(&self, id: JobId, shape: ShapeId) -> bool {
-        let is_starved = self.open.least < self.need(shape).charge;
+        let is_starved = self.open.least < self.charge(shape);
         let is_known = self.reservations.iter().any(|held| held.job == id);
         let is_enough = self.resting.contains_key(&shape) || self.are_enough_kept();
         is_starved && !is_known && !is_enough && self.searches < MAX_SEARCHES
@@ -97,14 +97,15 @@ impl Pass<'_> {
 
     /// The node where it can start first, by the time limits of what runs there.
     fn reserve(&self, turn: &Turn) -> Option<Reservation> {
-        let ask = self.ask(turn);
+        let ask = self.ask(turn)?;
         let Ask { need, standing, .. } = ask;
         let taken: BTreeSet<NodeAt> = self.reservations.iter().map(|held| held.node).collect();
         let nodes = self.trial.candidates(need, MAX_LOOKED_AT);
         let free = nodes.into_iter().filter(|at| !taken.contains(at));
         let times = free.filter_map(|at| {
-            let pilot = self.trial.pilot(at)?;
-            Some((room_at(self.state, pilot, ask.resources(), self.now), at))
+            let (pilot, groups) = (self.trial.pilot(at)?, self.trial.groups_at(need, at)?);
+            let node = (pilot, self.trial.table().usable(at, groups));
+            Some((room_at(self.state, node, ask.resources(), self.now), at))
         });
         let (room, node) = times.filter(|(room, _)| *room != Room::Never).min()?;
         let (job, made, latest) = (turn.id, self.now, room.time());

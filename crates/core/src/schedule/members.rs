@@ -3,6 +3,10 @@
 //! search goes by many full nodes in one look.
 //!
 //! Where a node stands among its like, never whether something fits: bounds only spare a look.
+#![expect(
+    clippy::indexing_slicing,
+    reason = "places that this module gives out itself, asked for very often"
+)]
 
 use super::free::Free;
 use super::needs::Need;
@@ -92,7 +96,7 @@ impl Members {
                 self.blocks.push(vec![Bucket::default(); self.devices + 2].into());
             }
             let (block, free) = (&mut self.blocks[place / BLOCK], &mut free[at.at()]);
-            free.place = u32::try_from(place).expect("fewer nodes than 2^32");
+            free.place = super::position(place);
             self.rooms.push(Room::of(free));
             block[self.devices + 1].add(1 << (place % BLOCK), Room::of(free));
             block[free.whole as usize].add(1 << (place % BLOCK), Room::of(free));

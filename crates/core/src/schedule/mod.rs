@@ -34,14 +34,17 @@ mod tests;
 mod trial;
 
 use crate::event::Placement;
+use crate::guard::guarded;
 use crate::job::Job;
+use crate::load::Usable;
 use crate::pilot::Pilot;
 use crate::shape::{ShapeId, Shapes};
 use crate::state::State;
 use nodes::NodeTable;
 use reserve::Reservation;
 use shipway_model::{JobId, PilotId, Timestamp};
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Placements in one plan: one commit's worth; the next pass follows at once.
 pub const MAX_PLAN: usize = 4_096;
@@ -67,10 +70,9 @@ impl Plan {
     /// What goes to each pilot.
     pub fn by_pilot(&self) -> impl Iterator<Item = (&PilotId, &[Placement])> {
         let mut rest = self.placements.as_slice();
-        self.pilots.iter().map(move |(pilot, count)| {
-            let placements = rest.split_off(..*count).expect("each is counted once");
-            (pilot, placements)
-        })
+        self.pilots
+            .iter()
+            .map(move |(pilot, count)| (pilot, rest.split_off(..*count).unwrap_or_default()))
     }
 }
 
@@ -100,9 +102,25 @@ pub struct Planner {
     paper: trial::Paper,
     /// The last plan was full: the next one goes on from where its searches had come.
     was_full: bool,
+    /// Shapes over which a pass failed: no pass looks at them again.
+    set_aside: BTreeSet<ShapeId>,
 }
 
 impl Planner {
+    /// One that remembers nothing.
+    pub(crate) fn of(pilots: &BTreeMap<PilotId, Pilot>) -> Planner {
+        let mut planner = Planner::default();
+        for (id, pilot) in pilots {
+            planner.nodes.renew(id, Some(pilot));
+        }
+        planner
+    }
+
+    /// Whether a pass failed over this shape.
+    pub fn is_set_aside(&self, shape: ShapeId) -> bool {
+        self.set_aside.contains(&shape)
+    }
+
     pub fn reservations(&self) -> &[Reservation] {
         &self.reservations
     }
@@ -122,20 +140,25 @@ impl Planner {
         self.needs.known(shape, &self.nodes)
     }
 
-    /// Whether a pilot's node still meets a shape's requirements, as a plan had it.
-    pub(crate) fn suits(&self, shapes: &Shapes, id: ShapeId, pilot: (&PilotId, &Pilot)) -> bool {
+    /// The devices of a pilot's node that a shape may use. `None`: its requirements do not hold
+    /// there, or no longer.
+    pub(crate) fn usable(
+        &self,
+        shapes: &Shapes,
+        id: ShapeId,
+        (name, pilot): (&PilotId, &Pilot),
+    ) -> Option<Usable<'_>> {
         let shape = shapes.get(id);
         if shape.expressions.requirements.is_none() {
-            return true;
+            return Some(Usable::All);
         }
-        let Some(at) = self.nodes.at(pilot.0) else { return false };
-        let suits = |need: &needs::Need| {
-            need.could_use(self.nodes.free(at).class) && need.suits(&self.nodes, at, pilot.1)
+        let at = self.nodes.at(name)?;
+        let on_node = |need: &needs::Need| need.on_node(&self.nodes, at, || Some(pilot));
+        let groups = match self.known_need(id) {
+            Some(need) => on_node(need),
+            None => on_node(&needs::Need::of(shape, &self.nodes)),
         };
-        match self.known_need(id) {
-            Some(need) => suits(need),
-            None => suits(&needs::Need::of(shape, &self.nodes)),
-        }
+        Some(self.nodes.usable(at, groups?))
     }
 
     /// What a pass has found out.
@@ -161,10 +184,22 @@ impl PartialEq for Planner {
 
 /// Proposes what to place now. Changes only what the scheduler remembers.
 pub fn schedule(state: &mut State, now: Timestamp) -> Plan {
-    let mut planner = std::mem::take(&mut state.planner);
-    let plan = pass::run(state, &mut planner, now);
-    state.planner = planner;
-    plan
+    loop {
+        let mut planner = std::mem::take(&mut state.planner);
+        let serving = Cell::new(None);
+        if let Some(plan) = guarded(|| pass::run(state, &mut planner, now, &serving)) {
+            state.planner = planner;
+            return plan;
+        }
+        // It stopped half-way, by a mistake. Nothing of it is used again, and the next one leaves
+        // out the shape that this one was at: one at a time, so that there is an end to it.
+        let mut set_aside = std::mem::take(&mut planner.set_aside);
+        let is_new = serving.get().is_some_and(|shape| set_aside.insert(shape));
+        state.planner = Planner { set_aside, ..Planner::of(&state.pilots) };
+        if !is_new {
+            return Plan::default();
+        }
+    }
 }
 
 /// Whether tasks of this job are known to be so short that a few may wait at a pilot.
@@ -174,5 +209,5 @@ fn is_short(job: &Job) -> bool {
 
 /// Places in lists that a plan's limit, or the number of nodes, keeps short.
 fn position(at: usize) -> u32 {
-    u32::try_from(at).expect("fewer than 2^32")
+    u32::try_from(at).unwrap_or(u32::MAX)
 }

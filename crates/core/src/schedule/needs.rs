@@ -2,13 +2,16 @@
 
 use super::free::Free;
 use super::nodes::{Class, ClassAt, NodeAt, NodeTable};
+use crate::guard::strike;
 use crate::pilot::Pilot;
 use crate::requirements::Choice;
 use crate::shape::{Shape, ShapeId};
 use crate::state::State;
 use crate::usage::charge;
 use shipway_model::{GpuRequest, GpuShare, Millis, Resources};
+use std::cell::Cell;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What is asked of every task comes first, in one line of the cache.
@@ -31,6 +34,8 @@ pub struct Need {
     class_bits: u64,
     pub at_most: Option<Millis>,
     gpu: Option<Box<GpuRequest>>,
+    /// By class, the kinds of devices for which its requirements hold.
+    allowed: Vec<Groups>,
     /// Requirements and rank.
     pub(crate) choice: Option<Arc<Choice>>,
     /// The classes that could serve it, best fit first.
@@ -42,7 +47,12 @@ pub struct Need {
 /// Which kinds of a class's devices a request matches, one bit each.
 pub(crate) type Groups = u64;
 /// Kinds of devices on one node that are told apart; hardware slices come in a dozen kinds.
-const MAX_GROUPS: usize = Groups::BITS as usize;
+pub(crate) const MAX_GROUPS: usize = Groups::BITS as usize;
+
+/// The bit of one kind; those beyond the most have none.
+pub(crate) fn bit(kind: usize) -> Groups {
+    u32::try_from(kind).ok().and_then(|kind| Groups::from(1u8).checked_shl(kind)).unwrap_or(0)
+}
 
 /// The needs of all shapes that anybody has waited with, as far as they are known.
 #[derive(Debug, Clone, Default)]
@@ -71,7 +81,13 @@ pub(super) struct Size {
 
 impl Needs {
     /// Makes sure that the need of every shape that somebody waits with is known.
-    pub(super) fn follow(&mut self, state: &State, table: &NodeTable) {
+    pub(super) fn follow(
+        &mut self,
+        state: &State,
+        table: &NodeTable,
+        set_aside: &BTreeSet<ShapeId>,
+        serving: &Cell<Option<ShapeId>>,
+    ) {
         if self.classes != table.class_count() {
             *self = Needs { classes: table.class_count(), ..Needs::default() };
         }
@@ -81,15 +97,17 @@ impl Needs {
         }
         (self.version, self.least) = (version, u64::MAX);
         self.sizes.clear();
-        for shape in state.ready().demand().shapes() {
+        for shape in state.ready().demand().shapes().filter(|shape| !set_aside.contains(shape)) {
+            serving.set(Some(shape));
             if self.by_shape.len() <= shape.at() {
                 self.by_shape.resize(shape.at() + 1, None);
             }
-            let known = &mut self.by_shape[shape.at()];
+            let Some(known) = self.by_shape.get_mut(shape.at()) else { continue };
             let need = known.get_or_insert_with(|| Need::of(state.shapes().get(shape), table));
             self.least = self.least.min(need.charge);
             self.sizes.push(need.size(shape));
         }
+        serving.set(None);
     }
 
     /// What was learnt, if it is of the classes there are now.
@@ -98,8 +116,9 @@ impl Needs {
         self.by_shape.get(shape.at())?.as_ref().filter(|_| current)
     }
 
-    pub(super) fn get(&self, shape: ShapeId) -> &Need {
-        self.by_shape[shape.at()].as_ref().expect("learnt of every shape that anybody waits with")
+    /// Known of every shape that anybody waits with, but for those that were set aside.
+    pub(super) fn get(&self, shape: ShapeId) -> Option<&Need> {
+        self.by_shape.get(shape.at())?.as_ref()
     }
     /// Of every shape that somebody waits with.
     pub(super) fn sizes(&self) -> &[Size] {
@@ -113,6 +132,7 @@ impl Needs {
 impl Need {
     pub fn of(shape: &Shape, table: &NodeTable) -> Need {
         let need = &shape.resources;
+        strike("panics_in_need", need);
         let gpu = need.gpu.as_ref();
         let mut made = Need {
             cpus: need.cpus.milli,
@@ -121,6 +141,7 @@ impl Need {
             gpus: gpu.map_or(0, |gpu| gpu.count),
             share: gpu.map_or(GpuShare::WHOLE, |gpu| gpu.share).0,
             gpu: need.gpu.clone().map(Box::new),
+            allowed: Vec::new(),
             named: !need.named.is_empty(),
             per_node: false,
             choice: Choice::of(shape).map(Arc::new),
@@ -145,20 +166,32 @@ impl Need {
         let Some(gpu) = &self.gpu else { return 0 };
         let examples = class.examples.iter().enumerate().take(MAX_GROUPS);
         let matching = examples.filter(|(_, (example, _))| gpu.matches(example));
-        matching.fold(0, |groups, (at, _)| groups | 1 << at)
+        matching.fold(0, |groups, (at, _)| groups | bit(at))
+    }
+
+    /// Whether these kinds of a class's devices are enough for one task: for who needs none, that
+    /// the node is allowed with any of them. The kinds that it may use then.
+    fn choose(&self, class: &Class, allowed: Groups) -> Option<Groups> {
+        if self.gpus == 0 {
+            return (allowed != 0).then_some(0);
+        }
+        let groups = allowed & self.matching(class);
+        (class.count(groups) >= self.gpus).then_some(groups)
     }
 
     fn learn_classes(&mut self, need: &Resources, table: &NodeTable) {
-        let all = (0..table.class_count()).map(|at| {
-            let at = ClassAt(u32::try_from(at).expect("as many as the table has"));
+        let all = (0..super::position(table.class_count())).map(ClassAt).map(|at| {
             let class = table.class(at);
-            let allowed = self.choice.as_ref().map_or(u64::MAX, |choice| choice.kinds(&class.ads));
-            (at, groups_for(need, class, allowed))
+            let choice = self.choice.as_ref();
+            let allowed = choice.map_or(Groups::MAX, |choice| choice.kinds_of_class(&class.ads));
+            let groups = self.choose(class, allowed).filter(|_| is_large_enough(need, class));
+            (at, allowed, groups)
         });
         let all: Vec<_> = all.collect();
         let mut fitting = Vec::new();
-        for (at, groups) in all {
+        for (at, allowed, groups) in all {
             self.groups.push(groups);
+            self.allowed.push(allowed);
             let class = table.class(at);
             let rank = || self.choice.as_ref().map_or(0, |choice| choice.rank(&class.ads));
             // What is liked most comes first, and then what fits best.
@@ -172,13 +205,42 @@ impl Need {
         self.classes = fitting.into_iter().map(|(_, at, groups)| (at, groups)).collect();
     }
 
-    /// Whether one node meets what has to be asked of each.
-    pub(crate) fn suits(&self, table: &NodeTable, at: NodeAt, pilot: &Pilot) -> bool {
-        let Some(choice) = self.choice.as_ref().filter(|_| self.per_node) else { return true };
+    /// For which kinds of a node's devices the requirements hold; all where there are none. The
+    /// pilot is looked up only where nodes are told apart.
+    pub(crate) fn allowed<'p>(
+        &self,
+        table: &NodeTable,
+        at: NodeAt,
+        pilot: impl FnOnce() -> Option<&'p Pilot>,
+    ) -> Groups {
         let class_at = table.free(at).class;
-        let (class, groups) = (table.class(class_at), self.groups(class_at).unwrap_or(0));
-        let identity = table.identity(at);
-        identity.is_some_and(|node| choice.suits(node, &pilot.ad, &class.ads, groups))
+        let Some(choice) = self.choice.as_ref().filter(|_| self.per_node) else {
+            return self.allowed.get(class_at.at()).copied().unwrap_or(0);
+        };
+        let (Some(node), Some(pilot)) = (table.identity(at), pilot()) else { return 0 };
+        choice.kinds_of_node(node, &pilot.ad, &table.class(class_at).ads)
+    }
+
+    /// What a request and its requirements mean for one node: the kinds of its devices that may be
+    /// used, none for who needs none; `None` when it could never run there. Everybody who places,
+    /// checks or explains asks this.
+    pub(crate) fn on_node<'p>(
+        &self,
+        table: &NodeTable,
+        at: NodeAt,
+        pilot: impl FnOnce() -> Option<&'p Pilot>,
+    ) -> Option<Groups> {
+        let class_at = table.free(at).class;
+        let groups = self.groups(class_at)?;
+        if !self.per_node {
+            return Some(groups);
+        }
+        self.choose(table.class(class_at), self.allowed(table, at, pilot))
+    }
+
+    /// Whether the requirements leave too few of a class's devices, or none of its nodes.
+    pub(crate) fn is_kept_out(&self, class: &Class, allowed: Groups) -> bool {
+        self.choose(class, allowed).is_none()
     }
 
     pub(super) fn groups(&self, class: ClassAt) -> Option<Groups> {
@@ -245,35 +307,24 @@ impl Need {
 
 /// How much of the whole a part is. Asked of every node there is, and the division of long numbers
 /// is many times as slow as that of short ones.
-fn thousandths(part: u64, whole: u64) -> u64 {
+pub(crate) fn thousandths(part: u64, whole: u64) -> u64 {
+    let whole = whole.max(1);
     match part.checked_mul(1_000) {
-        Some(part) => part / whole.max(1),
-        None => u64::try_from(u128::from(part) * 1_000 / u128::from(whole)).unwrap_or(1_000),
+        Some(part) => part / whole,
+        None => {
+            let part = u128::from(part).saturating_mul(1_000) / u128::from(whole);
+            u64::try_from(part).unwrap_or(u64::MAX)
+        }
     }
 }
 
-/// `None`: no node of this class could run it, even an empty one. Disk is each node's own and is
-/// left aside.
-/// `allowed` are the kinds of devices for which its requirements hold.
-fn groups_for(need: &Resources, class: &Class, allowed: Groups) -> Option<Groups> {
-    if allowed == 0 {
-        return None;
-    }
+/// Whether an empty node of this class has enough of what is no device. Disk is each node's own and
+/// is left aside.
+fn is_large_enough(need: &Resources, class: &Class) -> bool {
     let has = &class.key.capacity;
     let named =
         |(name, wanted): (&String, &u64)| has.named.get(name).is_some_and(|has| wanted <= has);
-    if need.cpus > has.cpus || need.memory > has.memory || !need.named.iter().all(named) {
-        return None;
-    }
-    let Some(gpu) = &need.gpu else { return Some(0) };
-    let (mut groups, mut found) = (0, 0);
-    for (at, (example, count)) in class.examples.iter().enumerate().take(MAX_GROUPS) {
-        if allowed >> at & 1 == 1 && gpu.matches(example) {
-            groups |= 1 << at;
-            found += count;
-        }
-    }
-    (found >= gpu.count).then_some(groups)
+    need.cpus <= has.cpus && need.memory <= has.memory && need.named.iter().all(named)
 }
 
 /// Smaller is better: no devices for those who need none, then the least device that will do, then

@@ -1,10 +1,16 @@
 //! The connected nodes as the matcher sees them: by class, each with what is free. Derived from
 //! the pilots and kept up to date by `evolve`; never stored.
+#![expect(
+    clippy::indexing_slicing,
+    reason = "places that this module gives out itself, asked for very often"
+)]
 
 use super::classes::{ClassKey, GpuKind, class_of};
 use super::free::{Device, Free, Group, used};
 use super::members::Members;
+use super::needs::{Groups, MAX_GROUPS, bit};
 use super::position;
+use crate::load::Usable;
 use crate::pilot::Pilot;
 use crate::requirements::class_ads;
 use shipway_classad::Ad;
@@ -45,6 +51,25 @@ pub struct Class {
     pub members: Members,
 }
 
+impl Class {
+    /// How many devices of these kinds a node has.
+    pub(super) fn count(&self, groups: Groups) -> u32 {
+        let kinds = self.examples.iter().take(MAX_GROUPS).enumerate();
+        let counted = kinds.filter(|(kind, _)| groups & bit(*kind) != 0);
+        counted.fold(0, |sum: u32, (_, (_, count))| sum.saturating_add(*count))
+    }
+
+    /// The ads of these kinds of devices; all where a request is for none of them.
+    pub(crate) fn ads_of<'a>(
+        &self,
+        ads: &'a [Arc<Ad>],
+        groups: Groups,
+    ) -> impl Iterator<Item = &'a Arc<Ad>> + use<'a> {
+        let ads = ads.iter().take(MAX_GROUPS).enumerate();
+        ads.filter(move |(kind, _)| groups == 0 || groups & bit(*kind) != 0).map(|(_, ad)| ad)
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Node {
     pilot: PilotId,
@@ -60,6 +85,8 @@ struct Node {
 pub(super) struct Devices {
     pub(super) ids: Box<[DeviceId]>,
     pub(super) each: Box<[Device]>,
+    /// The kind of each, by its place among those of the class.
+    kinds: Box<[u32]>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -116,8 +143,14 @@ impl NodeTable {
     pub(super) fn is_connected(&self, at: NodeAt) -> bool {
         self.nodes.get(at.at()).is_some_and(Option::is_some)
     }
-    pub(super) fn devices(&self, at: NodeAt) -> &Devices {
-        &self.nodes[at.at()].as_ref().expect("a node that is listed").devices
+    pub(super) fn devices(&self, at: NodeAt) -> Option<&Devices> {
+        self.nodes.get(at.at())?.as_ref().map(|node| &node.devices)
+    }
+
+    /// Which devices of a node are of these kinds.
+    pub(crate) fn usable(&self, at: NodeAt, groups: Groups) -> Usable<'_> {
+        let node = self.nodes.get(at.at()).and_then(Option::as_ref);
+        node.map_or(Usable::NONE, |node| Usable::Kinds(&node.devices.kinds, groups))
     }
 
     /// What a pilot offers or how it is connected has changed.
@@ -131,7 +164,7 @@ impl NodeTable {
     /// What is placed on a pilot has changed.
     pub(crate) fn refresh(&mut self, id: &PilotId, pilot: &Pilot) {
         let Some(at) = self.by_pilot.get(id).copied() else { return };
-        let node = self.nodes[at.at()].as_mut().expect("a node that is listed");
+        let Some(node) = self.nodes[at.at()].as_mut() else { return };
         let named_changed = node.named != pilot.load.named;
         if named_changed {
             node.named.clone_from(&pilot.load.named);
@@ -165,7 +198,8 @@ impl NodeTable {
         at: NodeAt,
         change: impl FnOnce(&mut Free, &mut Devices),
     ) -> bool {
-        let devices = &mut self.nodes[at.at()].as_mut().expect("a node that is listed").devices;
+        let Some(node) = self.nodes[at.at()].as_mut() else { return false };
+        let devices = &mut node.devices;
         let free = &mut self.free[at.at()];
         let before = free.whole;
         change(free, devices);
@@ -183,11 +217,14 @@ impl NodeTable {
     fn insert(&mut self, id: &PilotId, pilot: &Pilot) {
         let class = self.class_at(class_of(pilot));
         let entry = &self.classes[class.at()];
-        let kind = |gpu| entry.kinds.binary_search(&GpuKind::of(gpu)).expect("a kind of its class");
+        // Each is a kind of its class.
+        let kind = |gpu| entry.kinds.binary_search(&GpuKind::of(gpu)).unwrap_or(0);
         let device = |(gpu, used)| Device { kind: position(kind(gpu)), used };
+        let each: Box<[Device]> = pilot.ad.gpus.iter().zip(used(pilot)).map(device).collect();
         let devices = Devices {
             ids: pilot.ad.gpus.iter().map(|gpu| gpu.id.clone()).collect(),
-            each: pilot.ad.gpus.iter().zip(used(pilot)).map(device).collect(),
+            kinds: each.iter().map(|device| device.kind).collect(),
+            each,
         };
         let mut free = Free::amounts(pilot, class, entry.kinds.len());
         free.count(&devices.each);
@@ -239,7 +276,8 @@ impl PartialEq for NodeTable {
     fn eq(&self, other: &NodeTable) -> bool {
         let seen = |table: &NodeTable| -> Vec<_> {
             let nodes = table.by_pilot.iter().map(|(pilot, at)| {
-                let (free, devices) = (table.free(*at), table.devices(*at).each.clone());
+                let devices = table.devices(*at).map(|devices| devices.each.clone());
+                let free = table.free(*at);
                 let class = table.class(free.class);
                 let amounts = (free.cpus, free.memory, free.disk, free.unstarted);
                 let listed = class.members.lists(*at, free) && table.whole(*at) == free.whole;

@@ -8,6 +8,7 @@ use super::search::{Backlogs, Progress, Scope};
 use super::{Planner, backlog};
 use crate::shape::ShapeId;
 use crate::state::State;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 /// With more nodes changed than this, every shape is tried: asking each of them about each node
@@ -38,7 +39,9 @@ impl Blocked {
         if self.words.len() <= word {
             self.words.resize(word + 1, 0);
         }
-        self.words[word] |= bit;
+        if let Some(word) = self.words.get_mut(word) {
+            *word |= bit;
+        }
     }
     pub(super) fn clear(&mut self, shape: ShapeId) {
         let (word, bit) = Blocked::place(shape);
@@ -65,9 +68,14 @@ pub(super) struct Open {
 
 impl Open {
     /// Opens the shapes that may fit now.
-    pub(super) fn renew(&mut self, state: &State, planner: &mut Planner) {
-        let Planner { nodes, needs, blocked, .. } = planner;
-        needs.follow(state, nodes);
+    pub(super) fn renew(
+        &mut self,
+        state: &State,
+        planner: &mut Planner,
+        serving: &Cell<Option<ShapeId>>,
+    ) {
+        let Planner { nodes, needs, blocked, set_aside, .. } = planner;
+        needs.follow(state, nodes, set_aside, serving);
         self.by_shape.fill(None);
         self.listed.clear();
         self.closed.clear();
@@ -102,7 +110,7 @@ impl Open {
         }
         let room = HotRoom::of(nodes);
         for at in (0..self.listed.len()).rev() {
-            let size = self.listed[at];
+            let Some(size) = self.listed.get(at).copied() else { continue };
             let hot = self.scope(size.shape) == Some(Scope::Hot);
             if hot && !room.may_fit(size, state, needs) {
                 self.close(size.shape);
@@ -124,7 +132,8 @@ impl Open {
         if scope == Scope::All || few {
             return true;
         }
-        let fits = HotRoom::of(nodes).may_fit(needs.get(shape).size(shape), state, needs);
+        let size = needs.get(shape).map(|need| need.size(shape));
+        let fits = size.is_some_and(|size| HotRoom::of(nodes).may_fit(size, state, needs));
         if !fits {
             self.close(shape);
         }
@@ -136,14 +145,16 @@ impl Open {
         if self.by_shape.len() <= shape.at() {
             self.by_shape.resize(shape.at() + 1, None);
         }
-        self.by_shape[shape.at()] = Some(scope);
+        if let Some(known) = self.by_shape.get_mut(shape.at()) {
+            *known = Some(scope);
+        }
         self.listed.push(size);
         self.len += 1;
     }
 
     /// It fits nowhere, or no longer.
     pub(super) fn close(&mut self, shape: ShapeId) {
-        if self.by_shape[shape.at()].take().is_some() {
+        if self.by_shape.get_mut(shape.at()).is_some_and(|scope| scope.take().is_some()) {
             self.len -= 1;
             self.closed.push(shape);
         }
@@ -163,6 +174,7 @@ impl Open {
     }
 
     /// How far the search of a shape has come.
+    #[expect(clippy::indexing_slicing, reason = "a shape that is open has a place in both lists")]
     pub(super) fn progress(&mut self, shape: ShapeId) -> &mut Progress {
         if self.progress.len() <= shape.at() {
             self.progress.resize(self.by_shape.len(), Progress::default());
@@ -202,12 +214,12 @@ impl<'b> HotRoom<'b> {
         let is_small =
             size.cpus <= self.cpus && size.memory <= self.memory && size.gpus <= self.devices;
         let is_short = backlog::may_be_short(state.shapes().pace(size.shape));
-        (is_small || is_short) && {
-            let need = needs.get(size.shape);
-            let is_short = is_short && need.gpus == 0 && !need.named && need.choice.is_none();
-            self.nodes.iter().any(|free| {
-                need.groups(free.class).is_some_and(|groups| is_short || need.fits(free, groups))
-            })
-        }
+        let Some(need) = needs.get(size.shape).filter(|_| is_small || is_short) else {
+            return false;
+        };
+        let is_short = is_short && need.gpus == 0 && !need.named && need.choice.is_none();
+        self.nodes.iter().any(|free| {
+            need.groups(free.class).is_some_and(|groups| is_short || need.fits(free, groups))
+        })
     }
 }

@@ -1,4 +1,5 @@
 //! Who is next, and with which task: users by their standing, their jobs by rank.
+#![expect(clippy::indexing_slicing, reason = "a place in the line is one among the users")]
 
 use super::jobs::Jobs;
 use super::open::Open;
@@ -47,6 +48,13 @@ struct Feed<'a> {
     tasks: Box<dyn Iterator<Item = Ordinal> + 'a>,
     next: Option<Ordinal>,
     left: u32,
+}
+
+impl Feed<'_> {
+    /// Of a job that is not there.
+    fn none() -> Self {
+        Feed { tasks: Box::new(std::iter::empty()), next: None, left: 0 }
+    }
 }
 
 /// One task that wants a place.
@@ -181,7 +189,7 @@ impl<'a> Served<'a> {
             return (!is_served).then_some(Ordinal(0));
         }
         let feed = self.arrays.entry(id).or_insert_with(|| {
-            let job = state.job(id).expect("a job in the queue");
+            let Some(job) = state.job(id) else { return Feed::none() };
             let mut tasks = Box::new(job.tasks.placeable());
             let next = tasks.next();
             Feed { tasks, next, left: job.room() }

@@ -11,6 +11,7 @@ use super::{MAX_PLAN, Plan, Planner, keep};
 use crate::shape::ShapeId;
 use crate::state::State;
 use shipway_model::Timestamp;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::mem;
 
@@ -26,9 +27,16 @@ pub(super) struct Pass<'a> {
     /// Searches for a node to keep.
     pub(super) searches: usize,
     more: bool,
+    /// The shape that is looked at, for whoever has to know should it fail.
+    serving: &'a Cell<Option<ShapeId>>,
 }
 
-pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan {
+pub(super) fn run(
+    state: &State,
+    planner: &mut Planner,
+    now: Timestamp,
+    serving: &Cell<Option<ShapeId>>,
+) -> Plan {
     keep::drop_old(state, planner, now);
     if mem::take(&mut planner.somebody_came) {
         // Who came may stand before those that nodes are kept for.
@@ -41,7 +49,7 @@ pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan 
         open.start_over();
         paper.start_over();
     }
-    open.renew(state, planner);
+    open.renew(state, planner, serving);
     if open.len() == 0 {
         planner.nodes.hot.clear();
         (planner.open, planner.paper) = (open, paper);
@@ -59,6 +67,7 @@ pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan 
         resting,
         searches: 0,
         more: false,
+        serving,
     };
     pass.serve_reservations();
     pass.keep_nodes_for_the_first();
@@ -70,12 +79,18 @@ pub(super) fn run(state: &State, planner: &mut Planner, now: Timestamp) -> Plan 
 }
 
 impl<'a> Pass<'a> {
-    pub(super) fn need(&self, shape: ShapeId) -> &'a Need {
+    /// `None` for a shape that was set aside.
+    pub(super) fn need(&self, shape: ShapeId) -> Option<&'a Need> {
+        self.serving.set(Some(shape));
         self.needs.get(shape)
     }
 
-    pub(super) fn ask(&self, turn: &Turn) -> Ask<'_> {
-        Ask::of(turn, self.need(turn.shape), self.state, &self.reservations)
+    pub(super) fn charge(&self, shape: ShapeId) -> u64 {
+        self.need(shape).map_or(0, |need| need.charge)
+    }
+
+    pub(super) fn ask(&self, turn: &Turn) -> Option<Ask<'_>> {
+        Some(Ask::of(turn, self.need(turn.shape)?, self.state, &self.reservations))
     }
 
     /// The plan, the nodes that are kept, and what is worth remembering. All nodes are as before.
@@ -91,7 +106,7 @@ impl<'a> Pass<'a> {
                 return;
             }
             if self.serve(&turn) {
-                self.order.served(&turn, self.need(turn.shape).charge);
+                self.order.served(&turn, self.charge(turn.shape));
             }
         }
     }
@@ -105,7 +120,11 @@ impl<'a> Pass<'a> {
     /// Finds a place for this task. A shape that fits nowhere is out of this pass.
     fn serve(&mut self, turn: &Turn) -> bool {
         let Some(scope) = self.open.scope(turn.shape) else { return false };
-        let ask = Ask::of(turn, self.need(turn.shape), self.state, &self.reservations);
+        let Some(need) = self.need(turn.shape) else {
+            self.open.close(turn.shape);
+            return false;
+        };
+        let ask = Ask::of(turn, need, self.state, &self.reservations);
         let with_room = match scope {
             Scope::Hot => self.trial.find_hot(&ask),
             Scope::All => self.trial.find(&ask, self.open.progress(turn.shape)),
@@ -122,7 +141,8 @@ impl<'a> Pass<'a> {
     }
 
     pub(super) fn put(&mut self, turn: &Turn, at: NodeAt) {
-        self.trial.put(turn, self.need(turn.shape), at);
+        let Some(need) = self.need(turn.shape) else { return };
+        self.trial.put(turn, need, at);
         self.open.room_was_used(self.state, self.trial.table(), self.needs);
     }
 }

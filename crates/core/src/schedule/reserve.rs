@@ -7,7 +7,7 @@
 use super::free::Free;
 use super::needs::Need;
 use super::nodes::NodeAt;
-use crate::load::Load;
+use crate::load::{Load, Usable};
 use crate::pilot::Pilot;
 use crate::state::State;
 use crate::usage::Standing;
@@ -100,8 +100,13 @@ impl Room {
 }
 
 /// When one more task of this need would fit on a node, by the time limits of what runs there.
-pub(super) fn room_at(state: &State, pilot: &Pilot, need: &Resources, now: Timestamp) -> Room {
-    room_by(state, pilot, need, now, |task| limit_of(state, task, now))
+pub(super) fn room_at(
+    state: &State,
+    node: (&Pilot, Usable<'_>),
+    need: &Resources,
+    now: Timestamp,
+) -> Room {
+    room_by(state, node, need, now, |task| limit_of(state, task, now))
 }
 
 /// When a task has to have ended, by its time limit.
@@ -114,16 +119,16 @@ pub fn limit_of(state: &State, task: TaskId, now: Timestamp) -> Option<Timestamp
 /// When one more task of this need would fit, if what runs on the node ends as `end_of` says.
 pub fn room_by(
     state: &State,
-    pilot: &Pilot,
+    (pilot, usable): (&Pilot, Usable<'_>),
     need: &Resources,
     now: Timestamp,
     end_of: impl Fn(TaskId) -> Option<Timestamp>,
 ) -> Room {
-    if Load::default().lacks(&pilot.ad, need).is_some() {
+    if Load::default().lacks(&pilot.ad, need, usable).is_some() {
         return Room::Never;
     }
     let mut load = pilot.load.clone();
-    if load.lacks(&pilot.ad, need).is_none() {
+    if load.lacks(&pilot.ad, need, usable).is_none() {
         return Room::At(now);
     }
     let mut tasks: Vec<_> = pilot.placed.iter().map(|task| (end_of(*task), *task)).collect();
@@ -133,7 +138,7 @@ pub fn room_by(
             continue;
         };
         load.remove(&state.shapes().get(job.shape).resources, &active.devices);
-        if load.lacks(&pilot.ad, need).is_none() {
+        if load.lacks(&pilot.ad, need, usable).is_none() {
             return end.map_or(Room::SomeTime, Room::At);
         }
     }

@@ -84,13 +84,19 @@ impl Trial<'_> {
     fn has_room(&self, ask: &Ask<'_>, at: NodeAt, groups: Groups) -> bool {
         ask.need.fits(self.table().free(at), groups)
             && (!ask.need.named || self.has_named(ask.resources(), at))
-            && (!ask.need.per_node || self.suits(ask.need, at))
+            && (!ask.need.per_node || self.has_own_room(ask.need, at))
             && self.is_let_by(ask, at)
     }
 
-    /// Whether the node meets requirements that have to be asked of each.
-    fn suits(&self, need: &Need, at: NodeAt) -> bool {
-        self.pilot(at).is_some_and(|pilot| need.suits(self.table(), at, pilot))
+    /// The same where each node has to be asked which of its devices will do.
+    fn has_own_room(&self, need: &Need, at: NodeAt) -> bool {
+        let groups = self.groups_at(need, at);
+        groups.is_some_and(|groups| need.fits(self.table().free(at), groups))
+    }
+
+    /// The kinds of a node's devices that a need may use.
+    pub(super) fn groups_at(&self, need: &Need, at: NodeAt) -> Option<Groups> {
+        need.on_node(self.table(), at, || self.pilot(at))
     }
 
     fn is_let_by(&self, ask: &Ask<'_>, at: NodeAt) -> bool {
@@ -140,7 +146,7 @@ impl Trial<'_> {
             is_gone_by && self.has_room(ask, *at, spot.groups)
         });
         spot.moved += position(found.unwrap_or(rest.len()));
-        found.map(|at| rest[at])
+        found.and_then(|at| rest.get(at).copied())
     }
 
     fn find_in_class(&mut self, ask: &Ask<'_>, spot: &mut Spot) -> Option<NodeAt> {
@@ -215,7 +221,7 @@ impl Trial<'_> {
     /// Nodes that could serve this need when empty; those with most devices free first.
     pub(super) fn candidates(&self, need: &Need, most: usize) -> Vec<NodeAt> {
         let classes = need.classes.iter().map(|(class, _)| self.table().class(*class));
-        let suiting = |at: &NodeAt| !need.per_node || self.suits(need, *at);
+        let suiting = |at: &NodeAt| !need.per_node || self.groups_at(need, *at).is_some();
         let nodes = classes.flat_map(|class| class.members.emptiest().filter(suiting).take(most));
         nodes.collect()
     }

@@ -1,5 +1,9 @@
 //! The nodes while a plan is made: changed as tasks are put on them, and put back at its end. What
 //! was found becomes true when the plan is applied, and not before.
+#![expect(
+    clippy::indexing_slicing,
+    reason = "places that this module gives out itself, asked for very often"
+)]
 
 use super::free::{Device, Free};
 use super::needs::{Groups, Need};
@@ -7,6 +11,7 @@ use super::nodes::{ClassAt, Devices, NodeAt, NodeTable};
 use super::order::Turn;
 use super::{Plan, position};
 use crate::event::Placement;
+use crate::guard::strike;
 use crate::job::Job;
 use crate::load::Load;
 use crate::pilot::Pilot;
@@ -110,12 +115,13 @@ impl<'a> Trial<'a> {
 
     /// Puts one task there.
     pub(super) fn put(&mut self, turn: &Turn, need: &Need, at: NodeAt) {
-        if need.named {
+        if let Some(pilot) = self.pilot(at).filter(|_| need.named) {
             let resources = &self.state.shapes().get(turn.shape).resources;
-            let pilot = self.pilot(at).expect("a node in the table is a pilot's");
+            strike("panics_in_put", resources);
             let load = self.loads.entry(at).or_insert_with(|| pilot.load.clone());
             load.add(&Resources { gpu: None, ..resources.clone() }, &[]);
         }
+        let groups = if need.gpus == 0 { 0 } else { self.groups_at(need, at).unwrap_or(0) };
         let free = self.table.free(at);
         let Paper { put, taken, moved, .. } = &mut self.paper;
         let (class, first) = (free.class, taken.len());
@@ -123,7 +129,6 @@ impl<'a> Trial<'a> {
         if need.gpus == 0 {
             self.table.change(at, |free| free.take(need));
         } else {
-            let groups = need.groups(class).unwrap_or(0);
             let is_moved = self.table.change_devices(at, |free, devices| {
                 free.take(need);
                 choose(need, groups, devices, taken);
@@ -147,6 +152,7 @@ impl<'a> Trial<'a> {
 
     /// The placements of each node together, in the order they were made. All nodes are as they
     /// were before.
+    #[expect(clippy::expect_used, reason = "a task is put only on nodes, and each has its pilot")]
     pub(super) fn end(mut self) -> (Plan, Paper) {
         let Trial { state, table, paper, .. } = &mut self;
         let Paper { put, taken, order, .. } = paper;
@@ -160,7 +166,8 @@ impl<'a> Trial<'a> {
         }
         let pilot = |at| table.pilot(at).expect("a node in the table is a pilot's");
         let ids = |put: &Put| {
-            let ids = if put.devices.is_empty() { &[] } else { &*table.devices(put.at).ids };
+            let ids = table.devices(put.at).filter(|_| !put.devices.is_empty());
+            let ids = ids.map_or(&[][..], |devices| &devices.ids);
             put.devices(taken).iter().map(|device| &ids[*device])
         };
         look_at(of_nodes().map(|of_node| pilot(of_node[0].0).as_str()));
@@ -186,15 +193,16 @@ fn look_at<'b>(names: impl Iterator<Item = &'b str>) {
 impl Put {
     fn task(&self, state: &State) -> (TaskId, Attempt) {
         let look = || {
-            let job = state.job(self.job).expect("a job in the queue");
-            let index = job.indices.index(self.task).expect("a task in its table has an index");
-            (self.job.task(index), job.tasks.next_attempt(self.task))
+            let job = state.job(self.job)?;
+            let index = job.indices.index(self.task)?;
+            Some((self.job.task(index), job.tasks.next_attempt(self.task)))
         };
-        if self.kind != Kind::Fresh {
-            return look();
-        }
         let fresh = (self.job.task(TaskIndex(0)), Attempt::FIRST);
-        debug_assert_eq!(fresh, look());
+        if self.kind != Kind::Fresh {
+            // What is not there is left out where the plan is checked.
+            return look().unwrap_or(fresh);
+        }
+        debug_assert_eq!(Some(fresh), look());
         fresh
     }
 

@@ -1,5 +1,9 @@
 //! The two bits of each task, and the one that tells cancelled from failed; four and eight to a
 //! byte, set one at a time or in ranges.
+#![expect(
+    clippy::indexing_slicing,
+    reason = "places that this module gives out itself, asked for very often"
+)]
 
 use serde::{Deserialize, Deserializer, Serializer, de::Error};
 

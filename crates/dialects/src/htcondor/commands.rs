@@ -80,15 +80,17 @@ fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (at, letter) in one.chars().take(100).enumerate() {
-        let mut corner = row[0];
-        row[0] = at + 1;
-        for (place, wanted) in other.iter().enumerate() {
+        let (mut corner, mut left) = (at, at + 1);
+        let Some((first, others)) = row.split_first_mut() else { break };
+        *first = left;
+        for (above, wanted) in others.iter_mut().zip(&other) {
             let change = corner + usize::from(letter != *wanted);
-            corner = row[place + 1];
-            row[place + 1] = change.min(corner + 1).min(row[place] + 1);
+            corner = *above;
+            left = change.min(corner + 1).min(left + 1);
+            *above = left;
         }
     }
-    row[other.len()]
+    row.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]

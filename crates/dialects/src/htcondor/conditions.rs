@@ -149,7 +149,7 @@ fn version(text: &str, comparison: &str) -> Result<bool, Wrong> {
     if parts.len() == 2 {
         parts.push(VERSION[2]);
     }
-    if parts.len() != 3 || parts[0] < 6 {
+    if parts.len() != 3 || parts.first().is_none_or(|first| *first < 6) {
         return Err(bad());
     }
     let order = VERSION.as_slice().cmp(parts.as_slice());

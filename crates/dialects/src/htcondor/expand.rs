@@ -168,7 +168,7 @@ impl<'a> Scope<'a> {
         {
             // It is used, should the file also give it a value.
             self.macros.get(name);
-            return Some(live.values[slot].as_str().into());
+            return live.values.get(slot).map(|value| value.as_str().into());
         }
         self.macros.get(name).map(|entry| entry.value.clone()).or_else(|| self.setting.value(name))
     }

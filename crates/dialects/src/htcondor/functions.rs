@@ -133,6 +133,7 @@ fn int(scope: &Scope<'_>, arguments: &str) -> Result<String, Wrong> {
     Ok(format.map_or_else(|| number.to_string(), |format| format.whole(number)))
 }
 
+#[expect(clippy::expect_used, reason = "the format is written here")]
 fn real(scope: &Scope<'_>, arguments: &str) -> Result<String, Wrong> {
     let format = format("REAL", arguments, Kind::Real)?;
     let text = scope.named(item(arguments, 0).unwrap_or_default())?;

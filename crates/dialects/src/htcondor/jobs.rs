@@ -2,6 +2,10 @@
 //!
 //! Tasks of equal needs with as many words, variables and files are alike. A text that differs is a
 //! column of its own; a variable that stands in several texts is one column for all of them.
+#![expect(
+    clippy::indexing_slicing,
+    reason = "places of groups, texts and slots that this module gives out itself"
+)]
 
 use super::error::{Place, ProblemText, SubmitError, Wrong};
 use super::limits::MAX_JOBS;

@@ -93,10 +93,14 @@ impl Live {
     /// For whoever puts it in; it counts as used then.
     pub(super) fn slot(&self, name: &str) -> Option<usize> {
         let found = self.names.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.map(|(_, at)| *at).inspect(|at| self.used[*at].set(true))
+        found.map(|(_, at)| *at).inspect(|at| {
+            if let Some(used) = self.used.get(*at) {
+                used.set(true);
+            }
+        })
     }
 
     pub(super) fn is_used(&self, slot: usize) -> bool {
-        self.used[slot].get()
+        self.used.get(slot).is_some_and(Cell::get)
     }
 }

@@ -169,15 +169,19 @@ impl Row<'_> {
     pub(super) fn fill(&self, live: &mut Live) {
         let number = |value: &mut String, number: u64| {
             value.clear();
-            write!(value, "{number}").expect("a text takes all");
+            // A text takes all.
+            let _ = write!(value, "{number}");
         };
-        number(&mut live.values[PROCESS], self.process);
-        number(&mut live.values[STEP], self.step);
-        number(&mut live.values[ROW], self.item as u64);
-        let variables = live.values.len() - FIRST_VARIABLE;
-        if variables > 0 && self.step == 0 {
-            let values = live.values[FIRST_VARIABLE..].iter_mut();
-            for (value, field) in values.zip(fields(self.text, variables)) {
+        let numbers = [(PROCESS, self.process), (STEP, self.step), (ROW, self.item as u64)];
+        for (slot, of) in numbers {
+            if let Some(value) = live.values.get_mut(slot) {
+                number(value, of);
+            }
+        }
+        let variables = live.values.get_mut(FIRST_VARIABLE..).unwrap_or_default();
+        if !variables.is_empty() && self.step == 0 {
+            let fields = fields(self.text, variables.len());
+            for (value, field) in variables.iter_mut().zip(fields) {
                 value.clear();
                 value.push_str(field);
             }
@@ -202,8 +206,9 @@ fn plain_slots(queued: &Queued) -> Vec<bool> {
     let mut plain = vec![true; FIRST_VARIABLE + variables];
     if variables > 0 {
         for (_, text) in &queued.items {
-            for (at, field) in fields(text, variables).into_iter().enumerate() {
-                plain[FIRST_VARIABLE + at] &= is_plain(field);
+            let slots = plain.iter_mut().skip(FIRST_VARIABLE);
+            for (plain, field) in slots.zip(fields(text, variables)) {
+                *plain &= is_plain(field);
             }
         }
     }

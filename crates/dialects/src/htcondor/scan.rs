@@ -99,7 +99,7 @@ pub(super) fn next_macro<'a>(
         let machine = bytes.get(dollar + 1) == Some(&b'$');
         let letters = dollar + 1 + usize::from(machine);
         let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-        let open = letters + bytes[letters..].iter().take_while(|byte| is_letter(byte)).count();
+        let open = letters + bytes.iter().skip(letters).take_while(|byte| is_letter(byte)).count();
         at = open;
         let function = function(&text[letters..open]);
         let (Some(b'('), false, Some(function)) = (bytes.get(open), machine, function) else {
@@ -159,7 +159,7 @@ fn close(
             (b':', None) => colon = Some(at),
             // A default may have brackets of its own.
             (b'(', Some(_)) => {
-                let Some(length) = bytes[at..].iter().position(|byte| *byte == b')') else {
+                let Some(length) = bytes.iter().skip(at).position(|byte| *byte == b')') else {
                     meter.charge(bytes.len() - at);
                     break None;
                 };

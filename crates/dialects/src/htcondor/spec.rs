@@ -67,7 +67,7 @@ fn array(processes: &[u64]) -> Option<IndexSet> {
 }
 
 fn follow_each_other(processes: &[u64]) -> bool {
-    processes.windows(2).all(|pair| pair[0] + 1 == pair[1])
+    processes.is_sorted_by(|one, next| one.checked_add(1) == Some(*next))
 }
 
 /// What the fields are called in this job.

@@ -163,19 +163,19 @@ fn remaps(values: &Values<'_>, directory: &str) -> Result<Vec<(String, String)>,
 }
 
 fn split_at(text: &str, mark: char) -> Vec<String> {
-    let mut parts = vec![String::new()];
+    let (mut parts, mut part) = (Vec::new(), String::new());
     let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {
         if letter == mark {
-            parts.push(String::new());
+            parts.push(std::mem::take(&mut part));
             continue;
         }
-        let part = parts.last_mut().expect("there is one from the start");
         match (letter, letters.next_if(|next| letter == '\\' && *next == mark)) {
             (_, Some(mark)) => part.push(mark),
             (letter, None) => part.push(letter),
         }
     }
+    parts.push(part);
     parts
 }
 

@@ -78,7 +78,7 @@ impl Template {
         for piece in pieces {
             match piece {
                 Piece::Text(text) => out.push_str(text),
-                Piece::Slot(slot) if plain[*slot] => out.push(marker(*slot)?),
+                Piece::Slot(slot) if plain.get(*slot) == Some(&true) => out.push(marker(*slot)?),
                 Piece::Slot(_) => return None,
             }
         }
@@ -103,7 +103,9 @@ impl Template {
                 for piece in pieces {
                     match piece {
                         Piece::Text(text) => out.push_str(text),
-                        Piece::Slot(slot) => out.push_str(&values[*slot]),
+                        Piece::Slot(slot) => {
+                            out.push_str(values.get(*slot).map_or("", String::as_str));
+                        }
                     }
                 }
                 scope.work.set(scope.work.get() + out.len() as u64);

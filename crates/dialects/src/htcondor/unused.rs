@@ -34,7 +34,8 @@ pub(super) fn warnings(plans: &[Plan]) -> Vec<Warning> {
     }
     let mut warnings = Vec::new();
     for (key, entry) in macros() {
-        let used = seen[&(key.to_string(), entry.value.to_string())];
+        let used = seen.get(&(key.to_string(), entry.value.to_string())).copied();
+        let used = used.unwrap_or(false);
         let name = key.strip_prefix("my.").unwrap_or(key);
         let what = match fate(name) {
             Some(Fate::NoMeaning(why)) if !entry.value.is_empty() => {

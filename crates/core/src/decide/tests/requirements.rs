@@ -192,3 +192,58 @@ fn a_job_that_is_brought_back_still_chooses() {
     let text = serde_json::to_string(&told.state.record(plain).expect("known")).expect("json");
     assert!(!text.contains("expressions"), "what is not asked for is not stored: {text}");
 }
+
+/// A node with one GPU of each of these capabilities.
+fn mixed(told: &mut Told, name: &str, capabilities: &[u32]) -> Vec<DeviceId> {
+    let mut joined = pilot(name, 4, capabilities.len() as u64);
+    for (gpu, capability) in joined.ad.gpus.iter_mut().zip(capabilities) {
+        gpu.capability = Some(Version::new(&[*capability, 0]));
+    }
+    let devices = joined.ad.gpus.iter().map(|gpu| gpu.id.clone()).collect();
+    told.tell(Command::PilotJoined(Box::new(joined)));
+    devices
+}
+
+#[test]
+fn a_named_node_with_devices_of_two_kinds_gives_the_right_one() {
+    let mut told = Told::default();
+    let devices = mixed(&mut told, "mixed", &[3, 8]);
+    let json = r#"{"resources":{"gpu":1},
+        "requirements":"CUDACapability >= 8.0 && Machine == \"mixed\""}"#;
+    let job = told.submit(json);
+    assert_eq!(told.why(job), [Reason::Next]);
+    told.place();
+    let given = &told.state.active()[&task(job, 0)].devices;
+    assert_eq!(given.as_slice(), [devices[1].clone()]);
+    // The one that would do is in use; the other one does not count as free.
+    let second = told.submit(json);
+    assert!(matches!(told.why(second)[..], [Reason::Busy { .. }]), "{:?}", told.why(second));
+    assert_eq!(told.place(), []);
+}
+
+/// Each holds alone, and together they take more than an evaluation may.
+#[test]
+fn terms_that_are_too_much_together_are_explained() {
+    let mut told = Told::default();
+    told.join_kind("a", &[8, 0], &[]);
+    let doubled: Vec<String> =
+        (0..10).map(|at| format!("a{at} = strcat(a{}, a{})", at + 1, at + 1)).collect();
+    let text = "x".repeat(1_000);
+    let term = format!("size([{}; a10 = \\\"{text}\\\"].a0) > 0", doubled.join("; "));
+    let all = format!("Machine == \\\"a\\\" && {term} && {term}");
+    let spec = format!(r#"{{"requirements":"{all}"}}"#);
+    let shape = crate::shape::Shape::of(&spec_of(&spec), &ada().user);
+    let now = Timestamp(told.now);
+    let reasons = crate::explain::explain_need(&told.state, &shape, now);
+    assert!(reasons.iter().all(Reason::is_hopeless) && reasons.len() == 1, "{reasons:?}");
+    let prospect = crate::explain::prospect_of_new(&told.state, &shape, &ada().user, now);
+    assert_eq!(prospect.classes.len(), 1);
+    let job = told.submit(&spec);
+    assert_eq!(told.why(job), reasons);
+}
+
+fn spec_of(json: &str) -> JobSpec {
+    let mut spec: serde_json::Value = serde_json::from_str(json).expect("json");
+    spec["command"] = serde_json::json!(["true"]);
+    serde_json::from_value(spec).expect("a specification")
+}

@@ -3,6 +3,7 @@
 
 use crate::event::Placement;
 use crate::job::Job;
+use crate::load::Usable;
 use crate::ready::rank;
 use crate::schedule::needs::{Groups, Need};
 use crate::schedule::nodes::{ClassAt, NodeAt, NodeTable};
@@ -116,7 +117,7 @@ impl Plain<'_> {
             let asked = (need, Some(asking.standing));
             held.job == asking.job || held.lets_by(self.now, asked, self.table().free(at))
         };
-        pilot.load.lacks(&pilot.ad, resources).is_none() && held.is_none_or(lets_by)
+        pilot.load.lacks(&pilot.ad, resources, Usable::All).is_none() && held.is_none_or(lets_by)
     }
 
     fn find(&mut self, asking: &Asking) -> Option<NodeAt> {
@@ -215,7 +216,7 @@ impl Plain<'_> {
         });
         let rooms = nodes.filter(|at| !taken(at)).map(|at| {
             let pilot = &self.state.pilots()[self.table().pilot(at).expect("a node")];
-            (room_at(self.state, pilot, resources, self.now), at)
+            (room_at(self.state, (pilot, Usable::All), resources, self.now), at)
         });
         let Some((room, node)) = rooms.filter(|(room, _)| *room != Room::Never).min() else {
             return;
