@@ -19,6 +19,7 @@ pub mod logins;
 pub mod metrics;
 mod off_requests;
 pub mod openapi;
+pub mod panics;
 pub mod pilots;
 pub mod secrets;
 pub mod tls;

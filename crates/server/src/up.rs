@@ -14,6 +14,7 @@ use crate::journal::{HistoryReader, Journal, JournalError, SqliteJournal};
 use crate::live::Live;
 use crate::logins::{LoginError, Logins};
 use crate::metrics::Metrics;
+use crate::panics::{self, vital};
 use crate::pilots::{Describe, PilotService, Pilots, Specs};
 use crate::tls::{self, Tls, TlsError};
 use crate::writer::{self, Edges, Wish, WriteError};
@@ -148,7 +149,8 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
         local_pilot::renew_if_idle(&settings, &site.writer).await?;
     }
     let told = (Arc::clone(&site.metrics), http::serve::connection_limit());
-    let served = tokio::spawn(http::serve::serve(listener, config, router(&site), told, stopped));
+    let serving = http::serve::serve(listener, config, router(&site), told, stopped);
+    let served = tokio::spawn(vital("the listener", serving));
     let scheme = if secure { "https" } else { "http" };
     let url = format!("{scheme}://{}", reachable(address));
     let server =
@@ -212,6 +214,7 @@ fn router(site: &Site) -> axum::Router {
 pub async fn run(settings: Settings, ready: impl FnOnce(&Up)) -> Result<(), UpError> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(UpError::Thread)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(UpError::Thread)?;
+    panics::watch();
     let up = start(settings).await?;
     ready(&up);
     tokio::select! {
@@ -298,6 +301,7 @@ fn assemble(
         event_logs: Some(Arc::clone(&event_logs)),
         clock: clock.clone(),
         metrics: Arc::clone(&metrics),
+        core: writer::Core::default(),
     };
     let history = reader.try_clone().map_err(in_home)?;
     let running = writer::start(restored, journal, history, edges).map_err(UpError::Thread)?;

@@ -9,7 +9,7 @@ use crate::value::{Text, Value};
 pub(super) fn strcat(on: &mut Evaluator<'_>, call: &Call, scope: &Scope) -> Value {
     let mut text = Vec::new();
     for arg in &call.args {
-        let value = on.eval(arg, scope);
+        let value = on.arg(arg, scope);
         match on.text_of(&value) {
             Ok(part) if on.may_make(part.len()) => text.extend_from_slice(&part),
             Ok(_) => return Value::Error,

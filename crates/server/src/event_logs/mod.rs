@@ -16,6 +16,7 @@ mod keep;
 mod story;
 
 use crate::journal::JournalError;
+use crate::panics::Vital;
 use crate::pilots::{Pilots, Specs};
 use follow::Follower;
 use shipway_core::event::{Event, Recorded};
@@ -135,7 +136,11 @@ impl EventLogs {
         }
         let follower = Follower::new(&self.sources, Arc::clone(&self.shared))?;
         let builder = std::thread::Builder::new().name("event-logs".into());
-        let started = builder.spawn(move || follower.run()).map_err(NotBegun::Thread)?;
+        let started = builder.spawn(move || {
+            let _vital = Vital("event logs");
+            follower.run();
+        });
+        let started = started.map_err(NotBegun::Thread)?;
         let _only_once = self.shared.follower.set(started.thread().clone());
         *thread = Some(started);
         Ok(())

@@ -129,6 +129,10 @@ impl From<WriteError> for ApiError {
                 .hint("nothing was accepted; repeat the request when the disk takes writes again"),
             WriteError::Stopping => Self::new(unavailable, codes::STOPPING, message)
                 .hint("repeat the request in a moment"),
+            WriteError::Failed => {
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, codes::INTERNAL, message)
+                    .hint("it will fail again the same way; tell whoever runs the server")
+            }
             WriteError::Busy => Self::new(StatusCode::TOO_MANY_REQUESTS, codes::BUSY, message)
                 .hint("repeat the request in a moment"),
         }

@@ -6,7 +6,9 @@
 
 use super::Site;
 use super::asking::Asked;
+use super::error::ApiError;
 use super::stay::{AskedBy, Stay};
+use crate::panics::{Panicked, guarded_task};
 use crate::secrets::random_word;
 use axum::Json;
 use axum::body::Body;
@@ -46,11 +48,14 @@ pub(super) async fn around(State(site): State<Site>, mut request: Request, next:
     request.extensions_mut().insert(asked.clone());
     let stay = Stay::new(&site, AskedBy::default());
     request.extensions_mut().insert(stay.asked_by());
-    let mut response = if method == Method::GET {
-        stay.answer(next.run(request)).await
-    } else {
-        next.run(request).await
-    };
+    let is_get = method == Method::GET;
+    let answered = guarded_task(async {
+        if is_get { stay.answer(next.run(request)).await } else { next.run(request).await }
+    });
+    let mut response = answered.await.unwrap_or_else(|Panicked| {
+        ApiError::internal("the server failed over this request; its log says where")
+            .into_response()
+    });
     let told = Told {
         id: &id,
         method: &method,

@@ -167,6 +167,8 @@ impl Metrics {
         self.write_ends(&mut text);
         self.requests.write(&mut text);
         self.connections.write(&mut text);
+        let help = "Mistakes in the server that cost one question or command each (panics).";
+        text.single("shipway_panics_total", Kind::Counter, help, crate::panics::count());
         process::write(&mut text, self.started);
         text.finish()
     }

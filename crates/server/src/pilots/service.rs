@@ -7,6 +7,7 @@ use super::orders::{Describe, message};
 use super::{Order, Pilots};
 use crate::auth::Auth;
 use crate::http::places::Guest;
+use crate::panics::{Panicked, guarded, guarded_task};
 use crate::writer::Writer;
 use futures_util::Stream;
 use shipway_api::link::{BadMessage, PROTOCOL, decode_ad, decode_outcome};
@@ -90,8 +91,14 @@ impl PilotService {
 fn outbound(ordered: mpsc::UnboundedReceiver<Order>, describe: Describe) -> Outbound {
     let state = (ordered, describe, 0u64);
     Box::pin(futures_util::stream::unfold(state, |(mut ordered, describe, number)| async move {
-        let order = ordered.recv().await?;
-        let body = Some(message(order, &describe)?);
+        let mut order = ordered.recv().await?;
+        let body = loop {
+            match guarded(|| message(order, &describe)) {
+                Ok(body) => break Some(body?),
+                // The others still go out.
+                Err(Panicked) => order = ordered.recv().await?,
+            }
+        };
         let number = number + 1;
         Some((Ok(wire::ToPilot { number, body }), (ordered, describe, number)))
     }))
@@ -136,7 +143,9 @@ impl Connection {
             };
             match message {
                 Ok(Some(wire::ToServer { body: Some(body) })) => {
-                    if let Err(error) = self.hear(body, &to_write).await {
+                    // A mistake over one message costs this connection, and no other.
+                    let Ok(heard) = guarded_task(self.hear(body, &to_write)).await else { break };
+                    if let Err(error) = heard {
                         tracing::warn!(pilot = %self.pilot, ?error, "a pilot's message is refused");
                         break;
                     }

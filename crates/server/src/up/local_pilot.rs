@@ -2,6 +2,7 @@
 //! none, and starts the next when it dies.
 
 use super::{Settings, UpError};
+use crate::panics::vital;
 use crate::secrets;
 use crate::writer::{Wish, Writer};
 use shipway_core::{Command, State};
@@ -73,7 +74,8 @@ pub(super) async fn supervise(settings: &Settings, writer: Writer) -> Result<Sup
     } else {
         Some(start(&site, &writer).await?)
     };
-    tokio::spawn(keep_alive(Arc::clone(&site), child, writer, Arc::clone(&stopping)));
+    let kept = keep_alive(Arc::clone(&site), child, writer, Arc::clone(&stopping));
+    tokio::spawn(vital("who keeps the local pilot", kept));
     Ok(Supervised { site, stopping })
 }
 

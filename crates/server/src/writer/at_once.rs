@@ -7,6 +7,7 @@
 use super::Request;
 use super::desk::Desk;
 use crate::journal::Journal;
+use crate::panics::guarded;
 use shipway_core::State;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -85,10 +86,13 @@ impl<J: Journal + Send> AtOnce for Shared<J> {
             return Then::Nothing;
         }
         let Some(request) = request.take() else { return Then::Nothing };
-        desk.handle(request);
-        desk.plan();
-        desk.failed = desk.write().err();
-        let needed = desk.failed.is_some() || desk.is_snapshot_due();
+        let done = guarded(|| {
+            desk.handle(request);
+            desk.plan();
+            desk.failed = desk.write().err();
+        });
+        desk.is_broken |= done.is_err();
+        let needed = desk.failed.is_some() || desk.is_broken || desk.is_snapshot_due();
         if needed { Then::CallTheWriter } else { Then::Nothing }
     }
 

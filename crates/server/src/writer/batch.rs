@@ -31,6 +31,15 @@ pub(super) struct Batch {
     bytes: usize,
 }
 
+/// How far a batch had come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mark {
+    events: usize,
+    rows: usize,
+    effects: usize,
+    bytes: usize,
+}
+
 pub(super) type Reply = oneshot::Sender<Result<Done, WriteError>>;
 
 impl Batch {
@@ -39,6 +48,20 @@ impl Batch {
         self.bytes += encoded.len();
         self.encoded.push(encoded);
         self.events.push(recorded);
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        let (events, rows) = (self.events.len(), self.rows.len());
+        Mark { events, rows, effects: self.effects.len(), bytes: self.bytes }
+    }
+
+    /// Takes back what was added since. Of each event there is the encoded one too.
+    pub(super) fn back_to(&mut self, mark: Mark) {
+        self.events.truncate(mark.events);
+        self.encoded.truncate(mark.events);
+        self.rows.truncate(mark.rows);
+        self.effects.truncate(mark.effects);
+        self.bytes = mark.bytes;
     }
 
     /// Whether nobody waits for anything in it.

@@ -3,15 +3,18 @@
 //! Whoever holds the desk decides. While the journal is away with one batch the next one grows, so
 //! the state runs ahead of the disk by what is in those two; nothing of them is told before it is
 //! written. Not here: threads, waiting, and what to do about a broken disk (`run.rs`).
+//!
+//! A mistake of the core over one command costs that command: what `decide` says changes nothing,
+//! and after one in `apply` the state is not used again before it is restored from the disk.
 
 use super::batch::{Batch, Reply};
-use super::keeper::{Failed, Keeper, Written};
+use super::keeper::{Failed, Keeper, MISTAKE, Written};
 use super::prepare::prepare;
 use super::{Done, Edges, Request, WriteError, rows};
 use crate::auth::Table;
 use crate::journal::{HistoryReader, Journal};
+use crate::panics::{Panicked, guarded};
 use shipway_core::command::Command;
-use shipway_core::engine::step;
 use shipway_core::event::Event;
 use shipway_core::schedule::schedule;
 use shipway_core::{Rejection, State, snapshot};
@@ -40,23 +43,30 @@ pub(super) struct Desk<J> {
     pub(super) wake_at: watch::Sender<Option<Timestamp>>,
     /// What could not be written at once by somebody other than the writer's thread.
     pub(super) failed: Option<Box<Failed>>,
+    /// A command stopped half-way through the state: nobody may look at it until it is restored.
+    pub(super) is_broken: bool,
 }
 
 impl<J: Journal> Desk<J> {
     /// Whether everything decided is on disk, and the disk takes more.
     pub(super) fn is_settled(&self) -> bool {
-        self.keeper.is_some() && self.batch.is_empty() && self.failed.is_none()
+        let is_whole = self.failed.is_none() && !self.is_broken;
+        self.keeper.is_some() && self.batch.is_empty() && is_whole
     }
 
     pub(super) fn handle(&mut self, request: Request) {
         match request {
-            Request::Wish { wish, reply } => match prepare(wish, &self.state, &self.history) {
-                Ok(command) => self.take(&command, reply),
-                Err(error) => {
-                    let answer = Err(WriteError::NotDurable(error.to_string()));
-                    self.batch.answer(reply, answer);
+            Request::Wish { wish, reply } => {
+                let prepared = guarded(|| prepare(wish, &self.state, &self.history));
+                match prepared {
+                    Ok(Ok(command)) => self.take(&command, reply),
+                    Ok(Err(error)) => {
+                        let answer = Err(WriteError::NotDurable(error.to_string()));
+                        self.batch.answer(reply, answer);
+                    }
+                    Err(panicked) => self.batch.answer(reply, Err(panicked.into())),
                 }
-            },
+            }
             Request::Ask(question) => self.batch.answers.push(question(&self.state)),
             Request::Wake => {
                 self.wake_at.send_replace(None);
@@ -68,23 +78,25 @@ impl<J: Journal> Desk<J> {
     }
 
     pub(super) fn take(&mut self, command: &Command, reply: Option<Reply>) {
-        let answer = self.decide(command).map_err(WriteError::Rejected);
+        let answer = self.decide(command);
         self.edges.metrics.decided(answer.is_ok());
         self.batch.answer(reply, answer);
     }
 
-    fn decide(&mut self, command: &Command) -> Result<Done, Rejection> {
-        let repeated = repeated_submission(&self.state, command)?;
-        let cancelled_before = cancelled(&self.state, command);
-        let left = left_by(&self.state, command);
-        let done = step(&mut self.state, self.edges.clock.now(), command)?;
-        let mut tasks = cancelled(&self.state, command) - cancelled_before;
-        for recorded in done.events {
-            tasks += touched(&recorded.event);
-            rows::add(&mut self.batch.rows, &recorded, &self.state);
-            self.batch.add(recorded);
-        }
-        self.batch.effects.extend(done.effects);
+    fn decide(&mut self, command: &Command) -> Result<Done, WriteError> {
+        let at = self.edges.clock.now().max(self.state.at());
+        let core = self.edges.core;
+        // All of them look at the state and change nothing.
+        let (repeated, left, events) = guarded(|| {
+            let repeated = repeated_submission(&self.state, command)?;
+            let left = left_by(&self.state, command);
+            Ok::<_, Rejection>((repeated, left, (core.decide)(&self.state, at, command)?))
+        })??;
+        let mark = self.batch.mark();
+        let tasks = guarded(|| self.apply(at, command, events)).inspect_err(|_| {
+            self.batch.back_to(mark);
+            self.is_broken = true;
+        })?;
         let submitted = match command {
             Command::Submit(submit) => Some(submit.job),
             _ => None,
@@ -93,9 +105,23 @@ impl<J: Journal> Desk<J> {
         Ok(Done { job, repeated: repeated.is_some(), tasks, jobs: left })
     }
 
+    /// Makes it true, and puts it into the batch. How many tasks were touched.
+    fn apply(&mut self, at: Timestamp, command: &Command, events: Vec<Event>) -> u32 {
+        let cancelled_before = cancelled(&self.state, command);
+        let done = (self.edges.core.apply)(&mut self.state, at, events);
+        let mut tasks = cancelled(&self.state, command).saturating_sub(cancelled_before);
+        for recorded in done.events {
+            tasks = tasks.saturating_add(touched(&recorded.event));
+            rows::add(&mut self.batch.rows, &recorded, &self.state);
+            self.batch.add(recorded);
+        }
+        self.batch.effects.extend(done.effects);
+        tasks
+    }
+
     /// Plans for what is waiting.
     pub(super) fn plan(&mut self) {
-        while !self.batch.is_full() {
+        while !self.batch.is_full() && !self.is_broken {
             let plan = schedule(&mut self.state, self.edges.clock.now());
             if plan.is_empty() {
                 return;
@@ -110,12 +136,16 @@ impl<J: Journal> Desk<J> {
 
     /// The batch as it goes to the disk, and the next deadline after it.
     pub(super) fn close_batch(&mut self) -> Batch {
-        if self.state.ended_in_memory() >= KEEP_ENDED + ARCHIVE_STEP {
+        if !self.is_broken && self.state.ended_in_memory() >= KEEP_ENDED + ARCHIVE_STEP {
             let jobs = self.state.archivable(KEEP_ENDED);
             let _ = self.decide(&Command::Archive { jobs });
         }
         let mut batch = std::mem::take(&mut self.batch);
         batch.at = self.state.at();
+        if self.is_broken {
+            // Whoever mends it says who may come in, and when to wake.
+            return batch;
+        }
         if batch.events.iter().any(|recorded| changes_auth(&recorded.event)) {
             batch.auth = Some(Table::of(&self.state));
         }
@@ -128,7 +158,7 @@ impl<J: Journal> Desk<J> {
     /// Lends the journal for the batch, if that is worth it, while the next one is decided.
     pub(super) fn hand_over(&mut self) -> Option<(Keeper<J>, Batch)> {
         let worth = |keeper: &mut Keeper<J>| keeper.is_worth_handing_over(&self.batch);
-        let due = self.failed.is_some() || self.is_snapshot_due();
+        let due = self.failed.is_some() || self.is_broken || self.is_snapshot_due();
         let keeper = if due { None } else { self.keeper.take_if(worth) };
         keeper.map(|keeper| (keeper, self.close_batch()))
     }
@@ -136,8 +166,11 @@ impl<J: Journal> Desk<J> {
     /// Writes what is decided, here and now, and tells.
     pub(super) fn write(&mut self) -> Written {
         let batch = self.close_batch();
-        let keeper = self.keeper.as_mut().expect("asked for only while the journal is here");
-        keeper.write(batch)
+        match &mut self.keeper {
+            Some(keeper) => keeper.write(batch),
+            // Asked for only while it is here; and if not, nothing was written.
+            None => Err(Box::new(Failed { batch, error: MISTAKE })),
+        }
     }
 
     pub(super) fn is_snapshot_due(&self) -> bool {
@@ -148,8 +181,11 @@ impl<J: Journal> Desk<J> {
 
     /// Only while all that is decided is on disk.
     pub(super) fn save_snapshot(&mut self) {
-        if let Some(keeper) = &mut self.keeper {
-            keeper.save_snapshot(&snapshot::write(&self.state));
+        if let Some(keeper) = self.keeper.as_mut().filter(|_| !self.is_broken) {
+            match guarded(|| snapshot::write(&self.state)) {
+                Ok(body) => keeper.save_snapshot(&body),
+                Err(Panicked) => keeper.since_snapshot = 0,
+            }
         }
     }
 }

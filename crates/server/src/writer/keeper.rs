@@ -6,6 +6,7 @@ use super::batch::Batch;
 use super::pulse::Pulse;
 use crate::journal::{self, Journal, JournalError};
 use crate::live::Told;
+use crate::panics::guarded;
 use shipway_core::event::Event;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,6 +30,10 @@ pub(super) struct Failed {
     pub(super) error: JournalError,
 }
 
+/// What a write says that failed by a mistake in this program.
+pub(super) const MISTAKE: JournalError =
+    JournalError::Refused { what: "a mistake in this program; its log says where" };
+
 pub(super) type Written = Result<(), Box<Failed>>;
 
 impl<J: Journal> Keeper<J> {
@@ -51,7 +56,9 @@ impl<J: Journal> Keeper<J> {
         let pending =
             journal::Batch { at_ms: batch.at.0, events: &batch.encoded, rows: &batch.rows };
         let began = Instant::now();
-        let committed = self.pulse.around_commit(|| self.journal.append(&pending))?;
+        // Whether it is on disk nobody knows then; what is done about a disk that fails is right.
+        let append = || guarded(|| self.journal.append(&pending)).unwrap_or(Err(MISTAKE));
+        let committed = self.pulse.around_commit(append)?;
         self.last_took = began.elapsed();
         self.edges.metrics.committed(batch.events.len(), self.last_took);
         self.since_snapshot += batch.events.len() as u64;
@@ -80,8 +87,13 @@ impl<J: Journal> Keeper<J> {
                 _ => {}
             }
         }
+        let mut are_told = true;
         for effect in batch.effects {
-            edges.effects.run(effect);
+            are_told &= guarded(|| edges.effects.run(effect)).is_ok();
+        }
+        if !are_told {
+            // What a pilot has missed it learns when it greets anew.
+            edges.effects.reset();
         }
         for (reply, answer) in batch.replies {
             let _ = reply.send(answer);
@@ -89,12 +101,14 @@ impl<J: Journal> Keeper<J> {
         for answer in batch.answers {
             answer();
         }
-        if let Some(logs) = &edges.event_logs {
-            logs.happened(&batch.events);
-        }
-        edges.metrics.happened(&batch.events);
+        let _ = guarded(|| {
+            if let Some(logs) = &edges.event_logs {
+                logs.happened(&batch.events);
+            }
+            edges.metrics.happened(&batch.events);
+        });
         if let Some(first) = first {
-            edges.live.tell(Told { first, events: batch.events });
+            let _ = guarded(|| edges.live.tell(Told { first, events: batch.events }));
         }
     }
 

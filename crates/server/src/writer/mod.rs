@@ -39,14 +39,16 @@ use crate::event_logs::EventLogs;
 use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::off_requests::off_requests;
+use crate::panics::{Panicked, guarded};
 use crate::pilots::Specs;
 use at_once::{AtOnce, Present, Shared, Then};
 use on_disk::OnDisk;
 use pulse::Pulse;
 use shipway_core::command::{Command, Select};
+use shipway_core::engine::Step;
 use shipway_core::rejection::Rejection;
-use shipway_core::{Effect, State};
-use shipway_model::{Actor, JobId, JobSpec};
+use shipway_core::{Effect, Event, State};
+use shipway_model::{Actor, JobId, JobSpec, Timestamp};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -91,6 +93,15 @@ pub enum WriteError {
     Stopping,
     #[error("the server has too much to do")]
     Busy,
+    /// A mistake in the server, over this alone. Nothing happened.
+    #[error("the server failed over this; its log says where")]
+    Failed,
+}
+
+impl From<Panicked> for WriteError {
+    fn from(_: Panicked) -> WriteError {
+        WriteError::Failed
+    }
 }
 
 /// Comes when it is on disk, or will never be.
@@ -135,6 +146,20 @@ pub struct Edges {
     pub event_logs: Option<Arc<EventLogs>>,
     pub clock: Clock,
     pub metrics: Arc<Metrics>,
+    pub core: Core,
+}
+
+/// What the core does for one command: decide, which changes nothing, and then make it true.
+#[derive(Debug, Clone, Copy)]
+pub struct Core {
+    pub decide: fn(&State, Timestamp, &Command) -> Result<Vec<Event>, Rejection>,
+    pub apply: fn(&mut State, Timestamp, Vec<Event>) -> Step,
+}
+
+impl Default for Core {
+    fn default() -> Self {
+        Core { decide: shipway_core::decide::decide, apply: shipway_core::engine::apply }
+    }
 }
 
 impl std::fmt::Debug for Edges {
@@ -197,7 +222,11 @@ impl Writer {
         let state = self.on_disk.state().await;
         let state = state.ok_or_else(|| WriteError::NotDurable(SILENT.into()))?;
         let asked = tokio::task::spawn_blocking(move || question(&state));
-        asked.await.map_err(|_| WriteError::Stopping)
+        asked.await.map_err(
+            |cut| {
+                if cut.is_panic() { WriteError::Failed } else { WriteError::Stopping }
+            },
+        )
     }
 
     async fn ask_writer<A: Send + 'static>(
@@ -206,7 +235,7 @@ impl Writer {
     ) -> Result<A, WriteError> {
         let (reply, answer) = oneshot::channel();
         let ask: Question = Box::new(move |state| {
-            let found = question(state);
+            let found = guarded(|| question(state));
             Box::new(move || {
                 // Whoever asked may have gone.
                 let _ = reply.send(found);
@@ -216,9 +245,10 @@ impl Writer {
             return Err(WriteError::Stopping);
         }
         // A question is dropped unanswered when the journal cannot be written, or at the end.
-        answer
-            .await
-            .map_err(|_| self.problem().map_or(WriteError::Stopping, WriteError::NotDurable))
+        let answer = answer.await;
+        let found = answer
+            .map_err(|_| self.problem().map_or(WriteError::Stopping, WriteError::NotDurable))?;
+        Ok(found?)
     }
 
     /// The same for what is found in microseconds: answered on this thread if nobody is before.
@@ -227,9 +257,9 @@ impl Writer {
         question: impl Fn(&State) -> A + Send + Sync + 'static,
     ) -> Result<A, WriteError> {
         let mut found = None;
-        self.desk.look(&mut |state| found = Some(question(state)));
+        self.desk.look(&mut |state| found = Some(guarded(|| question(state))));
         match found {
-            Some(found) => Ok(found),
+            Some(found) => Ok(found?),
             None => self.ask(question).await,
         }
     }

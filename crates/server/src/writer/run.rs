@@ -14,6 +14,7 @@ use super::{Done, Edges, QUEUE, Request, Shared, WriteError, Writer};
 use crate::auth::Table;
 use crate::clock::Clock;
 use crate::journal::{HistoryReader, Journal};
+use crate::panics::{Panicked, Vital, guarded, vital};
 use shipway_api::causes::causes;
 use shipway_core::State;
 use shipway_core::command::Command;
@@ -73,14 +74,18 @@ pub fn start<J: Journal + Send + 'static>(
         edges,
         wake_at,
         failed: None,
+        is_broken: false,
     };
     let shared = Arc::new(Shared::new(desk));
     let desk = Arc::clone(&shared);
     let writer = Writer { queue: send, health: health_seen, desk, pulse, on_disk };
-    tokio::spawn(timer(clock, wake_at_seen, writer.clone()));
+    tokio::spawn(vital("the writer's timer", timer(clock, wake_at_seen, writer.clone())));
     let hands = Hands::start(writer.clone())?;
     let mut work = Loop { shared, queue, hands, health, stopped: false };
-    let thread = std::thread::Builder::new().name("writer".into()).spawn(move || work.run())?;
+    let thread = std::thread::Builder::new().name("writer".into()).spawn(move || {
+        let _vital = Vital("the writer");
+        work.run();
+    })?;
     Ok(Running { writer, thread })
 }
 
@@ -118,6 +123,7 @@ impl<J: Journal + Send + 'static> Hands<J> {
         let (errands, to_do) = std::sync::mpsc::channel::<(Keeper<J>, Batch)>();
         let (finished, done) = std::sync::mpsc::channel();
         std::thread::Builder::new().name("journal".into()).spawn(move || {
+            let _vital = Vital("the journal's thread");
             for (mut keeper, batch) in to_do {
                 let written = keeper.write(batch);
                 if finished.send((keeper, written)).is_err() {
@@ -130,8 +136,9 @@ impl<J: Journal + Send + 'static> Hands<J> {
         Ok(Hands { errands, done })
     }
 
-    fn take(&self, (keeper, batch): (Keeper<J>, Batch)) {
-        self.errands.send((keeper, batch)).expect("it ends with us");
+    /// Gives it back if nobody is there to take it.
+    fn take(&self, errand: (Keeper<J>, Batch)) -> Result<(), (Keeper<J>, Batch)> {
+        self.errands.send(errand).map_err(|refused| refused.0)
     }
 }
 
@@ -143,11 +150,23 @@ impl<J: Journal + Send + 'static> Loop<J> {
         desk.take(&Command::ServerStarted, None);
         desk.plan();
         self.write(&mut desk);
+        self.mend(&mut desk);
         drop(desk);
         while let Some(first) = self.queue.blocking_recv() {
             let mut desk = shared.lock();
-            let stop = self.decide(&mut desk, first);
-            let stop = self.write_all(&mut desk, stop);
+            self.mend(&mut desk);
+            let turn = guarded(|| {
+                let stop = self.decide(&mut desk, first);
+                self.write_all(&mut desk, stop)
+            });
+            let stop = turn.unwrap_or_else(|Panicked| {
+                desk.is_broken = true;
+                if desk.keeper.is_none() {
+                    self.take_back(&mut desk);
+                }
+                false
+            });
+            self.mend(&mut desk);
             if self.stopped {
                 return;
             }
@@ -170,7 +189,7 @@ impl<J: Journal + Send + 'static> Loop<J> {
             // Counted down only now, with the desk in our hands: whoever finds nothing waiting
             // then comes after it.
             self.shared.waiting.fetch_sub(1, Ordering::Release);
-            let full = stop || desk.batch.is_full();
+            let full = stop || desk.batch.is_full() || desk.is_broken;
             next = if full { None } else { self.queue.try_recv().ok() };
         }
         desk.plan();
@@ -181,8 +200,13 @@ impl<J: Journal + Send + 'static> Loop<J> {
     /// stop.
     fn write_all(&mut self, desk: &mut Desk<J>, mut stop: bool) -> bool {
         while !stop && let Some(errand) = desk.hand_over() {
-            self.hands.take(errand);
-            stop = self.decide_until_written(desk);
+            match self.hands.take(errand) {
+                Ok(()) => stop = self.decide_until_written(desk),
+                Err((mut keeper, batch)) => {
+                    desk.failed = keeper.write(batch).err();
+                    desk.keeper = Some(keeper);
+                }
+            }
         }
         self.write(desk);
         stop
@@ -191,41 +215,76 @@ impl<J: Journal + Send + 'static> Loop<J> {
     /// While the journal is away. Returns whether to stop.
     fn decide_until_written(&mut self, desk: &mut Desk<J>) -> bool {
         let mut stop = false;
-        let (keeper, written) = loop {
+        let done = loop {
             if let Ok(done) = self.hands.done.try_recv() {
-                break done;
+                break Ok(done);
             }
-            let more = !stop && !desk.batch.is_full();
+            let more = !stop && !desk.batch.is_full() && !desk.is_broken;
             match more.then(|| self.queue.blocking_recv()).flatten() {
                 Some(request) => stop = self.decide(desk, request),
-                None => break self.hands.done.recv().expect("it ends with us"),
+                None => break self.hands.done.recv(),
             }
         };
-        desk.keeper = Some(keeper);
-        desk.failed = written.err();
+        self.put_back(desk, done.ok());
         stop
+    }
+
+    /// Waits for the journal that is away.
+    fn take_back(&self, desk: &mut Desk<J>) {
+        let done = self.hands.done.recv().ok();
+        self.put_back(desk, done);
+    }
+
+    /// The other thread never ends before this one: should it, the process has ended too.
+    fn put_back(&self, desk: &mut Desk<J>, done: Option<(Keeper<J>, Written)>) {
+        if let Some((keeper, written)) = done {
+            desk.keeper = Some(keeper);
+            desk.failed = written.err();
+        }
     }
 
     fn write(&mut self, desk: &mut Desk<J>) {
         let failed = desk.failed.take().or_else(|| desk.write().err());
         if let Some(failed) = failed {
-            return self.stall(desk, *failed);
+            let Failed { batch, error } = *failed;
+            return self.stall(desk, batch, causes(&error));
         }
         if desk.is_snapshot_due() {
             desk.save_snapshot();
         }
     }
 
+    /// A command stopped half-way through the state. All that was decided before it is written, and
+    /// the state is what the disk says; so nothing is lost but that command.
+    fn mend(&mut self, desk: &mut Desk<J>) {
+        if !desk.is_broken {
+            return;
+        }
+        self.write(desk);
+        // A disk that does not take it has led to the same.
+        let Some(keeper) = desk.keeper.as_mut().filter(|_| desk.is_broken) else { return };
+        match restore(&mut keeper.journal) {
+            Ok(restored) => {
+                (desk.state, keeper.since_snapshot) = restored;
+                desk.is_broken = false;
+                desk.edges.auth.install(Table::of(&desk.state));
+                desk.plan();
+                self.write(desk);
+                tracing::warn!("the state was restored from the disk after a mistake");
+            }
+            Err(error) => self.stall(desk, Batch::default(), causes(&error)),
+        }
+    }
+
     /// A batch could not be written. Nothing of it was acknowledged, nor of what was decided
     /// since; the state goes back to what is on disk, everybody who waited is told, and pilots
     /// have to greet anew.
-    fn stall(&mut self, desk: &mut Desk<J>, failed: Failed) {
-        let problem = causes(&failed.error);
+    fn stall(&mut self, desk: &mut Desk<J>, batch: Batch, problem: String) {
         tracing::error!(problem, "the journal cannot be written; nothing is accepted");
         desk.edges.metrics.commit_failed();
         self.health.send_replace(Some(problem.clone()));
         desk.edges.effects.reset();
-        refuse(failed.batch, &problem);
+        refuse(batch, &problem);
         refuse(std::mem::take(&mut desk.batch), &problem);
         // Never at once: a disk that is nearly full takes a small write and refuses the next.
         while self.refuse_for_a_while(desk, &problem) {
@@ -241,10 +300,11 @@ impl<J: Journal + Send + 'static> Loop<J> {
 
     /// Puts the state back to what is on disk and starts anew from there, as after a restart.
     fn go_on(&mut self, desk: &mut Desk<J>) -> Result<(), String> {
-        let keeper = desk.keeper.as_mut().expect("it is here between two batches");
+        let keeper = desk.keeper.as_mut().ok_or("the journal is away")?;
         keeper.journal.reopen().map_err(|error| causes(&error))?;
         let restored = restore(&mut keeper.journal).map_err(|error| causes(&error))?;
         (desk.state, keeper.since_snapshot) = restored;
+        desk.is_broken = false;
         desk.take(&Command::ServerStarted, None);
         // Told before the first of it goes out: whoever hears of it may ask again at once.
         let before = self.health.send_replace(None);
@@ -286,6 +346,12 @@ fn refuse(batch: Batch, problem: &str) {
 
 impl<J> Shared<J> {
     fn lock(&self) -> MutexGuard<'_, Desk<J>> {
-        self.desk.lock().expect("no holder panics")
+        self.desk.lock().unwrap_or_else(|poisoned| {
+            // Nobody knows how far the holder had come.
+            self.desk.clear_poison();
+            let mut desk = poisoned.into_inner();
+            desk.is_broken = true;
+            desk
+        })
     }
 }

@@ -1,6 +1,8 @@
 //! The writer with a journal that writes when it is told to: what is said, when, and on which
 //! thread.
 
+mod mistakes;
+
 use super::keeper::WORTH_HANDING_OVER;
 use super::*;
 use crate::journal::{
@@ -87,6 +89,10 @@ struct Rig {
 impl Rig {
     /// A writer whose first write, of its own start, is done.
     fn new() -> Rig {
+        Rig::with(Core::default())
+    }
+
+    fn with(core: Core) -> Rig {
         let home = tempfile::tempdir().expect("a folder");
         let inner = SqliteJournal::open(home.path(), 1).expect("a new home opens");
         let history = HistoryReader::open(home.path()).expect("its history too");
@@ -100,6 +106,7 @@ impl Rig {
             event_logs: None,
             clock: Clock::start(Timestamp(1)),
             metrics: Arc::clone(&metrics),
+            core,
         };
         let (begin, begun) = std_mpsc::channel();
         let (orders, ordered) = std_mpsc::channel();
