@@ -92,5 +92,6 @@ fn request(number: u64) -> Request {
         before: None,
         stdin: None,
         one_stream: false,
+        slot: None,
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::procfs::{self, Stat};
 use rustix::process::Pid;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
 
@@ -13,42 +13,62 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct Snapshot {
     processes: HashMap<i32, Stat>,
+    children: HashMap<i32, Vec<i32>>,
     page_size: u64,
 }
 
 impl Snapshot {
     pub fn take() -> io::Result<Self> {
         let raw = |pid: Pid| pid.as_raw_nonzero().get();
-        let processes = procfs::all_pids()?
+        let processes: HashMap<i32, Stat> = procfs::all_pids()?
             .into_iter()
             .filter_map(|pid| Some((raw(pid), procfs::stat(pid)?)))
             .collect();
-        Ok(Self { processes, page_size: rustix::param::page_size() as u64 })
+        let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+        for (pid, stat) in &processes {
+            children.entry(stat.parent).or_default().push(*pid);
+        }
+        Ok(Self { processes, children, page_size: rustix::param::page_size() as u64 })
     }
 
     /// Resident bytes of the task whose leader is `leader`: its process group, its session, and
     /// everything below it. Pages shared by several of its processes count for each.
     pub fn resident_bytes(&self, leader: u32) -> u64 {
-        let Ok(leader) = i32::try_from(leader) else { return 0 };
-        let pages: u64 = self
+        let pages: u64 = self.members(leader).map(|(_, stat)| stat.resident_pages).sum();
+        pages.saturating_mul(self.page_size)
+    }
+
+    /// Processes and threads of the same.
+    pub fn threads(&self, leader: u32) -> u64 {
+        // A process that is dead and not yet buried has none, and takes a place all the same.
+        self.members(leader).map(|(_, stat)| stat.threads.max(1)).sum()
+    }
+
+    /// All of a task, each once: in time that does not depend on how they descend from each other.
+    fn members(&self, leader: u32) -> impl Iterator<Item = (i32, &Stat)> {
+        let leader = i32::try_from(leader).unwrap_or(-1);
+        let named = self
             .processes
             .iter()
-            .filter(|(pid, stat)| self.is_part(**pid, stat, leader))
-            .map(|(_, stat)| stat.resident_pages)
-            .sum();
-        pages.saturating_mul(self.page_size)
+            .filter(move |(_, stat)| stat.group == leader || stat.session == leader);
+        let mut found: HashSet<i32> = named.map(|(pid, _)| *pid).chain([leader]).collect();
+        let mut open: Vec<i32> = found.iter().copied().collect();
+        while let Some(above) = open.pop() {
+            let below = self.children.get(&above).into_iter().flatten();
+            open.extend(below.copied().filter(|pid| found.insert(*pid)));
+        }
+        found.into_iter().filter_map(|pid| Some((pid, self.processes.get(&pid)?)))
     }
 
     /// Bytes of files that the container of a task keeps in memory. No process owns them, so they
     /// are asked for from inside, by way of any process of the task that is there.
     pub fn file_bytes(&self, leader: u32, which: FilesIn) -> u64 {
-        let Ok(leader) = i32::try_from(leader) else { return 0 };
         let own = std::fs::read_link("/proc/self/ns/mnt").ok();
-        let inside = self.processes.keys().find_map(|pid| {
+        let inside = self.members(leader).find_map(|(pid, _)| {
             let process = Path::new("/proc").join(pid.to_string());
             // The helper outside sees the node's files, and its first process inside is closed.
-            let mounts = self.is_below(*pid, leader).then(|| process.join("ns/mnt").read_link());
-            mounts?.ok().filter(|mounts| Some(mounts) != own.as_ref())?;
+            let mounts = process.join("ns/mnt").read_link().ok();
+            mounts.filter(|mounts| Some(mounts) != own.as_ref())?;
             Some(process.join("root"))
         });
         let Some(root) = inside else { return 0 };

@@ -14,6 +14,7 @@ pub(crate) struct Stat {
     pub(crate) parent: i32,
     pub(crate) group: i32,
     pub(crate) session: i32,
+    pub(crate) threads: u64,
     pub(crate) resident_pages: u64,
     /// Whether it has an environment, be it empty. It has none in the middle of `execve`, and
     /// none from the moment it begins to end.
@@ -95,6 +96,7 @@ fn parse_stat(line: &str) -> Option<Stat> {
         parent: i32::try_from(number(1)?).ok()?,
         group: i32::try_from(number(2)?).ok()?,
         session: i32::try_from(number(3)?).ok()?,
+        threads: u64::try_from(number(17)?).unwrap_or(0),
         resident_pages: u64::try_from(number(21)?).unwrap_or(0),
         // An address, which may not fit a signed number; zero when there is none.
         has_environ: fields.get(48).is_some_and(|end| *end != "0"),
@@ -109,9 +111,9 @@ mod tests {
     fn a_stat_line_is_read_behind_a_hostile_name() {
         let line = "7 (a) b (c) S 3 5 6 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 4096 321 99";
         let stat = parse_stat(line).unwrap();
-        let (parent, group, session, resident_pages) = (3, 5, 6, 321);
+        let (parent, group, session, threads, resident_pages) = (3, 5, 6, 1, 321);
         let has_environ = false;
-        assert_eq!(stat, Stat { parent, group, session, resident_pages, has_environ });
+        assert_eq!(stat, Stat { parent, group, session, threads, resident_pages, has_environ });
         assert_eq!(parse_stat("7 (cut"), None);
     }
 

@@ -288,8 +288,11 @@ impl Work {
 
     fn tick(&mut self) {
         self.pool.reap_orphans();
-        for (ticket, signal) in self.limits.look(Instant::now()) {
-            self.pool.signal(ticket, signal);
+        for (ticket, words) in self.limits.look(Instant::now()) {
+            match words {
+                Some(words) => self.pool.end(ticket, words),
+                None => drop(self.pool.signal(ticket, rustix::process::Signal::KILL)),
+            }
         }
         for ticket in self.groups.look(Instant::now()) {
             self.pool.signal(ticket, rustix::process::Signal::KILL);

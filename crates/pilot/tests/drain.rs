@@ -27,6 +27,7 @@ fn request(ticket: u64, dir: &Path, script: &str) -> Request {
         before: None,
         stdin: None,
         one_stream: false,
+        slot: None,
     }
 }
 

@@ -102,6 +102,7 @@ fn task_request(dir: &Path) -> Request {
         before: None,
         stdin: None,
         one_stream: false,
+        slot: None,
     }
 }
 

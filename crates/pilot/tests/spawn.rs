@@ -8,6 +8,8 @@ use shipway_pilot::logs::{LogName, Logs, Stream};
 use shipway_pilot::spawn::{
     Ended, HowEnded, Pool, ProcessEvent, Request, Signalled, StartError, Ticket,
 };
+use shipway_runtime::cgroup::Delegation;
+use shipway_runtime::crowd::Slots;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
@@ -50,6 +52,7 @@ impl World {
             before: None,
             stdin: None,
             one_stream: false,
+            slot: None,
         }
     }
 
@@ -292,4 +295,90 @@ fn many_short_tasks_all_end_and_leave_nothing() {
     }
     // Other tests of this process hold some; a leak of one for each task would show.
     assert!(descriptors() < 200, "{}", descriptors());
+}
+
+/// Runs itself again as `nohup` and a shell in the background would: with signals ignored.
+#[test]
+fn a_task_ignores_no_signal_that_its_pilot_was_started_to_ignore() {
+    const AGAIN: &str = "SHIPWAY_SIGNALS_IGNORED";
+    if std::env::var_os(AGAIN).is_some() {
+        let world = world();
+        world.shell(1, "grep -E '^Sig(Ign|Blk)' /proc/self/status; kill -HUP $$; echo alive");
+        let how = world.ended().how;
+        let said = world.text(1, Stream::Out);
+        // The C library keeps two signals to itself, 32 and 33.
+        let masks = said.lines().filter(|line| line.starts_with("Sig"));
+        let named = masks.map(|line| {
+            let (_, mask) = line.split_once('\t').expect("a name and a mask");
+            u64::from_str_radix(mask, 16).unwrap() & 0x7fff_ffff
+        });
+        assert_eq!(named.collect::<Vec<_>>(), [0, 0], "{said}");
+        assert_eq!(how, HowEnded::Signal(1));
+        return;
+    }
+    let me = "a_task_ignores_no_signal_that_its_pilot_was_started_to_ignore";
+    let script = "trap '' HUP INT QUIT USR1 TERM; exec \"$0\" --exact \"$1\"";
+    let mut again = std::process::Command::new("sh");
+    again.args(["-c", script]).arg(std::env::current_exe().unwrap()).arg(me).env(AGAIN, "1");
+    let output = again.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+/// Bounded by itself, and never more than a hundred.
+const BOMB: &str = "i=0; while [ $i -lt 100 ]; do sleep 1000 >/dev/null 2>&1 & i=$((i+1)); done";
+
+#[test]
+fn a_task_that_goes_on_forking_fails_by_itself_and_spares_the_others() {
+    let delegation = Delegation::find(Path::new("/"));
+    let prefix = format!("shipway-bomb-{}-", std::process::id());
+    let Some(mut slots) = Slots::find(&delegation, &prefix, 20) else {
+        // Nothing is delegated here: then tasks are looked at, which has tests of its own.
+        assert!(!matches!(delegation, Delegation::V1 { pids: Some(_), .. }), "{delegation:?}");
+        return;
+    };
+    let world = world();
+    for round in 0..2 {
+        let (bomb, other) = (slots.take().unwrap(), slots.take().unwrap());
+        let [first, second] = [3 * round + 1, 3 * round + 2];
+        let mut request = world.request(first, &["sh", "-c", "echo up; exec sleep 1000"]);
+        request.slot = Some(Arc::clone(&other));
+        world.pool.start(request).unwrap();
+        world.started();
+        let mut request = world.request(second, &["sh", "-c", BOMB]);
+        request.slot = Some(Arc::clone(&bomb));
+        world.pool.start(request).unwrap();
+        let ended = world.ended();
+        assert_eq!(ended.ticket, Ticket(second), "the other lives");
+        assert_ne!(ended.how, HowEnded::Exit(0));
+        let said = world.text(second, Stream::Err).to_lowercase();
+        assert!(said.contains("fork"), "{said}");
+        // The pool starts others meanwhile.
+        let mut request = world.request(3 * round + 3, &["true"]);
+        request.slot = Some(Arc::clone(&bomb));
+        world.pool.start(request).unwrap();
+        assert_eq!(world.ended().how, HowEnded::Exit(0), "and the slot is free again");
+        assert_eq!(world.pool.signal(Ticket(first), Signal::KILL), Signalled::Sent);
+        assert_eq!(world.ended().how, HowEnded::Signal(9));
+        slots.give_back(bomb);
+        slots.give_back(other);
+    }
+    drop(world);
+    let deadline = Instant::now() + DEADLINE;
+    // Its threads have to leave first.
+    while !slots.clear() {
+        assert!(Instant::now() < deadline, "groups are left");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn who_is_ended_by_us_is_told_why() {
+    let world = world();
+    world.shell(1, "echo mine >&2; exec sleep 1000");
+    world.started();
+    world.pool.end(Ticket(1), "ended: too much of it".into());
+    assert_eq!(world.ended().how, HowEnded::Signal(9));
+    let said = world.text(1, Stream::Err);
+    assert!(said.ends_with("shipway: ended: too much of it\n"), "{said}");
 }

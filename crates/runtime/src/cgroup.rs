@@ -87,7 +87,7 @@ impl Delegation {
 }
 
 /// Where processes of this program stand while its parent holds groups of tasks.
-const OWN_GROUP: &str = "shipway-pilot";
+pub(crate) const OWN_GROUP: &str = "shipway-pilot";
 
 fn make_room(node: &Path, parent: &Path) -> Result<(), GroupError> {
     let failed = |act, path: &Path| {

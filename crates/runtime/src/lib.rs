@@ -31,6 +31,7 @@ pub mod apptainer;
 pub mod binds;
 pub(crate) mod bundle;
 pub mod cgroup;
+pub mod crowd;
 pub mod crun;
 pub(crate) mod foreign;
 pub mod gpu;

@@ -130,10 +130,10 @@ impl Trees {
             tracing::warn!(%error, cause, "left to the next start: too much cannot be removed");
             return;
         }
-        if waited == None {
-            tracing::warn!(%error, cause, "tried again later, ever more seldom")
+        if waited.is_none() {
+            tracing::warn!(%error, cause, "tried again later, ever more seldom");
         } else {
-            tracing::debug!(%error, cause, "still there")
+            tracing::debug!(%error, cause, "still there");
         }
         self.failed.push(Failed { path: path.to_owned(), again: now + wait, wait });
     }

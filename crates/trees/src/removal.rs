@@ -277,14 +277,12 @@ impl Removal {
         let Some(above) = self.way.back_mut() else { return Next::Step };
         above.stuck |= left.stuck;
         if above.open.is_none() {
-            match above.open_again(&left) {
-                Ok(name) => left.name = name,
+            let Ok(name) = above.open_again(&left) else {
                 // One of them was moved away: from the top, then.
-                Err(_) => {
-                    self.way.clear();
-                    return Next::Step;
-                }
-            }
+                self.way.clear();
+                return Next::Step;
+            };
+            left.name = name;
         }
         let (Some(here), Some(name)) = (self.here(), left.name.clone()) else { return Next::Step };
         if left.stuck {
@@ -309,7 +307,7 @@ impl Removal {
             folder.stuck = true;
         }
         if let Some(problem) = &mut self.problem {
-            problem.more += 1
+            problem.more += 1;
         } else {
             let tree = self.path.clone();
             self.problem = Some(RemoveError { tree, name, more: 0, source: errno.into() });

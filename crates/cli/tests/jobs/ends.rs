@@ -1,6 +1,6 @@
 //! How a task can end, each told apart from the others.
 
-use super::common::World;
+use super::common::{World, wait_for};
 use super::{job, write};
 
 /// A shell command, its options, the exit code of `run`, and the outcome's kind.
@@ -70,4 +70,41 @@ fn a_program_that_cannot_start_says_why() {
         assert!(ran.stderr.contains("could not start"), "{words:?}: {}", ran.stderr);
         assert!(ran.stderr.contains(said), "{words:?}: {}", ran.stderr);
     }
+}
+
+/// Whatever its job asks for. An ordinary user has no cgroup of version 1: there somebody looks.
+#[test]
+fn the_number_of_processes_is_held_without_being_asked_for() {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").expect("of any process");
+    let version_1 = groups.lines().any(|line| line.contains(":pids:"));
+    if !rustix::process::geteuid().is_root() || !version_1 {
+        return super::common::cannot("root, and the controller of processes in version 1");
+    }
+    let world = World::started();
+    for options in [&[][..], &["--image", "host"]] {
+        // Asked from outside: a container does not know where it stands.
+        let sleep = format!("1000.{}", std::process::id());
+        let script = format!("echo up; exec sleep {sleep}");
+        let task = ["--", "sh", "-c", &script];
+        let id = world.ok(&[&["run", "-d"], options, &task].concat()).trim().to_owned();
+        wait_for("the task runs", || world.cli(&["logs", &id]).stdout == "up\n");
+        let held = processes_of(&format!("sleep\0{sleep}\0")).into_iter().find_map(|pid| {
+            let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+            let group = groups.lines().find_map(|line| line.split_once(":pids:"))?.1.to_owned();
+            let limit = format!("/sys/fs/cgroup/pids{group}/pids.max");
+            group.contains("/shipway-").then(|| std::fs::read_to_string(limit).ok())?
+        });
+        world.ok(&["cancel", &id]);
+        assert_eq!(held.as_deref(), Some("16384\n"), "{options:?}");
+    }
+}
+
+/// Processes of this command line, anywhere.
+fn processes_of(line: &str) -> Vec<String> {
+    let entries = std::fs::read_dir("/proc").expect("listed").flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let is_it = |pid: &String| {
+        std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|found| found == line)
+    };
+    names.filter(is_it).collect()
 }

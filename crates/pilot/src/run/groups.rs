@@ -1,22 +1,24 @@
-//! The cgroups of tasks, where the node delegates them: made before a task starts, asked when it
-//! has ended, removed when they are empty.
+//! The cgroups of tasks, where the node delegates them.
 //!
-//! A task whose job names no memory has none: there is nothing to hold it to, and making and
-//! removing one takes longer than starting a process.
+//! Every task has a slot, which holds the number of its processes and is used again by the next.
+//! One whose job names memory has a group of its own besides: made before the task starts, asked
+//! when it has ended, removed when it is empty. That takes longer than starting a process.
 
 use crate::machine::OutOfMemory;
 use crate::spawn::Ticket;
 use shipway_api::wire::Template;
 use shipway_model::Bytes;
 use shipway_runtime::cgroup::{Delegation, Group};
+use shipway_runtime::crowd::{Slot, Slots};
 use shipway_runtime::plan;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Processes and threads of one task: far above what programs use that work, far below what would
 /// leave none for the rest of the node.
-const PIDS_LIMIT: u32 = 16_384;
+pub(super) const PIDS_LIMIT: u32 = 16_384;
 
 /// Letters of the node's key in the names of its groups: enough to tell the pilots of a node apart.
 const KEY_LETTERS: usize = 8;
@@ -26,6 +28,8 @@ pub(super) struct Groups {
     delegation: Delegation,
     prefix: String,
     held: HashMap<Ticket, (Group, Bytes)>,
+    slots: Option<Slots>,
+    taken: HashMap<Ticket, Arc<Slot>>,
     /// Of tasks that have ended, with processes that are still dying.
     emptying: Vec<Group>,
     next: Option<Instant>,
@@ -50,8 +54,9 @@ impl Groups {
             }
             Delegation::V1 { .. } | Delegation::V2 { .. } => None,
         };
-        let (held, emptying) = (HashMap::new(), Vec::new());
-        (Self { delegation, prefix, held, emptying, next: None }, note)
+        let slots = Slots::find(&delegation, &prefix, PIDS_LIMIT);
+        let (held, taken, emptying) = (HashMap::new(), HashMap::new(), Vec::new());
+        (Self { delegation, prefix, held, slots, taken, emptying, next: None }, note)
     }
 
     pub(super) fn limits(template: &Template) -> plan::Limits {
@@ -60,6 +65,20 @@ impl Groups {
             memory: (template.memory > 0).then_some(template.memory),
             pids: Some(PIDS_LIMIT),
             millicpus: (millicpus > 0).then_some(millicpus),
+        }
+    }
+
+    /// What holds the processes of a task. `None`: somebody has to look.
+    pub(super) fn slot(&mut self, ticket: Ticket) -> Option<Arc<Slot>> {
+        match self.slots.as_mut()?.take() {
+            Ok(slot) => {
+                self.taken.insert(ticket, Arc::clone(&slot));
+                Some(slot)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no cgroup for the processes of a task");
+                None
+            }
         }
     }
 
@@ -113,6 +132,9 @@ impl Groups {
     }
 
     pub(super) fn forget(&mut self, ticket: Ticket) {
+        if let (Some(slots), Some(slot)) = (&mut self.slots, self.taken.remove(&ticket)) {
+            slots.give_back(slot);
+        }
         self.emptying.extend(self.held.remove(&ticket).map(|(group, _)| group));
         self.sweep();
         if !self.emptying.is_empty() {

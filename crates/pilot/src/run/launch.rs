@@ -3,6 +3,7 @@
 //! `containers.rs`; waiting for images and files is theirs too.
 
 use super::Work;
+use super::groups::PIDS_LIMIT;
 use super::images::{Fetched, ReadyImage, Wanted};
 use crate::accounts::Whose;
 use crate::logs::LogName;
@@ -91,10 +92,11 @@ impl Work {
                 self.tickets.insert(ticket, start.id);
                 self.running.insert(start.id, ticket);
                 let (doors, held) = self.groups.make(ticket, &start.template);
-                if !held {
-                    let files = request.container.as_ref().map_or(FilesIn::Nothing, files_in);
-                    self.limits.expect(ticket, start.template.memory, files);
-                }
+                request.slot = self.groups.slot(ticket);
+                let files = request.container.as_ref().map_or(FilesIn::Nothing, files_in);
+                let memory = Some(start.template.memory).filter(|bytes| !held && *bytes > 0);
+                let processes = request.slot.is_none().then_some(u64::from(PIDS_LIMIT));
+                self.limits.expect(ticket, memory, processes, files);
                 request.join(doors, &self.helper);
                 self.shares.expect(ticket, start);
                 let started = match streams {

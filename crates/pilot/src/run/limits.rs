@@ -1,12 +1,12 @@
-//! Memory, by looking now and then: who uses more than the job said is ended, and a kill by the
-//! kernel for want of memory is told apart from any other.
+//! Memory and processes, by looking now and then: who uses more memory than the job said, or has
+//! more processes than any task may, is ended; and a kill by the kernel for want of memory is told
+//! apart from any other.
 //!
 //! Honest polling: a task may go over its limit for up to the time between two looks.
 
 use crate::machine::OutOfMemory;
 use crate::memory::{FilesIn, Snapshot, kernel_oom_kills};
 use crate::spawn::{Ended, HowEnded, Ticket};
-use rustix::process::Signal;
 use shipway_model::Bytes;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -25,7 +25,10 @@ pub(super) struct Limits {
 
 #[derive(Debug, Clone, Copy)]
 struct Watched {
-    limit: u64,
+    /// Bytes, if the job named any.
+    limit: Option<u64>,
+    /// Processes and threads, where the kernel does not hold them.
+    processes: Option<u64>,
     pid: Option<u32>,
     over: Option<u64>,
     files: FilesIn,
@@ -41,10 +44,17 @@ impl Limits {
         }
     }
 
-    /// `files` of the task count as well.
-    pub(super) fn expect(&mut self, ticket: Ticket, limit: u64, files: FilesIn) {
-        if limit > 0 {
-            self.watched.insert(ticket, Watched { limit, pid: None, over: None, files });
+    /// `files` of the task count as memory too. Without a limit nothing is looked at.
+    pub(super) fn expect(
+        &mut self,
+        ticket: Ticket,
+        limit: Option<u64>,
+        processes: Option<u64>,
+        files: FilesIn,
+    ) {
+        if limit.is_some() || processes.is_some() {
+            let watched = Watched { limit, processes, pid: None, over: None, files };
+            self.watched.insert(ticket, watched);
         }
     }
 
@@ -63,8 +73,8 @@ impl Limits {
         self.next
     }
 
-    /// Who has to be ended now.
-    pub(super) fn look(&mut self, now: Instant) -> Vec<(Ticket, Signal)> {
+    /// Who has to be ended now, and why if nothing else will say it.
+    pub(super) fn look(&mut self, now: Instant) -> Vec<(Ticket, Option<String>)> {
         if self.next.is_none_or(|next| next > now) {
             return Vec::new();
         }
@@ -72,12 +82,19 @@ impl Limits {
         let Ok(snapshot) = Snapshot::take() else { return Vec::new() };
         let mut over = Vec::new();
         for (ticket, watched) in &mut self.watched {
-            let used = watched.pid.map_or(0, |pid| {
-                snapshot.resident_bytes(pid) + snapshot.file_bytes(pid, watched.files)
-            });
-            if used > watched.limit {
-                watched.over.get_or_insert(used);
-                over.push((*ticket, Signal::KILL));
+            let Some(pid) = watched.pid else { continue };
+            if let Some(limit) = watched.limit {
+                let used = snapshot.resident_bytes(pid) + snapshot.file_bytes(pid, watched.files);
+                if used > limit {
+                    watched.over.get_or_insert(used);
+                    over.push((*ticket, None));
+                    continue;
+                }
+            }
+            if let Some(most) = watched.processes {
+                let found = snapshot.threads(pid);
+                let words = || format!("ended: {found} processes and threads, {most} at most");
+                over.extend((found > most).then(|| (*ticket, Some(words()))));
             }
         }
         over
@@ -92,7 +109,7 @@ impl Limits {
     pub(super) fn ended(&mut self, ended: &Ended) -> Option<OutOfMemory> {
         let signalled = self.signalled.remove(&ended.ticket);
         let watched = self.watched.remove(&ended.ticket);
-        if let Some(Watched { limit, over: Some(used), .. }) = watched {
+        if let Some(Watched { limit: Some(limit), over: Some(used), .. }) = watched {
             return Some(OutOfMemory::OverLimit { limit: Bytes(limit), used: Bytes(used) });
         }
         let killed = ended.how == HowEnded::Signal(9) && !signalled;
@@ -103,5 +120,42 @@ impl Limits {
         let by_kernel = kills > self.kernel_kills;
         self.kernel_kills = kills;
         by_kernel.then_some(OutOfMemory::Kernel)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Pid, Signal, kill_process_group};
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+
+    /// Twelve processes, one below the other or side by side, in sessions of their own.
+    #[test]
+    fn a_task_with_too_many_processes_is_ended_with_the_reason() {
+        let script = "i=0; while [ $i -lt 10 ]; do (sleep 1000; :) & i=$((i+1)); done; \
+                      echo ready; wait";
+        let mut child = Command::new("sh")
+            .args(["-c", script])
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut limits = Limits::new();
+        limits.expect(Ticket(1), None, Some(10), FilesIn::Nothing);
+        limits.expect(Ticket(2), None, Some(1_000), FilesIn::Nothing);
+        limits.expect(Ticket(3), None, None, FilesIn::Nothing);
+        for ticket in [1, 2, 3] {
+            limits.started(Ticket(ticket), child.id());
+        }
+        assert_eq!(limits.watched.len(), 2);
+        let over = limits.look(Instant::now() + LOOK_EVERY);
+        kill_process_group(Pid::from_child(&child), Signal::KILL).unwrap();
+        child.wait().unwrap();
+        let [(Ticket(1), Some(words))] = &over[..] else { panic!("{over:?}") };
+        assert!(words.ends_with("processes and threads, 10 at most"), "{words}");
     }
 }

@@ -389,6 +389,7 @@ fn request(
         before: None,
         stdin: None,
         one_stream: false,
+        slot: None,
     }
 }
 

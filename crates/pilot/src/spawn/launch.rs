@@ -252,6 +252,11 @@ fn spawn(
     if request.one_stream {
         err_end = out_end.try_clone()?;
     }
+    if let Some(slot) = &request.slot
+        && let Err(error) = slot.enter()
+    {
+        tracing::warn!(%error, "a task starts without a limit on its processes");
+    }
     let pid = spawn_unless_busy(apart, [stdin.as_fd(), out_end.as_fd(), err_end.as_fd()])?;
     let (started, clock) = (SystemTime::now(), Instant::now());
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).inspect_err(|_| end_unwatched(pid))?;

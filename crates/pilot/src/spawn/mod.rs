@@ -19,6 +19,7 @@ use crate::logs::{LogName, Logs, StreamWriter};
 use launch::Launcher;
 use orphans::Orphans;
 use rustix::process::{Pid, Signal, kill_process_group};
+use shipway_runtime::crowd::Slot;
 use shipway_runtime::native::{Helper, give_up_gaining_rights};
 use shipway_runtime::plan::Process;
 use shipway_runtime::{Container, Runtime};
@@ -74,6 +75,8 @@ pub struct Request {
     pub stdin: Option<StdinFile>,
     /// Its error output goes where its output goes, in the order it is written.
     pub one_stream: bool,
+    /// What holds the number of its processes, where the kernel does.
+    pub slot: Option<Arc<Slot>>,
 }
 
 /// A file that a task reads.
@@ -166,9 +169,15 @@ pub enum Signalled {
 pub(crate) struct Leader {
     pid: Pid,
     reaped: Mutex<bool>,
+    /// Why it was ended, to be read behind what it printed.
+    last_words: Mutex<Option<String>>,
 }
 
 impl Leader {
+    fn new(pid: Pid) -> Self {
+        Self { pid, reaped: Mutex::new(false), last_words: Mutex::default() }
+    }
+
     fn signal(&self, signal: Signal) -> Signalled {
         let reaped = lock(&self.reaped);
         if !*reaped && kill_process_group(self.pid, signal).is_ok() {
@@ -332,6 +341,13 @@ impl Pool {
     pub fn signal(&self, ticket: Ticket, signal: Signal) -> Signalled {
         let leader = lock(&self.shared.leaders).get(&ticket).cloned();
         leader.map_or(Signalled::NotRunning, |leader| leader.signal(signal))
+    }
+
+    /// Kills a task, and says why at the end of its error output.
+    pub fn end(&self, ticket: Ticket, words: String) {
+        let Some(leader) = lock(&self.shared.leaders).get(&ticket).cloned() else { return };
+        lock(&leader.last_words).get_or_insert(words);
+        leader.signal(Signal::KILL);
     }
 
     /// Reaps dead processes that running tasks have left to us. The end of any task does this

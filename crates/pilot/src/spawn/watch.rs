@@ -53,6 +53,13 @@ impl Output {
         Self { open: Some((pipe, log)) }
     }
 
+    /// Adds a line of our own.
+    fn say(&mut self, words: &str) {
+        if let Some((_, log)) = &mut self.open {
+            log.append(format!("shipway: {words}\n").as_bytes());
+        }
+    }
+
     /// Moves what is there to the log, in at most `reads` pieces.
     fn pump(&mut self, buffer: &mut [u8], reads: usize) {
         for _ in 0..reads {
@@ -100,7 +107,7 @@ impl Task {
         Self {
             ticket,
             key,
-            leader: Arc::new(Leader { pid, reaped: Mutex::new(false) }),
+            leader: Arc::new(Leader::new(pid)),
             pidfd,
             outputs: [Output::new(out_pipe, out), Output::new(err_pipe, err)],
             writing: Some(writing),
@@ -296,6 +303,10 @@ impl WatchThread<'_> {
             ran: task.clock.elapsed(),
             left_behind: 0,
         });
+        if let Some(words) = lock(&task.leader.last_words).take() {
+            task.outputs[1].pump(self.buffer(), END_READS);
+            task.outputs[1].say(&words);
+        }
         task.writing = None;
         for output in &mut task.outputs {
             output.pump(self.buffer(), END_READS);
