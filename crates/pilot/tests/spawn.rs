@@ -119,6 +119,19 @@ fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
+/// A plain process without an account, which no helper starts.
+#[test]
+fn a_plain_process_stands_apart_from_its_starter() {
+    let world = world();
+    // Field 6 of the line is the session; `grep` is in that of the shell, which leads it.
+    let line = "test $(cut -d' ' -f6 /proc/$$/stat) = $$ && echo leads; \
+                grep '^NoNewPrivs' /proc/self/status; (: < /dev/tty) 2>/dev/null && echo terminal; \
+                echo over";
+    world.shell(1, line);
+    assert_eq!(world.ended().how, HowEnded::Exit(0));
+    assert_eq!(world.text(1, Stream::Out), "leads\nNoNewPrivs:\t1\nover\n");
+}
+
 #[test]
 fn codes_and_signals_come_back_as_they_were() {
     let world = world();

@@ -12,7 +12,8 @@ use std::io;
 /// Does something with the rights of an account. Without one, or where this process is not root,
 /// it is done with its own.
 pub fn with_rights_of<T>(user: Option<&User>, act: impl FnOnce() -> T) -> io::Result<T> {
-    let Some(user) = user.filter(|_| geteuid().is_root()) else { return Ok(act()) };
+    let other = |user: &&User| user.uid != 0 && geteuid().is_root();
+    let Some(user) = user.filter(other) else { return Ok(act()) };
     let _own_again = Borrowed::take(user)?;
     Ok(act())
 }

@@ -14,6 +14,7 @@ use crate::spawn::{Before, Request, Ticket};
 use shipway_model::expand::{Placeholders, task_variables};
 use shipway_runtime::native::Helper;
 use shipway_runtime::plan::{Bind, Process, Root};
+use shipway_runtime::rights::with_rights_of;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
@@ -45,6 +46,8 @@ pub(super) enum PrepareError {
         .path.display(), .changeable.display()
     )]
     Changeable { account: String, path: PathBuf, changeable: PathBuf },
+    #[error("cannot look at files with the rights of the task's account: {0}")]
+    Rights(#[source] io::Error),
     #[error(transparent)]
     Container(#[from] ContainError),
 }
@@ -186,7 +189,10 @@ impl Tasks {
             user: whom.inside(),
             person: whom.person().map(|somebody| somebody.person),
         };
-        let contained = containers.contain(start, image, command)?;
+        // What the task names is looked at with its own rights, but for an image that is ours.
+        let user = command.user.clone().filter(|_| !image.is_ours());
+        let contain = || containers.contain(start, image, command);
+        let contained = with_rights_of(user.as_ref(), contain).map_err(PrepareError::Rights)??;
         let argv = argv.into_iter().map(OsString::from).collect();
         Ok(Request { container: Some(contained), ..request(ticket, start, argv, env, cwd) })
     }
