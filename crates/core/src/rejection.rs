@@ -96,11 +96,12 @@ impl Rejection {
             Rejection::UserExists(_) => "user_exists",
             Rejection::NoSuchToken(_) => "no_such_token",
             Rejection::TokenEnded => "unauthenticated",
-            Rejection::OutlivesItsMaker { .. } => "not_allowed",
             Rejection::TooMany(_) => "too_many",
             Rejection::HasNoJobs(_) => "has_no_jobs",
             Rejection::OwnerRemoved(..) => "owner_removed",
-            Rejection::NotAllowed(_) | Rejection::OnlyLooks => "not_allowed",
+            Rejection::NotAllowed(_)
+            | Rejection::OnlyLooks
+            | Rejection::OutlivesItsMaker { .. } => "not_allowed",
             Rejection::NothingToDo(_) => "nothing_to_do",
             Rejection::NoSuchPilot(_) => "no_such_pilot",
             Rejection::StalePlan(_) => "stale_plan",

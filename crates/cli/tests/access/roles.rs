@@ -133,13 +133,13 @@ fn every_route_asks_who_it_is() {
                 path = path.replace("{job}", &job).replace("{index}", "0");
                 body = body.replace("{job}", &job);
                 let heard = status(&world, token.as_deref(), (method, &path, &body));
-                check(&mut wrong, (method, route), token, (heard, *wanted));
+                check(&mut wrong, (method, route), token.as_deref(), (heard, *wanted));
                 act(&world, &ada, &["cancel", &job]);
                 continue;
             }
             path = path.replace("{host}", "registry.example.org");
             let heard = status(&world, token.as_deref(), (method, &path, &body));
-            check(&mut wrong, (method, route), token, (heard, *wanted));
+            check(&mut wrong, (method, route), token.as_deref(), (heard, *wanted));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -148,11 +148,11 @@ fn every_route_asks_who_it_is() {
 fn check(
     wrong: &mut Vec<String>,
     (method, route): (&str, &str),
-    token: &Option<String>,
+    token: Option<&str>,
     (heard, wanted): (u16, u16),
 ) {
     if heard != wanted {
-        let whose = token.as_deref().unwrap_or("nobody");
+        let whose = token.unwrap_or("nobody");
         wrong.push(format!("{method} {route} for {whose}: {heard}, and should be {wanted}"));
     }
 }

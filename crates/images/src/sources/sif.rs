@@ -38,12 +38,11 @@ impl Sif {
 
     /// The file from its beginning: the same one each time, whatever the path leads to meanwhile.
     fn open(&self) -> Result<&File, SourceError> {
-        let file = match self.opened.get() {
-            Some(file) => file,
-            None => {
-                let file = open_file(&self.file)?;
-                self.opened.get_or_init(|| file)
-            }
+        let file = if let Some(file) = self.opened.get() {
+            file
+        } else {
+            let file = open_file(&self.file)?;
+            self.opened.get_or_init(|| file)
         };
         let mut at = file;
         at.seek(SeekFrom::Start(0)).map_err(failed("read", &self.file))?;

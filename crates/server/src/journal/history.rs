@@ -76,9 +76,8 @@ const SINCE: &str = "coalesce((SELECT given.since FROM given WHERE given.job = j
     ORDER BY given.seq DESC LIMIT 1), job)";
 
 fn job_columns() -> String {
-    format!(
-        "job, seq, {OWNER}, name, labels, tasks, priority, submitted_ms, octet_length(spec), {SINCE}"
-    )
+    let plain = "name, labels, tasks, priority, submitted_ms, octet_length(spec)";
+    format!("job, seq, {OWNER}, {plain}, {SINCE}")
 }
 
 impl HistoryReader {
@@ -179,11 +178,11 @@ impl HistoryReader {
 fn conditions(filter: &JobFilter, given: bool) -> (String, Vec<Value>) {
     // What was given away is another's; only who was given something need look for it.
     const OWN: &str = "owner = ? AND job >= ? AND job NOT IN (SELECT job FROM given)";
+    const LABEL: &str = "EXISTS (SELECT 1 FROM json_each(labels) WHERE key = ? AND value = ?)";
     let own_or_given = format!(
         "(({OWN}) OR (job IN (SELECT job FROM given WHERE owner = ?
         AND since >= ?) AND {OWNER} = ?))"
     );
-    const LABEL: &str = "EXISTS (SELECT 1 FROM json_each(labels) WHERE key = ? AND value = ?)";
     let mut parts = Vec::new();
     let mut values = Vec::new();
     if let Some(owner) = &filter.owner {
