@@ -35,7 +35,10 @@ pub(super) enum SetupError {
     NotAFile { path: PathBuf },
     #[error("cannot run this for a person: nothing here keeps people apart")]
     NoKeeper,
-    #[error("cannot use {}: it is no folder or file of user {user}, whom the task runs as", path.display())]
+    #[error(
+        "cannot use {}: it is no folder or file of user {user}, whom the task runs as",
+        path.display()
+    )]
     NotOwn { path: PathBuf, user: u32 },
     #[error("cannot give the container a writable root: this node refuses overlays")]
     NoOverlay { source: Errno },

@@ -74,7 +74,8 @@ impl Init {
         }
         // After that: a change of user makes the kernel forget it.
         die_with_helper(&self.helper)?;
-        build(&self.container, self.tree.take(), std::mem::take(&mut self.opened))?;
+        build(&self.container, self.tree.as_ref(), std::mem::take(&mut self.opened))?;
+        drop(self.tree.take());
         confine::empty_bounding_set()?;
         if let Who::Person(_) = self.identity {
             person::give_pipes()?;
@@ -131,7 +132,7 @@ fn die_with_helper(helper: &OwnedFd) -> Result<(), SetupError> {
 
 fn build(
     container: &Container,
-    tree: Option<OwnedFd>,
+    tree: Option<&OwnedFd>,
     opened: Vec<Option<Opened>>,
 ) -> Result<(), SetupError> {
     match container.network {
@@ -151,7 +152,7 @@ fn build(
         person::with_rights_of(container, || person::open_input(file))?;
     }
     let tmp = room::tmp(container)?;
-    if let Some(tree) = &tree {
+    if let Some(tree) = tree {
         // An overlay takes only what is mounted here. It goes with the node's tree.
         put_below(tree, CWD, "/").doing("mount on", "/")?;
     }
