@@ -25,25 +25,27 @@ pub fn hash(secret: &str) -> String {
     digest.iter().flat_map(pair).map(char::from).collect()
 }
 
-/// A short digest of a specification, to tell a client's repeat from a mistake. Of its JSON, which
-/// is never there as a whole.
-pub fn digest_of(spec: &impl serde::Serialize) -> u64 {
-    let mut hashing = BufWriter::new(Hashing(Sha256::new()));
+/// A short digest of a specification, to tell a client's repeat from a mistake, and its size. Of its
+/// JSON, which is never there as a whole.
+pub fn digest_of(spec: &impl serde::Serialize) -> (u64, usize) {
+    let mut hashing = BufWriter::new(Hashing(Sha256::new(), 0));
     serde_json::to_writer(&mut hashing, spec).expect("a spec is plain data");
     let hashing = hashing.into_inner().expect("nothing is written anywhere");
-    let digest = hashing.0.finalize();
+    let (digest, size) = (hashing.0.finalize(), hashing.1);
     let mut first = [0u8; 8];
     first.copy_from_slice(&digest[..8]);
     // JSON readers that know only floats keep 53 bits; a wider number would not come back.
-    u64::from_be_bytes(first) >> 11
+    (u64::from_be_bytes(first) >> 11, size)
 }
 
+/// What is hashed, and how much that was.
 #[derive(Debug)]
-struct Hashing(Sha256);
+struct Hashing(Sha256, usize);
 
 impl io::Write for Hashing {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.update(bytes);
+        self.1 += bytes.len();
         Ok(bytes.len())
     }
 

@@ -22,9 +22,13 @@ use shipway_core::explain::{explain_need, prospect_of_new};
 use shipway_core::requirements::{pointless_rank, validate};
 use shipway_core::shape::Shape;
 use shipway_model::expand::Placeholders;
+use shipway_model::limits::MAX_SPEC_BYTES;
 use shipway_model::validate::Problem;
 use shipway_model::{After, JobSpec, Ordinal, Reason, Role, TaskIndex};
 use std::sync::Arc;
+
+/// A job as it is stored, which one commit has room for.
+const MOST_STORED: usize = 2 * MAX_SPEC_BYTES;
 
 /// Accepts a job. Answers when it is on disk.
 #[utoipa::path(post, path = "/api/v1/jobs", request_body = Submission,
@@ -95,9 +99,11 @@ pub async fn dry_run(
 /// image's tag has moved on meanwhile. Expressions are tried out for it, which may take a while.
 async fn checked(asking: &Arc<Asking>, spec: JobSpec) -> Result<(JobSpec, u64), ApiError> {
     let is_quick = !asking.is_large() && spec.requirements.is_none() && spec.rank.is_none();
-    let check = move || match validate(&spec) {
-        Ok(()) => Ok((secrets::digest_of(&spec), spec)),
-        Err(problems) => Err(Rejection::InvalidSpec(problems)),
+    let check = move || {
+        validate(&spec).map_err(Rejection::InvalidSpec)?;
+        let (digest, size) = secrets::digest_of(&spec);
+        // The rows of `each` are stored in full, however short they were written.
+        if size > MOST_STORED { Err(ApiError::too_large()) } else { Ok((digest, spec)) }
     };
     let checked = if is_quick { check() } else { asking.work(check).await? };
     let (digest, spec) = checked?;

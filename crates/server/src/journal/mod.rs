@@ -40,7 +40,7 @@ pub(crate) const DB_FILE: &str = "shipway.db";
 
 /// The largest body of one commit. SQLite's own limit is 1 GB for a value; this keeps the memory
 /// of a commit, and the time it blocks the writer, within reason.
-pub const MAX_COMMIT_BYTES: usize = 64 << 20;
+pub const MAX_COMMIT_BYTES: usize = 96 << 20;
 
 /// The number of one event; the first is 1, and 0 means "before all". Live views resume by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -6,11 +6,14 @@ use crate::journal::{HistoryRow, MAX_COMMIT_BYTES};
 use shipway_core::Effect;
 use shipway_core::event::Recorded;
 use shipway_model::Timestamp;
+use shipway_model::limits::MAX_SPEC_BYTES;
 use tokio::sync::oneshot;
 
-/// A batch is closed at half of what one commit may hold; the rest is room for what follows from
-/// the last wish.
-const FULL_BYTES: usize = MAX_COMMIT_BYTES / 2;
+/// A batch is closed at a third of what one commit may hold; the rest is room for the last wish and
+/// what follows from it. The largest job, written in full, takes less than twice what it came in:
+/// a batch that a commit cannot hold would be refused, and everybody in it.
+const FULL_BYTES: usize = MAX_COMMIT_BYTES / 3;
+const _: () = assert!(FULL_BYTES + 2 * MAX_SPEC_BYTES < MAX_COMMIT_BYTES);
 /// Events of one commit: more adds waiting without saving syncs.
 const FULL_EVENTS: usize = 20_000;
 

@@ -11,8 +11,9 @@ use std::time::Duration;
 use tower::ServiceExt;
 
 /// Answers that go on for ever (events, a log that is followed, a pilot's orders) are read for so
-/// long.
-const READ_FOR: Duration = Duration::from_millis(20);
+/// long; what a pilot says is worked on meanwhile.
+const READ_FOR: Duration = Duration::from_millis(1);
+const PILOT_FOR: Duration = Duration::from_millis(20);
 
 pub(crate) struct World {
     inside: Inside,
@@ -48,6 +49,8 @@ impl fmt::Display for Input {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) bytes: usize,
+    /// It is refused because the node is out of touch.
+    pub(crate) is_away: bool,
 }
 
 impl World {
@@ -83,32 +86,40 @@ impl World {
     pub(crate) async fn ask(&self, input: Input) -> Answer {
         let endless = ["/wait", "/events", "/log", "/Attach"];
         let is_endless = endless.iter().any(|end| input.request.uri().path().ends_with(end));
+        let is_pilot = input.request.uri().path().ends_with("/Attach");
         let asked = self.inside.router.clone().oneshot(input.request);
         if !is_endless {
             let answer = asked.await.expect("an answer");
             let status = answer.status().as_u16();
             let body = answer.into_body().collect().await.expect("a body").to_bytes();
-            return Answer { status, bytes: body.len() };
+            return Answer { status, bytes: body.len(), is_away: says_away(&body) };
         }
         let status = std::cell::Cell::new(200);
-        let bytes = std::cell::Cell::new(0);
+        let (bytes, is_away) = (std::cell::Cell::new(0), std::cell::Cell::new(false));
         let reading = async {
             let answer = asked.await.expect("an answer");
             status.set(answer.status().as_u16());
             let mut body = answer.into_body();
             while let Some(Ok(frame)) = body.frame().await {
-                bytes.set(bytes.get() + frame.data_ref().map_or(0, bytes::Bytes::len));
+                let data = frame.data_ref().cloned().unwrap_or_default();
+                is_away.set(is_away.get() || says_away(&data));
+                bytes.set(bytes.get() + data.len());
             }
         };
         // Whoever breaks off is as good as whoever waits.
-        let _ = tokio::time::timeout(READ_FOR, reading).await;
-        Answer { status: status.get(), bytes: bytes.get() }
+        let span = if is_pilot { PILOT_FOR } else { READ_FOR };
+        let _ = tokio::time::timeout(span, reading).await;
+        Answer { status: status.get(), bytes: bytes.get(), is_away: is_away.get() }
     }
 
     pub(crate) async fn end(self) {
         self.inside.stop().await;
         drop(self.home);
     }
+}
+
+fn says_away(body: &[u8]) -> bool {
+    String::from_utf8_lossy(body).contains("\"code\":\"node_away\"")
 }
 
 fn text(value: &Value) -> String {
