@@ -2,8 +2,25 @@
 //!
 //! The table is a copy of what the state says about users and tokens, made anew after each commit
 //! that changes it, so that checking a token does not have to wait for the writer.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        reason = "a test that fails is to say so"
+    )
+)]
 
 use crate::clock::Clock;
+use crate::locks::Shared;
 use crate::secrets;
 use shipway_core::State;
 use shipway_model::{Actor, Millis, PilotId, Role, Timestamp, UserName, UserNumber};
@@ -84,7 +101,7 @@ impl Auth {
     }
 
     pub fn install(&self, table: Table) {
-        let mut current = self.table.write().expect("no writer panics");
+        let mut current = self.table.changed();
         let some_end = table.ends_some_of(&current);
         *current = table;
         drop(current);
@@ -97,12 +114,12 @@ impl Auth {
     /// Whether somebody who came in earlier would still be let in.
     pub fn still_lets_in(&self, actor: &Actor, now: Timestamp) -> bool {
         let Some(token) = &actor.token else { return true };
-        self.table.read().expect("no writer panics").lets_in(token, now)
+        self.table.seen().lets_in(token, now)
     }
 
     /// How long the token that somebody came in with is good for.
     pub fn left_of(&self, actor: &Actor, now: Timestamp) -> Option<Millis> {
-        let table = self.table.read().expect("no writer panics");
+        let table = self.table.seen();
         Some(table.ends.get(actor.token.as_ref()?)?.since(now))
     }
 
@@ -130,7 +147,7 @@ impl Auth {
     }
 
     fn next_end(&self, now: Timestamp) -> Option<Timestamp> {
-        let table = self.table.read().expect("no writer panics");
+        let table = self.table.seen();
         table.ends.values().filter(|ends| **ends > now).min().copied()
     }
 
@@ -145,7 +162,7 @@ impl Auth {
         if hash == self.owner.0 {
             return Ok(self.owner.1.clone());
         }
-        let table = self.table.read().expect("no writer panics");
+        let table = self.table.seen();
         match table.people.get(&hash) {
             None => Err(Denied::UnknownToken),
             Some((_, expires)) if *expires <= now => Err(Denied::Expired),
@@ -155,12 +172,12 @@ impl Auth {
 
     /// What a user is counted as; `None` for those who are not, and for the owner.
     pub fn number(&self, user: &str) -> Option<UserNumber> {
-        self.table.read().expect("no writer panics").numbers.get(user).copied()
+        self.table.seen().numbers.get(user).copied()
     }
 
     /// A pilot's token is good for that pilot only.
     pub fn pilot(&self, secret: &str) -> Option<PilotId> {
         let hash = secrets::hash(secret);
-        self.table.read().expect("no writer panics").pilots.get(&hash).cloned()
+        self.table.seen().pilots.get(&hash).cloned()
     }
 }

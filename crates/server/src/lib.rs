@@ -15,6 +15,7 @@ pub mod event_logs;
 pub mod http;
 pub mod journal;
 pub mod live;
+mod locks;
 pub mod logins;
 pub mod metrics;
 mod off_requests;

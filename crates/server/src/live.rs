@@ -2,8 +2,25 @@
 //!
 //! Watchers that fall behind lose the broadcast and read the journal instead; waiters for the end
 //! of one job are woken by name.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        reason = "a test that fails is to say so"
+    )
+)]
 
 use crate::journal::EventSeq;
+use crate::locks::Locked;
 use shipway_core::event::Recorded;
 use shipway_model::JobId;
 use std::collections::HashMap;
@@ -39,7 +56,7 @@ impl Live {
 
     /// Woken when the job ends. Ask for the state after calling this, not before.
     pub fn waiter(&self, job: JobId) -> Arc<Notify> {
-        let mut waiters = self.waiters.lock().expect("no holder panics");
+        let mut waiters = self.waiters.locked();
         Arc::clone(waiters.entry(job).or_default())
     }
 
@@ -47,7 +64,7 @@ impl Live {
     /// after their askers have gone.
     pub fn release(&self, job: JobId, waiter: Arc<Notify>) {
         drop(waiter);
-        let mut waiters = self.waiters.lock().expect("no holder panics");
+        let mut waiters = self.waiters.locked();
         if waiters.get(&job).is_some_and(|kept| Arc::strong_count(kept) == 1) {
             waiters.remove(&job);
         }
@@ -64,7 +81,7 @@ impl Live {
     }
 
     fn wake(&self, job: JobId) {
-        let waiter = self.waiters.lock().expect("no holder panics").remove(&job);
+        let waiter = self.waiters.locked().remove(&job);
         if let Some(waiter) = waiter {
             waiter.notify_waiters();
         }

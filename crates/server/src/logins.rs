@@ -3,6 +3,7 @@
 //!
 //! It is in no journal, in no answer, in no task's environment and in no program's arguments.
 
+use crate::locks::Locked;
 use shipway_images::pull::Login;
 use shipway_model::image_ref::{BadRegistry, RegistryRef, registry_name};
 use shipway_model::{ImageRef, UserName};
@@ -141,7 +142,7 @@ impl Logins {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().expect("no holder panics")
+        self.table.locked()
     }
 
     /// The change holds when it is on disk, and not before.

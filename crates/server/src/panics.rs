@@ -4,6 +4,22 @@
 //! around what is done for one person: a question, a command, a request, a pilot's message. What the
 //! server cannot do without (`Vital`) ends the process instead: half a server would be worse, and
 //! whoever starts it again finds all that was acknowledged.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        reason = "a test that fails is to say so"
+    )
+)]
 
 use futures_util::FutureExt;
 use std::future::Future;

@@ -1,5 +1,21 @@
 //! What people see of jobs and tasks, put together from the state (what lives) and from history
 //! (what was submitted, and what has ended).
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        reason = "a test that fails is to say so"
+    )
+)]
 
 use crate::http::Site;
 use crate::http::error::ApiError;

@@ -142,7 +142,7 @@ fn failed(state: &State, class: &Class, need: &Need, at: NodeAt) -> Vec<FailedTe
     }
     let own = if choice.is_per_node { Some(ads_of_node(&pilot.ad, &class.ads)) } else { None };
     let ads = own.as_deref().unwrap_or(&class.ads);
-    choice.failed(class.ads_of(ads, need.matching(class)))
+    choice.failed(Class::ads_of(ads, need.matching(class)))
 }
 
 fn fit(requirements: &[Requirement], is_usable: bool, is_kept: bool) -> Fit {

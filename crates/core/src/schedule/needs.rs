@@ -309,13 +309,11 @@ impl Need {
 /// is many times as slow as that of short ones.
 pub(crate) fn thousandths(part: u64, whole: u64) -> u64 {
     let whole = whole.max(1);
-    match part.checked_mul(1_000) {
-        Some(part) => part / whole,
-        None => {
-            let part = u128::from(part).saturating_mul(1_000) / u128::from(whole);
-            u64::try_from(part).unwrap_or(u64::MAX)
-        }
+    if let Some(part) = part.checked_mul(1_000) {
+        return part / whole;
     }
+    let part = u128::from(part).saturating_mul(1_000) / u128::from(whole);
+    u64::try_from(part).unwrap_or(u64::MAX)
 }
 
 /// Whether an empty node of this class has enough of what is no device. Disk is each node's own and

@@ -60,11 +60,7 @@ impl Class {
     }
 
     /// The ads of these kinds of devices; all where a request is for none of them.
-    pub(crate) fn ads_of<'a>(
-        &self,
-        ads: &'a [Arc<Ad>],
-        groups: Groups,
-    ) -> impl Iterator<Item = &'a Arc<Ad>> + use<'a> {
+    pub(crate) fn ads_of(ads: &[Arc<Ad>], groups: Groups) -> impl Iterator<Item = &Arc<Ad>> {
         let ads = ads.iter().take(MAX_GROUPS).enumerate();
         ads.filter(move |(kind, _)| groups == 0 || groups & bit(*kind) != 0).map(|(_, ad)| ad)
     }

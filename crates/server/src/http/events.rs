@@ -173,7 +173,7 @@ impl Watcher {
     }
 
     async fn say(&self, number: Option<EventSeq>, event: &LiveEvent) -> Result<(), Gone> {
-        let data = serde_json::to_string(event).expect("plain data");
+        let data = serde_json::to_string(event).unwrap_or_default();
         let event = sse::Event::default().data(data);
         let event = match number {
             Some(number) => event.id(number.to_string()),

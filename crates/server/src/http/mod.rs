@@ -2,6 +2,22 @@
 //!
 //! One file per subject. Handlers authenticate (`caller.rs`), parse, ask the writer or history,
 //! and build a view; they decide nothing.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        reason = "a test that fails is to say so"
+    )
+)]
 
 pub mod act;
 pub mod asking;
@@ -32,6 +48,7 @@ use crate::clock::Clock;
 use crate::event_logs::EventLogs;
 use crate::journal::{HistoryReader, JournalError};
 use crate::live::Live;
+use crate::locks::Locked;
 use crate::logins::Logins;
 use crate::metrics::Metrics;
 use crate::pilots::{Pilots, Specs};
@@ -103,12 +120,12 @@ impl Readers {
     }
 
     fn take(&self) -> Result<HistoryReader, JournalError> {
-        let idle = self.idle.lock().expect("no holder panics").pop();
-        idle.map_or_else(|| self.first.lock().expect("no holder panics").try_clone(), Ok)
+        let idle = self.idle.locked().pop();
+        idle.map_or_else(|| self.first.locked().try_clone(), Ok)
     }
 
     fn put_back(&self, reader: HistoryReader) {
-        let mut idle = self.idle.lock().expect("no holder panics");
+        let mut idle = self.idle.locked();
         if idle.len() < IDLE_READERS {
             idle.push(reader);
         }

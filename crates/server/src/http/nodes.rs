@@ -38,7 +38,8 @@ pub async fn issue(
     if by.role < Role::Admin {
         return Err(Rejection::NotAllowed("let pilots in").into());
     }
-    let pilot = PilotId::new(&format!("pilot-{}", secrets::random_word(10))).expect("a good id");
+    let pilot = PilotId::new(&format!("pilot-{}", secrets::random_word(10)));
+    let pilot = pilot.map_err(|_| ApiError::internal("no name for a pilot could be made"))?;
     let token = secrets::new_secret("shp_");
     let hash = secrets::hash(&token);
     let command = Command::IssuePilotToken { pilot: pilot.clone(), hash };

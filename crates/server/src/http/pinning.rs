@@ -40,7 +40,7 @@ pub(super) async fn pin_image(site: &Site, by: &Actor, spec: &mut JobSpec) -> Re
     }
     let (name, host) = (image.clone(), at.host.clone());
     let asked = async {
-        let permit = AT_ONCE.acquire().await.expect("never closed");
+        let permit = AT_ONCE.acquire().await;
         // The thread goes on when nobody waits for it any more, and keeps its place until then.
         let asking = tokio::task::spawn_blocking(move || {
             let _places = (permit, place);

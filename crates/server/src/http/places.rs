@@ -7,6 +7,10 @@
 //! are kept for operators and for pilots, and who is idle makes way.
 //!
 //! Only decides and counts; connections are served, and closed, in `serve.rs`.
+#![expect(
+    clippy::indexing_slicing,
+    reason = "kinds of guests are constants, each below the length of the array"
+)]
 
 use crate::metrics::{Connections, Left};
 use shipway_model::{Actor, Role, UserName};

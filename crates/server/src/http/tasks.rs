@@ -100,8 +100,9 @@ async fn add_attempts(site: &Site, id: JobId, tasks: &mut [TaskView]) -> Result<
     for row in &rows {
         let index = views::index_of(row);
         let Ok(at) = tasks.binary_search_by_key(&index, |task| task.id.index) else { continue };
-        let task = &mut tasks[at];
-        let Some(attempt) = views::attempt(row) else { continue };
+        let (Some(task), Some(attempt)) = (tasks.get_mut(at), views::attempt(row)) else {
+            continue;
+        };
         if task.state.is_over() || task.state == TaskState::Waiting {
             task.attempt = attempt.attempt;
             task.outcome = Some(attempt.outcome.clone());

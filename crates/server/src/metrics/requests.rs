@@ -5,6 +5,7 @@
 
 use super::histogram::Histogram;
 use super::text::{Kind, Text};
+use crate::locks::Locked;
 use shipway_api::routes;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -34,7 +35,7 @@ struct Seen {
 impl Requests {
     pub fn answered(&self, route: &str, method: &str, status: u16, took: Duration) {
         let key = (known(route, routes::ALL), known(method, &METHODS));
-        let mut seen = self.seen.lock().expect("no holder panics");
+        let mut seen = self.seen.locked();
         let fresh = || Seen { classes: Default::default(), seconds: Histogram::new(BOUNDS, 6) };
         let entry = seen.entry(key).or_insert_with(fresh);
         let class = usize::from(status / 100).clamp(1, CLASSES.len()) - 1;
@@ -43,7 +44,7 @@ impl Requests {
     }
 
     pub(super) fn write(&self, text: &mut Text) {
-        let seen = self.seen.lock().expect("no holder panics");
+        let seen = self.seen.locked();
         let help = "HTTP requests answered, by route and kind of status.";
         text.family("shipway_http_requests_total", Kind::Counter, help);
         for ((route, method), seen) in seen.iter() {

@@ -3,11 +3,28 @@
 //! - `service.rs`  the gRPC service: greeting, reports, logs
 //! - `orders.rs`   from the core's effects to messages
 //! - `specs.rs`    the specifications that messages are made from
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        reason = "a test that fails is to say so"
+    )
+)]
 
 mod orders;
 mod service;
 mod specs;
 
+use crate::locks::Locked;
 use crate::writer::EffectRunner;
 use shipway_api::wire;
 use shipway_core::Effect;
@@ -56,7 +73,7 @@ impl Pilots {
         node: NodeName,
         orders: mpsc::UnboundedSender<Order>,
     ) {
-        let mut connected = self.connected.lock().expect("no holder panics");
+        let mut connected = self.connected.locked();
         let before = connected.insert(pilot.clone(), Connected { session, node, orders });
         if let Some(before) = before {
             let _ = before.orders.send(Order::Close);
@@ -65,19 +82,19 @@ impl Pilots {
 
     /// The nodes that the connected ones are on.
     pub fn nodes(&self) -> Vec<(PilotId, String)> {
-        let connected = self.connected.lock().expect("no holder panics");
+        let connected = self.connected.locked();
         connected.iter().map(|(pilot, known)| (pilot.clone(), known.node.to_string())).collect()
     }
 
     fn disconnect(&self, pilot: &PilotId, session: u64) {
-        let mut connected = self.connected.lock().expect("no holder panics");
+        let mut connected = self.connected.locked();
         if connected.get(pilot).is_some_and(|known| known.session == session) {
             connected.remove(pilot);
         }
     }
 
     fn order(&self, pilot: &PilotId, order: Order) {
-        let connected = self.connected.lock().expect("no holder panics");
+        let connected = self.connected.locked();
         // A pilot that is away is told when it comes back: the core compares then.
         if let Some(known) = connected.get(pilot) {
             let _ = known.orders.send(order);
@@ -92,12 +109,12 @@ impl Pilots {
         node: &NodeName,
         request: wire::LogRequest,
     ) -> Option<LogPiece> {
-        let connected = self.connected.lock().expect("no holder panics");
+        let connected = self.connected.locked();
         let successor = || connected.values().find(|known| known.node == *node);
         let reader = connected.get(pilot).or_else(successor)?;
         let id = self.next_log.fetch_add(1, Ordering::Relaxed);
         let (send, answer) = oneshot::channel();
-        self.logs.lock().expect("no holder panics").insert(id, send);
+        self.logs.locked().insert(id, send);
         let request = wire::LogRequest { id, ..request };
         let _ = reader.orders.send(Order::Say(wire::to_pilot::Body::Log(request)));
         let orders = reader.orders.clone();
@@ -105,7 +122,7 @@ impl Pilots {
     }
 
     fn deliver_log(&self, chunk: wire::LogChunk) {
-        let waiting = self.logs.lock().expect("no holder panics").remove(&chunk.id);
+        let waiting = self.logs.locked().remove(&chunk.id);
         if let Some(waiting) = waiting {
             let _ = waiting.send(chunk);
         }
@@ -133,7 +150,7 @@ impl LogPiece {
 
 impl Drop for LogPiece {
     fn drop(&mut self) {
-        let waiting = self.pilots.logs.lock().expect("no holder panics").remove(&self.id);
+        let waiting = self.pilots.logs.locked().remove(&self.id);
         if waiting.is_some() {
             let close = wire::LogClose { id: self.id };
             let _ = self.orders.send(Order::Say(wire::to_pilot::Body::LogClose(close)));
@@ -152,7 +169,7 @@ impl EffectRunner for Arc<Pilots> {
     }
 
     fn reset(&self) {
-        let mut connected = self.connected.lock().expect("no holder panics");
+        let mut connected = self.connected.locked();
         for (_, known) in connected.drain() {
             let _ = known.orders.send(Order::Close);
         }

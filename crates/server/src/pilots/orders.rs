@@ -46,7 +46,7 @@ fn assign(placements: &[Placement], describe: &Describe) -> Assign {
                 }
             }
         }
-        let spec = &known[&job].spec;
+        let Some(spec) = known.get(&job).map(|known| &known.spec) else { continue };
         let row = spec.each.as_ref().zip(usize::try_from(placement.task.index.0).ok());
         tasks.push(Task {
             id: Some(attempt_id(placement.task, placement.attempt)),

@@ -1,6 +1,7 @@
 //! The specifications of jobs that are being placed: recent ones from memory, others from history.
 
 use crate::journal::{HistoryReader, JournalError};
+use crate::locks::Locked;
 use crate::off_requests::off_requests;
 use shipway_model::{JobId, JobSpec};
 use std::collections::{HashMap, VecDeque};
@@ -49,7 +50,7 @@ impl Specs {
 
     pub fn keep(&self, job: JobId, owner: String, spec: JobSpec) -> Described {
         let described = Described { owner, spec: Arc::new(spec) };
-        let mut recent = self.recent.lock().expect("no holder panics");
+        let mut recent = self.recent.locked();
         if recent.specs.insert(job, described.clone()).is_none() {
             recent.order.push_back(job);
         }
@@ -63,16 +64,16 @@ impl Specs {
 
     /// Some have other owners now; history knows.
     pub fn forget(&self) {
-        *self.recent.lock().expect("no holder panics") = Recent::default();
+        *self.recent.locked() = Recent::default();
     }
 
     /// May read the disk.
     pub fn get(&self, job: JobId) -> Result<Described, NoSpec> {
-        let recent = self.recent.lock().expect("no holder panics").specs.get(&job).cloned();
+        let recent = self.recent.locked().specs.get(&job).cloned();
         if let Some(described) = recent {
             return Ok(described);
         }
-        let read = || self.history.lock().expect("no holder panics").spec(job.0);
+        let read = || self.history.locked().spec(job.0);
         let found = off_requests(read)?;
         let (owner, text) = found.ok_or(NoSpec::Unknown(job))?;
         let spec = serde_json::from_str(&text);

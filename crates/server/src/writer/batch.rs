@@ -46,6 +46,7 @@ pub(super) struct Mark {
 pub(super) type Reply = oneshot::Sender<Result<Done, WriteError>>;
 
 impl Batch {
+    #[expect(clippy::expect_used, reason = "an event is plain data; whoever calls is guarded")]
     pub(super) fn add(&mut self, recorded: Recorded) {
         let encoded = serde_json::to_vec(&recorded).expect("an event is plain data");
         self.bytes += encoded.len();

@@ -21,6 +21,22 @@
 //! - `on_disk.rs` answers while it does not
 //! - `restore.rs` from disk to state
 //! - `rows.rs`    what of an event goes into history
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        reason = "a test that fails is to say so"
+    )
+)]
 
 mod at_once;
 mod batch;

@@ -24,6 +24,7 @@ pub(super) fn add(rows: &mut Vec<HistoryRow>, recorded: &Recorded, state: &State
     }
 }
 
+#[expect(clippy::expect_used, reason = "plain data; whoever calls is guarded")]
 fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).expect("plain data")
 }

@@ -137,8 +137,8 @@ impl<J: Journal + Send + 'static> Hands<J> {
     }
 
     /// Gives it back if nobody is there to take it.
-    fn take(&self, errand: (Keeper<J>, Batch)) -> Result<(), (Keeper<J>, Batch)> {
-        self.errands.send(errand).map_err(|refused| refused.0)
+    fn take(&self, errand: (Keeper<J>, Batch)) -> Option<(Keeper<J>, Batch)> {
+        self.errands.send(errand).err().map(|refused| refused.0)
     }
 }
 
@@ -201,8 +201,8 @@ impl<J: Journal + Send + 'static> Loop<J> {
     fn write_all(&mut self, desk: &mut Desk<J>, mut stop: bool) -> bool {
         while !stop && let Some(errand) = desk.hand_over() {
             match self.hands.take(errand) {
-                Ok(()) => stop = self.decide_until_written(desk),
-                Err((mut keeper, batch)) => {
+                None => stop = self.decide_until_written(desk),
+                Some((mut keeper, batch)) => {
                     desk.failed = keeper.write(batch).err();
                     desk.keeper = Some(keeper);
                 }
@@ -225,29 +225,21 @@ impl<J: Journal + Send + 'static> Loop<J> {
                 None => break self.hands.done.recv(),
             }
         };
-        self.put_back(desk, done.ok());
+        put_back(desk, done.ok());
         stop
     }
 
     /// Waits for the journal that is away.
     fn take_back(&self, desk: &mut Desk<J>) {
         let done = self.hands.done.recv().ok();
-        self.put_back(desk, done);
-    }
-
-    /// The other thread never ends before this one: should it, the process has ended too.
-    fn put_back(&self, desk: &mut Desk<J>, done: Option<(Keeper<J>, Written)>) {
-        if let Some((keeper, written)) = done {
-            desk.keeper = Some(keeper);
-            desk.failed = written.err();
-        }
+        put_back(desk, done);
     }
 
     fn write(&mut self, desk: &mut Desk<J>) {
         let failed = desk.failed.take().or_else(|| desk.write().err());
         if let Some(failed) = failed {
             let Failed { batch, error } = *failed;
-            return self.stall(desk, batch, causes(&error));
+            return self.stall(desk, batch, &causes(&error));
         }
         if desk.is_snapshot_due() {
             desk.save_snapshot();
@@ -272,22 +264,22 @@ impl<J: Journal + Send + 'static> Loop<J> {
                 self.write(desk);
                 tracing::warn!("the state was restored from the disk after a mistake");
             }
-            Err(error) => self.stall(desk, Batch::default(), causes(&error)),
+            Err(error) => self.stall(desk, Batch::default(), &causes(&error)),
         }
     }
 
     /// A batch could not be written. Nothing of it was acknowledged, nor of what was decided
     /// since; the state goes back to what is on disk, everybody who waited is told, and pilots
     /// have to greet anew.
-    fn stall(&mut self, desk: &mut Desk<J>, batch: Batch, problem: String) {
+    fn stall(&mut self, desk: &mut Desk<J>, batch: Batch, problem: &str) {
         tracing::error!(problem, "the journal cannot be written; nothing is accepted");
         desk.edges.metrics.commit_failed();
-        self.health.send_replace(Some(problem.clone()));
+        self.health.send_replace(Some(problem.to_owned()));
         desk.edges.effects.reset();
-        refuse(batch, &problem);
-        refuse(std::mem::take(&mut desk.batch), &problem);
+        refuse(batch, problem);
+        refuse(std::mem::take(&mut desk.batch), problem);
         // Never at once: a disk that is nearly full takes a small write and refuses the next.
-        while self.refuse_for_a_while(desk, &problem) {
+        while self.refuse_for_a_while(desk, problem) {
             match self.go_on(desk) {
                 Ok(()) => {
                     tracing::info!("the journal can be written again");
@@ -334,6 +326,14 @@ impl<J: Journal + Send + 'static> Loop<J> {
             refuse(batch, problem);
         }
         false
+    }
+}
+
+/// The other thread never ends before this one: should it, the process has ended too.
+fn put_back<J>(desk: &mut Desk<J>, done: Option<(Keeper<J>, Written)>) {
+    if let Some((keeper, written)) = done {
+        desk.keeper = Some(keeper);
+        desk.failed = written.err();
     }
 }
 
