@@ -359,6 +359,35 @@ fn whatever_is_left_in_a_work_directory_is_removed() {
     assert_eq!(fs::read_to_string(&outside).expect("not removed"), "kept\n");
 }
 
+/// Guard and pilot, killed at one stroke: nobody is left to end the task or to remove its folder.
+fn kill_pilot(site: &Site) {
+    let program = site.text("shipway");
+    for entry in fs::read_dir("/proc").expect("proc").flatten() {
+        let words = text(&fs::read(entry.path().join("cmdline")).unwrap_or_default());
+        let number = entry.file_name().to_string_lossy().parse().ok();
+        let is_pilot = words.starts_with(&format!("{program}\0pilot\0"));
+        if let Some(pid) = number.filter(|_| is_pilot).and_then(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+#[test]
+fn what_a_killed_pilot_left_of_people_is_ended_and_removed() {
+    let Some(site) = Site::with_ids() else { return };
+    let ada = site.somebody("ada");
+    let mark = format!("20000.{}", std::process::id());
+    let job = ada.start(&format!("mkdir a; echo x > a/b; chmod 0 a; sleep {mark}"));
+    wait_for("it runs", || !users_of(&mark).is_empty());
+    let folder = site.left().into_iter().next().expect("a folder of its own");
+    kill_pilot(&site);
+    let ended = ada.command(&["cancel", &job]).output().expect("started");
+    assert!(ended.status.success(), "{}", text(&ended.stderr));
+    wait_for("the next pilot has ended it and removed all", || {
+        users_of(&mark).is_empty() && !folder.exists() && site.left().is_empty()
+    });
+}
+
 #[test]
 fn a_work_directory_that_is_not_theirs_is_told_with_what_helps() {
     let Some(site) = Site::with_ids() else { return };
