@@ -5,7 +5,7 @@ use super::{act, person};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const HOLD: &str = "echo words; until [ -e go ]; do sleep 0.02; done";
 /// Far beyond what an end takes; only an answer that stays open reaches it.
@@ -36,10 +36,17 @@ impl Open {
 
     /// What comes until it ends.
     fn rest(mut self, what: &str) -> String {
-        let mut rest = Vec::new();
-        let read = self.0.read_to_end(&mut rest);
-        assert!(read.is_ok(), "{what} is still open: {read:?}");
-        String::from_utf8_lossy(&rest).into_owned()
+        let (mut rest, mut piece) = (Vec::new(), [0; 4096]);
+        // Signs of life come in between: all of it has a limit, not only each of its pieces.
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let read = self.0.read(&mut piece);
+            assert!(read.is_ok() && Instant::now() < deadline, "{what} is still open: {read:?}");
+            match read.unwrap_or_default() {
+                0 => return String::from_utf8_lossy(&rest).into_owned(),
+                count => rest.extend_from_slice(&piece[..count]),
+            }
+        }
     }
 }
 
