@@ -8,7 +8,7 @@
 //! The lock travels as the pilot's standard input: a descriptor both can name without unsafe
 //! code, held while either lives, and never inherited by a task, which gets its own.
 
-use crate::procfs;
+use crate::{leftovers, procfs};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, set_child_subreaper, waitid,
@@ -64,6 +64,7 @@ pub fn run(dir: &Path, program: &Path, args: &[OsString]) -> Result<i32, GuardEr
     });
     // Also after a failure to watch: whatever was started must not outlive the lock.
     end_descendants().map_err(|source| GuardError::Clear { source })?;
+    leftovers::clear_groups(dir);
     drop(lock);
     code
 }

@@ -7,6 +7,7 @@
 use crate::procfs;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use shipway_runtime::cgroup::Delegation;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -48,6 +49,22 @@ pub fn node_key(dir: &Path) -> Result<String, LeftoversError> {
         return Ok(text);
     }
     write_new_key(dir, &path).map_err(|source| LeftoversError::Key { path, source })
+}
+
+/// How the names of this node directory's cgroups begin.
+pub(crate) fn group_prefix(node_key: &str) -> String {
+    /// Enough to tell the pilots of a node apart.
+    const KEY_LETTERS: usize = 8;
+    format!("shipway-{}-", &node_key[..node_key.len().min(KEY_LETTERS)])
+}
+
+/// Removes the cgroups of tasks that are no more, when their pilot is not there to do it.
+pub(crate) fn clear_groups(dir: &Path) {
+    if let Ok(key) = std::fs::read_to_string(dir.join("node-key"))
+        && is_key(&key)
+    {
+        Delegation::find(Path::new("/")).clear(&group_prefix(&key));
+    }
 }
 
 fn is_key(text: &str) -> bool {

@@ -62,9 +62,11 @@ impl Delegation {
 
     /// Removes groups whose names begin like this: of an earlier pilot that could not do it.
     pub fn clear(&self, prefix: &str) {
-        let parents: Vec<&PathBuf> = match self {
-            Self::V2 { parent } => vec![parent],
-            Self::V1 { memory, pids, cpu } => [memory, pids, cpu].into_iter().flatten().collect(),
+        let parents: Vec<PathBuf> = match self {
+            Self::V2 { parent } => vec![parent.clone(), parent.join(OWN_GROUP)],
+            Self::V1 { memory, pids, cpu } => {
+                [memory, pids, cpu].into_iter().flatten().cloned().collect()
+            }
             Self::Polled { .. } => Vec::new(),
         };
         for entry in parents.into_iter().filter_map(|parent| fs::read_dir(parent).ok()).flatten() {

@@ -97,6 +97,14 @@ fn the_number_of_processes_is_held_without_being_asked_for() {
         world.ok(&["cancel", &id]);
         assert_eq!(held.as_deref(), Some("16384\n"), "{options:?}");
     }
+    let key = std::fs::read_to_string(world.home().join("pilot/node-key")).expect("a key");
+    drop(world);
+    let left = || {
+        let groups = std::fs::read_dir("/sys/fs/cgroup/pids").expect("listed").flatten();
+        let names = groups.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.contains(&key[..8])).collect::<Vec<_>>()
+    };
+    wait_for("no group is left behind", || left().is_empty());
 }
 
 /// Processes of this command line, anywhere.

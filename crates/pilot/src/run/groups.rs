@@ -4,6 +4,7 @@
 //! One whose job names memory has a group of its own besides: made before the task starts, asked
 //! when it has ended, removed when it is empty. That takes longer than starting a process.
 
+use crate::leftovers::group_prefix;
 use crate::machine::OutOfMemory;
 use crate::spawn::Ticket;
 use shipway_api::wire::Template;
@@ -19,9 +20,6 @@ use std::time::{Duration, Instant};
 /// Processes and threads of one task: far above what programs use that work, far below what would
 /// leave none for the rest of the node.
 pub(super) const PIDS_LIMIT: u32 = 16_384;
-
-/// Letters of the node's key in the names of its groups: enough to tell the pilots of a node apart.
-const KEY_LETTERS: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Groups {
@@ -46,7 +44,7 @@ impl Groups {
     pub(super) fn find(node_key: &str) -> (Self, Option<String>) {
         let node = Path::new("/");
         let delegation = Delegation::find(node).take_over(node);
-        let prefix = format!("shipway-{}-", &node_key[..node_key.len().min(KEY_LETTERS)]);
+        let prefix = group_prefix(node_key);
         delegation.clear(&prefix);
         let note = match &delegation {
             Delegation::Polled { why } => {
