@@ -213,8 +213,10 @@ pub enum NoAccount {
 /// Whom a task runs as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whom {
-    /// As the pilot itself.
+    /// As the pilot itself, whose task it is, or to whom the site has given its account.
     Pilot,
+    /// As the pilot itself, for want of anything else: somebody else's task.
+    Guest,
     Account(Account),
     /// Under an id that is nobody else's, in containers only.
     Person(Somebody),
@@ -231,14 +233,14 @@ pub struct Somebody {
 impl Whom {
     pub const fn account(&self) -> Option<&Account> {
         match self {
-            Self::Pilot | Self::Person(_) => None,
+            Self::Pilot | Self::Guest | Self::Person(_) => None,
             Self::Account(account) => Some(account),
         }
     }
 
     pub const fn person(&self) -> Option<&Somebody> {
         match self {
-            Self::Pilot | Self::Account(_) => None,
+            Self::Pilot | Self::Guest | Self::Account(_) => None,
             Self::Person(somebody) => Some(somebody),
         }
     }
@@ -248,8 +250,8 @@ impl Whom {
     pub fn inside(&self) -> Option<User> {
         match self {
             Self::Pilot => geteuid().is_root().then(|| User::ROOT),
+            Self::Guest | Self::Person(_) => None,
             Self::Account(account) => Some(account.user.clone()),
-            Self::Person(_) => None,
         }
     }
 }
@@ -303,7 +305,7 @@ impl Accounts {
             None if in_container => match &mut self.ids {
                 // Of a server elsewhere: it counts others only, and them it keeps apart from it.
                 Some(ids) if !whose.is_owner => ids.of(whose, &self.own).map(Whom::Person),
-                _ => Ok(Whom::Pilot),
+                _ => Ok(Whom::Guest),
             },
             None => Err(NoAccount::Plain { user: user.into(), own: self.own.clone() }),
         }
@@ -311,7 +313,7 @@ impl Accounts {
 
     /// Whether the pilot may read for this user whatever it can read itself.
     pub fn may_read_all(&mut self, whose: Whose<'_>) -> bool {
-        self.find(whose, true) == Ok(Whom::Pilot)
+        matches!(self.find(whose, true), Ok(Whom::Pilot | Whom::Guest))
     }
 
     fn named(&mut self, user: &str, account: &str) -> Result<Whom, NoAccount> {
@@ -360,14 +362,19 @@ fn fits(account: &Account) -> bool {
 
 /// The name of the account that this process has; its number where it has no name.
 fn own_name() -> String {
-    let uid = geteuid().as_raw().to_string();
+    own_account().map_or_else(|| geteuid().as_raw().to_string(), |own| own.name)
+}
+
+/// The home of the account that this process has.
+pub(crate) fn own_home() -> Option<PathBuf> {
+    own_account().map(|own| own.home).filter(|home| home.is_absolute())
+}
+
+fn own_account() -> Option<Account> {
+    let uid = geteuid().as_raw();
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let named = accounts.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)? == uid).then(|| name.to_string())
-    });
-    named.unwrap_or(uid)
+    let named = |line: &str| account(line, line.split(':').next()?);
+    accounts.lines().filter_map(named).find(|account| account.user.uid == uid)
 }
 
 /// Asks the node's own files first, then whatever else it gets its accounts from.

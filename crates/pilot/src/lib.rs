@@ -4,6 +4,7 @@
 //! `probe`, `memory`) knows nothing of the server; what talks to the server stands beside it.
 
 pub mod accounts;
+mod closed;
 pub mod guard;
 pub mod helper;
 mod left_files;

@@ -40,6 +40,7 @@ mod task;
 mod theirs;
 
 use crate::accounts::{Accounts, Ids};
+use crate::closed::Reaches;
 use crate::logs::Logs;
 use crate::machine::{AttemptKey, HowEnded, Input, Machine, Now, Output};
 use crate::spawn::{self, Pool, ProcessEvent, Ticket};
@@ -94,7 +95,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         settings.gpu_mps.then(|| Mps::start(&settings.dir, &started.node_key, &unproven.probe));
     let mps = mps.transpose()?.unwrap_or_default();
     let runtime = started.runtime;
-    let containers = Containers::new(Arc::clone(&runtime), &unproven.probe, settings.binds.clone());
+    let containers = Containers::new(Arc::clone(&runtime), &unproven.probe);
     let (to_link, from_link) = link::run(settings.server.clone(), started.token.clone());
     let ids = started.keeper.as_ref().map(|keeper| Ids::new(keeper.given().clone()));
     let accounts = Accounts::new(settings.accounts.clone(), settings.server.is_of_this_user());
@@ -103,6 +104,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         machine: Machine::new(started.identity).of_process(wall_millis(SystemTime::now()) / 1_000),
         tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd, &hands).with(mps),
         accounts: accounts.with_ids(ids),
+        reaches: Reaches::new(settings.kept(), settings.binds.clone()),
         staging: Staging::new(hands, tell_of_files),
         helper: started.helper,
         groups: started.groups,
@@ -231,6 +233,7 @@ struct Work {
     machine: Machine,
     tasks: Tasks,
     accounts: Accounts,
+    reaches: Reaches,
     helper: Arc<Helper>,
     groups: Groups,
     images: Images,

@@ -6,6 +6,7 @@
 //!
 //! - `inputs.rs`  into the work directory
 //! - `outputs.rs` out of it: what lies there was made by the task and is not to be trusted
+//! - `targets.rs` the places that it goes to
 //! - `folder.rs`  a folder that nothing leads out of
 //! - `handing.rs` what it is given by descriptor
 
@@ -13,10 +14,12 @@ mod folder;
 mod handing;
 mod inputs;
 mod outputs;
+mod targets;
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use serde::{Deserialize, Serialize};
 use shipway_api::causes::causes;
+use shipway_runtime::reach::{OutOfReach, Reach};
 use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::io::{self, Read, Write};
@@ -37,6 +40,8 @@ pub enum Plan {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageIn {
+    /// From where something may be brought.
+    pub reach: Reach,
     /// The task's work directory, if anything is put there.
     pub work: Option<PathBuf>,
     pub inputs: Vec<Input>,
@@ -57,6 +62,8 @@ pub struct Input {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageOut {
+    /// Where something may be taken to.
+    pub reach: Reach,
     pub work: Option<PathBuf>,
     pub outputs: Vec<Output>,
     /// Everything at the top of the work directory that is new or changed goes to this folder.
@@ -98,6 +105,8 @@ pub struct Report {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StageError {
+    #[error(transparent)]
+    OutOfReach(#[from] OutOfReach),
     #[error("cannot read the input {}", .path.display())]
     Input { path: PathBuf, source: io::Error },
     #[error("the input {} is neither a file nor a folder", .path.display())]

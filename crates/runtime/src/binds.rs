@@ -1,37 +1,35 @@
-//! Which directories of a node a site lets people bind, and where in an image that leads.
-//!
-//! Looked at after links are resolved: what counts is where a path leads. What comes out is
-//! marked as resolved, and a container refuses it if a link has appeared on the way since.
+//! Which directories of a node a site lets people use by a path of their own choice, and where in
+//! an image a path leads. It compares; where a path of the node leads is found out in `reach.rs`.
 
-use crate::plan::Bind;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// A directory that may be bound, with everything below it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A directory that may be used, with everything below it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Allowed {
     pub path: PathBuf,
     pub writable: bool,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct AllowList(Vec<Allowed>);
 
-#[derive(Debug, thiserror::Error)]
-pub enum BindError {
-    #[error("cannot bind {}", path.display())]
-    Source { path: PathBuf, source: io::Error },
+/// What a site has not offered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotAllowed {
     #[error(
-        "cannot bind {}: it leads to {}, which this site does not offer",
+        "{} leads to {}, which this site does not offer (--binds)",
         path.display(),
         leads_to.display()
     )]
     NotOffered { path: PathBuf, leads_to: PathBuf },
     #[error(
-        "cannot bind {} for writing: this site offers {} for reading",
+        "{} is not for writing: this site offers {} for reading (--binds)",
         path.display(),
         offered.display()
     )]
@@ -48,22 +46,23 @@ impl AllowList {
         Self(resolved.collect())
     }
 
-    /// The same bind, resolved, if the site allows it.
-    pub fn check(&self, bind: &Bind) -> Result<Bind, BindError> {
-        let path = bind.source.clone();
-        let leads_to = match path.canonicalize() {
-            Ok(leads_to) => leads_to,
-            Err(source) => return Err(BindError::Source { path, source }),
-        };
+    /// What is offered for writing.
+    pub fn writable(&self) -> Vec<PathBuf> {
+        self.0.iter().filter(|offer| offer.writable).map(|offer| offer.path.clone()).collect()
+    }
+
+    /// Whether the site offers a place, links resolved, that was asked for as `path`.
+    pub fn allows(&self, place: &Path, path: &Path, writing: bool) -> Result<(), NotAllowed> {
         let offers: Vec<&Allowed> =
-            self.0.iter().filter(|offer| leads_to.starts_with(&offer.path)).collect();
+            self.0.iter().filter(|offer| place.starts_with(&offer.path)).collect();
+        let path = || path.to_owned();
         let Some(offer) = offers.first() else {
-            return Err(BindError::NotOffered { path, leads_to });
+            return Err(NotAllowed::NotOffered { path: path(), leads_to: place.to_owned() });
         };
-        if bind.writable && !offers.iter().any(|offer| offer.writable) {
-            return Err(BindError::NotWritable { path, offered: offer.path.clone() });
+        if writing && !offers.iter().any(|offer| offer.writable) {
+            return Err(NotAllowed::NotWritable { path: path(), offered: offer.path.clone() });
         }
-        Ok(Bind { source: leads_to, resolved: true, ..bind.clone() })
+        Ok(())
     }
 }
 
@@ -172,31 +171,22 @@ mod tests {
     #[test]
     fn an_offer_is_for_reading_unless_it_says_otherwise() {
         let list: AllowList = "/tmp,/var:rw,/usr:ro".parse().unwrap();
-        let write = |path: &str| list.check(&Bind::writable(path, "/x")).is_ok();
+        let write = |path: &str| list.allows(Path::new(path), Path::new("asked"), true).is_ok();
         assert!(write("/var") && !write("/tmp") && !write("/usr") && !write("/etc"));
+        let read = |path: &str| list.allows(Path::new(path), Path::new("asked"), false).is_ok();
+        assert!(read("/usr/lib") && read("/var/x") && !read("/usrx") && !read("/"));
         assert!("data".parse::<AllowList>().is_err() && "".parse::<AllowList>().is_err());
     }
 
     #[test]
-    fn what_counts_is_where_a_path_leads() {
+    fn an_offer_is_where_its_links_lead() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().canonicalize().unwrap().join(name);
-        for name in ["data", "data/set", "home", "database"] {
-            fs::create_dir(at(name)).unwrap();
-        }
-        symlink(at("home"), at("data/link")).unwrap();
-        symlink(at("data/set"), at("home/link")).unwrap();
-        let allowed = Allowed { path: at("data"), writable: false };
-        let absent = Allowed { path: at("absent"), writable: true };
-        let list = AllowList::new([allowed, absent]);
-        let check = |source: &str| list.check(&Bind::read_only(at(source), "/x"));
-        assert_eq!(check("data/set").unwrap().source, at("data/set"));
-        assert!(check("home/link").unwrap().resolved);
-        assert!(matches!(check("data/link"), Err(BindError::NotOffered { .. })));
-        assert!(matches!(check("data/../home"), Err(BindError::NotOffered { .. })));
-        assert!(matches!(check("database"), Err(BindError::NotOffered { .. })));
-        assert!(matches!(check("data/none"), Err(BindError::Source { .. })));
-        let write = list.check(&Bind::writable(at("data/set"), "/x"));
-        assert!(matches!(write, Err(BindError::NotWritable { .. })));
+        fs::create_dir(at("data")).unwrap();
+        symlink(at("data"), at("link")).unwrap();
+        let offer = |name: &str| Allowed { path: at(name), writable: false };
+        let list = AllowList::new([offer("link"), offer("absent")]);
+        assert!(list.allows(&at("data/set"), Path::new("asked"), false).is_ok());
+        assert!(list.allows(&at("absent"), Path::new("asked"), false).is_err());
     }
 }

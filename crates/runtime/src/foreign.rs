@@ -2,9 +2,12 @@
 
 use crate::bundle::Bundle;
 use crate::native::{Helper, Looked, Start, look};
-use crate::plan::{Bind, Container, PlanError, Process, Room, Shown};
+use crate::plan::{Container, PlanError, Process, Room, Root, Shown};
+use crate::reach::{self, Reach, Use};
 use crate::rights::with_rights_of;
 use crate::runtime::{Finding, Launch, LaunchError};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use rustix::process::geteuid;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -68,16 +71,45 @@ pub(crate) fn refuse_what_none_can(
         (Some(_), false) => return without("another user's account"),
         (Some(_), true) | (None, false) => {}
     }
-    // They follow links in sources: a site's list of what may be bound would be worth nothing.
-    let moved = |bind: &Bind| bind.source.canonicalize().ok().as_ref() != Some(&bind.source);
-    if container.binds.iter().any(|bind| bind.resolved && moved(bind)) {
-        return without("sources that changed since they were allowed");
-    }
+    let judged = with_rights_of(container.user.as_ref(), || judge_all(runtime, container));
+    judged.map_err(LaunchError::Rights)??;
     let strange = |path: &&PathBuf| !path.starts_with("/dev") || !is_device(path);
     match container.devices.iter().find(strange) {
         Some(path) => Err(LaunchError::NotADevice { path: path.clone() }),
         None => Ok(()),
     }
+}
+
+/// What somebody named, with the rights of the task's account.
+fn judge_all(runtime: &'static str, container: &Container) -> Result<(), LaunchError> {
+    for bind in container.binds.iter().filter(|bind| bind.asked) {
+        let how = if bind.writable { Use::Write } else { Use::Read };
+        judge(runtime, &bind.source, &container.reach, how)?;
+    }
+    let Root::Tree(tree) = &container.root else { return Ok(()) };
+    if container.tree_is_ours {
+        return Ok(());
+    }
+    let reach = Reach { offered: None, ..container.reach.clone() };
+    judge(runtime, tree, &reach, Use::Read)
+}
+
+/// They open sources by their names, and follow links: so a name must be where it leads, and
+/// nothing in it can be covered.
+fn judge(runtime: &'static str, path: &Path, may: &Reach, how: Use) -> Result<(), LaunchError> {
+    let without = |feature| Err(LaunchError::Unsupported { runtime, feature });
+    let failed = |source: Errno| LaunchError::Source { path: path.to_owned(), source };
+    let file = reach::open(rustix::fs::CWD, path, OFlags::PATH).map_err(failed)?;
+    let within = may.judge(&file, path, how)?;
+    if within.place != path {
+        return without("a source that is, or lies behind, a symbolic link");
+    }
+    if within.covered.iter().any(|covered| path.join(covered).exists()) {
+        return without(
+            "a folder around files of the server, or of the node's kernel and services",
+        );
+    }
+    Ok(())
 }
 
 fn is_device(path: &Path) -> bool {

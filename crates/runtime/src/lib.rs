@@ -37,6 +37,7 @@ pub(crate) mod foreign;
 pub mod gpu;
 pub mod native;
 pub mod plan;
+pub mod reach;
 pub mod report;
 pub mod rights;
 pub mod runtime;

@@ -4,6 +4,7 @@
 //! nothing here knows how any runtime works. It travels to the helper as JSON on a descriptor,
 //! never as arguments: an environment holds secrets, and arguments can be read by everybody.
 
+use crate::reach::Reach;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -40,6 +41,10 @@ pub struct Container {
     /// Paths whose content must not be seen: covered by something empty. Absent ones are skipped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<PathBuf>,
+    /// Which sources of binds that somebody asked for, and which trees, may be used, and what of
+    /// the node's own tree is covered.
+    #[serde(default)]
+    pub reach: Reach,
     pub network: Network,
     /// `/tmp` and `/var/tmp`, private to the container.
     pub tmp: Room,
@@ -85,16 +90,15 @@ pub enum Room {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bind {
-    /// On the node. Links in it are followed, unless it is `resolved`.
+    /// On the node. Links in it are followed.
     pub source: PathBuf,
     /// Inside, absolute. No part of it may be a link.
     pub target: PathBuf,
     #[serde(default)]
     pub writable: bool,
-    /// The source was allowed as it stands (see [`AllowList`](crate::binds::AllowList)): no part
-    /// of it may have become a link since.
+    /// Somebody named the source: the plan's `reach` says whether they may have it.
     #[serde(default)]
-    pub resolved: bool,
+    pub asked: bool,
     /// A folder that the caller made for this task, and that is the task's own. Where the caller
     /// is root it is opened before root is left: the folders above it may be closed to the task.
     #[serde(default)]
@@ -104,11 +108,17 @@ pub struct Bind {
 impl Bind {
     pub fn read_only(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
         let (source, target) = (source.into(), target.into());
-        Self { source, target, writable: false, resolved: false, ours: false }
+        Self { source, target, writable: false, asked: false, ours: false }
     }
 
     pub fn writable(source: impl Into<PathBuf>, target: impl Into<PathBuf>) -> Self {
         Self { writable: true, ..Self::read_only(source, target) }
+    }
+
+    /// The same, of a source that somebody named.
+    #[must_use]
+    pub fn asked_for(self) -> Self {
+        Self { asked: true, ..self }
     }
 
     /// The same, of a folder that was made for this task.
@@ -237,6 +247,7 @@ impl Container {
             binds: Vec::new(),
             devices: Vec::new(),
             hidden: Vec::new(),
+            reach: Reach::default(),
             network: Network::Host,
             tmp: Room::Memory(DEFAULT_MEMORY_ROOM),
             limits: Limits::default(),

@@ -5,7 +5,9 @@
 
 use crate::bundle::Bundle;
 use crate::plan::{Container, PlanError};
+use crate::reach::OutOfReach;
 use crate::report::{Ending, Letter};
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -136,6 +138,10 @@ pub enum LaunchError {
     Plan(#[from] PlanError),
     #[error("cannot hand the plan of a container to its helper")]
     Letter(#[source] io::Error),
+    #[error(transparent)]
+    OutOfReach(#[from] OutOfReach),
+    #[error("cannot open {}", path.display())]
+    Source { path: PathBuf, source: Errno },
     #[error("cannot write the bundle of a container in {}", dir.display())]
     Bundle { dir: PathBuf, source: io::Error },
     #[error("cannot look at the image with the rights of the task's account")]

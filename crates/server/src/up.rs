@@ -8,7 +8,7 @@ mod owner;
 
 use crate::auth::Auth;
 use crate::clock::{Clock, wall};
-use crate::event_logs::{self, EventLogs};
+use crate::event_logs::{self, EventLogs, Places};
 use crate::http::{self, Readers, Site};
 use crate::journal::{HistoryReader, Journal, JournalError, SqliteJournal};
 use crate::live::Live;
@@ -49,6 +49,8 @@ pub struct Settings {
     pub half_life: Option<Millis>,
     /// The shipway binary, to start the pilot with.
     pub program: PathBuf,
+    /// Folders that event logs may be in, where the site says which.
+    pub offered: Option<Vec<PathBuf>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +61,8 @@ pub enum UpError {
         #[source]
         source: JournalError,
     },
+    #[error("cannot use the home {}: {holds} is in it, or is it", .home.display())]
+    SharedHome { home: PathBuf, holds: &'static str },
     #[error("cannot restore the state from {}", .home.display())]
     Restore {
         home: PathBuf,
@@ -102,6 +106,11 @@ impl UpError {
                      or say --allow-plain-text"
                     .into(),
             ),
+            UpError::SharedHome { .. } => Some(
+                "the home is hidden from tasks with all that is in it: name a folder that is for \
+                     nothing else in SHIPWAY_HOME"
+                    .into(),
+            ),
             UpError::Listen { .. } => Some("choose another address with --listen".into()),
             _ => None,
         }
@@ -127,12 +136,14 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
     if !secure && !settings.listen.ip().is_loopback() && !settings.allow_plain_text {
         return Err(UpError::PlainText(settings.listen));
     }
+    refuse_shared(&home)?;
     let (journal, restored) = open_home(&home)?;
     let (listener, address) = listen(settings.listen).await?;
     let prepared = tls::prepare(&settings.tls, &home, &names(address))?;
     let secret = owner::secret(&home);
     let owner = owner::name();
-    let owned = (owner.clone(), reachable(address).to_string());
+    let places = Places { closed: vec![resolved(&home)], offered: settings.offered.clone() };
+    let owned = (owner.clone(), reachable(address).to_string(), places);
     let auth = Auth::new(&secret, owner.clone());
     let (site, writer) = assemble(&home, journal, restored, auth, owned)?;
     let by = Actor::new(owner.clone(), Role::Admin);
@@ -163,6 +174,23 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
     };
     let event_logs = site.event_logs;
     Ok(Up { url, stop, served, writer, pilot, event_logs, home })
+}
+
+/// What no home may be, or be around: it is hidden from tasks, with all that is in it.
+const EVERYBODYS: [&str; 11] =
+    ["/bin", "/dev", "/etc", "/home", "/lib", "/proc", "/run", "/sys", "/tmp", "/usr", "/var/tmp"];
+
+fn refuse_shared(home: &Path) -> Result<(), UpError> {
+    let place = resolved(home);
+    match EVERYBODYS.iter().find(|path| Path::new(path).starts_with(&place)) {
+        Some(holds) => Err(UpError::SharedHome { home: home.into(), holds }),
+        None => Ok(()),
+    }
+}
+
+/// Without links, where it is there already.
+fn resolved(home: &Path) -> PathBuf {
+    home.canonicalize().or_else(|_| std::path::absolute(home)).unwrap_or_else(|_| home.to_owned())
 }
 
 /// The journal, and the state that it leads to.
@@ -274,7 +302,7 @@ fn assemble(
     journal: SqliteJournal,
     restored: (State, u64),
     auth: Auth,
-    (owner, address): (UserName, String),
+    (owner, address, places): (UserName, String, Places),
 ) -> Result<(Site, writer::Running), UpError> {
     let in_home = |source| UpError::Journal { home: home.into(), source };
     let reader = HistoryReader::open(home).map_err(in_home)?;
@@ -288,6 +316,7 @@ fn assemble(
     let specs = Arc::new(Specs::new(reader.try_clone().map_err(in_home)?));
     let event_logs = Arc::new(EventLogs::start(event_logs::Sources {
         home: home.to_owned(),
+        places,
         owner,
         address,
         specs: Arc::clone(&specs),

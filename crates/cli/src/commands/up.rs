@@ -5,6 +5,7 @@ use crate::failure::{Exit, Failure};
 use crate::view::talk;
 use crate::{logging, settings};
 use shipway_pilot::probe::Declared;
+use shipway_runtime::binds::AllowList;
 use shipway_runtime::native;
 use shipway_server::tls::Tls;
 use shipway_server::up::{self, NodeOptions, Settings, UpError};
@@ -35,6 +36,7 @@ pub fn run(args: UpArgs) -> Result<Exit, Failure> {
     let says_whom =
         is_root && !args.no_pilot && args.node.accounts.is_none() && format == LogFormat::Text;
     let passed_on = args.node.words();
+    let offered: Option<AllowList> = args.node.binds.as_deref().and_then(|list| list.parse().ok());
     let settings = Settings {
         home: home.clone(),
         listen: args.listen,
@@ -44,6 +46,7 @@ pub fn run(args: UpArgs) -> Result<Exit, Failure> {
         node: NodeOptions { declared: args.declared, passed_on },
         half_life: args.half_life,
         program,
+        offered: offered.map(|offered| offered.writable()),
     };
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(request_threads());

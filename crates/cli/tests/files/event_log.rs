@@ -159,6 +159,32 @@ fn trouble_with_a_log_is_said_and_the_job_goes_on() {
     }
 }
 
+/// A site's list of folders is for logs too, and what the server keeps is no place for one.
+#[test]
+fn a_log_is_only_where_files_may_be_written() {
+    let world = World::new();
+    let open = world.work().join("open");
+    std::fs::create_dir(&open).expect("a folder");
+    std::os::unix::fs::symlink(world.work(), open.join("link")).expect("a link");
+    world.up_with(&["--binds", &format!("{}:rw", open.display())], |_| {});
+    let kept = world.home().join("log").display().to_string();
+    for (log, words) in [
+        ("all.log", "does not offer"),
+        ("open/link/all.log", "does not offer"),
+        (&kept, "not for logs"),
+    ] {
+        let job = world.submit(&["--event-log", log, "--", "true"]);
+        let said = wait_some("it is said on show", || {
+            let job = &world.json(&["show", &job])["job"];
+            job["event_log_problem"].as_str().map(ToString::to_string)
+        });
+        assert!(said.contains(words), "{log}: {said}");
+    }
+    assert!(!world.work().join("all.log").exists() && !world.home().join("log").exists());
+    world.submit(&["--event-log", "open/all.log", "--", "true"]);
+    wait_for("one that is offered", || open.join("all.log").exists());
+}
+
 /// On every road: nothing of a log may be lost in silence.
 #[test]
 fn a_log_in_a_folder_that_is_not_there_is_refused() {

@@ -4,6 +4,7 @@
 mod accounts;
 mod apart;
 mod archive;
+mod closed;
 #[path = "../common/mod.rs"]
 mod common;
 mod containers;

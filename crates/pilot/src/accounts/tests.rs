@@ -16,6 +16,7 @@ fn as_user(mapping: &str) -> Accounts {
 fn name(found: Result<Whom, NoAccount>) -> String {
     match found {
         Ok(Whom::Pilot) => "the pilot".into(),
+        Ok(Whom::Guest) => "a guest".into(),
         Ok(Whom::Account(account)) => account.name,
         Ok(Whom::Person(somebody)) => format!("{}, {}", somebody.name, somebody.person.0),
         Err(error) => error.to_string(),
@@ -101,7 +102,7 @@ fn nobody_shares_an_account_unless_the_site_says_so() {
 
 #[test]
 fn a_pilot_that_is_not_root_runs_others_in_containers_only() {
-    assert_eq!(of(as_user(""), "ada", false, true), "the pilot");
+    assert_eq!(of(as_user(""), "ada", false, true), "a guest");
     let refused = of(as_user(""), "ada", false, false);
     assert!(refused.contains("would run as svc"), "{refused}");
     assert!(refused.contains("--accounts ada=svc"), "{refused}");

@@ -9,9 +9,10 @@ use crate::probe::Probe;
 use crate::spawn::Contained;
 use shipway_model::{BindMount, GpuSource, Network};
 use shipway_runtime::Runtime;
-use shipway_runtime::binds::{AllowList, BindError, settle};
+use shipway_runtime::binds::settle;
 use shipway_runtime::gpu::{self, Assigned, GpuError};
 use shipway_runtime::plan::{self, Bind, Container, DEFAULT_MEMORY_ROOM, Room, Root};
+use shipway_runtime::reach::Reach;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,10 +31,6 @@ pub(super) enum ContainError {
     #[error("the node's devices have no file for {device} that a container could be given")]
     NoNode { device: String },
     #[error(transparent)]
-    Bind(#[from] BindError),
-    #[error("the work directory {dir} cannot be used, --workdir private can: {source}")]
-    WorkDir { dir: String, source: BindError },
-    #[error(transparent)]
     Gpu(#[from] GpuError),
     #[error(transparent)]
     Cuda(#[from] TooNew),
@@ -48,8 +45,6 @@ pub(super) struct Containers {
     /// Devices that are only said to be there, for tests and for planning: they have no files.
     declared: BTreeSet<String>,
     driver: Option<Driver>,
-    /// What may be bound; everything where the site says nothing.
-    offered: Option<AllowList>,
 }
 
 /// What runs, before the container is built around it.
@@ -63,18 +58,16 @@ pub(super) struct Command {
     pub(super) user: Option<plan::User>,
     /// Whose it is, where people are kept apart by ids.
     pub(super) person: Option<plan::Person>,
+    /// Which paths of the node it may name.
+    pub(super) reach: Reach,
 }
 
 impl Containers {
-    pub(super) fn new(
-        runtime: Arc<dyn Runtime>,
-        probe: &Probe,
-        offered: Option<AllowList>,
-    ) -> Self {
+    pub(super) fn new(runtime: Arc<dyn Runtime>, probe: &Probe) -> Self {
         let (devices, driver) = (probe.nodes.clone(), Driver::of(probe));
         let declared = probe.gpus.iter().filter(|gpu| gpu.source == GpuSource::Declared);
         let declared = declared.map(|gpu| gpu.id.to_string()).collect();
-        Containers { runtime, devices, declared, driver, offered }
+        Containers { runtime, devices, declared, driver }
     }
 
     /// Whether a task's own folders are opened for it, and need not be within its reach.
@@ -101,6 +94,7 @@ impl Containers {
         container.user = command.user;
         container.person = command.person;
         container.tree_is_ours = image.is_ours();
+        container.reach = command.reach;
         container.env = environment(image, command.env);
         // Writes to the image's own files go to memory, and with the task.
         let room = match template.memory {
@@ -119,17 +113,19 @@ impl Containers {
             Network::Private => plan::Network::Loopback,
         };
         container.binds.extend(command.own);
-        if template.workdir.is_some() {
+        // The top of the node's own tree is there already, to be read.
+        let is_top = image.root == Root::Host && command.cwd == Path::new("/");
+        if template.workdir.is_some() && !is_top {
             let dir = &command.cwd;
-            let bind = self.settled(Bind::writable(dir, dir), &image.root);
-            let unusable =
-                |source| ContainError::WorkDir { dir: dir.display().to_string(), source };
-            container.binds.push(bind.map_err(unusable)?);
+            container.binds.push(self.settled(Bind::writable(dir, dir), &image.root));
         }
         for bind in &template.binds {
             let bind: BindMount = bind.parse().map_err(|e| unreadable(&e))?;
             let bound = if bind.writable { Bind::writable } else { Bind::read_only };
-            container.binds.push(self.settled(bound(bind.source, bind.target), &image.root)?);
+            container.binds.push(self.settled(bound(bind.source, bind.target), &image.root));
+        }
+        if !self.runtime.opens_folders_first() {
+            resolve_tree(&mut container.root);
         }
         if let Some(driver) = self.driver.as_ref().filter(|_| !start.devices.is_empty()) {
             driver.runs(image)?;
@@ -139,16 +135,18 @@ impl Containers {
         Ok(Contained { runtime, container: Box::new(container), holds })
     }
 
-    /// What somebody asked for, if the site offers it, at the place it leads to in the image.
-    fn settled(&self, bind: Bind, root: &Root) -> Result<Bind, BindError> {
-        let mut bind = match &self.offered {
-            Some(offered) => offered.check(&bind)?,
-            None => bind,
-        };
+    /// What somebody asked for, at the place it leads to in the image. Whether they may have it is
+    /// said when it is opened.
+    fn settled(&self, bind: Bind, root: &Root) -> Bind {
+        let mut bind = bind.asked_for();
         if let Root::Tree(tree) = root {
             bind.target = settle(tree, &bind.target);
         }
-        Ok(bind)
+        // Runtimes that open sources by their names are given no links.
+        if !self.runtime.opens_folders_first() {
+            bind.source = bind.source.canonicalize().unwrap_or(bind.source);
+        }
+        bind
     }
 
     fn assigned(&self, devices: &[String]) -> Result<Vec<Assigned>, ContainError> {
@@ -156,6 +154,15 @@ impl Containers {
         let missing = |id: &String| ContainError::NoNode { device: id.clone() };
         let real = devices.iter().filter(|id| !self.declared.contains(*id));
         real.map(|id| find(id).ok_or_else(|| missing(id))).collect()
+    }
+}
+
+/// The same for a tree.
+fn resolve_tree(root: &mut Root) {
+    if let Root::Tree(tree) = root
+        && let Ok(leads_to) = tree.canonicalize()
+    {
+        *tree = leads_to;
     }
 }
 

@@ -5,13 +5,16 @@
 use super::Work;
 use super::groups::PIDS_LIMIT;
 use super::images::{Fetched, ReadyImage, Wanted};
-use crate::accounts::Whose;
+use crate::accounts::{Whom, Whose};
 use crate::logs::LogName;
 use crate::machine::Start;
 use crate::memory::FilesIn;
 use crate::spawn::{Contained, Request, Streams, Ticket};
+use rustix::fs::OFlags;
 use shipway_model::{ImageRef, Network};
 use shipway_runtime::plan::Room;
+use shipway_runtime::reach::{self, Use};
+use std::path::Path;
 use std::sync::Arc;
 
 impl Work {
@@ -19,7 +22,12 @@ impl Work {
         let named = start.template.image.as_deref().map(str::parse::<ImageRef>);
         let usual = || self.usual_image(start).map(Ok);
         let Some(image) = named.or_else(usual) else { return self.launch_plain(start) };
+        let closed = image.as_ref().ok().and_then(|image| self.out_of_reach(start, image));
         match image {
+            Ok(image) if closed.is_some() => {
+                let why = closed.unwrap_or_default();
+                self.refuse(start.id, format!("image {image}: {why}"));
+            }
             // The pilot reads what a user may not, and what it has found open may be another file
             // when it is read: so it reads no files for others, but those that the site names.
             Ok(image)
@@ -44,6 +52,21 @@ impl Work {
             }
             Err(error) => self.refuse(start.id, format!("the image cannot be read: {error}")),
         }
+    }
+
+    /// Why an image that lies in a file here is not read for somebody who runs as the user of this
+    /// process. Other accounts' rights are looked at by whoever reads it.
+    fn out_of_reach(&mut self, start: &Start, image: &ImageRef) -> Option<String> {
+        let place = Path::new(image.place().filter(|_| image.is_stored())?);
+        start.template.image.as_ref()?;
+        let whom = self.accounts.find(Whose::of(&start.template), true).ok()?;
+        if whom != Whom::Guest {
+            return None;
+        }
+        // What cannot be opened is told by whoever fetches it.
+        let file = reach::open(rustix::fs::CWD, place, OFlags::PATH).ok()?;
+        let judged = self.reaches.of(&whom).judge(&file, place, Use::Read);
+        judged.err().map(|error| error.to_string())
     }
 
     /// A plain process of the node, which must not ask for what only a container has.
@@ -124,7 +147,8 @@ impl Work {
         let request = match image {
             None => self.tasks.prepare(ticket, start, &whom, &self.helper),
             Some(image) => {
-                self.tasks.prepare_container(ticket, start, &whom, &self.containers, image)
+                let whose = (&whom, self.reaches.of(&whom));
+                self.tasks.prepare_container(ticket, start, whose, &self.containers, image)
             }
         };
         request.map_err(|error| error.to_string())

@@ -137,11 +137,19 @@ impl Work {
             stdin = Some((source, made.map_err(|error| error.to_string())?));
         }
         let remember = outputs.is_some_and(|outputs| outputs.all_new);
-        let plan = StageIn { work: work.clone(), inputs, stdin: stdin.clone(), remember };
+        let reach = self.reaches.of(&whom);
+        let plan = StageIn {
+            reach: reach.clone(),
+            work: work.clone(),
+            inputs,
+            stdin: stdin.clone(),
+            remember,
+        };
         let needed = !plan.inputs.is_empty() || plan.stdin.is_some();
         let files = Files {
             start: start.clone(),
             by: As::of(&whom),
+            reach,
             step: Step::Running,
             work,
             stdin: stdin.map(|(_, copy)| copy),
@@ -161,13 +169,15 @@ impl Work {
         let Some(names) = Names::of(start) else { return Ok(()) };
         let Some(files) = self.staging.get(start.id) else { return Ok(()) };
         let of = files.by.user().map(|user| user.uid);
-        let stdin = files.stdin.clone().or_else(|| names.stream(names.files.stdin.as_ref()));
+        let named = names.stream(names.files.stdin.as_ref());
+        let reach = files.stdin.is_none().then(|| files.reach.clone());
+        let stdin = files.stdin.clone().or(named);
         match (&files.by, &mut request.container) {
             // Opened with the person's rights, which only the container's helper can have.
             (As::Within(_), Some(contained)) => {
                 contained.container.reads = stdin.map(|path| Reads { path, resolved: false });
             }
-            _ => request.stdin = stdin.map(|path| StdinFile { path, of }),
+            _ => request.stdin = stdin.map(|path| StdinFile { path, of, reach }),
         }
         let out = names.stream(names.files.stdout.as_ref());
         let err = names.stream(names.files.stderr.as_ref());

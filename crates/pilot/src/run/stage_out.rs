@@ -39,6 +39,7 @@ fn plan_out(files: &Files, outcome: &Outcome) -> Result<Option<StageOut>, BadFil
     let Some(names) = Names::of(&files.start) else { return Ok(None) };
     let task = files.start.id.task;
     let mut plan = StageOut {
+        reach: files.reach.clone(),
         streams: files.spools.iter().map(|(_, from, to)| (from.clone(), to.clone())).collect(),
         mark: format!("shipway-{}.{}", task.job, task.index),
         ..StageOut::default()

@@ -10,6 +10,7 @@ use crate::spawn::Streams;
 use crate::stage::{Plan, Remembered, Report};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use shipway_api::causes::causes;
+use shipway_runtime::reach::Reach;
 use shipway_runtime::report::Ending;
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
@@ -39,6 +40,8 @@ pub(super) struct Files {
     pub(super) start: Start,
     /// With whose rights they are copied.
     pub(super) by: As,
+    /// Which paths of the node may be named.
+    pub(super) reach: Reach,
     pub(super) step: Step,
     /// Its own work directory.
     pub(super) work: Option<PathBuf>,

@@ -6,6 +6,7 @@ use super::link::Server;
 use super::mps::MpsError;
 use super::proving::Unproven;
 use crate::accounts::Mapping;
+use crate::closed::usual_homes;
 use crate::machine::Identity;
 use crate::probe::{Declared, DeclaredError};
 use crate::probe::{Places, probe};
@@ -48,6 +49,18 @@ pub struct Settings {
     pub keep_images: ImageKeep,
     /// Serve tasks that share an NVIDIA GPU by its Multi-Process Service.
     pub gpu_mps: bool,
+}
+
+impl Settings {
+    /// What the server and the pilot keep, as far as it is on this node.
+    pub(super) fn kept(&self) -> Vec<PathBuf> {
+        let home = match &self.server {
+            Server::Home(home) => Some(home.clone()),
+            Server::Url { .. } => None,
+        };
+        let own = [&self.dir, &self.images, &self.token_file].map(Clone::clone);
+        own.into_iter().chain(home).chain(usual_homes()).collect()
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -14,6 +14,7 @@ use crate::spawn::{Before, Request, Ticket};
 use shipway_model::expand::{Placeholders, task_variables};
 use shipway_runtime::native::Helper;
 use shipway_runtime::plan::{Bind, Process, Root};
+use shipway_runtime::reach::Reach;
 use shipway_runtime::rights::with_rights_of;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -145,7 +146,7 @@ impl Tasks {
         &mut self,
         ticket: Ticket,
         start: &Start,
-        whom: &Whom,
+        (whom, reach): (&Whom, Reach),
         containers: &Containers,
         image: &Arc<ReadyImage>,
     ) -> Result<Request, PrepareError> {
@@ -188,6 +189,7 @@ impl Tasks {
             own,
             user: whom.inside(),
             person: whom.person().map(|somebody| somebody.person),
+            reach,
         };
         // What the task names is looked at with its own rights, but for an image that is ours.
         let user = command.user.clone().filter(|_| !image.is_ours());
@@ -201,7 +203,7 @@ impl Tasks {
     fn base_of(&self, whom: &Whom) -> Vec<(String, OsString)> {
         let mut base = self.base.clone();
         let name = match whom {
-            Whom::Pilot => return base,
+            Whom::Pilot | Whom::Guest => return base,
             Whom::Account(account) => OsString::from(&account.name),
             Whom::Person(somebody) => OsString::from(&somebody.name),
         };

@@ -37,7 +37,7 @@ pub(super) struct Hands {
 impl As {
     pub(super) fn of(whom: &Whom) -> Self {
         match whom {
-            Whom::Pilot => Self::Pilot,
+            Whom::Pilot | Whom::Guest => Self::Pilot,
             Whom::Account(account) => Self::User(account.user.clone()),
             Whom::Person(somebody) => Self::Within(Within::Person(somebody.person)),
         }

@@ -5,7 +5,7 @@
 //! better message.
 
 use super::{Before, Contained, Request, StdinFile, Ticket, lock};
-use rustix::fs::{Access, FileType, Mode, OFlags, access, fcntl_setfl, fstat};
+use rustix::fs::{Access, FileType, OFlags, access, fcntl_setfl, fstat};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
@@ -13,6 +13,7 @@ use rustix::process::{
 };
 use shipway_api::causes::causes;
 use shipway_runtime::native::{Apart, Start};
+use shipway_runtime::reach::{self, Use};
 use shipway_runtime::runtime::{After, Launch};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -72,6 +73,8 @@ pub enum StartError {
     Stdin { file: String, source: Errno },
     #[error("cannot read its standard input {file}: it is not a plain file of the task's user")]
     StdinKind { file: String },
+    #[error("cannot read its standard input: {message}")]
+    StdinClosed { message: String },
     /// It says itself what could not be done.
     #[error("{message}")]
     Container { message: String },
@@ -229,7 +232,11 @@ fn open_stdin(stdin: &StdinFile) -> Result<OwnedFd, StartError> {
     if stdin.of.is_some() {
         flags |= OFlags::NOFOLLOW;
     }
-    let opened = rustix::fs::open(&stdin.path, flags, Mode::empty()).map_err(failed)?;
+    let opened = reach::open(rustix::fs::CWD, &stdin.path, flags).map_err(failed)?;
+    if let Some(reach) = &stdin.reach {
+        let judged = reach.judge(&opened, &stdin.path, Use::Read);
+        judged.map_err(|error| StartError::StdinClosed { message: error.to_string() })?;
+    }
     let found = fstat(&opened).map_err(failed)?;
     let is_plain = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
     if !is_plain || stdin.of.is_some_and(|uid| uid != found.st_uid) {

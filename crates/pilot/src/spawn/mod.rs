@@ -22,6 +22,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use shipway_runtime::crowd::Slot;
 use shipway_runtime::native::{Helper, give_up_gaining_rights};
 use shipway_runtime::plan::Process;
+use shipway_runtime::reach::Reach;
 use shipway_runtime::{Container, Runtime};
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
@@ -85,6 +86,8 @@ pub struct StdinFile {
     pub path: PathBuf,
     /// Whose it must be, where the pilot can read more than the task.
     pub of: Option<u32>,
+    /// Where it may lie, if somebody has named it.
+    pub reach: Option<Reach>,
 }
 
 /// Something that only a process itself can do before it is its own program.

@@ -1,139 +1,162 @@
 //! Brings files and folders into a work directory. They are read as the one who asked for them,
-//! links included; they are written below the work directory and nowhere else.
+//! links included, and from nowhere that is closed to tasks; they are written below the work
+//! directory and nowhere else.
 
-use super::folder::Folder;
+use super::folder::{Folder, kind, names};
 use super::{Input, Remembered, StageError, StageIn};
-use rustix::fs::OFlags;
-use std::fs::{DirEntry, File, Metadata, OpenOptions, Permissions};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, readlinkat, statat};
+use rustix::io::Errno;
+use shipway_runtime::reach::{self, Reach, Use};
+use std::ffi::OsStr;
+use std::fs::{File, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 
 /// What of a file's mode is kept: who may read, write and run it.
 const PERMISSIONS: u32 = 0o777;
 
 pub(super) fn bring(plan: &StageIn) -> Result<Remembered, StageError> {
+    let reach = &plan.reach;
     if let Some((from, to)) = &plan.stdin {
-        fill(from, to)?;
+        let (file, found) = open_source(reach, CWD, from, from)?;
+        if !found.is_file() {
+            return Err(StageError::InputKind { path: from.clone() });
+        }
+        fill(file, to)?;
     }
     let Some(path) = &plan.work else { return Ok(Remembered::new()) };
     let work = open(path)?;
+    let bringer = Bringer { reach, work: &work };
     for input in &plan.inputs {
-        bring_one(input, &work)?;
+        bringer.bring(input)?;
     }
-    let unreadable =
-        |errno: rustix::io::Errno| StageError::Work { path: path.clone(), source: errno.into() };
+    let unreadable = |errno: Errno| StageError::Work { path: path.clone(), source: errno.into() };
     if plan.remember { work.remember().map_err(unreadable) } else { Ok(Remembered::new()) }
 }
 
 fn open(path: &Path) -> Result<Folder, StageError> {
-    let failed =
-        |errno: rustix::io::Errno| StageError::Work { path: path.to_owned(), source: errno.into() };
+    let failed = |errno: Errno| StageError::Work { path: path.to_owned(), source: errno.into() };
     Folder::open(path).map_err(failed)
 }
 
-fn bring_one(input: &Input, work: &Folder) -> Result<(), StageError> {
-    let path = || input.source.clone();
-    let found = input.source.metadata();
-    let found = found.map_err(|source| StageError::Input { path: path(), source })?;
-    if found.is_dir() {
-        return bring_folder(&input.source, &input.target, &found, work);
-    }
-    if input.contents {
-        return Err(StageError::InputNoFolder { path: path() });
-    }
-    copy(&input.source, work, &input.target)
+/// Something that may be read.
+type Opened = (File, Metadata);
+
+struct Bringer<'a> {
+    reach: &'a Reach,
+    work: &'a Folder,
 }
 
-/// All that is in a folder. Links in it are copied as the files they lead to; those that lead to
-/// a folder, or nowhere, stay links, so that none leads round in a circle.
-///
-/// One folder after the other: how deep they are is somebody else's choice.
-fn bring_folder(
-    source: &Path,
-    target: &Path,
-    found: &Metadata,
-    work: &Folder,
-) -> Result<(), StageError> {
-    let mut folders = vec![(source.to_owned(), target.to_owned(), found.clone())];
-    while let Some((source, target, found)) = folders.pop() {
-        if work.is((found.dev(), found.ino())) {
-            return Err(StageError::InputAround { path: source });
+impl Bringer<'_> {
+    fn bring(&self, input: &Input) -> Result<(), StageError> {
+        let path = &input.source;
+        let (file, found) = open_source(self.reach, CWD, path, path)?;
+        if found.is_dir() {
+            return self.folder((file, found), path, &input.target);
         }
-        work.make(&target).map_err(|errno| unwritten(&target, errno))?;
-        for entry in source.read_dir().map_err(|error| unread(&source, error))? {
-            let entry = entry.map_err(|error| unread(&source, error))?;
-            folders.extend(bring_entry(&entry, target.join(entry.file_name()), work)?);
+        if input.contents {
+            return Err(StageError::InputNoFolder { path: path.clone() });
         }
+        self.copy((file, found), path, &input.target)
     }
-    Ok(())
+
+    /// All that is in a folder. Links in it are copied as the files they lead to; those that lead
+    /// to a folder, nowhere, or where tasks may not look stay links, so that none leads round in a
+    /// circle.
+    ///
+    /// One folder after the other: how deep they are is somebody else's choice.
+    fn folder(&self, from: Opened, source: &Path, target: &Path) -> Result<(), StageError> {
+        let mut left = vec![(source.to_owned(), target.to_owned())];
+        let mut first = Some(from);
+        while let Some((source, target)) = left.pop() {
+            let reopen = || open_source(self.reach, CWD, &source, &source);
+            let (file, found) = first.take().map_or_else(reopen, Ok)?;
+            if self.work.is((found.dev(), found.ino())) {
+                return Err(StageError::InputAround { path: source });
+            }
+            self.work.make(&target).map_err(|errno| unwritten(&target, errno.into()))?;
+            let folder = OwnedFd::from(file);
+            for name in names(&folder).map_err(|errno| unread(&source, errno))? {
+                let (path, inside) = (source.join(&name), target.join(&name));
+                if self.entry((&folder, &name), &path, &inside)? {
+                    left.push((path, inside));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Something in a folder. Whether it is a folder itself, which is left to be brought.
+    fn entry(
+        &self,
+        (folder, name): (&OwnedFd, &OsStr),
+        path: &Path,
+        inside: &Path,
+    ) -> Result<bool, StageError> {
+        let look = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
+        let is_link = kind(&look.map_err(|errno| unread(path, errno))?) == FileType::Symlink;
+        match open_source(self.reach, folder, Path::new(name), path) {
+            Ok((_, found)) if found.is_dir() && !is_link => return Ok(true),
+            Ok(from) if from.1.is_file() || !is_link => self.copy(from, path, inside)?,
+            Err(error) if !is_link => return Err(error),
+            Ok(_) | Err(_) => {
+                let leads_to = readlinkat(folder, name, Vec::new());
+                let leads_to = leads_to.map_err(|errno| unread(path, errno))?;
+                let made =
+                    self.work.link(inside, Path::new(OsStr::from_bytes(leads_to.as_bytes())));
+                made.map_err(|errno| unwritten(inside, errno.into()))?;
+            }
+        }
+        Ok(false)
+    }
+
+    fn copy(&self, from: Opened, source: &Path, target: &Path) -> Result<(), StageError> {
+        let (mut from, found) = from;
+        if !found.is_file() {
+            return Err(StageError::InputKind { path: source.to_owned() });
+        }
+        let failed = |error| unwritten(target, error);
+        let mut to = self.work.create(target).map_err(|errno| failed(errno.into()))?;
+        // Of the two only the writing side can run out of something.
+        io::copy(&mut from, &mut to).map_err(failed)?;
+        let mode = Permissions::from_mode(found.mode() & PERMISSIONS);
+        to.set_permissions(mode).map_err(failed)
+    }
+}
+
+/// Judged by what was really opened.
+fn open_source(
+    reach: &Reach,
+    at: impl AsFd,
+    name: &Path,
+    path: &Path,
+) -> Result<Opened, StageError> {
+    // Without waiting: it may be a pipe that nobody writes to.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = reach::open(at, name, flags).map_err(|errno| unread(path, errno))?;
+    reach.judge(&file, path, Use::Read)?;
+    let file = File::from(file);
+    let found = file.metadata();
+    let failed = |source| StageError::Input { path: path.to_owned(), source };
+    Ok((file, found.map_err(failed)?))
 }
 
 /// Copies into a file that was made for it, in a folder where this account may make none.
-fn fill(source: &Path, file: &Path) -> Result<(), StageError> {
-    let (mut from, _) = open_plain(source)?;
-    let unwritten = |error| StageError::Place { path: file.to_owned(), source: error };
-    let flags = i32::try_from(OFlags::NOFOLLOW.bits()).expect("flags of Linux fit");
-    let mut options = OpenOptions::new();
-    let mut to = options.write(true).custom_flags(flags).open(file).map_err(unwritten)?;
-    io::copy(&mut from, &mut to).map_err(unwritten)?;
+fn fill(mut from: File, file: &Path) -> Result<(), StageError> {
+    let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let to = rustix::fs::open(file, flags, Mode::empty());
+    let mut to = File::from(to.map_err(|errno| unwritten(file, errno.into()))?);
+    io::copy(&mut from, &mut to).map_err(|error| unwritten(file, error))?;
     Ok(())
 }
 
-/// A folder that is still to be brought, where to, and which it is.
-type ToBring = (PathBuf, PathBuf, Metadata);
-
-fn bring_entry(
-    entry: &DirEntry,
-    inside: PathBuf,
-    work: &Folder,
-) -> Result<Option<ToBring>, StageError> {
-    let path = entry.path();
-    let kind = entry.file_type().map_err(|error| unread(&path, error))?;
-    if kind.is_symlink() && !path.metadata().is_ok_and(|found| found.is_file()) {
-        let leads_to = path.read_link().map_err(|error| unread(&path, error))?;
-        work.link(&inside, &leads_to).map_err(|errno| unwritten(&inside, errno))?;
-        return Ok(None);
-    }
-    if kind.is_dir() {
-        let found = entry.metadata().map_err(|error| unread(&path, error))?;
-        return Ok(Some((path, inside, found)));
-    }
-    copy(&path, work, &inside).map(|()| None)
+fn unread(path: &Path, errno: Errno) -> StageError {
+    StageError::Input { path: path.to_owned(), source: errno.into() }
 }
 
-fn unread(path: &Path, source: io::Error) -> StageError {
-    StageError::Input { path: path.to_owned(), source }
-}
-
-fn unwritten(target: &Path, errno: rustix::io::Errno) -> StageError {
-    StageError::Place { path: target.to_owned(), source: errno.into() }
-}
-
-fn copy(source: &Path, work: &Folder, target: &Path) -> Result<(), StageError> {
-    let (mut from, found) = open_plain(source)?;
-    let unwritten = |error| StageError::Place { path: target.to_owned(), source: error };
-    let mut to = work.create(target).map_err(|errno| unwritten(errno.into()))?;
-    // Of the two only the writing side can run out of something.
-    io::copy(&mut from, &mut to).map_err(unwritten)?;
-    let mode = Permissions::from_mode(found.mode() & PERMISSIONS);
-    to.set_permissions(mode).map_err(unwritten)
-}
-
-fn open_plain(source: &Path) -> Result<(File, Metadata), StageError> {
-    let unread = |error| StageError::Input { path: source.to_owned(), source: error };
-    let (from, found) = open_source(source).map_err(unread)?;
-    if !found.is_file() {
-        return Err(StageError::InputKind { path: source.to_owned() });
-    }
-    Ok((from, found))
-}
-
-fn open_source(source: &Path) -> io::Result<(File, Metadata)> {
-    // Without waiting: it may be a pipe that nobody writes to.
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    let flags = i32::try_from(flags.bits()).expect("flags of Linux fit");
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(source)?;
-    let found = file.metadata()?;
-    Ok((file, found))
+fn unwritten(target: &Path, source: io::Error) -> StageError {
+    StageError::Place { path: target.to_owned(), source }
 }

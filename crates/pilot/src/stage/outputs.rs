@@ -1,28 +1,25 @@
 //! Takes files and folders out of a work directory. What lies there was made by the task: a link
 //! may lead anywhere and a name may be a pipe, so everything is opened from the top of the work
-//! directory and looked at when it is open. A target appears complete or not at all.
+//! directory and looked at when it is open.
 
 use super::folder::{Folder, key, kind, names, stamp};
+use super::targets::Targets;
 use super::{Output, StageError, StageOut};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions, Permissions};
-use std::io;
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// What of a file's mode is kept: who may read, write and run it.
 const PERMISSIONS: u32 = 0o777;
-/// Bytes of a name that are part of the name of what is not complete yet; a name may have 255.
-const NAME_PART: usize = 100;
 
 /// Takes as much as it can. The first thing that went wrong, and how many more did.
 pub(super) fn take(plan: &StageOut) -> Option<String> {
     let mut problems = Vec::new();
-    let taker = Taker { mark: &plan.mark };
+    let taker = Taker { to: Targets { reach: &plan.reach, mark: &plan.mark } };
     for (from, to) in &plan.streams {
         problems.extend(taker.stream(from, to).err());
     }
@@ -42,7 +39,7 @@ pub(super) fn take(plan: &StageOut) -> Option<String> {
 }
 
 struct Taker<'a> {
-    mark: &'a str,
+    to: Targets<'a>,
 }
 
 impl Taker<'_> {
@@ -69,7 +66,7 @@ impl Taker<'_> {
     fn stream(&self, from: &Path, to: &Path) -> Result<(), StageError> {
         let unread = |source| StageError::Output { name: from.to_owned(), source };
         let mut file = File::open(from).map_err(unread)?;
-        self.write(&mut file, to, None)
+        self.to.write(&mut file, to, None)
     }
 
     fn named(&self, work: &Folder, output: &Output) -> Result<(), StageError> {
@@ -78,7 +75,7 @@ impl Taker<'_> {
         match kind(&stat) {
             FileType::Directory => self.folder(work, name, &output.target),
             _ if output.contents => Err(StageError::OutputNoFolder { name: name.clone() }),
-            FileType::RegularFile => self.write(&mut file, &output.target, Some(&stat)),
+            FileType::RegularFile => self.to.write(&mut file, &output.target, mode(&stat)),
             _ => Err(StageError::OutputKind { name: name.clone() }),
         }
     }
@@ -104,7 +101,7 @@ impl Taker<'_> {
         if kind(&stat) != FileType::RegularFile {
             return Ok(());
         }
-        self.write(&mut file, &to.join(name), Some(&stat))
+        self.to.write(&mut file, &to.join(name), mode(&stat))
     }
 
     /// All that is in a folder. A link in it is taken as the file it leads to, if that is in the
@@ -119,8 +116,7 @@ impl Taker<'_> {
             if kind(&stat) != FileType::Directory {
                 return Err(StageError::OutputKind { name });
             }
-            let unwritten = |source| StageError::Target { target: target.clone(), source };
-            std::fs::create_dir_all(&target).map_err(unwritten)?;
+            self.to.make(&target)?;
             let folder = folder.into();
             for entry in names(&folder).map_err(|errno| unread(&name, errno))? {
                 let (inside, to) = (name.join(&entry), target.join(&entry));
@@ -142,7 +138,7 @@ impl Taker<'_> {
         let is_link = kind(&look.map_err(|errno| unread(&inside, errno))?) == FileType::Symlink;
         match work.read(&inside) {
             Ok((mut file, stat)) if kind(&stat) == FileType::RegularFile => {
-                self.write(&mut file, &to, Some(&stat))?;
+                self.to.write(&mut file, &to, mode(&stat))?;
             }
             Ok((_, stat)) if kind(&stat) == FileType::Directory && !is_link => {
                 return Ok(Some((inside, to)));
@@ -150,62 +146,17 @@ impl Taker<'_> {
             _ if is_link => {
                 let leads_to = rustix::fs::readlinkat(folder, entry, Vec::new());
                 let leads_to = leads_to.map_err(|errno| unread(&inside, errno))?;
-                self.link(OsStr::from_bytes(leads_to.as_bytes()), &to)?;
+                self.to.link(OsStr::from_bytes(leads_to.as_bytes()), &to)?;
             }
             Ok(_) => return Err(StageError::OutputKind { name: inside }),
             Err(errno) => return Err(unread(&inside, errno)),
         }
         Ok(None)
     }
-
-    /// Under another name first, then under its own.
-    fn write(&self, from: &mut File, to: &Path, like: Option<&Stat>) -> Result<(), StageError> {
-        let unwritten = |source| StageError::Target { target: to.to_owned(), source };
-        let part = self.part_of(to)?;
-        let written = fill(from, &part, like).and_then(|()| std::fs::rename(&part, to));
-        written.map_err(|error| {
-            // What is left of it is in nobody's way: the next try clears it away.
-            let _ = std::fs::remove_file(&part);
-            unwritten(error)
-        })
-    }
-
-    fn link(&self, leads_to: &OsStr, to: &Path) -> Result<(), StageError> {
-        let unwritten = |source| StageError::Target { target: to.to_owned(), source };
-        let part = self.part_of(to)?;
-        let made = std::os::unix::fs::symlink(leads_to, &part);
-        made.and_then(|()| std::fs::rename(&part, to)).map_err(unwritten)
-    }
-
-    /// Where a target is made; nothing is there.
-    fn part_of(&self, to: &Path) -> Result<PathBuf, StageError> {
-        let unwritten = |source| StageError::Target { target: to.to_owned(), source };
-        let is_plain = |found: std::fs::Metadata| found.is_file() || found.is_symlink();
-        if to.symlink_metadata().is_ok_and(|found| !is_plain(found)) {
-            return Err(StageError::TargetKind { target: to.to_owned() });
-        }
-        let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else {
-            return Err(StageError::TargetKind { target: to.to_owned() });
-        };
-        std::fs::create_dir_all(parent).map_err(unwritten)?;
-        let start = &name.as_bytes()[..name.len().min(NAME_PART)];
-        let part = [b".", start, b".", self.mark.as_bytes(), b".part"].concat();
-        let part = parent.join(OsStr::from_bytes(&part));
-        match std::fs::remove_file(&part) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unwritten(error)),
-            _ => Ok(part),
-        }
-    }
 }
 
-fn fill(from: &mut File, part: &Path, like: Option<&Stat>) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o666).open(part)?;
-    io::copy(from, &mut file)?;
-    if let Some(stat) = like {
-        file.set_permissions(Permissions::from_mode(stat.st_mode & PERMISSIONS))?;
-    }
-    // The end of the task is told after this: what it made must then be there to stay.
-    file.sync_data()
+fn mode(stat: &Stat) -> Option<u32> {
+    Some(stat.st_mode & PERMISSIONS)
 }
 
 fn unread(name: &Path, errno: Errno) -> StageError {

@@ -40,8 +40,8 @@ impl Place {
         let plan = StageIn {
             work: Some(self.at("work")),
             inputs: inputs.collect(),
-            stdin: None,
             remember: true,
+            ..StageIn::default()
         };
         inputs::bring(&plan).map_err(|error| causes(&error))
     }
@@ -234,4 +234,75 @@ fn what_was_left_of_a_try_is_cleared_away() {
     assert_eq!(place.take(&[("x", "to/x")]), None);
     assert_eq!(place.names("to"), ["x"]);
     assert_eq!(place.read("to/x").as_deref(), Some("whole"));
+}
+
+/// A place of which a part is closed, and one that is offered for reading.
+fn reach(place: &Place) -> Reach {
+    let at = |name: &str| place.at(name).canonicalize().unwrap();
+    let offered = format!("{0}:rw,{1}", at("to").display(), at("from").display());
+    Reach { closed: vec![at("from/kept")], offered: offered.parse().ok(), guest: false }
+}
+
+#[test]
+fn nothing_is_brought_from_where_tasks_may_not_look() {
+    let place = Place::new();
+    place.write("from/kept/token", "secret");
+    place.write("from/open", "open");
+    place.write("elsewhere", "not offered");
+    symlink(place.at("from/kept/token"), place.at("from/link")).unwrap();
+    symlink(place.at("elsewhere"), place.at("from/out")).unwrap();
+    let bring = |source: &str, contents| {
+        let input = Input { source: place.at(source), contents, target: "x".into() };
+        let (work, inputs) = (Some(place.at("work")), vec![input]);
+        let plan = StageIn { reach: reach(&place), work, inputs, ..StageIn::default() };
+        inputs::bring(&plan).map(drop).map_err(|error| causes(&error))
+    };
+    for (source, words) in [
+        ("from/kept/token", "where the server keeps its files"),
+        ("from/link", "where the server keeps its files"),
+        ("from/../from/kept", "where the server keeps its files"),
+        ("elsewhere", "does not offer"),
+        ("from/out", "does not offer"),
+        ("from", "where the server keeps its files"),
+    ] {
+        let problem = bring(source, false).unwrap_err();
+        assert!(problem.contains(words), "{source}: {problem}");
+    }
+    assert_ne!(place.read("work/x").as_deref(), Some("secret"));
+    assert_eq!(place.read("work/x/kept/token"), None);
+    fs::remove_dir_all(place.at("work")).unwrap();
+    fs::create_dir(place.at("work")).unwrap();
+    assert_eq!(bring("from/open", false), Ok(()));
+    assert_eq!(place.read("work/x").as_deref(), Some("open"));
+    let stdin = Some((place.at("from/link"), place.at("work/stdin")));
+    let plan = StageIn { reach: reach(&place), stdin, ..StageIn::default() };
+    assert!(inputs::bring(&plan).is_err() && place.read("work/stdin").is_none());
+}
+
+#[test]
+fn nothing_is_taken_to_where_tasks_may_not_write() {
+    let place = Place::new();
+    place.write("from/kept/token", "secret");
+    place.write("work/x", "mine");
+    fs::create_dir(place.at("elsewhere")).unwrap();
+    symlink(place.at("from/kept"), place.at("to/link")).unwrap();
+    symlink(place.at("elsewhere"), place.at("to/out")).unwrap();
+    let take = |target: &str| {
+        let outputs = vec![Output { name: "x".into(), contents: false, target: place.at(target) }];
+        let spool = vec![(place.at("work/x"), place.at(target))];
+        let plan = StageOut { reach: reach(&place), ..place.plan() };
+        let streams = StageOut { streams: spool, work: None, ..plan.clone() };
+        [StageOut { outputs, ..plan }, streams].map(|plan| outputs::take(&plan))
+    };
+    for target in ["from/kept/token", "from/kept/new/x", "to/link/token", "from/x", "to/out/x/y"] {
+        for problem in take(target) {
+            let problem = problem.unwrap_or_else(|| panic!("{target} was written"));
+            assert!(problem.contains("keeps its files") || problem.contains("offer"), "{problem}");
+        }
+    }
+    assert_eq!(place.read("from/kept/token").as_deref(), Some("secret"));
+    assert_eq!(fs::read_dir(place.at("from/kept")).unwrap().count(), 1, "nothing was made");
+    assert_eq!(fs::read_dir(place.at("elsewhere")).unwrap().count(), 0, "nothing was made");
+    assert_eq!(take("to/new/folder/x"), [None, None]);
+    assert_eq!(place.read("to/new/folder/x").as_deref(), Some("mine"));
 }

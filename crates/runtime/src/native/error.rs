@@ -1,5 +1,6 @@
 //! Why a container could not be made: the act, the object, the kernel's answer.
 
+use crate::reach::OutOfReach;
 use crate::report::{NotStarted, Why};
 use rustix::io::Errno;
 use std::fmt::Write as _;
@@ -46,6 +47,12 @@ pub(super) enum SetupError {
     AsRoot,
     #[error("cannot run a container as user {wanted}: this process is user {own}")]
     OtherUser { wanted: u32, own: u32 },
+    #[error(transparent)]
+    OutOfReach(#[from] OutOfReach),
+    #[error("cannot run a container on the node's own root as an image: write `host` for that")]
+    RootAsImage,
+    #[error("cannot keep {} from the task: it became a symbolic link", path.display())]
+    CoveredLink { path: PathBuf },
     #[error("cannot start `{program}`: no such program in PATH ({searched})")]
     NotInPath { program: String, searched: String },
     #[error(

@@ -7,13 +7,14 @@
 use super::error::{Doing, SetupError};
 use super::identity::{Identity, hide};
 use super::mounts::{
-    Inside, Kind, copy_of, copy_of_last, copy_unlinked, kind_of, put_below, restrict,
+    Inside, Kind, copy_of, copy_of_last, copy_opened, kind_of, put_below, restrict,
 };
 use super::room;
 use super::root::{self, Place};
 use super::sys::{Attributes, keep_descriptors_to_ourselves, unblock_signals, wish_to_end};
-use super::{confine, dev, kernel_files, network, person, program};
-use crate::plan::{Bind, Container, Network, Room, User};
+use super::{confine, cover, dev, kernel_files, network, person, program};
+use crate::plan::{Bind, Container, Network, Room, Root, User};
+use crate::reach::{self, Reach, Use};
 use crate::report::{Ending, Letter};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
@@ -47,8 +48,13 @@ pub(super) enum Who {
     Person(OwnedFd),
 }
 
-/// What a bind shows, mounted nowhere yet.
-pub(super) type Opened = (OwnedFd, Kind);
+/// What a bind shows, mounted nowhere yet, and what in it is to be covered.
+#[derive(Debug)]
+pub(super) struct Opened {
+    mount: OwnedFd,
+    kind: Kind,
+    covered: Vec<PathBuf>,
+}
 
 impl Init {
     /// The body of the process: its exit code means nothing, the letter says it all.
@@ -149,22 +155,27 @@ fn build(
         binds.map(|(bind, opened)| opened.map_or_else(|| open_bind_for(container, bind), Ok));
     let binds = binds.collect::<Result<Vec<_>, _>>()?;
     if let Some(file) = &container.reads {
-        person::with_rights_of(container, || person::open_input(file))?;
+        person::with_rights_of(container, || person::open_input(file, &container.reach))?;
     }
     let tmp = room::tmp(container)?;
     if let Some(tree) = tree {
         // An overlay takes only what is mounted here. It goes with the node's tree.
         put_below(tree, CWD, "/").doing("mount on", "/")?;
     }
-    let inside = root::make(container, &places(container, &binds))?;
+    let (inside, covered) = root::make(container, &places(container, &binds))?;
     let dev = dev::make(container, &inside)?;
     kernel_files::make(container, &inside, &dev)?;
+    cover::below(&inside, &dev, Path::new("/"), &covered)?;
+    if container.root == Root::Host {
+        cover::services(container, &inside, &dev)?;
+    }
     put_tmp(&inside, &tmp)?;
-    for (bind, (mount, kind)) in container.binds.iter().zip(&binds) {
+    for (bind, opened) in container.binds.iter().zip(&binds) {
         if is_in_memory(container, &bind.target) {
-            inside.make(&bind.target, *kind)?;
+            inside.make(&bind.target, opened.kind)?;
         }
-        inside.put(mount, &bind.target)?;
+        inside.put(&opened.mount, &bind.target)?;
+        cover::below(&inside, &dev, &bind.target, &opened.covered)?;
     }
     enter(&inside)?;
     umask(mask);
@@ -176,9 +187,9 @@ fn build(
 fn open_bind_for(container: &Container, bind: &Bind) -> Result<Opened, SetupError> {
     if bind.ours {
         person::give(container, &bind.source)?;
-        return open_bind(bind);
+        return open_bind(bind, &container.reach);
     }
-    person::with_rights_of(container, || open_bind(bind))
+    person::with_rights_of(container, || open_bind(bind, &container.reach))
 }
 
 /// A folder or a file that was made for the task, opened with root's rights. It must be what the
@@ -195,18 +206,28 @@ pub(super) fn open_own_bind(bind: &Bind, user: &User) -> Result<Opened, SetupErr
         return Err(SetupError::NotOwn { path: bind.source.clone(), user: user.uid });
     }
     restrict_bind(&mount, bind)?;
-    Ok((mount, kind))
+    Ok(Opened { mount, kind, covered: Vec::new() })
 }
 
-pub(super) fn open_bind(bind: &Bind) -> Result<Opened, SetupError> {
-    let mount = if bind.resolved { copy_unlinked(&bind.source) } else { copy_of(&bind.source) };
-    let mount = mount.map_err(|error| match error {
+/// Judged by what was really opened, and that is what is mounted.
+pub(super) fn open_bind(bind: &Bind, may: &Reach) -> Result<Opened, SetupError> {
+    let path = &bind.source;
+    let no_entry = |error| match error {
         SetupError::Step { source: Errno::ACCESS, object, .. } => closed(object),
         other => other,
-    })?;
+    };
+    let (mount, covered) = if bind.asked {
+        let file = reach::open(CWD, path, OFlags::PATH).doing("open", path);
+        let file = file.map_err(no_entry)?;
+        let how = if bind.writable { Use::Write } else { Use::Read };
+        let within = may.judge(&file, path, how)?;
+        (copy_opened(&file).doing("open", path)?, within.covered)
+    } else {
+        (copy_of(path).map_err(no_entry)?, Vec::new())
+    };
     let kind = kind_of(&mount, &bind.source)?;
     restrict_bind(&mount, bind)?;
-    Ok((mount, kind))
+    Ok(Opened { mount, kind, covered })
 }
 
 fn restrict_bind(mount: &OwnedFd, bind: &Bind) -> Result<(), SetupError> {
@@ -222,11 +243,12 @@ fn places(container: &Container, binds: &[Opened]) -> Vec<Place> {
     let own = ["/dev", "/proc", "/sys", "/tmp"];
     let mut places: Vec<Place> =
         own.iter().map(|path| (PathBuf::from(path), Kind::Directory)).collect();
-    for (index, (bind, (_, kind))) in container.binds.iter().zip(binds).enumerate() {
+    for (index, (bind, opened)) in container.binds.iter().zip(binds).enumerate() {
         let earlier = container.binds[..index].iter().map(|bind| bind.target.as_path());
-        let mut covered = own.iter().map(Path::new).chain(earlier);
+        let services = (container.root == Root::Host).then_some(Path::new(cover::SERVICES));
+        let mut covered = own.iter().map(Path::new).chain(services).chain(earlier);
         if !covered.any(|above| bind.target.starts_with(above)) {
-            places.push((bind.target.clone(), *kind));
+            places.push((bind.target.clone(), opened.kind));
         }
     }
     places
@@ -236,7 +258,9 @@ fn places(container: &Container, binds: &[Opened]) -> Vec<Place> {
 fn is_in_memory(container: &Container, target: &Path) -> bool {
     let tmp = matches!(container.tmp, Room::Memory(_)).then_some("/tmp");
     let covered = |above: &Bind| target != above.target && target.starts_with(&above.target);
-    let own = ["/dev"].into_iter().chain(tmp).any(|own| target.starts_with(own));
+    let services = (container.root == Root::Host).then_some(cover::SERVICES);
+    let own = ["/dev"].into_iter().chain(tmp).chain(services);
+    let own = own.into_iter().any(|own| target.starts_with(own));
     own && !container.binds.iter().any(covered)
 }
 

@@ -78,12 +78,12 @@ fn exists(below: &OwnedFd, name: &str) -> bool {
 }
 
 /// What is mounted over things that must not be seen.
-struct Empty<'a> {
-    dev: &'a OwnedFd,
+pub(super) struct Empty<'a> {
+    pub(super) dev: &'a OwnedFd,
 }
 
 impl Empty<'_> {
-    fn directory(&self) -> Result<OwnedFd, SetupError> {
+    pub(super) fn directory(&self) -> Result<OwnedFd, SetupError> {
         let mount = copy_below(self.dev, dev::EMPTY).doing("open", "an empty directory")?;
         restrict(&mount, nothing_changes())?;
         Ok(mount)
@@ -109,7 +109,7 @@ impl Empty<'_> {
         inside.put(&self.instead_of(kind)?, path)
     }
 
-    fn instead_of(&self, kind: Kind) -> Result<OwnedFd, SetupError> {
+    pub(super) fn instead_of(&self, kind: Kind) -> Result<OwnedFd, SetupError> {
         match kind {
             Kind::Directory => self.directory(),
             Kind::File => Self::file(),

@@ -7,13 +7,15 @@
 //! ```
 //!
 //! What is built, in this order: `identity` (who), `room` (memory), `root` (`underlay` where
-//! overlays are refused), `dev`, `kernel_files` (`/proc`, `/sys`), then the plan's binds, then
-//! `confine` (capabilities, `seccomp`). `apart` is what no process below has of its starter.
-//! `mounts` has the verbs, `sys` the system calls that no safe crate wraps.
+//! overlays are refused), `dev`, `kernel_files` (`/proc`, `/sys`), `cover` (what must not be seen
+//! of the node), then the plan's binds, then `confine` (capabilities, `seccomp`). `apart` is what
+//! no process below has of its starter. `mounts` has the verbs, `sys` the system calls that no
+//! safe crate wraps.
 
 mod apart;
 mod check;
 mod confine;
+mod cover;
 mod dev;
 mod error;
 mod helper;

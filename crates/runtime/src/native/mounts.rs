@@ -27,16 +27,13 @@ pub(super) fn copy_of(path: &Path) -> Result<OwnedFd, SetupError> {
     copy_below(CWD, path).doing("open", path)
 }
 
-/// The same for a path no part of which may be a link.
-pub(super) fn copy_unlinked(path: &Path) -> Result<OwnedFd, SetupError> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let file = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
-    let file = file.doing("open without following a link", path)?;
+/// The same of what is open already.
+pub(super) fn copy_opened(file: &OwnedFd) -> Result<OwnedFd, Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE
         | OpenTreeFlags::AT_EMPTY_PATH;
-    open_tree(&file, "", flags).doing("open", path)
+    open_tree(file, "", flags)
 }
 
 /// The same for a path whose last part may be no link: what a link is a copy of can be seen by its

@@ -6,6 +6,7 @@ use super::error::{Doing, SetupError};
 use super::identity::say;
 use super::sys::{own_keyring, take_file_rights};
 use crate::plan::{Container, Person, Process, Reads, Within};
+use crate::reach::{Reach, Use};
 use rustix::fs::{
     Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, accessat, chownat, fcntl_setfl,
     fstat, openat2,
@@ -116,12 +117,13 @@ pub(super) fn give_pipes() -> Result<(), SetupError> {
 }
 
 /// Opens what the task reads and puts it in its place. With the rights of the person.
-pub(super) fn open_input(file: &Reads) -> Result<(), SetupError> {
+pub(super) fn open_input(file: &Reads, reach: &Reach) -> Result<(), SetupError> {
     let path = &file.path;
     // Without waiting: it may be a pipe that nobody writes to.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let links = if file.resolved { ResolveFlags::NO_SYMLINKS } else { ResolveFlags::NO_MAGICLINKS };
     let opened = openat2(CWD, path, flags, Mode::empty(), links).doing("read", path)?;
+    reach.judge(&opened, path, Use::Read)?;
     let kind = FileType::from_raw_mode(fstat(&opened).doing("look at", path)?.st_mode);
     if kind != FileType::RegularFile {
         return Err(SetupError::NotAFile { path: path.clone() });

@@ -31,6 +31,12 @@ pub(super) fn layers(container: &Container) -> Result<OwnedFd, SetupError> {
     memory(bytes, "0755")
 }
 
+/// What `/run` is made of where something is put there: places of files, and nothing else.
+pub(super) fn places() -> Result<OwnedFd, SetupError> {
+    const ROOM_FOR_NAMES: u64 = 1 << 20;
+    memory(ROOM_FOR_NAMES, "0755")
+}
+
 fn memory(bytes: u64, mode: &str) -> Result<OwnedFd, SetupError> {
     let size = bytes.to_string();
     let choices = [("size", Some(size.as_str())), ("mode", Some(mode))];

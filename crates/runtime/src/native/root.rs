@@ -4,6 +4,7 @@
 //! on. An overlay, when it does not, or when the root is to be writable. An underlay (see
 //! `underlay.rs`) where overlays are refused. The tree itself is never written to.
 
+use super::cover;
 use super::error::{Doing, SetupError};
 use super::mounts::{Inside, Kind, copy_of, file_system, put_below, restrict};
 use super::person::with_rights_of;
@@ -11,6 +12,7 @@ use super::room;
 use super::sys::Attributes;
 use super::underlay;
 use crate::plan::{Container, Room as Where, Root};
+use crate::reach::{self, Reach, Use};
 use rustix::fs::{CWD, Mode, OFlags, chmod, fstat, mkdirat, open, openat};
 use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, UnmountFlags, unmount};
@@ -24,22 +26,54 @@ const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CL
 
 const GIVES_NOTHING: Attributes = Attributes::NO_SUID.and(Attributes::NO_DEV);
 
-/// Makes the root and mounts it over the node's, where `enter` finds it.
-pub(super) fn make(container: &Container, places: &[Place]) -> Result<Inside, SetupError> {
+/// Makes the root and mounts it over the node's, where `enter` finds it. Also what in it is to be
+/// covered.
+pub(super) fn make(
+    container: &Container,
+    places: &[Place],
+) -> Result<(Inside, Vec<PathBuf>), SetupError> {
     let tree = match &container.root {
         Root::Tree(path) => path.as_path(),
         Root::Host => Path::new("/"),
     };
-    let (opened, missing) = seen(container, || {
-        let opened = Inside(open(tree, DIRECTORY, Mode::empty()).doing("open", tree)?);
-        let missing = missing(&opened, places)?;
-        Ok((opened, missing))
-    })?;
+    let open = || match &container.root {
+        Root::Tree(_) if !container.tree_is_ours => reach::open(CWD, tree, DIRECTORY),
+        _ => open(tree, DIRECTORY, Mode::empty()),
+    };
+    let open = || open().doing("open", tree);
+    let opened = Inside(seen(container, open)?);
+    let covered = match &container.root {
+        Root::Host => cover::of_root(&container.root, &container.reach.closed),
+        Root::Tree(_) if container.tree_is_ours => Vec::new(),
+        Root::Tree(path) => judged(container, &opened, path)?,
+    };
+    // From here on by what was opened, whatever is at its path by now.
+    let tree = by_descriptor(&opened.0);
+    made(container, &opened, Path::new(&tree), places).map(|inside| (inside, covered))
+}
+
+/// A tree that somebody named.
+fn judged(container: &Container, tree: &Inside, path: &Path) -> Result<Vec<PathBuf>, SetupError> {
+    let readable = Reach { offered: None, ..container.reach.clone() };
+    let within = readable.judge(&tree.0, path, Use::Read)?;
+    if within.place.as_os_str() == "/" {
+        return Err(SetupError::RootAsImage);
+    }
+    Ok(cover::of_root(&container.root, &within.covered))
+}
+
+fn made(
+    container: &Container,
+    opened: &Inside,
+    tree: &Path,
+    places: &[Place],
+) -> Result<Inside, SetupError> {
+    let missing = seen(container, || missing(opened, places))?;
     let writable = container.scratch.is_some();
     let mount = match &container.root {
         _ if missing.is_empty() && !writable => seen(container, || copy_of(tree))?,
         Root::Host => return underlay::make(container, tree, &missing),
-        Root::Tree(_) => match overlay(container, &opened, &missing) {
+        Root::Tree(_) => match overlay(container, opened, &missing) {
             Err(SetupError::NoOverlay { .. }) if !writable => {
                 return underlay::make(container, tree, &missing);
             }

@@ -3,7 +3,7 @@
 use crate::site::{Site, wait_for};
 use crate::{Case, On};
 use shipway_runtime::binds::{AllowList, Allowed};
-use shipway_runtime::plan::{Bind, Root};
+use shipway_runtime::plan::{Bind, Network, Root};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -11,6 +11,9 @@ pub(crate) const ALL: &[Case] = &[
     Case { name: "no other processes", on: On::All, run: no_other_processes },
     Case { name: "linked targets are refused", on: On::All, run: linked_targets },
     Case { name: "an allowed source that became a link", on: On::All, run: swapped_source },
+    Case { name: "what the server keeps is not bound", on: On::All, run: closed_places },
+    Case { name: "the node's own places are not bound", on: On::All, run: places_of_the_node },
+    Case { name: "the node's tree is without secrets", on: On::Native, run: node_without_secrets },
     Case { name: "a linked proc is refused", on: On::All, run: linked_proc },
     Case {
         name: "a directory behind a descriptor is refused",
@@ -53,18 +56,96 @@ fn linked_targets(site: &Site) {
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "something was made outside");
 }
 
-/// Allowed once, then exchanged for a link to something else.
+/// Somebody names a folder that a site offers, and then it is a link to another one.
 fn swapped_source(site: &Site) {
     let (allowed, secret) = (site.directory("allowed"), site.directory("not-allowed"));
     fs::create_dir(allowed.join("data")).unwrap();
     let offer = Allowed { path: allowed.clone(), writable: false };
-    let bind = AllowList::new([offer]).check(&Bind::read_only(allowed.join("data"), "/var"));
     let mut container = site.command(&["true"]);
-    container.binds = vec![bind.unwrap()];
+    container.reach.offered = Some(AllowList::new([offer]));
+    container.binds = vec![Bind::read_only(allowed.join("data"), "/var").asked_for()];
     site.ok(&container);
+    container.binds[0].writable = true;
+    assert!(site.run(&container).refusal().contains("for reading"));
+    container.binds[0].writable = false;
     fs::remove_dir(allowed.join("data")).unwrap();
     symlink(&secret, allowed.join("data")).unwrap();
     site.run(&container).refusal();
+}
+
+/// What the server keeps: not to be had by any name.
+fn closed_places(site: &Site) {
+    let around = site.directory("around");
+    let (home, links) = (around.join("kept"), around.join("links"));
+    fs::create_dir_all(home.join("below")).unwrap();
+    fs::write(home.join("below/token"), "secret\n").unwrap();
+    fs::create_dir(&links).unwrap();
+    symlink(&home, links.join("link")).unwrap();
+    let closed = vec![home.canonicalize().unwrap()];
+    for source in ["kept", "kept/below", "kept/below/token", "links/link", "links/link/below"] {
+        for writable in [false, true] {
+            let mut container = site.command(&["true"]);
+            container.reach.closed.clone_from(&closed);
+            let bind = Bind { writable, ..Bind::read_only(around.join(source), "/var") };
+            container.binds = vec![bind.asked_for()];
+            let outcome = site.run(&container);
+            outcome.refusal();
+        }
+    }
+    for tree in ["kept", "links/link/below"] {
+        let mut container = site.command(&["true"]);
+        container.reach.closed.clone_from(&closed);
+        container.root = Root::Tree(around.join(tree));
+        site.run(&container).refusal();
+    }
+    // A folder around it is bound without it, or not at all.
+    let mut container = site.script("ls -R /var; cat /var/kept/below/token");
+    container.reach.closed.clone_from(&closed);
+    container.binds = vec![Bind::read_only(&around, "/var").asked_for()];
+    let outcome = site.run(&container);
+    outcome.refusal_or_failure();
+    assert!(!outcome.stdout.contains("token"), "{}", outcome.stdout);
+}
+
+/// Where the kernel and the services of the node answer.
+fn places_of_the_node(site: &Site) {
+    let links = site.directory("node-links");
+    symlink("/run", links.join("run")).unwrap();
+    symlink("/proc/self/root/proc", links.join("proc")).unwrap();
+    let linked = |name: &str| links.join(name).display().to_string();
+    for source in ["/run", "/var/run", "/proc", "/sys/kernel", &linked("run"), &linked("proc")] {
+        let mut container = site.command(&["true"]);
+        container.binds = vec![Bind::read_only(source, "/var").asked_for()];
+        let outcome = site.run(&container);
+        outcome.refusal();
+    }
+}
+
+/// The node's own tree, without what is not for tasks.
+fn node_without_secrets(site: &Site) {
+    let home = site.directory("node-kept");
+    fs::write(home.join("token"), "secret\n").unwrap();
+    let seen = fs::read_dir("/run").unwrap().count();
+    assert!(seen > 0, "there is nothing to hide on this node");
+    let script = format!("ls -A /run; ls -A /var/run/; cat {}/token", home.display());
+    let mut container = site.command(&["/bin/sh", "-c", &script]);
+    container.root = Root::Host;
+    container.env = vec![("PATH".into(), "/usr/bin:/bin".into())];
+    container.network = Network::None;
+    container.reach.closed = vec![home.canonicalize().unwrap()];
+    let bound = Bind::writable(home.parent().unwrap(), home.parent().unwrap()).asked_for();
+    for binds in [vec![], vec![bound]] {
+        container.binds = binds;
+        let outcome = site.run(&container);
+        outcome.refusal_or_failure();
+        assert!(!outcome.stdout.contains("secret"), "{}", outcome.stdout);
+        let left: Vec<&str> = outcome.stdout.lines().filter(|name| *name != "systemd").collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+    // What a plan puts there is there, as the driver's sockets are.
+    container.argv = ["/bin/cat", "/run/some/where"].map(String::from).to_vec();
+    container.binds = vec![Bind::read_only("/etc/hostname", "/run/some/where")];
+    assert_eq!(site.ok(&container), fs::read_to_string("/etc/hostname").unwrap());
 }
 
 fn linked_proc(site: &Site) {

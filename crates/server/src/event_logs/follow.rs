@@ -2,6 +2,7 @@
 //! a log is said, in the server's log and on `show`; the job goes on.
 
 use super::keep::{self, Kept};
+use super::place::Places;
 use super::story::{Entry, Known};
 use super::{NotBegun, PROBLEMS_KEPT, Shared, Sources, file};
 use crate::journal::{EventSeq, EventsPage, HistoryReader, JournalError};
@@ -27,6 +28,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Follower {
     home: PathBuf,
+    places: Places,
     kept: Kept,
     reader: HistoryReader,
     library: Library,
@@ -71,6 +73,7 @@ impl Follower {
         shared.active.store(!kept.story.jobs.is_empty(), Ordering::Release);
         Ok(Follower {
             home: from.home.clone(),
+            places: from.places.clone(),
             kept,
             reader,
             library: Library { specs: Arc::clone(&from.specs), address: from.address.clone() },
@@ -172,7 +175,7 @@ impl Follower {
     /// Whether an earlier server has written this.
     fn is_there(&mut self, log: &Path, text: &str) -> bool {
         if !self.there.contains_key(log) {
-            let events = file::events_after(log, self.kept.size(log));
+            let events = file::events_after(log, self.kept.size(log), &self.places);
             self.there.insert(log.to_owned(), events);
         }
         match self.there.get_mut(log).and_then(|events| events.get_mut(&file::mark(text))) {
@@ -186,7 +189,7 @@ impl Follower {
 
     fn append(&mut self, texts: &mut Texts) {
         for (log, (job, text)) in std::mem::take(&mut texts.logs) {
-            match file::append(&log, &text) {
+            match file::append(&log, &text, &self.places) {
                 Ok(size) => {
                     self.kept.grown(&log, size);
                     self.shared.problems().remove(&job);

@@ -8,17 +8,20 @@
 //! - `story.rs`  from events to what the log says of them; pure
 //! - `follow.rs` the thread: reads, renders, appends, remembers
 //! - `file.rs`   appending to a file that others append to as well
+//! - `place.rs`  where a file may be, and the way there
 //! - `keep.rs`   what is remembered over a restart
 
 mod file;
 mod follow;
 mod keep;
+mod place;
 mod story;
 
 use crate::journal::JournalError;
 use crate::panics::Vital;
 use crate::pilots::{Pilots, Specs};
 use follow::Follower;
+pub use place::Places;
 use shipway_core::event::{Event, Recorded};
 use shipway_model::{Actor, JobId, JobSpec, Ordinal, UserName};
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +53,8 @@ pub enum NotBegun {
 #[derive(Debug)]
 pub struct Sources {
     pub home: PathBuf,
+    /// Where logs may be.
+    pub places: Places,
     /// Whoever runs the server, and so whose files it may write.
     pub owner: UserName,
     /// Where clients reach it.

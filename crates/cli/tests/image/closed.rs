@@ -1,0 +1,157 @@
+//! What the server keeps is hidden from every task, and a site's list of folders holds for all that
+//! a job names: binds, work directories, images, inputs, outputs and streams.
+
+use crate::site::{Site, add_user};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+/// What a job may name to get at a path, and what it runs then.
+fn doors(path: &str) -> Vec<Vec<String>> {
+    let folder = Path::new(path).parent().expect("a folder").display().to_string();
+    let words = |options: &[String], command: &[&str]| {
+        let private = ["--workdir", "private"].map(String::from);
+        let command = command.iter().map(|word| (*word).to_string());
+        let has_work = options.iter().any(|word| word == "--workdir");
+        let private = private.into_iter().filter(|_| !has_work);
+        private.chain(options.iter().cloned()).chain(["--".into()]).chain(command).collect()
+    };
+    let option = |name: &str, value: String| vec![name.to_string(), value];
+    let host = option("--image", "host".into());
+    vec![
+        words(&host, &["cat", path]),
+        words(&[host.clone(), option("--bind", format!("{path}:/mnt"))].concat(), &["cat", "/mnt"]),
+        words(
+            &[host.clone(), option("--bind", format!("{folder}:/mnt"))].concat(),
+            &["sh", "-c", "cat /mnt/*"],
+        ),
+        words(&[host, option("--workdir", folder.clone())].concat(), &["sh", "-c", "cat *"]),
+        words(&option("--image", format!("dir:{folder}")), &["cat", "/server.json"]),
+        words(&option("--image", format!("docker-archive:{path}")), &["true"]),
+        words(&option("--input", format!("{path}:x")), &["cat", "x"]),
+        words(&option("--input", format!("{folder}/:x")), &["sh", "-c", "cat x/*"]),
+        words(&option("--stdin", path.into()), &["cat"]),
+        words(&option("--output", format!("x:{path}")), &["sh", "-c", "echo mine > x"]),
+        words(&option("--stdout", path.into()), &["echo", "mine"]),
+    ]
+}
+
+fn run_as(site: &Site, token: &str, words: &[String]) -> (i32, String, String) {
+    let mut command = site.with_token(token);
+    let done = command.arg("run").args(words).output().expect("started");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (done.status.code().unwrap_or(-1), text(&done.stdout), text(&done.stderr))
+}
+
+/// Neither the owner's tasks nor others' get at the owner's token, by its own name or another.
+#[test]
+fn nothing_that_a_job_names_leads_to_what_the_server_keeps() {
+    let site = Site::start();
+    let home = site.path("home");
+    let secret = std::fs::read_to_string(home.join("server.json")).expect("a server");
+    let token = add_user(&site, "ada");
+    let owner: serde_json::Value = serde_json::from_str(&secret).expect("JSON");
+    let owner = owner["token"].as_str().expect("a token").to_string();
+    let shared = site.path("shared");
+    std::fs::create_dir(&shared).expect("a folder");
+    symlink(&home, shared.join("link")).expect("a link");
+    for who in [&token, &owner] {
+        for path in [home.join("server.json"), shared.join("link/server.json")] {
+            for words in doors(&path.display().to_string()) {
+                let (code, out, err) = run_as(&site, who, &words);
+                assert!(code != 0, "{words:?}: {out}{err}");
+                assert!(!out.contains(&owner) && !err.contains(&owner), "{words:?}: {out}{err}");
+            }
+        }
+    }
+    let now = std::fs::read_to_string(home.join("server.json")).expect("still there");
+    assert_eq!(now, secret, "it was written to");
+}
+
+/// Somebody who runs as the owner, for want of anything else, is not soon the owner.
+#[test]
+fn guests_write_only_where_they_are_let() {
+    let mut site = Site::start();
+    let ada = add_user(&site, "ada");
+    let shared = site.path("shared");
+    std::fs::create_dir(&shared).expect("a folder");
+    std::os::unix::fs::chown(&shared, site.user(), site.user()).expect("given away");
+    let folder = shared.display().to_string();
+    let bind = format!("{folder}:/mnt:rw");
+    let words = |options: &[&str], line: &str| -> Vec<String> {
+        let tail = ["--", "sh", "-c", line];
+        options.iter().chain(&tail).map(|word| (*word).to_string()).collect()
+    };
+    let on_bind = words(&["--workdir", "private", "--bind", &bind], "echo x > /mnt/key");
+    let in_place = words(&["--workdir", &folder], "echo x > key");
+    let output = format!("key:{folder}/key");
+    let taken = words(&["--workdir", "private", "--output", &output], "echo x > key");
+    for words in [&on_bind, &in_place, &taken] {
+        let (code, _, err) = run_as(&site, &ada, words);
+        assert!(code != 0 && err.contains("--binds DIR:rw"), "{words:?}: {code} {err}");
+    }
+    assert!(!shared.join("key").exists());
+    site.restart(&["--binds", &format!("{folder}:rw")]);
+    for words in [&on_bind, &in_place, &taken] {
+        let (code, _, err) = run_as(&site, &ada, words);
+        assert_eq!(code, 0, "{words:?}: {err}");
+        std::fs::remove_file(shared.join("key")).expect("it was written");
+    }
+}
+
+/// `--binds` is for everything that a job names, whoever's it is.
+#[test]
+fn what_a_site_offers_holds_for_files_and_streams() {
+    let mut site = Site::start();
+    let (open, other) = (site.path("open"), site.path("other"));
+    for folder in [&open, &other] {
+        std::fs::create_dir(folder).expect("a folder");
+        std::fs::write(folder.join("data"), "data\n").expect("written");
+        std::os::unix::fs::chown(folder, site.user(), site.user()).expect("given away");
+    }
+    symlink(other.join("data"), open.join("link")).expect("a link");
+    let (open, other) = (open.display().to_string(), other.display().to_string());
+    let run = |site: &Site, option: &str, value: &str| {
+        let line = "cat data || cat > made; echo made > made; echo made";
+        let (code, out, err) = site.words(&[option, value, "--", "sh", "-c", line]);
+        (code, out, err)
+    };
+    site.restart(&["--binds", &open]);
+    let outside = [
+        ("--input", format!("{other}/data")),
+        ("--input", format!("{open}/link:data")),
+        ("--stdin", format!("{other}/data")),
+        ("--stdout", format!("{other}/out")),
+        ("--output", format!("made:{other}/made")),
+        ("--output", format!("made:{open}/made")),
+        ("--stderr", format!("{open}/out")),
+    ];
+    for (option, value) in &outside {
+        let (code, out, err) = run(&site, option, value);
+        let said = err.contains("does not offer") || err.contains("for reading");
+        assert!(code != 0 && said, "{option} {value}: {code} {out}{err}");
+    }
+    assert_eq!(run(&site, "--input", &format!("{open}/data")).0, 0);
+    site.restart(&["--binds", &format!("{open}:rw")]);
+    assert_eq!(run(&site, "--output", &format!("made:{open}/made")).0, 0);
+    assert_eq!(std::fs::read_to_string(site.path("open/made")).expect("made"), "made\n");
+}
+
+/// Two people, one folder for each: what one writes is not there for the other.
+#[test]
+fn private_work_is_private() {
+    let site = Site::start();
+    let (ada, bob) = (add_user(&site, "ada"), add_user(&site, "bob"));
+    let line = "echo secret > mine; echo ready; sleep 600";
+    let words = ["run", "-d", "--workdir", "private", "--", "sh", "-c", line];
+    let started = site.with_token(&ada).args(words).output().expect("started");
+    let job = String::from_utf8_lossy(&started.stdout).trim().to_string();
+    crate::common::wait_for("the task has written", || {
+        let said = site.with_token(&ada).args(["logs", &job]).output().expect("logs");
+        String::from_utf8_lossy(&said.stdout).contains("ready")
+    });
+    let line = format!("cat {}/pilot/work/*/work/mine; ls /proc", site.path("home").display());
+    let words = ["--workdir", "private", "--", "sh", "-c", &line].map(String::from);
+    let (_, out, err) = run_as(&site, &bob, &words);
+    assert!(!out.contains("secret") && err.contains("No such file"), "{out}{err}");
+    assert!(site.with_token(&ada).args(["cancel", &job]).status().expect("cancel").success());
+}

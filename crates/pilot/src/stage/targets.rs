@@ -1,0 +1,133 @@
+//! Where outputs go: folders are opened once, judged by where they lead, and worked in by
+//! descriptor from then on. A target appears complete or not at all.
+
+use super::StageError;
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, renameat, statat, symlinkat, unlinkat,
+};
+use rustix::io::Errno;
+use shipway_runtime::reach::{self, Reach, Use};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path};
+
+/// Bytes of a name that are part of the name of what is not complete yet; a name may have 255.
+const NAME_PART: usize = 100;
+
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+pub(super) struct Targets<'a> {
+    pub(super) reach: &'a Reach,
+    /// Part of the names of what is not complete yet.
+    pub(super) mark: &'a str,
+}
+
+impl Targets<'_> {
+    /// Sees to it that a folder is there.
+    pub(super) fn make(&self, target: &Path) -> Result<(), StageError> {
+        self.folder(target, target).map(drop)
+    }
+
+    /// A copy, under another name first, then under its own. `mode` is that of the original.
+    pub(super) fn write(
+        &self,
+        from: &mut File,
+        to: &Path,
+        mode: Option<u32>,
+    ) -> Result<(), StageError> {
+        let place = self.place(to)?;
+        let written = fill(from, &place, mode).and_then(|()| place.complete());
+        written.map_err(|source| {
+            // What is left of it is in nobody's way: the next try clears it away.
+            let _ = unlinkat(&place.folder, &place.part, AtFlags::empty());
+            StageError::Target { target: to.to_owned(), source }
+        })
+    }
+
+    pub(super) fn link(&self, leads_to: &OsStr, to: &Path) -> Result<(), StageError> {
+        let place = self.place(to)?;
+        let made = symlinkat(leads_to, &place.folder, &place.part).map_err(io::Error::from);
+        let made = made.and_then(|()| place.complete());
+        made.map_err(|source| StageError::Target { target: to.to_owned(), source })
+    }
+
+    /// Where a target is made; nothing is there under the name it has at first.
+    fn place(&self, to: &Path) -> Result<Place, StageError> {
+        let unfit = || StageError::TargetKind { target: to.to_owned() };
+        let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else {
+            return Err(unfit());
+        };
+        let folder = self.folder(parent, to)?;
+        let is_plain = |kind| matches!(kind, FileType::RegularFile | FileType::Symlink);
+        let there = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
+        if there.is_ok_and(|found| !is_plain(FileType::from_raw_mode(found.st_mode))) {
+            return Err(unfit());
+        }
+        let start = &name.as_bytes()[..name.len().min(NAME_PART)];
+        let part = [b".", start, b".", self.mark.as_bytes(), b".part"].concat();
+        let part = OsStr::from_bytes(&part).to_owned();
+        match unlinkat(&folder, &part, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(Place { folder, part, name: name.to_owned() }),
+            Err(errno) => Err(unwritten(to, errno)),
+        }
+    }
+
+    /// The deepest folder on the way that is there is judged; what is missing is made below it.
+    fn folder(&self, path: &Path, target: &Path) -> Result<OwnedFd, StageError> {
+        let failed = |errno| unwritten(target, errno);
+        let mut above = path.ancestors();
+        let (there, mut folder) = loop {
+            let there = above.next().ok_or(Errno::NOENT).map_err(failed)?;
+            match reach::open(CWD, there, FOLDER) {
+                Ok(folder) => break (there, folder),
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
+        };
+        self.reach.judge(&folder, target, Use::Write)?;
+        for part in path.strip_prefix(there).unwrap_or(path).components() {
+            let Component::Normal(part) = part else { return Err(failed(Errno::NOENT)) };
+            match mkdirat(&folder, part, Mode::from_raw_mode(0o777)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
+            let next = openat(&folder, part, FOLDER | OFlags::NOFOLLOW, Mode::empty());
+            folder = next.map_err(failed)?;
+            // Somebody else may have put it there just now.
+            self.reach.judge(&folder, target, Use::Write)?;
+        }
+        Ok(folder)
+    }
+}
+
+struct Place {
+    folder: OwnedFd,
+    part: OsString,
+    name: OsString,
+}
+
+impl Place {
+    fn complete(&self) -> io::Result<()> {
+        Ok(renameat(&self.folder, &self.part, &self.folder, &self.name)?)
+    }
+}
+
+fn fill(from: &mut File, place: &Place, mode: Option<u32>) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(&place.folder, &place.part, flags, Mode::from_raw_mode(0o666))?;
+    let mut file = File::from(file);
+    io::copy(from, &mut file)?;
+    if let Some(mode) = mode {
+        file.set_permissions(Permissions::from_mode(mode))?;
+    }
+    // The end of the task is told after this: what it made must then be there to stay.
+    file.sync_data()
+}
+
+fn unwritten(target: &Path, errno: Errno) -> StageError {
+    StageError::Target { target: target.to_owned(), source: errno.into() }
+}
