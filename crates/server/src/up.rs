@@ -270,7 +270,7 @@ pub async fn inside(home: &Path) -> Result<Inside, UpError> {
     let (journal, restored) = open_home(home)?;
     let (token, owner) = (owner::secret(home), owner::name());
     let auth = Auth::new(&token, owner.clone());
-    let owned = (owner.clone(), "127.0.0.1".to_string());
+    let owned = (owner.clone(), "127.0.0.1".to_string(), Places::default());
     let (site, writer) = assemble(home, journal, restored, auth, owned)?;
     let by = Actor::new(owner.clone(), Role::Admin);
     let add = Command::AddUser { by, user: owner, role: Role::Admin };

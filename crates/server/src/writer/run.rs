@@ -55,6 +55,8 @@ pub fn start<J: Journal + Send + 'static>(
     let (wake_at, wake_at_seen) = watch::channel(None);
     let (health, health_seen) = watch::channel(None);
     let edges = Arc::new(edges);
+    // Before anybody is served: a first request need not wait for the threads below.
+    edges.auth.install(Table::of(&state));
     let clock = edges.clock.clone();
     let pulse = Arc::new(Pulse::default());
     let keeper = Keeper {
@@ -146,7 +148,6 @@ impl<J: Journal + Send + 'static> Loop<J> {
     fn run(&mut self) {
         let shared = Arc::clone(&self.shared);
         let mut desk = shared.lock();
-        desk.edges.auth.install(Table::of(&desk.state));
         desk.take(&Command::ServerStarted, None);
         desk.plan();
         self.write(&mut desk);
