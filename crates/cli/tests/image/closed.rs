@@ -149,9 +149,14 @@ fn private_work_is_private() {
         let said = site.with_token(&ada).args(["logs", &job]).output().expect("logs");
         String::from_utf8_lossy(&said.stdout).contains("ready")
     });
-    let line = format!("cat {}/pilot/work/*/work/mine; ls /proc", site.path("home").display());
-    let words = ["--workdir", "private", "--", "sh", "-c", &line].map(String::from);
-    let (_, out, err) = run_as(&site, &bob, &words);
-    assert!(!out.contains("secret") && err.contains("No such file"), "{out}{err}");
+    let work = site.path("home/pilot/work").display().to_string();
+    let bound = ["--bind".to_string(), format!("{work}:/mnt"), "--".into()];
+    for (options, place) in [(&bound[2..], work.as_str()), (&bound[..], "/mnt")] {
+        let private = ["--workdir", "private"].map(String::from);
+        let command = ["sh".to_string(), "-c".into(), format!("cat {place}/*/work/mine")];
+        let words = [&private[..], options, &command[..]].concat();
+        let (code, out, err) = run_as(&site, &bob, &words);
+        assert!(code != 0 && !out.contains("secret"), "{words:?}: {out}{err}");
+    }
     assert!(site.with_token(&ada).args(["cancel", &job]).status().expect("cancel").success());
 }

@@ -127,12 +127,16 @@ fn node_without_secrets(site: &Site) {
     fs::write(home.join("token"), "secret\n").unwrap();
     let seen = fs::read_dir("/run").unwrap().count();
     assert!(seen > 0, "there is nothing to hide on this node");
-    let script = format!("ls -A /run; ls -A /var/run/; cat {}/token", home.display());
+    // The second is a folder that is not hidden by a `/tmp` of its own.
+    let other = "/usr/share";
+    assert!(fs::read_dir(other).unwrap().count() > 0, "there is nothing to hide in it");
+    let script =
+        format!("ls -A /run; ls -A /var/run/; ls -A {other}; cat {}/token", home.display());
     let mut container = site.command(&["/bin/sh", "-c", &script]);
     container.root = Root::Host;
     container.env = vec![("PATH".into(), "/usr/bin:/bin".into())];
     container.network = Network::None;
-    container.reach.closed = vec![home.canonicalize().unwrap()];
+    container.reach.closed = vec![home.canonicalize().unwrap(), other.into()];
     let bound = Bind::writable(home.parent().unwrap(), home.parent().unwrap()).asked_for();
     for binds in [vec![], vec![bound]] {
         container.binds = binds;
