@@ -5,8 +5,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use shipway_classad::{
-    Context, Sides, evaluate, limits, parse_ad, parse_expression_bytes, pretty, rank_complaint, readable,
-    requirements_complaint, terms, unparse,
+    Context, Sides, evaluate, limits, parse_ad, parse_expression_bytes, pretty, rank_complaint,
+    readable, requirements_complaint, terms, unparse,
 };
 use std::sync::Arc;
 

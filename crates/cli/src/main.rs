@@ -18,8 +18,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// A pilot, a guard or a helper that has lost one of its threads would be half dead: whoever watches
-/// it knows what to do when it ends. The server alone goes on (`panics.rs` there).
+/// A pilot, a guard or a helper that has lost one of its threads would be half dead: whoever
+/// watches it knows what to do when it ends. The server alone goes on (`panics.rs` there).
 fn end_with_any_panic() {
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

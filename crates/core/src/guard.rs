@@ -1,6 +1,6 @@
-//! Work for one job or one question that must not cost the others when it fails by a mistake in this
-//! program: it is cut off there, and whoever asked says so. Never around anything that changes what
-//! others look at, unless that is made anew afterwards.
+//! Work for one job or one question that must not cost the others when it fails by a mistake in
+//! this program: it is cut off there, and whoever asked says so. Never around anything that changes
+//! what others look at, unless that is made anew afterwards.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

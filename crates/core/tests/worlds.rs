@@ -1,6 +1,6 @@
 //! Random nodes, requests and requirements: nothing panics, and what the explanation says is what
-//! the matcher does. Where something is placed, it fits; where it is not, each obstacle that is named
-//! is one: without it the job would go to such a node.
+//! the matcher does. Where something is placed, it fits; where it is not, each obstacle that is
+//! named is one: without it the job would go to such a node.
 
 use proptest::prelude::*;
 use shipway_core::command::{Command, PilotJoined, Submit};
@@ -209,9 +209,9 @@ proptest! {
         let new = explain_need(&state, &shape, NOW);
         prop_assert_eq!(placed, reasons == [Reason::Next], "{:?}", &reasons);
         prop_assert_eq!(placed, new.is_empty(), "{:?}", &new);
-        let prospects =
-            [prospect(&state, job, NOW).expect("it waits"), prospect_of_new(&state, &shape, &ada(), NOW)];
-        for prospect in prospects {
+        let waiting = prospect(&state, job, NOW).expect("it waits");
+        let new = prospect_of_new(&state, &shape, &ada(), NOW);
+        for prospect in [waiting, new] {
             let fits = prospect.classes.iter().any(|class| class.fit == Fit::Now);
             prop_assert_eq!(fits, placed, "{:?}", prospect.classes);
         }

@@ -249,7 +249,7 @@ impl Whom {
     /// to be named.
     pub fn inside(&self) -> Option<User> {
         match self {
-            Self::Pilot => geteuid().is_root().then(|| User::ROOT),
+            Self::Pilot => geteuid().is_root().then_some(User::ROOT),
             Self::Guest | Self::Person(_) => None,
             Self::Account(account) => Some(account.user.clone()),
         }

@@ -1,9 +1,9 @@
 //! Panics of the server: a mistake in it over one question costs that question.
 //!
 //! Each is told in the log with where it happened, and counted for `/metrics`. `guarded` is put
-//! around what is done for one person: a question, a command, a request, a pilot's message. What the
-//! server cannot do without (`Vital`) ends the process instead: half a server would be worse, and
-//! whoever starts it again finds all that was acknowledged.
+//! around what is done for one person: a question, a command, a request, a pilot's message. What
+//! the server cannot do without (`Vital`) ends the process instead: half a server would be worse,
+//! and whoever starts it again finds all that was acknowledged.
 #![warn(
     clippy::expect_used,
     clippy::indexing_slicing,

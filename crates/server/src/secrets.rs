@@ -25,8 +25,8 @@ pub fn hash(secret: &str) -> String {
     digest.iter().flat_map(pair).map(char::from).collect()
 }
 
-/// A short digest of a specification, to tell a client's repeat from a mistake, and its size. Of its
-/// JSON, which is never there as a whole.
+/// A short digest of a specification, to tell a client's repeat from a mistake, and its size. Of
+/// its JSON, which is never there as a whole.
 pub fn digest_of(spec: &impl serde::Serialize) -> (u64, usize) {
     let mut hashing = BufWriter::new(Hashing(Sha256::new(), 0));
     serde_json::to_writer(&mut hashing, spec).expect("a spec is plain data");

@@ -38,8 +38,8 @@ fn containers_of_root_are_roots_without_its_powers_with_every_runtime() {
             ["bin/sh", "bin/id", "bin/cat", "bin/dd", "bin/tr"].map(|it| (it, &busybox[..])),
         );
         archive(&site.path("home/saved.tar"), &files, "WHO=image");
-        let line = "echo x > here && echo y > /etc/secret && echo $(id -u) $(cat here /etc/secret); \
-                    cat /proc/self/status";
+        let line = "echo x > here && echo y > /etc/secret && \
+                    echo $(id -u) $(cat here /etc/secret); cat /proc/self/status";
         let image = ["--memory", "100MB", "--image", "docker-archive:saved.tar"];
         let (code, out, err) = site.words(&[&image[..], &["--", "sh", "-c", line]].concat());
         assert!(code == 0 && out.starts_with(&format!("{ROOT} x y\n")), "{code} {out}{err}");

@@ -350,7 +350,8 @@ fn whatever_is_left_in_a_work_directory_is_removed() {
     let ada = site.somebody("ada");
     let outside = site.path("shared/kept");
     fs::write(&outside, "kept\n").expect("a file");
-    let deep = "i=0; while [ $i -lt 1000 ]; do mkdir d && cd d || exit 1; i=$((i+1)); done; cd /tmp/shipway/work";
+    let deep = "i=0; while [ $i -lt 1000 ]; do mkdir d && cd d || exit 1; i=$((i+1)); done; \
+                cd /tmp/shipway/work";
     let link = format!("ln -s {} link; ln -s {} folder", outside.display(), site.text("shared"));
     let closed =
         "mkdir -p a/b; echo x > a/b/c; chmod 0 a/b/c a/b a; mkdir e; chmod 0500 e; chmod 0 .";

@@ -59,8 +59,8 @@ fn plan_out(files: &Files, outcome: &Outcome) -> Result<Option<StageOut>, BadFil
     Ok((!nothing).then_some(plan))
 }
 
-/// What it printed becomes its account's, which reads it to write it elsewhere. A person is given it
-/// with the rest, by whoever copies for them.
+/// What it printed becomes its account's, which reads it to write it elsewhere. A person is given
+/// it with the rest, by whoever copies for them.
 fn hand_over(files: &Files) -> Result<(), String> {
     for (spool, _, target) in &files.spools {
         let failed = |what: &str| format!("cannot write {}: {what}", target.display());
