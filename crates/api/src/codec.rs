@@ -146,10 +146,9 @@ mod tests {
         assert!(check(report(MAX_ENTRIES, 0)).is_ok());
         assert!(check(report(MAX_ENTRIES, 1)).is_err());
         let hello =
-            wire::Hello { succeeds: vec![String::new(); MAX_ENTRIES], ..Default::default() };
+            wire::Hello { held: vec![wire::Held::default(); MAX_ENTRIES], ..Default::default() };
         assert!(check(Body::Hello(hello.clone())).is_ok());
-        let held = vec![wire::Held::default()];
-        assert!(check(Body::Hello(wire::Hello { held, ..hello })).is_err());
+        assert!(check(Body::Hello(wire::Hello { session: 1, ..hello })).is_err());
         // Two greetings in one message are read as one.
         let half = wire::ToServer { body: Some(report(MAX_ENTRIES / 2 + 1, 0)) }.encode_to_vec();
         assert!(wire::ToServer::check(&half).is_ok());

@@ -261,6 +261,16 @@ pub struct NodeList {
 pub struct IssuedPilot {
     pub pilot: PilotId,
     pub token: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
+pub struct NewPilot {
+    /// How long its token is good for: 30 days unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<String>)]
+    pub lasts: Option<Millis>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -377,6 +387,25 @@ pub struct TokenView {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TokenList {
     pub tokens: Vec<TokenView>,
+    /// For admins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pilots: Vec<PilotTokenView>,
+}
+
+/// What lets one pilot in; revoked by its pilot's id.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PilotTokenView {
+    pub pilot: PilotId,
+    /// Whether it is for the pilot of the server's own machine.
+    pub this_machine: bool,
+    /// It ends with its pilot where this is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Timestamp>,
+    /// Whether a pilot has come with it; then it is good in that pilot's folder alone.
+    pub used: bool,
+    /// Where that pilot is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<shipway_model::NodeName>,
 }
 
 /// One line of the live view: what changed, small enough to send to everybody who may see it.

@@ -4,6 +4,7 @@
 //! because the edge chooses them; the time travels beside the command.
 
 use crate::job::JobRecord;
+use crate::pilot_token::Allocation;
 use crate::schedule::Plan;
 use serde::{Deserialize, Serialize};
 use shipway_model::{
@@ -74,10 +75,13 @@ pub enum Command {
         user: UserName,
         share: u32,
     },
-    /// A secret good for one pilot only.
+    /// A secret good for one pilot only. For this machine: when nobody holds the folder's lock.
     IssuePilotToken {
         pilot: PilotId,
         hash: String,
+        allocation: Allocation,
+        /// `None`: it ends with its pilot.
+        expires: Option<Timestamp>,
     },
 }
 
@@ -113,6 +117,9 @@ pub struct Held {
     pub task: TaskId,
     pub attempt: Attempt,
     pub phase: HeldPhase,
+    /// The pilot it was placed on, if not the one that says so; of ends alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<PilotId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -140,9 +147,11 @@ pub struct PilotJoined {
     /// Out of touch for this long, it ends its tasks by itself. `None`: it is supervised, and
     /// only a report of its death counts.
     pub lease: Option<Millis>,
+    /// What it holds, and ends that pilots before it in the same folder have left word of.
     pub held: Vec<Held>,
-    /// Earlier pilots of the same node whose processes this one has seen to be gone.
-    pub succeeds: Vec<PilotId>,
+    /// The hash of the key of its folder. The lock of a folder is held by one pilot at a time,
+    /// whose processes end before it is free: so whoever has the key is the only one there.
+    pub folder: Option<String>,
 }
 
 #[derive(Debug, Clone)]

@@ -32,6 +32,7 @@ pub fn consequences(state: &State, event: &Event) -> Vec<Event> {
         | Event::TokenRevoked { .. }
         | Event::TokensExpired { .. }
         | Event::PilotTokenIssued { .. }
+        | Event::PilotTokenEnded { .. }
         | Event::KeysExpired { .. }
         | Event::HalfLifeSet { .. }
         | Event::ShareSet { .. } => Vec::new(),

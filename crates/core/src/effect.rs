@@ -10,4 +10,6 @@ pub enum Effect {
     Assign { pilot: PilotId, tasks: Vec<Placement> },
     /// Stop these attempts: ask, wait for the grace, kill. Unknown ones are ignored by the pilot.
     Stop { pilot: PilotId, tasks: Vec<(TaskId, Attempt)>, grace: Millis },
+    /// Close the connection of a pilot that is let in no more.
+    Disconnect { pilot: PilotId },
 }

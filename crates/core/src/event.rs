@@ -7,6 +7,7 @@
 use crate::command::{PilotJoined, Token};
 use crate::job::JobRecord;
 use crate::ordinals::Ordinals;
+use crate::pilot_token::Allocation;
 use serde::{Deserialize, Serialize};
 use shipway_model::{
     Attempt, DeviceId, JobId, JobSpec, JobState, Millis, NodeAd, NodeName, Outcome, PilotId, Role,
@@ -122,6 +123,15 @@ pub enum Event {
     PilotTokenIssued {
         pilot: PilotId,
         hash: String,
+        /// Absent in what earlier versions wrote.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        allocation: Option<Allocation>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expires: Option<Timestamp>,
+    },
+    /// A pilot's token is good for nothing any more.
+    PilotTokenEnded {
+        pilot: PilotId,
     },
     /// Idempotency keys older than this are forgotten.
     KeysExpired {
@@ -224,6 +234,9 @@ pub struct Joined {
     /// Attempts it holds that are no longer its to run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stale: Vec<(TaskId, Attempt)>,
+    /// The hash of the key of its folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
 }
 
 impl Joined {
@@ -235,6 +248,7 @@ impl Joined {
             lease: from.lease,
             missing,
             stale,
+            folder: from.folder.clone(),
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::keys::{KeyDigest, UsedKey};
 use crate::load::Load;
 use crate::ordinals::Ordinals;
 use crate::pilot::{Active, Link, Pilot};
+use crate::pilot_token::{Allocation, PilotToken, REMEMBERED_FOLDERS};
 use crate::shape::Shape;
 use crate::state::State;
 use crate::task_table::TaskTable;
@@ -52,14 +53,7 @@ pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
                 *lost = true;
             }
         }
-        Event::PilotEnded { pilot } => {
-            // A pilot whose lease ran out may live and come back; a supervised one is dead.
-            let ended = state.pilots.remove(pilot);
-            state.planner.nodes.renew(pilot, None);
-            if ended.is_none_or(|ended| ended.lease.is_none()) {
-                state.pilot_tokens.remove(pilot);
-            }
-        }
+        Event::PilotEnded { pilot } => pilot_ended(state, at, pilot),
         Event::UserAdded { user, role, number } => state.users.add(user.clone(), *role, *number),
         Event::UserRemoved { user, before } => remove_user(state, at, user, *before),
         Event::JobsGiven { jobs, to, since } => give(state, at, jobs, to, *since),
@@ -72,8 +66,14 @@ pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
         Event::TokensExpired { before } => {
             state.tokens.retain(|_, token| token.expires >= *before);
         }
-        Event::PilotTokenIssued { pilot, hash } => {
-            state.pilot_tokens.insert(pilot.clone(), hash.clone());
+        Event::PilotTokenIssued { pilot, hash, allocation, expires } => {
+            let allocation = allocation.unwrap_or_else(|| Allocation::of_id(pilot));
+            let (hash, folder) = (hash.clone(), None);
+            let token = PilotToken { hash, allocation, expires: *expires, folder };
+            state.pilot_tokens.insert(pilot.clone(), token);
+        }
+        Event::PilotTokenEnded { pilot } => {
+            state.pilot_tokens.remove(pilot);
         }
         Event::KeysExpired { before } => state.keys.expire(*before),
         Event::HalfLifeSet { half_life } => state.fair_share.set_half_life(at, *half_life),
@@ -365,6 +365,8 @@ fn join(state: &mut State, joined: &Joined) {
         ad: joined.ad.clone(),
         session: joined.session,
         lease: joined.lease,
+        allocation: None,
+        folder: None,
         link: Link::Connected,
         leaving: false,
         load: Load::default(),
@@ -377,7 +379,34 @@ fn join(state: &mut State, joined: &Joined) {
     pilot.lease = joined.lease;
     pilot.link = Link::Connected;
     pilot.leaving = false;
+    pilot.folder.clone_from(&joined.folder);
+    if let Some(token) = state.pilot_tokens.get_mut(&joined.pilot) {
+        pilot.allocation = Some(token.allocation);
+        if token.folder.is_none() {
+            token.folder.clone_from(&joined.folder);
+        }
+    }
     state.planner.nodes.renew(&joined.pilot, Some(pilot));
+}
+
+fn pilot_ended(state: &mut State, at: Timestamp, id: &PilotId) {
+    let ended = state.pilots.remove(id);
+    state.planner.nodes.renew(id, None);
+    // A pilot whose lease ran out may live and come back; a supervised one is dead.
+    if ended.as_ref().is_none_or(|ended| ended.lease.is_none()) {
+        state.pilot_tokens.remove(id);
+    }
+    // This machine's need not be remembered: there is one folder for all of them.
+    let folder = ended.and_then(|ended| ended.folder);
+    if let Some(folder) = folder.filter(|_| Allocation::of_id(id) == Allocation::Handed) {
+        state.folders.insert(id.clone(), (at, folder));
+    }
+    if state.folders.len() > REMEMBERED_FOLDERS {
+        let oldest = state.folders.iter().min_by_key(|(_, (at, _))| *at);
+        if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
+            state.folders.remove(&oldest);
+        }
+    }
 }
 
 fn leave(state: &mut State, id: &PilotId) {

@@ -48,6 +48,7 @@ pub mod keys;
 pub mod load;
 pub mod ordinals;
 pub mod pilot;
+pub mod pilot_token;
 pub mod ranks;
 pub mod react;
 pub mod ready;

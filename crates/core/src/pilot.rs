@@ -1,6 +1,7 @@
 //! One pilot as the core keeps it: its node, what is placed there, whether it is in touch.
 
 use crate::load::Load;
+use crate::pilot_token::Allocation;
 use serde::{Deserialize, Serialize};
 use shipway_model::limits::PILOT_LOST_AFTER;
 use shipway_model::{Attempt, DeviceId, Millis, NodeAd, PilotId, TaskId, Timestamp};
@@ -11,6 +12,12 @@ pub struct Pilot {
     pub ad: NodeAd,
     pub session: u64,
     pub lease: Option<Millis>,
+    /// What its token was made for; absent in what earlier versions wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocation: Option<Allocation>,
+    /// The hash of the key of its folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
     pub link: Link,
     /// It takes nothing more; see `Event::PilotLeaving`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

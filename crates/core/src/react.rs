@@ -14,6 +14,7 @@ pub fn react(state: &State, event: &Event) -> Vec<Effect> {
         }
         Event::StopRequested { tasks } => stop(state, tasks),
         Event::PilotJoined(joined) => joined_again(state, joined),
+        Event::PilotTokenEnded { pilot } => vec![Effect::Disconnect { pilot: pilot.clone() }],
         Event::ServerStarted
         | Event::JobSubmitted(_)
         | Event::DependencyMet { .. }

@@ -4,7 +4,7 @@ use shipway_model::limits::{
     MAX_TOKENS, MAX_UNFINISHED_JOBS, MAX_UNFINISHED_JOBS_OF_OPERATORS, MAX_UNFINISHED_TASKS,
 };
 use shipway_model::validate::Problem;
-use shipway_model::{JobId, Millis, Role, TaskId, UserName};
+use shipway_model::{JobId, Millis, PilotId, Role, TaskId, UserName};
 use std::fmt;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +43,10 @@ pub enum Rejection {
     NothingToDo(&'static str),
     #[error("pilot {0} is not known")]
     NoSuchPilot(String),
+    #[error("the token of pilot {0} is in use in another folder")]
+    PilotElsewhere(PilotId),
+    #[error("pilot {0} has opened a newer connection")]
+    PilotOvertaken(PilotId),
     #[error("the plan no longer fits the state: {0}")]
     StalePlan(&'static str),
 }
@@ -104,6 +108,8 @@ impl Rejection {
             | Rejection::OutlivesItsMaker { .. } => "not_allowed",
             Rejection::NothingToDo(_) => "nothing_to_do",
             Rejection::NoSuchPilot(_) => "no_such_pilot",
+            Rejection::PilotElsewhere(_) => "pilot_elsewhere",
+            Rejection::PilotOvertaken(_) => "pilot_overtaken",
             Rejection::StalePlan(_) => "stale_plan",
         }
     }
@@ -134,7 +140,12 @@ impl Rejection {
             Rejection::OwnerRemoved(..) => Some("`shipway show JOB` has what was submitted"),
             Rejection::NotAllowed(_) | Rejection::OnlyLooks => Some("ask an admin of this server"),
             Rejection::NothingToDo(_) => Some("`shipway show JOB` says what state it is in"),
-            Rejection::NoSuchPilot(_) | Rejection::StalePlan(_) => None,
+            Rejection::PilotElsewhere(_) => {
+                Some("`shipway token pilot` makes one for each pilot; none can be shared")
+            }
+            Rejection::NoSuchPilot(_) | Rejection::PilotOvertaken(_) | Rejection::StalePlan(_) => {
+                None
+            }
         }
     }
 }

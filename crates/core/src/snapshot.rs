@@ -9,6 +9,7 @@ use crate::command::Token;
 use crate::job::{Job, Terms};
 use crate::keys::{KeyDigest, UsedKey};
 use crate::pilot::{Active, Pilot};
+use crate::pilot_token::{Allocation, PilotToken};
 use crate::shape::{ShapeId, Shapes};
 use crate::state::State;
 use crate::task_table::TaskTable;
@@ -54,9 +55,23 @@ struct Header {
     users: Users,
     fair_share: FairShare,
     tokens: BTreeMap<String, Token>,
-    pilot_tokens: BTreeMap<PilotId, String>,
+    pilot_tokens: BTreeMap<PilotId, StoredToken>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    folders: BTreeMap<PilotId, (Timestamp, String)>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     given: BTreeMap<JobId, JobId>,
+}
+
+/// A pilot's token; the first versions kept only its hash.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum StoredToken {
+    Hash(String),
+    Whole(PilotToken),
+}
+
+fn of_hash(pilot: &PilotId, hash: String) -> PilotToken {
+    PilotToken { hash, allocation: Allocation::of_id(pilot), expires: None, folder: None }
 }
 
 /// One job: most have nothing in the last place.
@@ -109,7 +124,8 @@ pub fn write(state: &State) -> Vec<u8> {
         users: state.users.clone(),
         fair_share: state.fair_share.clone(),
         tokens: state.tokens.clone(),
-        pilot_tokens: state.pilot_tokens.clone(),
+        pilot_tokens: stored(&state.pilot_tokens),
+        folders: state.folders.clone(),
         given: state.given.clone(),
     };
     let mut out = Vec::new();
@@ -123,6 +139,21 @@ pub fn write(state: &State) -> Vec<u8> {
         put(&mut out, &Line::Key(KeyLine(key.number(), used.job, used.digest, used.at)));
     }
     out
+}
+
+fn stored(tokens: &BTreeMap<PilotId, PilotToken>) -> BTreeMap<PilotId, StoredToken> {
+    tokens.iter().map(|(id, token)| (id.clone(), StoredToken::Whole(token.clone()))).collect()
+}
+
+fn restored(tokens: BTreeMap<PilotId, StoredToken>) -> BTreeMap<PilotId, PilotToken> {
+    let whole = tokens.into_iter().map(|(id, stored)| match stored {
+        StoredToken::Whole(token) => (id, token),
+        StoredToken::Hash(hash) => {
+            let token = of_hash(&id, hash);
+            (id, token)
+        }
+    });
+    whole.collect()
 }
 
 #[expect(clippy::expect_used, reason = "plain data into memory")]
@@ -170,7 +201,8 @@ fn read_lines(bytes: &[u8]) -> Result<State, BadSnapshot> {
         users: header.users,
         fair_share: header.fair_share,
         tokens: header.tokens,
-        pilot_tokens: header.pilot_tokens,
+        pilot_tokens: restored(header.pilot_tokens),
+        folders: header.folders,
         given: header.given,
         terms: header.terms.iter().cloned().collect(),
         ..State::default()

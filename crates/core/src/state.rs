@@ -8,6 +8,7 @@ use crate::job::{Job, JobRecord, Terms};
 use crate::job_table::JobTable;
 use crate::keys::Keys;
 use crate::pilot::{Active, Pilot};
+use crate::pilot_token::PilotToken;
 use crate::ready::Ready;
 use crate::schedule::Planner;
 use crate::shape::Shapes;
@@ -31,7 +32,9 @@ pub struct State {
     pub(crate) users: Users,
     pub(crate) fair_share: FairShare,
     pub(crate) tokens: BTreeMap<String, Token>,
-    pub(crate) pilot_tokens: BTreeMap<PilotId, String>,
+    pub(crate) pilot_tokens: BTreeMap<PilotId, PilotToken>,
+    /// The folders of pilots that have ended, and when they did.
+    pub(crate) folders: BTreeMap<PilotId, (Timestamp, String)>,
     pub(crate) keys: Keys,
     /// Jobs that were given to their owners later, and since when; see `Event::JobsGiven`.
     pub(crate) given: BTreeMap<JobId, JobId>,
@@ -113,7 +116,7 @@ impl State {
         let theirs = |(_, job): &(JobId, &Job)| job.ended.is_none() && job.owner == *user;
         self.jobs.iter().filter(theirs).map(|(id, _)| id).collect()
     }
-    pub fn pilot_tokens(&self) -> &BTreeMap<PilotId, String> {
+    pub fn pilot_tokens(&self) -> &BTreeMap<PilotId, PilotToken> {
         &self.pilot_tokens
     }
 
@@ -152,7 +155,8 @@ impl State {
         let back_off = self.back_offs.first().map(|(at, _)| *at);
         let pilots = self.pilots.values().filter_map(Pilot::next_deadline).min();
         let planner = self.planner.next_deadline();
-        [back_off, pilots, planner, self.keys.next_deadline()].into_iter().flatten().min()
+        let others = [self.keys.next_deadline(), self.next_token_end()];
+        [back_off, pilots, planner].into_iter().chain(others).flatten().min()
     }
 
     /// Builds the indexes anew, after a snapshot was read.

@@ -9,6 +9,7 @@ use shipway_core::event::{
     Verdict, Which,
 };
 use shipway_core::job::{Job, JobRecord, Terms};
+use shipway_core::pilot_token::Allocation;
 use shipway_core::task_table::TaskTable;
 use shipway_model::{
     Attempt, Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor, IndexSet, JobId,
@@ -113,7 +114,7 @@ fn joined() -> Event {
         },
         lease: Some(Millis(60_000)),
         held: Vec::new(),
-        succeeds: Vec::new(),
+        folder: Some("f01de2".into()),
     };
     Event::PilotJoined(Box::new(Joined::new(&from, vec![task()], vec![(task(), Attempt(1))])))
 }
@@ -201,7 +202,19 @@ fn of_the_rest() -> Vec<Event> {
         Event::TokenIssued { token },
         Event::TokenRevoked { id: "t1".into() },
         Event::TokensExpired { before: Timestamp(5) },
-        Event::PilotTokenIssued { pilot: pilot(), hash: "def".into() },
+        Event::PilotTokenIssued {
+            pilot: pilot(),
+            hash: "def".into(),
+            allocation: None,
+            expires: None,
+        },
+        Event::PilotTokenIssued {
+            pilot: pilot(),
+            hash: "def".into(),
+            allocation: Some(Allocation::Handed),
+            expires: Some(Timestamp(9_000)),
+        },
+        Event::PilotTokenEnded { pilot: pilot() },
         Event::KeysExpired { before: Timestamp(5) },
         Event::HalfLifeSet { half_life: Millis(60_000) },
         Event::ShareSet { user: user(), share: 200 },
@@ -239,9 +252,10 @@ fn variant(event: &Event) -> u32 {
         Event::PilotLeaving { .. } => 25,
         Event::JobsGiven { .. } => 26,
         Event::TokensExpired { .. } => 27,
+        Event::PilotTokenEnded { .. } => 28,
     }
 }
-const VARIANTS: u32 = 28;
+const VARIANTS: u32 = 29;
 
 #[test]
 fn every_event_is_written_as_it_always_was() {

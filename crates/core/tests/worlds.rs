@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use shipway_core::command::{Command, PilotJoined, Submit};
 use shipway_core::engine::step;
 use shipway_core::explain::{explain, explain_need, prospect, prospect_of_new};
+use shipway_core::pilot_token::Allocation;
 use shipway_core::schedule::schedule;
 use shipway_core::shape::Shape;
 use shipway_core::{Event, State};
@@ -162,8 +163,12 @@ fn world<'a>(nodes: impl Iterator<Item = (usize, usize, &'a Make)>) -> State {
     for (at, nth, make) in nodes {
         let pilot = PilotId::new(&format!("p{at}")).expect("good");
         let ad = node(at, nth, make);
-        let (lease, held, succeeds) = (None, Vec::new(), Vec::new());
-        let joined = PilotJoined { pilot, session: 1, ad, lease, held, succeeds };
+        let (hash, allocation) = (pilot.to_string(), Allocation::Handed);
+        let issue =
+            Command::IssuePilotToken { pilot: pilot.clone(), hash, allocation, expires: None };
+        step(&mut state, NOW, &issue).expect("a token");
+        let (lease, held, folder) = (None, Vec::new(), None);
+        let joined = PilotJoined { pilot, session: 1, ad, lease, held, folder };
         step(&mut state, NOW, &Command::PilotJoined(Box::new(joined))).expect("joins");
     }
     state

@@ -93,5 +93,6 @@ fn request(number: u64) -> Request {
         stdin: None,
         one_stream: false,
         slot: None,
+        ends_with_exit: true,
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! It holds the lock of the node's directory, starts the pilot, passes signals on, and when the
 //! pilot ends in any way (`kill -9` too) it kills every process the pilot left, and only then
-//! lets go of the lock. So a free lock means that no task of this directory runs. It knows
+//! lets go of the lock. So a free lock means that no task of this directory runs. Of those that
+//! ended well by themselves it leaves word, by their numbers, for the next pilot. It knows
 //! nothing of tasks, servers or logs: whatever could break it must not be in it.
 //!
 //! The lock travels as the pilot's standard input: a descriptor both can name without unsafe
 //! code, held while either lives, and never inherited by a task, which gets its own.
 
-use crate::{leftovers, procfs};
+use crate::ends::LEFT_BY_GUARD;
+use crate::{inside, leftovers, procfs};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, set_child_subreaper, waitid,
@@ -20,6 +22,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What a shell reports for a process that a signal ended.
@@ -63,7 +66,7 @@ pub fn run(dir: &Path, program: &Path, args: &[OsString]) -> Result<i32, GuardEr
         watch_pilot(pilot, signals).await.map_err(|source| GuardError::Watch { source })
     });
     // Also after a failure to watch: whatever was started must not outlive the lock.
-    end_descendants().map_err(|source| GuardError::Clear { source })?;
+    end_descendants(dir).map_err(|source| GuardError::Clear { source })?;
     leftovers::clear_groups(dir);
     drop(lock);
     code
@@ -188,23 +191,61 @@ fn exit_code(status: &WaitIdStatus) -> i32 {
     }
 }
 
-/// Kills children until there is none. Only direct children are ever signalled: a pid of ours
-/// cannot be reused before we reap it, and what they leave becomes our direct child in turn.
-fn end_descendants() -> io::Result<()> {
+/// Kills children until there is none. Only direct children are ever reaped: a pid of ours cannot
+/// be reused before that, and what they leave becomes our direct child in turn.
+fn end_descendants(dir: &Path) -> io::Result<()> {
+    let mut word = Word { path: dir.join(LEFT_BY_GUARD), file: None };
+    let if_dead = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+    // First those that died before anybody killed them.
+    let mut children = procfs::own_children()?;
+    children.retain(|child| !word.bury(*child, if_dead));
+    inside::end(&children);
     loop {
         for child in procfs::own_children()? {
             let _already_dead = kill_process(child, Signal::KILL);
         }
-        // One death may free a whole level of the tree: wait for one, then take all that is there.
-        let mut options = WaitIdOptions::EXITED;
-        loop {
-            match waitid(WaitId::All, options) {
-                Ok(Some(_)) => options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
-                Ok(None) => break,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::CHILD) => return Ok(()),
-                Err(errno) => return Err(errno.into()),
-            }
+        // What one of them leaves is there when it is dead: so all of them, then look again.
+        for child in procfs::own_children()? {
+            word.bury(child, WaitIdOptions::EXITED);
         }
+        match waitid(WaitId::All, if_dead | WaitIdOptions::NOWAIT) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::CHILD) => return Ok(()),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// Where the next pilot finds how the processes of this one ended: a line for each that ended with
+/// 0, as any other end may be our doing.
+struct Word {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Word {
+    /// Whether the child was dead and is reaped.
+    fn bury(&mut self, child: Pid, options: WaitIdOptions) -> bool {
+        let status = loop {
+            match waitid(WaitId::Pid(child), options) {
+                Err(rustix::io::Errno::INTR) => {}
+                other => break other,
+            }
+        };
+        let Ok(Some(status)) = status else { return false };
+        if status.exit_status() == Some(0) {
+            // Without it the task runs again; ending the rest matters more.
+            let _unwritten = self.write(child);
+        }
+        true
+    }
+
+    fn write(&mut self, child: Pid) -> io::Result<()> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => OpenOptions::new().append(true).create(true).mode(PRIVATE).open(&self.path)?,
+        };
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        self.file.insert(file).write_all(format!("{child} {at}\n").as_bytes())
     }
 }

@@ -4,6 +4,7 @@
 //! killed with -9. Processes are known by a variable in their environment, so one that cleared
 //! its environment is not found. It must be called with the directory's lock held.
 
+use crate::inside::GO_LIMIT;
 use crate::procfs;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
@@ -95,13 +96,16 @@ pub(crate) fn random_key() -> io::Result<String> {
 /// were. Never this process nor any of its ancestors.
 pub fn end_all(key: &str) -> Result<usize, LeftoversError> {
     let deadline = Instant::now() + END_LIMIT;
+    let helpers_too_at = Instant::now() + GO_LIMIT;
     let spared = self_and_ancestors();
     let (mut ended, mut empty_scans) = (0, 0);
     while empty_scans < EMPTY_SCANS {
-        let found = kill_marked(key, &spared).map_err(|source| LeftoversError::Scan { source })?;
+        let helpers_too = Instant::now() > helpers_too_at;
+        let found = kill_marked(key, &spared, helpers_too);
+        let (found, helpers) = found.map_err(|source| LeftoversError::Scan { source })?;
         // Again also after some were found: one of them may have forked before it died.
         if found.is_empty() {
-            empty_scans += 1;
+            empty_scans = if helpers { 0 } else { empty_scans + 1 };
             std::thread::sleep(SCAN_PAUSE);
         } else {
             empty_scans = 0;
@@ -111,10 +115,19 @@ pub fn end_all(key: &str) -> Result<usize, LeftoversError> {
     Ok(ended)
 }
 
-fn kill_marked(key: &str, spared: &[Pid]) -> io::Result<Vec<(Pid, OwnedFd)>> {
-    let mut killed = Vec::new();
+/// Who was killed, and whether helpers were seen that are to go by themselves; see `inside.rs`.
+fn kill_marked(
+    key: &str,
+    spared: &[Pid],
+    helpers_too: bool,
+) -> io::Result<(Vec<(Pid, OwnedFd)>, bool)> {
+    let (mut killed, mut helpers) = (Vec::new(), false);
     for pid in procfs::all_pids()? {
         if spared.contains(&pid) || !carries(pid, key) {
+            continue;
+        }
+        if !helpers_too && procfs::is_helper(pid) {
+            helpers = true;
             continue;
         }
         let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
@@ -124,7 +137,7 @@ fn kill_marked(key: &str, spared: &[Pid]) -> io::Result<Vec<(Pid, OwnedFd)>> {
             killed.push((pid, pidfd));
         }
     }
-    Ok(killed)
+    Ok((killed, helpers))
 }
 
 fn carries(pid: Pid, key: &str) -> bool {

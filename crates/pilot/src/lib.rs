@@ -5,8 +5,11 @@
 
 pub mod accounts;
 mod closed;
+pub mod ends;
+mod folder;
 pub mod guard;
 pub mod helper;
+mod inside;
 mod left_files;
 pub mod leftovers;
 pub mod logs;

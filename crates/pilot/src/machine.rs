@@ -43,8 +43,8 @@ pub struct Identity {
     pub ad: NodeAd,
     /// Out of touch for this long, it ends its tasks by itself. `None`: it is supervised.
     pub lease: Option<Millis>,
-    /// Earlier pilots of this node whose processes are known to be gone.
-    pub succeeds: Vec<PilotId>,
+    /// The key of the pilot's folder, by which the server knows who has taken whose place.
+    pub folder_key: String,
 }
 
 #[derive(Debug, Clone)]
@@ -126,6 +126,11 @@ pub enum Output {
     },
     /// Whoever asked for logs on earlier connections is gone, and their numbers mean nothing now.
     CloseLogs,
+    /// These have ended: to be written down before anything else is done, so that whoever comes
+    /// after this pilot knows. `Machine::end_of` has the words.
+    Keep {
+        ids: Vec<AttemptKey>,
+    },
     /// The connection is useless: drop it and open another.
     Reconnect,
     /// Drained, and goodbye said: the process may end.
@@ -169,6 +174,11 @@ pub struct Machine {
     /// What happened since the last report.
     new_starts: Vec<AttemptKey>,
     new_ends: Vec<AttemptKey>,
+    /// Ended, and not yet written down.
+    unkept: Vec<AttemptKey>,
+    /// Ends that pilots before this one in the same folder have left word of, and the server may
+    /// not have.
+    left: Vec<wire::Ended>,
     /// When what happened must be reported at the latest; see `speech.rs`.
     report_due: Option<Millis>,
     /// The server should hear of room when so few are left in the queue.
@@ -191,6 +201,8 @@ impl Machine {
             timers: BTreeSet::new(),
             new_starts: Vec::new(),
             new_ends: Vec::new(),
+            unkept: Vec::new(),
+            left: Vec::new(),
             report_due: None,
             refill_at: 0,
             draining: false,
@@ -203,6 +215,23 @@ impl Machine {
     pub fn of_process(mut self, process: u64) -> Self {
         self.session = shipway_model::session::before_first(process);
         self
+    }
+
+    /// Has it tell the server of these ends too.
+    #[must_use]
+    pub fn with_left(mut self, left: Vec<wire::Ended>) -> Self {
+        self.left = left;
+        self
+    }
+
+    /// How an attempt ended that is still held.
+    pub fn end_of(&self, id: AttemptKey) -> Option<&wire::Ended> {
+        self.held.get(&id).and_then(Held::end_word)
+    }
+
+    /// Every end that the server may not have.
+    pub fn ends(&self) -> impl Iterator<Item = &wire::Ended> {
+        self.left.iter().chain(self.held.values().filter_map(Held::end_word))
     }
 
     /// The number of the newest connection; a multiple of a large power of 2 before the first.
@@ -247,6 +276,9 @@ impl Machine {
             Input::Tick => self.tick(now, &mut out),
             Input::Drain => self.drain(&mut out),
             Input::Proven { ad } => self.proven(*ad, &mut out),
+        }
+        if !self.unkept.is_empty() {
+            out.push(Output::Keep { ids: std::mem::take(&mut self.unkept) });
         }
         out
     }

@@ -54,6 +54,28 @@ pub(crate) fn children_by_scan() -> io::Result<Vec<Pid>> {
     Ok(pids)
 }
 
+/// The children of a process that has one thread.
+pub(crate) fn children_of(pid: Pid) -> Vec<Pid> {
+    match fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")) {
+        Ok(list) => parse_list(&list).collect(),
+        Err(_) => {
+            let mut pids = all_pids().unwrap_or_default();
+            pids.retain(|child| {
+                stat(*child).is_some_and(|stat| Pid::from_raw(stat.parent) == Some(pid))
+            });
+            pids
+        }
+    }
+}
+
+/// Whether a process is the helper of a container, or the first process inside one.
+pub(crate) fn is_helper(pid: Pid) -> bool {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut words = words.split(|byte| *byte == 0);
+    let _name = words.next();
+    words.next() == Some(shipway_runtime::native::COMMAND.as_bytes()) && words.all(<[u8]>::is_empty)
+}
+
 /// The pids of a `children` file.
 pub(crate) fn parse_list(list: &str) -> impl Iterator<Item = Pid> + '_ {
     list.split_ascii_whitespace().filter_map(parse_pid)

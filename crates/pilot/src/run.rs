@@ -38,9 +38,11 @@ mod staging;
 mod start;
 mod task;
 mod theirs;
+mod told;
 
 use crate::accounts::{Accounts, Ids};
 use crate::closed::Reaches;
+use crate::ends::Ends;
 use crate::logs::Logs;
 use crate::machine::{AttemptKey, HowEnded, Input, Machine, Now, Output};
 use crate::spawn::{self, Pool, ProcessEvent, Ticket};
@@ -65,10 +67,15 @@ use task::Tasks;
 use theirs::Hands;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
+use told::Told;
 
 pub use images::ImageKeep;
 pub use link::Server;
 pub use start::{Settings, StartError};
+
+/// What stands below the output of a task whose end its pilot did not live to see.
+const MAY_BE_MISSING: &str = "[shipway: the pilot was killed when this task ended; the last of its \
+    output may be missing]";
 
 /// Runs the pilot until it is told to end. Its guard ends whatever still runs then.
 pub async fn pilot(settings: Settings) -> Result<(), StartError> {
@@ -84,8 +91,12 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         tokio::spawn(Arc::clone(&logs).keep(Duration::from_millis(keep.0)));
     }
     images::keep_room(&settings.images, settings.keep_images);
+    for log in &started.left.unseen {
+        logs.add_line(*log, MAY_BE_MISSING);
+    }
     let spawners = spawn::default_spawners();
-    let pool = Pool::new(spawners, &started.node_key, Arc::clone(&logs), sink);
+    let slots = Some(started.slots);
+    let pool = Pool::remembered(spawners, &started.node_key, Arc::clone(&logs), sink, slots);
     let pool = pool.map_err(StartError::Threads)?;
     let kill = telling(&told, |pilot, ticket| {
         pilot.work().pool.signal(ticket, rustix::process::Signal::KILL);
@@ -101,7 +112,9 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let accounts = Accounts::new(settings.accounts.clone(), settings.server.is_of_this_user());
     let hands = Arc::new(Hands::new(started.node_key.clone(), started.keeper));
     let work = Work {
-        machine: Machine::new(started.identity).of_process(wall_millis(SystemTime::now()) / 1_000),
+        machine: Machine::new(started.identity)
+            .of_process(started.process)
+            .with_left(started.left.ends),
         tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd, &hands).with(mps),
         accounts: accounts.with_ids(ids),
         reaches: Reaches::new(settings.kept(), settings.binds.clone()),
@@ -112,6 +125,8 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         usual: started.usual,
         containers,
         pool,
+        ends: started.ends,
+        told: Told::new(&settings.dir),
         logs: ServeLogs::new(logs, to_link.clone()),
         limits: Limits::new(),
         shares: Shares::new(&unproven.probe, kill),
@@ -123,15 +138,19 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         steady: Instant::now(),
         asleep_until: Instant::now(),
         finished: false,
+        refused: false,
     };
     let pilot = Arc::new(Pilot { work: Mutex::new(work), look_again: Notify::new() });
     told.set(Arc::downgrade(&pilot)).expect("set once");
     let listener = Arc::downgrade(&pilot);
     let tell = move |ad| listener.upgrade().map(|pilot| pilot.proven(ad)).is_some();
     unproven.prove(runtime, first_ad, tell).map_err(StartError::Threads)?;
-    pilot.run(from_link).await;
+    let ended = pilot.run(from_link).await;
     drop(started.lock);
-    Ok(())
+    match ended {
+        EndedBy::Itself => Ok(()),
+        EndedBy::Server => Err(StartError::TokenEnded),
+    }
 }
 
 /// How a thread beside the pilot tells it something. After its loop has ended nobody needs to know.
@@ -147,6 +166,14 @@ fn telling<T: 'static>(
     })
 }
 
+/// Why a pilot has come to its end.
+enum EndedBy {
+    /// It was told to, or had finished.
+    Itself,
+    /// Its token is good for nothing: whatever it does, nobody will hear of it.
+    Server,
+}
+
 struct Pilot {
     work: Mutex<Work>,
     /// The loop has to look again how long it may sleep.
@@ -158,12 +185,12 @@ impl Pilot {
         self.work.lock().expect("no holder panics")
     }
 
-    async fn run(&self, mut link: mpsc::Receiver<FromLink>) {
+    async fn run(&self, mut link: mpsc::Receiver<FromLink>) -> EndedBy {
         let mut end = signal(SignalKind::terminate()).expect("signals can be listened to");
         let mut interrupt = signal(SignalKind::interrupt()).expect("signals can be listened to");
         let mut draining = false;
         loop {
-            let Some(until) = self.work().lie_down() else { return };
+            let Some(until) = self.work().lie_down() else { return EndedBy::Itself };
             tokio::select! {
                 Some(event) = link.recv() => {
                     let mut work = self.work();
@@ -172,14 +199,17 @@ impl Pilot {
                         work.link(event);
                     }
                     work.flush();
+                    if work.refused {
+                        return EndedBy::Server;
+                    }
                 }
                 () = tokio::time::sleep_until(until.into()) => self.work().tick(),
                 () = self.look_again.notified() => {}
-                _ = end.recv() => return,
+                _ = end.recv() => return EndedBy::Itself,
                 // Ctrl-C finishes what runs and says goodbye; a second one does not wait.
                 _ = interrupt.recv() => {
                     if std::mem::replace(&mut draining, true) {
-                        return;
+                        return EndedBy::Itself;
                     }
                     let mut work = self.work();
                     work.tell(Input::Drain);
@@ -242,6 +272,8 @@ struct Work {
     usual: Arc<Usual>,
     containers: Containers,
     pool: Pool,
+    ends: Ends,
+    told: Told,
     logs: ServeLogs,
     limits: Limits,
     shares: Shares,
@@ -255,6 +287,8 @@ struct Work {
     /// When the loop looks by itself.
     asleep_until: Instant,
     finished: bool,
+    /// The server lets it in no more.
+    refused: bool,
 }
 
 impl Work {
@@ -371,6 +405,7 @@ impl Work {
                 self.tell(Input::Message { session, message });
             }
             FromLink::Down { session } => self.tell(Input::LinkDown { session }),
+            FromLink::Refused => self.refused = true,
         }
     }
 
@@ -379,6 +414,7 @@ impl Work {
             match output {
                 Output::Send(message) => self.send(message),
                 Output::Start(start) => self.start(&start),
+                Output::Keep { ids } => self.keep(&ids),
                 Output::Signal { id, signal } => self.signal(id, signal),
                 Output::Collect { id, outcome } => self.stage_out(id, &outcome),
                 Output::ReadLog(request) => self.logs.read(&request),
@@ -390,6 +426,15 @@ impl Work {
                 Output::Finished => self.finished = true,
             }
         }
+    }
+
+    /// Before it is reported, and so before it could be let go of.
+    fn keep(&mut self, ids: &[AttemptKey]) {
+        self.ends.keep(ids.iter().filter_map(|id| self.machine.end_of(*id)));
+        if self.ends.is_long() {
+            self.ends.shorten(self.machine.ends());
+        }
+        ids.iter().for_each(|id| self.told.remove(*id));
     }
 
     fn send(&self, message: wire::ToServer) {

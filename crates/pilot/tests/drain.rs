@@ -28,6 +28,7 @@ fn request(ticket: u64, dir: &Path, script: &str) -> Request {
         stdin: None,
         one_stream: false,
         slot: None,
+        ends_with_exit: true,
     }
 }
 

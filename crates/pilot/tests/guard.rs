@@ -103,6 +103,7 @@ fn task_request(dir: &Path) -> Request {
         stdin: None,
         one_stream: false,
         slot: None,
+        ends_with_exit: true,
     }
 }
 

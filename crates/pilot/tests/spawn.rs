@@ -53,6 +53,7 @@ impl World {
             stdin: None,
             one_stream: false,
             slot: None,
+            ends_with_exit: true,
         }
     }
 

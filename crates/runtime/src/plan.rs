@@ -65,6 +65,10 @@ pub struct Container {
     pub reads: Option<Reads>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
+    /// A new file of the caller's, opened before another user is become, in which it is told how
+    /// the task ended: for when nobody is left to read the report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<PathBuf>,
 }
 
 /// The file tree a container stands on.
@@ -256,6 +260,7 @@ impl Container {
             person: None,
             reads: None,
             hostname: None,
+            told: None,
         }
     }
 }

@@ -24,6 +24,11 @@ pub trait Runtime: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether it tells of the task's end in [`Container::told`].
+    fn tells(&self) -> bool {
+        false
+    }
+
     /// Whether what is written to a root in memory is certainly in memory, and not on a disk.
     fn keeps_memory_roots_in_memory(&self) -> bool {
         false

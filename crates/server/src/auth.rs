@@ -23,6 +23,7 @@ use crate::clock::Clock;
 use crate::locks::Shared;
 use crate::secrets;
 use shipway_core::State;
+use shipway_core::pilot_token::{Allocation, PilotToken};
 use shipway_model::{Actor, Millis, PilotId, Role, Timestamp, UserName, UserNumber};
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
@@ -45,7 +46,7 @@ pub struct Table {
     people: HashMap<String, (Actor, Timestamp)>,
     /// When each token ends, by its id.
     ends: HashMap<Arc<str>, Timestamp>,
-    pilots: HashMap<String, PilotId>,
+    pilots: HashMap<String, LetIn>,
     numbers: HashMap<String, UserNumber>,
 }
 
@@ -66,7 +67,9 @@ impl Table {
             table.ends.insert(id, token.expires);
         }
         let pilots = state.pilot_tokens().iter();
-        table.pilots = pilots.map(|(pilot, hash)| (hash.clone(), pilot.clone())).collect();
+        let let_in =
+            |(pilot, token): (&PilotId, &PilotToken)| (token.hash.clone(), LetIn::of(pilot, token));
+        table.pilots = pilots.map(let_in).collect();
         let numbers = state.users().iter().map(|(name, user)| (name.to_string(), user.number));
         table.numbers = numbers.collect();
         table
@@ -79,6 +82,21 @@ impl Table {
     /// Whether somebody who was let in by the one before is not by this one.
     fn ends_some_of(&self, before: &Table) -> bool {
         before.ends.keys().any(|id| !self.ends.contains_key(id))
+    }
+}
+
+/// A pilot whose token is good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LetIn {
+    pub pilot: PilotId,
+    pub allocation: Allocation,
+    expires: Option<Timestamp>,
+}
+
+impl LetIn {
+    fn of(pilot: &PilotId, token: &PilotToken) -> Self {
+        let (allocation, expires) = (token.allocation, token.expires);
+        LetIn { pilot: pilot.clone(), allocation, expires }
     }
 }
 
@@ -176,8 +194,9 @@ impl Auth {
     }
 
     /// A pilot's token is good for that pilot only.
-    pub fn pilot(&self, secret: &str) -> Option<PilotId> {
+    pub fn pilot(&self, secret: &str, now: Timestamp) -> Option<LetIn> {
         let hash = secrets::hash(secret);
-        self.table.seen().pilots.get(&hash).cloned()
+        let found = self.table.seen().pilots.get(&hash).cloned();
+        found.filter(|found| found.expires.is_none_or(|expires| now < expires))
     }
 }

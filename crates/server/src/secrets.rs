@@ -2,6 +2,8 @@
 //! of 160 random bits, which needs no slow hash because it cannot be guessed.
 
 use sha2::{Digest, Sha256};
+use shipway_core::pilot_token::Allocation;
+use shipway_model::PilotId;
 use std::io::{self, BufWriter};
 
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
@@ -9,6 +11,12 @@ const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 /// `prefix` tells people (and scanners for leaked secrets) what they are looking at.
 pub fn new_secret(prefix: &str) -> String {
     format!("{prefix}{}", random_word(32))
+}
+
+/// The id and the secret of a new pilot.
+pub fn new_pilot(allocation: Allocation) -> (PilotId, String) {
+    let id = format!("{}{}", allocation.prefix(), random_word(10));
+    (PilotId::new(&id).expect("letters and a dash are a good id"), new_secret("shp_"))
 }
 
 /// A random word of letters and digits; five bits a letter.

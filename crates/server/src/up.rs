@@ -231,6 +231,7 @@ fn router(site: &Site) -> axum::Router {
             auth: Arc::clone(&site.auth),
         },
         writer: site.writer.clone(),
+        clock: site.clock.clone(),
     };
     let link = LinkServer::new(service)
         .max_decoding_message_size(shipway_api::link::MAX_FROM_PILOT)

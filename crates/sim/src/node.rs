@@ -13,6 +13,8 @@ pub struct Node {
     pub ad: NodeAd,
     pub lease: Option<Millis>,
     pub pilot: Option<Pilot>,
+    /// Ends that a killed pilot left word of.
+    pub left: Vec<shipway_api::wire::Ended>,
     /// Pilots that lived here before.
     pub earlier: Vec<PilotId>,
     /// Nothing gets through before this time.
@@ -94,7 +96,8 @@ impl Node {
             people: None,
             attributes: BTreeMap::new(),
         };
-        Node { ad, lease, pilot: None, earlier: Vec::new(), cut_until: 0, clean_at: 0 }
+        let (pilot, earlier, left) = (None, Vec::new(), Vec::new());
+        Node { ad, lease, pilot, left, earlier, cut_until: 0, clean_at: 0 }
     }
 
     /// A new pilot takes over; it has seen that nothing of the earlier ones lives.
@@ -106,8 +109,9 @@ impl Node {
             version: "sim".into(),
             ad: self.ad.clone(),
             lease: self.lease,
-            succeeds: self.earlier.clone(),
+            folder_key: format!("folder of {}", self.ad.node),
         });
+        let machine = machine.with_left(self.left.clone());
         self.pilot = Some(Pilot {
             id: id.clone(),
             machine,

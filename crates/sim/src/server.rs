@@ -11,6 +11,7 @@ use shipway_core::decide::already_submitted;
 use shipway_core::engine::step;
 use shipway_core::event::{Placement, Recorded};
 use shipway_core::invariants;
+use shipway_core::pilot_token::Allocation;
 use shipway_core::schedule::schedule;
 use shipway_core::{Effect, Rejection, State};
 use shipway_model::{JobId, JobState, Millis, PilotId, Timestamp};
@@ -197,6 +198,8 @@ impl Server {
         use wire::to_pilot::Body;
         match then {
             Then::Nothing => {}
+            // A greeting that was overtaken is not answered.
+            Then::Welcome { .. } if result.is_err() => {}
             Then::Welcome { link } => {
                 if let Some((pilot, _)) = self.links.get(&link).and_then(|link| link.pilot.clone())
                 {
@@ -218,6 +221,11 @@ impl Server {
     fn carry_out(&mut self, effect: Effect, disk: &Disk, out: &mut Vec<Outgoing>) {
         use wire::to_pilot::Body;
         let (pilot, body) = match effect {
+            // Its pilot has said goodbye, or is one that nobody hears of again.
+            Effect::Disconnect { pilot } => {
+                self.by_pilot.remove(&pilot);
+                return;
+            }
             Effect::Assign { pilot, tasks } => (pilot, Body::Assign(assignment(&tasks, disk))),
             Effect::Stop { pilot, tasks, grace } => {
                 let ids = tasks.into_iter().map(|(task, n)| link::attempt_id(task, n)).collect();
@@ -264,6 +272,12 @@ impl Server {
         match message.body? {
             Body::Hello(hello) => {
                 let joined = joined(hello);
+                if !self.state.pilot_tokens().contains_key(&joined.pilot) {
+                    let (pilot, hash) = (joined.pilot.clone(), joined.pilot.to_string());
+                    let allocation = Allocation::Handed;
+                    let issue = Command::IssuePilotToken { pilot, hash, allocation, expires: None };
+                    self.inbox.push_back(Request { command: issue, then: Then::Nothing });
+                }
                 known.pilot = Some((joined.pilot.clone(), joined.session));
                 self.ask(Command::PilotJoined(Box::new(joined)), Then::Welcome { link });
             }
@@ -325,20 +339,24 @@ fn joined(hello: wire::Hello) -> PilotJoined {
         ad: link::decode_ad(&hello.ad_json).expect("encoded by the pilot"),
         lease: Some(Millis(hello.lease_ms)).filter(|lease| lease.0 > 0),
         held: hello.held.into_iter().filter_map(held).collect(),
-        succeeds: hello.succeeds.iter().map(pilot).collect(),
+        folder: Some(hello.folder_key),
     }
 }
 
 fn held(held: wire::Held) -> Option<Held> {
     let id = held.id?;
+    let mut of = None;
     let phase = match held.phase? {
         wire::held::Phase::Queued(_) => HeldPhase::Queued,
         wire::held::Phase::RunningSinceMs(since) => {
             HeldPhase::Running { started: Timestamp(since) }
         }
-        wire::held::Phase::Ended(end) => HeldPhase::Ended(ended(&end)),
+        wire::held::Phase::Ended(end) => {
+            of = PilotId::new(&end.pilot).ok();
+            HeldPhase::Ended(ended(&end))
+        }
     };
-    Some(Held { task: id.task(), attempt: id.number(), phase })
+    Some(Held { task: id.task(), attempt: id.number(), phase, of })
 }
 
 fn ended(end: &wire::Ended) -> Ended {

@@ -54,10 +54,6 @@ impl Options {
 pub struct Credentials {
     pub pilot: PilotId,
     pub token: String,
-    /// Earlier pilots of this machine that the server still knows. The new one sees to it that
-    /// their processes are gone, and says so.
-    #[serde(default)]
-    pub succeeds: Vec<PilotId>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -247,7 +243,7 @@ mod tests {
         site.node.declared = Some(file.clone());
         assert_eq!(changed(&site), ["--declared"]);
         let pilot = PilotId::new("p").expect("good");
-        let credentials = Credentials { pilot, token: "t".into(), succeeds: Vec::new() };
+        let credentials = Credentials { pilot, token: "t".into() };
         let mut child = site.start(&credentials).expect("it starts");
         child.wait().expect("a child");
         assert_eq!(changed(&site), [""; 0]);

@@ -264,14 +264,19 @@ pub enum TokenCommand {
     },
     /// Make credentials for one pilot and print them, once; for `shipway pilot --token-file`.
     #[command(after_long_help = super::examples::TOKEN)]
-    Pilot,
-    /// List tokens (never the secrets).
+    Pilot {
+        /// How long it is good for: 30 days unless given, 366 days at most. It ends earlier with
+        /// the pilot's goodbye.
+        #[arg(long, value_name = "TIME")]
+        lasts: Option<Millis>,
+    },
+    /// List tokens, pilots' too for admins (never the secrets).
     #[command(after_long_help = super::examples::TOKEN)]
     List,
-    /// Make a token worthless.
+    /// Make a token worthless; a pilot that has it is disconnected and ends.
     #[command(after_long_help = super::examples::TOKEN)]
     Revoke {
-        /// The token's id, from `token list`.
+        /// The token's id, or a pilot's, from `token list`.
         #[arg(value_parser = token_id)]
         id: String,
     },

@@ -20,9 +20,16 @@ pub async fn run(context: &Context, command: TokenCommand) -> Result<Exit, Failu
             view::show(&NewTokenView { token }, context.output)?;
             talk::say(format_args!("shipway: {said}; it is not shown again"));
         }
-        TokenCommand::Pilot => {
-            let issued: IssuedPilot = context.client.post(routes::PILOTS, &(), &[]).await?;
+        TokenCommand::Pilot { lasts } => {
+            let lasts = lasts.map(|lasts| format!("?lasts={lasts}")).unwrap_or_default();
+            let path = format!("{}{lasts}", routes::PILOTS);
+            let issued: IssuedPilot = context.client.post(&path, &(), &[]).await?;
+            let until = issued.expires.map(|at| Reader::here().moment(at));
+            let pilot = issued.pilot.clone();
             view::show(&NewPilotView { issued }, context.output)?;
+            if let Some(until) = until {
+                talk::say(format_args!("shipway: token of {pilot}, good until {until}"));
+            }
         }
         TokenCommand::List => {
             let list = context.client.get(routes::TOKENS).await?;

@@ -43,7 +43,7 @@ pub struct TokenTable {
 
 impl View for TokenTable {
     fn text(&self, paper: &mut Paper) {
-        if self.list.tokens.is_empty() {
+        if self.list.tokens.is_empty() && self.list.pilots.is_empty() {
             return paper.line("no tokens");
         }
         let reader = &self.reader;
@@ -56,6 +56,23 @@ impl View for TokenTable {
                 Cell::from(&token.user),
                 format!("{expires}{expired}").into(),
                 Cell::from(&token.note),
+            ]);
+        }
+        for token in &self.list.pilots {
+            let expires = token.expires.map(|at| reader.moment(at));
+            let (place, node) =
+                (if token.this_machine { "of this machine" } else { "" }, &token.node);
+            let place = match node {
+                _ if token.this_machine => place.to_owned(),
+                Some(node) => format!("on {node}"),
+                None if token.used => "gone".to_owned(),
+                None => "not used yet".to_owned(),
+            };
+            table.row(vec![
+                Cell::from(&token.pilot),
+                Cell::from("(pilot)"),
+                expires.unwrap_or_else(|| "with its pilot".to_owned()).into(),
+                place.into(),
             ]);
         }
         table.write(paper);

@@ -5,14 +5,17 @@
 //! - `removed.rs`  what ends with a user or a token
 //! - `roles.rs`    every route against every role
 //! - `lookups.rs`  where the server looks for images
+//! - `pilots.rs`   pilots' tokens: each good for that pilot alone, tried by hand (`hand.rs`)
 //! - `listener.rs` plain text is for this machine only; TLS for all others
 
 #[path = "../common/mod.rs"]
 mod common;
 
+mod hand;
 mod listener;
 mod lookups;
 mod people;
+mod pilots;
 mod removed;
 mod roles;
 mod tokens;

@@ -24,7 +24,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use processes::processes_of;
-pub use processes::{children, has_word, interrupt, is_alive, kill, terminate};
+pub use processes::{children, has_word, interrupt, is_alive, kill, stop, terminate};
 pub use terminal::Terminal;
 
 /// For a machine that is busy with other tests; nothing that works comes near it.
@@ -258,9 +258,12 @@ impl World {
 
     /// The guard's process, once it holds the pilot's lock.
     pub fn guard_pid(&self) -> u32 {
-        wait_some("a guard", || {
-            self.pilot_processes().into_iter().find(|pid| !processes::has_word(*pid, "--inner"))
-        })
+        wait_some("a guard", || self.guard_if_any())
+    }
+
+    /// The same, if there is one now.
+    pub fn guard_if_any(&self) -> Option<u32> {
+        self.pilot_processes().into_iter().find(|pid| !processes::has_word(*pid, "--inner"))
     }
 
     /// The pilot's process, below the guard.

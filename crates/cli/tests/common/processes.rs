@@ -17,6 +17,11 @@ pub fn kill(process: u32) {
     let _ = kill_process(pid(process), Signal::KILL);
 }
 
+/// It goes on only to die.
+pub fn stop(process: u32) {
+    let _ = kill_process(pid(process), Signal::STOP);
+}
+
 pub fn interrupt(process: u32) {
     let _ = kill_process(pid(process), Signal::INT);
 }

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 const EARLY_KILL_EVERY: usize = 8;
 
 /// Random numbers from a seed that is printed, so that a failure can be looked at again.
-struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    fn thrown() -> Self {
+    pub(crate) fn thrown() -> Self {
         let given = std::env::var("SHIPWAY_TEST_SEED").ok();
         let mut bytes = [0; 8];
         getrandom::fill(&mut bytes).expect("randomness");
@@ -22,7 +22,7 @@ impl Dice {
         Dice(seed | 1)
     }
 
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

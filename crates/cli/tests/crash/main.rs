@@ -2,6 +2,8 @@
 //! runs twice, and nothing is left behind.
 //!
 //! - `kills.rs`    the server killed again and again under load
+//! - `everybody.rs` server, pilot and guard killed at random, alone and together
+//! - `ends.rs`     tasks that end when nobody can say so
 //! - `pilots.rs`   the pilot and its guard killed
 //! - `absence.rs`  the server away, and an orderly stop
 //! - `disk.rs`     disks that are full or fail
@@ -16,6 +18,8 @@ mod common;
 mod absence;
 mod damage;
 mod disk;
+mod ends;
+mod everybody;
 mod fixture;
 mod kills;
 mod pilots;

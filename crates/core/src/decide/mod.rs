@@ -11,6 +11,7 @@ mod pilot_ended;
 mod pilot_joined;
 mod pilot_leaving;
 mod pilot_reported;
+mod pilot_tokens;
 mod retry;
 mod select;
 mod submit;
@@ -18,6 +19,7 @@ mod tick;
 mod users;
 mod verdict;
 
+pub use pilot_joined::may_join;
 pub use submit::already_submitted;
 
 use crate::command::Command;
@@ -36,13 +38,13 @@ pub fn decide(state: &State, at: Timestamp, command: &Command) -> Result<Vec<Eve
         Command::Cancel(select) => cancel::decide(state, select),
         Command::Retry { select, revived } => retry::decide(state, select, revived),
         Command::ApplyPlan(plan) => apply_plan::decide(state, plan),
-        Command::PilotJoined(joined) => Ok(pilot_joined::decide(state, at, joined)),
+        Command::PilotJoined(joined) => pilot_joined::decide(state, at, joined),
         Command::PilotReported(report) => Ok(pilot_reported::decide(state, at, report)),
         Command::PilotAway { pilot, session } => Ok(pilot_away::decide(state, pilot, *session)),
         Command::PilotLeaving { pilot, session } => {
             Ok(pilot_leaving::decide(state, pilot, *session))
         }
-        Command::PilotEnded { pilot } => pilot_ended::decide(state, at, pilot),
+        Command::PilotEnded { pilot } => pilot_ended::said_goodbye(state, at, pilot),
         Command::Tick => Ok(tick::decide(state, at)),
         Command::Archive { jobs } => Ok(archive::decide(state, jobs)),
         Command::AddUser { by, user, role } => users::add(state, by, user, *role),
@@ -59,8 +61,8 @@ pub fn decide(state: &State, at: Timestamp, command: &Command) -> Result<Vec<Eve
                 .collect())
         }
         Command::SetShare { by, user, share } => users::set_share(state, by, user, *share),
-        Command::IssuePilotToken { pilot, hash } => {
-            Ok(vec![Event::PilotTokenIssued { pilot: pilot.clone(), hash: hash.clone() }])
+        Command::IssuePilotToken { pilot, hash, allocation, expires } => {
+            Ok(pilot_tokens::issue(state, pilot, hash, *allocation, *expires))
         }
     }
 }

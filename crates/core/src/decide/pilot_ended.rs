@@ -1,21 +1,58 @@
-//! A pilot is known dead and its processes with it: what ran there is lost and may run again.
+//! A pilot is known dead and its processes with it: what ran there is lost and may run again, but
+//! for what is known to have ended.
 
 use super::verdict;
+use crate::command::Ended;
 use crate::event::Event;
 use crate::rejection::Rejection;
 use crate::state::State;
-use shipway_model::{Lost, PilotId, Timestamp};
+use shipway_model::{Attempt, Lost, PilotId, TaskId, Timestamp};
+use std::collections::BTreeMap;
+
+/// Ends by their attempts.
+pub(super) type Ends<'a> = BTreeMap<(TaskId, Attempt), &'a Ended>;
+
+/// It says so itself, and is not coming back.
+pub(super) fn said_goodbye(
+    state: &State,
+    at: Timestamp,
+    pilot: &PilotId,
+) -> Result<Vec<Event>, Rejection> {
+    if !state.pilots().contains_key(pilot) {
+        return Err(Rejection::NoSuchPilot(pilot.to_string()));
+    }
+    let mut events = decide(state, at, pilot, &Ends::new());
+    if state.pilot_tokens().contains_key(pilot) {
+        events.push(Event::PilotTokenEnded { pilot: pilot.clone() });
+    }
+    Ok(events)
+}
 
 pub(super) fn decide(
     state: &State,
     at: Timestamp,
     pilot: &PilotId,
-) -> Result<Vec<Event>, Rejection> {
-    let known = state.pilots().get(pilot);
-    let known = known.ok_or_else(|| Rejection::NoSuchPilot(pilot.to_string()))?;
-    let lost = known.placed.iter();
-    let mut events: Vec<Event> =
-        lost.filter_map(|task| verdict::lost(state, at, *task, Lost::PilotDied)).collect();
+    known: &Ends<'_>,
+) -> Vec<Event> {
+    let mut events = left_behind(state, at, pilot, known);
     events.push(Event::PilotEnded { pilot: pilot.clone() });
-    Ok(events)
+    events
+}
+
+/// What becomes of all that was placed there.
+pub(super) fn left_behind(
+    state: &State,
+    at: Timestamp,
+    pilot: &PilotId,
+    known: &Ends<'_>,
+) -> Vec<Event> {
+    let placed = state.pilots().get(pilot).into_iter().flat_map(|pilot| &pilot.placed);
+    let event = |task: &TaskId| {
+        let attempt = state.active().get(task)?.attempt;
+        match known.get(&(*task, attempt)) {
+            Some(end) => verdict::ended(state, at, (*task, attempt), end),
+            None => verdict::lost(state, at, *task, Lost::PilotDied),
+        }
+    };
+    placed.filter_map(event).collect()
 }

@@ -1,53 +1,119 @@
 //! A pilot connects, for the first time or again, and says what it holds. What it holds is
 //! compared with what was placed there: nothing is started twice, nothing is forgotten.
+//!
+//! Whose place it takes is not for the pilot to say. The server finds it out from the token it made
+//! and the folder whose key the pilot has; see `pilot_token.rs`.
 
-use super::{pilot_ended, verdict};
+use super::pilot_ended::{self, Ends};
+use super::verdict;
 use crate::command::{Held, HeldPhase, PilotJoined};
 use crate::event::{Event, Joined};
+use crate::pilot::Pilot;
+use crate::pilot_token::Allocation;
+use crate::rejection::Rejection;
 use crate::state::State;
 use shipway_model::session::process_of;
-use shipway_model::{Attempt, Lost, TaskId, Timestamp};
+use shipway_model::{Attempt, PilotId, TaskId, Timestamp};
 use std::collections::BTreeMap;
 
-pub(super) fn decide(state: &State, at: Timestamp, joined: &PilotJoined) -> Vec<Event> {
-    let known = state.pilots().get(&joined.pilot);
-    if known.is_some_and(|known| known.session > joined.session) {
-        return Vec::new(); // A greeting overtaken by a newer one.
+/// Whether the greeting may be that of the pilot whose token it came with.
+pub fn may_join(state: &State, joined: &PilotJoined) -> Result<(), Rejection> {
+    let elsewhere = || Err(Rejection::PilotElsewhere(joined.pilot.clone()));
+    let token = state.pilot_tokens().get(&joined.pilot);
+    let token = token.ok_or_else(|| Rejection::NoSuchPilot(joined.pilot.to_string()))?;
+    if token.folder.is_some() && token.folder != joined.folder {
+        return elsewhere();
     }
-    // Started again with the same credentials: what the first process ran is gone with it.
-    let is_another =
-        known.is_some_and(|known| process_of(known.session) != process_of(joined.session));
-    let mut events = Vec::new();
-    if let Some(first) = known.filter(|_| is_another) {
-        let gone = first.placed.iter();
-        events.extend(gone.filter_map(|task| verdict::lost(state, at, *task, Lost::PilotDied)));
+    let Some(known) = state.pilots().get(&joined.pilot) else { return Ok(()) };
+    if known.session >= joined.session {
+        return Err(Rejection::PilotOvertaken(joined.pilot.clone()));
     }
-    for earlier in joined.succeeds.iter().filter(|earlier| **earlier != joined.pilot) {
-        events.extend(pilot_ended::decide(state, at, earlier).unwrap_or_default());
+    // Another process, and nothing shows that the first is dead.
+    if is_another(known, joined) && (joined.folder.is_none() || known.folder != joined.folder) {
+        return elsewhere();
     }
-    // By attempt, so that one named twice is taken once; it may hold two attempts of one task.
-    let held: BTreeMap<(TaskId, Attempt), &Held> =
-        joined.held.iter().map(|held| ((held.task, held.attempt), held)).collect();
-    let placed = known.filter(|_| !is_another).map(|pilot| &pilot.placed);
-    let is_placed = |task: TaskId, attempt: Attempt| {
-        let active = state.active().get(&task).filter(|active| active.pilot == joined.pilot);
-        !is_another && active.is_some_and(|active| active.attempt == attempt)
-    };
-    let missing = placed.into_iter().flatten().filter(|task| {
-        let attempt = state.active()[task].attempt;
-        !held.contains_key(&(**task, attempt))
-    });
-    let stale = held.keys().filter(|(task, attempt)| !is_placed(*task, *attempt));
-    let stale = stale.copied().collect();
-    let missing = missing.copied().collect();
-    events.push(Event::PilotJoined(Box::new(Joined::new(joined, missing, stale))));
+    Ok(())
+}
 
-    let mut started = Vec::new();
-    for held in held.values().filter(|held| is_placed(held.task, held.attempt)) {
+/// Whether it was started again with the same credentials: what the first process ran is gone.
+fn is_another(known: &Pilot, joined: &PilotJoined) -> bool {
+    process_of(known.session) != process_of(joined.session)
+}
+
+/// The pilots whose place it has taken.
+fn predecessors<'a>(state: &'a State, joined: &'a PilotJoined) -> Vec<&'a PilotId> {
+    let allocation = state.pilot_tokens().get(&joined.pilot).map(|token| token.allocation);
+    let is_local = allocation == Some(Allocation::ThisMachine);
+    let is_before = |(id, known): &(&PilotId, &Pilot)| {
+        let of_theirs = known.allocation.unwrap_or_else(|| Allocation::of_id(id));
+        let same_folder = joined.folder.is_some() && known.folder == joined.folder;
+        **id != joined.pilot && (same_folder || is_local && of_theirs == Allocation::ThisMachine)
+    };
+    state.pilots().iter().filter(is_before).map(|(id, _)| id).collect()
+}
+
+pub(super) fn decide(
+    state: &State,
+    at: Timestamp,
+    joined: &PilotJoined,
+) -> Result<Vec<Event>, Rejection> {
+    may_join(state, joined)?;
+    let known = state.pilots().get(&joined.pilot);
+    let same = known.filter(|known| !is_another(known, joined));
+    // By attempt, so that one named twice is taken once; it may hold two attempts of one task.
+    let own = joined.held.iter().filter(|held| held.of.is_none());
+    let held: BTreeMap<(TaskId, Attempt), &Held> =
+        own.map(|held| ((held.task, held.attempt), held)).collect();
+    let mut events = Vec::new();
+    if known.is_some() && same.is_none() {
+        let ends = ends_of(&joined.pilot, joined);
+        events.extend(pilot_ended::left_behind(state, at, &joined.pilot, &ends));
+    }
+    let predecessors = predecessors(state, joined);
+    for earlier in predecessors {
+        let ends = ends_of(earlier, joined);
+        events.extend(pilot_ended::decide(state, at, earlier, &ends));
+    }
+    let is_placed = |held: &Held| {
+        let active = state.active().get(&held.task).filter(|active| active.pilot == joined.pilot);
+        let is_active = active.is_some_and(|active| active.attempt == held.attempt);
+        is_active && same.is_some()
+    };
+    let missing = same.into_iter().flat_map(|pilot| &pilot.placed).filter(|task| {
+        let active = state.active().get(task);
+        active.is_some_and(|active| !held.contains_key(&(**task, active.attempt)))
+    });
+    let missing = missing.copied().collect();
+    let stale = held.iter().filter(|(_, held)| !is_placed(held)).map(|(id, _)| *id).collect();
+    events.push(Event::PilotJoined(Box::new(Joined::new(joined, missing, stale))));
+    events.extend(news(state, at, held.values().filter(|held| is_placed(held))));
+    Ok(events)
+}
+
+/// The ends it tells of that pilot's attempts.
+fn ends_of<'a>(pilot: &PilotId, joined: &'a PilotJoined) -> Ends<'a> {
+    let told = joined.held.iter();
+    let told = told.filter(|held| held.of.as_ref().unwrap_or(&joined.pilot) == pilot);
+    let ends = told.filter_map(|held| match &held.phase {
+        HeldPhase::Ended(end) => Some(((held.task, held.attempt), end)),
+        HeldPhase::Queued | HeldPhase::Running { .. } => None,
+    });
+    ends.collect()
+}
+
+/// What it says of attempts that are placed on it.
+fn news<'a>(
+    state: &State,
+    at: Timestamp,
+    placed: impl Iterator<Item = &'a &'a Held>,
+) -> Vec<Event> {
+    let (mut events, mut started) = (Vec::new(), Vec::new());
+    for held in placed {
         match &held.phase {
             HeldPhase::Queued => {}
             HeldPhase::Running { started: since } => {
-                if state.active()[&held.task].started.is_none() {
+                let active = state.active().get(&held.task);
+                if active.is_some_and(|active| active.started.is_none()) {
                     started.push((held.task, held.attempt, *since));
                 }
             }

@@ -5,6 +5,7 @@
 mod explaining;
 mod jobs;
 mod pilots;
+mod places;
 mod plans;
 mod policy;
 mod random;
@@ -21,6 +22,7 @@ use crate::event::{Event, Placement, Recorded, Verdict};
 use crate::evolve::evolve;
 use crate::explain::explain;
 use crate::invariants::check;
+use crate::pilot_token::Allocation;
 use crate::schedule::schedule;
 use crate::{Effect, Rejection, State, snapshot};
 use shipway_model::{
@@ -36,10 +38,19 @@ struct Told {
     now: u64,
     recorded: Vec<Recorded>,
     effects: Vec<Effect>,
+    /// Pilots that join have no token unless one was issued.
+    no_token_of_itself: bool,
 }
 
 impl Told {
     fn try_tell(&mut self, command: &Command) -> Result<Vec<Event>, Rejection> {
+        if let Command::PilotJoined(joined) = command
+            && !self.state.pilots().contains_key(&joined.pilot)
+            && !self.state.pilot_tokens().contains_key(&joined.pilot)
+            && !self.no_token_of_itself
+        {
+            self.tell(token_for(joined.pilot.as_str(), Allocation::Handed, None));
+        }
         self.now += 1;
         let done = step(&mut self.state, Timestamp(self.now), command)?;
         assert_eq!(check(&self.state), [], "after {command:?}");
@@ -147,6 +158,11 @@ fn replayed(recorded: &[Recorded]) -> State {
     state
 }
 
+fn token_for(name: &str, allocation: Allocation, expires: Option<u64>) -> Command {
+    let (hash, expires) = (format!("hash of {name}"), expires.map(Timestamp));
+    Command::IssuePilotToken { pilot: id(name), hash, allocation, expires }
+}
+
 fn actor(name: &str, role: Role) -> Actor {
     Actor::new(UserName::new(name).expect("good"), role)
 }
@@ -209,7 +225,7 @@ fn pilot(name: &str, cpus: u64, gpus: u64) -> PilotJoined {
         },
         lease: None,
         held: Vec::new(),
-        succeeds: Vec::new(),
+        folder: None,
     }
 }
 

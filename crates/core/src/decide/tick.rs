@@ -1,6 +1,6 @@
 //! Time has passed: waits that are over end, pilots that stay away are noticed, leases run out.
 
-use super::verdict;
+use super::{pilot_tokens, verdict};
 use crate::event::Event;
 use crate::pilot::{Link, Pilot};
 use crate::state::State;
@@ -17,6 +17,7 @@ pub(super) fn decide(state: &State, at: Timestamp) -> Vec<Event> {
     for (id, pilot) in state.pilots() {
         events.extend(look_at(state, at, id, pilot));
     }
+    events.extend(pilot_tokens::over(state, at));
     if state.keys.next_deadline().is_some_and(|due| due <= at) {
         let before = Timestamp(at.0.saturating_sub(IDEMPOTENCY_KEPT.0));
         events.push(Event::KeysExpired { before });

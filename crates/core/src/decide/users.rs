@@ -7,7 +7,7 @@ use crate::rejection::{Rejection, TooMany};
 use crate::state::State;
 use shipway_model::limits::{MAX_TOKENS, SHARE_RANGE};
 use shipway_model::validate::Problem;
-use shipway_model::{Actor, Role, Timestamp, UserName};
+use shipway_model::{Actor, PilotId, Role, Timestamp, UserName};
 
 fn admin_only(by: &Actor, what: &'static str) -> Result<(), Rejection> {
     if by.role == Role::Admin { Ok(()) } else { Err(Rejection::NotAllowed(what)) }
@@ -120,6 +120,11 @@ pub(super) fn issue_token(
 }
 
 pub(super) fn revoke_token(state: &State, by: &Actor, id: &str) -> Result<Vec<Event>, Rejection> {
+    if let Some(pilot) = PilotId::new(id).ok().filter(|_| by.role == Role::Admin)
+        && state.pilot_tokens().contains_key(&pilot)
+    {
+        return Ok(vec![Event::PilotTokenEnded { pilot }]);
+    }
     let token = state.tokens().get(id);
     let token = token.filter(|token| by.role == Role::Admin || token.user == by.user);
     token.ok_or_else(|| Rejection::NoSuchToken(id.to_string()))?;

@@ -105,8 +105,11 @@ fn join(state: &mut State, at: usize, kind: usize) {
         attributes: BTreeMap::new(),
     };
     let pilot = PilotId::new(&format!("p{at:02}")).expect("good");
-    let (lease, held, succeeds) = (None, Vec::new(), Vec::new());
-    let joined = PilotJoined { pilot, session: 1, ad, lease, held, succeeds };
+    let (hash, allocation) = (format!("{at}"), crate::pilot_token::Allocation::Handed);
+    let issue = Command::IssuePilotToken { pilot: pilot.clone(), hash, allocation, expires: None };
+    tell(state, 1, &issue);
+    let (lease, held, folder) = (None, Vec::new(), None);
+    let joined = PilotJoined { pilot, session: 1, ad, lease, held, folder };
     tell(state, 1, &Command::PilotJoined(Box::new(joined)));
 }
 

@@ -37,7 +37,14 @@ pub(super) fn read(bytes: &[u8]) -> Result<State, BadSnapshot> {
         active: first.active,
         users: first.users,
         tokens: first.tokens,
-        pilot_tokens: first.pilot_tokens,
+        pilot_tokens: first
+            .pilot_tokens
+            .into_iter()
+            .map(|(id, hash)| {
+                let token = super::of_hash(&id, hash);
+                (id, token)
+            })
+            .collect(),
         ..State::default()
     };
     for (id, mut job) in first.jobs {

@@ -22,7 +22,8 @@ pub use writer::StreamWriter;
 
 use shipway_model::ids::{Attempt, TaskId};
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
@@ -86,6 +87,22 @@ impl Logs {
         let (sender, receiver) = watch::channel(start);
         self.with_live(|live| live.insert((name, stream), receiver));
         StreamWriter::new(Arc::clone(self), name, stream, sender)
+    }
+
+    /// A line below what an attempt of an earlier pilot wrote as errors. Where that was so much
+    /// that its file is full, there is no place for it.
+    pub(crate) fn add_line(&self, name: LogName, line: &str) {
+        let path = self.path(name, Stream::Err);
+        if tail::path_beside(&path).exists() {
+            return;
+        }
+        let mut options = std::fs::OpenOptions::new();
+        let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        let file = made.and_then(|()| options.append(true).create(true).mode(0o600).open(&path));
+        let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
+        if let Err(error) = written {
+            tracing::warn!(path = %path.display(), %error, "cannot add to a log: {line}");
+        }
     }
 
     /// A reader of one stream, whether it is being written, finished, or was never written.

@@ -107,6 +107,7 @@ impl Machine {
         if let Some(held) = self.held.get_mut(&id) {
             held.phase = Phase::Ended(Box::new(held.end(id, now, outcome)));
             self.new_ends.push(id);
+            self.unkept.push(id);
             self.something_happened(now);
         }
     }

@@ -99,6 +99,14 @@ impl Held {
         !self.may_run()
     }
 
+    /// Its end as it is reported.
+    pub(super) fn end_word(&self) -> Option<&wire::Ended> {
+        match &self.phase {
+            Phase::Ended(ended) => Some(ended),
+            Phase::Queued | Phase::Starting | Phase::Running { .. } => None,
+        }
+    }
+
     pub(super) fn started(&self) -> Option<(Millis, Timestamp)> {
         match self.phase {
             Phase::Running { since, started } => Some((since, started)),
@@ -150,6 +158,7 @@ impl Held {
             started_ms: started.map_or(0, |(_, wall)| wall.0),
             ended_ms: now.wall.0,
             ran_ms: started.map_or(0, |(since, _)| now.steady.0.saturating_sub(since.0)),
+            pilot: String::new(),
         }
     }
 

@@ -38,6 +38,10 @@ impl Machine {
             reports: VecDeque::new(),
         });
         out.push(Output::CloseLogs);
+        let left = self.left.iter().map(|ended| wire::Held {
+            id: ended.id,
+            phase: Some(wire::held::Phase::Ended(ended.clone())),
+        });
         out.push(say(wire::to_server::Body::Hello(wire::Hello {
             protocol: link::PROTOCOL,
             pilot: self.identity.pilot.to_string(),
@@ -45,8 +49,8 @@ impl Machine {
             version: self.identity.version.clone(),
             ad_json: link::encode_ad(&self.identity.ad),
             lease_ms: self.identity.lease.map_or(0, |lease| lease.0),
-            held: self.held.iter().map(|(id, held)| held.wire(*id)).collect(),
-            succeeds: self.identity.succeeds.iter().map(ToString::to_string).collect(),
+            held: self.held.iter().map(|(id, held)| held.wire(*id)).chain(left).collect(),
+            folder_key: self.identity.folder_key.clone(),
         })));
     }
 
@@ -83,6 +87,7 @@ impl Machine {
         self.contact.welcome(now.steady);
         let Some(link) = &mut self.link else { return };
         link.welcomed = true;
+        self.left.clear();
         for id in std::mem::take(&mut link.in_hello) {
             self.held.remove(&id);
         }

@@ -50,7 +50,7 @@ impl Rig {
                 attributes: std::collections::BTreeMap::default(),
             },
             lease: lease.map(Millis),
-            succeeds: vec![PilotId::new("p0").unwrap()],
+            folder_key: "key".into(),
         });
         Rig { machine, now: 1_000, sent: 0 }
     }

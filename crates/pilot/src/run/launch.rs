@@ -121,6 +121,7 @@ impl Work {
                 let processes = request.slot.is_none().then_some(u64::from(PIDS_LIMIT));
                 self.limits.expect(ticket, memory, processes, files);
                 request.join(doors, &self.helper);
+                self.told.expect(start.id, &mut request);
                 self.shares.expect(ticket, start);
                 let started = match streams {
                     None => self.pool.start(request),

@@ -69,6 +69,8 @@ pub(super) enum FromLink {
     Down {
         session: u64,
     },
+    /// The server does not know the token, or no longer.
+    Refused,
 }
 
 pub(super) fn run(
@@ -87,6 +89,10 @@ pub(super) fn run(
                 Ok(Ended::WasUp) => {
                     wait = FIRST_WAIT;
                     last.clear();
+                }
+                Err(error) if is_refusal(error.as_ref()) => {
+                    let _ = link.send.send(FromLink::Refused).await;
+                    return;
                 }
                 Err(error) => {
                     // Once for each different trouble, however often it is tried.
@@ -200,6 +206,12 @@ impl Link {
             }
         }
     }
+}
+
+/// Trying again would not help: a token that has ended does not come back.
+fn is_refusal(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    let status = error.downcast_ref::<tonic::Status>();
+    status.is_some_and(|status| status.code() == tonic::Code::Unauthenticated)
 }
 
 fn is_hello(message: &ToServer) -> bool {

@@ -7,20 +7,21 @@ use super::mps::MpsError;
 use super::proving::Unproven;
 use crate::accounts::Mapping;
 use crate::closed::usual_homes;
+use crate::ends::{self, Ends, Left, Slots};
 use crate::machine::Identity;
 use crate::probe::{Declared, DeclaredError};
 use crate::probe::{Places, probe};
 use crate::runtimes::{MissingRuntime, RuntimeChoice};
 use crate::usual::{DefaultImage, Usual};
-use crate::{guard, helper, left_files, leftovers, people};
+use crate::{folder, guard, helper, left_files, leftovers, people};
 use serde::Deserialize;
 use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotId};
 use shipway_runtime::Runtime;
 use shipway_runtime::binds::AllowList;
 use shipway_runtime::native::{Helper, Keeper};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt as _, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -93,10 +94,18 @@ pub enum StartError {
     Mps(#[from] MpsError),
     #[error("cannot start the threads that run tasks")]
     Threads(#[source] io::Error),
+    #[error("the server does not let this pilot in any more: its token has ended or was revoked")]
+    TokenEnded,
 }
 
 pub(super) struct Started {
     pub(super) identity: Identity,
+    /// Tells this process from others in the same folder.
+    pub(super) process: u64,
+    /// What earlier pilots of the folder left word of.
+    pub(super) left: Left,
+    pub(super) ends: Ends,
+    pub(super) slots: Slots,
     pub(super) token: String,
     pub(super) node_key: String,
     pub(super) lock: OwnedFd,
@@ -115,6 +124,9 @@ impl StartError {
     pub fn hint(&self) -> Option<String> {
         match self {
             StartError::Runtime(missing) => Some(missing.hint()),
+            StartError::TokenEnded => {
+                Some("`shipway token pilot` makes a new one, for --token-file".into())
+            }
             _ => None,
         }
     }
@@ -124,8 +136,6 @@ impl StartError {
 struct Credentials {
     pilot: PilotId,
     token: String,
-    #[serde(default)]
-    succeeds: Vec<PilotId>,
 }
 
 pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
@@ -146,10 +156,8 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
     let usual = Arc::new(usual);
     let (groups, note) = Groups::find(&node_key);
     let credentials = credentials(&settings.token_file)?;
-    let mut succeeds = take_over(&settings.dir, &credentials.pilot)?;
-    succeeds.extend(credentials.succeeds);
-    succeeds.sort();
-    succeeds.dedup();
+    let (left, ends, slots) = take_word(&settings.dir, &credentials.pilot)?;
+    let (folder_key, process) = know_folder(&settings.dir)?;
     let declared = settings.declared.as_deref().map(Declared::read).transpose()?;
     let found = probe(&Places::of_this_node(&settings.dir), declared);
     let vendor = |wanted| found.gpus.iter().any(|gpu| gpu.vendor == wanted);
@@ -177,11 +185,15 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
         version: env!("CARGO_PKG_VERSION").into(),
         ad,
         lease: settings.lease,
-        succeeds,
+        folder_key,
     };
     let token = credentials.token;
     Ok(Started {
         identity,
+        process,
+        left,
+        ends,
+        slots,
         token,
         node_key,
         lock,
@@ -194,6 +206,29 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
         keeper: people.keeper,
         groups,
     })
+}
+
+/// The key of the folder, and the number of this start in it.
+fn know_folder(dir: &Path) -> Result<(String, u64), StartError> {
+    // Kept by earlier versions, which named their predecessors to the server.
+    let _ = std::fs::remove_file(dir.join("pilots"));
+    let failed = |source| StartError::Write { path: dir.to_owned(), source };
+    Ok((folder::key(dir).map_err(failed)?, folder::next_start(dir).map_err(failed)?))
+}
+
+/// What earlier pilots left word of. Read when nothing of them runs any more; from here on all of
+/// it is where this pilot keeps its own.
+fn take_word(dir: &Path, pilot: &PilotId) -> Result<(Left, Ends, Slots), StartError> {
+    let failed = |source| StartError::Write { path: dir.to_owned(), source };
+    let left = ends::take(dir).map_err(failed)?;
+    if !left.ends.is_empty() {
+        tracing::info!(ends = left.ends.len(), "an earlier pilot left word of ends");
+    }
+    let kept = Ends::begin(dir, pilot, &left.ends).map_err(failed)?;
+    Left::settle(dir);
+    let told = dir.join(ends::TOLD);
+    std::fs::DirBuilder::new().mode(0o700).create(&told).map_err(failed)?;
+    Ok((left, kept, Slots::begin(dir).map_err(failed)?))
 }
 
 /// The mode of folders that hold those of tasks: accounts may pass through, and see nothing.
@@ -236,32 +271,6 @@ fn credentials(path: &Path) -> Result<Credentials, StartError> {
     let failed = |source| StartError::TokenFile { path: path.into(), source };
     let text = std::fs::read_to_string(path).map_err(failed)?;
     serde_json::from_str(&text).map_err(|source| failed(io::Error::other(source)))
-}
-
-/// Writes down who we are, and returns who was here before: their processes are gone by now.
-/// Kept until the server has surely heard of it, which is why the list only grows by one a start.
-fn take_over(dir: &Path, pilot: &PilotId) -> Result<Vec<PilotId>, StartError> {
-    /// Earlier pilots that are remembered; the server forgets them once it has heard.
-    const REMEMBERED: usize = 64;
-    let path = dir.join("pilots");
-    let text = std::fs::read_to_string(&path).unwrap_or_default();
-    let mut known: Vec<PilotId> = text.lines().filter_map(|line| PilotId::new(line).ok()).collect();
-    known.retain(|earlier| earlier != pilot);
-    let from = known.len().saturating_sub(REMEMBERED);
-    let succeeds = known.split_off(from);
-    let lines: Vec<&str> = succeeds.iter().chain([pilot]).map(PilotId::as_str).collect();
-    let next = path.with_extension("new");
-    let written = write_closed(&next, &(lines.join("\n") + "\n"));
-    let written = written.and_then(|()| std::fs::rename(&next, &path));
-    written.map_err(|source| StartError::Write { path, source })?;
-    Ok(succeeds)
-}
-
-/// Readable by nobody else.
-fn write_closed(path: &Path, text: &str) -> io::Result<()> {
-    let _ = std::fs::remove_file(path);
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600).open(path)?.write_all(text.as_bytes())
 }
 
 fn node_name() -> NodeName {

@@ -398,6 +398,7 @@ fn request(
         stdin: None,
         one_stream: false,
         slot: None,
+        ends_with_exit: start.template.files.is_none(),
     }
 }
 

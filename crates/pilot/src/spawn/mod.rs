@@ -14,6 +14,7 @@ mod watch;
 
 pub use launch::StartError;
 
+use crate::ends::{self, Slots};
 use crate::leftovers::{NODE_KEY_VARIABLE, random_key};
 use crate::logs::{LogName, Logs, StreamWriter};
 use launch::Launcher;
@@ -78,6 +79,8 @@ pub struct Request {
     pub one_stream: bool,
     /// What holds the number of its processes, where the kernel does.
     pub slot: Option<Arc<Slot>>,
+    /// Nothing is to be done for it after its exit: so whoever has seen that knows its end.
+    pub ends_with_exit: bool,
 }
 
 /// A file that a task reads.
@@ -171,19 +174,20 @@ pub enum Signalled {
 #[derive(Debug)]
 pub(crate) struct Leader {
     pid: Pid,
-    reaped: Mutex<bool>,
+    /// Dead, and everything in its group killed.
+    over: Mutex<bool>,
     /// Why it was ended, to be read behind what it printed.
     last_words: Mutex<Option<String>>,
 }
 
 impl Leader {
     fn new(pid: Pid) -> Self {
-        Self { pid, reaped: Mutex::new(false), last_words: Mutex::default() }
+        Self { pid, over: Mutex::new(false), last_words: Mutex::default() }
     }
 
     fn signal(&self, signal: Signal) -> Signalled {
-        let reaped = lock(&self.reaped);
-        if !*reaped && kill_process_group(self.pid, signal).is_ok() {
+        let over = lock(&self.over);
+        if !*over && kill_process_group(self.pid, signal).is_ok() {
             return Signalled::Sent;
         }
         Signalled::NotRunning
@@ -216,6 +220,8 @@ struct Shared {
     leaders: Mutex<HashMap<Ticket, Arc<Leader>>>,
     orphans: Orphans,
     watcher: Watcher,
+    /// Where it is written down which process is which attempt.
+    slots: Option<Slots>,
     /// Requests taken and not yet answered by `NotStarted` or `Ended`.
     unfinished: AtomicUsize,
     closed: AtomicBool,
@@ -267,6 +273,18 @@ impl Pool {
         logs: Arc<Logs>,
         sink: EventSink,
     ) -> io::Result<Self> {
+        Self::remembered(spawners, node_key, logs, sink, None)
+    }
+
+    /// The same, and it is written down which process is which attempt. A process is reaped when
+    /// the sink has heard of its end: until then somebody else can see how it ended.
+    pub fn remembered(
+        spawners: usize,
+        node_key: &str,
+        logs: Arc<Logs>,
+        sink: EventSink,
+        slots: Option<Slots>,
+    ) -> io::Result<Self> {
         let marks = [
             (NODE_KEY_VARIABLE, node_key.to_owned()),
             // The ticket follows; the random part keeps the tickets of two pilots apart.
@@ -280,6 +298,7 @@ impl Pool {
             leaders: Mutex::default(),
             orphans: Orphans::new(),
             watcher: Watcher::new()?,
+            slots,
             unfinished: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
         });
@@ -400,7 +419,9 @@ fn start_one(shared: &Shared, queued: Queued) -> Result<(), StartError> {
     let holds = request.container.as_ref().map(|contained| Arc::clone(&contained.holds));
     let launched = shared.launcher.launch(&request)?;
     let (pid, at) = (launched.pid.as_raw_nonzero().get().unsigned_abs(), launched.started);
-    let task = Task::new(ticket, shared.launcher.attempt_key(ticket), launched, output, holds);
+    let slot = shared.slots.as_ref().map(|slots| slots.take(&place_of(&request, pid, at)));
+    let key = shared.launcher.attempt_key(ticket);
+    let task = Task::new((ticket, slot), key, launched, output, holds);
     let leader = Arc::clone(task.leader());
     lock(&shared.leaders).insert(ticket, Arc::clone(&leader));
     let announce = || (shared.sink)(ProcessEvent::Started { ticket, pid, at });
@@ -413,6 +434,16 @@ fn start_one(shared: &Shared, queued: Queued) -> Result<(), StartError> {
         leader.signal(Signal::KILL);
     }
     Ok(())
+}
+
+fn place_of(request: &Request, pid: u32, at: SystemTime) -> ends::Slot {
+    let started = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
+    ends::Slot {
+        pid,
+        log: request.log,
+        ends_with_exit: request.ends_with_exit,
+        started: u64::try_from(started).unwrap_or(u64::MAX),
+    }
 }
 
 /// The tables behind these locks are valid between any two statements, so a panic in one thread

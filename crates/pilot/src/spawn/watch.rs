@@ -76,6 +76,8 @@ impl Output {
 
 pub(super) struct Task {
     ticket: Ticket,
+    /// Its place where it is written down which process it is.
+    slot: Option<u32>,
     key: String,
     leader: Arc<Leader>,
     pidfd: OwnedFd,
@@ -96,7 +98,7 @@ pub(super) struct Task {
 
 impl Task {
     pub(super) fn new(
-        ticket: Ticket,
+        (ticket, slot): (Ticket, Option<u32>),
         key: String,
         launched: Launched,
         (out, err): (StreamWriter, StreamWriter),
@@ -106,6 +108,7 @@ impl Task {
             launched;
         Self {
             ticket,
+            slot,
             key,
             leader: Arc::new(Leader::new(pid)),
             pidfd,
@@ -289,7 +292,6 @@ impl WatchThread<'_> {
 
     fn leader_died(&mut self, slot: u64, task: &mut Task) {
         let status = end_group(&task.leader, &task.pidfd);
-        lock(&self.shared.leaders).remove(&task.ticket);
         let (how, core_dumped) = match (&status, task.after.take()) {
             (Some(status), Some(after)) => task.how_container_ended(status, &after),
             _ => how_ended(status.as_ref()),
@@ -339,6 +341,17 @@ impl WatchThread<'_> {
                 ProcessEvent::NotStarted { ticket: ended.ticket, error }
             }
         });
+        self.bury(task);
+    }
+
+    /// Reaps the leader. Not before its end is known to the sink: if this process is killed before
+    /// that, whoever gets the dead leader can see how it ended.
+    fn bury(&self, task: &Task) {
+        let _gone = waitid(WaitId::PidFd(task.pidfd.as_fd()), WaitIdOptions::EXITED);
+        lock(&self.shared.leaders).remove(&task.ticket);
+        if let (Some(slots), Some(slot)) = (&self.shared.slots, task.slot) {
+            slots.give_back(slot);
+        }
     }
 
     fn until_next_deadline(&self) -> Option<Timespec> {
@@ -362,26 +375,25 @@ impl WatchThread<'_> {
     }
 }
 
-/// Kills the group of a dead leader and reaps the leader. In this order: while the leader is not
-/// reaped its pid cannot be reused, so the group can only be its own. `None` when somebody else
-/// has reaped it.
+/// Kills the group of a dead leader and says how the leader ended, without reaping it: so its pid
+/// cannot be reused, and the group can only be its own. `None` when somebody else has reaped it.
 fn end_group(leader: &Leader, pidfd: &OwnedFd) -> Option<WaitIdStatus> {
-    let mut reaped = lock(&leader.reaped);
-    // Looks without reaping, or else the group might by now be a stranger's.
+    let mut over = lock(&leader.over);
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    if waitid(WaitId::PidFd(pidfd.as_fd()), look).is_ok() {
+    let status = waitid(WaitId::PidFd(pidfd.as_fd()), look);
+    if status.is_ok() {
         let _nobody_left = kill_process_group(leader.pid, Signal::KILL);
     }
-    *reaped = true;
-    waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED).ok().flatten()
+    *over = true;
+    status.ok().flatten()
 }
 
 /// For a process that cannot be watched: it must not run unseen.
 fn end_unwatched(task: &Task) {
-    let mut reaped = lock(&task.leader.reaped);
+    let mut over = lock(&task.leader.over);
     let _already_dead = kill_process_group(task.leader.pid, Signal::KILL);
     let _reaped = waitid(WaitId::PidFd(task.pidfd.as_fd()), WaitIdOptions::EXITED);
-    *reaped = true;
+    *over = true;
 }
 
 fn how_ended(status: Option<&WaitIdStatus>) -> (HowEnded, bool) {

@@ -31,7 +31,11 @@ use std::process::ExitCode;
 pub fn main() -> ExitCode {
     let received = stand_apart().map_err(io::Error::other).and_then(|()| receive());
     match received {
-        Ok((letter, Order::Container(container), keeper)) => run(&letter, *container, keeper),
+        Ok((mut letter, Order::Container(container), keeper)) => {
+            // While this is whoever started it: the folder may be closed to the task's account.
+            letter.tell_in(container.told.as_deref());
+            run(&letter, *container, keeper)
+        }
         Ok((letter, Order::Process(process), keeper)) => {
             code(process::run(&letter, &process, keeper))
         }

@@ -89,6 +89,10 @@ impl Runtime for Native {
         true
     }
 
+    fn tells(&self) -> bool {
+        true
+    }
+
     fn keeps_memory_roots_in_memory(&self) -> bool {
         true
     }

@@ -112,6 +112,8 @@ impl From<Rejection> for ApiError {
             | Rejection::HasNoJobs(_)
             | Rejection::OwnerRemoved(..)
             | Rejection::NothingToDo(_)
+            | Rejection::PilotElsewhere(_)
+            | Rejection::PilotOvertaken(_)
             | Rejection::StalePlan(_) => StatusCode::CONFLICT,
         };
         let (code, hint) = (rejection.code(), rejection.hint().map(Cow::Borrowed));

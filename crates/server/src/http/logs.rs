@@ -19,6 +19,7 @@ use shipway_api::error::{ErrorBody, codes};
 use shipway_api::link::attempt_id;
 use shipway_api::types::LogQuery;
 use shipway_api::wire;
+use shipway_core::pilot_token::KeptIn;
 use shipway_core::{Event, Rejection};
 use shipway_model::{Attempt, JobId, NodeName, PilotId, TaskId, TaskIndex};
 use std::time::Duration;
@@ -32,6 +33,8 @@ struct Place {
     attempt: Attempt,
     pilot: PilotId,
     node: NodeName,
+    /// Who else may have it, when that pilot is gone.
+    kept_in: Option<KeptIn>,
 }
 
 /// Plain bytes. What was dropped at the log's limit is said in place.
@@ -64,7 +67,7 @@ pub async fn read(
         offset: query.offset.unwrap_or(0),
         follow,
     };
-    let first = site.pilots.read_log(&place.pilot, &place.node, request);
+    let first = site.pilots.read_log(&place.pilot, place.kept_in.as_ref(), request);
     if first.is_none() && !follow {
         let message = format!("node {}, which keeps this output, is out of touch", place.node);
         let status = StatusCode::SERVICE_UNAVAILABLE;
@@ -134,7 +137,8 @@ async fn look(
     let live = site.writer.glance(move |state| {
         let active = state.active().get(&task)?;
         let node = state.pilots().get(&active.pilot)?.ad.node.clone();
-        Some(Place { attempt: active.attempt, pilot: active.pilot.clone(), node })
+        let (pilot, kept_in) = (active.pilot.clone(), state.kept_in(&active.pilot));
+        Some(Place { attempt: active.attempt, pilot, node, kept_in })
     });
     let live = live.await?;
     if let Some(place) = live.filter(|place| attempt.is_none_or(|wanted| wanted == place.attempt)) {
@@ -145,13 +149,18 @@ async fn look(
         .read(move |history| history.attempts_between(task.job.0, task.index.0, task.index.0));
     let mut rows = rows.await?;
     rows.retain(|row| attempt.is_none_or(|wanted| u64::from(wanted.0) == row.attempt));
-    Ok(rows.pop().and_then(|row| {
+    let place = rows.pop().and_then(|row| {
         Some(Place {
             attempt: Attempt(u32::try_from(row.attempt).ok()?),
             pilot: PilotId::new(&row.pilot?).ok()?,
             node: NodeName::new(&row.node?).ok()?,
+            kept_in: None,
         })
-    }))
+    });
+    let Some(place) = place else { return Ok(None) };
+    let pilot = place.pilot.clone();
+    let kept_in = site.writer.glance(move |state| state.kept_in(&pilot)).await?;
+    Ok(Some(Place { kept_in, ..place }))
 }
 
 struct Reading {
@@ -211,8 +220,8 @@ impl Reading {
     }
 
     fn ask(&mut self) {
-        let (pilot, node) = (&self.place.pilot, &self.place.node);
-        self.coming = self.site.pilots.read_log(pilot, node, self.request);
+        let (pilot, kept_in) = (&self.place.pilot, self.place.kept_in.as_ref());
+        self.coming = self.site.pilots.read_log(pilot, kept_in, self.request);
     }
 
     async fn node_came_back(&mut self) -> bool {

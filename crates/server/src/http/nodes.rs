@@ -1,15 +1,16 @@
 //! The nodes and their GPUs: what exists, what is in use.
 
-use super::Site;
-use super::caller::Caller;
+use super::caller::{Caller, Query};
 use super::error::ApiError;
+use super::{Site, users};
 use crate::secrets;
 use crate::writer::Wish;
 use axum::Json;
 use axum::extract::State;
 use shipway_api::error::ErrorBody;
-use shipway_api::types::{GpuView, IssuedPilot, NodeList, NodeView};
+use shipway_api::types::{GpuView, IssuedPilot, NewPilot, NodeList, NodeView};
 use shipway_core::pilot::{Link, Pilot};
+use shipway_core::pilot_token::Allocation;
 use shipway_core::{Command, Rejection, State as Core};
 use shipway_model::{Actor, DeviceId, PilotId, Role, TaskId};
 use std::collections::BTreeMap;
@@ -30,21 +31,24 @@ pub async fn list(
 
 /// Credentials for one pilot; only an admin may let nodes in.
 #[utoipa::path(post, path = "/api/v1/pilots", operation_id = "issue_pilot",
+    params(NewPilot),
     responses((status = 200, body = IssuedPilot), (status = "4XX", body = ErrorBody)))]
 pub async fn issue(
     Caller(by): Caller,
     State(site): State<Site>,
+    Query(new): Query<NewPilot>,
 ) -> Result<Json<IssuedPilot>, ApiError> {
     if by.role < Role::Admin {
         return Err(Rejection::NotAllowed("let pilots in").into());
     }
-    let pilot = PilotId::new(&format!("pilot-{}", secrets::random_word(10)));
-    let pilot = pilot.map_err(|_| ApiError::internal("no name for a pilot could be made"))?;
-    let token = secrets::new_secret("shp_");
-    let hash = secrets::hash(&token);
-    let command = Command::IssuePilotToken { pilot: pilot.clone(), hash };
-    site.writer.wish(Wish::Core(command)).await?;
-    Ok(Json(IssuedPilot { pilot, token }))
+    let lasts = users::life(new.lasts)?;
+    let allocation = Allocation::Handed;
+    let (pilot, token) = secrets::new_pilot(allocation);
+    let (hash, expires) = (secrets::hash(&token), site.clock.now().plus(lasts));
+    let issue =
+        Command::IssuePilotToken { pilot: pilot.clone(), hash, allocation, expires: Some(expires) };
+    site.writer.wish(Wish::Core(issue)).await?;
+    Ok(Json(IssuedPilot { pilot, token, expires: Some(expires) }))
 }
 
 type Holders = BTreeMap<DeviceId, Vec<TaskId>>;

@@ -11,12 +11,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use shipway_api::error::{ErrorBody, codes};
 use shipway_api::types::{
-    AddedUser, IssuedToken, NewShare, NewToken, RemoveQuery, RemovedUser, TokenList, TokenView,
-    UserList, UserView,
+    AddedUser, IssuedToken, NewShare, NewToken, PilotTokenView, RemoveQuery, RemovedUser,
+    TokenList, TokenView, UserList, UserView,
 };
 use shipway_core::Command;
 use shipway_core::command::Token;
-use shipway_model::{Millis, Role, Timestamp, UserName};
+use shipway_core::pilot_token::{Allocation, PilotToken};
+use shipway_model::{Millis, PilotId, Role, Timestamp, UserName};
 use std::sync::Arc;
 
 const DAY: u64 = 24 * 3_600 * 1_000;
@@ -145,7 +146,7 @@ pub async fn tokens(
     Caller(by): Caller,
     State(site): State<Site>,
 ) -> Result<Json<TokenList>, ApiError> {
-    let tokens = site.writer.ask(move |state| {
+    let list = site.writer.ask(move |state| {
         let visible = |token: &&Token| by.role == Role::Admin || token.user == by.user;
         let view = |token: &Token| TokenView {
             id: token.id.clone(),
@@ -153,9 +154,32 @@ pub async fn tokens(
             note: token.note.clone(),
             expires: token.expires,
         };
-        state.tokens().values().filter(visible).map(view).collect()
+        let tokens = state.tokens().values().filter(visible).map(view).collect();
+        let pilots = if by.role == Role::Admin { pilots(state) } else { Vec::new() };
+        TokenList { tokens, pilots }
     });
-    Ok(Json(TokenList { tokens: tokens.await? }))
+    Ok(Json(list.await?))
+}
+
+fn pilots(state: &shipway_core::State) -> Vec<PilotTokenView> {
+    let view = |(pilot, token): (&PilotId, &PilotToken)| PilotTokenView {
+        pilot: pilot.clone(),
+        this_machine: token.allocation == Allocation::ThisMachine,
+        expires: token.expires,
+        used: token.folder.is_some() || state.pilots().contains_key(pilot),
+        node: state.pilots().get(pilot).map(|known| known.ad.node.clone()),
+    };
+    state.pilot_tokens().iter().map(view).collect()
+}
+
+/// How long a new token is good for.
+pub(super) fn life(asked: Option<Millis>) -> Result<Millis, ApiError> {
+    let lasts = asked.unwrap_or(USUAL_LIFE);
+    if lasts > LONGEST_LIFE || lasts.0 == 0 {
+        let what = format!("a token lasts longer than nothing and at most {LONGEST_LIFE}");
+        return Err(ApiError::bad_request(what));
+    }
+    Ok(lasts)
 }
 
 /// The secret is in the answer and nowhere else.
@@ -170,11 +194,7 @@ pub async fn issue(
     // Unless it is said, as long as is usual, but no longer than what it is made with.
     let now = site.clock.now();
     let usual = || site.auth.left_of(&by, now).map_or(USUAL_LIFE, |left| left.min(USUAL_LIFE));
-    let lasts = new.lasts.unwrap_or_else(usual);
-    if lasts > LONGEST_LIFE || lasts.0 == 0 {
-        let what = format!("a token lasts longer than nothing and at most {LONGEST_LIFE}");
-        return Err(ApiError::bad_request(what));
-    }
+    let lasts = life(Some(new.lasts.unwrap_or_else(usual)))?;
     let secret = secrets::new_secret("shw_");
     let token = Token {
         id: secrets::random_word(8),

@@ -29,11 +29,12 @@ use crate::writer::EffectRunner;
 use shipway_api::wire;
 use shipway_core::Effect;
 use shipway_core::event::Placement;
+use shipway_core::pilot_token::KeptIn;
 use shipway_model::{Attempt, Millis, NodeName, PilotId, TaskId};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 pub use orders::Describe;
 pub use service::PilotService;
@@ -54,7 +55,7 @@ pub(crate) enum Order {
 pub struct Pilots {
     connected: Mutex<HashMap<PilotId, Connected>>,
     /// Pieces of logs that somebody waits for.
-    logs: Mutex<HashMap<u64, oneshot::Sender<wire::LogChunk>>>,
+    logs: Mutex<HashMap<u64, Awaited>>,
     next_log: AtomicU64,
 }
 
@@ -62,21 +63,34 @@ pub struct Pilots {
 struct Connected {
     session: u64,
     node: NodeName,
+    /// Whose output it can read beside its own.
+    keeps: Option<KeptIn>,
     orders: mpsc::UnboundedSender<Order>,
+    /// Nothing more is to be heard from it, however slowly it takes what was said to it.
+    hung_up: Arc<Notify>,
+}
+
+impl Connected {
+    fn close(self) {
+        let _ = self.orders.send(Order::Close);
+        self.hung_up.notify_one();
+    }
+}
+
+/// A piece of a log, and the connection that was asked for it.
+#[derive(Debug)]
+struct Awaited {
+    pilot: PilotId,
+    session: u64,
+    answer: oneshot::Sender<wire::LogChunk>,
 }
 
 impl Pilots {
-    fn connect(
-        &self,
-        pilot: &PilotId,
-        session: u64,
-        node: NodeName,
-        orders: mpsc::UnboundedSender<Order>,
-    ) {
+    /// Replaces an earlier connection of the same pilot: the core has found that it is newer.
+    fn connect(&self, pilot: &PilotId, comes: Connected) {
         let mut connected = self.connected.locked();
-        let before = connected.insert(pilot.clone(), Connected { session, node, orders });
-        if let Some(before) = before {
-            let _ = before.orders.send(Order::Close);
+        if let Some(before) = connected.insert(pilot.clone(), comes) {
+            before.close();
         }
     }
 
@@ -101,31 +115,40 @@ impl Pilots {
         }
     }
 
-    /// The next piece of a log from the pilot itself or, if that is gone, its successor on the
-    /// same node. `None`: nobody is there who could read it.
+    /// The next piece of a log from the pilot itself or, if that is gone, whoever has its folder
+    /// now. `None`: nobody is there who could read it.
     pub(crate) fn read_log(
         self: &Arc<Self>,
         pilot: &PilotId,
-        node: &NodeName,
+        kept_in: Option<&KeptIn>,
         request: wire::LogRequest,
     ) -> Option<LogPiece> {
         let connected = self.connected.locked();
-        let successor = || connected.values().find(|known| known.node == *node);
-        let reader = connected.get(pilot).or_else(successor)?;
+        let has_it = |known: &Connected| kept_in.is_some() && known.keeps.as_ref() == kept_in;
+        let successor = || connected.iter().find(|(_, known)| has_it(known));
+        let (asked, reader) = connected.get_key_value(pilot).or_else(successor)?;
         let id = self.next_log.fetch_add(1, Ordering::Relaxed);
         let (send, answer) = oneshot::channel();
-        self.logs.locked().insert(id, send);
+        let awaited = Awaited { pilot: asked.clone(), session: reader.session, answer: send };
+        self.logs.locked().insert(id, awaited);
         let request = wire::LogRequest { id, ..request };
         let _ = reader.orders.send(Order::Say(wire::to_pilot::Body::Log(request)));
         let orders = reader.orders.clone();
         Some(LogPiece { pilots: Arc::clone(self), id, answer, orders })
     }
 
-    fn deliver_log(&self, chunk: wire::LogChunk) {
-        let waiting = self.logs.locked().remove(&chunk.id);
-        if let Some(waiting) = waiting {
-            let _ = waiting.send(chunk);
+    /// Taken only from the connection that was asked. False: it was another.
+    fn deliver_log(&self, pilot: &PilotId, session: u64, chunk: wire::LogChunk) -> bool {
+        let mut logs = self.logs.locked();
+        // Nobody waits any more: then it makes no difference whose it is.
+        let Some(awaited) = logs.get(&chunk.id) else { return true };
+        if awaited.pilot != *pilot || awaited.session != session {
+            return false;
         }
+        if let Some(awaited) = logs.remove(&chunk.id) {
+            let _ = awaited.answer.send(chunk);
+        }
+        true
     }
 }
 
@@ -165,13 +188,17 @@ impl EffectRunner for Arc<Pilots> {
             Effect::Stop { pilot, tasks, grace } => {
                 self.order(&pilot, Order::Stop { tasks, grace });
             }
+            Effect::Disconnect { pilot } => {
+                let known = self.connected.locked().remove(&pilot);
+                if let Some(known) = known {
+                    known.close();
+                }
+            }
         }
     }
 
     fn reset(&self) {
         let mut connected = self.connected.locked();
-        for (_, known) in connected.drain() {
-            let _ = known.orders.send(Order::Close);
-        }
+        connected.drain().for_each(|(_, known)| known.close());
     }
 }

@@ -4,21 +4,24 @@
 //! is reported too: whether the pilot is lost is for the core to say.
 
 use super::orders::{Describe, message};
-use super::{Order, Pilots};
-use crate::auth::Auth;
+use super::{Connected, Order, Pilots};
+use crate::auth::{Auth, LetIn};
+use crate::clock::Clock;
 use crate::http::places::Guest;
 use crate::panics::{Panicked, guarded, guarded_task};
+use crate::secrets;
 use crate::writer::Writer;
 use futures_util::Stream;
 use shipway_api::link::{BadMessage, PROTOCOL, decode_ad, decode_outcome};
 use shipway_api::wire::link_server::Link;
 use shipway_api::wire::{self, to_pilot, to_server};
 use shipway_core::command::{self, Command, Held, HeldPhase};
+use shipway_core::pilot_token::{Allocation, KeptIn};
 use shipway_model::{Millis, PilotId, Timestamp};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tonic::{Request, Response, Status, Streaming};
 
 #[derive(Debug, Clone)]
@@ -27,6 +30,7 @@ pub struct PilotService {
     pub pilots: Arc<Pilots>,
     pub describe: Describe,
     pub writer: Writer,
+    pub clock: Clock,
 }
 
 /// Reports that wait for the disk. A pilot makes no more than it has tasks to report of.
@@ -44,7 +48,8 @@ impl Link for PilotService {
         &self,
         request: Request<Streaming<wire::ToServer>>,
     ) -> Result<Response<Outbound>, Status> {
-        let pilot = self.authenticate(&request)?;
+        let let_in = self.authenticate(&request)?;
+        let pilot = let_in.pilot.clone();
         let mut inbound = request.into_inner();
         let first = tokio::time::timeout(GREETS_WITHIN, inbound.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("no greeting has come"))?;
@@ -59,12 +64,20 @@ impl Link for PilotService {
         if hello.pilot != pilot.as_str() {
             return Err(Status::permission_denied("this token is another pilot's"));
         }
-        let joined = greeting(&pilot, hello).map_err(|error| unreadable(&error))?;
+        let joined = greeting(&let_in, hello)?;
+        self.may_join(&joined).await?;
         let session = joined.session;
         let (orders, ordered) = mpsc::unbounded_channel();
-        let node = joined.ad.node.clone();
-        self.pilots.connect(&pilot, session, node, orders.clone());
-        let connection = Connection { service: self.clone(), pilot, session, orders };
+        let hung_up = Arc::new(Notify::new());
+        let comes = Connected {
+            session,
+            node: joined.ad.node.clone(),
+            keeps: keeps(&let_in, &joined),
+            orders: orders.clone(),
+            hung_up: Arc::clone(&hung_up),
+        };
+        self.pilots.connect(&pilot, comes);
+        let connection = Connection { service: self.clone(), pilot, session, orders, hung_up };
         connection.greet(joined).await?;
         tokio::spawn(connection.listen(inbound));
         Ok(Response::new(outbound(ordered, self.describe.clone())))
@@ -72,18 +85,39 @@ impl Link for PilotService {
 }
 
 impl PilotService {
-    fn authenticate<T>(&self, request: &Request<T>) -> Result<PilotId, Status> {
+    fn authenticate<T>(&self, request: &Request<T>) -> Result<LetIn, Status> {
         if self.writer.problem().is_some() {
             return Err(Status::unavailable("the server cannot write its journal"));
         }
         let header = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
         let token = header.and_then(|header| header.strip_prefix("Bearer "));
-        let pilot = token.and_then(|token| self.auth.pilot(token));
-        let pilot = pilot.ok_or_else(|| Status::unauthenticated("this token is no pilot's"))?;
+        let let_in = token.and_then(|token| self.auth.pilot(token, self.clock.now()));
+        let unknown = "this token is no pilot's, or has ended";
+        let let_in = let_in.ok_or_else(|| Status::unauthenticated(unknown))?;
         let guest = request.extensions().get::<Guest>();
         let seated = guest.map_or(Ok(()), Guest::is_pilot);
         seated.map_err(|_| Status::unavailable("all places for connections are taken"))?;
-        Ok(pilot)
+        Ok(let_in)
+    }
+
+    /// Asked before an earlier connection is given up for this one.
+    async fn may_join(&self, joined: &command::PilotJoined) -> Result<(), Status> {
+        let asked = joined.clone();
+        let answer = self.writer.glance(move |state| shipway_core::decide::may_join(state, &asked));
+        let answer = answer.await.map_err(|error| Status::unavailable(error.to_string()))?;
+        answer.map_err(|refused| {
+            let (pilot, session) = (&joined.pilot, joined.session);
+            tracing::warn!(%pilot, session, %refused, "a pilot's greeting is refused");
+            Status::failed_precondition(refused.to_string())
+        })
+    }
+}
+
+/// Whose output a pilot can read beside its own.
+fn keeps(let_in: &LetIn, joined: &command::PilotJoined) -> Option<KeptIn> {
+    match let_in.allocation {
+        Allocation::ThisMachine => Some(KeptIn::ThisMachine),
+        Allocation::Handed => joined.folder.clone().map(KeptIn::Folder),
     }
 }
 
@@ -110,6 +144,7 @@ struct Connection {
     pilot: PilotId,
     session: u64,
     orders: mpsc::UnboundedSender<Order>,
+    hung_up: Arc<Notify>,
 }
 
 impl Connection {
@@ -140,6 +175,7 @@ impl Connection {
             let message = tokio::select! {
                 message = inbound.message() => message,
                 () = self.orders.closed() => break,
+                () = self.hung_up.notified() => break,
             };
             match message {
                 Ok(Some(wire::ToServer { body: Some(body) })) => {
@@ -171,8 +207,9 @@ impl Connection {
                 return Ok(());
             }
             to_server::Body::Log(chunk) => {
-                self.service.pilots.deliver_log(chunk);
-                return Ok(());
+                let taken = self.service.pilots.deliver_log(&pilot, session, chunk);
+                let nobody = BadMessage::Missing("request: nobody asked it");
+                return if taken { Ok(()) } else { Err(nobody) };
             }
             to_server::Body::Report(report) => {
                 let number = report.number;
@@ -212,31 +249,47 @@ impl Connection {
 /// What is to be written down, and the number of the report to acknowledge.
 type ToWrite = mpsc::Sender<(Command, Option<u64>)>;
 
-fn unreadable(error: &BadMessage) -> Status {
+#[expect(clippy::needless_pass_by_value, reason = "the signature map_err asks for")]
+fn unreadable(error: BadMessage) -> Status {
     Status::invalid_argument(error.to_string())
 }
 
-fn greeting(pilot: &PilotId, hello: wire::Hello) -> Result<command::PilotJoined, BadMessage> {
-    let held = hello.held.into_iter().map(held).collect::<Result<_, _>>()?;
-    let succeeds: Result<Vec<_>, _> = hello.succeeds.iter().map(|id| PilotId::new(id)).collect();
+/// A folder's key is 128 bits in hexadecimal; one that is much longer is none.
+const LONGEST_KEY: usize = 128;
+
+fn greeting(let_in: &LetIn, hello: wire::Hello) -> Result<command::PilotJoined, Status> {
+    let lease = (hello.lease_ms > 0).then_some(Millis(hello.lease_ms));
+    // Whoever the server does not watch itself has to end its tasks by itself some day.
+    if lease.is_none() && let_in.allocation != Allocation::ThisMachine {
+        return Err(Status::invalid_argument("a pilot with this token needs a lease"));
+    }
+    if hello.folder_key.len() > LONGEST_KEY {
+        return Err(Status::invalid_argument("this is no key of a folder"));
+    }
+    let held = hello.held.into_iter().map(held).collect::<Result<_, _>>();
+    let has_key = !hello.folder_key.is_empty();
     Ok(command::PilotJoined {
-        pilot: pilot.clone(),
+        pilot: let_in.pilot.clone(),
         session: hello.session,
-        ad: decode_ad(&hello.ad_json)?,
-        lease: (hello.lease_ms > 0).then_some(Millis(hello.lease_ms)),
-        held,
-        succeeds: succeeds?,
+        ad: decode_ad(&hello.ad_json).map_err(unreadable)?,
+        lease,
+        held: held.map_err(unreadable)?,
+        folder: has_key.then(|| secrets::hash(&hello.folder_key)),
     })
 }
 
 fn held(held: wire::Held) -> Result<Held, BadMessage> {
     let id = held.id.ok_or(BadMessage::Missing("attempt"))?;
+    let mut of = None;
     let phase = match held.phase.ok_or(BadMessage::Missing("phase"))? {
         wire::held::Phase::Queued(_) => HeldPhase::Queued,
         wire::held::Phase::RunningSinceMs(at) => HeldPhase::Running { started: Timestamp(at) },
-        wire::held::Phase::Ended(end) => HeldPhase::Ended(ended(&end)?),
+        wire::held::Phase::Ended(end) => {
+            of = (!end.pilot.is_empty()).then(|| PilotId::new(&end.pilot)).transpose()?;
+            HeldPhase::Ended(ended(&end)?)
+        }
     };
-    Ok(Held { task: id.task(), attempt: id.number(), phase })
+    Ok(Held { task: id.task(), attempt: id.number(), phase, of })
 }
 
 fn ended(ended: &wire::Ended) -> Result<command::Ended, BadMessage> {

@@ -5,15 +5,16 @@ use super::{Settings, UpError};
 use crate::panics::vital;
 use crate::secrets;
 use crate::writer::{Wish, Writer};
+use shipway_core::pilot_token::Allocation;
 use shipway_core::{Command, State};
-use shipway_model::PilotId;
 use shipway_sites::local::{Credentials, LocalSite};
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A pilot that dies sooner than this after its start is not started again at once.
+/// A pilot that dies sooner than this after its start, for the second time in a row, is not started
+/// again at once.
 const TOO_SOON: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_secs(5);
 /// How long an orderly stop waits for the pilot's processes to end.
@@ -80,18 +81,14 @@ pub(super) async fn supervise(settings: &Settings, writer: Writer) -> Result<Sup
 }
 
 async fn start(site: &Arc<LocalSite>, writer: &Writer) -> Result<Child, UpError> {
-    let pilot = PilotId::new(&format!("local-{}", secrets::random_word(10))).expect("a good id");
-    let token = secrets::new_secret("shp_");
+    // Nobody holds the lock: whoever was here before is dead, and the core takes it for that when
+    // the new pilot, which has the lock then, has seen to what they left.
+    let allocation = Allocation::ThisMachine;
+    let (pilot, token) = secrets::new_pilot(allocation);
     let hash = secrets::hash(&token);
-    let issue = Command::IssuePilotToken { pilot: pilot.clone(), hash };
+    let issue = Command::IssuePilotToken { pilot: pilot.clone(), hash, allocation, expires: None };
     writer.wish(Wish::Core(issue)).await?;
-    // A supervised pilot is one of this machine: there is one at a time, and it is not alive.
-    let succeeds = writer.ask(|state| {
-        let supervised = state.pilots().iter().filter(|(_, known)| known.lease.is_none());
-        supervised.map(|(id, _)| id.clone()).collect()
-    });
-    let succeeds = succeeds.await?;
-    let child = site.start(&Credentials { pilot: pilot.clone(), token, succeeds })?;
+    let child = site.start(&Credentials { pilot: pilot.clone(), token })?;
     tracing::info!(%pilot, "the pilot of this machine is started");
     Ok(child)
 }
@@ -102,6 +99,7 @@ async fn keep_alive(
     writer: Writer,
     stopping: Arc<AtomicBool>,
 ) {
+    let mut early_deaths = 0;
     loop {
         let began = Instant::now();
         let gone = gone(&site, child.take()).await;
@@ -109,7 +107,8 @@ async fn keep_alive(
             return;
         }
         tracing::warn!("the pilot of this machine is gone; what it ran will run again");
-        if began.elapsed() < TOO_SOON {
+        early_deaths = if began.elapsed() < TOO_SOON { early_deaths + 1 } else { 0 };
+        if early_deaths > 1 {
             tokio::time::sleep(PAUSE).await;
         }
         match start(&site, &writer).await {

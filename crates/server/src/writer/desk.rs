@@ -223,6 +223,7 @@ fn changes_auth(event: &Event) -> bool {
             | Event::TokenRevoked { .. }
             | Event::TokensExpired { .. }
             | Event::PilotTokenIssued { .. }
+            | Event::PilotTokenEnded { .. }
             | Event::PilotEnded { .. }
     )
 }

@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::http::Request;
 use prost::Message;
 use shipway_api::wire::{self, to_server};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A little more than the server takes.
 const LARGEST: usize = 20 << 20;
@@ -34,6 +35,7 @@ fn ended(chance: &mut Chance) -> wire::Ended {
         started_ms: chance.next() >> chance.below(64),
         ended_ms: chance.next() >> chance.below(64),
         ran_ms: chance.next() >> chance.below(64),
+        pilot: ["", "pilot-x", "not an id"][chance.below(3)].into(),
     }
 }
 
@@ -54,22 +56,24 @@ fn many<T: Clone>(one: T, size: usize, chance: &mut Chance) -> Vec<T> {
     vec![one; count]
 }
 
+fn next_session() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(100);
+    LAST.fetch_add(1, Ordering::Relaxed)
+}
+
 fn hello(world: &World, chance: &mut Chance) -> wire::Hello {
     let ad = if chance.one_in(2) { AD.as_bytes().to_vec() } else { mutate::text(AD, chance) };
     let held = held(chance);
     wire::Hello {
         protocol: if chance.one_in(20) { 9 } else { 1 },
         pilot: world.pilot.0.clone(),
-        session: chance.next() % 100,
+        // Mostly newer than the last one: any other greeting is refused.
+        session: if chance.one_in(8) { chance.next() % 100 } else { next_session() },
         version: "1".into(),
         ad_json: String::from_utf8_lossy(&ad).into_owned(),
         lease_ms: chance.next() >> chance.below(64),
         held: many(held.clone(), held.encoded_len(), chance),
-        succeeds: if chance.one_in(4) {
-            many("pilot-x".to_string(), 7, chance)
-        } else {
-            Vec::new()
-        },
+        folder_key: if chance.one_in(20) { "k".repeat(chance.below(300)) } else { "key".into() },
     }
 }
 
@@ -90,8 +94,9 @@ fn body(world: &World, chance: &mut Chance) -> to_server::Body {
             data: vec![7; chance.below(1 << 12)],
             ..wire::LogChunk::default()
         }),
-        5 => to_server::Body::Leaving(wire::Leaving {}),
-        _ => to_server::Body::Goodbye(wire::Goodbye {}),
+        // Very seldom: it is the last that is heard with this token.
+        5 if chance.one_in(2_000) => to_server::Body::Goodbye(wire::Goodbye {}),
+        _ => to_server::Body::Leaving(wire::Leaving {}),
     }
 }
 

@@ -101,7 +101,7 @@ pub fn join(state: &mut State, node: u32, kind: Kind) {
         ad: ad(node, kind),
         lease: None,
         held: Vec::new(),
-        succeeds: Vec::new(),
+        folder: None,
     };
     let joined = Event::PilotJoined(Box::new(Joined::new(&from, Vec::new(), Vec::new())));
     evolve(state, Timestamp(1), &joined);

@@ -86,7 +86,10 @@ impl World {
             Output::Collect { id, .. } => {
                 self.tell_pilot(node, Input::Collected { id, problem: None });
             }
-            Output::ReadLog(_) | Output::CloseLog { .. } | Output::CloseLogs => {}
+            Output::ReadLog(_)
+            | Output::CloseLog { .. }
+            | Output::CloseLogs
+            | Output::Keep { .. } => {}
         }
     }
 
@@ -161,6 +164,13 @@ impl World {
         let linger = self.dice.between(self.settings.dying);
         let Some(pilot) = self.nodes[node].pilot.take() else { return };
         self.totals.kills += 1;
+        // Every end was written down before it was reported, and is said until one is told that it
+        // is on disk; the earlier ones are still there too.
+        let whose = |ended: &shipway_api::wire::Ended| match ended.pilot.as_str() {
+            "" => shipway_api::wire::Ended { pilot: pilot.id.to_string(), ..ended.clone() },
+            _ => ended.clone(),
+        };
+        self.nodes[node].left.extend(pilot.machine.ends().map(whose));
         self.note(|| format!("pilot {} is killed", pilot.id));
         self.nodes[node].clean_at = self.now + linger + 1;
         let ids = pilot.processes.into_keys().collect();

@@ -14,7 +14,7 @@ fn away() -> (Told, JobId) {
 }
 
 fn held(task: TaskId, attempt: u32, phase: HeldPhase) -> Held {
-    Held { task, attempt: Attempt(attempt), phase }
+    Held { task, attempt: Attempt(attempt), phase, of: None }
 }
 
 fn back(session: u64, held: Vec<Held>) -> Command {
@@ -96,7 +96,12 @@ fn an_old_connections_end_is_not_the_new_ones() {
     let (mut told, _) = away();
     told.tell(back(3, vec![]));
     assert_eq!(told.tell(Command::PilotAway { pilot: id("p"), session: 2 }), []);
-    assert_eq!(told.tell(back(2, vec![])), [], "nor is an old greeting a new one");
+    assert_eq!(
+        told.refused(back(2, vec![])),
+        "pilot_overtaken",
+        "nor is an old greeting a new one"
+    );
+    assert_eq!(told.refused(back(3, vec![])), "pilot_overtaken", "nor the same one again");
     assert!(told.state.pilots()[&id("p")].is_connected());
 }
 
@@ -121,16 +126,6 @@ fn a_lease_that_runs_out_loses_the_tasks_and_not_before() {
 }
 
 #[test]
-fn a_successor_says_that_the_one_before_is_dead() {
-    let (mut told, job) = away();
-    let succeeds = vec![id("p"), id("unknown"), id("q")];
-    told.tell(Command::PilotJoined(Box::new(PilotJoined { succeeds, ..pilot("q", 4, 0) })));
-    assert_eq!((told.counts(job).waiting, told.state.pilots().len()), (3, 1));
-    told.wait(0);
-    assert_eq!(told.place()[0].attempt, Attempt(2));
-}
-
-#[test]
 fn reports_of_another_pilot_or_another_attempt_say_nothing() {
     let (mut told, job) = away();
     assert_eq!(told.ended("other", task(job, 1), 1, OK), []);
@@ -151,16 +146,6 @@ fn a_restart_trusts_no_connection_and_stop_is_said_again() {
     told.tell(back(2, vec![held(task(job, 0), 1, HeldPhase::Queued)]));
     let [Effect::Stop { tasks, .. }] = &told.effects[..] else { panic!("{:?}", told.effects) };
     assert_eq!(tasks[..], [(task(job, 0), Attempt(1))]);
-}
-
-#[test]
-fn a_pilot_started_again_with_the_same_credentials_has_lost_what_it_ran() {
-    let (mut told, job) = away();
-    let session = shipway_model::session::before_first(2) + 1;
-    told.tell(Command::PilotJoined(Box::new(PilotJoined { session, ..pilot("p", 4, 0) })));
-    assert_eq!((told.counts(job).waiting, told.counts(job).active), (3, 0));
-    told.wait(0);
-    assert_eq!(told.place()[0].attempt, Attempt(2));
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn the_hello_tells_who_speaks_and_everything_held() {
     rig.cut();
     let hello = rig.link_up();
     assert_eq!((hello.pilot.as_str(), hello.session, hello.lease_ms), ("p1", 2, 60_000));
-    assert_eq!(hello.succeeds, ["p0"]);
+    assert_eq!(hello.folder_key, "key");
     let phases: Vec<_> = hello.held.into_iter().map(|held| held.phase.unwrap()).collect();
     assert!(matches!(phases[0], wire::held::Phase::Ended(_)));
     assert_eq!(phases[1..], [wire::held::Phase::Queued(true), wire::held::Phase::Queued(true)]);

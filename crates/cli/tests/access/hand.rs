@@ -1,0 +1,128 @@
+//! A pilot played by hand: it says whatever a test wants, with a token that is good.
+
+use super::common::World;
+use shipway_api::link::{PROTOCOL, encode_ad, encode_outcome};
+use shipway_api::wire::{self, link_client::LinkClient, to_pilot, to_server};
+use shipway_model::{Bytes, Capacity, Cores, NodeAd, NodeName, Outcome};
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status, Streaming};
+
+/// Far beyond what any answer takes; only a hang reaches it.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What `shipway token pilot` prints.
+pub(crate) struct Credentials {
+    pub(crate) pilot: String,
+    pub(crate) token: String,
+}
+
+impl Credentials {
+    pub(crate) fn new(world: &World, words: &[&str]) -> Self {
+        let issued = world.json(&[&["token", "pilot"], words].concat());
+        let text = |name: &str| issued[name].as_str().expect("text").to_owned();
+        Credentials { pilot: text("pilot"), token: text("token") }
+    }
+
+    /// A greeting as a good pilot would say it, from a folder of its own.
+    pub(crate) fn hello(&self, node: &str, session: u64) -> wire::Hello {
+        let named = std::collections::BTreeMap::default();
+        let (memory, disk) = (Bytes(1 << 30), Bytes(1 << 30));
+        let ad = NodeAd {
+            node: NodeName::new(node).expect("good"),
+            capacity: Capacity { cpus: Cores::whole(4), memory, disk, named },
+            gpus: Vec::new(),
+            notes: Vec::new(),
+            unfit: Vec::new(),
+            withheld: Vec::new(),
+            attributes: std::collections::BTreeMap::default(),
+            people: None,
+        };
+        wire::Hello {
+            protocol: PROTOCOL,
+            pilot: self.pilot.clone(),
+            session,
+            version: "by hand".into(),
+            ad_json: encode_ad(&ad),
+            lease_ms: 600_000,
+            held: Vec::new(),
+            folder_key: format!("key of {}", self.pilot),
+        }
+    }
+}
+
+pub(crate) struct Hand {
+    runtime: Runtime,
+    say: mpsc::UnboundedSender<wire::ToServer>,
+    heard: Streaming<wire::ToPilot>,
+    _channel: Channel,
+}
+
+impl Hand {
+    pub(crate) fn attach(world: &World, token: &str, hello: wire::Hello) -> Result<Self, Status> {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(1).enable_all().build().expect("a runtime");
+        let (say, said) = mpsc::unbounded_channel();
+        let hello = wire::ToServer { body: Some(to_server::Body::Hello(hello)) };
+        say.send(hello).expect("somebody listens");
+        let mut request = Request::new(UnboundedReceiverStream::new(said));
+        let bearer = format!("Bearer {token}").parse().expect("plain text");
+        request.metadata_mut().insert("authorization", bearer);
+        let endpoint = Endpoint::from_shared(world.url()).expect("an address");
+        let answer = runtime.block_on(async {
+            let channel = endpoint.connect().await.expect("a server");
+            let mut client = LinkClient::new(channel.clone());
+            let attached = tokio::time::timeout(PATIENCE, client.attach(request)).await;
+            attached.expect("an answer in time").map(|answer| (answer.into_inner(), channel))
+        });
+        let (heard, channel) = answer?;
+        let mut hand = Hand { runtime, say, heard, _channel: channel };
+        // What it is to do may come first.
+        while !matches!(hand.hear().expect("a welcome"), to_pilot::Body::Welcome(_)) {}
+        Ok(hand)
+    }
+
+    pub(crate) fn say(&self, body: to_server::Body) {
+        // Where the server has hung up, nobody hears it.
+        let _ = self.say.send(wire::ToServer { body: Some(body) });
+    }
+
+    /// The next message; `None` when the server has closed the connection.
+    pub(crate) fn hear(&mut self) -> Option<to_pilot::Body> {
+        let heard = &mut self.heard;
+        let next = async { tokio::time::timeout(PATIENCE, heard.message()).await };
+        let next = self.runtime.block_on(next).expect("the server says something in time");
+        next.ok().flatten().and_then(|message| message.body)
+    }
+
+    /// All that was said before the answer to a ping; `None`: the connection is closed.
+    pub(crate) fn hear_all(&mut self) -> Option<Vec<to_pilot::Body>> {
+        self.say(to_server::Body::Ping(wire::Ping { number: 7 }));
+        let mut said = Vec::new();
+        loop {
+            match self.hear()? {
+                to_pilot::Body::Pong(_) => return Some(said),
+                other => said.push(other),
+            }
+        }
+    }
+
+    pub(crate) fn is_connected(&mut self) -> bool {
+        self.hear_all().is_some()
+    }
+}
+
+/// An attempt's end, as a pilot would report it.
+pub(crate) fn ended(job: u64, index: u64, outcome: &Outcome) -> wire::Ended {
+    wire::Ended {
+        id: Some(wire::AttemptId { job, index, attempt: 1 }),
+        outcome_json: encode_outcome(outcome),
+        started_ms: 1,
+        ended_ms: 2,
+        ran_ms: 1,
+        pilot: String::new(),
+    }
+}

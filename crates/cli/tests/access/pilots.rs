@@ -1,0 +1,276 @@
+//! A pilot's token is good for that pilot. Others are played by hand, each with a token that is
+//! good, and try to be more than themselves.
+
+use super::act;
+use super::common::{World, is_alive, wait_for, wait_some};
+use super::hand::{Credentials, Hand, ended};
+use prost::Message;
+use shipway_api::wire::{self, to_pilot, to_server};
+use shipway_model::Outcome;
+use shipway_model::session::before_first;
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+use tonic::Code;
+
+const OK: Outcome = Outcome::Exit { code: 0 };
+
+/// Why a greeting was refused.
+fn refused(world: &World, token: &str, hello: wire::Hello) -> Code {
+    match Hand::attach(world, token, hello) {
+        Ok(_) => panic!("it was let in"),
+        Err(status) => status.code(),
+    }
+}
+
+/// A job on the pilot of this machine that runs until the file `go` is there.
+fn running(world: &World) -> (String, u32) {
+    let script = "echo $$ > pid; echo first; until [ -e go ]; do sleep 0.02; done; echo second";
+    let job = world.submit(&["--cpus", "0.01", "--", "sh", "-c", script]);
+    let pid = world.work().join("pid");
+    let pid = wait_some("it runs", || std::fs::read_to_string(&pid).ok()?.trim().parse().ok());
+    wait_for("the server knows", || state(world, &job) == "running");
+    (job, pid)
+}
+
+fn state(world: &World, job: &str) -> String {
+    let shown = world.json(&["show", &format!("{job}/0")]);
+    shown["task"]["state"].as_str().expect("a state").to_owned()
+}
+
+fn pilots(world: &World) -> Vec<String> {
+    let nodes = world.json(&["nodes"])["nodes"].clone();
+    let id = |node: &serde_json::Value| node["pilot"].as_str().expect("text").to_owned();
+    nodes.as_array().expect("nodes").iter().map(id).collect()
+}
+
+/// The pilot of this machine, once it is there.
+fn own_pilot(world: &World) -> String {
+    wait_some("the pilot is there", || {
+        pilots(world).into_iter().find(|id| id.starts_with("local-"))
+    })
+}
+
+#[test]
+fn nobody_ends_another_pilot_or_speaks_for_its_tasks() {
+    let world = World::started();
+    let (job, pid) = running(&world);
+    let number: u64 = job.parse().expect("a number");
+    let other = Credentials::new(&world, &[]);
+    let mut hello = other.hello("elsewhere", before_first(1) + 1);
+    let held = |pilot: &str| {
+        let end = wire::Ended { pilot: pilot.into(), ..ended(number, 0, &OK) };
+        wire::Held { id: end.id, phase: Some(wire::held::Phase::Ended(end)) }
+    };
+    let own = own_pilot(&world);
+    hello.held = vec![held(""), held(&own)];
+    let mut hand = Hand::attach(&world, &other.token, hello).expect("its own token is good");
+    let report =
+        wire::Report { number: 1, started: Vec::new(), ended: vec![ended(number, 0, &OK)] };
+    hand.say(to_server::Body::Report(report));
+    let heard = hand.hear_all().expect("still connected");
+    let said = format!("{heard:?}");
+    assert!(!said.contains("Assign"), "it gets nothing of another's: {said}");
+    assert_eq!((state(&world, &job).as_str(), is_alive(pid)), ("running", true));
+
+    let stranger = wire::Hello { pilot: own.clone(), ..other.hello("elsewhere", before_first(9)) };
+    assert_eq!(refused(&world, &other.token, stranger), Code::PermissionDenied);
+    hand.say(to_server::Body::Goodbye(wire::Goodbye {}));
+    wait_for("the server has hung up", || !hand.is_connected());
+    assert_eq!(own_pilot(&world), own, "its goodbye was its own");
+    std::fs::write(world.work().join("go"), "").expect("written");
+    assert_eq!(world.cli(&["wait", &job]).code, 0);
+    let shown = world.json(&["show", &format!("{job}/0")]);
+    assert_eq!(shown["task"]["attempt"], 1, "it ran once: {shown:#}");
+}
+
+/// The field by which pilots once named those that they had found dead.
+fn with_succeeds(hello: wire::Hello, pilot: &str) -> Vec<u8> {
+    let body = wire::ToServer { body: Some(to_server::Body::Hello(hello)) };
+    let mut message = body.encode_to_vec();
+    let length = |size: usize| u8::try_from(size).expect("short");
+    // A second part of the greeting, which is read as one with the first: field 8, a text.
+    message.extend([0x0a, length(pilot.len() + 2), 0x42, length(pilot.len())]);
+    message.extend(pilot.as_bytes());
+    let size = u32::try_from(message.len()).expect("short").to_be_bytes();
+    [&[0][..], &size, &message].concat()
+}
+
+#[test]
+fn a_greeting_of_an_earlier_version_declares_nobody_dead() {
+    let world = World::started();
+    let (job, pid) = running(&world);
+    let (own, other) = (own_pilot(&world), Credentials::new(&world, &[]));
+    let greeting = world.work().join("greeting");
+    let hello = other.hello("elsewhere", before_first(1) + 1);
+    std::fs::write(&greeting, with_succeeds(hello, &own)).expect("written");
+    let curl = std::process::Command::new("curl")
+        .args(["--silent", "--http2-prior-knowledge", "--output", "/dev/null"])
+        .args(["--header", "content-type: application/grpc", "--header", "te: trailers"])
+        .args(["--header", &format!("authorization: Bearer {}", other.token)])
+        .args(["--data-binary", &format!("@{}", greeting.display())])
+        .arg(format!("{}/shipway.pilot.v1.Link/Attach", world.url()))
+        .status();
+    assert!(curl.expect("curl").success());
+    wait_for("it was heard", || pilots(&world).contains(&other.pilot));
+    assert_eq!((own_pilot(&world), state(&world, &job).as_str()), (own, "running"));
+    assert!(is_alive(pid));
+    std::fs::write(world.work().join("go"), "").expect("written");
+    assert_eq!(world.cli(&["wait", &job]).code, 0);
+    let shown = world.json(&["show", &format!("{job}/0")]);
+    assert_eq!(shown["task"]["attempt"], 1, "it ran once: {shown:#}");
+}
+
+#[test]
+fn output_is_taken_only_from_the_pilot_that_was_asked() {
+    let world = World::started();
+    let (job, _) = running(&world);
+    let mut follow = world.command(&["logs", "-f", &job]);
+    let mut follow = follow.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("started");
+    let mut printed = BufReader::new(follow.stdout.take().expect("piped"));
+    let mut text = String::new();
+    printed.read_line(&mut text).expect("a line");
+    // The next piece is asked for before this one was handed out: now somebody waits for it.
+    let other = Credentials::new(&world, &[]);
+    for id in 0..64 {
+        let hello = other.hello("elsewhere", before_first(1) + 1 + id);
+        let mut hand = Hand::attach(&world, &other.token, hello).expect("let in");
+        let data = b"forged\n".to_vec();
+        let forged = wire::LogChunk { id, data, end: true, ..wire::LogChunk::default() };
+        hand.say(to_server::Body::Log(forged));
+        // Answered, or hung up on: it was looked at.
+        hand.is_connected();
+    }
+    std::fs::write(world.work().join("go"), "").expect("written");
+    printed.read_to_string(&mut text).expect("the rest");
+    assert!(follow.wait().expect("ended").success());
+    assert_eq!(text, "first\nsecond\n");
+}
+
+#[test]
+fn a_name_does_not_make_a_pilot_the_keeper_of_anothers_output() {
+    let world = World::new();
+    world.up_with(&["--no-pilot"], |_| {});
+    let (first, second) = (Credentials::new(&world, &[]), Credentials::new(&world, &[]));
+    let hello = first.hello("node-1", before_first(1) + 1);
+    let mut hand = Hand::attach(&world, &first.token, hello).expect("let in");
+    let job = world.submit(&["--", "true"]);
+    wait_for("it is placed", || format!("{:?}", hand.hear_all()).contains("Assign"));
+    let number = job.parse().expect("a number");
+    let report =
+        wire::Report { number: 1, started: Vec::new(), ended: vec![ended(number, 0, &OK)] };
+    hand.say(to_server::Body::Report(report));
+    assert_eq!(world.cli(&["wait", &job]).code, 0);
+    drop(hand);
+    wait_for("it is away", || world.json(&["nodes"])["nodes"][0]["link"] == "away");
+    let hello = second.hello("node-1", before_first(1) + 1);
+    let mut hand = Hand::attach(&world, &second.token, hello).expect("let in");
+    let ran = world.cli(&["logs", &job]);
+    assert!(ran.stderr.contains("is out of touch"), "{ran:?}");
+    let asked = hand.hear_all().expect("connected");
+    assert!(!asked.iter().any(|body| matches!(body, to_pilot::Body::Log(_))), "{asked:?}");
+    // Whoever has the folder is asked.
+    let third = Credentials::new(&world, &[]);
+    let mut hello = third.hello("node-2", before_first(1) + 1);
+    hello.folder_key = first.hello("node-1", 0).folder_key;
+    let mut heir = Hand::attach(&world, &third.token, hello).expect("let in");
+    let mut command = world.command(&["logs", "--stdout", &job]);
+    let mut reading = command.stdout(Stdio::null()).spawn().expect("started");
+    let request = wait_some("it is asked", || match heir.hear() {
+        Some(to_pilot::Body::Log(request)) => Some(request),
+        _ => None,
+    });
+    let end = wire::LogChunk { id: request.id, end: true, ..wire::LogChunk::default() };
+    heir.say(to_server::Body::Log(end));
+    assert!(reading.wait().expect("ended").success());
+}
+
+#[test]
+fn a_token_opens_one_connection_for_one_folder() {
+    let world = World::new();
+    world.up_with(&["--no-pilot"], |_| {});
+    let owner = Credentials::new(&world, &[]);
+    let hello = |session| owner.hello("node", before_first(5) + session);
+    let mut first = Hand::attach(&world, &owner.token, hello(2)).expect("let in");
+
+    let mut copied = owner.hello("node", before_first(6) + 1);
+    copied.folder_key = "key of another".into();
+    assert_eq!(refused(&world, &owner.token, copied.clone()), Code::FailedPrecondition);
+    copied.folder_key = String::new();
+    assert_eq!(refused(&world, &owner.token, copied), Code::FailedPrecondition);
+    for late in [1, 2] {
+        assert_eq!(refused(&world, &owner.token, hello(late)), Code::FailedPrecondition);
+    }
+    let endless = wire::Hello { lease_ms: 0, ..hello(3) };
+    assert_eq!(refused(&world, &owner.token, endless), Code::InvalidArgument, "no lease");
+    assert!(first.is_connected(), "nobody has replaced it");
+
+    let mut again = Hand::attach(&world, &owner.token, hello(3)).expect("its own next one");
+    assert!(again.is_connected());
+    assert!(!first.is_connected(), "which takes the place of the one before");
+}
+
+#[test]
+fn tokens_of_pilots_are_listed_revoked_and_end() {
+    let world = World::started();
+    let owner = Credentials::new(&world, &[]);
+    let listed = |pilot: &str| world.ok(&["token", "list"]).contains(pilot);
+    assert!(listed(&owner.pilot) && listed(&own_pilot(&world)));
+    let alice = super::person(&world, "alice", "operator");
+    assert!(!act(&world, &alice, &["token", "list"]).stdout.contains(&owner.pilot));
+    assert_eq!(act(&world, &alice, &["token", "revoke", &owner.pilot]).code, 3);
+    let hello = |it: &Credentials| it.hello("node", before_first(1) + 1);
+    assert_eq!(refused(&world, &alice, hello(&owner)), Code::Unauthenticated, "a person's");
+    assert_eq!(refused(&world, &world.token(), hello(&owner)), Code::Unauthenticated);
+
+    let mut hand = Hand::attach(&world, &owner.token, hello(&owner)).expect("let in");
+    world.ok(&["token", "revoke", &owner.pilot]);
+    assert_eq!(hand.hear(), None, "the open connection is closed at once");
+    assert_eq!(refused(&world, &owner.token, hello(&owner)), Code::Unauthenticated);
+    assert!(!listed(&owner.pilot));
+
+    let leaver = Credentials::new(&world, &[]);
+    let mut hand = Hand::attach(&world, &leaver.token, hello(&leaver)).expect("let in");
+    hand.say(to_server::Body::Goodbye(wire::Goodbye {}));
+    assert_eq!(hand.hear(), None);
+    assert_eq!(refused(&world, &leaver.token, hello(&leaver)), Code::Unauthenticated);
+
+    let short = Credentials::new(&world, &["--lasts", "2s"]);
+    let attached = Hand::attach(&world, &short.token, hello(&short));
+    if let Ok(mut hand) = attached {
+        assert_eq!(hand.hear(), None, "closed when its time is over");
+    }
+    wait_for("it is gone", || !listed(&short.pilot));
+    world.kill_server();
+    world.up();
+    for ended in [&owner, &leaver, &short] {
+        assert_eq!(refused(&world, &ended.token, hello(ended)), Code::Unauthenticated);
+    }
+}
+
+#[test]
+fn a_pilot_whose_token_is_revoked_ends_and_this_machine_gets_another() {
+    let world = World::started();
+    let (before, process) = (own_pilot(&world), world.pilot_pid());
+    world.ok(&["token", "revoke", &before]);
+    wait_for("it has ended", || !is_alive(process));
+    assert_eq!(world.ok(&["run", "--", "echo", "hello"]), "hello\n");
+    assert_ne!(own_pilot(&world), before);
+
+    let file = world.work().join("pilot.json");
+    std::fs::write(&file, world.ok(&["token", "pilot", "--json"])).expect("written");
+    let credentials = world.json(&["token", "list"])["pilots"].clone();
+    let handed = credentials.as_array().expect("pilots").iter();
+    let handed = handed.filter(|token| token["this_machine"] == false).collect::<Vec<_>>();
+    let id = handed[0]["pilot"].as_str().expect("an id").to_owned();
+    let dir = world.work().join("node");
+    let words = ["pilot", "--dir", dir.to_str().expect("text"), "--server", &world.url()];
+    let mut command = world.command(&words);
+    command.arg("--token-file").arg(&file).stdin(Stdio::null()).stderr(Stdio::piped());
+    let mut pilot = command.spawn().expect("started");
+    wait_for("it is there", || pilots(&world).contains(&id));
+    world.ok(&["token", "revoke", &id]);
+    let status = wait_some("it ends", || pilot.try_wait().expect("a child"));
+    let mut said = String::new();
+    pilot.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+    assert!(!status.success() && said.contains("token has ended or was revoked"), "{said}");
+}

@@ -1,0 +1,32 @@
+//! Tokens of pilots: made, and over with time. They also end with a goodbye (`pilot_ended.rs`), and
+//! by a person's wish (`users.rs`).
+
+use crate::event::Event;
+use crate::pilot_token::Allocation;
+use crate::state::State;
+use shipway_model::{PilotId, Timestamp};
+
+/// On this machine there is one at a time: whoever had an earlier one is dead, or never was.
+pub(super) fn issue(
+    state: &State,
+    pilot: &PilotId,
+    hash: &str,
+    allocation: Allocation,
+    expires: Option<Timestamp>,
+) -> Vec<Event> {
+    let earlier = state.pilot_tokens().iter().filter(|(_, token)| {
+        allocation == Allocation::ThisMachine && token.allocation == allocation
+    });
+    let mut events: Vec<Event> =
+        earlier.map(|(pilot, _)| Event::PilotTokenEnded { pilot: pilot.clone() }).collect();
+    let (pilot, hash) = (pilot.clone(), hash.to_owned());
+    events.push(Event::PilotTokenIssued { pilot, hash, allocation: Some(allocation), expires });
+    events
+}
+
+/// Those whose time has come.
+pub(super) fn over(state: &State, at: Timestamp) -> Vec<Event> {
+    let over = state.pilot_tokens().iter();
+    let over = over.filter(|(_, token)| token.expires.is_some_and(|expires| expires <= at));
+    over.map(|(pilot, _)| Event::PilotTokenEnded { pilot: pilot.clone() }).collect()
+}

@@ -1,0 +1,162 @@
+//! Ends that outlive their pilot. Whatever kills a pilot, the next one in the same folder can say
+//! which attempts had ended, so that they need not run again.
+//!
+//! ```text
+//! ends      by the pilot    each end as it is reported, before it is reported
+//! running   by the pilot    which process is which attempt, in a slot each (`slots.rs`)
+//! reaped    by the guard    how the processes of a dead pilot ended (`guard.rs`)
+//! told/     by helpers      how the task in a container ended, in a file each
+//! ```
+//!
+//! `leftover.rs` reads all four, when the folder's lock is held and nothing of the earlier pilot
+//! runs any more. Nothing is synced: a killed process loses none of it. After a power cut parts may
+//! be missing or torn, which is noticed; then those attempts run again, like the tasks that the cut
+//! itself has ended.
+//!
+//! Only an exit with 0 counts of what the pilot itself did not see: any other end may have come
+//! from the pilot's death, by a pipe that nobody reads. And only where nothing is to be done after
+//! the end: an attempt whose files were not taken has not ended.
+
+mod leftover;
+mod slots;
+
+pub(crate) use leftover::{LEFT_BY_GUARD, Left, TOLD, name_of, take};
+pub use slots::{Slot, Slots};
+
+use prost::Message;
+use shipway_api::wire;
+use shipway_model::PilotId;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+const ENDS: &str = "ends";
+
+/// Below this the file is never written anew: some two thousand ends, which a greeting carries.
+const SHORT: u64 = 256 << 10;
+/// Longest record that is read: an outcome holds a message, and no more.
+const LONGEST_RECORD: usize = 1 << 20;
+/// Most that is read of a file: far above what a pilot holds at once.
+const LONGEST_FILE: u64 = 256 << 20;
+
+/// The ends that the server may not have yet, and some that it has.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    path: PathBuf,
+    /// The pilot whose ends these are.
+    own: String,
+    file: File,
+    size: u64,
+    /// What was live when it was last written anew.
+    at_least: u64,
+    /// Said once: the pilot goes on without.
+    failed: bool,
+}
+
+impl Ends {
+    /// Begins with what earlier pilots left.
+    pub(crate) fn begin(dir: &Path, own: &PilotId, left: &[wire::Ended]) -> io::Result<Self> {
+        let (path, own) = (dir.join(ENDS), own.to_string());
+        let (file, size) = write_anew(&path, &own, left.iter())?;
+        Ok(Ends { path, own, file, size, at_least: size, failed: false })
+    }
+
+    /// One write, however many there are.
+    pub(crate) fn keep<'a>(&mut self, ended: impl Iterator<Item = &'a wire::Ended>) {
+        let mut bytes = Vec::new();
+        ended.for_each(|ended| put(&mut bytes, &self.own, ended));
+        // After a short write nothing behind it could be read; so it is cut off again.
+        let written = self.file.write_all(&bytes).inspect_err(|_| {
+            let _ = self.file.set_len(self.size);
+        });
+        match written {
+            Ok(()) => self.size += bytes.len() as u64,
+            Err(error) if !std::mem::replace(&mut self.failed, true) => {
+                tracing::warn!(%error, "ends of tasks cannot be kept in {}: those that the server \
+                    does not hear of before this pilot dies run again", self.path.display());
+            }
+            Err(_) => {}
+        }
+    }
+
+    pub(crate) fn is_long(&self) -> bool {
+        self.size > SHORT.max(2 * self.at_least)
+    }
+
+    /// Leaves out those that the server has.
+    pub(crate) fn shorten<'a>(&mut self, live: impl Iterator<Item = &'a wire::Ended>) {
+        match write_anew(&self.path, &self.own, live) {
+            Ok((file, size)) => (self.file, self.size, self.at_least) = (file, size, size),
+            // As it is, it says too much rather than too little.
+            Err(error) => {
+                tracing::debug!(%error, "ends of tasks are not sorted out");
+                self.at_least = self.size;
+            }
+        }
+    }
+}
+
+/// Whole or not at all; then open for more.
+fn write_anew<'a>(
+    path: &Path,
+    own: &str,
+    ended: impl Iterator<Item = &'a wire::Ended>,
+) -> io::Result<(File, u64)> {
+    let draft = path.with_extension("new");
+    let _ = std::fs::remove_file(&draft);
+    let mut options = OpenOptions::new();
+    let mut file = options.append(true).create_new(true).mode(0o600).open(&draft)?;
+    let mut bytes = Vec::new();
+    // The first names the pilot, and no attempt.
+    put(&mut bytes, own, &wire::Ended::default());
+    ended.for_each(|ended| put(&mut bytes, own, ended));
+    file.write_all(&bytes)?;
+    std::fs::rename(draft, path)?;
+    Ok((file, bytes.len() as u64))
+}
+
+const FRAME: usize = 2 * size_of::<u32>();
+
+/// Length, checksum, and the end as it is reported by whoever comes after its pilot.
+fn put(bytes: &mut Vec<u8>, own: &str, ended: &wire::Ended) {
+    let body = match ended.pilot.as_str() {
+        "" => wire::Ended { pilot: own.to_owned(), ..ended.clone() }.encode_to_vec(),
+        _ => ended.encode_to_vec(),
+    };
+    let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
+    bytes.extend_from_slice(&length.to_le_bytes());
+    bytes.extend_from_slice(&crc32fast::hash(&body).to_le_bytes());
+    bytes.extend_from_slice(&body);
+}
+
+/// Every record up to the first that does not check out.
+fn records(mut bytes: &[u8]) -> Vec<wire::Ended> {
+    let mut found = Vec::new();
+    while let Some((frame, rest)) = bytes.split_at_checked(FRAME) {
+        let number = |at: usize| frame[at..at + 4].try_into().map(u32::from_le_bytes).unwrap_or(0);
+        let length = usize::try_from(number(0)).unwrap_or(usize::MAX);
+        let Some((body, rest)) = rest.split_at_checked(length) else { break };
+        if length > LONGEST_RECORD || crc32fast::hash(body) != number(4) {
+            break;
+        }
+        let Ok(ended) = wire::Ended::decode(body) else { break };
+        found.push(ended);
+        bytes = rest;
+    }
+    found
+}
+
+/// What there is of a file; nothing if there is none.
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    match File::open(path) {
+        Ok(file) => file.take(LONGEST_FILE).read_to_end(&mut bytes).map(|_| bytes),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(bytes),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests;
