@@ -3,7 +3,8 @@
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// Does it here. Whatever else this thread had to do is done by another one from now on, at the
-/// cost of a wake-up that nobody waits for. Where there is one thread by design it hands over nothing.
+/// cost of a wake-up that nobody waits for. Where there is one thread by design it hands over
+/// nothing.
 pub(crate) fn off_requests<A>(act: impl FnOnce() -> A) -> A {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(act),
