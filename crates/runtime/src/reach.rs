@@ -63,8 +63,8 @@ pub enum OutOfReach {
     Around { path: PathBuf, closed: PathBuf },
     #[error(
         "{} is not for writing: other people's tasks run as the user of the server here, and \
-         write to folders of their own (--workdir private), or to what whoever runs the node offers \
-         (--binds DIR:rw)", .path.display()
+         write to folders of their own (--workdir private), or to what whoever runs the node \
+         offers (--binds DIR:rw)", .path.display()
     )]
     Guest { path: PathBuf },
     #[error(transparent)]

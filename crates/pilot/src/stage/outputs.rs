@@ -75,7 +75,7 @@ impl Taker<'_> {
         match kind(&stat) {
             FileType::Directory => self.folder(work, name, &output.target),
             _ if output.contents => Err(StageError::OutputNoFolder { name: name.clone() }),
-            FileType::RegularFile => self.to.write(&mut file, &output.target, mode(&stat)),
+            FileType::RegularFile => self.to.write(&mut file, &output.target, Some(mode(&stat))),
             _ => Err(StageError::OutputKind { name: name.clone() }),
         }
     }
@@ -101,7 +101,7 @@ impl Taker<'_> {
         if kind(&stat) != FileType::RegularFile {
             return Ok(());
         }
-        self.to.write(&mut file, &to.join(name), mode(&stat))
+        self.to.write(&mut file, &to.join(name), Some(mode(&stat)))
     }
 
     /// All that is in a folder. A link in it is taken as the file it leads to, if that is in the
@@ -138,7 +138,7 @@ impl Taker<'_> {
         let is_link = kind(&look.map_err(|errno| unread(&inside, errno))?) == FileType::Symlink;
         match work.read(&inside) {
             Ok((mut file, stat)) if kind(&stat) == FileType::RegularFile => {
-                self.to.write(&mut file, &to, mode(&stat))?;
+                self.to.write(&mut file, &to, Some(mode(&stat)))?;
             }
             Ok((_, stat)) if kind(&stat) == FileType::Directory && !is_link => {
                 return Ok(Some((inside, to)));
@@ -155,8 +155,8 @@ impl Taker<'_> {
     }
 }
 
-fn mode(stat: &Stat) -> Option<u32> {
-    Some(stat.st_mode & PERMISSIONS)
+fn mode(stat: &Stat) -> u32 {
+    stat.st_mode & PERMISSIONS
 }
 
 fn unread(name: &Path, errno: Errno) -> StageError {

@@ -47,8 +47,11 @@ fn cover(inside: &Inside, dev: &OwnedFd, path: &Path) -> Result<(), SetupError> 
             let mount = Empty { dev }.instead_of(kind_of(&place, path)?)?;
             super::mounts::put_on(&mount, &place).doing("cover", path)
         }
-        Err(SetupError::MissingTarget { .. } | SetupError::WrongKind { .. }) => Ok(()),
-        Err(SetupError::Step { source: Errno::ACCESS, .. }) => Ok(()),
+        Err(
+            SetupError::MissingTarget { .. }
+            | SetupError::WrongKind { .. }
+            | SetupError::Step { source: Errno::ACCESS, .. },
+        ) => Ok(()),
         // What was a folder a moment ago leads elsewhere: where, nobody has looked.
         Err(SetupError::LinkedTarget { .. }) => {
             Err(SetupError::CoveredLink { path: path.to_owned() })
