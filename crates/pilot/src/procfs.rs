@@ -56,16 +56,12 @@ pub(crate) fn children_by_scan() -> io::Result<Vec<Pid>> {
 
 /// The children of a process that has one thread.
 pub(crate) fn children_of(pid: Pid) -> Vec<Pid> {
-    match fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")) {
-        Ok(list) => parse_list(&list).collect(),
-        Err(_) => {
-            let mut pids = all_pids().unwrap_or_default();
-            pids.retain(|child| {
-                stat(*child).is_some_and(|stat| Pid::from_raw(stat.parent) == Some(pid))
-            });
-            pids
-        }
+    if let Ok(list) = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")) {
+        return parse_list(&list).collect();
     }
+    let mut pids = all_pids().unwrap_or_default();
+    pids.retain(|child| stat(*child).is_some_and(|stat| Pid::from_raw(stat.parent) == Some(pid)));
+    pids
 }
 
 /// Whether a process is the helper of a container, or the first process inside one.

@@ -42,7 +42,7 @@ mod told;
 
 use crate::accounts::{Accounts, Ids};
 use crate::closed::Reaches;
-use crate::ends::Ends;
+use crate::ends::{Ends, Left};
 use crate::logs::Logs;
 use crate::machine::{AttemptKey, HowEnded, Input, Machine, Now, Output};
 use crate::spawn::{self, Pool, ProcessEvent, Ticket};
@@ -86,14 +86,8 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let sink: spawn::EventSink = telling(&told, Pilot::process);
     let tell_of_image = telling(&told, |pilot, news| pilot.image(&news));
     let tell_of_files = telling(&told, Pilot::staged);
-    let logs = Logs::new(settings.dir.join("logs"));
-    if let Some(keep) = settings.keep_output {
-        tokio::spawn(Arc::clone(&logs).keep(Duration::from_millis(keep.0)));
-    }
+    let logs = open_logs(&settings, &started.left);
     images::keep_room(&settings.images, settings.keep_images);
-    for log in &started.left.unseen {
-        logs.add_line(*log, MAY_BE_MISSING);
-    }
     let spawners = spawn::default_spawners();
     let slots = Some(started.slots);
     let pool = Pool::remembered(spawners, &started.node_key, Arc::clone(&logs), sink, slots);
@@ -151,6 +145,16 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         EndedBy::Itself => Ok(()),
         EndedBy::Server => Err(StartError::TokenEnded),
     }
+}
+
+/// The output of tasks, of earlier pilots' too.
+fn open_logs(settings: &Settings, left: &Left) -> Arc<Logs> {
+    let logs = Logs::new(settings.dir.join("logs"));
+    if let Some(keep) = settings.keep_output {
+        tokio::spawn(Arc::clone(&logs).keep(Duration::from_millis(keep.0)));
+    }
+    left.unseen.iter().for_each(|log| logs.add_line(*log, MAY_BE_MISSING));
+    logs
 }
 
 /// How a thread beside the pilot tells it something. After its loop has ended nobody needs to know.
@@ -434,7 +438,9 @@ impl Work {
         if self.ends.is_long() {
             self.ends.shorten(self.machine.ends());
         }
-        ids.iter().for_each(|id| self.told.remove(*id));
+        for id in ids {
+            self.told.remove(*id);
+        }
     }
 
     fn send(&self, message: wire::ToServer) {

@@ -64,10 +64,14 @@ pub(crate) fn take(dir: &Path) -> io::Result<Left> {
 }
 
 impl Left {
-    /// All of it is in `ends` by now.
+    /// All of it is in `ends` by now. Helpers make files there, and nobody makes folders.
     pub(crate) fn settle(dir: &Path) {
         let _ = std::fs::remove_file(dir.join(LEFT_BY_GUARD));
-        let _ = std::fs::remove_dir_all(dir.join(TOLD));
+        let told = dir.join(TOLD);
+        for entry in std::fs::read_dir(&told).into_iter().flatten().flatten() {
+            let _ = std::fs::remove_file(entry.path());
+        }
+        let _ = std::fs::remove_dir(told);
     }
 }
 

@@ -134,7 +134,7 @@ fn put(bytes: &mut Vec<u8>, own: &str, ended: &wire::Ended) {
 fn records(mut bytes: &[u8]) -> Vec<wire::Ended> {
     let mut found = Vec::new();
     while let Some((frame, rest)) = bytes.split_at_checked(FRAME) {
-        let number = |at: usize| frame[at..at + 4].try_into().map(u32::from_le_bytes).unwrap_or(0);
+        let number = |at: usize| frame[at..at + 4].try_into().map_or(0, u32::from_le_bytes);
         let length = usize::try_from(number(0)).unwrap_or(usize::MAX);
         let Some((body, rest)) = rest.split_at_checked(length) else { break };
         if length > LONGEST_RECORD || crc32fast::hash(body) != number(4) {

@@ -82,8 +82,8 @@ fn encode(slot: &Slot) -> [u8; SLOT_BYTES] {
 }
 
 fn decode(bytes: &[u8; SLOT_BYTES]) -> Option<Slot> {
-    let small = |at: usize| bytes[at..at + 4].try_into().map(u32::from_le_bytes).unwrap_or(0);
-    let large = |at: usize| bytes[at..at + 8].try_into().map(u64::from_le_bytes).unwrap_or(0);
+    let small = |at: usize| bytes[at..at + 4].try_into().map_or(0, u32::from_le_bytes);
+    let large = |at: usize| bytes[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
     if crc32fast::hash(&bytes[..SLOT_BYTES - 4]) != small(SLOT_BYTES - 4) {
         return None;
     }

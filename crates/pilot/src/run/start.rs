@@ -227,7 +227,7 @@ fn take_word(dir: &Path, pilot: &PilotId) -> Result<(Left, Ends, Slots), StartEr
     let kept = Ends::begin(dir, pilot, &left.ends).map_err(failed)?;
     Left::settle(dir);
     let told = dir.join(ends::TOLD);
-    std::fs::DirBuilder::new().mode(0o700).create(&told).map_err(failed)?;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&told).map_err(failed)?;
     Ok((left, kept, Slots::begin(dir).map_err(failed)?))
 }
 
