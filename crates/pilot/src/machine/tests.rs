@@ -19,6 +19,8 @@ struct Rig {
     now: u64,
     /// Messages the server sent on this connection.
     sent: u64,
+    /// The ends that were to be written down.
+    kept: Vec<AttemptKey>,
 }
 
 fn id(job: u64, index: u64) -> AttemptKey {
@@ -52,7 +54,7 @@ impl Rig {
             lease: lease.map(Millis),
             folder_key: "key".into(),
         });
-        Rig { machine, now: 1_000, sent: 0 }
+        Rig { machine, now: 1_000, sent: 0, kept: Vec::new() }
     }
 
     /// Connected and welcomed.
@@ -66,8 +68,18 @@ impl Rig {
         Now { steady: Millis(self.now), wall: Timestamp(self.now) }
     }
 
+    /// All that is to be done but for what is to be written down, which `kept` has.
     fn tell(&mut self, input: Input) -> Vec<Output> {
-        self.machine.handle(self.now(), input)
+        let mut out = self.machine.handle(self.now(), input);
+        out.retain(|output| match output {
+            Output::Keep { ids } => {
+                assert!(ids.iter().all(|id| self.machine.end_of(*id).is_some()));
+                self.kept.extend(ids);
+                false
+            }
+            _ => true,
+        });
+        out
     }
 
     fn tick(&mut self, to: u64) -> Vec<Output> {
@@ -143,7 +155,12 @@ impl Rig {
     fn report(&mut self) -> wire::Report {
         let mut out = self.flush();
         match (out.pop(), out.len()) {
-            (Some(Output::Send(wire::ToServer { body: Some(to_server::Body::Report(r)) })), 0) => r,
+            (Some(Output::Send(wire::ToServer { body: Some(to_server::Body::Report(r)) })), 0) => {
+                let told = r.ended.iter().filter_map(|ended| ended.id.as_ref());
+                let kept = told.map(AttemptKey::of).all(|id| self.kept.contains(&id));
+                assert!(kept, "what is reported was written down before: {r:?}");
+                r
+            }
             other => panic!("{other:?}"),
         }
     }

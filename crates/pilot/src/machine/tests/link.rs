@@ -20,6 +20,30 @@ fn the_hello_tells_who_speaks_and_everything_held() {
 }
 
 #[test]
+fn what_an_earlier_pilot_left_word_of_is_told_until_the_server_has_it() {
+    let mut rig = Rig::new(None);
+    let end = wire::Ended {
+        id: Some(id(7, 1).wire()),
+        outcome_json: link::encode_outcome(&Outcome::Exit { code: 0 }),
+        pilot: "earlier".into(),
+        ..wire::Ended::default()
+    };
+    rig.machine = std::mem::replace(&mut rig.machine, Rig::new(None).machine).with_left(vec![end]);
+    for _ in 0..2 {
+        let hello = rig.link_up();
+        let [held] = &hello.held[..] else { panic!("{hello:?}") };
+        let Some(wire::held::Phase::Ended(end)) = &held.phase else { panic!("{held:?}") };
+        assert_eq!((held.id, end.pilot.as_str()), (end.id, "earlier"));
+        rig.cut();
+    }
+    assert_eq!(rig.machine.ends().count(), 1);
+    rig.connect();
+    assert_eq!(rig.machine.ends().count(), 0, "it is on the server's disk");
+    rig.cut();
+    assert!(rig.link_up().held.is_empty());
+}
+
+#[test]
 fn messages_are_taken_in_order_and_once() {
     let mut rig = Rig::up(None);
     let third = assignment(template(1, 1), &[id(1, 1)]);
