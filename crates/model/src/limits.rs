@@ -66,8 +66,8 @@ pub const MAX_TOKENS: usize = 100;
 pub const MAX_UNFINISHED_JOBS: u64 = 200_000;
 /// The same for operators and admins, who submit for services and whole groups.
 pub const MAX_UNFINISHED_JOBS_OF_OPERATORS: u64 = 2_000_000;
-/// Tasks of all those jobs together: ten arrays of the largest size, 25 MB once they have begun.
-pub const MAX_UNFINISHED_TASKS: u64 = 10 * MAX_TASKS;
+/// Tasks of all those jobs together: fifty arrays of the largest size, 125 MB once they have begun.
+pub const MAX_UNFINISHED_TASKS: u64 = 50 * MAX_TASKS;
 
 /// Output kept per stream and task unless the job says otherwise.
 pub const DEFAULT_LOG_LIMIT: Bytes = Bytes(64 << 20);

@@ -98,6 +98,12 @@ pub fn plain_tasks(arguments: &[&str]) -> Vec<String> {
     options
 }
 
+/// For a pilot that is started by itself, which knows of no owner: whoever tests runs as themselves.
+pub fn as_myself() -> [String; 2] {
+    let me = own_account();
+    ["--accounts".into(), format!("{me}={me}")]
+}
+
 fn own_account() -> String {
     let said = Command::new("id").arg("-un").output().expect("id").stdout;
     String::from_utf8(said).expect("text").trim().to_owned()

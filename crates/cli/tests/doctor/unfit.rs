@@ -1,6 +1,6 @@
 //! A pilot on a disk without room: it connects, says so, and gets no task.
 
-use super::common::{World, cannot, wait_for, wait_some};
+use super::common::{World, as_myself, cannot, wait_for, wait_some};
 use std::process::{Child, Stdio};
 
 struct Pilot(Child);
@@ -28,7 +28,7 @@ fn a_pilot_without_room_is_unfit_and_runs_nothing() {
     let dir = small.home().join("pilot");
     let words = ["pilot", "--dir", dir.to_str().expect("text"), "--server", &world.url()];
     let mut command = world.command(&words);
-    command.arg("--token-file").arg(&file).stderr(Stdio::null());
+    command.arg("--token-file").arg(&file).args(as_myself()).stderr(Stdio::null());
     let pilot = Pilot(command.spawn().expect("started"));
     let node =
         wait_some("the pilot is connected", || world.json(&["nodes"])["nodes"].get(0).cloned());

@@ -1,7 +1,7 @@
 //! `requirements` and `rank`: three nodes of three kinds, jobs that choose among them, and why none
 //! will do.
 
-use super::common::{World, wait_for};
+use super::common::{World, as_myself, wait_for};
 use super::{job, state};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -29,7 +29,7 @@ impl Node {
             &text(&token),
         ];
         let mut command = world.command(&words);
-        command.args(["--declared", &text(&declared)]);
+        command.args(["--declared", &text(&declared)]).args(as_myself());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Node(command.spawn().expect("the pilot starts"))
     }
