@@ -22,8 +22,12 @@ pub struct Found {
     pub keeper: Option<Arc<Keeper>>,
 }
 
-/// Starts a process or two, and a container as one of the people.
-pub fn find(choice: &RuntimeChoice, helper: &Arc<Helper>) -> Found {
+/// Starts a process or two, and a container as one of the people. `shared` is the account that the
+/// site gives to everybody it does not name.
+pub fn find(choice: &RuntimeChoice, helper: &Arc<Helper>, shared: Option<&str>) -> Found {
+    if let Some(account) = shared {
+        return Found { people: sharing(account), keeper: None };
+    }
     if geteuid().is_root() {
         return Found { people: People::ByAccount, keeper: None };
     }
@@ -38,6 +42,14 @@ pub fn find(choice: &RuntimeChoice, helper: &Arc<Helper>) -> Found {
     let (subuid, subgid) = (lines(SUBUID, &user, &[]), lines(SUBGID, &user, &["-g"]));
     let made = make(helper, Given::read(holder, &subuid, &subgid));
     said(made, user, free_range(&subuid, &subgid))
+}
+
+fn sharing(account: &str) -> People {
+    People::No {
+        user: account.into(),
+        why: format!("--accounts gives everybody the account {account} who is not named there"),
+        fix: "leave `*` out of --accounts: who has no account is refused then".into(),
+    }
 }
 
 /// What to make of it.
@@ -94,6 +106,13 @@ mod tests {
     fn what_another_source_says_reads_like_a_line_of_the_file() {
         assert_eq!(as_in_file("0: svc 600000 65536").as_deref(), Some("\nsvc:600000:65536\n"));
         assert_eq!(as_in_file("Error fetching ranges"), None);
+    }
+
+    #[test]
+    fn a_site_that_gives_all_one_account_does_not_keep_them_apart() {
+        let people = sharing("nobody");
+        assert_eq!(people.short(), "no: all as nobody");
+        assert!(people.to_string().contains("--accounts gives everybody"), "{people}");
     }
 
     #[test]
