@@ -64,9 +64,9 @@ pub fn not_apart(list: &NodeList) -> Vec<String> {
         }
         let People::No { user, why, fix } = people else { return String::new() };
         format!(
-            "warning: people are not kept apart on {names}: {why}. Their tasks run there as {user}: \
-             only containers stand between them, and what {user} can read outside of its home \
-             directory all of them can. {fix}"
+            "warning: people are not kept apart on {names}: {why}. Their tasks run there as \
+             {user}: only containers stand between them, and what {user} can read outside of its \
+             home directory all of them can. {fix}"
         )
     });
     lines.collect()

@@ -98,7 +98,7 @@ pub fn plain_tasks(arguments: &[&str]) -> Vec<String> {
     options
 }
 
-/// For a pilot that is started by itself, which knows of no owner: whoever tests runs as themselves.
+/// For a pilot that is started by itself and knows of no owner: whoever tests runs as themselves.
 pub fn as_myself() -> [String; 2] {
     let me = own_account();
     ["--accounts".into(), format!("{me}={me}")]
