@@ -37,7 +37,7 @@ pub struct MatchArgs {
 }
 
 /// A misspelt option is not taken for an expression, which it often is as well.
-fn expression(text: &str) -> Result<String, String> {
+pub(super) fn expression(text: &str) -> Result<String, String> {
     if text.starts_with("--") {
         let shown: String = text.chars().take(80).collect();
         return Err(format!("`{shown}` is no option of this command (an expression: ({shown}))"));

@@ -1,6 +1,7 @@
 //! The options of `run`: one job, described on the command line.
 
 use super::Pair;
+use super::classad::expression;
 use super::files::FilesArgs;
 use clap::Args;
 use shipway_model::limits::MAX_KEY_BYTES;
@@ -142,10 +143,10 @@ pub struct NeedsArgs {
     #[arg(long = "resource", value_name = "NAME=N")]
     pub resources: Vec<CountedResource>,
     /// A ClassAd expression that has to hold for the node: "CUDACapability >= 8.0 && HasAVX2".
-    #[arg(long, value_name = "EXPR")]
+    #[arg(long, value_name = "EXPR", allow_hyphen_values = true, value_parser = expression)]
     pub requirements: Option<String>,
     /// A ClassAd expression: of the nodes that will do, those where it gives most come first.
-    #[arg(long, value_name = "EXPR")]
+    #[arg(long, value_name = "EXPR", allow_hyphen_values = true, value_parser = expression)]
     pub rank: Option<String>,
 }
 

@@ -68,6 +68,9 @@ fn others_have_ids_of_their_own_where_there_are_some() {
     let whose = |user, is_owner, number| Whose { user, is_owner, number };
     assert!(!accounts.may_read_all(whose("ada", false, 7)), "what the pilot can read, ada cannot");
     assert!(accounts.may_read_all(whose("svc", true, 0)));
+    let mut together = as_user("");
+    assert_eq!(together.find(whose("ada", false, 7), true), Ok(Whom::Guest));
+    assert!(!together.may_read_all(whose("ada", false, 7)), "nor can a guest");
 }
 
 #[test]

@@ -22,12 +22,7 @@ impl Work {
         let named = start.template.image.as_deref().map(str::parse::<ImageRef>);
         let usual = || self.usual_image(start).map(Ok);
         let Some(image) = named.or_else(usual) else { return self.launch_plain(start) };
-        let closed = image.as_ref().ok().and_then(|image| self.out_of_reach(start, image));
         match image {
-            Ok(image) if closed.is_some() => {
-                let why = closed.unwrap_or_default();
-                self.refuse(start.id, format!("image {image}: {why}"));
-            }
             // The pilot reads what a user may not, and what it has found open may be another file
             // when it is read: so it reads no files for others, but those that the site names.
             Ok(image)
@@ -37,9 +32,9 @@ impl Work {
                     && !self.accounts.may_read_all(Whose::of(&start.template)) =>
             {
                 let message = format!(
-                    "image {image}: no image is read from a file for people who run as somebody \
-                     else than the pilot, who may read other files; push it to a registry, or \
-                     name the folder it is unpacked in (dir:PATH)"
+                    "image {image}: an image in a file is read with the rights of whoever started \
+                     the pilot, so it is read for nobody else; push it to a registry, or name the \
+                     folder it is unpacked in (dir:PATH)"
                 );
                 self.refuse(start.id, message);
             }
@@ -52,21 +47,6 @@ impl Work {
             }
             Err(error) => self.refuse(start.id, format!("the image cannot be read: {error}")),
         }
-    }
-
-    /// Why an image that lies in a file here is not read for somebody who runs as the user of this
-    /// process. Other accounts' rights are looked at by whoever reads it.
-    fn out_of_reach(&mut self, start: &Start, image: &ImageRef) -> Option<String> {
-        let place = Path::new(image.place().filter(|_| image.is_stored())?);
-        start.template.image.as_ref()?;
-        let whom = self.accounts.find(Whose::of(&start.template), true).ok()?;
-        if whom != Whom::Guest {
-            return None;
-        }
-        // What cannot be opened is told by whoever fetches it.
-        let file = reach::open(rustix::fs::CWD, place, OFlags::PATH).ok()?;
-        let judged = self.reaches.of(&whom).judge(&file, place, Use::Read);
-        judged.err().map(|error| error.to_string())
     }
 
     /// A plain process of the node, which must not ask for what only a container has.
