@@ -5,16 +5,13 @@
 use super::Work;
 use super::groups::PIDS_LIMIT;
 use super::images::{Fetched, ReadyImage, Wanted};
-use crate::accounts::{Whom, Whose};
+use crate::accounts::Whose;
 use crate::logs::LogName;
 use crate::machine::Start;
 use crate::memory::FilesIn;
 use crate::spawn::{Contained, Request, Streams, Ticket};
-use rustix::fs::OFlags;
 use shipway_model::{ImageRef, Network};
 use shipway_runtime::plan::Room;
-use shipway_runtime::reach::{self, Use};
-use std::path::Path;
 use std::sync::Arc;
 
 impl Work {
