@@ -129,7 +129,7 @@ impl Rejection {
             Rejection::NoSuchToken(_) => Some("`shipway token list` lists them"),
             Rejection::TokenEnded => Some("ask an admin for a new one: `shipway token new`"),
             Rejection::OutlivesItsMaker { .. } => {
-                Some("ask for less with --expires, or use a token that is good for longer")
+                Some("ask for less with --lasts, or use a token that is good for longer")
             }
             Rejection::TooMany(TooMany::Tokens) => Some("`shipway token revoke ID` ends one"),
             Rejection::TooMany(TooMany::Jobs(_)) => {

@@ -66,7 +66,7 @@ pub fn not_apart(list: &NodeList) -> Vec<String> {
         format!(
             "warning: people are not kept apart on {names}: {why}. Their tasks run there as \
              {user}: only containers stand between them, and what {user} can read outside of its \
-             home directory all of them can. {fix}"
+             home directory all of them can. What helps: {fix}; then start `shipway up` again"
         )
     });
     lines.collect()

@@ -142,3 +142,20 @@ fn the_largest_arrays_are_small_until_they_run() {
     world.ok(&["cancel", "7"]);
     assert_eq!(get(&world, "/api/v1/jobs/7").json()["counts"]["cancelled"], size);
 }
+
+/// Whoever asks for what a task never printed gets nothing, and costs nobody else anything.
+#[test]
+fn a_place_behind_the_end_of_a_log_is_empty() {
+    let world = World::started();
+    let id = world.submit(&["--", "echo", "short"]);
+    world.ok(&["wait", &id]);
+    let pilot = || world.json(&["nodes"])["nodes"][0]["pilot"].clone();
+    let before = pilot();
+    for offset in [7, 1_000, u64::MAX] {
+        let path = format!("/api/v1/jobs/{id}/tasks/0/log?offset={offset}");
+        let answer = get(&world, &path);
+        assert!(answer.status < 500 && !answer.body.contains("short"), "{path}: {answer:?}");
+    }
+    world.ok(&["run", "--", "true"]);
+    assert_eq!(pilot(), before, "the same pilot as before");
+}

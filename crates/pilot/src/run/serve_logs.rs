@@ -48,7 +48,7 @@ impl ServeLogs {
         let mut listed = self.waiting.lock().expect("no holder panics");
         let answering = self.runtime.spawn(async move {
             let chunk = answer(&logs, name, stream, offset, follow).await;
-            let body = Some(to_server::Body::Log(message(asked.number, offset, chunk)));
+            let body = Some(to_server::Body::Log(message(asked.number, chunk)));
             // Said only while it is wanted, or it would answer another's question.
             let mut waiting = waiting.lock().expect("no holder panics");
             if waiting.remove(&asked).is_some() {
@@ -107,10 +107,9 @@ async fn read(mut reader: LogReader, offset: u64) -> io::Result<(LogReader, Chun
     read.await.map_err(io::Error::other)?
 }
 
-fn message(id: u64, offset: u64, chunk: io::Result<Chunk>) -> LogChunk {
+fn message(id: u64, chunk: io::Result<Chunk>) -> LogChunk {
     match chunk {
         Ok(chunk) => {
-            debug_assert_eq!(chunk.offset, offset + chunk.dropped);
             let (dropped, unkept, end) = (chunk.dropped, chunk.is_unkept(), chunk.end);
             LogChunk { id, dropped, unkept, data: chunk.bytes, end, error: String::new() }
         }
