@@ -101,7 +101,7 @@ fn everybody_has_their_own_account_and_nobody_roots() {
     archive(&secret, &[("bin/ls", &busybox)], "A=b");
     let image = format!("docker-archive:{}", secret.display());
     let (code, _, err) = run_as(&site, &games, &["--image", &image, "--", "ls"]);
-    assert!(code != 0 && err.contains("no image is read from a file"), "{code} {err}");
+    assert!(code != 0 && err.contains("is read for nobody else"), "{code} {err}");
     let (code, _, err) = run_as(&site, &games, &["--", "no-such-program"]);
     assert!(code == 127 && err.contains("no such program in PATH"), "{code} {err}");
 }
