@@ -201,11 +201,13 @@ fn end_descendants(dir: &Path) -> io::Result<()> {
     children.retain(|child| !word.bury(*child, if_dead));
     inside::end(&children);
     loop {
-        for child in procfs::own_children()? {
-            let _already_dead = kill_process(child, Signal::KILL);
+        let children = procfs::own_children()?;
+        for child in &children {
+            let _already_dead = kill_process(*child, Signal::KILL);
         }
-        // What one of them leaves is there when it is dead: so all of them, then look again.
-        for child in procfs::own_children()? {
+        // What they leave becomes ours while they die and nobody has killed it yet: so only they
+        // are waited for, and then we look again.
+        for child in children {
             word.bury(child, WaitIdOptions::EXITED);
         }
         match waitid(WaitId::All, if_dead | WaitIdOptions::NOWAIT) {
