@@ -46,6 +46,10 @@ impl AllowList {
         Self(resolved.collect())
     }
 
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        self.0.iter().map(|offer| offer.path.clone()).collect()
+    }
+
     /// What is offered for writing.
     pub fn writable(&self) -> Vec<PathBuf> {
         self.0.iter().filter(|offer| offer.writable).map(|offer| offer.path.clone()).collect()

@@ -22,7 +22,8 @@ pub(crate) fn launch(
     start: Start,
 ) -> Result<Launch, LaunchError> {
     let (cgroups, user) = (container.cgroups.clone(), container.user.clone());
-    let process = Process { cwd: "/".into(), cgroups, user, shown: seen, ..Process::default() };
+    let (guest, cwd) = (container.reach.guest, "/".into());
+    let process = Process { cwd, cgroups, user, shown: seen, guest, ..Process::default() };
     helper.before(start, &process)
 }
 
@@ -90,8 +91,7 @@ fn judge_all(runtime: &'static str, container: &Container) -> Result<(), LaunchE
     if container.tree_is_ours {
         return Ok(());
     }
-    let reach = Reach { offered: None, ..container.reach.clone() };
-    judge(runtime, tree, &reach, Use::Read)
+    judge(runtime, tree, &container.reach.for_trees(), Use::Read)
 }
 
 /// They open sources by their names, and follow links: so a name must be where it leads, and

@@ -213,6 +213,9 @@ pub struct Process {
     /// Where people are kept apart by their ids: who it becomes there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<Within>,
+    /// It is somebody else's, and has the caller's user: see [`Reach::guest`].
+    #[serde(default)]
+    pub guest: bool,
     /// Files and folders of the caller's that are given to the person first, and that the program
     /// finds by [`handed`](crate::native::handed): the folders above them are closed to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

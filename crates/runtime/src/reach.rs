@@ -31,8 +31,9 @@ pub struct Reach {
     /// What the site offers; everything where it says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<AllowList>,
-    /// The task has the user of the server, and is somebody else's: it writes only where the site
-    /// says so, or it would soon be that user.
+    /// The task has the user of the server, and is somebody else's. It uses only what the site
+    /// offers: by what it writes, or a socket that answers that user (tmux, ssh-agent), it would
+    /// soon be that user.
     #[serde(default)]
     pub guest: bool,
 }
@@ -62,9 +63,10 @@ pub enum OutOfReach {
     )]
     Around { path: PathBuf, closed: PathBuf },
     #[error(
-        "{} is not for writing: other people's tasks run as the user of the server here, and \
-         write to folders of their own (--workdir private), or to what whoever runs the node \
-         offers (--binds DIR:rw)", .path.display()
+        "{} is not for guests: other people's tasks run as the user of the server here, and use \
+         folders of their own (--workdir private), or what whoever runs the node offers them \
+         (--binds DIR, or --binds DIR:rw for writing); to let them use what their own rights \
+         allow, give that user subordinate ids, or start the server as root", .path.display()
     )]
     Guest { path: PathBuf },
     #[error(transparent)]
@@ -103,9 +105,7 @@ impl Reach {
         }
         match &self.offered {
             Some(offered) => offered.allows(&place, path, how == Use::Write)?,
-            None if self.guest && how == Use::Write => {
-                return Err(OutOfReach::Guest { path: path.to_owned() });
-            }
+            None if self.guest => return Err(OutOfReach::Guest { path: path.to_owned() }),
             None => {}
         }
         let below = |closed: &Path| closed.strip_prefix(&place).ok().map(Path::to_owned);
@@ -116,6 +116,14 @@ impl Reach {
             }
             _ => Ok(Within { place, covered }),
         }
+    }
+
+    /// The same for the tree of an image. A site's list says nothing about those, but that guests
+    /// have nothing else: a tree is as good as a bind.
+    #[must_use]
+    pub fn for_trees(&self) -> Self {
+        let offered = self.offered.clone().filter(|_| self.guest);
+        Self { offered, ..self.clone() }
     }
 
     fn all_closed(&self) -> impl Iterator<Item = &Path> {
@@ -193,9 +201,10 @@ mod tests {
         assert_eq!(all, ["home/ada/x", "proc", "sys", "run"].map(PathBuf::from));
         assert!(judge(&reach, "/home/ada/xy", Use::Write).unwrap().covered.is_empty());
         reach.guest = true;
-        assert!(judge(&reach, "/home", Use::Read).is_ok());
-        let own_only = told(judge(&reach, "/srv", Use::Write));
-        assert!(own_only.contains("--workdir private"), "{own_only}");
+        for how in [Use::Read, Use::Write] {
+            let own_only = told(judge(&reach, "/srv", how));
+            assert!(own_only.contains("--workdir private"), "{own_only}");
+        }
         reach.offered = Some("/:rw".parse().unwrap());
         assert!(judge(&reach, "/home/ada/y", Use::Write).is_ok());
         // Who can write around it can move it, and find it under its new name.
@@ -211,5 +220,11 @@ mod tests {
         assert_eq!(judge("/var/x", Use::Write), "/var/x");
         assert!(judge("/usr/lib", Use::Write).contains("for reading"));
         assert!(judge("/etc", Use::Read).contains("does not offer"));
+        let tree = |reach: &Reach| {
+            let judged = reach.for_trees().judge_place("/etc".into(), Path::new("p"), Use::Read);
+            judged.is_ok()
+        };
+        assert!(tree(&reach), "the list is not about images");
+        assert!(!tree(&Reach { guest: true, ..reach }), "but for guests");
     }
 }

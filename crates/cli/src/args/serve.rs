@@ -73,7 +73,8 @@ pub struct NodeArgs {
     #[arg(long, value_name = "LIST")]
     pub accounts: Option<Mapping>,
     /// What containers may bind of this node, work directories included: /DIR,/DIR:rw,… with
-    /// everything below. Unless given, whatever the account can read.
+    /// everything below. Unless given, whatever the account can read; nothing, for people who run
+    /// as you for want of an account or id of their own.
     #[arg(long, value_name = "LIST", value_parser = binds)]
     pub binds: Option<String>,
     /// How tasks with shares of one NVIDIA GPU compute: in turns unless given, or at the same time

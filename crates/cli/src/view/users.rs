@@ -65,8 +65,8 @@ pub fn not_apart(list: &NodeList) -> Vec<String> {
         let People::No { user, why, fix } = people else { return String::new() };
         format!(
             "warning: people are not kept apart on {names}: {why}. Their tasks run there as \
-             {user}: only containers stand between them, and what {user} can read outside of its \
-             home directory all of them can. What helps: {fix}; then start `shipway up` again"
+             {user}, as guests: only containers stand between them, and of the node's files they \
+             have what `up --binds` offers. What helps: {fix}; then start `shipway up` again"
         )
     });
     lines.collect()

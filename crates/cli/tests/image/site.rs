@@ -15,6 +15,8 @@ pub(crate) struct Site {
     program: PathBuf,
     server: Child,
     runtime: String,
+    /// What `--runtime` was told.
+    told: String,
 }
 
 /// Where it is installed, by whom ever: it is not in Debian's stable release.
@@ -89,10 +91,11 @@ impl Site {
             give.args(["-R", &format!("{user}:{user}")]).arg(dir.path().join("tree"));
             assert!(give.status().expect("chown").success());
         }
-        let runtime =
-            options.get(1).map_or("native", |name| name.split('=').next().unwrap_or(name));
+        let told = options.iter().skip_while(|word| **word != "--runtime").nth(1);
+        let told = told.map_or("native", |told| *told).to_string();
+        let runtime = told.split('=').next().unwrap_or(&told).to_string();
         let server = up(&program, &home, user, options);
-        Site { dir, program, server, runtime: runtime.into() }
+        Site { dir, program, server, runtime, told }
     }
 
     /// Another server in its place.
@@ -139,6 +142,11 @@ impl Site {
     /// By which containers are made.
     pub(crate) fn runtime(&self) -> &str {
         &self.runtime
+    }
+
+    /// The same, as `--runtime` was told of it.
+    pub(crate) fn runtime_option(&self) -> &str {
+        &self.told
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

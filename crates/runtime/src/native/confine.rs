@@ -2,6 +2,7 @@
 
 use super::error::{Doing, SetupError};
 use super::seccomp;
+use super::sys::leave_sockets_without_files;
 use rustix::io::Errno;
 use rustix::thread::{
     CapabilitySet, CapabilitySets, remove_capability_from_bounding_set, set_capabilities,
@@ -33,4 +34,10 @@ pub(super) fn confine() -> Result<(), SetupError> {
         act: "install the filter on system calls",
         source: std::io::Error::other(error),
     })
+}
+
+/// A guest has the user of the server, to whom services answer by their name alone, files or not:
+/// an X server, an old session bus. Once `no_new_privs` is set; where the kernel can.
+pub(super) fn leave_others_sockets() -> Result<(), SetupError> {
+    leave_sockets_without_files().map(drop).doing("leave", "sockets without files")
 }

@@ -92,6 +92,9 @@ impl Init {
         // The task has the same user: it must not look into this process, or write to it.
         hide()?;
         confine::confine()?;
+        if self.container.reach.guest {
+            confine::leave_others_sockets()?;
+        }
         stand_in(&self.container)?;
         keep_descriptors_to_ourselves().doing("keep", "descriptors")?;
         // Whoever asked the group to end meanwhile meant the task.

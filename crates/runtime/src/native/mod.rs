@@ -33,6 +33,7 @@ mod room;
 mod root;
 mod sealed;
 mod seccomp;
+mod shown;
 mod sys;
 mod underlay;
 

@@ -4,11 +4,13 @@
 //! the program. Its words are this process's own, behind those that led here.
 
 use super::apart::spare_terminals;
+use super::confine;
 use super::error::{Doing, SetupError};
 use super::identity::{self, say};
 use super::owner;
 use super::person;
 use super::program;
+use super::sys::own_keyring;
 use crate::plan::Process;
 use crate::report::{Ending, Letter};
 use std::convert::Infallible;
@@ -43,6 +45,11 @@ fn turn_into(process: &Process, keeper: Option<OwnedFd>) -> Result<Infallible, S
         person::become_within(&keeper.ok_or(SetupError::NoKeeper)?, process)?;
     }
     spare_terminals()?;
+    if process.guest {
+        // A container's own filter lets nobody ask for keys; this one may have none.
+        own_keyring().doing("leave", "the keyring")?;
+        confine::leave_others_sockets()?;
+    }
     // With the rights of whoever it is by now.
     rustix::process::chdir(&process.cwd).doing("enter", &process.cwd)?;
     let mut words = std::env::args_os().skip(OWN_WORDS);

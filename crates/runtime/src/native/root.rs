@@ -9,10 +9,11 @@ use super::error::{Doing, SetupError};
 use super::mounts::{Inside, Kind, copy_of, file_system, put_below, restrict};
 use super::person::with_rights_of;
 use super::room;
+use super::shown::{Part, Shows};
 use super::sys::Attributes;
 use super::underlay;
 use crate::plan::{Container, Room as Where, Root};
-use crate::reach::{self, Reach, Use};
+use crate::reach::{self, Use};
 use rustix::fs::{CWD, Mode, OFlags, chmod, fstat, mkdirat, open, openat};
 use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, UnmountFlags, unmount};
@@ -54,8 +55,7 @@ pub(super) fn make(
 
 /// A tree that somebody named.
 fn judged(container: &Container, tree: &Inside, path: &Path) -> Result<Vec<PathBuf>, SetupError> {
-    let readable = Reach { offered: None, ..container.reach.clone() };
-    let within = readable.judge(&tree.0, path, Use::Read)?;
+    let within = container.reach.for_trees().judge(&tree.0, path, Use::Read)?;
     if within.place.as_os_str() == "/" {
         return Err(SetupError::RootAsImage);
     }
@@ -68,14 +68,15 @@ fn made(
     tree: &Path,
     places: &[Place],
 ) -> Result<Inside, SetupError> {
-    let missing = seen(container, || missing(opened, places))?;
+    let part = Part::of(container);
+    let missing = seen(container, || missing(opened, places, part.as_ref()))?;
     let writable = container.scratch.is_some();
     let mount = match &container.root {
         _ if missing.is_empty() && !writable => seen(container, || copy_of(tree))?,
-        Root::Host => return underlay::make(container, tree, &missing),
+        Root::Host => return underlay::make(container, tree, &missing, part.as_ref()),
         Root::Tree(_) => match overlay(container, opened, &missing) {
             Err(SetupError::NoOverlay { .. }) if !writable => {
-                return underlay::make(container, tree, &missing);
+                return underlay::make(container, tree, &missing, None);
             }
             mount => mount?,
         },
@@ -94,10 +95,15 @@ pub(super) fn seen<T>(
     if container.tree_is_ours { look() } else { with_rights_of(container, look) }
 }
 
-/// The places that the tree does not have. A place behind a link is an error.
-fn missing(tree: &Inside, places: &[Place]) -> Result<Vec<Place>, SetupError> {
-    let mut missing = Vec::new();
+/// The places that the tree does not have, or that are not shown of it. A place behind a link is
+/// an error.
+fn missing(tree: &Inside, places: &[Place], part: Option<&Part>) -> Result<Vec<Place>, SetupError> {
+    let mut missing: Vec<Place> = part.map(Part::places).unwrap_or_default();
     for place in places {
+        if part.is_some_and(|part| part.shows(&place.0) != Shows::All) {
+            missing.push(place.clone());
+            continue;
+        }
         match tree.place(&place.0) {
             Ok(_) => {}
             Err(SetupError::MissingTarget { .. }) => missing.push(place.clone()),

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
 
 /// The kernel's `CLONE_NEW…`, a bit each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,6 +131,36 @@ pub(super) fn take_file_rights(id: u32) -> Result<(), Errno> {
     };
     let is = |found: libc::c_int| found.unsigned_abs() == id;
     if is(uid) && is(gid) { Ok(()) } else { Err(Errno::PERM) }
+}
+
+/// From here on this process and those it starts connect to no socket without a file that anybody
+/// else listens on. Needs `no_new_privs`. False where the kernel cannot (it came with Linux 6.12).
+pub(super) fn leave_sockets_without_files() -> Result<bool, Errno> {
+    /// `struct landlock_ruleset_attr`; a kernel that knows less of it refuses what it does not.
+    #[repr(C)]
+    struct Rules {
+        files: u64,
+        network: u64,
+        scoped: u64,
+    }
+    /// `LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET`.
+    const SOCKETS: u64 = 1;
+    let rules = Rules { files: 0, network: 0, scoped: SOCKETS };
+    let (rules, size) = (&raw const rules, size_of::<Rules>());
+    // SAFETY: the structure is ours and has the size that is named; the kernel only reads it, and
+    // only during the call.
+    let made = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, rules, size, 0) };
+    let Some(made) = i32::try_from(made).ok().filter(|made| *made >= 0) else {
+        return match last_errno() {
+            Errno::NOSYS | Errno::OPNOTSUPP | Errno::TOOBIG | Errno::INVAL => Ok(false),
+            errno => Err(errno),
+        };
+    };
+    // SAFETY: the kernel has just made it, for nobody else.
+    let made = unsafe { std::os::fd::OwnedFd::from_raw_fd(made) };
+    // SAFETY: two numbers.
+    let set = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, made.as_raw_fd(), 0) };
+    if set == 0 { Ok(true) } else { Err(last_errno()) }
 }
 
 fn set_attributes(
