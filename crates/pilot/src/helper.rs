@@ -26,10 +26,10 @@ pub fn of_tasks() -> io::Result<Helper> {
     }
 }
 
-/// The helper that becomes another user and then this program again. No task is near it, so it
-/// is this program as it stands.
-pub(crate) fn of_this_program() -> Helper {
-    Helper::as_it_stands("/proc/self/exe".into(), words())
+/// This program with another word, by which it does something as somebody else. No task is near
+/// it, so it is this program as it stands.
+pub(crate) fn of_this_program(word: &str) -> Helper {
+    Helper::as_it_stands("/proc/self/exe".into(), vec!["shipway".into(), word.into()])
 }
 
 fn words() -> Vec<OsString> {

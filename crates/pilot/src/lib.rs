@@ -23,4 +23,5 @@ pub mod run;
 pub mod runtimes;
 pub mod spawn;
 pub mod stage;
+mod turns;
 pub mod usual;

@@ -21,6 +21,7 @@
 //! - `proving.rs` whether the node and its GPUs work, while the first tasks run already
 
 mod containers;
+mod copying;
 mod cuda;
 mod groups;
 mod images;
@@ -453,7 +454,7 @@ impl Work {
         if !self.staging.is_empty() {
             for id in self.staging.bringing_in() {
                 if self.machine.is_ending(id) {
-                    self.staging.stop(id);
+                    self.stop_copying(id);
                 }
             }
         }
@@ -467,7 +468,7 @@ impl Work {
     }
 
     fn signal(&mut self, id: AttemptKey, number: i32) {
-        let Some(ticket) = self.running.get(&id).copied() else { return self.staging.stop(id) };
+        let Some(ticket) = self.running.get(&id).copied() else { return self.stop_copying(id) };
         let Some(signal) = rustix::process::Signal::from_named_raw(number) else { return };
         self.limits.signalled(ticket);
         if self.pool.signal(ticket, signal) == spawn::Signalled::Sent {

@@ -1,28 +1,35 @@
 //! Copies the files of one task: this program again, with a word that people never type.
 //!
 //! It runs as whoever the task runs as, so it reads and writes what that account may and nothing
-//! else. It is told what to copy by its standard input and says by its standard output how that
-//! went. What a task wants copied is decided in `run/stage_in.rs` and `run/stage_out.rs`.
+//! else. It becomes them itself and starts no other program: one that has just been started could
+//! be looked into, and robbed, by every process of the same account. It is told what to copy by
+//! its standard input, and tells by its standard output how far it is and how that went. What a
+//! task wants copied is decided in `run/stage_in.rs` and `run/stage_out.rs`.
 //!
 //! - `inputs.rs`  into the work directory
 //! - `outputs.rs` out of it: what lies there was made by the task and is not to be trusted
 //! - `targets.rs` the places that it goes to
 //! - `folder.rs`  a folder that nothing leads out of
 //! - `handing.rs` what it is given by descriptor
+//! - `progress.rs` how far it has come
 
 mod folder;
 mod handing;
 mod inputs;
 mod outputs;
+mod progress;
 mod targets;
 
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+pub(crate) use progress::Watched;
+
+use progress::Progress;
 use serde::{Deserialize, Serialize};
 use shipway_api::causes::causes;
+use shipway_runtime::native;
 use shipway_runtime::reach::{OutOfReach, Reach};
 use std::collections::BTreeMap;
 use std::error::Error as _;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -135,28 +142,35 @@ pub(crate) enum StageError {
     TargetKind { target: PathBuf },
 }
 
-/// The whole of the hidden command.
+/// The whole of the hidden command. Must be called before any thread is started.
 pub fn main() -> ExitCode {
-    // Others of the same account may not have a hand in it.
-    let hidden = set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(io::Error::from);
+    if let Err(code) = native::become_asked() {
+        return code;
+    }
+    match Progress::by_stdout().and_then(|progress| progress.report(&carry_out(&progress))) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Nobody who could be told is left.
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn carry_out(progress: &Progress) -> Report {
     let mut plan = Vec::new();
-    let read = hidden.and_then(|()| io::stdin().read_to_end(&mut plan));
-    let report = match read.and_then(|_| Ok(serde_json::from_slice(&plan)?)) {
-        Ok(Plan::In(plan)) => match inputs::bring(&plan) {
+    let read = io::stdin().read_to_end(&mut plan);
+    match read.and_then(|_| Ok(serde_json::from_slice(&plan)?)) {
+        Ok(Plan::In(plan)) => match inputs::bring(&plan, progress) {
             Ok(remembered) => Report { problem: None, remembered },
             Err(error) => Report { problem: Some(error.told()), ..Report::default() },
         },
-        Ok(Plan::Out(plan)) => Report { problem: outputs::take(&plan), ..Report::default() },
+        Ok(Plan::Out(plan)) => {
+            Report { problem: outputs::take(&plan, progress), ..Report::default() }
+        }
         Ok(Plan::Remove(folders)) => Report { problem: remove(&folders), ..Report::default() },
         Err(error) => Report {
             problem: Some(format!("cannot read what to copy: {error}")),
             ..Report::default()
         },
-    };
-    let text = serde_json::to_vec(&report).expect("plain data");
-    // Nobody who could be told is left when this fails.
-    let told = io::stdout().write_all(&text).and_then(|()| io::stdout().flush());
-    if told.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
 }
 
 /// Follows no link: what is in there was made by tasks.

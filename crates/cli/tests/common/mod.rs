@@ -4,6 +4,7 @@
 //! - `World`        the home, `up`, commands
 //! - `processes.rs` finding and signalling processes
 //! - `http.rs`      one plain request
+//! - `hanging.rs`   a file system that does not answer
 //! - `terminal.rs`  a terminal to type into
 //!
 //! Not here: what any test checks.
@@ -12,6 +13,7 @@
 #![allow(clippy::print_stderr, reason = "a skipped test and a failed server must be seen")]
 #![allow(unreachable_pub, reason = "shared by several test binaries")]
 
+mod hanging;
 mod http;
 mod processes;
 mod terminal;
@@ -23,6 +25,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+pub use hanging::Hanging;
 use processes::processes_of;
 pub use processes::{children, has_word, interrupt, is_alive, kill, stop, terminate};
 pub use terminal::Terminal;

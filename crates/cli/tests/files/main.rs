@@ -7,4 +7,5 @@ mod common;
 mod condor;
 mod crash;
 mod event_log;
+mod others;
 mod staging;

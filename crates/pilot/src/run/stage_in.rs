@@ -106,9 +106,8 @@ impl Work {
                 let open = || self.pool.open_log(log, start.template.log_limit);
                 let streams = Some(streams.unwrap_or_else(open));
                 files.step = Step::BringingIn(Box::new(Waiting { image, streams }));
-                let by = files.by.clone();
                 self.staging.insert(files);
-                self.staging.order(start.id, Plan::In(plan), by);
+                self.staging.order(start.id, Plan::In(plan));
             }
         }
     }
@@ -155,6 +154,7 @@ impl Work {
             stdin: stdin.map(|(_, copy)| copy),
             remembered: crate::stage::Remembered::new(),
             spools: Vec::new(),
+            stop: Arc::default(),
         };
         Ok((files, needed.then_some(plan)))
     }

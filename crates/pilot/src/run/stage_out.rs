@@ -3,7 +3,7 @@
 
 use super::Work;
 use super::stage_in::{BadFile, Names, stays_inside};
-use super::staging::{Files, Staged, Step};
+use super::staging::{Files, Staged, Step, Stopped};
 use crate::machine::{AttemptKey, Input};
 use crate::stage::{Output, Plan, StageOut};
 use rustix::fs::{Gid, Uid};
@@ -87,8 +87,7 @@ impl Work {
             Err(problem) => self.taken(id, Some(problem)),
             Ok(Some(plan)) => {
                 files.step = Step::Taking;
-                let by = files.by.clone();
-                self.staging.order(id, Plan::Out(plan), by);
+                self.staging.order(id, Plan::Out(plan));
             }
         }
     }
@@ -114,6 +113,14 @@ impl Work {
                 self.taken(staged.id, problem);
             }
             Step::Running => {}
+        }
+    }
+
+    /// Whatever is copied for a task is to end now.
+    pub(super) fn stop_copying(&mut self, id: AttemptKey) {
+        if self.staging.stop(id) == Stopped::Withdrawn {
+            let result = Err("it was stopped before its files were copied".into());
+            self.staged(Staged { id, result });
         }
     }
 

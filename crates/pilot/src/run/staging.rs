@@ -1,31 +1,22 @@
-//! The threads beside a task's files: each has one process copy (`stage.rs`), under the account of
-//! the task, and waits for it. Also what is known of the files of each task meanwhile. What is to
-//! be copied is decided in `stage_in.rs` and `stage_out.rs`.
+//! The files of each task, and the threads beside them: each has one process copy (`copying.rs`),
+//! under the account of the task, and waits for it. What is to be copied is decided in
+//! `stage_in.rs` and `stage_out.rs`.
 
+use super::copying::{Copied, Copying, NOTHING_MOVED, Stop, failed};
 use super::images::ReadyImage;
 use super::theirs::{As, Hands};
 use crate::logs::Spool;
 use crate::machine::{AttemptKey, Start};
 use crate::spawn::Streams;
 use crate::stage::{Plan, Remembered, Report};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use shipway_api::causes::causes;
+use crate::turns::{AtOnce, Workers};
 use shipway_runtime::reach::Reach;
-use shipway_runtime::report::Ending;
-use std::collections::{HashMap, HashSet};
-use std::io::Read;
-use std::os::fd::OwnedFd;
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::process::Stdio;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::Arc;
 
-/// Tasks whose files are copied at the same time. More would not make a disk faster; so many that
-/// a slow file server does not hold up everybody.
-const AT_ONCE: usize = 8;
-
-/// Longest report of a process that copied files: it names every file at the top of a work
-/// directory, and a hundred bytes are enough for most.
-const REPORT_LIMIT: u64 = 64 << 20;
+/// Tasks whose files are copied at the same time. More would not make a disk faster.
+const AT_ONCE: AtOnce = AtOnce { all: 8, each: 4 };
 
 /// What was copied for whom.
 pub(super) struct Staged {
@@ -50,6 +41,8 @@ pub(super) struct Files {
     pub(super) remembered: Remembered,
     /// What it prints, where that is kept, and where it goes.
     pub(super) spools: Vec<(Arc<Spool>, PathBuf, PathBuf)>,
+    /// What ends the copying that was ordered last.
+    pub(super) stop: Arc<Stop>,
 }
 
 pub(super) enum Step {
@@ -67,33 +60,29 @@ pub(super) struct Waiting {
 
 pub(super) struct Staging {
     files: HashMap<AttemptKey, Files>,
-    orders: Option<mpsc::Sender<Order>>,
-    shared: Arc<Shared>,
+    workers: Workers<Order>,
 }
 
 struct Order {
     id: AttemptKey,
     plan: Plan,
     by: As,
+    stop: Arc<Stop>,
 }
 
-struct Shared {
-    hands: Arc<Hands>,
-    tell: Tell,
-    going: Mutex<Going>,
-}
-
-#[derive(Default)]
-struct Going {
-    processes: HashMap<AttemptKey, OwnedFd>,
-    /// Those that are to stop before they have begun.
-    stopped: HashSet<AttemptKey>,
+/// What a stop came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Stopped {
+    /// It had not begun, and never will: nothing more is told of it.
+    Withdrawn,
+    /// It ends, and that is told.
+    Told,
 }
 
 impl Staging {
     pub(super) fn new(hands: Arc<Hands>, tell: Tell) -> Self {
-        let shared = Shared { hands, tell, going: Mutex::default() };
-        Staging { files: HashMap::new(), orders: None, shared: Arc::new(shared) }
+        let workers = Workers::new("files", AT_ONCE, move |order| carry_out(&hands, &tell, order));
+        Staging { files: HashMap::new(), workers }
     }
 
     /// Whether no task here has files.
@@ -110,7 +99,6 @@ impl Staging {
     }
 
     pub(super) fn remove(&mut self, id: AttemptKey) -> Option<Files> {
-        lock(&self.shared.going).stopped.remove(&id);
         self.files.remove(&id)
     }
 
@@ -120,79 +108,45 @@ impl Staging {
         self.files.values().filter(waits).map(|files| files.start.id).collect()
     }
 
-    /// Has something copied; the answer comes by `tell`.
-    pub(super) fn order(&mut self, id: AttemptKey, plan: Plan, by: As) {
-        let orders = self.orders.get_or_insert_with(|| start_threads(&self.shared));
-        let _ = orders.send(Order { id, plan, by });
+    /// Has something copied for one whose files are here; the answer comes by `tell`.
+    pub(super) fn order(&mut self, id: AttemptKey, plan: Plan) {
+        let Some(files) = self.files.get_mut(&id) else { return };
+        files.stop = Arc::default();
+        let (by, stop) = (files.by.clone(), Arc::clone(&files.stop));
+        self.workers.add(&files.start.template.user, Order { id, plan, by, stop });
     }
 
-    pub(super) fn stop(&self, id: AttemptKey) {
-        if !self.files.contains_key(&id) {
-            return;
+    /// Whatever is copied for it now, if anything is.
+    pub(super) fn stop(&self, id: AttemptKey) -> Stopped {
+        let Some(files) = self.files.get(&id) else { return Stopped::Told };
+        let user = &files.start.template.user;
+        if self.workers.withdraw(user, |order| order.id == id).is_some() {
+            return Stopped::Withdrawn;
         }
-        let mut going = lock(&self.shared.going);
-        match going.processes.get(&id) {
-            Some(process) => drop(pidfd_send_signal(process, Signal::KILL)),
-            None => drop(going.stopped.insert(id)),
-        }
+        files.stop.now();
+        Stopped::Told
     }
 }
 
-fn lock(going: &Mutex<Going>) -> MutexGuard<'_, Going> {
-    going.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Started by the first task that has files: most have none.
-fn start_threads(shared: &Arc<Shared>) -> mpsc::Sender<Order> {
-    let (send, orders) = mpsc::channel::<Order>();
-    let orders = Arc::new(Mutex::new(orders));
-    for number in 0..AT_ONCE {
-        let (shared, orders) = (Arc::clone(shared), Arc::clone(&orders));
-        let thread = std::thread::Builder::new().name(format!("files-{number}"));
-        // Without one of them the others do it all.
-        let _ = thread.spawn(move || {
-            let next = || orders.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            while let Ok(order) = next() {
-                let result = shared.carry_out(&order);
-                (shared.tell)(Staged { id: order.id, result });
-            }
-        });
-    }
-    send
-}
-
-impl Shared {
-    fn carry_out(&self, order: &Order) -> Result<Report, String> {
-        let failed = |error: &dyn std::error::Error| {
-            format!("cannot start the process that copies files: {}", causes(error))
-        };
-        let launch = self.hands.launch(order.plan.clone(), &order.by);
-        let launch = launch.map_err(|error| failed(&error))?;
-        let (mut command, after) = launch.into_command();
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = {
-            let mut going = lock(&self.going);
-            if going.stopped.remove(&order.id) {
-                return Err("it was stopped".into());
-            }
-            let child = command.spawn().map_err(|error| failed(&error))?;
-            // One that cannot be stopped comes to its end by itself.
-            let watched = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
-            going.processes.extend(watched.ok().map(|process| (order.id, process)));
-            child
-        };
-        let mut said = Vec::new();
-        // The account of the task may have a hand in what comes.
-        let out = child.stdout.take().map(|out| out.take(REPORT_LIMIT));
-        let read = out.map(|mut out| out.read_to_end(&mut said)).transpose();
-        let status = child.wait();
-        lock(&self.going).processes.remove(&order.id);
-        read.map_err(|error| failed(&error))?;
-        match after.ending(status.map_err(|error| failed(&error))?) {
-            Ending::Exit(0) => serde_json::from_slice(&said).map_err(|error| failed(&error)),
-            Ending::NotStarted(told) => Err(told.message),
-            Ending::Signal { .. } => Err("it was stopped while its files were copied".into()),
-            Ending::Exit(code) => Err(format!("copying files ended with {code}")),
+/// On a thread of its owner's share, which is taken until the process is gone: what hangs in the
+/// kernel hangs at its owner's cost.
+fn carry_out(hands: &Hands, tell: &Tell, order: Order) {
+    let Order { id, plan, by, stop } = order;
+    let started = hands.launch(plan, &by).map_err(|error| failed(&error)).and_then(|launch| {
+        let (command, after) = launch.into_command();
+        let copying = Copying::start(command, &stop).map_err(|error| failed(&error))?;
+        Ok((copying, after))
+    });
+    let (result, left) = match started {
+        Err(problem) => (Err(problem), None),
+        Ok((copying, after)) => {
+            let Copied { result, left } = copying.attend(&after, NOTHING_MOVED);
+            (result, left)
         }
+    };
+    tell(Staged { id, result });
+    if let Some(mut process) = left {
+        tracing::warn!(attempt = %id, pid = process.id(), "cannot be ended, and copies files");
+        let _reaped = process.wait();
     }
 }

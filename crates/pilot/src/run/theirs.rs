@@ -60,7 +60,7 @@ impl std::fmt::Debug for Hands {
 
 impl Hands {
     pub(super) fn new(node_key: String, keeper: Option<Arc<Keeper>>) -> Self {
-        Self { helper: of_this_program(), node_key, keeper }
+        Self { helper: of_this_program(COMMAND), node_key, keeper }
     }
 
     /// Whether there are people whose files the pilot itself cannot reach.
@@ -83,7 +83,7 @@ impl Hands {
             As::Pilot | As::User(_) | As::Within(Within::Keeper) => (plan, Vec::new()),
         };
         let start = Start {
-            argv: vec!["/proc/self/exe".into(), COMMAND.into()],
+            argv: Vec::new(),
             env: vec![(NODE_KEY_VARIABLE.into(), (&self.node_key).into())],
             stdin: Some(written(&plan).map_err(LaunchError::Letter)?.into()),
         };

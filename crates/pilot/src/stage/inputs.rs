@@ -3,7 +3,7 @@
 //! directory and nowhere else.
 
 use super::folder::{Folder, kind, names};
-use super::{Input, Remembered, StageError, StageIn};
+use super::{Input, Progress, Remembered, StageError, StageIn};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, readlinkat, statat};
 use rustix::io::Errno;
 use shipway_runtime::reach::{self, Reach, Use};
@@ -18,18 +18,22 @@ use std::path::Path;
 /// What of a file's mode is kept: who may read, write and run it.
 const PERMISSIONS: u32 = 0o777;
 
-pub(super) fn bring(plan: &StageIn) -> Result<Remembered, StageError> {
+/// A work directory is gone with its task: what is put there need not be on disk.
+const NEVER: (u64, fn(&File) -> io::Result<()>) = (u64::MAX, |_| Ok(()));
+
+pub(super) fn bring(plan: &StageIn, progress: &Progress) -> Result<Remembered, StageError> {
     let reach = &plan.reach;
     if let Some((from, to)) = &plan.stdin {
+        progress.at(from);
         let (file, found) = open_source(reach, CWD, from, from)?;
         if !found.is_file() {
             return Err(StageError::InputKind { path: from.clone() });
         }
-        fill(file, to)?;
+        fill(file, to, progress)?;
     }
     let Some(path) = &plan.work else { return Ok(Remembered::new()) };
     let work = open(path)?;
-    let bringer = Bringer { reach, work: &work };
+    let bringer = Bringer { reach, work: &work, progress };
     for input in &plan.inputs {
         bringer.bring(input)?;
     }
@@ -48,11 +52,13 @@ type Opened = (File, Metadata);
 struct Bringer<'a> {
     reach: &'a Reach,
     work: &'a Folder,
+    progress: &'a Progress,
 }
 
 impl Bringer<'_> {
     fn bring(&self, input: &Input) -> Result<(), StageError> {
         let path = &input.source;
+        self.progress.at(path);
         let (file, found) = open_source(self.reach, CWD, path, path)?;
         if found.is_dir() {
             return self.folder((file, found), path, &input.target);
@@ -81,6 +87,7 @@ impl Bringer<'_> {
             let folder = OwnedFd::from(file);
             for name in names(&folder).map_err(|errno| unread(&source, errno))? {
                 let (path, inside) = (source.join(&name), target.join(&name));
+                self.progress.at(&path);
                 if self.entry((&folder, &name), &path, &inside)? {
                     left.push((path, inside));
                 }
@@ -121,7 +128,7 @@ impl Bringer<'_> {
         let failed = |error| unwritten(target, error);
         let mut to = self.work.create(target).map_err(|errno| failed(errno.into()))?;
         // Of the two only the writing side can run out of something.
-        io::copy(&mut from, &mut to).map_err(failed)?;
+        self.progress.copy(&mut from, &mut to, NEVER).map_err(failed)?;
         let mode = Permissions::from_mode(found.mode() & PERMISSIONS);
         to.set_permissions(mode).map_err(failed)
     }
@@ -145,12 +152,11 @@ fn open_source(
 }
 
 /// Copies into a file that was made for it, in a folder where this account may make none.
-fn fill(mut from: File, file: &Path) -> Result<(), StageError> {
+fn fill(mut from: File, file: &Path, progress: &Progress) -> Result<(), StageError> {
     let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let to = rustix::fs::open(file, flags, Mode::empty());
     let mut to = File::from(to.map_err(|errno| unwritten(file, errno.into()))?);
-    io::copy(&mut from, &mut to).map_err(|error| unwritten(file, error))?;
-    Ok(())
+    progress.copy(&mut from, &mut to, NEVER).map_err(|error| unwritten(file, error))
 }
 
 fn unread(path: &Path, errno: Errno) -> StageError {

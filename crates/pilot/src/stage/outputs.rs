@@ -4,7 +4,7 @@
 
 use super::folder::{Folder, key, kind, names, stamp};
 use super::targets::Targets;
-use super::{Output, StageError, StageOut};
+use super::{Output, Progress, StageError, StageOut};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 const PERMISSIONS: u32 = 0o777;
 
 /// Takes as much as it can. The first thing that went wrong, and how many more did.
-pub(super) fn take(plan: &StageOut) -> Option<String> {
+pub(super) fn take(plan: &StageOut, progress: &Progress) -> Option<String> {
     let mut problems = Vec::new();
-    let taker = Taker { to: Targets { reach: &plan.reach, mark: &plan.mark } };
+    let taker = Taker { to: Targets { reach: &plan.reach, mark: &plan.mark, progress } };
     for (from, to) in &plan.streams {
         problems.extend(taker.stream(from, to).err());
     }

@@ -1,7 +1,7 @@
 //! Where outputs go: folders are opened once, judged by where they lead, and worked in by
 //! descriptor from then on. A target appears complete or not at all.
 
-use super::StageError;
+use super::{Progress, StageError};
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, renameat, statat, symlinkat, unlinkat,
 };
@@ -18,17 +18,23 @@ use std::path::{Component, Path};
 /// Bytes of a name that are part of the name of what is not complete yet; a name may have 255.
 const NAME_PART: usize = 100;
 
+/// Pieces of a file that may be in memory alone, 1 GiB of it: a large node would hold hundreds, and
+/// whoever watches could not tell writing all of that out from a disk that hangs.
+const PIECES_UNWRITTEN: u64 = 64;
+
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 pub(super) struct Targets<'a> {
     pub(super) reach: &'a Reach,
     /// Part of the names of what is not complete yet.
     pub(super) mark: &'a str,
+    pub(super) progress: &'a Progress,
 }
 
 impl Targets<'_> {
     /// Sees to it that a folder is there.
     pub(super) fn make(&self, target: &Path) -> Result<(), StageError> {
+        self.progress.at(target);
         self.folder(target, target).map(drop)
     }
 
@@ -40,7 +46,7 @@ impl Targets<'_> {
         mode: Option<u32>,
     ) -> Result<(), StageError> {
         let place = self.place(to)?;
-        let written = fill(from, &place, mode).and_then(|()| place.complete());
+        let written = fill(from, &place, mode, self.progress).and_then(|()| place.complete());
         written.map_err(|source| {
             // What is left of it is in nobody's way: the next try clears it away.
             let _ = unlinkat(&place.folder, &place.part, AtFlags::empty());
@@ -57,6 +63,7 @@ impl Targets<'_> {
 
     /// Where a target is made; nothing is there under the name it has at first.
     fn place(&self, to: &Path) -> Result<Place, StageError> {
+        self.progress.at(to);
         let unfit = || StageError::TargetKind { target: to.to_owned() };
         let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else {
             return Err(unfit());
@@ -116,11 +123,11 @@ impl Place {
     }
 }
 
-fn fill(from: &mut File, place: &Place, mode: Option<u32>) -> io::Result<()> {
+fn fill(from: &mut File, place: &Place, mode: Option<u32>, progress: &Progress) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = openat(&place.folder, &place.part, flags, Mode::from_raw_mode(0o666))?;
     let mut file = File::from(file);
-    io::copy(from, &mut file)?;
+    progress.copy(from, &mut file, (PIECES_UNWRITTEN, File::sync_data))?;
     if let Some(mode) = mode {
         file.set_permissions(Permissions::from_mode(mode))?;
     }

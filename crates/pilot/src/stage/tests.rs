@@ -43,7 +43,7 @@ impl Place {
             remember: true,
             ..StageIn::default()
         };
-        inputs::bring(&plan).map_err(|error| causes(&error))
+        inputs::bring(&plan, &Progress::default()).map_err(|error| causes(&error))
     }
 
     fn take(&self, outputs: &[(&str, &str)]) -> Option<String> {
@@ -52,7 +52,7 @@ impl Place {
             contents: name.ends_with('/'),
             target: self.at(target),
         });
-        outputs::take(&StageOut { outputs: outputs.collect(), ..self.plan() })
+        outputs::take(&StageOut { outputs: outputs.collect(), ..self.plan() }, &Progress::default())
     }
 
     fn plan(&self) -> StageOut {
@@ -182,7 +182,9 @@ fn targets_are_plain_files() {
     let problem = place.take(&[("x", "to/folder")]).unwrap();
     assert!(problem.contains("not a plain file"), "{problem}");
     let null = Output { name: "x".into(), contents: false, target: "/dev/null".into() };
-    let problem = outputs::take(&StageOut { outputs: vec![null], ..place.plan() }).unwrap();
+    let problem =
+        outputs::take(&StageOut { outputs: vec![null], ..place.plan() }, &Progress::default())
+            .unwrap();
     assert!(problem.contains("/dev/null"), "{problem}");
     let kind = fs::symlink_metadata("/dev/null").unwrap().file_type();
     assert!(!kind.is_file(), "the device is still one");
@@ -204,7 +206,10 @@ fn only_what_is_new_or_changed_is_taken() {
     symlink("made", place.at("work/inside")).unwrap();
     symlink("/etc/passwd", place.at("work/outside")).unwrap();
     let new_to = Some(place.at("to"));
-    assert_eq!(outputs::take(&StageOut { new_to, before, ..place.plan() }), None);
+    assert_eq!(
+        outputs::take(&StageOut { new_to, before, ..place.plan() }, &Progress::default()),
+        None
+    );
     assert_eq!(place.names("to"), ["changed", "inside", "made", "replaced"]);
     assert_eq!(place.read("to/changed").as_deref(), Some("out"));
 }
@@ -221,7 +226,10 @@ fn of_what_is_new_some_goes_elsewhere() {
     };
     let outputs = vec![to("moved", "to/far/away"), to("never_made", "to/nothing")];
     let new_to = Some(place.at("to"));
-    assert_eq!(outputs::take(&StageOut { outputs, new_to, ..place.plan() }), None);
+    assert_eq!(
+        outputs::take(&StageOut { outputs, new_to, ..place.plan() }, &Progress::default()),
+        None
+    );
     assert_eq!(place.names("to"), ["far", "made"]);
     assert_eq!(place.read("to/far/away").as_deref(), Some("also new"));
 }
@@ -255,7 +263,7 @@ fn nothing_is_brought_from_where_tasks_may_not_look() {
         let input = Input { source: place.at(source), contents, target: "x".into() };
         let (work, inputs) = (Some(place.at("work")), vec![input]);
         let plan = StageIn { reach: reach(&place), work, inputs, ..StageIn::default() };
-        inputs::bring(&plan).map(drop).map_err(|error| causes(&error))
+        inputs::bring(&plan, &Progress::default()).map(drop).map_err(|error| causes(&error))
     };
     for (source, words) in [
         ("from/kept/token", "where the server keeps its files"),
@@ -276,7 +284,9 @@ fn nothing_is_brought_from_where_tasks_may_not_look() {
     assert_eq!(place.read("work/x").as_deref(), Some("open"));
     let stdin = Some((place.at("from/link"), place.at("work/stdin")));
     let plan = StageIn { reach: reach(&place), stdin, ..StageIn::default() };
-    assert!(inputs::bring(&plan).is_err() && place.read("work/stdin").is_none());
+    assert!(
+        inputs::bring(&plan, &Progress::default()).is_err() && place.read("work/stdin").is_none()
+    );
 }
 
 #[test]
@@ -292,7 +302,8 @@ fn nothing_is_taken_to_where_tasks_may_not_write() {
         let spool = vec![(place.at("work/x"), place.at(target))];
         let plan = StageOut { reach: reach(&place), ..place.plan() };
         let streams = StageOut { streams: spool, work: None, ..plan.clone() };
-        [StageOut { outputs, ..plan }, streams].map(|plan| outputs::take(&plan))
+        [StageOut { outputs, ..plan }, streams]
+            .map(|plan| outputs::take(&plan, &Progress::default()))
     };
     for target in ["from/kept/token", "from/kept/new/x", "to/link/token", "from/x", "to/out/x/y"] {
         for problem in take(target) {

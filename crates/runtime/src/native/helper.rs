@@ -48,6 +48,23 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// For a program that does something as somebody else: what a helper is asked to do before it
+/// turns into another program is done, and this one goes on. No other process of whoever it is
+/// then can look into it, at any time: it was root's, or hidden, before it became theirs, and no
+/// program was started since. Must be called before any thread is started. The code to exit with
+/// where it fails.
+pub fn become_asked() -> Result<(), ExitCode> {
+    let hidden = identity::hide().and_then(|()| stand_apart()).map_err(io::Error::other);
+    match hidden.and_then(|()| receive()) {
+        Ok((letter, Order::Process(process), keeper)) => {
+            process::become_it(&letter, &process, keeper).map_err(code)?;
+            // The kernel may have forgotten it with the change of user.
+            identity::hide().map_err(|_| code(Why::Container.exit_code()))
+        }
+        Ok(_) | Err(_) => Err(code(Why::Container.exit_code())),
+    }
+}
+
 /// What came by standard input.
 type Received = (Letter, Order, Option<OwnedFd>);
 

@@ -40,7 +40,7 @@ mod underlay;
 pub(crate) use seccomp::{TERMINAL_INPUT, refused_calls};
 
 pub use apart::{Apart, give_up_gaining_rights, keep_descriptors, leave_terminal, start_clean};
-pub use helper::main;
+pub use helper::{become_asked, main};
 pub use keeper::Keeper;
 pub use person::handed;
 pub use sealed::Helper;

@@ -24,14 +24,27 @@ const OWN_WORDS: usize = 2;
 
 /// Returns only when there is no such program, with the code to exit with.
 pub(super) fn run(letter: &Letter, process: &Process, keeper: Option<OwnedFd>) -> i32 {
-    let Err(error) = turn_into(process, keeper);
+    let Err(error) = prepare(process, keeper).and_then(|()| turn_into());
+    told(letter, &error)
+}
+
+/// Does what comes first, for a program that is this one. The code to exit with where it fails.
+pub(super) fn become_it(
+    letter: &Letter,
+    process: &Process,
+    keeper: Option<OwnedFd>,
+) -> Result<(), i32> {
+    prepare(process, keeper).map_err(|error| told(letter, &error))
+}
+
+fn told(letter: &Letter, error: &SetupError) -> i32 {
     let told = error.told();
     let exit = told.why.exit_code();
     let _nobody_reads = letter.report(&Ending::NotStarted(told));
     exit
 }
 
-fn turn_into(process: &Process, keeper: Option<OwnedFd>) -> Result<Infallible, SetupError> {
+fn prepare(process: &Process, keeper: Option<OwnedFd>) -> Result<(), SetupError> {
     for path in &process.cgroups {
         say(&path.to_string_lossy(), "0")?;
     }
@@ -51,7 +64,10 @@ fn turn_into(process: &Process, keeper: Option<OwnedFd>) -> Result<Infallible, S
         confine::leave_others_sockets()?;
     }
     // With the rights of whoever it is by now.
-    rustix::process::chdir(&process.cwd).doing("enter", &process.cwd)?;
+    rustix::process::chdir(&process.cwd).doing("enter", &process.cwd)
+}
+
+fn turn_into() -> Result<Infallible, SetupError> {
     let mut words = std::env::args_os().skip(OWN_WORDS);
     let name = words.next().unwrap_or_default();
     let path: Option<OsString> = std::env::var_os("PATH");
