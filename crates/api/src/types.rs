@@ -266,6 +266,7 @@ pub struct IssuedPilot {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
 pub struct NewPilot {
     /// How long its token is good for: 30 days unless given.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -2,6 +2,7 @@
 
 use super::common::World;
 use super::curl::{Answer, anonymous, ask, get, post};
+use serde_json::Value;
 
 /// Every refusal has a code, a message, a hint and the id by which it is found in the log.
 fn check(answer: &Answer, status: u16, code: &str, words: &str) {
@@ -94,6 +95,25 @@ fn what_is_not_understood_is_400_415_and_422() {
     check(&events, 400, "bad_request", "Last-Event-ID");
     let made = get(&world, jobs).json()["jobs"].as_array().map(Vec::len);
     assert_eq!(made, Some(1), "none of these made a job");
+}
+
+/// A misspelt parameter never means "all", or "now", or "for ever".
+#[test]
+fn no_route_takes_a_parameter_that_it_does_not_know() {
+    let world = World::started();
+    world.submit(&["--", "true"]);
+    let document: Value = serde_json::from_str(&world.ok(&["openapi"])).expect("JSON");
+    let mut asked = 0;
+    for (path, methods) in document["paths"].as_object().expect("paths") {
+        for method in methods.as_object().expect("methods").keys() {
+            let path = path.replace("{job}", "1").replace("{index}", "0");
+            let path = path.replace(['{', '}'], "") + "?lasst=90d";
+            let answer = ask(&world, &path, &["-X", &method.to_uppercase()], None);
+            check(&answer, 400, "bad_request", "unknown parameter `lasst`");
+            asked += 1;
+        }
+    }
+    assert!(asked >= 27, "only {asked} routes are known");
 }
 
 #[test]

@@ -5,19 +5,33 @@ use super::asking::Asked;
 use super::error::{ApiError, QUOTED};
 use super::places::Guest;
 use super::stay::AskedBy;
-
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, Query};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use serde::de::{self, Deserialize, Deserializer};
+use serde::Deserialize;
+use serde::de::{self, DeserializeOwned, Deserializer};
 use shipway_model::Actor;
 use std::str::FromStr;
 
-/// The user behind a request.
+/// The user behind a request that takes no query parameters. Every way to be told who calls says
+/// what may be asked with it, so that no route takes what it does not read.
 #[derive(Debug, Clone)]
 pub struct Caller(pub Actor);
 
 impl FromRequestParts<Site> for Caller {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, ApiError> {
+        let CallerWith(actor, NoParameters {}) =
+            CallerWith::from_request_parts(parts, site).await?;
+        Ok(Caller(actor))
+    }
+}
+
+/// The user behind a request, and the query parameters that it may have.
+#[derive(Debug, Clone)]
+pub struct CallerWith<Q>(pub Actor, pub Q);
+
+impl<Q: DeserializeOwned + Send> FromRequestParts<Site> for CallerWith<Q> {
     type Rejection = ApiError;
     async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, ApiError> {
         let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -32,14 +46,23 @@ impl FromRequestParts<Site> for Caller {
         if let Some(AskedBy(asked_by)) = parts.extensions.get() {
             let _ = asked_by.set(actor.clone());
         }
-        Ok(Caller(actor))
+        // Last: whoever is not let in learns nothing of what may be asked.
+        let Query(query) = Query::try_from_uri(&parts.uri)?;
+        Ok(CallerWith(actor, query))
     }
 }
 
-/// Query parameters; refused with our error body.
-#[derive(Debug, FromRequestParts)]
-#[from_request(via(axum::extract::Query), rejection(ApiError))]
-pub struct Query<T>(pub T);
+/// For what anybody may ask.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoParameters {}
+
+impl FromRequestParts<Site> for NoParameters {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, _: &Site) -> Result<Self, ApiError> {
+        Ok(Query::try_from_uri(&parts.uri)?.0)
+    }
+}
 
 /// A number in the path, written in digits and nothing else: `+1` is no second name of job 1.
 #[derive(Debug, Clone, Copy)]

@@ -232,7 +232,9 @@ impl From<Wrong> for ApiError {
 
 impl From<QueryRejection> for ApiError {
     fn from(rejection: QueryRejection) -> Self {
-        Self::bad_request(format!("the query cannot be understood: {}", without_prefix(&rejection)))
+        let said = without_prefix(&rejection).replace("unknown key ", "unknown parameter ");
+        let said = said.replace(", there are no fields", ", there are none here");
+        Self::bad_request(format!("the query cannot be understood: {said}"))
     }
 }
 

@@ -5,7 +5,7 @@
 //! start anew. Everybody sees only what concerns jobs they may see.
 
 use super::Site;
-use super::caller::{Caller, Query};
+use super::caller::CallerWith;
 use super::error::ApiError;
 use crate::journal::{EventSeq, EventsPage, HistoryReader};
 use crate::views::may_touch;
@@ -44,9 +44,8 @@ pub struct WatchQuery {
     responses((status = 200, content_type = "text/event-stream", body = LiveEvent),
         (status = "4XX", body = ErrorBody)))]
 pub async fn watch(
-    caller: Caller,
+    CallerWith(by, query): CallerWith<WatchQuery>,
     State(site): State<Site>,
-    Query(query): Query<WatchQuery>,
     headers: HeaderMap,
 ) -> Result<sse::Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, ApiError> {
     let header = headers.get("last-event-id").and_then(|value| value.to_str().ok());
@@ -57,7 +56,7 @@ pub async fn watch(
     let watcher = Watcher {
         live: site.live.watch(),
         site,
-        by: caller.0,
+        by,
         job: query.job.map(JobId),
         visible: HashMap::new(),
         send,

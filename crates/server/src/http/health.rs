@@ -1,6 +1,7 @@
 //! Is the server alive, and does it take work?
 
 use super::Site;
+use super::caller::NoParameters;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -12,14 +13,14 @@ fn health(problem: Option<String>) -> Health {
 
 /// The process answers.
 #[utoipa::path(get, path = "/healthz", security(()), responses((status = 200, body = Health)))]
-pub async fn healthz() -> Json<Health> {
+pub async fn healthz(_: NoParameters) -> Json<Health> {
     Json(health(None))
 }
 
 /// Jobs are accepted: the journal takes writes, and the disk answers.
 #[utoipa::path(get, path = "/readyz", security(()),
     responses((status = 200, body = Health), (status = 503, body = Health)))]
-pub async fn readyz(State(site): State<Site>) -> (StatusCode, Json<Health>) {
+pub async fn readyz(_: NoParameters, State(site): State<Site>) -> (StatusCode, Json<Health>) {
     let problem = site.writer.not_ready();
     let ready = problem.is_none();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -2,7 +2,7 @@
 
 use super::Site;
 use super::asking::Asked;
-use super::caller::{Caller, Digits, Path, Query};
+use super::caller::{Caller, CallerWith, Digits, Path};
 use super::error::ApiError;
 use super::large::large_json;
 use crate::journal::{JobFilter, JobRow};
@@ -29,12 +29,11 @@ const MOST_SCANNED: usize = 10_000;
     params(JobQuery),
     responses((status = 200, body = JobPage), (status = "4XX", body = ErrorBody)))]
 pub async fn list(
-    caller: Caller,
+    CallerWith(by, query): CallerWith<JobQuery>,
     State(site): State<Site>,
-    Query(query): Query<JobQuery>,
 ) -> Result<Json<JobPage>, ApiError> {
     let limit = query.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
-    let mut filter = filter(&caller.0, &query)?;
+    let mut filter = filter(&by, &query)?;
     let mut jobs: Vec<JobView> = Vec::new();
     let mut scanned = 0;
     loop {
@@ -104,12 +103,11 @@ pub async fn show(
 #[utoipa::path(get, path = "/api/v1/jobs/{job}/wait", params(("job" = u64, Path), WaitQuery),
     responses((status = 200, body = JobView), (status = "4XX", body = ErrorBody)))]
 pub async fn wait(
-    caller: Caller,
+    CallerWith(by, query): CallerWith<WaitQuery>,
     State(site): State<Site>,
     Path(Digits(job)): Path<Digits<JobId>>,
-    Query(query): Query<WaitQuery>,
 ) -> Result<Json<JobView>, ApiError> {
-    let row = views::row(&site, &caller.0, job).await?;
+    let row = views::row(&site, &by, job).await?;
     let seconds = query.seconds.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
     let waiter = site.live.waiter(job);
     let view = wait_for_end(&site, row, &waiter, Duration::from_secs(seconds)).await;

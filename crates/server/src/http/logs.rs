@@ -4,7 +4,7 @@
 //! often and holds up nobody.
 
 use super::Site;
-use super::caller::{Caller, Digits, Path, Query};
+use super::caller::{CallerWith, Digits, Path};
 use super::error::ApiError;
 use crate::pilots::LogPiece;
 use crate::views;
@@ -43,13 +43,12 @@ struct Place {
     responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>),
         (status = "4XX", body = ErrorBody)))]
 pub async fn read(
-    caller: Caller,
+    CallerWith(by, query): CallerWith<LogQuery>,
     State(site): State<Site>,
     Path((Digits(job), Digits(index))): Path<(Digits<JobId>, Digits<TaskIndex>)>,
-    Query(query): Query<LogQuery>,
 ) -> Result<Response, ApiError> {
     let task = job.task(index);
-    views::job(&site, &caller.0, task.job).await?;
+    views::job(&site, &by, task.job).await?;
     let stderr = match query.stream.as_deref() {
         None | Some("stdout") => false,
         Some("stderr") => true,

@@ -1,6 +1,6 @@
 //! The nodes and their GPUs: what exists, what is in use.
 
-use super::caller::{Caller, Query};
+use super::caller::{Caller, CallerWith};
 use super::error::ApiError;
 use super::{Site, users};
 use crate::secrets;
@@ -34,9 +34,8 @@ pub async fn list(
     params(NewPilot),
     responses((status = 200, body = IssuedPilot), (status = "4XX", body = ErrorBody)))]
 pub async fn issue(
-    Caller(by): Caller,
+    CallerWith(by, new): CallerWith<NewPilot>,
     State(site): State<Site>,
-    Query(new): Query<NewPilot>,
 ) -> Result<Json<IssuedPilot>, ApiError> {
     if by.role < Role::Admin {
         return Err(Rejection::NotAllowed("let pilots in").into());

@@ -1,7 +1,7 @@
 //! The tasks of a job, page by page, each with its attempts.
 
 use super::Site;
-use super::caller::{Caller, Digits, Path, Query};
+use super::caller::{CallerWith, Digits, Path};
 use super::error::ApiError;
 use crate::journal::AttemptRow;
 use crate::views;
@@ -19,12 +19,11 @@ use shipway_model::{Attempt, JobId, NodeName, Ordinal, TaskId, TaskState};
     params(("job" = u64, Path), TaskQuery),
     responses((status = 200, body = TaskPage), (status = "4XX", body = ErrorBody)))]
 pub async fn list(
-    caller: Caller,
+    CallerWith(by, query): CallerWith<TaskQuery>,
     State(site): State<Site>,
     Path(Digits(id)): Path<Digits<JobId>>,
-    Query(query): Query<TaskQuery>,
 ) -> Result<Json<TaskPage>, ApiError> {
-    views::job(&site, &caller.0, id).await?;
+    views::job(&site, &by, id).await?;
     let limit = query.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
     let live = site.writer.ask(move |state| {
         let job = state.job(id)?;

@@ -2,7 +2,7 @@
 
 use super::Site;
 use super::body::Body;
-use super::caller::{Caller, Path, Query};
+use super::caller::{Caller, CallerWith, Path};
 use super::error::ApiError;
 use crate::secrets;
 use crate::writer::Wish;
@@ -105,10 +105,9 @@ pub async fn set_share(
     params(("user" = UserName, Path), RemoveQuery),
     responses((status = 200, body = RemovedUser), (status = "4XX", body = ErrorBody)))]
 pub async fn remove(
-    Caller(by): Caller,
+    CallerWith(by, query): CallerWith<RemoveQuery>,
     State(site): State<Site>,
     Path(user): Path<String>,
-    Query(query): Query<RemoveQuery>,
 ) -> Result<Json<RemovedUser>, ApiError> {
     let user: UserName = user.parse().map_err(bad_name)?;
     if by.role == Role::Admin && user == *site.auth.owner() {
