@@ -311,6 +311,24 @@ impl Accounts {
         }
     }
 
+    /// With whose rights files are copied, for whoever learns that they were not enough: people
+    /// expect their own.
+    pub fn rights(&self, whom: &Whom) -> String {
+        let name = match whom {
+            Whom::Pilot | Whom::Guest => &self.own,
+            Whom::Account(account) => &account.name,
+            // The number of the id means nothing to anybody but this node.
+            Whom::Person(somebody) => {
+                let name = &somebody.name;
+                return format!(
+                    "files are copied under an id of {name}'s own: of other people's files it \
+                     reaches what everybody may"
+                );
+            }
+        };
+        format!("files are copied as {name}, whom the task runs as")
+    }
+
     /// Whether the pilot may read for this user whatever it can read itself. Not for guests: they
     /// run as its user for want of anything else, and see less than it does.
     pub fn may_read_all(&mut self, whose: Whose<'_>) -> bool {

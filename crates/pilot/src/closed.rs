@@ -83,8 +83,9 @@ impl Reaches {
     pub(crate) fn of(&mut self, whom: &Whom) -> Reach {
         let mut closed = self.closed.places().to_vec();
         let guest = *whom == Whom::Guest;
-        closed.extend(self.own_home.iter().filter(|_| guest).map(|home| resolved(home)));
-        Reach { closed, offered: self.offered.clone(), guest }
+        let home = self.own_home.as_deref().filter(|_| guest).map(resolved);
+        closed.extend(home.clone());
+        Reach { closed, home, offered: self.offered.clone(), guest }
     }
 }
 

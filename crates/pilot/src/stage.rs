@@ -49,6 +49,8 @@ pub enum Plan {
 pub struct StageIn {
     /// From where something may be brought.
     pub reach: Reach,
+    /// With whose rights, in words.
+    pub rights: String,
     /// The task's work directory, if anything is put there.
     pub work: Option<PathBuf>,
     pub inputs: Vec<Input>,
@@ -71,6 +73,8 @@ pub struct Input {
 pub struct StageOut {
     /// Where something may be taken to.
     pub reach: Reach,
+    /// With whose rights, in words.
+    pub rights: String,
     pub work: Option<PathBuf>,
     pub outputs: Vec<Output>,
     /// Everything at the top of the work directory that is new or changed goes to this folder.
@@ -160,7 +164,7 @@ fn carry_out(progress: &Progress) -> Report {
     match read.and_then(|_| Ok(serde_json::from_slice(&plan)?)) {
         Ok(Plan::In(plan)) => match inputs::bring(&plan, progress) {
             Ok(remembered) => Report { problem: None, remembered },
-            Err(error) => Report { problem: Some(error.told()), ..Report::default() },
+            Err(error) => Report { problem: Some(error.told(&plan.rights)), ..Report::default() },
         },
         Ok(Plan::Out(plan)) => {
             Report { problem: outputs::take(&plan, progress), ..Report::default() }
@@ -180,15 +184,13 @@ fn remove(folders: &[PathBuf]) -> Option<String> {
 }
 
 impl StageError {
-    /// With its cause; and whose rights were not enough, where it was that: people expect their
-    /// own, and a pilot of root has others.
-    fn told(&self) -> String {
+    /// With its cause; and whose rights were not enough, where it was that.
+    fn told(&self, rights: &str) -> String {
         let cause = self.source().and_then(|cause| cause.downcast_ref::<io::Error>());
         if cause.is_none_or(|cause| cause.kind() != io::ErrorKind::PermissionDenied) {
             return causes(self);
         }
-        let user = rustix::process::getuid().as_raw();
-        format!("{}; files are copied as user {user}, whom the task runs as", causes(self))
+        format!("{}; {rights}", causes(self))
     }
 }
 

@@ -9,6 +9,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, fstatfs, openat, openat2, readlink}
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
+use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,9 @@ pub struct Reach {
     /// links resolved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub closed: Vec<PathBuf>,
+    /// One of those that is nobody's but the home directory of the user whom all tasks run as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<PathBuf>,
     /// What the site offers; everything where it says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered: Option<AllowList>,
@@ -55,13 +59,13 @@ pub struct Within {
 
 #[derive(Debug, thiserror::Error)]
 pub enum OutOfReach {
-    #[error("{} is not for tasks: {} is {}", .path.display(), .place.display(), why(.place))]
-    Closed { path: PathBuf, place: PathBuf },
+    #[error("{} is not for tasks: {} is {why}", .path.display(), .place.display())]
+    Closed { path: PathBuf, place: PathBuf, why: Why },
     #[error(
-        "{} is not for writing: it is around {}, where the server keeps its files; name a folder \
-         in it", .path.display(), .closed.display()
+        "{} is not for writing: it is around {}, {why}; name a folder in it",
+        .path.display(), .closed.display()
     )]
-    Around { path: PathBuf, closed: PathBuf },
+    Around { path: PathBuf, closed: PathBuf, why: Why },
     #[error(
         "{} is not for guests: other people's tasks run as the user of the server here, and use \
          folders of their own (--workdir private), or what whoever runs the node offers them \
@@ -75,11 +79,23 @@ pub enum OutOfReach {
     Unknown { path: PathBuf, source: Errno },
 }
 
-fn why(place: &Path) -> &'static str {
-    if OF_THE_NODE.iter().any(|own| place.starts_with(own)) {
-        "where the node's kernel and services answer"
-    } else {
-        "where the server keeps its files"
+/// What a place is that is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    Node,
+    Server,
+    Home,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Node => "where the node's kernel and services answer",
+            Self::Server => "where the server keeps its files",
+            Self::Home => {
+                "part of the home directory of the user whom everybody's tasks run as here"
+            }
+        })
     }
 }
 
@@ -90,18 +106,18 @@ impl Reach {
         let unknown = |source| OutOfReach::Unknown { path: path.to_owned(), source };
         let place = leads_to(&file).map_err(unknown)?;
         let found = fstatfs(&file).map_err(unknown)?;
-        let closed = || OutOfReach::Closed { path: path.to_owned(), place: place.clone() };
         // The kernel's own numbers are never negative.
         if [PROC, SYSFS].contains(&u64::try_from(found.f_type).unwrap_or_default()) {
-            return Err(closed());
+            return Err(OutOfReach::Closed { path: path.to_owned(), place, why: Why::Node });
         }
-        self.judge_place(place.clone(), path, how)
+        self.judge_place(place, path, how)
     }
 
     /// The same for a place that is known. Pure.
     fn judge_place(&self, place: PathBuf, path: &Path, how: Use) -> Result<Within, OutOfReach> {
         if self.all_closed().any(|closed| place.starts_with(closed)) {
-            return Err(OutOfReach::Closed { path: path.to_owned(), place });
+            let why = self.why(&place);
+            return Err(OutOfReach::Closed { path: path.to_owned(), place, why });
         }
         match &self.offered {
             Some(offered) => offered.allows(&place, path, how == Use::Write)?,
@@ -112,7 +128,8 @@ impl Reach {
         let covered: Vec<PathBuf> = self.all_closed().filter_map(below).collect();
         match self.closed.iter().find(|closed| closed.starts_with(&place)) {
             Some(closed) if self.guest && how == Use::Write => {
-                Err(OutOfReach::Around { path: path.to_owned(), closed: closed.clone() })
+                let (why, closed) = (self.why(closed), closed.clone());
+                Err(OutOfReach::Around { path: path.to_owned(), closed, why })
             }
             _ => Ok(Within { place, covered }),
         }
@@ -124,6 +141,19 @@ impl Reach {
     pub fn for_trees(&self) -> Self {
         let offered = self.offered.clone().filter(|_| self.guest);
         Self { offered, ..self.clone() }
+    }
+
+    /// The home may be around what the server keeps: then that is the reason.
+    fn why(&self, place: &Path) -> Why {
+        let is_home = |closed: &Path| self.home.as_deref() == Some(closed);
+        let kept = self.closed.iter().filter(|closed| !is_home(closed));
+        if OF_THE_NODE.iter().any(|own| place.starts_with(own)) {
+            Why::Node
+        } else if kept.into_iter().any(|closed| place.starts_with(closed)) {
+            Why::Server
+        } else {
+            Why::Home
+        }
     }
 
     fn all_closed(&self) -> impl Iterator<Item = &Path> {
@@ -187,6 +217,25 @@ mod tests {
             assert_eq!(opened.map(drop), Err(Errno::LOOP), "{path}");
         }
         assert_eq!(judge(top.join("data")), top.join("data").display().to_string());
+    }
+
+    #[test]
+    fn what_is_closed_is_called_what_it_is() {
+        let closed = ["/srv/shipway", "/home/svc", "/home/svc/kept"].map(PathBuf::from);
+        let (closed, home) = (closed.into(), Some("/home/svc".into()));
+        let offered = Some("/:rw".parse().unwrap());
+        let reach = Reach { closed, home, offered, guest: true };
+        for (place, how, said) in [
+            ("/home/svc", Use::Read, "/home/svc is part of the home directory of the user"),
+            ("/home/svc/.ssh", Use::Read, "/home/svc/.ssh is part of the home directory"),
+            ("/home/svc/kept/x", Use::Read, "is where the server keeps its files"),
+            ("/srv/shipway", Use::Read, "is where the server keeps its files"),
+            ("/home", Use::Write, "around /home/svc, part of the home directory of the user"),
+            ("/srv", Use::Write, "around /srv/shipway, where the server keeps its files"),
+        ] {
+            let judged = told(reach.judge_place(place.into(), Path::new(place), how));
+            assert!(judged.contains(said), "{place}: {judged}");
+        }
     }
 
     #[test]

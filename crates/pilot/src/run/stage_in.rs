@@ -137,8 +137,10 @@ impl Work {
         }
         let remember = outputs.is_some_and(|outputs| outputs.all_new);
         let reach = self.reaches.of(&whom);
+        let rights = self.accounts.rights(&whom);
         let plan = StageIn {
             reach: reach.clone(),
+            rights: rights.clone(),
             work: work.clone(),
             inputs,
             stdin: stdin.clone(),
@@ -148,6 +150,7 @@ impl Work {
         let files = Files {
             start: start.clone(),
             by: As::of(&whom),
+            rights,
             reach,
             step: Step::Running,
             work,

@@ -40,6 +40,7 @@ fn plan_out(files: &Files, outcome: &Outcome) -> Result<Option<StageOut>, BadFil
     let task = files.start.id.task;
     let mut plan = StageOut {
         reach: files.reach.clone(),
+        rights: files.rights.clone(),
         streams: files.spools.iter().map(|(_, from, to)| (from.clone(), to.clone())).collect(),
         mark: format!("shipway-{}.{}", task.job, task.index),
         ..StageOut::default()

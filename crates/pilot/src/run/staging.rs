@@ -31,6 +31,8 @@ pub(super) struct Files {
     pub(super) start: Start,
     /// With whose rights they are copied.
     pub(super) by: As,
+    /// The same in words.
+    pub(super) rights: String,
     /// Which paths of the node may be named.
     pub(super) reach: Reach,
     pub(super) step: Step,

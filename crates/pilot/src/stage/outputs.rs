@@ -31,7 +31,7 @@ pub(super) fn take(plan: &StageOut, progress: &Progress) -> Option<String> {
             }
         }
     }
-    let first = problems.first()?.told();
+    let first = problems.first()?.told(&plan.rights);
     Some(match problems.len() {
         1 => first,
         many => format!("{first} (and {} more)", many - 1),

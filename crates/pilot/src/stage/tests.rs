@@ -248,7 +248,8 @@ fn what_was_left_of_a_try_is_cleared_away() {
 fn reach(place: &Place) -> Reach {
     let at = |name: &str| place.at(name).canonicalize().unwrap();
     let offered = format!("{0}:rw,{1}", at("to").display(), at("from").display());
-    Reach { closed: vec![at("from/kept")], offered: offered.parse().ok(), guest: false }
+    let offered = offered.parse().ok();
+    Reach { closed: vec![at("from/kept")], offered, ..Reach::default() }
 }
 
 #[test]
