@@ -375,6 +375,11 @@ impl Accounts {
     }
 }
 
+/// Whether this machine has an account that tasks of somebody of that name can run under.
+pub fn is_there_one_for(user: &str) -> bool {
+    account_named(user).is_some_and(|account| fits(&account))
+}
+
 fn fits(account: &Account) -> bool {
     account.user.uid != 0 && account.user.gid != 0
 }

@@ -72,7 +72,7 @@ use told::Told;
 
 pub use images::ImageKeep;
 pub use link::Server;
-pub use start::{Settings, StartError};
+pub use start::{Settings, StartError, node_name};
 
 /// What stands below the output of a task whose end its pilot did not live to see.
 const MAY_BE_MISSING: &str = "[shipway: the pilot was killed when this task ended; the last of its \

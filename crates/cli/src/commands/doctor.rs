@@ -1,5 +1,6 @@
 //! `doctor`: is this machine fit to run tasks? The same proof as a pilot's, for people to read. It
-//! needs no server; where one is in reach, the clocks are compared.
+//! needs no server; where one is in reach, the clocks are compared, and what its pilot does with
+//! what the machine can do.
 
 use super::image::absolute;
 use crate::args::doctor::DoctorArgs;
@@ -9,14 +10,18 @@ use crate::view;
 use crate::view::doctor::DoctorView;
 use jiff::fmt::rfc2822;
 use shipway_api::causes::causes;
+use shipway_api::client::Client;
+use shipway_api::routes;
+use shipway_api::types::NodeList;
 use shipway_images::pull::{self, Settings};
 use shipway_images::sources::SourceError;
 use shipway_images::sources::manifest::ImagePlan;
-use shipway_model::{ImageRef, Timestamp};
+use shipway_model::{ImageRef, People, Timestamp};
 use shipway_pilot::helper;
 use shipway_pilot::people;
 use shipway_pilot::probe::{Places, probe};
 use shipway_pilot::proof::{self, Facts, ImageFact, ServerFact, Watch};
+use shipway_pilot::run::node_name;
 use std::path::Path;
 use std::time::Duration;
 
@@ -43,26 +48,47 @@ pub fn run(args: DoctorArgs, output: Output) -> Result<Exit, Failure> {
     // Only some runtimes leave something there.
     let _ = shipway_trees::remove(&scratch);
     let server = settings::server(&settings::environment).ok();
-    let clock = watch.read(server.as_ref().map(compare_clocks).transpose()?);
-    let facts = Facts { node: proof::look(&dir, &images, clock), tried, people, image };
+    let asked = server.as_ref().map(ask_server).transpose()?;
+    let (server, people_now) = asked.unzip();
+    let node = proof::look(&dir, &images, watch.read(server));
+    let facts = Facts { node, tried, people, people_now: people_now.flatten(), image };
     let view = DoctorView::new(proof::judge(&facts));
     view::show(&view, output)?;
     Ok(if view.fit { Exit::DONE } else { Exit::NOT_FIT })
 }
 
-fn compare_clocks(server: &Server) -> Result<ServerFact, Failure> {
+/// What time it is there, and what the pilot says that it has on this node.
+fn ask_server(server: &Server) -> Result<(ServerFact, Option<People>), Failure> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().build().map_err(Failure::Runtime)?;
-    let clock = runtime.block_on(async {
-        let client = server.connect().map_err(|error| causes(&error))?;
-        let asked = tokio::time::timeout(ANSWER_WITHIN, client.date()).await;
-        let date = asked.map_err(|_| "it takes too long".to_owned())?;
-        let date = date.map_err(|error| causes(&error))?;
-        let theirs = date.as_deref().and_then(moment).ok_or("it does not say its time")?;
-        Ok((theirs, settings::now()))
+    let (clock, people) = runtime.block_on(async {
+        let client = match server.connect() {
+            Ok(client) => client,
+            Err(error) => return (Err(causes(&error)), None),
+        };
+        let clock = compare_clocks(&client).await;
+        let people = if clock.is_ok() { pilot_here(&client).await } else { None };
+        (clock, people)
     });
     runtime.shutdown_background();
-    Ok(ServerFact { url: server.url.clone(), clock })
+    Ok((ServerFact { url: server.url.clone(), clock }, people))
+}
+
+async fn compare_clocks(client: &Client) -> Result<(Timestamp, Timestamp), String> {
+    let asked = tokio::time::timeout(ANSWER_WITHIN, client.date()).await;
+    let date = asked.map_err(|_| "it takes too long".to_owned())?;
+    let date = date.map_err(|error| causes(&error))?;
+    let theirs = date.as_deref().and_then(moment).ok_or("it does not say its time")?;
+    Ok((theirs, settings::now()))
+}
+
+/// How the pilot keeps people apart that runs on this node for that server.
+async fn pilot_here(client: &Client) -> Option<People> {
+    let asked = tokio::time::timeout(ANSWER_WITHIN, client.get::<NodeList>(routes::NODES)).await;
+    let nodes = asked.ok()?.ok()?.nodes;
+    let here = node_name();
+    let node = nodes.into_iter().find(|node| node.ad.node == here && node.away_since.is_none());
+    node?.ad.people
 }
 
 /// The time in a header: `Sun, 06 Nov 1994 08:49:37 GMT`.

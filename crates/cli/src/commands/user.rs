@@ -5,17 +5,22 @@ use crate::args::serve::UserCommand;
 use crate::failure::{Exit, Failure};
 use crate::view;
 use crate::view::talk;
-use crate::view::users::{UserAdded, UserRemoved, UserShare, UserTable, not_apart};
+use crate::view::users::{UserAdded, UserRemoved, UserShare, UserTable, no_account, not_apart};
 use shipway_api::routes;
-use shipway_api::types::{NewShare, NodeList, UserView};
+use shipway_api::types::{AddedUser, NewShare, NodeList, UserView};
+use shipway_model::{Role, UserName};
+use shipway_pilot::accounts;
+use shipway_pilot::run::node_name;
 
 pub async fn run(context: &Context, command: UserCommand) -> Result<Exit, Failure> {
     match command {
         UserCommand::Add { name, role, share } => {
             let new = UserView { user: name, role, share, used_core_seconds: None };
-            let user = context.client.post(routes::USERS, &new, &[]).await?;
+            let user: AddedUser = context.client.post(routes::USERS, &new, &[]).await?;
+            // A monitor runs nothing; and of whoever was there their jobs tell.
+            let runs = (!user.existed && user.role != Role::Monitor).then(|| user.user.clone());
             view::show(&UserAdded { user }, context.output)?;
-            warn_of_nodes(context).await;
+            warn_of_nodes(context, runs).await;
         }
         UserCommand::Share { name, share } => {
             let path = routes::USER_SHARE.replace("{user}", name.as_str());
@@ -39,11 +44,15 @@ pub async fn run(context: &Context, command: UserCommand) -> Result<Exit, Failur
     Ok(Exit::DONE)
 }
 
-/// Who may submit may do more than they think where people are not kept apart: whoever lets them in
-/// should hear of it now. The user is added, whatever becomes of this.
-async fn warn_of_nodes(context: &Context) {
+/// Who may submit may do more than they think where people are not kept apart, and nothing where
+/// they have no account: whoever lets them in should hear of it now. The user is added, whatever
+/// becomes of this.
+async fn warn_of_nodes(context: &Context, runs: Option<UserName>) {
     let list: Result<NodeList, _> = context.client.get(routes::NODES).await;
-    for line in list.iter().flat_map(not_apart) {
+    let Ok(list) = list else { return };
+    let refused = runs.filter(|user| !accounts::is_there_one_for(user.as_str()));
+    let refused = refused.and_then(|user| no_account(&list, &user, &node_name()));
+    for line in not_apart(&list).into_iter().chain(refused) {
         talk::say(format_args!("{line}"));
     }
 }

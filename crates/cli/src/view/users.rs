@@ -4,9 +4,9 @@ use super::View;
 use super::paper::Paper;
 use super::table::{Cell, Table};
 use serde::Serialize;
-use shipway_api::types::{AddedUser, NodeList, RemovedUser, UserList};
+use shipway_api::types::{AddedUser, NodeList, NodeView, RemovedUser, UserList};
 use shipway_model::prospect::core_hours;
-use shipway_model::{People, UserName};
+use shipway_model::{NodeName, People, UserName};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Serialize)]
@@ -41,8 +41,8 @@ pub struct UserAdded {
 impl View for UserAdded {
     fn text(&self, paper: &mut Paper) {
         let AddedUser { user, role, existed } = &self.user;
-        let verb = if *existed { "was already" } else { "is" };
-        paper.line(&format!("user {user} {verb} {}", role.as_str()));
+        let became = if *existed { "was there already" } else { "is added" };
+        paper.line(&format!("user {user} {became}, with the role {}", role.as_str()));
     }
 }
 
@@ -70,6 +70,18 @@ pub fn not_apart(list: &NodeList) -> Vec<String> {
         )
     });
     lines.collect()
+}
+
+/// What whoever adds a user should know who has no account here, where accounts are what counts. Of
+/// the accounts of other nodes nothing is known.
+pub fn no_account(list: &NodeList, user: &UserName, here: &NodeName) -> Option<String> {
+    let by_account = |node: &&NodeView| node.ad.people == Some(People::ByAccount);
+    list.nodes.iter().filter(by_account).find(|node| node.ad.node == *here)?;
+    Some(format!(
+        "warning: there is no account {user} on {here}, where tasks run under the account of their \
+         user's name: jobs of {user} are refused there. What helps: as root: useradd --create-home \
+         {user}; or start `shipway up` with --accounts {user}=ACCOUNT, if it was not"
+    ))
 }
 
 #[derive(Debug, Serialize)]

@@ -55,8 +55,10 @@ fn answers_lead_on() {
     assert_eq!(world.cli(&["run", "--", "false"]).code, 1);
     assert!(world.ok(&["why", "1"]).contains("`shipway show 1`"));
     assert!(world.ok(&["why", "2"]).contains("`shipway retry 2`"));
-    assert!(world.ok(&["user", "add", "bob"]).contains("user bob is user"));
-    assert!(world.ok(&["user", "add", "bob"]).contains("user bob was already user"));
+    assert!(world.ok(&["user", "add", "bob"]).contains("user bob is added, with the role user"));
+    assert!(
+        world.ok(&["user", "add", "bob"]).contains("bob was there already, with the role user")
+    );
     let older = world.ok(&["jobs", "--all", "--limit", "1"]);
     assert!(older.contains("shipway jobs --all --limit 1 --before 2"), "{older}");
     let help = world.ok(&["run", "--help"]);

@@ -226,3 +226,30 @@ fn a_site_says_who_has_which_account() {
     let (code, _, err) = run_as(&site, &bob, &["--", "id", "-u"]);
     assert!(code != 0 && err.contains("user bob has no account on this node"), "{code} {err}");
 }
+
+/// And what the warning advises helps.
+#[test]
+fn whoever_adds_somebody_without_an_account_is_warned() {
+    if !is_root() {
+        return;
+    }
+    let mut site = Site::start_as(None);
+    assert_eq!(site.words(&["--", "true"]).0, 0, "the node is there");
+    let said = |name: &str, role: &str| {
+        let added = site.shipway(&["user", "add", name, "--role", role]);
+        assert!(added.status.success());
+        String::from_utf8_lossy(&added.stderr).into_owned()
+    };
+    for (name, role) in [("games", "user"), ("only-looks", "monitor")] {
+        assert_eq!(said(name, role), "", "{name}");
+    }
+    let warned = said("newcomer", "user");
+    for words in ["jobs of newcomer are refused", "useradd", "--accounts newcomer=ACCOUNT"] {
+        assert!(warned.contains(words), "{words}: {warned}");
+    }
+    let newcomer = add_user(&site, "newcomer");
+    assert_eq!(run_as(&site, &newcomer, &["--", "true"]).0, 127, "as was said");
+    site.restart(&["--accounts", "newcomer=games"]);
+    let (_, out, err) = run_as(&site, &newcomer, &["--", "id", "-u"]);
+    assert_eq!(out.trim(), GAMES, "{err}");
+}

@@ -160,14 +160,22 @@ impl Somebody<'_> {
     }
 }
 
+/// The program as the service, on a node that gives it these ids.
+fn with_ids(dir: &Path, ids: &str) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", OWN_ETC, "sh", "setpriv"]);
+    command.args([format!("--reuid={SERVICE}"), format!("--regid={SERVICE}")]);
+    command.arg("--clear-groups").arg(dir.join("shipway"));
+    environment(&mut command, dir);
+    command.env("IDS", ids);
+    command
+}
+
 fn up(dir: &Path, ids: &str) -> Child {
-    let mut up = Command::new("unshare");
-    up.args(["--mount", "sh", "-c", OWN_ETC, "sh", "setpriv"]);
-    up.args([format!("--reuid={SERVICE}"), format!("--regid={SERVICE}")]);
-    up.arg("--clear-groups").arg(dir.join("shipway")).args(["up", "--listen", "127.0.0.1:0"]);
-    environment(&mut up, dir);
+    let mut up = with_ids(dir, ids);
+    up.args(["up", "--listen", "127.0.0.1:0"]);
     let log = fs::File::create(dir.join("up.log")).expect("a log");
-    let server = up.env("IDS", ids).stdout(Stdio::null()).stderr(log).spawn().expect("started");
+    let server = up.stdout(Stdio::null()).stderr(log).spawn().expect("started");
     let file = dir.join("home/server.json");
     wait_for("the server is up", || file.exists());
     server
@@ -224,6 +232,8 @@ fn people_run_under_ids_of_their_own() {
     assert_ne!(owner("ada"), owner("bob"));
     let (code, said) = bob.run(&["--workdir", "private"], &format!("cat {shared}/ada"));
     assert!(code == 1 && said.contains("Permission denied"), "{said}");
+    let (code, said) = bob.run(&["--input", &format!("{shared}/ada")], "true");
+    assert!(code != 0 && said.contains("under an id of bob's own"), "{code} {said}");
     // The same person has the same id each time, and whoever started it all is themselves.
     assert_eq!(ada.says(&[], &format!("cat {shared}/ada")), "ada\n");
     let own = ["run", "--workdir", "private", "--", "id", "-u"];
@@ -412,4 +422,36 @@ fn where_there_are_no_ids_it_is_said() {
     let people = &site.node()["ad"]["people"];
     assert_eq!((&people["apart"], &people["user"]), (&"no".into(), &"shipway-svc".into()));
     assert!(site.owners(&["nodes"]).contains("no: all as shipway-svc"));
+}
+
+/// What the doctor advises is done, and then what it advises next.
+#[test]
+fn ids_that_were_given_later_are_used_after_a_restart() {
+    let (none, some) = ("nobody-else:100000:65536\\n", format!("shipway-svc:{FIRST_ID}:{IDS}\\n"));
+    let Some(mut site) = Site::start(none) else { return };
+    site.node();
+    let doctor = |site: &Site, ids: &str| {
+        let mut command = with_ids(site.dir.path(), ids);
+        let found = command.args(["doctor", "--quick", "--json"]).output().expect("started");
+        let found: Value = serde_json::from_slice(&found.stdout).expect("json");
+        let of = |name: &str| {
+            let checks = found["checks"].as_array().expect("checks");
+            let check = checks.iter().find(|check| check["name"] == name);
+            check.map(|check| (check["state"].clone(), check["fix"].to_string())).expect(name)
+        };
+        (of("people"), of("pilot"))
+    };
+    let (people, pilot) = doctor(&site, none);
+    assert!(people.0 == "warning" && people.1.contains("usermod"), "{people:?}");
+    assert_eq!(pilot.0, "ok", "it does what was found: {pilot:?}");
+    let (people, pilot) = doctor(&site, &some);
+    assert_eq!(people.0, "ok", "{people:?}");
+    assert!(pilot.0 == "warning" && pilot.1.contains("start `shipway up` again"), "{pilot:?}");
+    site.stop();
+    fs::remove_file(site.path("home/server.json")).ok();
+    site.server = up(site.dir.path(), &some);
+    wait_for("the new pilot is there", || {
+        site.node()["ad"]["people"]["apart"] == "by_subordinate_id"
+    });
+    assert_eq!(doctor(&site, &some).1.0, "ok");
 }

@@ -14,6 +14,8 @@ pub struct Facts {
     pub tried: TriedFacts,
     /// How tasks of different people are kept apart here.
     pub people: People,
+    /// The same as the pilot says that runs here now, where one does.
+    pub people_now: Option<People>,
     pub image: Option<ImageFact>,
 }
 

@@ -18,6 +18,7 @@ pub fn judge(facts: &Facts) -> Vec<Check> {
     let mut checks = looked_at(&facts.node);
     checks.extend(tried(&facts.tried));
     checks.push(people::people(&facts.people));
+    checks.push(people::pilot(&facts.people, facts.people_now.as_ref()));
     checks.push(node::image_source(facts.image.as_ref()));
     checks
 }

@@ -273,7 +273,8 @@ fn credentials(path: &Path) -> Result<Credentials, StartError> {
     serde_json::from_str(&text).map_err(|source| failed(io::Error::other(source)))
 }
 
-fn node_name() -> NodeName {
+/// What the node calls itself.
+pub fn node_name() -> NodeName {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     NodeName::new(name.trim()).unwrap_or_else(|_| NodeName::new("localhost").expect("a good name"))
 }
