@@ -12,8 +12,10 @@ pub mod registry;
 pub mod run;
 pub mod serve;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 use shipway_model::{JobId, TaskId, TaskIndex};
+use std::ffi::OsString;
 use std::fmt;
 use std::str::FromStr;
 
@@ -99,6 +101,25 @@ pub enum Command {
     /// Print the version.
     #[command(after_long_help = examples::VERSION)]
     Version,
+}
+
+/// What was typed, the program's own name first.
+pub fn parse<W: Into<OsString> + Clone>(
+    words: impl IntoIterator<Item = W>,
+) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(words).map_err(without_false_advice)
+}
+
+/// The parser advises to write `-- -n` for an option that it does not know. That would be a value
+/// like any other to it; here it is the program of a job, or a file or an image of that name.
+fn without_false_advice(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        tips.retain(|tip| !tip.to_string().contains("as a value"));
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+    }
+    error
 }
 
 /// A job (`12`) or one of its tasks (`12/3`).

@@ -25,6 +25,7 @@ pub mod top;
 pub mod up;
 pub mod user;
 pub mod wait;
+pub mod waiting;
 pub mod why;
 
 use crate::args::{Cli, Command};

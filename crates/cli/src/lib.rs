@@ -25,13 +25,12 @@ pub mod submit_file;
 pub mod top;
 pub mod view;
 
-use clap::Parser;
 use failure::Exit;
 use std::process::ExitCode;
 
 /// The whole program, from its arguments to its exit code.
 pub fn main() -> ExitCode {
-    let cli = match args::Cli::try_parse() {
+    let cli = match args::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(usage) => {
             let code = u8::try_from(usage.exit_code()).unwrap_or(Exit::WRONG_USAGE.0);

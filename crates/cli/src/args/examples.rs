@@ -34,6 +34,7 @@ Examples:
   shipway run --requirements 'CUDACapability >= 8.0 && HasAVX2' --rank Memory -- ./train
   id=$(shipway run -d -- ./prepare); shipway run --after $id -- ./use
   shipway run --retries 3 --retry-on 75,signal --env OMP_NUM_THREADS=4 -- ./flaky
+  shipway run --dry-run --gpus A100:2 -- ./train.sh
 
 The task gets a clean environment with what --env names (--export-all: all of yours). It runs in
 the current directory unless --workdir names another. For a job of many tasks the progress is

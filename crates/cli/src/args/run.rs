@@ -25,6 +25,9 @@ pub struct RunArgs {
     /// Print the job's id and return at once.
     #[arg(short, long)]
     pub detach: bool,
+    /// Submit nothing; show what would run and what it would wait for.
+    #[arg(long)]
+    pub dry_run: bool,
     /// What the job is called in lists.
     #[arg(long)]
     pub name: Option<String>,
@@ -35,7 +38,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub priority: i32,
     /// A key of your own: the same key never submits twice (one is made up otherwise).
-    #[arg(long, value_name = "KEY", value_parser = key)]
+    #[arg(long, value_name = "KEY", conflicts_with = "dry_run", value_parser = key)]
     pub key: Option<String>,
     #[command(flatten)]
     pub program: ProgramArgs,

@@ -5,7 +5,7 @@ use clap::CommandFactory;
 use shipway_model::{Attempt, Bytes, Condition, Cores, Millis};
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
-    Cli::try_parse_from(std::iter::once("shipway").chain(line.split_whitespace()))
+    super::parse(std::iter::once("shipway").chain(line.split_whitespace()))
 }
 
 #[test]
@@ -18,6 +18,7 @@ fn good_lines_are_taken() {
         "run -- true",
         "run true --not-ours -d",
         "run -d --json -- true",
+        "run --dry-run -- true",
         "run --array 1-10 --max-running 2 -- ./fit",
         "run --each rows -- ./fit {line}",
         "run --script job.sh",
@@ -130,8 +131,8 @@ fn an_unknown_option_never_becomes_the_program() {
         ("run --gpu=2 -- true", "a similar argument exists: '--gpus'"),
         ("run --gpu 2 true", "a similar argument exists: '--gpus'"),
         ("run --memroy 1GB -- true", "a similar argument exists: '--memory'"),
-        ("run --dry-run -- true", "unexpected argument '--dry-run'"),
-        ("run --dry-run true", "unexpected argument '--dry-run'"),
+        ("run --dry -- true", "a similar argument exists: '--dry-run'"),
+        ("run --dry-run --key k -- true", "cannot be used with"),
         ("run -n 4 -- true", "unexpected argument '-n'"),
         ("run -n4 -- true", "unexpected argument '-n'"),
         ("run -x true", "unexpected argument '-x'"),
@@ -152,6 +153,7 @@ fn an_unknown_option_never_becomes_the_program() {
         assert_eq!(error.exit_code(), 2, "{line}");
         let text = error.to_string();
         assert!(text.contains(why), "{line}: {text}");
+        assert!(!text.contains("-- -"), "who follows this runs a program `-…`: {line}: {text}");
     }
 }
 

@@ -1,15 +1,15 @@
 //! `logs`: what tasks have written.
 
-use super::Context;
 use super::follow::{End, Follower, task_at};
+use super::{Context, waiting};
 use crate::args::jobs::LogsArgs;
 use crate::failure::{Exit, Failure};
 use crate::query::Query;
 use crate::view::output::{self, Stream};
 use shipway_api::routes;
-use shipway_api::types::{JobView, TaskPage};
+use shipway_api::types::{JobView, TaskPage, TaskView};
 use shipway_model::limits::MAX_PAGE;
-use shipway_model::{Attempt, JobId, JobSpec, Ordinal, TaskId, TaskIndex};
+use shipway_model::{Attempt, JobId, JobSpec, Ordinal, TaskId, TaskIndex, TaskState};
 use std::cell::Cell;
 use tokio::sync::watch;
 
@@ -27,10 +27,14 @@ pub async fn run(context: &Context, args: &LogsArgs) -> Result<Exit, Failure> {
         None => return all_tasks(context, args, &job, wanted).await,
     };
     let position = position(&job, index)?;
+    let task = job.id.task(index);
+    if has_not_begun(context, &job, task, position).await? {
+        waiting::say_no_output_yet(&job, job.is_array.then_some(task));
+    }
     let follower = Follower {
         streams: &context.client,
         asker: &context.client,
-        task: job.id.task(index),
+        task,
         position: position.0,
         wanted,
         json: context.output.json,
@@ -41,6 +45,22 @@ pub async fn run(context: &Context, args: &LogsArgs) -> Result<Exit, Failure> {
         (follow, attempt) => follower.attempt(attempt, follow).await?,
     }
     Ok(Exit::DONE)
+}
+
+/// Whether there is no output because no attempt has begun. Of a job of one task its own state says
+/// it, and the other question is not asked while there is something to show.
+async fn has_not_begun(
+    context: &Context,
+    job: &JobView,
+    task: TaskId,
+    position: Ordinal,
+) -> Result<bool, Failure> {
+    if !job.is_array && !waiting::is_waiting(job) {
+        return Ok(false);
+    }
+    let found = task_at(&context.client, task, position.0).await?;
+    let waits = |task: &TaskView| task.attempts.is_empty() && task.state == TaskState::Waiting;
+    Ok(found.as_ref().is_some_and(waits))
 }
 
 /// From the newest attempt on, through those that come.
@@ -58,6 +78,9 @@ async fn all_tasks(
     job: &JobView,
     wanted: &[Stream],
 ) -> Result<Exit, Failure> {
+    if waiting::is_waiting(job) {
+        waiting::say_no_output_yet(job, None);
+    }
     let mut from = Some(0);
     while let Some(position) = from {
         let query = Query::new().with("from", position).with("limit", MAX_PAGE);

@@ -1,20 +1,18 @@
 //! `run`: submit one job and stay with it: its output and its exit code, or its progress.
 
 use super::follow::{End, Follower};
-use super::{Context, ending, interrupt, submission};
+use super::{Context, ending, interrupt, submission, submit, waiting};
 use crate::args::run::RunArgs;
 use crate::build_spec::{self, Caller};
 use crate::failure::{Exit, Failure};
 use crate::view::output::Stream;
 use crate::view::progress::{Progress, counts_text};
-use crate::view::reason::sentence;
 use crate::view::simple::{Ends, SubmittedIds};
-use crate::view::time::Reader;
 use crate::view::{self, talk};
 use shipway_api::client::Client;
 use shipway_api::routes;
 use shipway_api::types::{JobView, Submission};
-use shipway_model::{JobId, JobState, Outcome, TaskIndex};
+use shipway_model::{JobId, Outcome, TaskIndex};
 use std::cell::Cell;
 use std::future::pending;
 use std::io::{self, IsTerminal};
@@ -30,12 +28,13 @@ const OUTPUT_AFTER_END: Duration = Duration::from_secs(5);
 /// How often the progress of many tasks is looked at, with and without a terminal.
 const BAR_EVERY: Duration = Duration::from_millis(500);
 const LINE_EVERY: Duration = Duration::from_secs(5);
-/// Reasons said at once; `why` has them all.
-const REASONS_SAID: usize = 2;
 
 pub async fn run(context: &Context, args: RunArgs) -> Result<Exit, Failure> {
-    let (detach, key) = (args.detach, args.key.clone());
+    let (detach, dry_run, key) = (args.detach, args.dry_run, args.key.clone());
     let mut spec = build_spec::build(args, Caller::of_this_process())?;
+    if dry_run {
+        return submit::dry_run(context, vec![spec]).await;
+    }
     submission::pin_image(&mut spec).await?;
     let submission = Submission { spec };
     let submitted = submission::submit(&context.client, &submission, key).await?;
@@ -123,15 +122,9 @@ async fn say_why(asker: &Client, job: JobId) {
     tokio::time::sleep(SAY_WHY_AFTER).await;
     // An error here is no news: the waits beside this one meet it too.
     if let Ok(view) = asker.get::<JobView>(&routes::job(job)).await
-        && matches!(view.state, JobState::Held | JobState::Waiting)
+        && waiting::is_waiting(&view)
     {
-        for reason in view.reasons.iter().take(REASONS_SAID) {
-            let reason = sentence(reason, &Reader::here());
-            talk::say(format_args!("shipway: job {job} waits: {reason}"));
-        }
-        if view.reasons.len() > REASONS_SAID {
-            talk::say(format_args!("shipway: more with `shipway why {job}`"));
-        }
+        waiting::say_reasons(&view);
     }
     pending::<()>().await;
 }

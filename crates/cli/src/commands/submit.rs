@@ -69,7 +69,8 @@ fn read(args: &SubmitArgs) -> Result<Vec<JobSpec>, Failure> {
     Ok(specs)
 }
 
-async fn dry_run(context: &Context, specs: Vec<JobSpec>) -> Result<Exit, Failure> {
+/// What would become of them; `run` asks the same of its one.
+pub async fn dry_run(context: &Context, specs: Vec<JobSpec>) -> Result<Exit, Failure> {
     let mut runs: Vec<DryRun> = Vec::with_capacity(specs.len());
     for spec in specs {
         runs.push(context.client.post(routes::DRY_RUN, &Submission { spec }, &[]).await?);

@@ -83,6 +83,9 @@ fn a_dry_run_submits_nothing() {
     assert_eq!(dry["tasks"], 2, "{dry}");
     assert_eq!(dry["first_command"], serde_json::json!(["echo", "a"]));
     assert!(!dry["reasons"].as_array().expect("reasons").is_empty(), "64 GPUs are not here: {dry}");
+    let typed = world.json(&["run", "--dry-run", "--array", "4-9", "--gpus", "64", "--", "true"]);
+    assert_eq!((&typed[0]["tasks"], &typed[0]["reasons"]), (&6.into(), &dry["reasons"]), "{typed}");
+    assert!(world.ok(&["run", "--dry-run", "--", "true"]).contains("It could start now."));
     assert_eq!(world.json(&["jobs"])["jobs"].as_array().map(Vec::len), Some(0));
 
     write(&world, "bad.yaml", "comand: [echo]\n");

@@ -126,3 +126,31 @@ fn over_the_limit_the_head_and_the_tail_are_kept_and_the_rest_is_counted() {
     wait_for_node(&world);
     check("after a restart");
 }
+
+/// Nothing on standard output, which is the job's own; why there is nothing on the other.
+#[test]
+fn whoever_asks_for_the_output_of_a_job_that_waits_is_told_why() {
+    let world = World::started();
+    wait_for_node(&world);
+    let one = world.submit(&["--cpus", "4000", "--", "true"]);
+    let many = world.submit(&["--cpus", "4000", "--array", "1-2", "--", "true"]);
+    let second = format!("{many}/2");
+    for (target, job) in [(&one, &one), (&many, &many), (&second, &many)] {
+        let ran = world.cli(&["logs", target]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{}", ran.stderr);
+        let said = format!("more with `shipway why {job}`");
+        assert!(ran.stderr.contains("needs 4000 cores"), "{target}: {}", ran.stderr);
+        assert!(ran.stderr.contains(&said) && ran.stderr.lines().count() == 1, "{}", ran.stderr);
+    }
+    let mut command = world.command(&["logs", "-f", &one]);
+    let mut reader = command.stderr(Stdio::piped()).spawn().expect("the binary starts");
+    let mut said = [0; "shipway: job".len()];
+    reader.stderr.take().expect("piped").read_exact(&mut said).expect("it says something");
+    assert!(reader.try_wait().expect("a child").is_none(), "it follows all the same");
+    assert_eq!(world.cli(&["cancel", &one]).code, 0);
+    assert!(reader.wait().expect("a child").success());
+
+    let done = world.submit(&["--", "true"]);
+    assert_eq!(world.cli(&["wait", &done]).code, 0);
+    assert_eq!(world.cli(&["logs", &done]).stderr, "", "it has run, and wrote nothing");
+}
