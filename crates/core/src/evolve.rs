@@ -12,7 +12,9 @@ use crate::shape::Shape;
 use crate::state::State;
 use crate::task_table::TaskTable;
 use crate::usage::charge;
-use shipway_model::{IndexSet, JobId, Ordinal, PilotId, TaskId, TaskState, Timestamp, UserName};
+use shipway_model::{
+    After, IndexSet, JobId, Ordinal, PilotId, TaskId, TaskState, Timestamp, UserName,
+};
 
 pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
     state.at = state.at.max(at);
@@ -110,7 +112,7 @@ fn submit(state: &mut State, at: Timestamp, submitted: &Submitted) {
     state.planner.somebody_came = true;
     state.ready.refresh(id, &job);
     state.totals.add(&job);
-    state.unfinished.add(&job);
+    state.unfinished.add(&job, &state.shapes);
     state.jobs.insert(id, job);
     state.next_job = state.next_job.max(id.0 + 1);
 }
@@ -132,9 +134,18 @@ fn ordinal(state: &State, task: TaskId) -> Option<Ordinal> {
 
 fn dependency_met(state: &mut State, id: JobId, on: JobId) {
     unlink(state, id, on);
-    change(state, id, |job| {
-        job.after = job.after.iter().filter(|after| after.job != on).copied().collect();
-    });
+    waits_for(state, id, |after| after.iter().filter(|after| after.job != on).copied().collect());
+}
+
+/// Changes what a job waits for, which is a part of what its owner is counted for.
+fn waits_for(state: &mut State, id: JobId, still: impl FnOnce(&[After]) -> Box<[After]>) {
+    if let Some(job) = state.jobs.get(id).filter(|job| job.ended.is_none()) {
+        state.unfinished.remove(job, &state.shapes);
+    }
+    change(state, id, |job| job.after = still(&job.after));
+    if let Some(job) = state.jobs.get(id).filter(|job| job.ended.is_none()) {
+        state.unfinished.add(job, &state.shapes);
+    }
 }
 
 fn unlink(state: &mut State, id: JobId, on: JobId) {
@@ -266,7 +277,7 @@ fn cancel(state: &mut State, id: JobId, which: &Which) {
         unlink(state, id, after.job);
     }
     if !waits.is_empty() {
-        change(state, id, |job| job.after = Box::default());
+        waits_for(state, id, |_| Box::default());
     }
 }
 
@@ -274,7 +285,7 @@ fn requeue(state: &mut State, id: JobId, tasks: &Ordinals) {
     if let Some(ended) = state.jobs.get(id).and_then(|job| job.ended) {
         state.ended.remove(&(ended, id));
         if let Some(job) = state.jobs.get(id) {
-            state.unfinished.add(job);
+            state.unfinished.add(job, &state.shapes);
         }
     }
     change(state, id, |job| {
@@ -285,7 +296,7 @@ fn requeue(state: &mut State, id: JobId, tasks: &Ordinals) {
 
 fn job_ended(state: &mut State, at: Timestamp, id: JobId) {
     if let Some(job) = state.jobs.get(id) {
-        state.unfinished.remove(job);
+        state.unfinished.remove(job, &state.shapes);
     }
     change(state, id, |job| {
         job.ended = Some(at);
@@ -311,6 +322,7 @@ fn revive(state: &mut State, record: &JobRecord) {
     state.totals.add(&job);
     if let Some(old) = state.jobs.remove(record.id) {
         state.totals.remove(&old);
+        state.release(&old);
     }
     state.jobs.insert(record.id, job);
 }
@@ -329,7 +341,7 @@ fn give(state: &mut State, at: Timestamp, jobs: &[JobId], to: &UserName, since: 
     for id in jobs {
         let Some(job) = state.jobs.get_mut(*id) else { continue };
         state.ready.remove(*id, job);
-        state.unfinished.remove(job);
+        state.unfinished.remove(job, &state.shapes);
         let from = std::mem::replace(&mut job.owner, to.clone());
         let old = state.shapes.get(job.shape);
         let rate = charge(&old.resources) * u64::from(job.tasks.counts().active);
@@ -338,10 +350,13 @@ fn give(state: &mut State, at: Timestamp, jobs: &[JobId], to: &UserName, since: 
         if old.expressions.owner.is_some() {
             let mut shape = old.clone();
             shape.expressions.owner = Some(to.clone());
-            job.shape = state.shapes.intern(shape);
+            let given = state.shapes.intern(shape);
+            let old = std::mem::replace(&mut job.shape, given);
+            let freed = state.shapes.release(old);
+            state.planner.forget(&freed);
         }
         state.ready.refresh(*id, job);
-        state.unfinished.add(job);
+        state.unfinished.add(job, &state.shapes);
         state.given.insert(*id, since);
     }
     // Used up, so that whoever is removed after this has an end that is later.
@@ -357,6 +372,7 @@ fn forget(state: &mut State, id: JobId) {
         if let Some(ended) = job.ended {
             state.ended.remove(&(ended, id));
         }
+        state.release(&job);
     }
 }
 

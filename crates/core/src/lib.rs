@@ -64,6 +64,7 @@ pub mod totals;
 pub mod unfinished;
 pub mod usage;
 pub mod users;
+mod weight;
 
 pub use command::Command;
 pub use effect::Effect;

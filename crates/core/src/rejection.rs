@@ -1,7 +1,8 @@
 //! Why a command was refused: a code to branch on, a sentence to read, a hint to act on.
 
 use shipway_model::limits::{
-    MAX_TOKENS, MAX_UNFINISHED_JOBS, MAX_UNFINISHED_JOBS_OF_OPERATORS, MAX_UNFINISHED_TASKS,
+    MAX_TOKENS, MAX_UNFINISHED_BYTES, MAX_UNFINISHED_BYTES_OF_OPERATORS, MAX_UNFINISHED_JOBS,
+    MAX_UNFINISHED_JOBS_OF_OPERATORS, MAX_UNFINISHED_TASKS,
 };
 use shipway_model::validate::Problem;
 use shipway_model::{JobId, Millis, PilotId, Role, TaskId, UserName};
@@ -57,11 +58,20 @@ pub enum TooMany {
     Tokens,
     Jobs(Role),
     Tasks,
+    Bytes(Role),
 }
 
 impl TooMany {
     pub fn most_jobs(role: Role) -> u64 {
         if role >= Role::Operator { MAX_UNFINISHED_JOBS_OF_OPERATORS } else { MAX_UNFINISHED_JOBS }
+    }
+
+    pub fn most_bytes(role: Role) -> u64 {
+        if role >= Role::Operator {
+            MAX_UNFINISHED_BYTES_OF_OPERATORS
+        } else {
+            MAX_UNFINISHED_BYTES
+        }
     }
 }
 
@@ -78,6 +88,14 @@ impl fmt::Display for TooMany {
             TooMany::Tasks => {
                 let most = MAX_UNFINISHED_TASKS;
                 write!(f, "the jobs of a user that have not ended have at most {most} tasks")
+            }
+            TooMany::Bytes(role) => {
+                let most = TooMany::most_bytes(*role) >> 20;
+                write!(
+                    f,
+                    "requirements, lists of indices and dependencies of a user's jobs that have \
+                     not ended take at most {most} MiB of the server's memory"
+                )
             }
         }
     }
@@ -136,6 +154,9 @@ impl Rejection {
                 Some("one job of many tasks (--array, --each) counts once; or wait until some end")
             }
             Rejection::TooMany(TooMany::Tasks) => Some("wait until some have ended"),
+            Rejection::TooMany(TooMany::Bytes(_)) => {
+                Some("equal requirements count once, 1-1000 as one index; or wait until some end")
+            }
             Rejection::HasNoJobs(_) => Some("name a user, an operator or an admin"),
             Rejection::OwnerRemoved(..) => Some("`shipway show JOB` has what was submitted"),
             Rejection::NotAllowed(_) | Rejection::OnlyLooks => Some("ask an admin of this server"),

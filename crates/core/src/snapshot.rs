@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The version this binary writes.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Every snapshot of this version begins so.
 const OPENING: &[u8] = b"{\"snapshot\":";
 

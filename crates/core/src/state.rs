@@ -20,6 +20,9 @@ use shipway_model::{JobId, Ordinal, Owned, PilotId, TaskId, TaskState, Timestamp
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// Terms that no job in memory has; with more of them than this and than jobs, they are dropped.
+const REMEMBERED_TERMS: usize = 1_000;
+
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct State {
     /// The time of the last event.
@@ -161,7 +164,7 @@ impl State {
 
     /// Builds the indexes anew, after a snapshot was read.
     pub fn rebuild(&mut self) {
-        self.shapes.rebuild();
+        self.shapes.rebuild(self.jobs.iter().map(|(_, job)| job.shape));
         self.ready = Ready::default();
         self.back_offs.clear();
         self.dependents.clear();
@@ -173,7 +176,7 @@ impl State {
             self.ready.refresh(id, job);
             self.totals.add(job);
             if job.ended.is_none() {
-                self.unfinished.add(job);
+                self.unfinished.add(job, &self.shapes);
             }
             for after in &job.after {
                 self.dependents.entry(after.job).or_default().insert(id);
@@ -203,5 +206,14 @@ impl State {
         let terms = Arc::new(terms);
         self.terms.insert(Arc::clone(&terms));
         terms
+    }
+
+    /// A job has left memory, and with it what nobody else has.
+    pub(crate) fn release(&mut self, job: &Job) {
+        let freed = self.shapes.release(job.shape);
+        self.planner.forget(&freed);
+        if self.terms.len() > 2 * self.jobs.len() + REMEMBERED_TERMS {
+            self.terms = self.jobs.iter().map(|(_, job)| Arc::clone(&job.terms)).collect();
+        }
     }
 }

@@ -4,40 +4,64 @@
 //! starts or ends changes nothing here.
 
 use crate::job::Job;
+use crate::shape::{ShapeId, Shapes};
+use crate::weight;
 use shipway_model::UserName;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unfinished {
-    users: BTreeMap<UserName, Owns>,
+    users: BTreeMap<UserName, User>,
 }
 
-/// Jobs that have not ended, and all their tasks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct User {
+    owns: Owns,
+    /// How many of the jobs have each shape: its memory counts once.
+    shapes: BTreeMap<ShapeId, u32>,
+}
+
+/// Jobs that have not ended, all their tasks, and the memory they take beyond plain ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Owns {
     pub jobs: u64,
     pub tasks: u64,
+    pub bytes: u64,
 }
 
 impl Unfinished {
     pub fn of(&self, user: &UserName) -> Owns {
-        self.users.get(user).copied().unwrap_or_default()
+        self.users.get(user).map(|user| user.owns).unwrap_or_default()
     }
 
-    pub(crate) fn add(&mut self, job: &Job) {
+    pub(crate) fn add(&mut self, job: &Job, shapes: &Shapes) {
         if !self.users.contains_key(&job.owner) {
-            self.users.insert(job.owner.clone(), Owns::default());
+            self.users.insert(job.owner.clone(), User::default());
         }
-        if let Some(owns) = self.users.get_mut(&job.owner) {
-            owns.jobs += 1;
-            owns.tasks += u64::from(job.tasks.len());
+        let Some(User { owns, shapes: own }) = self.users.get_mut(&job.owner) else { return };
+        owns.jobs += 1;
+        owns.tasks += u64::from(job.tasks.len());
+        owns.bytes += weight::of_job(job);
+        let with_it = own.entry(job.shape).or_default();
+        if *with_it == 0 {
+            owns.bytes += weight::of_shape(shapes.get(job.shape));
         }
+        *with_it += 1;
     }
 
-    pub(crate) fn remove(&mut self, job: &Job) {
-        let Some(owns) = self.users.get_mut(&job.owner) else { return };
+    pub(crate) fn remove(&mut self, job: &Job, shapes: &Shapes) {
+        let Some(User { owns, shapes: own }) = self.users.get_mut(&job.owner) else { return };
         owns.jobs = owns.jobs.saturating_sub(1);
         owns.tasks = owns.tasks.saturating_sub(u64::from(job.tasks.len()));
+        owns.bytes = owns.bytes.saturating_sub(weight::of_job(job));
+        if let Some(with_it) = own.get_mut(&job.shape) {
+            *with_it = with_it.saturating_sub(1);
+            if *with_it == 0 {
+                own.remove(&job.shape);
+                let shape = weight::of_shape(shapes.get(job.shape));
+                owns.bytes = owns.bytes.saturating_sub(shape);
+            }
+        }
         if owns.jobs == 0 {
             self.users.remove(&job.owner);
         }

@@ -110,6 +110,10 @@ impl IndexSet {
     pub fn len(&self) -> u32 {
         self.ranges.as_ref().map_or(1, |ranges| ranges.len)
     }
+    /// In how many ranges they lie.
+    pub fn range_count(&self) -> usize {
+        self.ranges.as_ref().map_or(1, |ranges| ranges.list.len())
+    }
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -69,6 +69,13 @@ pub const MAX_UNFINISHED_JOBS_OF_OPERATORS: u64 = 2_000_000;
 /// Tasks of all those jobs together: fifty arrays of the largest size, 125 MB once they have begun.
 pub const MAX_UNFINISHED_TASKS: u64 = 50 * MAX_TASKS;
 
+/// Memory that one user's jobs that have not ended take beyond plain ones (`core/src/weight.rs`):
+/// requirements that differ from job to job, lists of indices, jobs that are waited for. Room for
+/// thousands of different requirements and a million dependencies.
+pub const MAX_UNFINISHED_BYTES: u64 = 128 << 20;
+/// The same for operators and admins, as for the number of jobs.
+pub const MAX_UNFINISHED_BYTES_OF_OPERATORS: u64 = 10 * MAX_UNFINISHED_BYTES;
+
 /// Output kept per stream and task unless the job says otherwise.
 pub const DEFAULT_LOG_LIMIT: Bytes = Bytes(64 << 20);
 pub const MAX_LOG_LIMIT: Bytes = Bytes(64 << 30);

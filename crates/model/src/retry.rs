@@ -77,6 +77,11 @@ impl RetryPolicy {
 }
 
 impl RetryOn {
+    /// How many ranges of exit codes are listed.
+    pub fn code_ranges(&self) -> usize {
+        self.codes.as_ref().map_or(0, Vec::len)
+    }
+
     fn is_usual(&self) -> bool {
         *self == RetryOn::default()
     }

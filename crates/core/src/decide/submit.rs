@@ -57,6 +57,10 @@ fn has_room(state: &State, submit: &Submit) -> Result<(), Rejection> {
     if now.tasks.saturating_add(tasks) > MAX_UNFINISHED_TASKS {
         return Err(Rejection::TooMany(TooMany::Tasks));
     }
+    // As it was before this one: what one job may take has limits of its own.
+    if now.bytes >= TooMany::most_bytes(submit.by.role) {
+        return Err(Rejection::TooMany(TooMany::Bytes(submit.by.role)));
+    }
     Ok(())
 }
 

@@ -12,6 +12,7 @@ mod random;
 mod requirements;
 mod retries;
 mod set_aside;
+mod shapes;
 mod users;
 
 use crate::command::{

@@ -161,6 +161,20 @@ impl Planner {
         Some(self.nodes.usable(at, groups?))
     }
 
+    /// These ids will stand for other shapes.
+    pub(crate) fn forget(&mut self, freed: &[ShapeId]) {
+        for shape in freed {
+            self.needs.forget(*shape);
+            self.blocked.clear(*shape);
+            self.resting.remove(shape);
+            self.set_aside.remove(shape);
+        }
+        if !freed.is_empty() {
+            // How far its searches had come is known by id as well.
+            self.was_full = false;
+        }
+    }
+
     /// What a pass has found out.
     fn remember(&mut self, open: open::Open, paper: trial::Paper, was_full: bool) {
         self.nodes.hot.clear();

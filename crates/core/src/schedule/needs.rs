@@ -110,6 +110,13 @@ impl Needs {
         serving.set(None);
     }
 
+    /// The id will stand for another shape.
+    pub(super) fn forget(&mut self, shape: ShapeId) {
+        if let Some(known) = self.by_shape.get_mut(shape.at()) {
+            *known = None;
+        }
+    }
+
     /// What was learnt, if it is of the classes there are now.
     pub(super) fn known(&self, shape: ShapeId, table: &NodeTable) -> Option<&Need> {
         let current = self.classes == table.class_count();

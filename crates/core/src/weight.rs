@@ -1,0 +1,40 @@
+//! How much memory a job takes beyond a plain one, as an estimate: what the limit for one user is
+//! held against. Not a measure of what the process takes.
+
+use crate::job::Job;
+use crate::shape::Shape;
+
+/// A range of indices, with how many lie before it.
+const RANGE: u64 = 32;
+/// A job that is waited for, and the entry that leads back from it.
+const AFTER: u64 = 96;
+/// A range of exit codes.
+const CODES: u64 = 8;
+/// A shape as it is kept and as the scheduler keeps it.
+const SHAPE: u64 = 512;
+/// An expression that was read takes several times its text (measured: six).
+const READ_EXPRESSION: u64 = 6;
+/// A text in a list or map.
+const TEXT: u64 = 64;
+
+/// Of what is the job's own.
+pub(crate) fn of_job(job: &Job) -> u64 {
+    let ranges = count(job.indices.range_count()).saturating_sub(1);
+    let codes = count(job.terms.retries.on.code_ranges());
+    ranges * RANGE + count(job.after.len()) * AFTER + codes * CODES
+}
+
+/// Of what jobs with equal needs share.
+pub(crate) fn of_shape(shape: &Shape) -> u64 {
+    let gpu = shape.resources.gpu.iter();
+    let models = gpu.flat_map(|gpu| gpu.models.iter().chain(&gpu.slice));
+    let texts: u64 =
+        models.chain(shape.resources.named.keys()).map(|text| count(text.len()) + TEXT).sum();
+    let expressions = [&shape.expressions.requirements, &shape.expressions.rank];
+    let read: u64 = expressions.into_iter().flatten().map(|text| count(text.len())).sum();
+    SHAPE + texts + read * READ_EXPRESSION
+}
+
+fn count(of: usize) -> u64 {
+    of as u64
+}
