@@ -15,8 +15,9 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TextList {
     text: String,
-    /// Where each of them ends.
-    ends: Vec<usize>,
+    /// Where each of them ends. Half as wide as a place in memory: there may be millions, and a
+    /// specification has room for far less than four gigabytes of text.
+    ends: Vec<u32>,
 }
 
 impl TextList {
@@ -27,7 +28,11 @@ impl TextList {
 
     pub fn push(&mut self, text: &str) {
         self.text.push_str(text);
-        self.ends.push(self.text.len());
+        self.end_one();
+    }
+
+    fn end_one(&mut self) {
+        self.ends.push(u32::try_from(self.text.len()).unwrap_or(u32::MAX));
     }
 
     /// One more, made of all that is written to the end of the text it is given.
@@ -35,12 +40,12 @@ impl TextList {
         let before = self.text.len();
         write(&mut self.text);
         debug_assert!(self.text.len() >= before, "what was there stays");
-        self.ends.push(self.text.len());
+        self.end_one();
     }
 
     pub fn get(&self, at: usize) -> Option<&str> {
-        let end = *self.ends.get(at)?;
-        Some(&self.text[self.start(at)..end])
+        let end = *self.ends.get(at)? as usize;
+        self.text.get(self.start(at)..end)
     }
 
     pub fn len(&self) -> usize {
@@ -64,7 +69,7 @@ impl TextList {
     }
 
     fn start(&self, at: usize) -> usize {
-        at.checked_sub(1).map_or(0, |before| self.ends.get(before).copied().unwrap_or(0))
+        at.checked_sub(1).map_or(0, |before| self.ends.get(before).map_or(0, |end| *end as usize))
     }
 }
 
@@ -196,7 +201,11 @@ impl EachBuilder {
     }
 
     pub fn finish(self) -> Each {
-        let columns = self.columns.into_iter().map(|column| (column.name, column.values));
+        let columns = self.columns.into_iter().map(|mut column| {
+            column.values.text.shrink_to_fit();
+            column.values.ends.shrink_to_fit();
+            (column.name, column.values)
+        });
         Each::from_columns(self.rows, columns.collect())
     }
 
