@@ -253,22 +253,23 @@ fn clear_back_off(state: &mut State, task: TaskId, position: Ordinal) {
 
 fn cancel(state: &mut State, id: JobId, which: &Which) {
     let Some(job) = state.jobs.get(id) else { return };
-    let gone: Vec<Ordinal> = match which {
-        Which::AllWaiting => {
-            let runs = job.tasks.backing_off();
-            runs.flat_map(|(first, last, _)| (first..=last).map(Ordinal)).collect()
-        }
-        Which::These(tasks) => tasks.iter().collect(),
+    let chosen: Vec<(u32, u32)> = match which {
+        Which::AllWaiting => vec![(0, u32::MAX)],
+        Which::These(tasks) => tasks.runs().collect(),
     };
-    let indices = job.indices.clone();
-    for position in gone {
-        if let Some(index) = indices.index(position) {
-            clear_back_off(state, id.task(index), position);
+    for (first, last) in chosen {
+        for (first, last, at) in job.tasks.backing_off_within(first, last) {
+            let indices = (first..=last).filter_map(|task| job.indices.index(Ordinal(task)));
+            for index in indices {
+                state.back_offs.remove(&(at, id.task(index)));
+            }
         }
     }
     change(state, id, |job| match which {
         Which::AllWaiting => job.tasks.cancel_waiting(),
-        Which::These(tasks) => tasks.iter().for_each(|task| job.tasks.cancel(task)),
+        Which::These(tasks) => {
+            tasks.runs().for_each(|(first, last)| job.tasks.cancel(first, last));
+        }
     });
     // A job without waiting tasks waits for nobody.
     let over = state.jobs.get(id).filter(|job| job.tasks.counts().is_over());
@@ -282,11 +283,9 @@ fn cancel(state: &mut State, id: JobId, which: &Which) {
 }
 
 fn requeue(state: &mut State, id: JobId, tasks: &Ordinals) {
-    if let Some(ended) = state.jobs.get(id).and_then(|job| job.ended) {
-        state.ended.remove(&(ended, id));
-        if let Some(job) = state.jobs.get(id) {
-            state.unfinished.add(job, &state.shapes);
-        }
+    if let Some(job) = state.jobs.get(id).filter(|job| job.ended.is_some()) {
+        state.ended.remove(id, job);
+        state.unfinished.add(job, &state.shapes);
     }
     change(state, id, |job| {
         job.ended = None;
@@ -302,7 +301,9 @@ fn job_ended(state: &mut State, at: Timestamp, id: JobId) {
         job.ended = Some(at);
         job.revision += 1;
     });
-    state.ended.insert((at, id));
+    if let Some(job) = state.jobs.get(id) {
+        state.ended.add(id, job);
+    }
 }
 
 fn revive(state: &mut State, record: &JobRecord) {
@@ -316,9 +317,7 @@ fn revive(state: &mut State, record: &JobRecord) {
     job.terms = state.share_terms((*job.terms).clone());
     job.owner = state.fair_share.name(&job.owner, state.at);
     state.given.extend(record.given.map(|since| (record.id, since)));
-    if let Some(ended) = job.ended {
-        state.ended.insert((ended, record.id));
-    }
+    state.ended.add(record.id, &job);
     state.totals.add(&job);
     if let Some(old) = state.jobs.remove(record.id) {
         state.totals.remove(&old);
@@ -369,9 +368,7 @@ fn forget(state: &mut State, id: JobId) {
     if let Some(job) = state.jobs.remove(id) {
         state.ready.remove(id, &job);
         state.totals.remove(&job);
-        if let Some(ended) = job.ended {
-            state.ended.remove(&(ended, id));
-        }
+        state.ended.remove(id, &job);
         state.release(&job);
     }
 }

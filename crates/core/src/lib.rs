@@ -36,6 +36,7 @@ pub mod command;
 pub mod consequence;
 pub mod decide;
 pub mod effect;
+pub mod ended;
 pub mod engine;
 pub mod event;
 pub mod evolve;

@@ -4,7 +4,7 @@ use crate::load::Load;
 use crate::pilot_token::Allocation;
 use serde::{Deserialize, Serialize};
 use shipway_model::limits::PILOT_LOST_AFTER;
-use shipway_model::{Attempt, DeviceId, Millis, NodeAd, PilotId, TaskId, Timestamp};
+use shipway_model::{Attempt, DeviceId, Millis, NodeAd, PilotId, TaskId, TaskState, Timestamp};
 use std::collections::BTreeSet;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,6 +49,12 @@ pub struct Active {
     pub started: Option<Timestamp>,
     /// A person asked for its end.
     pub stopping: bool,
+}
+
+impl Active {
+    pub fn state(&self) -> TaskState {
+        if self.started.is_some() { TaskState::Running } else { TaskState::Placed }
+    }
 }
 
 impl Pilot {

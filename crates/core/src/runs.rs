@@ -36,6 +36,15 @@ impl<V: Copy + PartialEq> Runs<V> {
         self.runs.iter().map(|(first, (last, value))| (*first, *last, *value))
     }
 
+    /// The same from one position to another; runs that stick out are cut.
+    pub fn within(&self, first: u32, last: u32) -> impl Iterator<Item = (u32, u32, V)> + '_ {
+        let before = self.runs.range(..first).next_back();
+        let reaching = before.filter(move |(_, (to, _))| *to >= first);
+        let inside = (first <= last).then(|| self.runs.range(first..=last));
+        let all = reaching.into_iter().chain(inside.into_iter().flatten());
+        all.map(move |(from, (to, value))| ((*from).max(first), (*to).min(last), *value))
+    }
+
     pub fn positions(&self) -> impl Iterator<Item = u32> + '_ {
         self.iter().flat_map(|(first, last, _)| first..=last)
     }
@@ -172,6 +181,13 @@ mod tests {
                     let apart = pair[0].1 + 1 < pair[1].0 || pair[0].2 != pair[1].2;
                     prop_assert!(pair[0].1 < pair[1].0 && apart);
                 }
+            }
+            for (first, last) in [(0, 50), (7, 7), (3, 20), (20, 3)] {
+                let runs = runs.within(first, last);
+                let inside: BTreeMap<u32, u8> =
+                    runs.flat_map(|(a, b, v)| (a..=b).map(move |at| (at, v))).collect();
+                let expected = plain.iter().filter(|(at, _)| (first..=last).contains(*at));
+                prop_assert_eq!(inside, expected.map(|(at, value)| (*at, *value)).collect());
             }
             let text = serde_json::to_string(&runs).expect("json");
             prop_assert_eq!(serde_json::from_str::<Runs<u8>>(&text).expect("back"), runs);

@@ -4,6 +4,7 @@
 //! users wrote (commands, environments, names) is not here but in history.
 
 use crate::command::Token;
+use crate::ended::Ended;
 use crate::job::{Job, JobRecord, Terms};
 use crate::job_table::JobTable;
 use crate::keys::Keys;
@@ -48,7 +49,7 @@ pub struct State {
     pub(crate) planner: Planner,
     pub(crate) back_offs: BTreeSet<(Timestamp, TaskId)>,
     pub(crate) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
-    pub(crate) ended: BTreeSet<(Timestamp, JobId)>,
+    pub(crate) ended: Ended,
     pub(crate) totals: Totals,
     pub(crate) unfinished: Unfinished,
 }
@@ -111,8 +112,10 @@ impl State {
     }
     /// Whether it is under a name that meant somebody else when it was submitted.
     pub fn is_orphan(&self, id: JobId, job: &Job) -> bool {
-        let Owned { owner, since } = self.owned(id, job);
-        since < self.users.since(owner)
+        self.is_orphaned(&self.owned(id, job))
+    }
+    pub(crate) fn is_orphaned(&self, owned: &Owned<'_>) -> bool {
+        owned.since < self.users.since(owned.owner)
     }
     /// What is not over of a user's.
     pub fn unfinished_of(&self, user: &UserName) -> Vec<JobId> {
@@ -126,8 +129,7 @@ impl State {
     pub fn task_state(&self, task: TaskId) -> Option<TaskState> {
         let job = self.jobs.get(task.job)?;
         let known = job.tasks.state(job.indices.ordinal(task.index)?);
-        let running = self.active.get(&task).is_some_and(|active| active.started.is_some());
-        Some(if running { TaskState::Running } else { known })
+        Some(self.active.get(&task).map_or(known, Active::state))
     }
 
     /// An ended job with all that history needs to bring it back.
@@ -140,15 +142,21 @@ impl State {
         Some(JobRecord { id, resources, at_most, expressions, given, job })
     }
 
-    /// How many ended jobs are still in memory.
-    pub fn ended_in_memory(&self) -> usize {
-        self.ended.len()
+    /// Ended jobs that are still in memory.
+    pub fn ended(&self) -> &Ended {
+        &self.ended
     }
 
-    /// Ended jobs beyond the newest `keep`, oldest first: they may leave memory.
-    pub fn archivable(&self, keep: usize) -> Vec<JobId> {
-        let surplus = self.ended.len().saturating_sub(keep);
-        let oldest = self.ended.iter().take(surplus).map(|(_, job)| *job);
+    /// Ended jobs beyond the newest `keep` jobs and `keep_tasks` tasks, oldest first: they may
+    /// leave memory.
+    pub fn archivable(&self, keep: usize, keep_tasks: u64) -> Vec<JobId> {
+        let (mut jobs, mut tasks) = (self.ended.jobs(), self.ended.tasks());
+        let oldest = self.ended.iter().take_while(|id| {
+            let is_surplus = jobs > keep || tasks > keep_tasks;
+            jobs -= 1;
+            tasks -= self.jobs.get(*id).map_or(0, |job| u64::from(job.tasks.len()));
+            is_surplus
+        });
         // Somebody may still wait for it; its end must stay known until that is settled.
         oldest.filter(|job| !self.dependents.contains_key(job)).collect()
     }
@@ -168,7 +176,7 @@ impl State {
         self.ready = Ready::default();
         self.back_offs.clear();
         self.dependents.clear();
-        self.ended.clear();
+        self.ended = Ended::default();
         self.fair_share.forget_rates();
         self.totals = Totals::default();
         self.unfinished = Unfinished::default();
@@ -181,9 +189,7 @@ impl State {
             for after in &job.after {
                 self.dependents.entry(after.job).or_default().insert(id);
             }
-            if let Some(ended) = job.ended {
-                self.ended.insert((ended, id));
-            }
+            self.ended.add(id, job);
             for (first, last, at) in job.tasks.backing_off() {
                 let indices = (first..=last).filter_map(|task| job.indices.index(Ordinal(task)));
                 self.back_offs.extend(indices.map(|index| (at, id.task(index))));

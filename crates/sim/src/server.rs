@@ -182,7 +182,7 @@ impl Server {
                 Out::Effect(effect) => self.carry_out(effect, disk, &mut outgoing),
             }
         }
-        let jobs = self.state.archivable(KEEP_ENDED);
+        let jobs = self.state.archivable(KEEP_ENDED, u64::MAX);
         if !jobs.is_empty() {
             self.ask(Command::Archive { jobs }, Then::Nothing);
         }

@@ -5,7 +5,7 @@ use crate::command::{Pick, Select};
 use crate::event::{CancelReason, Event, Which};
 use crate::rejection::Rejection;
 use crate::state::State;
-use shipway_model::{JobId, Ordinal, TaskState};
+use shipway_model::{JobId, TaskState};
 
 pub(super) fn decide(state: &State, chosen: &Select) -> Result<Vec<Event>, Rejection> {
     let mut events = Vec::new();
@@ -24,22 +24,13 @@ pub(super) fn one(
     why: CancelReason,
 ) -> Result<Vec<Event>, Rejection> {
     let job = state.job(id).ok_or(Rejection::NoSuchJob(id))?;
-    let is_waiting = |task: TaskState| task == TaskState::Waiting;
-    let is_active = |task: TaskState| matches!(task, TaskState::Placed | TaskState::Running);
-
     let which = if *pick == Pick::All {
         (job.tasks.counts().waiting > 0).then_some(Which::AllWaiting)
     } else {
-        let waiting = select::tasks(state, (id, job), pick, is_waiting)?;
-        (!waiting.is_empty()).then(|| Which::These(waiting.into_iter().collect()))
+        let waiting = select::idle((id, job), pick, &[TaskState::Waiting])?;
+        (!waiting.is_empty()).then_some(Which::These(waiting))
     };
-    let active: Vec<Ordinal> = if job.tasks.counts().active > 0 {
-        select::tasks(state, (id, job), pick, is_active)?
-    } else {
-        Vec::new()
-    };
-    let tasks = active.into_iter().filter_map(|task| job.indices.index(task)).map(|i| id.task(i));
-    let stop: Vec<_> = tasks.filter(|task| !state.active()[task].stopping).collect();
+    let stop = select::to_stop(state, (id, job), pick)?;
 
     // Stopping is asked for first: once the last waiting task is cancelled the job may be over.
     let mut events = Vec::new();

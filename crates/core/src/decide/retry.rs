@@ -3,11 +3,11 @@
 use super::select;
 use crate::command::Select;
 use crate::event::Event;
-use crate::evolve::evolve;
-use crate::job::JobRecord;
+use crate::job::{Job, JobRecord};
 use crate::rejection::{Rejection, TooMany};
 use crate::state::State;
 use shipway_model::TaskState;
+use std::collections::BTreeMap;
 
 pub(super) fn decide(
     state: &State,
@@ -15,33 +15,27 @@ pub(super) fn decide(
     revived: &[JobRecord],
 ) -> Result<Vec<Event>, Rejection> {
     let mut events = Vec::new();
-    let mut with_revived;
-    let mut state = state;
-    let absent = |record: &&JobRecord| state.job(record.id).is_none();
-    let records: Vec<_> = revived.iter().filter(absent).cloned().collect();
-    if !records.is_empty() {
-        // Deciding changes nothing, so the jobs come back in a copy; retrying old jobs is rare.
-        with_revived = state.clone();
-        for record in records {
-            let event = Event::JobRevived { record: Box::new(record) };
-            let at = with_revived.at();
-            evolve(&mut with_revived, at, &event);
-            events.push(event);
+    let mut known = BTreeMap::new();
+    for record in revived.iter().filter(|record| state.job(record.id).is_none()) {
+        if known.insert(record.id, record).is_none() {
+            events.push(Event::JobRevived { record: Box::new(record.clone()) });
         }
-        state = &with_revived;
     }
     let (mut any, mut again) = (false, 0_u64);
     for (id, pick) in &chosen.jobs {
-        let job = select::job(state, chosen, *id)?;
-        if state.is_orphan(*id, job) {
+        let (job, is_orphan) = if let Some(record) = known.get(id) {
+            (from_history(chosen, record)?, state.is_orphaned(&record.owned()))
+        } else {
+            let job = select::job(state, chosen, *id)?;
+            (job, state.is_orphan(*id, job))
+        };
+        if is_orphan {
             return Err(Rejection::OwnerRemoved(*id, job.owner.clone()));
         }
-        let over = |task| matches!(task, TaskState::Failed | TaskState::Cancelled);
-        let tasks = select::tasks(state, (*id, job), pick, over)?;
+        let tasks = select::idle((*id, job), pick, &[TaskState::Failed, TaskState::Cancelled])?;
         if !tasks.is_empty() {
             any = true;
             again += u64::from(job.ended.is_some() && job.owner == chosen.by.user);
-            let tasks = tasks.into_iter().collect();
             events.push(Event::TasksRequeued { job: *id, tasks });
         }
     }
@@ -51,4 +45,10 @@ pub(super) fn decide(
     let most = TooMany::most_jobs(chosen.by.role);
     let over = state.unfinished().of(&chosen.by.user).jobs.saturating_add(again) > most;
     if over { Err(Rejection::TooMany(TooMany::Jobs(chosen.by.role))) } else { Ok(events) }
+}
+
+/// As `select::job`, for one that has left memory.
+fn from_history<'a>(chosen: &Select, record: &'a JobRecord) -> Result<&'a Job, Rejection> {
+    let theirs = chosen.by.may_touch(&record.owned());
+    if theirs { Ok(&record.job) } else { Err(Rejection::NoSuchJob(record.id)) }
 }

@@ -1,10 +1,14 @@
 //! Which tasks a person means, and whether they may touch them.
+//!
+//! Tasks that do not run are found as runs, so that all of ten million are one pair of numbers;
+//! those that do by what runs, which is never more than the nodes hold.
 
 use crate::command::{Pick, Select};
 use crate::job::Job;
+use crate::ordinals::Ordinals;
 use crate::rejection::Rejection;
 use crate::state::State;
-use shipway_model::{JobId, Ordinal, TaskState};
+use shipway_model::{JobId, Ordinal, TaskId, TaskIndex, TaskState};
 
 /// The job, if it exists for this person. Somebody else's job "does not exist": whether an id is
 /// taken is nobody's business.
@@ -13,30 +17,57 @@ pub(super) fn job<'a>(state: &'a State, select: &Select, id: JobId) -> Result<&'
     job.ok_or(Rejection::NoSuchJob(id))
 }
 
-/// The picked tasks that are in a state the caller can act on.
-pub(super) fn tasks(
+/// The picked tasks that are in one of these states, none of which is that of an active task.
+pub(super) fn idle(
+    (id, job): (JobId, &Job),
+    pick: &Pick,
+    actionable: &[TaskState],
+) -> Result<Ordinals, Rejection> {
+    let acts = |state: TaskState| actionable.contains(&state);
+    match pick {
+        Pick::All => Ok(job.tasks.runs(0, acts).collect()),
+        Pick::State(wanted) => {
+            Ok(job.tasks.runs(0, |state| state == *wanted && acts(state)).collect())
+        }
+        Pick::Tasks(indices) => {
+            let mut found = ordinals(id, job, indices)?;
+            found.retain(|task| acts(job.tasks.state(*task)));
+            Ok(found.into_iter().collect())
+        }
+    }
+}
+
+/// The picked tasks that are placed or run, and were not asked to stop yet.
+pub(super) fn to_stop(
     state: &State,
     (id, job): (JobId, &Job),
     pick: &Pick,
-    actionable: impl Fn(TaskState) -> bool,
-) -> Result<Vec<Ordinal>, Rejection> {
-    let state_of = |task: Ordinal| {
-        let index = job.indices.index(task)?;
-        state.task_state(id.task(index))
-    };
-    let acts = |task: &Ordinal| state_of(*task).is_some_and(&actionable);
+) -> Result<Vec<TaskId>, Rejection> {
+    let goes_on = |task: &TaskId| state.active().get(task).is_some_and(|active| !active.stopping);
     match pick {
-        Pick::All => Ok((0..job.tasks.len()).map(Ordinal).filter(acts).collect()),
-        Pick::State(wanted) => {
-            let is_wanted = |task: &Ordinal| state_of(*task) == Some(*wanted);
-            Ok((0..job.tasks.len()).map(Ordinal).filter(is_wanted).filter(acts).collect())
+        Pick::All | Pick::State(_) => {
+            let is_wanted = |found: TaskState| match pick {
+                Pick::State(wanted) => found == *wanted,
+                Pick::All | Pick::Tasks(_) => true,
+            };
+            let active = state.active_of(id).filter(|(_, active)| !active.stopping);
+            let wanted = active.filter(|(_, active)| is_wanted(active.state()));
+            Ok(wanted.map(|(task, _)| *task).collect())
         }
         Pick::Tasks(indices) => {
-            let known = |index| job.indices.ordinal(index).ok_or_else(|| id.task(index));
-            let found: Result<Vec<_>, _> = indices.iter().map(|index| known(*index)).collect();
-            let mut found = found.map_err(Rejection::NoSuchTask)?;
-            found.retain(acts);
-            Ok(found)
+            let found = ordinals(id, job, indices)?;
+            let tasks = found.into_iter().filter_map(|task| job.indices.index(task));
+            Ok(tasks.map(|index| id.task(index)).filter(goes_on).collect())
         }
     }
+}
+
+/// In order, and each once.
+fn ordinals(id: JobId, job: &Job, indices: &[TaskIndex]) -> Result<Vec<Ordinal>, Rejection> {
+    let known = |index| job.indices.ordinal(index).ok_or_else(|| id.task(index));
+    let found: Result<Vec<_>, _> = indices.iter().map(|index| known(*index)).collect();
+    let mut found = found.map_err(Rejection::NoSuchTask)?;
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
 }

@@ -5,8 +5,6 @@
     reason = "places that this module gives out itself, asked for very often"
 )]
 
-use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bits {
     Waiting = 0,
@@ -60,31 +58,4 @@ fn fill(bytes: &mut [u8], width: u32, (first, last): (u32, u32), whole: u8) {
     put(from, head);
     put(to, tail);
     bytes[from + 1..to].fill(whole);
-}
-
-/// Bytes as hexadecimal text: four times smaller than a JSON list of numbers.
-pub(super) mod hex {
-    use super::{Deserialize, Deserializer, Error, Serializer};
-
-    pub(in super::super) fn serialize<S: Serializer>(
-        bytes: &[u8],
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-        let text: String = digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect();
-        to.serialize_str(&text)
-    }
-
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Vec<u8>, D::Error> {
-        let text = String::deserialize(from)?;
-        let pair = |pair: &[u8]| {
-            let pair = std::str::from_utf8(pair).ok()?;
-            u8::from_str_radix(pair, 16).ok()
-        };
-        let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(pair).collect();
-        bytes.ok_or_else(|| D::Error::custom("not hexadecimal"))
-    }
 }

@@ -6,11 +6,14 @@
 //! have it in common.
 
 mod bits;
+mod blocks;
+mod hex;
 mod written;
 
 use crate::ordinals::Ordinals;
 use crate::runs::Runs;
 use bits::Bits;
+use blocks::{Blocks, Wanted};
 use serde::{Deserialize, Serialize};
 use shipway_model::{Attempt, JobCounts, Ordinal, TaskState, Timestamp};
 
@@ -80,6 +83,14 @@ impl TaskTable {
     pub fn backing_off(&self) -> impl Iterator<Item = (u32, u32, Timestamp)> + '_ {
         self.touched.iter().flat_map(|touched| touched.later.iter())
     }
+    /// The same from one position to another.
+    pub fn backing_off_within(
+        &self,
+        first: u32,
+        last: u32,
+    ) -> impl Iterator<Item = (u32, u32, Timestamp)> + '_ {
+        self.touched.iter().flat_map(move |touched| touched.later.within(first, last))
+    }
     pub fn back_off_of(&self, task: Ordinal) -> Option<Timestamp> {
         self.touched.as_ref()?.later.get(task.0)
     }
@@ -142,7 +153,7 @@ impl TaskTable {
         } else {
             // Fresh tasks are placed in order nearly always; one taken from further on leaves
             // the ones before it waiting in `again`.
-            touched.take_fresh(task.0);
+            touched.take_fresh(task.0, task.0);
         }
         self.set(task, TaskState::Placed);
     }
@@ -189,14 +200,23 @@ impl TaskTable {
 
     /// Tasks that are over are to run again; their counts of failures start anew.
     pub(crate) fn requeue(&mut self, tasks: &Ordinals) {
+        let is_cancelled = Wanted::of(|state| state == TaskState::Cancelled);
         for (first, last) in tasks.runs() {
+            // What was never placed is cancelled, or fresh.
+            let placed_before = self.fresh().min(last.saturating_add(1));
+            let never: Vec<(u32, u32)> = match placed_before.checked_sub(1) {
+                Some(to) if first <= to => self.blocks().runs(first, to, is_cancelled).collect(),
+                _ => Vec::new(),
+            };
             let mut from = first;
-            while from <= last {
-                let never = self.was_never_placed(Ordinal(from));
-                let same = |at: &u32| self.was_never_placed(Ordinal(*at)) == never;
-                let to = (from..=last).take_while(same).last().unwrap_or(from);
-                self.requeue_alike(from, to, never);
-                from = to + 1;
+            for (start, end) in never.into_iter().chain([(placed_before.max(first), last)]) {
+                if from < start {
+                    self.requeue_alike(from, start - 1, false);
+                }
+                if start <= end {
+                    self.requeue_alike(start, end, true);
+                }
+                from = end.saturating_add(1);
             }
         }
     }
@@ -240,9 +260,13 @@ impl TaskTable {
         }
     }
 
-    pub(crate) fn cancel(&mut self, task: Ordinal) {
-        self.touch().take_fresh(task.0);
-        self.finish(task, TaskState::Cancelled);
+    /// Tasks that wait will not run.
+    pub(crate) fn cancel(&mut self, first: u32, last: u32) {
+        let touched = self.touch();
+        touched.take_fresh(first, last);
+        touched.later.remove(first, last);
+        touched.again.remove(first, last);
+        self.set_range(first, last, TaskState::Cancelled);
     }
 
     pub fn waiting(&self) -> impl Iterator<Item = Ordinal> + '_ {
@@ -258,6 +282,30 @@ impl TaskTable {
         (0..self.len).map(|at| (Ordinal(at), self.state(Ordinal(at))))
     }
 
+    /// First and last of each run of tasks in such a state, from a position on and in order. All
+    /// active ones are `Placed` here. Found as they are asked for, thirty-two at a time.
+    pub fn runs(
+        &self,
+        from: u32,
+        is_wanted: impl Fn(TaskState) -> bool,
+    ) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let wanted = Wanted::of(is_wanted);
+        let last = self.len.checked_sub(1).filter(|last| from <= *last);
+        let is_untouched = self.touched.is_none();
+        let all = last
+            .filter(|_| is_untouched && wanted.has(TaskState::Waiting))
+            .map(|last| (from, last));
+        let some = last.filter(|_| !is_untouched);
+        all.into_iter()
+            .chain(some.into_iter().flat_map(move |last| self.blocks().runs(from, last, wanted)))
+    }
+
+    fn blocks(&self) -> Blocks<'_> {
+        let bits = self.touched.as_ref().map(|it| (it.states.as_slice(), it.cancelled.as_slice()));
+        let (states, cancelled) = bits.unwrap_or_default();
+        Blocks { states, cancelled }
+    }
+
     fn set(&mut self, task: Ordinal, state: TaskState) {
         let len = self.len;
         let before = self.state(task);
@@ -270,24 +318,27 @@ impl TaskTable {
     /// Many at once, from whatever each of them was.
     fn set_range(&mut self, first: u32, last: u32, state: TaskState) {
         let len = self.len;
-        for at in first..=last {
-            let before = self.state(Ordinal(at));
-            *self.touch().count_of(before) -= 1;
-        }
+        let before = self.blocks().counts(first, last);
         let touched = self.touch();
+        let counts = &mut touched.counts;
+        counts.waiting -= before.waiting;
+        counts.active -= before.active;
+        counts.succeeded -= before.succeeded;
+        counts.failed -= before.failed;
+        counts.cancelled -= before.cancelled;
         *touched.count_of(state) += last - first + 1;
         touched.put((first, last), len, state);
     }
 }
 
 impl Touched {
-    /// This task is fresh no longer; those before it that were stay placeable.
-    fn take_fresh(&mut self, task: u32) {
-        if task >= self.fresh {
-            if task > self.fresh {
-                self.again.set(self.fresh, task - 1, ());
+    /// These tasks are fresh no longer; those before them that were stay placeable.
+    fn take_fresh(&mut self, first: u32, last: u32) {
+        if last >= self.fresh {
+            if first > self.fresh {
+                self.again.set(self.fresh, first - 1, ());
             }
-            self.fresh = task + 1;
+            self.fresh = last + 1;
         }
     }
 
@@ -315,109 +366,4 @@ impl Touched {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn states(table: &TaskTable) -> String {
-        let letter = |state| match state {
-            TaskState::Waiting => 'w',
-            TaskState::Placed | TaskState::Running => 'a',
-            TaskState::Succeeded => 's',
-            TaskState::Failed => 'f',
-            TaskState::Cancelled => 'c',
-        };
-        table.states().map(|(_, state)| letter(state)).collect()
-    }
-
-    #[test]
-    fn a_task_goes_through_its_states() {
-        let mut table = TaskTable::new(4);
-        for task in 0..3 {
-            table.place(Ordinal(task));
-        }
-        table.finish(Ordinal(0), TaskState::Succeeded);
-        table.finish(Ordinal(1), TaskState::Failed);
-        table.cancel(Ordinal(3));
-        assert_eq!(states(&table), "sfac");
-        table.back_off(Ordinal(2), Timestamp(5), true);
-        assert!(!table.has_placeable());
-        table.ready(Ordinal(2));
-        assert_eq!(table.next_attempt(Ordinal(2)), Attempt(2));
-        table.requeue(&[Ordinal(3)].into_iter().collect());
-        assert_eq!(table.next_attempt(Ordinal(3)), Attempt(1), "it was never placed");
-        table.requeue(&[Ordinal(1)].into_iter().collect());
-        assert_eq!(table.next_attempt(Ordinal(1)), Attempt(2));
-        assert_eq!(states(&table), "swww");
-        table.cancel_waiting();
-        assert_eq!(states(&table), "sccc");
-        assert!(table.counts().is_over());
-    }
-
-    #[test]
-    fn an_untouched_array_costs_nothing_per_task() {
-        let table = TaskTable::new(1_000_000);
-        assert_eq!(table.touched, None);
-        assert_eq!(table.placeable().next(), Some(Ordinal(0)));
-    }
-
-    #[test]
-    fn ten_million_are_cancelled_and_queued_again_in_a_few_runs() {
-        let len = 10_000_000;
-        let mut table = TaskTable::new(len);
-        table.place(Ordinal(0));
-        table.finish(Ordinal(0), TaskState::Failed);
-        table.cancel_waiting();
-        assert_eq!(table.counts().cancelled, len - 1);
-        table.requeue(&[(0, len - 1)].into_iter().collect());
-        assert_eq!(table.counts().waiting, len);
-        let touched = table.touched.as_ref().expect("touched");
-        assert_eq!(touched.again.iter().collect::<Vec<_>>(), [(0, len - 1, ())]);
-        assert_eq!(touched.tries.iter().count(), 1, "only the first was ever placed");
-        assert_eq!(table.next_attempt(Ordinal(0)), Attempt(2));
-        assert_eq!(table.next_attempt(Ordinal(len - 1)), Attempt(1));
-    }
-
-    #[test]
-    fn what_earlier_versions_wrote_is_read() {
-        let old = r#"{"len":3,"fresh":3,"states":"0e","cancelled":"01","again":[],
-            "later":{"2":3000},"tries":{"1":{"placed":3,"failed":2,"lost":0}},
-            "counts":{"waiting":1,"active":0,"succeeded":0,"failed":1,"cancelled":1}}"#;
-        let table: TaskTable = serde_json::from_str(old).expect("good");
-        assert_eq!(table.back_off_of(Ordinal(2)), Some(Timestamp(3_000)));
-        assert_eq!(table.tries(Ordinal(1)), Tries { placed: 3, failed: 2, lost: 0 });
-    }
-
-    proptest! {
-        /// Whatever happens, counts, bits and sets tell the same story, and survive storage.
-        #[test]
-        fn counts_always_agree_with_the_bits(
-            steps in prop::collection::vec((0u32..20, 0u8..6), 0..200),
-        ) {
-            let mut table = TaskTable::new(20);
-            for (at, action) in steps {
-                let task = Ordinal(at);
-                match (action, table.state(task)) {
-                    (0, TaskState::Waiting) if table.may_place(task) => table.place(task),
-                    (1, TaskState::Placed) => table.finish(task, TaskState::Succeeded),
-                    (2, TaskState::Placed) => table.back_off(task, Timestamp(1), at % 2 == 0),
-                    (3, TaskState::Waiting) => table.cancel(task),
-                    (4, TaskState::Waiting) => table.ready(task),
-                    (5, state) if state.is_over() => {
-                        table.requeue(&[task].into_iter().collect());
-                    }
-                    _ => {}
-                }
-                let counts = table.counts();
-                prop_assert_eq!(counts.total(), 20);
-                prop_assert_eq!(counts.waiting as usize, table.waiting().count());
-                prop_assert_eq!(counts.waiting as usize,
-                    states(&table).chars().filter(|c| *c == 'w').count());
-                prop_assert_eq!(counts.cancelled as usize,
-                    states(&table).chars().filter(|c| *c == 'c').count());
-            }
-            let text = serde_json::to_string(&table).expect("json");
-            prop_assert_eq!(serde_json::from_str::<TaskTable>(&text).expect("back"), table);
-        }
-    }
-}
+mod tests;

@@ -1,8 +1,7 @@
 //! The table as it is stored: in events, in history and in snapshots. What earlier versions wrote
 //! (positions one by one) is read too.
 
-use super::bits::hex;
-use super::{TaskTable, Touched, Tries};
+use super::{TaskTable, Touched, Tries, hex};
 use crate::ordinals::Ordinals;
 use crate::runs::Runs;
 use serde::{Deserialize, Deserializer, Serialize, de::Error};

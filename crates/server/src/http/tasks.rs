@@ -38,10 +38,13 @@ pub async fn list(
     let (mut tasks, next) = if let Some(found) = live.await? {
         found
     } else {
-        let end = site.readers.read(move |history| history.last_end(id.0)).await?;
-        let record = end.and_then(|end| serde_json::from_str::<JobRecord>(&end.record).ok());
-        let record = record.ok_or_else(|| ApiError::no_such_job(id))?;
-        page(id, &record.job, query.from.unwrap_or(0), limit, query.state, |_| None)
+        let found = site.readers.read(move |history| {
+            let end = history.last_end(id.0)?;
+            let record = end.and_then(|end| serde_json::from_str::<JobRecord>(&end.record).ok());
+            let from = query.from.unwrap_or(0);
+            Ok(record.map(|record| page(id, &record.job, from, limit, query.state, |_| None)))
+        });
+        found.await?.ok_or_else(|| ApiError::no_such_job(id))?
     };
     add_attempts(&site, id, &mut tasks).await?;
     Ok(Json(TaskPage { tasks, next }))
@@ -49,6 +52,8 @@ pub async fn list(
 
 type Found = (Vec<TaskView>, Option<u32>);
 
+/// The first tasks from a position on, and where the next page begins. What cannot be wanted is
+/// stepped over in runs, whatever lies between one that is and the next.
 fn page(
     id: JobId,
     job: &Job,
@@ -57,13 +62,18 @@ fn page(
     wanted: Option<TaskState>,
     active: impl Fn(TaskId) -> Option<(Active, Option<NodeName>)>,
 ) -> Found {
+    let may_be = |known: TaskState| match wanted {
+        None => true,
+        Some(TaskState::Running | TaskState::Placed) => known == TaskState::Placed,
+        Some(wanted) => known == wanted,
+    };
     let mut tasks = Vec::new();
-    for at in from..job.tasks.len() {
+    for at in job.tasks.runs(from, may_be).flat_map(|(first, last)| first..=last) {
         let Some(index) = job.indices.index(Ordinal(at)) else { continue };
         let task = id.task(index);
-        let now = active(task);
-        let running = now.as_ref().is_some_and(|(active, _)| active.started.is_some());
-        let state = if running { TaskState::Running } else { job.tasks.state(Ordinal(at)) };
+        let known = job.tasks.state(Ordinal(at));
+        let now = if known == TaskState::Placed { active(task) } else { None };
+        let state = now.as_ref().map_or(known, |(active, _)| active.state());
         if wanted.is_some_and(|wanted| wanted != state) {
             continue;
         }
@@ -111,4 +121,59 @@ async fn add_attempts(site: &Site, id: JobId, tasks: &mut [TaskView]) -> Result<
         task.attempts.push(attempt);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shipway_core::State;
+    use shipway_core::command::{Command, Pick, Select, Submit};
+    use shipway_core::engine::step;
+    use shipway_model::limits::MAX_TASKS;
+    use shipway_model::{Actor, Role, TaskIndex, Timestamp, UserName};
+    use std::cell::Cell;
+
+    /// An array of the largest size of which all but the last task were cancelled.
+    fn cancelled_but_one() -> State {
+        let user = UserName::new("ada").expect("good");
+        let by = Actor { user, role: Role::User, since: JobId(0), token: None };
+        let json = format!(r#"{{"command":["true"],"array":"1-{MAX_TASKS}"}}"#);
+        let spec = serde_json::from_str(&json).expect("a good job");
+        let (job, ended) = (JobId(1), Vec::new());
+        let submit = Submit { by: by.clone(), job, spec, key: None, digest: 0, ended };
+        let mut state = State::default();
+        let last = Pick::Tasks(vec![TaskIndex(MAX_TASKS)]);
+        let select = |pick| Select { by: by.clone(), jobs: vec![(job, pick)] };
+        for command in [
+            Command::Submit(Box::new(submit)),
+            Command::Cancel(select(Pick::All)),
+            Command::Retry { select: select(last), revived: Vec::new() },
+        ] {
+            step(&mut state, Timestamp(1), &command).expect("done");
+        }
+        state
+    }
+
+    #[test]
+    fn a_page_of_one_state_does_not_look_at_all_tasks() {
+        let state = cancelled_but_one();
+        let job = state.job(JobId(1)).expect("there");
+        let looked = Cell::new(0);
+        let look = |from, limit, wanted| {
+            looked.set(0);
+            let (tasks, next) = page(JobId(1), job, from, limit, wanted, |_| {
+                looked.set(looked.get() + 1);
+                None
+            });
+            assert!(looked.get() <= 2 * limit, "{wanted:?} looked at {} tasks", looked.get());
+            (tasks.into_iter().map(|task| task.id.index.0).collect::<Vec<_>>(), next)
+        };
+        assert_eq!(look(0, 10, Some(TaskState::Waiting)), (vec![MAX_TASKS], None));
+        assert_eq!(look(0, 2, Some(TaskState::Cancelled)), (vec![1, 2], Some(2)));
+        assert_eq!(look(2, 1, Some(TaskState::Cancelled)), (vec![3], Some(3)));
+        assert_eq!(look(4, 2, None), (vec![5, 6], Some(6)));
+        for none in [TaskState::Failed, TaskState::Running, TaskState::Placed] {
+            assert_eq!(look(0, 10, Some(none)), (Vec::new(), None));
+        }
+    }
 }

@@ -10,7 +10,7 @@
 use super::batch::{Batch, Reply};
 use super::keeper::{Failed, Keeper, MISTAKE, Written};
 use super::prepare::prepare;
-use super::{Done, Edges, Request, WriteError, rows};
+use super::{Done, Edges, Request, Wish, WriteError};
 use crate::auth::Table;
 use crate::journal::{HistoryReader, Journal};
 use crate::panics::{Panicked, guarded};
@@ -19,13 +19,17 @@ use shipway_core::event::Event;
 use shipway_core::schedule::schedule;
 use shipway_core::{Rejection, State, snapshot};
 use shipway_model::Timestamp;
+use shipway_model::limits::MAX_TASKS;
 use std::sync::Arc;
 use tokio::sync::watch;
 
 /// Ended jobs that stay in memory, so that a client that asks right after the end is answered fast.
 const KEEP_ENDED: usize = 1_000;
+/// Tasks of those jobs together, three bits each: two of the largest arrays.
+const KEEP_ENDED_TASKS: u64 = 2 * MAX_TASKS;
 /// Ended jobs leave memory this many at a time: one event, not one each.
 const ARCHIVE_STEP: usize = 500;
+const ARCHIVE_STEP_TASKS: u64 = MAX_TASKS;
 /// Events between snapshots: a restart replays at most this many, a fraction of a second's worth.
 /// A large state waits longer, for a part of its size: a snapshot of so many jobs costs about as
 /// much as replaying that many events.
@@ -57,6 +61,9 @@ impl<J: Journal> Desk<J> {
     pub(super) fn handle(&mut self, request: Request) {
         match request {
             Request::Wish { wish, reply } => {
+                if let Wish::Submit { size, .. } = &wish {
+                    self.batch.encoded.expect(*size);
+                }
                 let prepared = guarded(|| prepare(wish, &self.state, &self.history));
                 match prepared {
                     Ok(Ok(command)) => self.take(&command, reply),
@@ -112,8 +119,7 @@ impl<J: Journal> Desk<J> {
         let mut tasks = cancelled(&self.state, command).saturating_sub(cancelled_before);
         for recorded in done.events {
             tasks = tasks.saturating_add(touched(&recorded.event));
-            rows::add(&mut self.batch.rows, &recorded, &self.state);
-            self.batch.add(recorded);
+            self.batch.add(recorded, &self.state);
         }
         self.batch.effects.extend(done.effects);
         tasks
@@ -136,8 +142,11 @@ impl<J: Journal> Desk<J> {
 
     /// The batch as it goes to the disk, and the next deadline after it.
     pub(super) fn close_batch(&mut self) -> Batch {
-        if !self.is_broken && self.state.ended_in_memory() >= KEEP_ENDED + ARCHIVE_STEP {
-            let jobs = self.state.archivable(KEEP_ENDED);
+        let ended = self.state.ended();
+        let are_many = ended.jobs() >= KEEP_ENDED + ARCHIVE_STEP
+            || ended.tasks() >= KEEP_ENDED_TASKS + ARCHIVE_STEP_TASKS;
+        if !self.is_broken && are_many {
+            let jobs = self.state.archivable(KEEP_ENDED, KEEP_ENDED_TASKS);
             let _ = self.decide(&Command::Archive { jobs });
         }
         let mut batch = std::mem::take(&mut self.batch);

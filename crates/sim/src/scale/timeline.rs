@@ -152,7 +152,7 @@ impl Timeline {
         step(&mut self.state, Timestamp(self.now), command).expect("what happened is taken");
         self.event_time += began.elapsed();
         self.events += 1;
-        let over = self.state.archivable(1_000);
+        let over = self.state.archivable(1_000, u64::MAX);
         if over.len() > 1_000 {
             step(&mut self.state, Timestamp(self.now), &Command::Archive { jobs: over })
                 .expect("jobs that are over may go");

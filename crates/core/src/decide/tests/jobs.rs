@@ -223,7 +223,7 @@ fn ended_jobs_leave_memory_and_come_back_for_a_retry() {
         told.place();
         told.ended("p", task(job, index), attempt, outcome);
     }
-    assert_eq!(told.state.archivable(0), [job]);
+    assert_eq!(told.state.archivable(0, 0), [job]);
     let record = told.state.record(job).expect("in memory");
     told.tell(Command::Archive { jobs: vec![job] });
     assert!(told.state.job(job).is_none());
@@ -234,4 +234,23 @@ fn ended_jobs_leave_memory_and_come_back_for_a_retry() {
     told.ended("p", task(job, 2), 3, OK);
     assert_eq!(told.job_state(job), JobState::Succeeded);
     assert_eq!(told.state.job(job).expect("in memory").revision, 2);
+}
+
+#[test]
+fn ended_jobs_leave_memory_by_their_tasks_too() {
+    let mut told = Told::default();
+    let jobs: Vec<JobId> = (0..4)
+        .map(|_| {
+            let job = told.submit(r#"{"array":"1-100"}"#);
+            told.cancel(job, Pick::All);
+            job
+        })
+        .collect();
+    assert_eq!((told.state.ended().jobs(), told.state.ended().tasks()), (4, 400));
+    assert_eq!(told.state.archivable(4, 400), []);
+    assert_eq!(told.state.archivable(4, 399), jobs[..1]);
+    assert_eq!(told.state.archivable(4, 100), jobs[..3]);
+    assert_eq!(told.state.archivable(1, 400), jobs[..3]);
+    told.tell(Command::Archive { jobs: jobs[..3].to_vec() });
+    assert_eq!((told.state.ended().jobs(), told.state.ended().tasks()), (1, 100));
 }

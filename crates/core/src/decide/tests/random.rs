@@ -78,7 +78,7 @@ fn play(told: &mut Told, session: u64, step: &Move) {
         }
         Move::Dies { pilot } => Command::PilotEnded { pilot: id(&format!("p{pilot}")) },
         Move::Wait { span } => return drop(told.wait(*span)),
-        Move::Archive => Command::Archive { jobs: told.state.archivable(2) },
+        Move::Archive => Command::Archive { jobs: told.state.archivable(2, 5) },
         Move::Restart => Command::ServerStarted,
     };
     // A refusal is an answer too; `try_tell` checks the state after what was accepted.
