@@ -63,7 +63,9 @@ pub use ad::Ad;
 pub use circles::circle;
 pub use complaints::{complaint, may_be_rank, mistake, rank_complaint, requirements_complaint};
 pub use error::ParseError;
-pub use eval::{Context, Evaluation, Exceeded, Sides, evaluate, evaluate_attribute};
+pub use eval::{
+    Context, Evaluation, Exceeded, Sides, evaluate, evaluate_attribute, evaluate_within,
+};
 pub use expr::Expr;
 pub use functions::{function_names, prepare};
 pub use matching::{is_true, match_ads, matches, rank, rank_in_thousandths};

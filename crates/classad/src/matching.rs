@@ -1,6 +1,6 @@
 //! Two ads against each other: each one's `Requirements` has to hold for the other.
 
-use crate::eval::{Context, Sides, evaluate, evaluate_attribute};
+use crate::eval::{Context, Sides, evaluate, evaluate_attribute, evaluate_within};
 use crate::expr::Expr;
 use crate::name::Name;
 use crate::value::Value;
@@ -22,7 +22,11 @@ pub fn match_ads(sides: &Sides, context: &Context) -> bool {
 
 /// How much `MY` likes the other: the number that `rank` gives; what is none counts as 0.
 pub fn rank(rank: &Expr, sides: &Sides, context: &Context) -> f64 {
-    match evaluate(rank, sides, context).value {
+    rank_of(&evaluate(rank, sides, context).value)
+}
+
+fn rank_of(value: &Value) -> f64 {
+    match *value {
         Value::Boolean(is) => f64::from(u8::from(is)),
         Value::Integer(number) => crate::convert::real(number),
         Value::Real(number) if !number.is_nan() => number,
@@ -30,8 +34,10 @@ pub fn rank(rank: &Expr, sides: &Sides, context: &Context) -> f64 {
     }
 }
 
-/// The same as a whole number; what is beyond the largest counts as the largest.
+/// The same as a whole number, within so many steps; what is beyond the largest counts as the
+/// largest.
 #[expect(clippy::cast_possible_truncation, reason = "a cast to a whole number stops at its limits")]
-pub fn rank_in_thousandths(expr: &Expr, sides: &Sides, context: &Context) -> i64 {
-    (rank(expr, sides, context) * 1_000.0) as i64
+pub fn rank_in_thousandths(expr: &Expr, sides: &Sides, context: &Context, most_steps: u64) -> i64 {
+    let value = evaluate_within(expr, sides, context, most_steps).value;
+    (rank_of(&value) * 1_000.0) as i64
 }

@@ -28,11 +28,13 @@ use shipway_model::{
     Actor, Attempt, IndexSet, JobCounts, JobId, JobSpec, JobState, Ordinal, Outcome, Owned, Reason,
     TaskIndex, Timestamp, UserName,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-/// Jobs that are explained in one question to the writer: others have theirs in between.
-const AT_ONCE: usize = 100;
+/// One question to the writer, about several jobs, ends after this long and goes on in another one:
+/// others have theirs in between. At least one job is explained in each.
+const AT_ONCE: Duration = Duration::from_millis(5);
 
 /// The part of a job that changes.
 struct Now {
@@ -85,36 +87,61 @@ pub async fn job_of(site: &Site, row: JobRow) -> Result<JobView, ApiError> {
 
 pub async fn jobs(site: &Site, rows: Vec<JobRow>) -> Result<Vec<JobView>, ApiError> {
     let mut now = HashMap::new();
-    for part in rows.chunks(AT_ONCE) {
-        now.extend(now_of(site, part).await?);
+    let mut rest: VecDeque<JobId> = rows.iter().map(|row| JobId(row.job)).collect();
+    while !rest.is_empty() {
+        let (found, left) = now_of(site, rest).await?;
+        now.extend(found);
+        rest = left;
     }
     let gone: Vec<u64> =
         rows.iter().map(|row| row.job).filter(|job| !now.contains_key(&JobId(*job))).collect();
     if !gone.is_empty() {
+        // One record after the other: that of a large array may be megabytes.
         let ended = site.readers.read(move |history| {
-            gone.into_iter().map(|job| history.last_end(job)).collect::<Result<Vec<_>, _>>()
-        });
-        for end in ended.await?.into_iter().flatten() {
-            if let Ok(record) = serde_json::from_str::<JobRecord>(&end.record) {
-                now.insert(JobId(end.job), now_in_history(&record));
+            let mut found = Vec::new();
+            for job in gone {
+                let end = history.last_end(job)?;
+                let record = end.and_then(|end| serde_json::from_str(&end.record).ok());
+                found.extend(record.map(|record: JobRecord| (record.id, now_in_history(&record))));
             }
-        }
+            Ok(found)
+        });
+        now.extend(ended.await?);
     }
     let mut views: Vec<JobView> = rows.into_iter().filter_map(|row| view(row, &mut now)).collect();
     add_outcomes(site, &mut views).await?;
     Ok(views)
 }
 
-/// What is in memory of a few jobs.
-async fn now_of(site: &Site, rows: &[JobRow]) -> Result<HashMap<JobId, Now>, ApiError> {
-    let ids: Vec<JobId> = rows.iter().map(|row| JobId(row.job)).collect();
+type Found = (HashMap<JobId, Now>, VecDeque<JobId>);
+
+/// What is in memory of the first of these jobs, and those that are to be asked about next.
+async fn now_of(site: &Site, ids: VecDeque<JobId>) -> Result<Found, ApiError> {
     let at = site.clock.now();
     let one = ids.len() == 1;
-    let look = move |state: &State| -> HashMap<JobId, Now> {
-        let mut why = Explainer::new(state, at);
-        ids.iter().filter_map(|id| Some((*id, now_in_memory(state, *id, &mut why)?))).collect()
+    let look = move |state: &State| {
+        let began = Instant::now();
+        some_of(&ids, || began.elapsed() >= AT_ONCE, state, at)
     };
     Ok(if one { site.writer.glance(look).await? } else { site.writer.ask(look).await? })
+}
+
+fn some_of(
+    ids: &VecDeque<JobId>,
+    is_enough: impl Fn() -> bool,
+    state: &State,
+    at: Timestamp,
+) -> Found {
+    let mut why = Explainer::new(state, at);
+    let mut found = HashMap::new();
+    let mut rest = ids.iter().copied();
+    for id in rest.by_ref() {
+        found.extend(now_in_memory(state, id, &mut why).map(|now| (id, now)));
+        if is_enough() {
+            break;
+        }
+    }
+    (found, rest.collect())
 }
 
 fn now_in_memory(state: &State, id: JobId, why: &mut Explainer<'_>) -> Option<Now> {
@@ -209,4 +236,29 @@ pub fn attempt(row: &AttemptRow) -> Option<AttemptView> {
 
 pub fn index_of(row: &AttemptRow) -> TaskIndex {
     TaskIndex(row.index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_question_about_many_jobs_lets_others_in_between() {
+        let all: VecDeque<JobId> = (1..=250).map(JobId).collect();
+        let (state, at) = (State::default(), Timestamp(1));
+        let looked = Cell::new(0);
+        let is_enough = || {
+            looked.set(looked.get() + 1);
+            looked.get() % 100 == 0
+        };
+        let (mut rest, mut questions) = (all, 0);
+        while !rest.is_empty() {
+            (_, rest) = some_of(&rest, is_enough, &state, at);
+            questions += 1;
+        }
+        assert_eq!((questions, looked.get()), (3, 250), "each job once");
+        let (_, rest) = some_of(&[JobId(1), JobId(2)].into(), || true, &state, at);
+        assert_eq!(rest, [JobId(2)], "one at least");
+    }
 }

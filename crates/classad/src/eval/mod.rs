@@ -121,7 +121,17 @@ pub struct Evaluation {
 }
 
 pub fn evaluate(expr: &Expr, sides: &Sides, context: &Context) -> Evaluation {
-    let mut evaluator = Evaluator::new(sides, context);
+    evaluate_within(expr, sides, context, MAX_STEPS)
+}
+
+/// The same with less to spend.
+pub fn evaluate_within(
+    expr: &Expr,
+    sides: &Sides,
+    context: &Context,
+    most_steps: u64,
+) -> Evaluation {
+    let mut evaluator = Evaluator::within(sides, context, most_steps);
     let value = evaluator.eval(expr, &sides.my);
     evaluator.ended(value)
 }

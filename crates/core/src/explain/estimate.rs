@@ -2,6 +2,7 @@
 //! their kind. A guess with its basis, never a promise; nothing is said when nothing is known.
 
 use super::look::pilot_at;
+use super::need_of;
 use crate::schedule::needs::Need;
 use crate::schedule::reserve::{Room, limit_of, room_by};
 use crate::shape::{Shape, ShapeId};
@@ -14,7 +15,7 @@ const MAX_LOOKED_AT: usize = 16;
 
 pub(super) fn of(state: &State, id: ShapeId, place: &Place, now: Timestamp) -> Option<Estimate> {
     let shape = state.shapes().get(id);
-    let need = Need::of(shape, &state.planner().nodes);
+    let need = need_of(state, shape);
     let room_at = first_room(state, shape, &need, now)?;
     let pace = state.shapes().pace(id);
     let before = place.own_before.saturating_add(place.users_before);

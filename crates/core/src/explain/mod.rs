@@ -20,6 +20,7 @@ use look::Look;
 use shipway_model::prospect::{Fit, Prospect};
 use shipway_model::reason::During;
 use shipway_model::{JobId, JobState, Reason, Timestamp, UserName, Withheld};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Explains several jobs: what is found for a shape once is not looked for again.
@@ -154,7 +155,7 @@ fn reasons_of_need(
     if nodes.is_empty() {
         return no_nodes(state);
     }
-    let need = Need::of(shape, nodes);
+    let need = need_of(state, shape);
     strike("panics_in_look", &shape.resources);
     let mut reasons = Vec::new();
     for (_, class) in nodes.classes() {
@@ -171,6 +172,13 @@ fn reasons_of_need(
     reasons.extend(unfit(state));
     reasons.extend(withheld(state, shape));
     reasons
+}
+
+/// As the planner has worked it out, if somebody waits with it: its requirements are not asked of
+/// every node once more.
+fn need_of<'a>(state: &'a State, shape: &Shape) -> Cow<'a, Need> {
+    let known = state.shapes().find(shape).and_then(|id| state.planner().known_need(id));
+    known.map_or_else(|| Cow::Owned(Need::of(shape, &state.planner().nodes)), Cow::Borrowed)
 }
 
 /// Nodes, or GPUs, that failed their proof and are named one by one: enough to see what is wrong.

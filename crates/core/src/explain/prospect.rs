@@ -1,11 +1,11 @@
 //! Place in line, requirements per class, and the smallest change that would let a job start.
 
-use super::fits_now;
 use super::line::{own_before, users_before};
 use super::look::{Look, pilot_at};
+use super::{fits_now, need_of};
 use crate::job::Job;
 use crate::ready::rank;
-use crate::schedule::needs::{Need, thousandths};
+use crate::schedule::needs::thousandths;
 use crate::shape::Shape;
 use crate::state::State;
 use shipway_model::limits::DEFAULT_GRACE;
@@ -17,7 +17,7 @@ const MAX_CHANGES: usize = 3;
 
 pub(super) fn of(state: &State, shape: &Shape, job: Option<JobId>, now: Timestamp) -> Prospect {
     let nodes = &state.planner().nodes;
-    let need = Need::of(shape, nodes);
+    let need = need_of(state, shape);
     let classes = nodes.classes();
     let looks: Vec<Look> =
         classes.filter_map(|(_, class)| Look::at(state, class, shape, &need, job, now)).collect();

@@ -81,6 +81,8 @@ impl Choice {
     /// `failed` says which terms are in the way where it is not so.
     fn holds(&self, node: &Arc<Ad>) -> bool {
         let Some(requirements) = &self.requirements else { return true };
+        #[cfg(test)]
+        counted::ASKED.with(|asked| asked.set(asked.get() + 1));
         let sides = Sides::new(Arc::clone(&self.job), Arc::clone(node));
         shipway_classad::holds(requirements, &sides, &Context::default(), MAX_MATCH_STEPS)
     }
@@ -122,7 +124,8 @@ impl Choice {
         let Some(rank) = &self.rank else { return 0 };
         let ranks = ads.iter().map(|ad| {
             let sides = Sides::new(Arc::clone(&self.job), Arc::clone(ad));
-            shipway_classad::rank_in_thousandths(rank, &sides, &Context::default())
+            let context = Context::default();
+            shipway_classad::rank_in_thousandths(rank, &sides, &context, MAX_MATCH_STEPS)
         });
         ranks.max().unwrap_or(0)
     }
@@ -141,4 +144,17 @@ fn looks_at_nodes(expr: &Expr) -> bool {
         found |= is_own && reference.is_target() != Some(false);
     });
     found
+}
+
+/// What tests count, each on its own thread.
+#[cfg(test)]
+pub(crate) mod counted {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// How often a node was asked whether requirements hold for it.
+        pub(crate) static ASKED: Cell<u64> = const { Cell::new(0) };
+        /// Steps that looking for pointless ranks took.
+        pub(crate) static STEPS: Cell<u64> = const { Cell::new(0) };
+    }
 }

@@ -1,18 +1,21 @@
 //! Ranks that would say nothing of any node: they are refused, because a job that starts somewhere
 //! never shows that its rank was not understood.
 
+use super::MAX_MATCH_STEPS;
 use super::ads::{PER_NODE, job_ad};
 use crate::shape::Shape;
 use crate::state::State;
 use shipway_classad::{
-    Ad, Context, Expr, Sides, Value, evaluate, may_be_rank, nearest_within, parse_expression,
-    readable_value, references,
+    Ad, Context, Expr, Sides, Value, evaluate_within, may_be_rank, nearest_within,
+    parse_expression, readable_value, references,
 };
 use shipway_model::validate::Problem;
 use std::sync::Arc;
 
 /// Classes of nodes that are asked. Most ranks are a number for the first of them.
 const MAX_ASKED: usize = 1_000;
+/// Steps for all of them together, tens of milliseconds.
+const MAX_STEPS_ASKED: u64 = 5 * MAX_MATCH_STEPS;
 
 /// What the text alone shows.
 pub(super) fn complaint(text: &str) -> Option<String> {
@@ -40,9 +43,16 @@ pub fn pointless_rank(shape: &Shape, state: &State) -> Option<Problem> {
     let job = Arc::new(job_ad(shape));
     let mut odd = None;
     let ads = || nodes.classes().flat_map(|(_, class)| &class.ads).take(MAX_ASKED);
+    let mut left = MAX_STEPS_ASKED;
     for ad in ads() {
         let sides = Sides::new(Arc::clone(&job), Arc::clone(ad));
-        let value = evaluate(&expr, &sides, &Context::default()).value;
+        let found = evaluate_within(&expr, &sides, &Context::default(), MAX_MATCH_STEPS);
+        #[cfg(test)]
+        super::counted::STEPS.with(|steps| steps.set(steps.get() + found.steps));
+        // Whoever asks waits, and so does everybody else: what it would be for the others is not
+        // worth more than this, and nothing is held against it.
+        left = left.checked_sub(found.steps)?;
+        let value = found.value;
         if !may_be_rank(&value) {
             odd = odd.or(Some(value));
         } else if !value.is_undefined() {

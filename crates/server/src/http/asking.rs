@@ -14,7 +14,7 @@ use shipway_model::limits::MAX_SPEC_BYTES;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Requests of one user that wait for an answer, or read one: a terminal full of `shipway wait` is
 /// a few hundred.
@@ -134,6 +134,15 @@ impl Asking {
         self.bytes.load(Ordering::Relaxed) > SMALL
     }
 
+    /// For a question that may take the writer some time: one of each user's at once, the others
+    /// wait here and not in everybody's way. Held until the answer is found; `None` for a request
+    /// of nobody.
+    pub(super) async fn turn(&self) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
+        let Some((_, turn, _)) = self.user.get() else { return Ok(None) };
+        let turn = Arc::clone(turn).acquire_owned().await;
+        turn.map(Some).map_err(|_| ApiError::internal("the work on a request was cut off"))
+    }
+
     /// Works on it away from the threads that answer requests.
     pub(super) async fn work<A: Send + 'static>(
         self: &Arc<Self>,
@@ -193,6 +202,7 @@ impl FromRequestParts<Site> for Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::FutureExt;
 
     fn user(name: &str) -> UserName {
         UserName::new(name).expect("a good name")
@@ -241,5 +251,17 @@ mod tests {
         asking(&intake, "bob");
         all.pop();
         asking(&intake, "ada");
+    }
+
+    #[tokio::test]
+    async fn costly_questions_of_one_user_come_one_after_the_other() {
+        let intake = Arc::new(Intake::default());
+        let (first, second) = (asking(&intake, "ada"), asking(&intake, "ada"));
+        let turn = first.turn().await.expect("room");
+        let mut waits = std::pin::pin!(second.turn());
+        assert!(waits.as_mut().now_or_never().is_none(), "one at once");
+        asking(&intake, "bob").turn().await.expect("bob's is another turn");
+        drop(turn);
+        assert!(waits.now_or_never().is_some(), "then the next");
     }
 }

@@ -139,8 +139,10 @@ async fn wait_for_end(
 pub async fn why(
     caller: Caller,
     State(site): State<Site>,
+    Asked(asking): Asked,
     Path(Digits(id)): Path<Digits<JobId>>,
 ) -> Result<Json<Why>, ApiError> {
+    let _turn = asking.turn().await?;
     let view = views::job(&site, &caller.0, id).await?;
     let now = site.clock.now();
     let found = site.writer.ask(move |state| (explain(state, id, now), prospect(state, id, now)));

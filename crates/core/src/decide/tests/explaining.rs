@@ -130,3 +130,41 @@ fn a_gpu_that_is_not_offered_is_named_to_those_who_want_one() {
     let sentence = "GPU 0 of node p failed its proof: cuInit: CUDA_ERROR_UNKNOWN (999)";
     assert_eq!(failed.to_string(), sentence);
 }
+
+#[test]
+fn explaining_does_not_ask_every_node_once_more() {
+    use crate::requirements::counted::ASKED;
+    let mut told = Told::default();
+    for name in ["a", "b", "c", "d"] {
+        told.join(name, 1, 0);
+    }
+    for requirements in ["Memory < 0", "Machine == \\\"z\\\""] {
+        let job = told.submit(&format!(r#"{{"requirements":"{requirements}"}}"#));
+        told.place();
+        // What a pass has not asked of a node is asked once.
+        told.why(job);
+        ASKED.with(|asked| asked.set(0));
+        let (state, now) = (&told.state, Timestamp(told.now));
+        assert!(matches!(explain(state, job, now)[..], [Reason::Requires { .. }]));
+        assert!(prospect(state, job, now).is_some_and(|found| !found.classes.is_empty()));
+        assert_eq!(ASKED.with(std::cell::Cell::get), 0, "{requirements}");
+    }
+}
+
+#[test]
+fn a_rank_that_takes_long_is_not_tried_on_every_kind_of_node() {
+    use crate::requirements::counted::STEPS;
+    let mut told = Told::default();
+    for cpus in 1..=10 {
+        told.join(&format!("n{cpus}"), cpus, 0);
+    }
+    // No number for any of them, and each attribute asks the one before it twice.
+    let attributes = (1..17).map(|at| format!("a{at}=a{0}+a{0};", at - 1));
+    let rank = format!("[a0=TARGET.Cpus;{}].a16 > 0 ? {{}} : 1", attributes.collect::<String>());
+    let command =
+        submission(told.state.next_job(), ada(), &format!(r#"{{"rank":"{rank}"}}"#), None);
+    let _ = told.try_tell(&command);
+    let steps = STEPS.with(std::cell::Cell::get);
+    assert!(steps > 50_000, "{steps} steps: the rank is not as costly as this test wants it");
+    assert!(steps <= 350_000, "{steps} steps");
+}
