@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use shipway_server::journal::{Batch, EventSeq, Journal as _, SqliteJournal};
+use shipway_server::journal::{Batch, EventSeq, Journal as _, Lines, SqliteJournal};
 
 /// Raw and journal take turns this often, so that both meet the same disk on a busy machine.
 const TURNS: u32 = 16;
@@ -38,8 +38,8 @@ fn measure(dir: &Path) -> Result<(), Box<dyn Error>> {
 
 /// Commits of `events` events, beside raw synced appends of as many bytes (a page at least).
 fn compare(dir: &Path, events: u64) -> Result<(), Box<dyn Error>> {
-    let events: Vec<_> = (0..events).map(event).collect();
-    let bytes = events.iter().map(|event| event.len() + 1).sum::<usize>().max(4096);
+    let events: Lines = (0..events).map(event).collect();
+    let bytes = events.text().len().max(4096);
     let mut file = std::fs::File::create(dir.join("raw"))?;
     let mut journal = SqliteJournal::open(&dir.join(format!("home-{}", events.len())), 0)?;
     let block = vec![7; bytes];
@@ -91,7 +91,7 @@ fn event(n: u64) -> Vec<u8> {
 fn large(dir: &Path, batch: u64) -> Result<(), Box<dyn Error>> {
     let home = dir.join(format!("large-{batch}"));
     let mut journal = SqliteJournal::open(&home, 0)?;
-    let events: Vec<_> = (0..batch).map(event).collect();
+    let events: Lines = (0..batch).map(event).collect();
     for _ in 0..LARGE.min(batch * 50_000) / batch {
         journal.append(&Batch { at_ms: 0, events: &events, rows: &[] })?;
     }

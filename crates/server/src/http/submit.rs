@@ -44,7 +44,7 @@ pub async fn submit(
     headers: HeaderMap,
     Body(submission): Body<Submission>,
 ) -> Result<(StatusCode, Json<Submitted>), ApiError> {
-    let (mut spec, digest) = checked(&asking, submission.spec).await?;
+    let Checked { mut spec, digest, size } = checked(&asking, submission.spec).await?;
     may_have_log(&site, &caller, &spec)?;
     log_has_folder(spec.event_log.is_some().then(|| spec.clone())).await?;
     let key = headers.get(IDEMPOTENCY_KEY);
@@ -55,7 +55,7 @@ pub async fn submit(
     if spec.event_log.is_some() {
         begin_logs(&site).await?;
     }
-    let wish = Wish::Submit { by: caller.0, spec: Box::new(spec), digest, key };
+    let wish = Wish::Submit { by: caller.0, spec: Box::new(spec), digest, key, size };
     let done = site.writer.wish(wish).await?;
     let id = done.job.ok_or_else(|| ApiError::internal("a submission made no job"))?;
     let status = if done.repeated { StatusCode::OK } else { StatusCode::CREATED };
@@ -74,11 +74,13 @@ pub async fn dry_run(
     if caller.0.role == Role::Monitor {
         return Err(Rejection::OnlyLooks.into());
     }
-    let (spec, _) = checked(&asking, submission.spec).await?;
+    let Checked { spec, .. } = checked(&asking, submission.spec).await?;
     may_have_log(&site, &caller, &spec)?;
     log_has_folder(spec.event_log.is_some().then(|| spec.clone())).await?;
     let (now, user) = (site.clock.now(), caller.0.user.clone());
     let shape = Shape::of(&spec, &user);
+    let has_expressions = spec.requirements.is_some() || spec.rank.is_some();
+    let turn = if has_expressions { asking.turn().await? } else { None };
     let found = site.writer.ask(move |state| {
         if let Some(problem) = pointless_rank(&shape, state) {
             return Err(Rejection::InvalidSpec(vec![problem]));
@@ -87,6 +89,7 @@ pub async fn dry_run(
         Ok((reasons, prospect_of_new(state, &shape, &user, now)))
     });
     let (mut reasons, prospect) = found.await??;
+    drop(turn);
     for after in &spec.after {
         reasons.extend(waits_for(&site, &caller, after).await?);
     }
@@ -95,19 +98,28 @@ pub async fn dry_run(
     large_json(&asking, found).await
 }
 
-/// A job that is in order, and the digest of what was asked for: a repeat is one even when its
-/// image's tag has moved on meanwhile. Expressions are tried out for it, which may take a while.
-async fn checked(asking: &Arc<Asking>, spec: JobSpec) -> Result<(JobSpec, u64), ApiError> {
+/// A job that is in order.
+struct Checked {
+    spec: JobSpec,
+    /// Of what was asked for: a repeat is one even when its image's tag has moved on meanwhile.
+    digest: u64,
+    /// Bytes of it as it is stored.
+    size: usize,
+}
+
+/// Expressions are tried out for it, which may take a while.
+async fn checked(asking: &Arc<Asking>, spec: JobSpec) -> Result<Checked, ApiError> {
     let is_quick = !asking.is_large() && spec.requirements.is_none() && spec.rank.is_none();
     let check = move || {
         validate(&spec).map_err(Rejection::InvalidSpec)?;
         let (digest, size) = secrets::digest_of(&spec);
         // The rows of `each` are stored in full, however short they were written.
-        if size > MOST_STORED { Err(ApiError::too_large()) } else { Ok((digest, spec)) }
+        if size > MOST_STORED {
+            return Err(ApiError::too_large());
+        }
+        Ok(Checked { spec, digest, size })
     };
-    let checked = if is_quick { check() } else { asking.work(check).await? };
-    let (digest, spec) = checked?;
-    Ok((spec, digest))
+    if is_quick { check() } else { asking.work(check).await? }
 }
 
 /// The server writes event logs itself, and so only those of whoever runs it.

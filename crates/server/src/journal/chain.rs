@@ -85,25 +85,7 @@ pub(super) fn crc(before: u32, seq_first: u64, count: u64, at_ms: u64, body: &[u
     hasher.finalize()
 }
 
-/// Joins events into a commit's body: one JSON document per line, so that any SQLite tool shows it.
-pub(super) fn join(events: &[Vec<u8>], body: &mut Vec<u8>) -> Result<(), JournalError> {
-    body.clear();
-    for (index, event) in events.iter().enumerate() {
-        if index > 0 {
-            body.push(b'\n');
-        }
-        body.extend_from_slice(event);
-    }
-    if lines(body).count() != events.len() {
-        return Err(JournalError::Refused { what: "an event with a line break in it" });
-    }
-    if std::str::from_utf8(body).is_err() {
-        return Err(JournalError::Refused { what: "an event that is not UTF-8" });
-    }
-    Ok(())
-}
-
-/// The events of a commit's body.
+/// The events of a commit's body: one JSON document per line, so that any SQLite tool shows it.
 pub(super) fn lines(body: &[u8]) -> impl Iterator<Item = &[u8]> {
     body.split(|byte| *byte == b'\n')
 }
@@ -141,21 +123,6 @@ pub(super) fn walk(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_body_gives_back_its_events() {
-        let events = [b"{\"a\":1}".to_vec(), b"{}".to_vec(), b"[\"\\n\"]".to_vec()];
-        let mut body = Vec::new();
-        join(&events, &mut body).unwrap();
-        assert_eq!(lines(&body).map(<[u8]>::to_vec).collect::<Vec<_>>(), events);
-    }
-
-    #[test]
-    fn what_would_not_come_back_is_refused() {
-        let mut body = Vec::new();
-        assert!(join(&[b"{\n}".to_vec()], &mut body).is_err());
-        assert!(join(&[vec![0xff]], &mut body).is_err());
-    }
 
     #[test]
     fn every_part_of_a_commit_is_covered() {

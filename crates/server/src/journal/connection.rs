@@ -16,8 +16,9 @@ const WAL_PAGES: i64 = 4_000;
 /// write with every sync.
 const WAL_KEPT_BYTES: i64 = 2 * WAL_PAGES * 4_120;
 
-/// Page cache of the writer in KiB. Large enough that no transaction spills into the log early.
-const CACHE_KIB: i64 = 64 * 1024;
+/// Page cache of the writer in KiB: room for what most transactions change. The pages of the
+/// largest jobs go into the log as they are made.
+const CACHE_KIB: i64 = 16 * 1024;
 
 /// Readers never block the writer; only a program that locks the file by hand does.
 const BUSY_WAIT: Duration = Duration::from_secs(5);

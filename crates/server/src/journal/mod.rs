@@ -6,6 +6,7 @@
 //! trait is small so that a database server can stand in for it.
 //!
 //! - `chain.rs` one row per commit, each checksummed over the one before
+//! - `lines.rs` the events of a commit, before it is one
 //! - `recover.rs`, `wal.rs` what is looked at before a home is believed
 //! - `sqlite.rs`, `connection.rs`, `room.rs`, `snapshots.rs`, `rows.rs` the writing side
 //! - `history.rs`, `attempts.rs`, `live.rs` the reading side, used while the writer writes
@@ -15,6 +16,7 @@ mod chain;
 mod connection;
 mod error;
 mod history;
+mod lines;
 mod live;
 mod lock;
 mod recover;
@@ -30,9 +32,10 @@ use std::ops::ControlFlow;
 pub use attempts::{AttemptRow, MAX_ATTEMPTS};
 pub use error::{JournalError, NotDurable};
 pub use history::{HistoryReader, JobEnd, JobFilter, JobRow, MAX_PAGE, MAX_SELECTION};
+pub use lines::Lines;
 pub use live::{EventsPage, MAX_EVENTS_PAGE};
 pub use recover::{RecoveryKind, RecoveryNote};
-pub use rows::HistoryRow;
+pub use rows::{HistoryRow, Text};
 pub use snapshots::KEPT_EVENTS;
 pub use sqlite::SqliteJournal;
 
@@ -56,8 +59,8 @@ impl std::fmt::Display for EventSeq {
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'a> {
     pub at_ms: u64,
-    /// Compact JSON documents in order: no line breaks, at least one.
-    pub events: &'a [Vec<u8>],
+    /// In order, at least one.
+    pub events: &'a Lines,
     pub rows: &'a [HistoryRow],
 }
 

@@ -1,7 +1,10 @@
 //! Writes the history rows of a batch. Insert-only: a row says what happened and never changes.
 //! Reading them back is `history.rs`.
 
+use super::{Batch, Lines};
+use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, params};
+use std::ops::Range;
 
 /// One line of the history tables. JSON fields are text that the caller encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +15,7 @@ pub enum HistoryRow {
         name: String,
         /// A JSON object of strings.
         labels: String,
-        spec: String,
+        spec: Text,
         tasks: u64,
         priority: i64,
         submitted_ms: u64,
@@ -48,10 +51,33 @@ pub enum HistoryRow {
     },
 }
 
-/// Inserts `rows` as written by the commit whose first event is `seq`.
-pub(super) fn insert(conn: &Connection, seq: u64, rows: &[HistoryRow]) -> rusqlite::Result<()> {
-    rows.iter().try_for_each(|row| match row {
-        HistoryRow::JobSubmitted { .. } => insert_job(conn, seq, row),
+/// A text that may be megabytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Text {
+    Own(String),
+    /// It stands in the events of the same batch, and is not there twice.
+    InEvents(Range<usize>),
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Text {
+        Text::Own(text.to_owned())
+    }
+}
+
+impl Text {
+    fn of<'a>(&'a self, events: &'a Lines) -> &'a [u8] {
+        match self {
+            Text::Own(text) => text.as_bytes(),
+            Text::InEvents(place) => events.text().get(place.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+/// Inserts the rows of a batch as written by the commit whose first event is `seq`.
+pub(super) fn insert(conn: &Connection, seq: u64, batch: &Batch<'_>) -> rusqlite::Result<()> {
+    batch.rows.iter().try_for_each(|row| match row {
+        HistoryRow::JobSubmitted { .. } => insert_job(conn, seq, row, batch.events),
         HistoryRow::JobGiven { job, owner, since } => conn
             .prepare_cached("INSERT INTO given VALUES (?1, ?2, ?3, ?4)")?
             .execute(params![job.cast_signed(), seq.cast_signed(), owner, since.cast_signed()])
@@ -61,7 +87,12 @@ pub(super) fn insert(conn: &Connection, seq: u64, rows: &[HistoryRow]) -> rusqli
     })
 }
 
-fn insert_job(conn: &Connection, seq: u64, row: &HistoryRow) -> rusqlite::Result<()> {
+fn insert_job(
+    conn: &Connection,
+    seq: u64,
+    row: &HistoryRow,
+    events: &Lines,
+) -> rusqlite::Result<()> {
     let HistoryRow::JobSubmitted { job, owner, name, labels, spec, tasks, priority, submitted_ms } =
         row
     else {
@@ -74,7 +105,7 @@ fn insert_job(conn: &Connection, seq: u64, row: &HistoryRow) -> rusqlite::Result
             owner,
             name,
             labels,
-            spec,
+            ToSqlOutput::Borrowed(ValueRef::Text(spec.of(events))),
             tasks.cast_signed(),
             priority,
             submitted_ms.cast_signed()

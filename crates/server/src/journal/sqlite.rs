@@ -28,8 +28,6 @@ pub struct SqliteJournal {
     conn: Connection,
     db: PathBuf,
     tip: Tip,
-    /// Reused for every commit's body.
-    body: Vec<u8>,
     room: Room,
     needs_reopen: bool,
     notes: Vec<RecoveryNote>,
@@ -102,15 +100,16 @@ impl SqliteJournal {
             Ok(()) | Err(JournalError::NotDurable { what: NotDurable::Busy, .. }) => {}
             Err(error) => return Err(error),
         }
-        let (body, room) = (Vec::new(), Room::of(&db));
-        Ok(Self { conn, db, tip, body, room, needs_reopen: false, notes, _lock: lock })
+        let room = Room::of(&db);
+        Ok(Self { conn, db, tip, room, needs_reopen: false, notes, _lock: lock })
     }
 
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Tip, JournalError> {
         let appending = || during("appending a batch");
         let count = batch.events.len() as u64;
         let first = self.tip.seq + 1;
-        let crc = chain::crc(self.tip.crc, first, count, batch.at_ms, &self.body);
+        let body = batch.events.text();
+        let crc = chain::crc(self.tip.crc, first, count, batch.at_ms, body);
         let change = self
             .conn
             .transaction_with_behavior(TransactionBehavior::Immediate)
@@ -123,11 +122,11 @@ impl SqliteJournal {
                     count.cast_signed(),
                     batch.at_ms.cast_signed(),
                     i64::from(crc),
-                    ToSqlOutput::Borrowed(ValueRef::Text(&self.body)),
+                    ToSqlOutput::Borrowed(ValueRef::Text(body)),
                 ])
             })
             .map_err(appending())?;
-        rows::insert(&change, first, batch.rows).map_err(appending())?;
+        rows::insert(&change, first, batch).map_err(appending())?;
         change.commit().map_err(appending())?;
         Ok(Tip { seq: self.tip.seq + count, crc })
     }
@@ -194,11 +193,10 @@ impl Journal for SqliteJournal {
         if batch.events.is_empty() {
             return Err(JournalError::Refused { what: "a batch without events" });
         }
-        let bytes: usize = batch.events.iter().map(|event| event.len() + 1).sum();
-        if bytes > MAX_COMMIT_BYTES {
+        if batch.events.text().len() > MAX_COMMIT_BYTES {
             return Err(JournalError::Refused { what: "a batch over the size limit" });
         }
-        chain::join(batch.events, &mut self.body)?;
+        batch.events.check()?;
         let result = self.commit(batch);
         let tip = self.watch(result)?;
         let first = EventSeq(self.tip.seq + 1);

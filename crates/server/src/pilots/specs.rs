@@ -3,12 +3,15 @@
 use crate::journal::{HistoryReader, JournalError};
 use crate::locks::Locked;
 use crate::off_requests::off_requests;
+use shipway_model::limits::MAX_SPEC_BYTES;
 use shipway_model::{JobId, JobSpec};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 /// Specifications kept in memory. A job's tasks are placed together, so few are needed at a time.
 const KEPT: usize = 256;
+/// Bytes of all that are kept, as they are stored: five of the largest, or one that is larger.
+const KEPT_BYTES: usize = 5 * MAX_SPEC_BYTES;
 
 #[derive(Debug)]
 pub struct Specs {
@@ -19,7 +22,9 @@ pub struct Specs {
 #[derive(Debug, Default)]
 struct Recent {
     specs: HashMap<JobId, Described>,
-    order: VecDeque<JobId>,
+    /// Oldest first, with their sizes.
+    order: VecDeque<(JobId, usize)>,
+    bytes: usize,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -48,17 +53,10 @@ impl Specs {
         Specs { recent: Mutex::default(), history: Mutex::new(history) }
     }
 
-    pub fn keep(&self, job: JobId, owner: String, spec: JobSpec) -> Described {
+    /// `bytes` is how large it is as JSON.
+    pub fn keep(&self, job: JobId, owner: String, spec: JobSpec, bytes: usize) -> Described {
         let described = Described { owner, spec: Arc::new(spec) };
-        let mut recent = self.recent.locked();
-        if recent.specs.insert(job, described.clone()).is_none() {
-            recent.order.push_back(job);
-        }
-        if recent.order.len() > KEPT
-            && let Some(oldest) = recent.order.pop_front()
-        {
-            recent.specs.remove(&oldest);
-        }
+        self.recent.locked().keep(job, described.clone(), bytes);
         described
     }
 
@@ -78,6 +76,42 @@ impl Specs {
         let (owner, text) = found.ok_or(NoSpec::Unknown(job))?;
         let spec = serde_json::from_str(&text);
         let spec = spec.map_err(|source| NoSpec::Unreadable { job, source })?;
-        Ok(self.keep(job, owner, spec))
+        Ok(self.keep(job, owner, spec, text.len()))
+    }
+}
+
+impl Recent {
+    fn keep(&mut self, job: JobId, described: Described, bytes: usize) {
+        if self.specs.insert(job, described).is_none() {
+            self.order.push_back((job, bytes));
+            self.bytes += bytes;
+        }
+        while self.order.len() > KEPT || self.order.len() > 1 && self.bytes > KEPT_BYTES {
+            let Some((oldest, bytes)) = self.order.pop_front() else { break };
+            self.specs.remove(&oldest);
+            self.bytes -= bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_specifications_do_not_pile_up() {
+        let mut recent = Recent::default();
+        let described = || Described { owner: String::new(), spec: Arc::default() };
+        for job in 0..1_000 {
+            recent.keep(JobId(job), described(), 100);
+        }
+        assert_eq!((recent.specs.len(), recent.bytes), (KEPT, KEPT * 100));
+        for job in 1_000..1_010 {
+            recent.keep(JobId(job), described(), MAX_SPEC_BYTES);
+        }
+        assert_eq!(recent.specs.len(), 5, "the newest of them");
+        assert!(recent.specs.contains_key(&JobId(1_009)));
+        recent.keep(JobId(2_000), described(), 2 * KEPT_BYTES);
+        assert_eq!(recent.specs.len(), 1, "one that is larger is kept alone");
     }
 }

@@ -1,10 +1,11 @@
 //! What is decided but not yet on disk: events, rows, effects, and the answers that wait for them.
 
+use super::rows::{self, Written};
 use super::{Answered, Done, WriteError};
 use crate::auth::Table;
-use crate::journal::{HistoryRow, MAX_COMMIT_BYTES};
-use shipway_core::Effect;
+use crate::journal::{HistoryRow, Lines, MAX_COMMIT_BYTES};
 use shipway_core::event::Recorded;
+use shipway_core::{Effect, State};
 use shipway_model::Timestamp;
 use shipway_model::limits::MAX_SPEC_BYTES;
 use tokio::sync::oneshot;
@@ -21,7 +22,7 @@ const FULL_EVENTS: usize = 20_000;
 pub(super) struct Batch {
     pub(super) events: Vec<Recorded>,
     /// The same events, as they are written.
-    pub(super) encoded: Vec<Vec<u8>>,
+    pub(super) encoded: Lines,
     pub(super) rows: Vec<HistoryRow>,
     pub(super) effects: Vec<Effect>,
     pub(super) replies: Vec<(Reply, Result<Done, WriteError>)>,
@@ -31,7 +32,6 @@ pub(super) struct Batch {
     pub(super) auth: Option<Table>,
     /// The state's time after the last event.
     pub(super) at: Timestamp,
-    bytes: usize,
 }
 
 /// How far a batch had come.
@@ -40,23 +40,24 @@ pub(super) struct Mark {
     events: usize,
     rows: usize,
     effects: usize,
-    bytes: usize,
 }
 
 pub(super) type Reply = oneshot::Sender<Result<Done, WriteError>>;
 
 impl Batch {
     #[expect(clippy::expect_used, reason = "an event is plain data; whoever calls is guarded")]
-    pub(super) fn add(&mut self, recorded: Recorded) {
-        let encoded = serde_json::to_vec(&recorded).expect("an event is plain data");
-        self.bytes += encoded.len();
-        self.encoded.push(encoded);
+    pub(super) fn add(&mut self, recorded: Recorded, state: &State) {
+        let start = self.encoded.push_written(|text| {
+            serde_json::to_writer(text, &recorded).expect("an event is plain data");
+        });
+        let written = Written { text: self.encoded.text(), start };
+        rows::add(&mut self.rows, &recorded, &written, state);
         self.events.push(recorded);
     }
 
     pub(super) fn mark(&self) -> Mark {
         let (events, rows) = (self.events.len(), self.rows.len());
-        Mark { events, rows, effects: self.effects.len(), bytes: self.bytes }
+        Mark { events, rows, effects: self.effects.len() }
     }
 
     /// Takes back what was added since. Of each event there is the encoded one too.
@@ -65,7 +66,6 @@ impl Batch {
         self.encoded.truncate(mark.events);
         self.rows.truncate(mark.rows);
         self.effects.truncate(mark.effects);
-        self.bytes = mark.bytes;
     }
 
     /// Whether nobody waits for anything in it.
@@ -74,7 +74,7 @@ impl Batch {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.bytes >= FULL_BYTES || self.events.len() >= FULL_EVENTS
+        self.encoded.text().len() >= FULL_BYTES || self.events.len() >= FULL_EVENTS
     }
 
     pub(super) fn answer(&mut self, reply: Option<Reply>, answer: Result<Done, WriteError>) {

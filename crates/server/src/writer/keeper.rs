@@ -4,10 +4,11 @@
 use super::Edges;
 use super::batch::Batch;
 use super::pulse::Pulse;
-use crate::journal::{self, Journal, JournalError};
+use crate::journal::{self, Journal, JournalError, Lines};
 use crate::live::Told;
 use crate::panics::guarded;
-use shipway_core::event::Event;
+use shipway_core::event::{Event, Submitted};
+use shipway_model::JobSpec;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -71,22 +72,25 @@ impl<J: Journal> Keeper<J> {
         batch.replies.len() > 1 && self.last_took >= WORTH_HANDING_OVER
     }
 
-    fn tell(&self, batch: Batch, first: Option<journal::EventSeq>) {
+    fn tell(&self, mut batch: Batch, first: Option<journal::EventSeq>) {
         let edges = &*self.edges;
         if let Some(table) = batch.auth {
             edges.auth.install(table);
         }
-        for recorded in &batch.events {
+        for (at, recorded) in batch.events.iter_mut().enumerate() {
             #[allow(clippy::wildcard_enum_match_arm, reason = "the others say nothing of a spec")]
-            match &recorded.event {
+            match &mut recorded.event {
                 Event::JobSubmitted(submitted) => {
                     let owner = submitted.owner.to_string();
-                    edges.specs.keep(submitted.job, owner, submitted.spec.clone());
+                    let spec = take_spec(submitted);
+                    edges.specs.keep(submitted.job, owner, spec, batch.encoded.size(at));
                 }
                 Event::JobsGiven { .. } => edges.specs.forget(),
                 _ => {}
             }
         }
+        // On disk, and of use to nobody any more.
+        batch.encoded = Lines::default();
         let mut are_told = true;
         for effect in batch.effects {
             are_told &= guarded(|| edges.effects.run(effect)).is_ok();
@@ -127,4 +131,11 @@ impl<J: Journal> Keeper<J> {
             Err(error) => tracing::warn!(%error, "the snapshot was not saved"),
         }
     }
+}
+
+/// Those who are told afterwards want to know that there is a job, and whether it has a log: the
+/// rest of it must not stay in memory until the slowest of them has heard of it.
+fn take_spec(submitted: &mut Submitted) -> JobSpec {
+    let event_log = submitted.spec.event_log.clone();
+    std::mem::replace(&mut submitted.spec, JobSpec { event_log, ..JobSpec::default() })
 }

@@ -80,7 +80,14 @@ const SILENT: &str = "the journal's disk has not answered";
 /// What somebody wants to happen.
 #[derive(Debug)]
 pub enum Wish {
-    Submit { by: Actor, spec: Box<JobSpec>, digest: u64, key: Option<String> },
+    Submit {
+        by: Actor,
+        spec: Box<JobSpec>,
+        digest: u64,
+        key: Option<String>,
+        /// About how many bytes it is when it is written.
+        size: usize,
+    },
     Cancel(Select),
     Retry(Select),
     Core(Command),

@@ -14,7 +14,7 @@ pub(super) fn prepare(
     history: &HistoryReader,
 ) -> Result<Command, JournalError> {
     Ok(match wish {
-        Wish::Submit { by, spec, digest, key } => {
+        Wish::Submit { by, spec, digest, key, size: _ } => {
             let ended = ended_before(&by, &spec, state, history)?;
             let job = state.next_job();
             Command::Submit(Box::new(Submit { by, job, spec: *spec, key, digest, ended }))

@@ -1,15 +1,27 @@
 //! What of an event goes into the history tables, in the same commit as the event.
 
-use crate::journal::HistoryRow;
+use crate::journal::{HistoryRow, Text};
+use serde::de::IgnoredAny;
 use shipway_core::State;
 use shipway_core::event::{AttemptEnded, Event, Recorded, Submitted, Verdict};
 use shipway_model::{JobId, JobState, Timestamp};
 
+/// An event as it is written: the last of a batch, and where it begins.
+pub(super) struct Written<'a> {
+    pub(super) text: &'a [u8],
+    pub(super) start: usize,
+}
+
 /// The state is the one after the event.
-pub(super) fn add(rows: &mut Vec<HistoryRow>, recorded: &Recorded, state: &State) {
+pub(super) fn add(
+    rows: &mut Vec<HistoryRow>,
+    recorded: &Recorded,
+    written: &Written<'_>,
+    state: &State,
+) {
     #[allow(clippy::wildcard_enum_match_arm, reason = "most events leave no row of their own")]
     match &recorded.event {
-        Event::JobSubmitted(submitted) => rows.push(job_row(submitted, recorded.at)),
+        Event::JobSubmitted(submitted) => rows.push(job_row(submitted, recorded.at, written)),
         Event::AttemptEnded(ended) => rows.push(attempt_row(ended)),
         Event::JobEnded { job, state: how } => {
             rows.extend(end_row(*job, *how, recorded.at, state));
@@ -29,17 +41,33 @@ fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).expect("plain data")
 }
 
-fn job_row(submitted: &Submitted, at: Timestamp) -> HistoryRow {
+fn job_row(submitted: &Submitted, at: Timestamp, written: &Written<'_>) -> HistoryRow {
     let spec = &submitted.spec;
     HistoryRow::JobSubmitted {
         job: submitted.job.0,
         owner: submitted.owner.to_string(),
         name: spec.name.clone(),
         labels: json(&spec.labels),
-        spec: json(spec),
+        spec: written.spec().unwrap_or_else(|| Text::Own(json(spec))),
         tasks: spec.indices().map_or(0, |indices| u64::from(indices.len())),
         priority: i64::from(spec.priority),
         submitted_ms: at.0,
+    }
+}
+
+impl Written<'_> {
+    /// Where the specification stands in the event of a submission: history keeps the same text,
+    /// and making it once more would take as much time and memory again. What stands before it are
+    /// numbers and the owner's name, so the first such key is the right one.
+    fn spec(&self) -> Option<Text> {
+        const KEY: &[u8] = b"\"spec\":";
+        let event = self.text.get(self.start..)?;
+        let key = event.windows(KEY.len()).position(|window| window == KEY)?;
+        let value = event.get(key + KEY.len()..)?;
+        let mut values = serde_json::Deserializer::from_slice(value).into_iter::<IgnoredAny>();
+        values.next()?.ok()?;
+        let start = self.start + key + KEY.len();
+        Some(Text::InEvents(start..start + values.byte_offset()))
     }
 }
 
@@ -77,4 +105,35 @@ fn end_row(id: JobId, how: JobState, at: Timestamp, state: &State) -> Option<His
         cancelled: u64::from(counts.cancelled),
         record: json(&record),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shipway_core::event::EVENT_VERSION;
+    use shipway_model::UserName;
+
+    #[test]
+    fn history_has_the_specification_as_it_stands_in_the_event() {
+        for json in [
+            r#"{"command":["a \"spec\": {","}"],"name":"\"spec\":1"}"#,
+            r#"{"command":["true"],"each":[{"spec":"x","y":"{"}],"array":null}"#,
+        ] {
+            let spec: shipway_model::JobSpec = serde_json::from_str(json).expect("good");
+            let owner = UserName::new("spec").expect("good");
+            let key = Some(r#""spec":{}"#.to_string());
+            let (job, met) = (JobId(7), vec![JobId(3)]);
+            let submitted = Submitted { job, owner, spec, key, digest: 9, met };
+            let text = super::json(&submitted.spec);
+            let event = Event::JobSubmitted(Box::new(submitted));
+            let recorded = Recorded { v: EVENT_VERSION, at: Timestamp(5), event };
+            let mut all = b"{}\n".to_vec();
+            let start = all.len();
+            serde_json::to_writer(&mut all, &recorded).expect("json");
+            let Some(Text::InEvents(place)) = (Written { text: &all, start }).spec() else {
+                panic!("not found in {}", String::from_utf8_lossy(&all));
+            };
+            assert_eq!(all[place], *text.as_bytes());
+        }
+    }
 }

@@ -28,6 +28,7 @@ fn what_cannot_be_kept_is_refused_and_harmless() {
     let home = tempfile::tempdir().unwrap();
     let mut journal = open(home.path());
     for bad in [vec![], vec![b"{\n}".to_vec()], vec![vec![0xff]]] {
+        let bad = bad.into_iter().collect();
         let batch = Batch { at_ms: NOW, events: &bad, rows: &[] };
         assert!(matches!(journal.append(&batch), Err(JournalError::Refused { .. })));
     }

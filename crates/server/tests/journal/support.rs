@@ -4,7 +4,9 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use shipway_server::journal::{Batch, EventSeq, HistoryRow, Journal, JournalError, SqliteJournal};
+use shipway_server::journal::{
+    Batch, EventSeq, HistoryRow, Journal, JournalError, Lines, SqliteJournal,
+};
 
 pub(crate) const NOW: u64 = 1_700_000_000_000;
 
@@ -14,7 +16,7 @@ pub(crate) fn event(seq: u64) -> Vec<u8> {
     format!("{{\"n\":{seq},\"pad\":\"{}\"}}", "x".repeat(pad)).into_bytes()
 }
 
-pub(crate) fn events(first: u64, count: u64) -> Vec<Vec<u8>> {
+pub(crate) fn events(first: u64, count: u64) -> Lines {
     (first..first + count).map(event).collect()
 }
 
@@ -24,7 +26,7 @@ pub(crate) fn job(id: u64, owner: &str, labels: &str) -> HistoryRow {
         owner: owner.into(),
         name: format!("name-{}", id % 2),
         labels: labels.into(),
-        spec: format!("{{\"command\":[\"job-{id}\"]}}"),
+        spec: format!("{{\"command\":[\"job-{id}\"]}}").as_str().into(),
         tasks: 3,
         priority: -5,
         submitted_ms: NOW + id,
