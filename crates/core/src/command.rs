@@ -77,6 +77,8 @@ pub enum Command {
     },
     /// A secret good for one pilot only. For this machine: when nobody holds the folder's lock.
     IssuePilotToken {
+        /// `None`: the server, for its own machine.
+        by: Option<Actor>,
         pilot: PilotId,
         hash: String,
         allocation: Allocation,

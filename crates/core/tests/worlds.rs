@@ -164,8 +164,9 @@ fn world<'a>(nodes: impl Iterator<Item = (usize, usize, &'a Make)>) -> State {
         let pilot = PilotId::new(&format!("p{at}")).expect("good");
         let ad = node(at, nth, make);
         let (hash, allocation) = (pilot.to_string(), Allocation::Handed);
+        let (by, expires) = (None, None);
         let issue =
-            Command::IssuePilotToken { pilot: pilot.clone(), hash, allocation, expires: None };
+            Command::IssuePilotToken { by, pilot: pilot.clone(), hash, allocation, expires };
         step(&mut state, NOW, &issue).expect("a token");
         let (lease, held, folder) = (None, Vec::new(), None);
         let joined = PilotJoined { pilot, session: 1, ad, lease, held, folder };

@@ -274,8 +274,8 @@ impl Server {
                 let joined = joined(hello);
                 if !self.state.pilot_tokens().contains_key(&joined.pilot) {
                     let (pilot, hash) = (joined.pilot.clone(), joined.pilot.to_string());
-                    let allocation = Allocation::Handed;
-                    let issue = Command::IssuePilotToken { pilot, hash, allocation, expires: None };
+                    let (allocation, by, expires) = (Allocation::Handed, None, None);
+                    let issue = Command::IssuePilotToken { by, pilot, hash, allocation, expires };
                     self.inbox.push_back(Request { command: issue, then: Then::Nothing });
                 }
                 known.pilot = Some((joined.pilot.clone(), joined.session));

@@ -61,7 +61,10 @@ pub fn decide(state: &State, at: Timestamp, command: &Command) -> Result<Vec<Eve
                 .collect())
         }
         Command::SetShare { by, user, share } => users::set_share(state, by, user, *share),
-        Command::IssuePilotToken { pilot, hash, allocation, expires } => {
+        Command::IssuePilotToken { by, pilot, hash, allocation, expires } => {
+            if let Some(by) = by {
+                pilot_tokens::may_issue(state, at, by, *expires)?;
+            }
             Ok(pilot_tokens::issue(state, pilot, hash, *allocation, *expires))
         }
     }
@@ -87,6 +90,7 @@ fn asked_by(command: &Command) -> Option<&Actor> {
         | Command::IssueToken { by, .. }
         | Command::RevokeToken { by, .. }
         | Command::SetShare { by, .. } => Some(by),
+        Command::IssuePilotToken { by, .. } => by.as_ref(),
         Command::ServerStarted
         | Command::ApplyPlan(_)
         | Command::PilotJoined(_)
@@ -96,8 +100,7 @@ fn asked_by(command: &Command) -> Option<&Actor> {
         | Command::PilotEnded { .. }
         | Command::Tick
         | Command::Archive { .. }
-        | Command::SetHalfLife { .. }
-        | Command::IssuePilotToken { .. } => None,
+        | Command::SetHalfLife { .. } => None,
     }
 }
 

@@ -1,10 +1,23 @@
 //! Tokens of pilots: made, and over with time. They also end with a goodbye (`pilot_ended.rs`), and
 //! by a person's wish (`users.rs`).
 
+use super::users::{admin_only, outlived_by};
 use crate::event::Event;
 use crate::pilot_token::Allocation;
+use crate::rejection::Rejection;
 use crate::state::State;
-use shipway_model::{PilotId, Timestamp};
+use shipway_model::{Actor, PilotId, Timestamp};
+
+/// Only an admin lets nodes in, and for no longer than their own token is good.
+pub(super) fn may_issue(
+    state: &State,
+    at: Timestamp,
+    by: &Actor,
+    expires: Option<Timestamp>,
+) -> Result<(), Rejection> {
+    admin_only(by, "let pilots in")?;
+    outlived_by(state, at, by, expires.unwrap_or(Timestamp(u64::MAX)))
+}
 
 /// On this machine there is one at a time: whoever had an earlier one is dead, or never was.
 pub(super) fn issue(

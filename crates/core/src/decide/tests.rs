@@ -161,7 +161,7 @@ fn replayed(recorded: &[Recorded]) -> State {
 
 fn token_for(name: &str, allocation: Allocation, expires: Option<u64>) -> Command {
     let (hash, expires) = (format!("hash of {name}"), expires.map(Timestamp));
-    Command::IssuePilotToken { pilot: id(name), hash, allocation, expires }
+    Command::IssuePilotToken { by: None, pilot: id(name), hash, allocation, expires }
 }
 
 fn actor(name: &str, role: Role) -> Actor {

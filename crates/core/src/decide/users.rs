@@ -9,7 +9,7 @@ use shipway_model::limits::{MAX_TOKENS, SHARE_RANGE};
 use shipway_model::validate::Problem;
 use shipway_model::{Actor, PilotId, Role, Timestamp, UserName};
 
-fn admin_only(by: &Actor, what: &'static str) -> Result<(), Rejection> {
+pub(super) fn admin_only(by: &Actor, what: &'static str) -> Result<(), Rejection> {
     if by.role == Role::Admin { Ok(()) } else { Err(Rejection::NotAllowed(what)) }
 }
 
@@ -100,11 +100,7 @@ pub(super) fn issue_token(
     if state.users().get(&token.user).is_none() {
         return Err(Rejection::NoSuchUser(token.user.clone()));
     }
-    // Whoever finds a token that ends tonight must not have one tomorrow.
-    let maker = by.token.as_deref().and_then(|id| state.tokens().get(id));
-    if let Some(maker) = maker.filter(|maker| token.expires > maker.expires) {
-        return Err(Rejection::OutlivesItsMaker { left: maker.expires.since(at) });
-    }
+    outlived_by(state, at, by, token.expires)?;
     let is_over = |token: &Token| token.expires <= at;
     let theirs = state.tokens().values().filter(|known| known.user == token.user);
     if theirs.filter(|known| !is_over(known)).count() >= MAX_TOKENS {
@@ -117,6 +113,20 @@ pub(super) fn issue_token(
     }
     events.push(Event::TokenIssued { token: token.clone() });
     Ok(events)
+}
+
+/// Whoever finds a token that ends tonight must not have one tomorrow.
+pub(super) fn outlived_by(
+    state: &State,
+    at: Timestamp,
+    by: &Actor,
+    expires: Timestamp,
+) -> Result<(), Rejection> {
+    let maker = by.token.as_deref().and_then(|id| state.tokens().get(id));
+    match maker.filter(|maker| expires > maker.expires) {
+        Some(maker) => Err(Rejection::OutlivesItsMaker { left: maker.expires.since(at) }),
+        None => Ok(()),
+    }
 }
 
 pub(super) fn revoke_token(state: &State, by: &Actor, id: &str) -> Result<Vec<Event>, Rejection> {

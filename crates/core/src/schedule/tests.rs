@@ -106,7 +106,8 @@ fn join(state: &mut State, at: usize, kind: usize) {
     };
     let pilot = PilotId::new(&format!("p{at:02}")).expect("good");
     let (hash, allocation) = (format!("{at}"), crate::pilot_token::Allocation::Handed);
-    let issue = Command::IssuePilotToken { pilot: pilot.clone(), hash, allocation, expires: None };
+    let (by, expires) = (None, None);
+    let issue = Command::IssuePilotToken { by, pilot: pilot.clone(), hash, allocation, expires };
     tell(state, 1, &issue);
     let (lease, held, folder) = (None, Vec::new(), None);
     let joined = PilotJoined { pilot, session: 1, ad, lease, held, folder };

@@ -44,8 +44,14 @@ pub async fn issue(
     let allocation = Allocation::Handed;
     let (pilot, token) = secrets::new_pilot(allocation);
     let (hash, expires) = (secrets::hash(&token), site.clock.now().plus(lasts));
-    let issue =
-        Command::IssuePilotToken { pilot: pilot.clone(), hash, allocation, expires: Some(expires) };
+    let issue = Command::IssuePilotToken {
+        // Judged again when it is decided: what was revoked meanwhile lets nobody in.
+        by: Some(by),
+        pilot: pilot.clone(),
+        hash,
+        allocation,
+        expires: Some(expires),
+    };
     site.writer.wish(Wish::Core(issue)).await?;
     Ok(Json(IssuedPilot { pilot, token, expires: Some(expires) }))
 }

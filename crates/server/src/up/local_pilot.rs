@@ -86,7 +86,8 @@ async fn start(site: &Arc<LocalSite>, writer: &Writer) -> Result<Child, UpError>
     let allocation = Allocation::ThisMachine;
     let (pilot, token) = secrets::new_pilot(allocation);
     let hash = secrets::hash(&token);
-    let issue = Command::IssuePilotToken { pilot: pilot.clone(), hash, allocation, expires: None };
+    let (by, expires) = (None, None);
+    let issue = Command::IssuePilotToken { by, pilot: pilot.clone(), hash, allocation, expires };
     writer.wish(Wish::Core(issue)).await?;
     let child = site.start(&Credentials { pilot: pilot.clone(), token })?;
     tracing::info!(%pilot, "the pilot of this machine is started");

@@ -153,6 +153,39 @@ fn a_token_that_ended_meanwhile_moves_nothing() {
     assert_eq!(told.refused(of_another), "unauthenticated");
 }
 
+/// Whoever was let in at the door is looked at again when it is decided.
+#[test]
+fn only_an_admin_whose_token_is_still_good_lets_pilots_in() {
+    let mut told = Told::default();
+    told.tell(add("ada"));
+    let end = told.now + 60_000;
+    let good = Token { expires: Timestamp(end), ..token("1", "ada") };
+    told.tell(Command::IssueToken { by: root(), token: good });
+    let admin = Actor { role: Role::Admin, ..with_token("ada", "1") };
+    let made = |by: &Actor, name: &str, expires: Option<u64>| Command::IssuePilotToken {
+        by: Some(by.clone()),
+        pilot: id(name),
+        hash: format!("hash of {name}"),
+        allocation: Allocation::Handed,
+        expires: expires.map(Timestamp),
+    };
+    told.tell(made(&admin, "p1", Some(end)));
+    for (by, expires) in [
+        (with_token("ada", "1"), Some(end)),
+        (Actor { role: Role::Operator, ..admin.clone() }, Some(end)),
+        // It would outlive its maker.
+        (admin.clone(), Some(end + 1)),
+        (admin.clone(), None),
+    ] {
+        assert_eq!(told.refused(made(&by, "p2", expires)), "not_allowed", "{by:?} {expires:?}");
+    }
+    told.tell(Command::RevokeToken { by: root(), id: "1".into() });
+    assert_eq!(told.refused(made(&admin, "p2", Some(end))), "unauthenticated");
+    assert_eq!(told.state.pilot_tokens().len(), 1);
+    // The server itself asks nobody.
+    told.tell(token_for("p3", Allocation::ThisMachine, None));
+}
+
 #[test]
 fn no_token_makes_one_that_outlives_it() {
     let mut told = Told::default();
