@@ -37,10 +37,10 @@ fn containers_of_root_are_roots_without_its_powers_with_every_runtime() {
         files.extend(
             ["bin/sh", "bin/id", "bin/cat", "bin/dd", "bin/tr"].map(|it| (it, &busybox[..])),
         );
-        archive(&site.path("home/saved.tar"), &files, "WHO=image");
+        archive(&site.path("saved.tar"), &files, "WHO=image");
         let line = "echo x > here && echo y > /etc/secret && \
                     echo $(id -u) $(cat here /etc/secret); cat /proc/self/status";
-        let image = ["--memory", "100MB", "--image", "docker-archive:saved.tar"];
+        let image = ["--memory", "100MB", "--image", "docker-archive:../saved.tar"];
         let (code, out, err) = site.words(&[&image[..], &["--", "sh", "-c", line]].concat());
         assert!(code == 0 && out.starts_with(&format!("{ROOT} x y\n")), "{code} {out}{err}");
         for line in ["CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1"] {
@@ -50,7 +50,7 @@ fn containers_of_root_are_roots_without_its_powers_with_every_runtime() {
             "--memory",
             "64MB",
             "--image",
-            "docker-archive:saved.tar",
+            "docker-archive:../saved.tar",
             "--",
             "sh",
             "-c",

@@ -1,6 +1,7 @@
 //! What the server keeps is hidden from every task, and a site's list of folders holds for all that
 //! a job names: binds, work directories, images, inputs, outputs and streams.
 
+use crate::archive::archive;
 use crate::site::{Site, add_user};
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -65,6 +66,53 @@ fn nothing_that_a_job_names_leads_to_what_the_server_keeps() {
     }
     let now = std::fs::read_to_string(home.join("server.json")).expect("still there");
     assert_eq!(now, secret, "it was written to");
+}
+
+/// An image that lies there is read for nobody: neither for the owner, nor for somebody to whom the
+/// operator has given the same account.
+#[test]
+fn images_in_files_of_the_server_are_not_read() {
+    let mut site = Site::start();
+    let account = site.account();
+    site.restart(&["--accounts", &format!("ada={account},{account}={account}")]);
+    let ada = add_user(&site, "ada");
+    let busybox = std::fs::read("/bin/busybox").expect("busybox-static is installed");
+    let (home, outside) = (site.path("home"), site.path("outside"));
+    std::fs::create_dir(&outside).expect("a folder");
+    // Not the same: an image whose bytes somebody has had is not read again.
+    for (place, variable) in [(&home, "IN=home"), (&outside, "IN=another")] {
+        archive(&place.join("saved.tar"), &[("bin/sh", &busybox)], variable);
+    }
+    symlink(&home, outside.join("link")).expect("a link");
+    let (home, outside) = (home.display().to_string(), outside.display().to_string());
+    // So that nobody looks before the pilot does.
+    let pin = format!("@sha256:{}", "0".repeat(64));
+    let by_process = format!("docker-archive:/proc/self/root{home}/saved.tar{pin}");
+    let owner = ["run", "--workdir", "private"];
+    for who in [None, Some(&ada)] {
+        let run = |image: &str| {
+            let mut command = who.map_or_else(|| site.command_by(&[]), |who| site.with_token(who));
+            let words = ["--image", image, "--", "sh", "-c", "echo ran"];
+            let done = command.args(owner).args(words).output().expect("started");
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            (text(&done.stdout), text(&done.stderr))
+        };
+        let (out, err) = run(&format!("docker-archive:{outside}/saved.tar"));
+        assert_eq!(out, "ran\n", "what lies elsewhere is read: {err}");
+        for image in [
+            format!("docker-archive:{home}/saved.tar"),
+            format!("docker-archive:{outside}/link/saved.tar"),
+            format!("sif:{home}/saved.tar{pin}"),
+            format!("oci:{home}{pin}"),
+            format!("oci:{outside}/link/pilot{pin}"),
+        ] {
+            let (out, err) = run(&image);
+            let said = err.contains("where the server keeps its files");
+            assert!(said && out.is_empty(), "{image}: {out}{err}");
+        }
+        let (out, err) = run(&by_process);
+        assert!(out.is_empty() && err.contains("cannot open"), "{out}{err}");
+    }
 }
 
 /// Somebody who runs as the owner, for want of anything else, is not soon the owner.

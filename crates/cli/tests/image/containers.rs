@@ -45,8 +45,8 @@ fn output_is_followed_from_the_fetch_on_and_failures_to_start_are_not_tried_agai
     let busybox = std::fs::read("/bin/busybox").expect("busybox-static is installed");
     for round in 0..5 {
         let (file, variable) = (format!("{round}.tar"), format!("ROUND={round}"));
-        archive(&site.path("home").join(&file), &[("bin/sh", &busybox)], &variable);
-        let image = format!("docker-archive:{file}");
+        archive(&site.path(&file), &[("bin/sh", &busybox)], &variable);
+        let image = format!("docker-archive:../{file}");
         let (code, out, err) = site.run(&image, &[], &["sh", "-c", "echo round $ROUND"]);
         assert_eq!((code, out), (0, format!("round {round}\n")), "{err}");
         assert!(err.starts_with("shipway: fetching docker-archive:"), "{err}");
@@ -61,8 +61,8 @@ fn output_is_followed_from_the_fetch_on_and_failures_to_start_are_not_tried_agai
 fn a_job_keeps_the_image_it_was_submitted_with() {
     let site = Site::start();
     let busybox = std::fs::read("/bin/busybox").expect("busybox-static is installed");
-    let file = site.path("home").join("saved.tar");
-    let image = "docker-archive:saved.tar";
+    let file = site.path("saved.tar");
+    let image = "docker-archive:../saved.tar";
     let write = |variable: &str| archive(&file, &[("bin/sh", &busybox)], variable);
     let say = ["sh", "-c", "echo $WHICH; test -e go"];
     write("WHICH=first");
@@ -94,7 +94,7 @@ fn a_job_keeps_the_image_it_was_submitted_with() {
 fn what_never_comes_holds_up_nobody_else() {
     let site = Site::start();
     let digest = |number: usize| format!("sha256:{number:064x}");
-    let fifo = site.path("home").join("fifo");
+    let fifo = site.path("fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o666.into(), 0)
         .expect("a pipe with a name");
     for endless in [fifo.to_str().expect("text"), "/dev/zero"] {
@@ -120,19 +120,19 @@ fn what_never_comes_holds_up_nobody_else() {
         assert!(site.shipway(&["cancel", job]).status.success());
     }
     let busybox = std::fs::read("/bin/busybox").expect("busybox-static is installed");
-    archive(&site.path("home").join("good.tar"), &[("bin/sh", &busybox)], "A=B");
+    archive(&site.path("good.tar"), &[("bin/sh", &busybox)], "A=B");
     let options = ["--cpus", "0.1"];
     let (code, out, err) =
-        site.run("docker-archive:good.tar", &options, &["sh", "-c", "echo came"]);
+        site.run("docker-archive:../good.tar", &options, &["sh", "-c", "echo came"]);
     assert_eq!((code, &*out), (0, "came\n"), "{err}");
 }
 
 #[test]
 fn a_pilot_makes_room_by_itself() {
     let mut site = Site::start();
-    let file = site.path("home").join("saved.tar");
+    let file = site.path("saved.tar");
     archive(&file, &[("bin/hello", b"hello")], "A=B");
-    let done = site.shipway(&["image", "pull", "docker-archive:saved.tar"]);
+    let done = site.shipway(&["image", "pull", "docker-archive:../saved.tar"]);
     assert!(done.status.success(), "{done:?}");
     let images = |site: &Site| json(&site.shipway(&["image", "list", "--json"]))["images"].clone();
     site.restart(&["--keep-images", "30d"]);
@@ -236,8 +236,8 @@ fn an_image_is_fetched_once_for_many_tasks() {
 
 fn fetched_once(site: &Site) {
     let busybox = std::fs::read("/bin/busybox").expect("busybox-static is installed");
-    archive(&site.path("home/saved.tar"), &[("bin/sh", &busybox)], "WHO=image");
-    let image = "docker-archive:saved.tar";
+    archive(&site.path("saved.tar"), &[("bin/sh", &busybox)], "WHO=image");
+    let image = "docker-archive:../saved.tar";
     let (code, out, err) =
         site.run(image, &["--array", "1-20"], &["sh", "-c", "test $WHO = image"]);
     assert_eq!(code, 0, "{out}{err}");
@@ -251,9 +251,9 @@ fn fetched_once(site: &Site) {
 #[test]
 fn an_image_that_does_not_come_is_a_reason_not_a_crash() {
     let site = Site::start();
-    std::fs::write(site.path("home/bad.tar"), vec![b'x'; 2000]).expect("written");
+    std::fs::write(site.path("bad.tar"), vec![b'x'; 2000]).expect("written");
     for (image, said) in [
-        ("docker-archive:bad.tar", "malformed"),
+        ("docker-archive:../bad.tar", "malformed"),
         ("docker-archive:none.tar", "cannot open"),
         ("docker://127.0.0.1:9/x", "cannot reach 127.0.0.1"),
         ("dir:/nowhere", "/nowhere"),

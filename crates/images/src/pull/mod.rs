@@ -22,7 +22,7 @@ use crate::sources::docker_archive::DockerArchive;
 use crate::sources::manifest::{ImagePlan, this_platform};
 use crate::sources::oci_dir::OciDir;
 use crate::sources::sif::Sif;
-use crate::sources::{Source, SourceError, settled};
+use crate::sources::{Judge, Source, SourceError, settled};
 use crate::store::{Session, Store, StoreError};
 use shipway_model::{Digest, ImageRef, Timestamp};
 use std::collections::BTreeSet;
@@ -45,6 +45,8 @@ pub struct Settings {
     pub insecure: Vec<String>,
     /// Where requests may go.
     pub reach: Reach,
+    /// Which files may be read.
+    pub judge: Judge,
 }
 
 impl Settings {
@@ -173,9 +175,10 @@ impl Pull<'_> {
             ImageRef::Sif { file, .. } => {
                 let scratch = self.session.scratch_once()?;
                 let limits = self.settings.limits;
-                ensure.run(name, &Sif::new(Path::new(file), &platform, &scratch.path, limits))
+                let sif = Sif::new(Path::new(file), &platform, &scratch.path, limits);
+                ensure.run(name, &sif.judged_by(&self.settings.judge))
             }
-            other => match in_files(other, &platform) {
+            other => match in_files(other, &platform, &self.settings.judge) {
                 Some(source) => ensure.run(name, &*source),
                 None => Err(ImageError::NotPulled(name.clone().into())),
             },
@@ -184,18 +187,19 @@ impl Pull<'_> {
 }
 
 /// Images that lie in files and need no room to be looked at.
-fn in_files(image: &ImageRef, platform: &str) -> Option<Box<dyn Source>> {
+fn in_files(image: &ImageRef, platform: &str, judge: &Judge) -> Option<Box<dyn Source>> {
     match image {
         ImageRef::OciDir { dir, tag, .. } => {
-            Some(Box::new(OciDir::new(Path::new(dir), tag.as_deref(), platform)))
+            Some(Box::new(OciDir::new(Path::new(dir), tag.as_deref(), platform, judge)))
         }
         ImageRef::DockerArchive { file, .. } => {
-            Some(Box::new(DockerArchive::new(Path::new(file), platform)))
+            Some(Box::new(DockerArchive::new(Path::new(file), platform, judge)))
         }
         ImageRef::Sif { file, .. } => {
             // Looked at, not unpacked: it needs no scratch.
             let limits = Limits::default();
-            Some(Box::new(Sif::new(Path::new(file), platform, Path::new(""), limits)))
+            let sif = Sif::new(Path::new(file), platform, Path::new(""), limits);
+            Some(Box::new(sif.judged_by(judge)))
         }
         ImageRef::Registry(_) | ImageRef::Dir { .. } | ImageRef::Host => None,
     }
@@ -208,7 +212,10 @@ pub fn plan(image: &ImageRef, settings: &Settings) -> Result<Option<ImagePlan>, 
         ImageRef::Registry(at) => {
             Registry::new(at, settings, &platform, Path::new("")).plan().map(Some)
         }
-        other => in_files(other, &platform).map(|source| source.plan()).transpose(),
+        other => {
+            let source = in_files(other, &platform, &settings.judge);
+            source.map(|source| source.plan()).transpose()
+        }
     }
 }
 
@@ -232,7 +239,7 @@ pub fn pin(reference: ImageRef, settings: &Settings) -> Result<ImageRef, SourceE
         ImageRef::Registry(at) => {
             Registry::new(at, settings, &platform, Path::new("")).digest_now()?
         }
-        other => match in_files(other, &platform) {
+        other => match in_files(other, &platform, &settings.judge) {
             Some(source) => source.plan()?.image,
             None => return Ok(reference),
         },

@@ -1,15 +1,17 @@
 //! `docker-archive:FILE`: what `docker save` and its relatives write, a tar of layers.
 
 use super::manifest::{self, ImagePlan, PlannedLayer};
-use super::{Blob, Source, SourceError, failed, open_file, sha256};
+use super::opening::{Judge, Piece, open_file};
+use super::{Blob, Source, SourceError, failed, sha256};
 use crate::limits::DOCUMENT_LIMIT;
 use crate::path;
 use crate::tar::{Kind, TarReader};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// An archive of images has a handful of members a layer.
 const MEMBER_LIMIT: usize = 10_000;
@@ -17,6 +19,9 @@ const MEMBER_LIMIT: usize = 10_000;
 #[derive(Debug)]
 pub struct DockerArchive {
     file: PathBuf,
+    judge: Judge,
+    /// The same one each time, whatever its path leads to meanwhile.
+    opened: OnceLock<Arc<File>>,
     platform: String,
     /// Where layers lie in the file, known after the plan.
     layers: OnceLock<Vec<Place>>,
@@ -38,9 +43,22 @@ struct SavedImage {
 }
 
 impl DockerArchive {
-    pub fn new(file: &Path, platform: &str) -> Self {
-        let (file, platform) = (file.to_path_buf(), platform.to_owned());
-        DockerArchive { file, platform, layers: OnceLock::new() }
+    pub fn new(file: &Path, platform: &str, judge: &Judge) -> Self {
+        DockerArchive {
+            file: file.to_path_buf(),
+            judge: judge.clone(),
+            opened: OnceLock::new(),
+            platform: platform.to_owned(),
+            layers: OnceLock::new(),
+        }
+    }
+
+    fn opened(&self) -> Result<&Arc<File>, SourceError> {
+        if let Some(file) = self.opened.get() {
+            return Ok(file);
+        }
+        let file = open_file(&self.file, &self.judge)?;
+        Ok(self.opened.get_or_init(|| Arc::new(file)))
     }
 
     fn bad(&self, why: &'static str) -> SourceError {
@@ -49,8 +67,8 @@ impl DockerArchive {
 
     /// Where every file of the archive lies; links lead to the files they name.
     fn members(&self) -> Result<BTreeMap<Vec<u8>, Place>, SourceError> {
-        let file = open_file(&self.file)?;
-        let mut tar = TarReader::new(Counted { inner: BufReader::new(file), read: 0 });
+        let all = Piece::new(self.opened()?, 0, u64::MAX);
+        let mut tar = TarReader::new(Counted { inner: BufReader::new(all), read: 0 });
         let mut files = BTreeMap::new();
         let mut links = Vec::new();
         let malformed = |_| self.bad("its archive is malformed");
@@ -91,10 +109,8 @@ impl DockerArchive {
         Ok(bytes)
     }
 
-    fn open(&self, at: Place) -> Result<impl Read + Send + use<>, SourceError> {
-        let mut file = open_file(&self.file)?;
-        file.seek(SeekFrom::Start(at.offset)).map_err(failed("read", &self.file))?;
-        Ok(file.take(at.size))
+    fn open(&self, at: Place) -> Result<Piece, SourceError> {
+        Ok(Piece::new(self.opened()?, at.offset, at.size))
     }
 }
 

@@ -4,17 +4,17 @@
 pub mod docker_archive;
 pub mod manifest;
 pub mod oci_dir;
+mod opening;
 pub mod sif;
 mod unsquash;
 
+pub use opening::{Judge, Refusal};
+
 use crate::store::Origins;
 use manifest::{ImagePlan, ManifestError, PlannedLayer};
-use rustix::fs::OFlags;
 use shipway_model::image_ref::DEFAULT_TAG;
 use shipway_model::{Digest, ImageRef};
-use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Packed bytes of a layer, as they come.
@@ -63,6 +63,13 @@ pub enum SourceError {
     },
     #[error("{} is not a plain file", .path.display())]
     NotAFile { path: PathBuf },
+    #[error(
+        "{} is a link, or no folder; links inside of an image are not followed: copy it with what \
+         they lead to (cp -rL)", .path.display()
+    )]
+    Link { path: PathBuf },
+    #[error(transparent)]
+    Refused(Refusal),
     #[error("{what} is larger than {limit} bytes")]
     TooLarge { what: String, limit: u64 },
     #[error("the digest of {what} is {found}, and should be {wanted}")]
@@ -92,16 +99,6 @@ fn choice(tags: &[String]) -> String {
         [] => String::new(),
         tags => format!("; choose one by its tag: {}", tags.join(", ")),
     }
-}
-
-/// A file of somebody else's choosing: nothing that waits for a writer, and nothing without end.
-pub(crate) fn open_file(path: &Path) -> Result<File, SourceError> {
-    let waits_for_nobody = i32::try_from(OFlags::NONBLOCK.bits()).expect("a small flag");
-    let mut options = File::options();
-    let file = options.read(true).custom_flags(waits_for_nobody).open(path);
-    let file = file.map_err(failed("open", path))?;
-    let found = file.metadata().map_err(failed("look at", path))?;
-    if found.is_file() { Ok(file) } else { Err(SourceError::NotAFile { path: path.into() }) }
 }
 
 pub(crate) fn failed(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SourceError {

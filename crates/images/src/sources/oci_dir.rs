@@ -1,12 +1,16 @@
-//! `oci:DIR[:tag]`: an OCI image layout on disk.
+//! `oci:DIR[:tag]`: an OCI image layout on disk. The folder is opened once, and no link in it is
+//! followed.
 
 use super::manifest::{self, Descriptor, ImagePlan, Parsed, PlannedLayer};
-use super::{Blob, Source, SourceError, failed, open_file, sha256};
+use super::opening::{Folder, Judge};
+use super::{Blob, Source, SourceError, failed, sha256};
 use crate::limits::DOCUMENT_LIMIT;
 use serde::Deserialize;
 use shipway_model::Digest;
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 const TAG: &str = "org.opencontainers.image.ref.name";
 /// An index may lead to an index; more steps than this are a circle.
@@ -15,6 +19,8 @@ const STEPS: usize = 4;
 #[derive(Debug)]
 pub struct OciDir {
     dir: PathBuf,
+    judge: Judge,
+    opened: OnceLock<Folder>,
     tag: Option<String>,
     platform: String,
 }
@@ -25,19 +31,32 @@ struct Index {
 }
 
 impl OciDir {
-    pub fn new(dir: &Path, tag: Option<&str>, platform: &str) -> Self {
-        let (dir, tag) = (dir.to_path_buf(), tag.map(str::to_owned));
-        OciDir { dir, tag, platform: platform.to_owned() }
+    pub fn new(dir: &Path, tag: Option<&str>, platform: &str, judge: &Judge) -> Self {
+        OciDir {
+            dir: dir.to_path_buf(),
+            judge: judge.clone(),
+            opened: OnceLock::new(),
+            tag: tag.map(str::to_owned),
+            platform: platform.to_owned(),
+        }
     }
 
-    fn blob_path(&self, digest: &Digest) -> PathBuf {
-        self.dir.join("blobs/sha256").join(digest.hex())
+    fn folder(&self) -> Result<&Folder, SourceError> {
+        if let Some(folder) = self.opened.get() {
+            return Ok(folder);
+        }
+        let folder = Folder::open(&self.dir, &self.judge)?;
+        Ok(self.opened.get_or_init(|| folder))
+    }
+
+    fn open_blob(&self, digest: &Digest) -> Result<File, SourceError> {
+        self.folder()?.file(&["blobs", "sha256"], &digest.hex())
     }
 
     /// A document, verified.
     fn document(&self, at: &Descriptor, what: &'static str) -> Result<Vec<u8>, SourceError> {
         let wanted: Digest = at.digest.parse().map_err(manifest::ManifestError::from)?;
-        let bytes = read_limited(&self.blob_path(&wanted))?;
+        let bytes = read_limited(self.open_blob(&wanted)?, &self.dir)?;
         if bytes.len() as u64 != at.size {
             return Err(SourceError::Size { what, wanted: at.size, found: bytes.len() as u64 });
         }
@@ -49,8 +68,7 @@ impl OciDir {
     }
 
     fn start(&self) -> Result<Descriptor, SourceError> {
-        let path = self.dir.join("index.json");
-        let bytes = read_limited(&path)?;
+        let bytes = read_limited(self.folder()?.file(&[], "index.json")?, &self.dir)?;
         let index: Index = manifest::json(&bytes, "index")?;
         let all = index.manifests;
         let tag_of = |one: &Descriptor| one.annotations.get(TAG).cloned();
@@ -86,15 +104,13 @@ impl Source for OciDir {
 
     fn blob(&self, layer: &PlannedLayer) -> Result<Blob<'_>, SourceError> {
         let digest = layer.digest.expect("manifests state digests");
-        let path = self.blob_path(&digest);
-        Ok(Box::new(open_file(&path)?))
+        Ok(Box::new(self.open_blob(&digest)?))
     }
 }
 
 /// A file that should be small, and is not trusted to be.
-pub(crate) fn read_limited(path: &Path) -> Result<Vec<u8>, SourceError> {
+fn read_limited(file: File, path: &Path) -> Result<Vec<u8>, SourceError> {
     let mut bytes = Vec::new();
-    let file = open_file(path)?;
     file.take(DOCUMENT_LIMIT + 1).read_to_end(&mut bytes).map_err(failed("read", path))?;
     if bytes.len() as u64 > DOCUMENT_LIMIT {
         let what = path.display().to_string();

@@ -5,8 +5,9 @@
 //! image: whoever may write the file cannot change it between the look and the unpacking.
 
 use super::manifest::{ImagePlan, PlannedLayer};
+use super::opening::{Judge, open_file};
 use super::unsquash::{private_copy, unsquash};
-use super::{Blob, Source, SourceError, failed, open_file};
+use super::{Blob, Source, SourceError, failed};
 use crate::layer::decode::read_chunk;
 use crate::limits::Limits;
 use crate::sif::{self, HEADER, Primary, SifError};
@@ -23,6 +24,7 @@ use std::thread;
 #[derive(Debug)]
 pub struct Sif {
     file: PathBuf,
+    judge: Judge,
     opened: OnceLock<File>,
     platform: String,
     /// Ours, and emptied by whoever gave it.
@@ -32,8 +34,20 @@ pub struct Sif {
 
 impl Sif {
     pub fn new(file: &Path, platform: &str, scratch: &Path, limits: Limits) -> Self {
-        let (file, scratch) = (file.to_path_buf(), scratch.to_path_buf());
-        Sif { file, opened: OnceLock::new(), platform: platform.to_owned(), scratch, limits }
+        Sif {
+            file: file.to_path_buf(),
+            judge: Judge::default(),
+            opened: OnceLock::new(),
+            platform: platform.to_owned(),
+            scratch: scratch.to_path_buf(),
+            limits,
+        }
+    }
+
+    /// The same, for somebody who may not read everything.
+    #[must_use]
+    pub fn judged_by(self, judge: &Judge) -> Self {
+        Sif { judge: judge.clone(), ..self }
     }
 
     /// The file from its beginning: the same one each time, whatever the path leads to meanwhile.
@@ -41,7 +55,7 @@ impl Sif {
         let file = if let Some(file) = self.opened.get() {
             file
         } else {
-            let file = open_file(&self.file)?;
+            let file = open_file(&self.file, &self.judge)?;
             self.opened.get_or_init(|| file)
         };
         let mut at = file;

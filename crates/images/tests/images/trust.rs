@@ -10,7 +10,7 @@ use shipway_images::progress::Silent;
 use shipway_images::pull::{Pull, Settings, Shown};
 use shipway_images::sources::manifest::this_platform;
 use shipway_images::sources::sif::Sif;
-use shipway_images::sources::{Source, SourceError};
+use shipway_images::sources::{Judge, Source, SourceError};
 use shipway_images::{Ensured, ImageError, Session};
 use shipway_model::ImageRef;
 use std::fs;
@@ -128,6 +128,68 @@ fn liar_of(dir: &Path) -> Door {
         // By digest: the manifest lies among the blobs.
         serve(&dir, head, stream);
     }))
+}
+
+/// Links in a layout may lead to what whoever reads it may read, and whoever made it may not.
+#[test]
+fn links_in_a_layout_are_not_followed() {
+    let fixture = Fixture::new();
+    let secret = noisy("secret", 1_000);
+    let whole = fixture.path("whole");
+    layout(&whole, std::slice::from_ref(&secret));
+    let dir = fixture.path("linked");
+    for linked in ["blob", "index.json", "blobs/sha256", "blobs"] {
+        layout(&dir, std::slice::from_ref(&secret));
+        let (at, leads_to) = match linked {
+            "blob" => (blob_file(&dir, &secret), blob_file(&whole, &secret)),
+            other => (dir.join(other), whole.join(other)),
+        };
+        let removed = if at.is_dir() { fs::remove_dir_all(&at) } else { fs::remove_file(&at) };
+        removed.expect("removed");
+        std::os::unix::fs::symlink(leads_to, &at).expect("a link");
+        let reference = format!("oci:{}", dir.display());
+        let settings = Settings::default();
+        let tried = pull_for(&fixture, "bob", &settings, &reference, &Shown::default());
+        let said = told(&tried.expect_err(linked));
+        assert!(said.contains("is a link") && said.contains("cp -rL"), "{linked}: {said}");
+        fs::remove_dir_all(&dir).expect("removed");
+    }
+    // A link to the whole of it is as good as its name.
+    std::os::unix::fs::symlink(&whole, &dir).expect("a link");
+    let reference = format!("oci:{}", dir.display());
+    pull_for(&fixture, "bob", &Settings::default(), &reference, &Shown::default()).expect("pulled");
+}
+
+/// What was opened is judged, once and for all that is read of it.
+#[test]
+fn a_judge_is_asked_about_every_file_that_is_read() {
+    let fixture = Fixture::new();
+    let dir = fixture.path("layout");
+    layout(&dir, &[noisy("layer", 1_000)]);
+    let asked: Arc<std::sync::Mutex<Vec<PathBuf>>> = Arc::default();
+    let told_of = Arc::clone(&asked);
+    let judge = Judge::new(move |_, path| {
+        told_of.lock().expect("held").push(path.to_owned());
+        Ok(())
+    });
+    let settings = Settings { judge, ..Settings::default() };
+    let reference = format!("oci:{}", dir.display());
+    pull_for(&fixture, "bob", &settings, &reference, &Shown::default()).expect("pulled");
+    let seen = asked.lock().expect("held").clone();
+    // The folder, the index, the manifest, the configuration and the layer.
+    assert_eq!((seen.len(), &seen[0], &seen[1]), (5, &dir, &dir.join("index.json")), "{seen:?}");
+    let settings = Settings {
+        judge: Judge::new(|_, path| Err(format!("not {}", path.display()).into())),
+        ..Settings::default()
+    };
+    for form in ["oci", "sif", "docker-archive"] {
+        let place = if form == "oci" { dir.clone() } else { dir.join("index.json") };
+        let reference = format!("{form}:{}", place.display());
+        let fixture = Fixture::new();
+        let tried = pull_for(&fixture, "bob", &settings, &reference, &Shown::default());
+        let said = told(&tried.expect_err(form));
+        assert!(said.contains(&format!("not {}", place.display())), "{form}: {said}");
+    }
 }
 
 #[test]

@@ -5,13 +5,15 @@
 use super::Work;
 use super::groups::PIDS_LIMIT;
 use super::images::{Fetched, ReadyImage, Wanted};
-use crate::accounts::Whose;
+use crate::accounts::{Whom, Whose};
 use crate::logs::LogName;
 use crate::machine::Start;
 use crate::memory::FilesIn;
 use crate::spawn::{Contained, Request, Streams, Ticket};
+use shipway_images::sources::Judge;
 use shipway_model::{ImageRef, Network};
 use shipway_runtime::plan::Room;
+use shipway_runtime::reach::{Reach, Use};
 use std::sync::Arc;
 
 impl Work {
@@ -38,7 +40,9 @@ impl Work {
             Ok(image) => {
                 let log = LogName { task: start.id.task, attempt: start.id.attempt };
                 let open_log = || self.pool.open_log(log, start.template.log_limit);
-                if let Wanted::Ready(ready) = self.images.want(&image, start, open_log) {
+                // Whoever it is for: what the server keeps is for no task.
+                let judge = || judge_of(&self.reaches.of(&Whom::Pilot));
+                if let Wanted::Ready(ready) = self.images.want(&image, start, judge, open_log) {
                     self.launch(start, Some(&ready), None);
                 }
             }
@@ -141,4 +145,10 @@ fn files_in(contained: &Contained) -> FilesIn {
     } else {
         FilesIn::Tmp
     }
+}
+
+/// A file of an image is judged as its tree would be.
+fn judge_of(reach: &Reach) -> Judge {
+    let reach = reach.for_trees();
+    Judge::new(move |file, path| Ok(reach.judge(file, path, Use::Read).map(drop)?))
 }

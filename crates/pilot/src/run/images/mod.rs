@@ -12,6 +12,7 @@ pub use shelf::ImageKeep;
 use shelf::Shelf;
 pub(super) use shelf::keep_room;
 use shipway_images::pull::Login;
+use shipway_images::sources::Judge;
 use shipway_images::store::{Lease, RunConfig};
 use shipway_model::ImageRef;
 use shipway_runtime::plan::Root;
@@ -62,6 +63,8 @@ pub(super) struct Order {
     pub(super) asked: Asked,
     /// The one that the user has given to the server for this registry.
     login: Option<Login>,
+    /// Which files may be read for it.
+    judge: Judge,
     /// Until nobody waits for it any more.
     wanted: Arc<AtomicBool>,
 }
@@ -109,6 +112,7 @@ impl Images {
         &mut self,
         image: &ImageRef,
         start: &Start,
+        judge: impl FnOnce() -> Judge,
         open_log: impl FnOnce() -> Streams,
     ) -> Wanted {
         match image {
@@ -127,7 +131,8 @@ impl Images {
             let wanted = Arc::new(AtomicBool::new(true));
             let login = start.template.registry_login.clone();
             let login = login.map(|it| Login { user: it.user, password: it.password });
-            let order = Order { number: self.orders, asked, login, wanted };
+            let judge = if asked.image.place().is_some() { judge() } else { Judge::default() };
+            let order = Order { number: self.orders, asked, login, judge, wanted };
             self.shelf.order(order.clone());
             Waiting { order, tasks: Vec::new() }
         });

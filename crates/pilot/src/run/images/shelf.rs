@@ -124,6 +124,7 @@ impl Worker {
         if let (ImageRef::Registry(at), Some(login)) = (image, &order.login) {
             settings.credentials.insert(&at.host, login.clone());
         }
+        settings.judge = order.judge.clone();
         let telling = Telling::new(order, &self.tell);
         let pull = Pull { session, settings: &settings, progress: &telling, now: now() };
         let ensured = pull.run_for_one(image, &order.asked.user, &self.shown)?;
