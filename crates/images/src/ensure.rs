@@ -10,7 +10,7 @@ use crate::progress::{Phase, Progress};
 use crate::sources::manifest::{ImagePlan, PlannedLayer};
 use crate::sources::{Blob, Source, SourceError};
 use crate::store::{Claim, ImageRecord, LayerRecord, NewLayer, Session, StoreError};
-use crate::store::{GC_CLAIM, LOOK_AGAIN, claim_name};
+use crate::store::{GC_CLAIM, LOOK_AGAIN, claim_name, layer_claim};
 use crate::tree::merge::{Body, merge};
 use crate::tree::{MergeError, build};
 use rustix::fs::CWD;
@@ -88,7 +88,7 @@ impl Ensure<'_> {
         {
             return Err(ImageError::Changed { name: name.clone().into(), found: plan.image });
         }
-        let fetched = match self.wait_or_claim(&plan)? {
+        let fetched = match self.wait_or_claim(&plan, source)? {
             Some(_claim) => self.fetch(name, &plan, source).map(|()| true)?,
             None => self.prove(&plan, source).map(|()| false)?,
         };
@@ -145,14 +145,19 @@ impl Ensure<'_> {
     }
 
     /// The claim to make it, or none when it is there, made by whomever.
-    fn wait_or_claim(&self, plan: &ImagePlan) -> Result<Option<Claim>, ImageError> {
+    fn wait_or_claim(
+        &self,
+        plan: &ImagePlan,
+        source: &dyn Source,
+    ) -> Result<Option<Claim>, ImageError> {
+        let name = claim_name(&plan.image, source.registry());
         let there = || self.session.store().image(&plan.image).map(|found| found.is_some());
         let mut told = false;
         loop {
             if there()? {
                 return Ok(None);
             }
-            if let Some(claim) = self.session.claim(&claim_name(&plan.image))? {
+            if let Some(claim) = self.session.claim(&name)? {
                 // Published between the look and the claim.
                 return Ok(if there()? { None } else { Some(claim) });
             }
@@ -324,7 +329,7 @@ impl Fetch<'_> {
         let mut mine = Vec::new();
         let mut others = Vec::new();
         for layer in missing.into_values() {
-            match session.claim(&layer_claim(layer))? {
+            match session.claim(&self.claim_on(layer))? {
                 Some(claim) => {
                     claims.push(claim);
                     mine.push(layer);
@@ -357,6 +362,10 @@ impl Fetch<'_> {
         Ok((layers, new, claims))
     }
 
+    fn claim_on(&self, layer: &PlannedLayer) -> String {
+        layer_claim(&layer.diff_id, self.source.registry())
+    }
+
     /// A layer of the store, if it counts for whoever asks.
     fn here(&self, layer: &PlannedLayer) -> Option<LayerIndex> {
         let index = self.ensure.session.store().layer(&layer.diff_id)?;
@@ -370,7 +379,7 @@ impl Fetch<'_> {
             if let Some(index) = self.here(layer) {
                 return Ok((index, None));
             }
-            if let Some(claim) = session.claim(&layer_claim(layer))? {
+            if let Some(claim) = session.claim(&self.claim_on(layer))? {
                 if let Some(index) = self.here(layer) {
                     return Ok((index, None));
                 }
@@ -460,8 +469,4 @@ impl Read for WhileWanted<'_> {
 fn expected(layer: &PlannedLayer) -> Expected {
     let diff_id = (!layer.is_checked).then_some(layer.diff_id);
     Expected { digest: layer.digest, size: layer.size, diff_id }
-}
-
-fn layer_claim(layer: &PlannedLayer) -> String {
-    format!("layer-{}", layer.diff_id.hex())
 }

@@ -8,6 +8,7 @@ mod closed;
 #[path = "../common/mod.rs"]
 mod common;
 mod containers;
+mod fetching;
 mod guests;
 mod handover;
 mod logins;

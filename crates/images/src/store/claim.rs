@@ -81,6 +81,13 @@ impl Session {
         other && !self.is_dead(&path, &path)
     }
 
+    /// Whether anybody but us is at an image, from whichever registry.
+    pub(super) fn is_being_fetched(&self, image: &Digest) -> Result<bool, StoreError> {
+        let names = names_in(&self.store.root.join("claims"))?;
+        let any = super::claim_name(image, None);
+        Ok(names.iter().any(|name| name.starts_with(&any) && self.is_claimed_by_others(name)))
+    }
+
     /// Whether anybody but us holds a claim.
     pub(super) fn others_are_at_work(&self) -> Result<bool, StoreError> {
         let dir = self.store.root.join("claims");

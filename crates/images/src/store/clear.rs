@@ -83,7 +83,10 @@ impl Session {
     /// Moves an image out of sight, then deletes it at leisure.
     fn take_away(&self, image: &Digest) -> Result<(), StoreError> {
         let in_use = || StoreError::InUse { image: *image };
-        let _claim = self.claim(&claim_name(image))?.ok_or_else(in_use)?;
+        let _claim = self.claim(&claim_name(image, None))?.ok_or_else(in_use)?;
+        if self.is_being_fetched(image)? {
+            return Err(in_use());
+        }
         let dir = self.store.image_dir(image);
         if !dir.is_dir() {
             return Err(StoreError::NoImage { name: image.to_string() });
@@ -173,6 +176,23 @@ impl Cleared {
 /// Held while objects are removed; whoever fetches waits for it.
 pub(crate) const GC_CLAIM: &str = "gc";
 
-pub(crate) fn claim_name(image: &Digest) -> String {
-    format!("image-{}", image.hex())
+/// What whoever fetches an image claims. Of each registry there is one: whoever waits for another's
+/// fetch waits for a registry that they would have asked themselves, and not for a slow one of
+/// somebody else's choice.
+pub(crate) fn claim_name(image: &Digest, registry: Option<&str>) -> String {
+    of_registry(format!("image-{}", image.hex()), registry)
+}
+
+/// The same of a layer.
+pub(crate) fn layer_claim(layer: &Digest, registry: Option<&str>) -> String {
+    of_registry(format!("layer-{}", layer.hex()), registry)
+}
+
+fn of_registry(name: String, registry: Option<&str>) -> String {
+    // Hashed: what is in a host's name is not for names of files.
+    let hash = |host: &str| blake3::hash(host.as_bytes()).to_hex()[..16].to_owned();
+    match registry {
+        Some(host) => name + "-" + &hash(host),
+        None => name,
+    }
 }

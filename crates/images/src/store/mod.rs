@@ -26,7 +26,7 @@ mod verify;
 pub(crate) use claim::LOOK_AGAIN;
 pub use claim::{Claim, Lease};
 pub use clear::{Cleared, Keep};
-pub(crate) use clear::{GC_CLAIM, claim_name};
+pub(crate) use clear::{GC_CLAIM, claim_name, layer_claim};
 pub use images::Usage;
 pub use origins::Origins;
 pub(crate) use publish::NewLayer;

@@ -3,6 +3,7 @@
 
 mod common;
 mod engines;
+mod hanging;
 mod hostile;
 mod killed;
 mod listing;

@@ -1,9 +1,12 @@
-//! The threads beside the store of images: one that looks what is there, some that fetch, and one
-//! that makes room.
+//! The threads beside the store of images: some that look what is there, some that fetch, and one
+//! that makes room. People take turns at the first two (`turns.rs`). A fetch is its user's: two who
+//! want the same image each have one, of which the second waits in the store for the first, and
+//! goes on by itself where that is called off.
 
 use super::telling::Telling;
 use super::{Fetched, News, Order, ReadyImage, Tell};
 use crate::run::wall_millis;
+use crate::turns::{AtOnce, Workers};
 use shipway_api::causes::causes;
 use shipway_images::pull::{Pull, Settings, Shown};
 use shipway_images::sources::settled;
@@ -12,12 +15,14 @@ use shipway_images::{Session, Store};
 use shipway_model::{Bytes, Digest, ImageRef, Millis, Timestamp};
 use shipway_runtime::plan::Root;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Images fetched at the same time. Each fetches several layers at once by itself; so many that a
-/// few slow registries do not hold up everybody.
-const AT_ONCE: usize = 8;
+/// Images fetched at the same time. Each fetches several layers at once by itself.
+const FETCHED: AtOnce = AtOnce { all: 8, each: 4 };
+/// Images looked for at the same time: a disk answers soon.
+const LOOKED_FOR: AtOnce = AtOnce { all: 2, each: 1 };
 /// How often room is made. Images are wanted for days; a look costs a walk through the store.
 const MAKE_ROOM_EVERY: Duration = Duration::from_hours(1);
 
@@ -29,73 +34,59 @@ pub struct ImageKeep {
 }
 
 pub(super) struct Shelf {
-    store: PathBuf,
-    tell: Tell,
-    orders: Option<mpsc::Sender<Order>>,
+    /// Those that look never ask anybody but the disk: what is here need not wait for what is
+    /// being fetched.
+    looking: Workers<Order>,
 }
 
 impl Shelf {
     pub(super) fn new(store: PathBuf, tell: Tell) -> Self {
-        Shelf { store, tell, orders: None }
+        let (shown, sessions) = (Shown::default(), Mutex::default());
+        let desk = Arc::new(Desk { store, sessions, shown, tell });
+        let fetcher = Arc::clone(&desk);
+        let fetching = Workers::new("images", FETCHED, move |order| fetcher.bring(order));
+        let look = move |order: Order| match desk.in_store(&order) {
+            Some(ready) => {
+                (desk.tell)(News::Fetched(Fetched { order, result: Ok(Arc::new(ready)) }));
+            }
+            None => fetching.add(&order.asked.user.clone(), order),
+        };
+        Shelf { looking: Workers::new("images-look", LOOKED_FOR, look) }
     }
 
     /// Asks for an image; the answer comes by `tell`.
-    pub(super) fn order(&mut self, order: Order) {
-        // The threads are started by the first who wants an image: most pilots never need them.
-        let orders = self.orders.get_or_insert_with(|| start(&self.store, &self.tell));
-        let _ = orders.send(order);
+    pub(super) fn order(&self, order: Order) {
+        self.looking.add(&order.asked.user.clone(), order);
     }
 }
 
-/// Without the first thread nothing is looked for, and a task waits until it is cancelled; without
-/// one that fetches the others do it all.
-fn start(store: &Path, tell: &Tell) -> mpsc::Sender<Order> {
-    let (order, orders) = mpsc::channel();
-    let (miss, missing) = mpsc::channel();
-    let missing = Arc::new(Mutex::new(missing));
-    let shown = Shown::default();
-    let worker = || Worker {
-        store: store.to_owned(),
-        session: None,
-        shown: shown.clone(),
-        tell: Arc::clone(tell),
-    };
-    let thread = |name: String| std::thread::Builder::new().name(name);
-    let looker = worker();
-    let _ = thread("images-look".into()).spawn(move || looker.look(&orders, &miss));
-    for number in 0..AT_ONCE {
-        let (fetcher, missing) = (worker(), Arc::clone(&missing));
-        let _ = thread(format!("images-{number}")).spawn(move || fetcher.fetch_all(&missing));
-    }
-    order
-}
-
-struct Worker {
+/// What the threads share.
+struct Desk {
     store: PathBuf,
-    session: Option<Session>,
+    /// Work in the store that is begun and that no thread is at.
+    sessions: Mutex<Vec<Session>>,
     shown: Shown,
     tell: Tell,
 }
 
-impl Worker {
-    /// Never asks anybody but the disk: what is here need not wait for what is being fetched.
-    fn look(mut self, orders: &mpsc::Receiver<Order>, miss: &mpsc::Sender<Order>) {
-        while let Ok(order) = orders.recv() {
-            match self.in_store(&order) {
-                Some(ready) => {
-                    (self.tell)(News::Fetched(Fetched { order, result: Ok(Arc::new(ready)) }));
-                }
-                None => drop(miss.send(order)),
-            }
-        }
+impl Desk {
+    fn sessions(&self) -> MutexGuard<'_, Vec<Session>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn in_store(&mut self, order: &Order) -> Option<ReadyImage> {
-        if self.session.is_none() {
+    fn in_store(&self, order: &Order) -> Option<ReadyImage> {
+        let begun = self.sessions().pop();
+        let session = match begun {
+            Some(session) => session,
             // Only where there is a store already; whoever fetches makes one.
-            self.session = Some(Session::begin(&Store::open(&self.store).ok()?).ok()?);
-        }
-        let session = self.session.as_ref()?;
+            None => Session::begin(&Store::open(&self.store).ok()?).ok()?,
+        };
+        let ready = self.found(&session, order);
+        self.sessions().push(session);
+        ready
+    }
+
+    fn found(&self, session: &Session, order: &Order) -> Option<ReadyImage> {
         let digest = session.store().pinned(&settled(order.asked.image.clone()))?;
         // Whether one may have it is for its registry to say, or for whoever has the file.
         let user = &order.asked.user;
@@ -103,21 +94,33 @@ impl Worker {
         if may { ready(session, &digest).ok() } else { None }
     }
 
-    fn fetch_all(mut self, missing: &Mutex<mpsc::Receiver<Order>>) {
-        let next = || missing.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        while let Ok(order) = next() {
-            let result = self.fetch(&order).map(Arc::new);
-            let image = &order.asked.image;
-            let result = result.map_err(|error| format!("image {image}: {}", causes(&*error)));
-            (self.tell)(News::Fetched(Fetched { order, result }));
+    fn bring(&self, order: Order) {
+        // Called off while it waited for its turn: nobody waits for an answer.
+        if !order.wanted.load(Ordering::Relaxed) {
+            return;
         }
+        let result = self.fetch(&order).map(Arc::new);
+        let image = &order.asked.image;
+        let result = result.map_err(|error| format!("image {image}: {}", causes(&*error)));
+        (self.tell)(News::Fetched(Fetched { order, result }));
     }
 
-    fn fetch(&mut self, order: &Order) -> Result<ReadyImage, Box<dyn std::error::Error>> {
-        let session = match &self.session {
+    fn fetch(&self, order: &Order) -> Result<ReadyImage, Box<dyn std::error::Error>> {
+        let begun = self.sessions().pop();
+        let session = match begun {
             Some(session) => session,
-            None => self.session.insert(Session::begin(&Store::create(&self.store)?)?),
+            None => Session::begin(&Store::create(&self.store)?)?,
         };
+        let fetched = self.fetch_in(&session, order);
+        self.sessions().push(session);
+        fetched
+    }
+
+    fn fetch_in(
+        &self,
+        session: &Session,
+        order: &Order,
+    ) -> Result<ReadyImage, Box<dyn std::error::Error>> {
         // Read for each: passwords change while a pilot runs for weeks.
         let mut settings = Settings::for_others(std::env::var_os)?;
         let image = &order.asked.image;
