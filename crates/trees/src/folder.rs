@@ -92,3 +92,28 @@ pub(crate) fn remove_folder(above: BorrowedFd<'_>, name: &CStr) -> Result<(), Er
 fn gone(done: Result<(), Errno>) -> Result<(), Errno> {
     if done == Err(Errno::NOENT) { Ok(()) } else { done }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    /// What was a folder a moment ago may be a link now: whoever wins that race gains nothing.
+    #[test]
+    fn a_link_and_a_mount_are_no_folders() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("folder")).unwrap();
+        fs::create_dir(dir.path().join("kept")).unwrap();
+        symlink("kept", dir.path().join("beside")).unwrap();
+        symlink(dir.path().join("kept"), dir.path().join("by path")).unwrap();
+        let here = fs::File::open(dir.path()).unwrap();
+        assert!(open(here.as_fd(), c"folder").is_ok());
+        for link in [c"beside", c"by path"] {
+            let opened = open(here.as_fd(), link).map(drop);
+            assert!(matches!(opened, Err(Errno::LOOP | Errno::NOTDIR)), "{link:?}: {opened:?}");
+        }
+        let top = fs::File::open("/").unwrap();
+        assert_eq!(open(top.as_fd(), c"proc").map(drop), Err(Errno::XDEV));
+    }
+}

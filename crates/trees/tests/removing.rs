@@ -7,7 +7,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 fn tree(top: &Path) {
     for folder in ["a/b/c", "a/empty", "d"] {
@@ -129,10 +129,13 @@ fn what_is_mounted_in_a_tree_stays() {
 /// Somebody moves things about in the tree while it is removed.
 #[test]
 fn nothing_outside_is_reached_by_way_of_a_tree_that_changes() {
+    // So often at least on both sides: either may be slow to begin.
+    const ROUNDS: u32 = 300;
     let dir = tempfile::tempdir().unwrap();
     let (top, kept) = (dir.path().join("top"), dir.path().join("kept"));
     tree(&kept);
     let (done, outside) = (AtomicBool::new(false), dir.path().join("outside"));
+    let changed = AtomicU32::new(0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
@@ -145,9 +148,12 @@ fn nothing_outside_is_reached_by_way_of_a_tree_that_changes() {
                 let _ = symlink(&kept, &a);
                 let _ = fs::write(a.join("written"), "");
                 let _ = fs::remove_file(&a);
+                changed.fetch_add(1, Ordering::Relaxed);
             }
         });
-        for _ in 0..300 {
+        let mut rounds = 0;
+        while rounds < ROUNDS || changed.load(Ordering::Relaxed) < ROUNDS {
+            rounds += 1;
             let mut removal = Removal::new(&top);
             // It ends although somebody goes on adding; whether all is gone is another matter.
             while matches!(removal.go_on(100), Progress::More) {}
