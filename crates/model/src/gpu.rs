@@ -4,6 +4,8 @@
 //! serve it is the scheduler's question, not this file's; whether one device matches is answered
 //! here, because the answer is only a comparison.
 
+mod short;
+
 use crate::ids::DeviceId;
 use crate::limits::MAX_GPU_MODELS;
 use crate::reading::{elements, parse, text_or_version};
@@ -272,75 +274,6 @@ fn written_share<'de, D: Deserializer<'de>>(from: D) -> Result<Option<GpuShare>,
     text_or_version("a share of a GPU", from).map(Some)
 }
 
-impl FromStr for GpuRequest {
-    type Err = BadAmount;
-    /// `2`, `A100`, `A100,H100:40GB..:2`, `1g.10gb`, `0.25`: parts told apart by their form.
-    fn from_str(text: &str) -> Result<Self, BadAmount> {
-        let bad = || BadAmount {
-            text: text.chars().take(80).collect(),
-            wanted: "a GPU request (write 2, A100:40GB..:2, 1g.10gb or 0.25)",
-        };
-        let mut request = GpuRequest::default();
-        for part in text.trim().split(':').map(str::trim) {
-            read_part(&mut request, part).ok_or_else(bad)?;
-        }
-        if request.count == 0 { Err(bad()) } else { Ok(request) }
-    }
-}
-
-fn read_part(request: &mut GpuRequest, part: &str) -> Option<()> {
-    if let Ok(count) = part.parse::<u32>() {
-        request.count = count;
-    } else if part.chars().all(|c| c.is_ascii_digit()) {
-        return None; // More devices than there can be, and no unit that would make it a size.
-    } else if part.contains("..") || part.parse::<Bytes>().is_ok() && !part.contains('.') {
-        request.memory = part.parse().ok()?;
-    } else if part.starts_with("0.") {
-        request.share = part.parse().ok()?;
-    } else if is_slice(part) {
-        request.slice = Some(part.to_ascii_lowercase());
-    } else if part.chars().any(|c| c.is_ascii_alphabetic()) && !part.starts_with('-') {
-        if part.split(',').count() > MAX_GPU_MODELS {
-            return None;
-        }
-        request.models = part.split(',').map(|model| model.trim().to_string()).collect();
-    } else {
-        return None;
-    }
-    Some(())
-}
-
-/// MIG profile names: `1g.10gb`, `2g.20gb+me`, `1c.3g.40gb`.
-fn is_slice(part: &str) -> bool {
-    let lower = part.to_ascii_lowercase();
-    let digits_then = |text: &str, end: char| {
-        text.strip_suffix(end)
-            .is_some_and(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()))
-    };
-    lower.contains("gb") && lower.split('.').any(|piece| digits_then(piece, 'g'))
-}
-
-impl fmt::Display for GpuRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut parts: Vec<String> = Vec::new();
-        if !self.models.is_empty() {
-            parts.push(self.models.join(","));
-        }
-        if let Some(slice) = &self.slice {
-            parts.push(slice.clone());
-        }
-        if !self.memory.is_any() {
-            parts.push(self.memory.to_string());
-        }
-        if self.share == GpuShare::WHOLE {
-            parts.push(self.count.to_string());
-        } else {
-            parts.push(self.share.to_string());
-        }
-        f.write_str(&parts.join(":"))
-    }
-}
-
 /// One model, or a list of them.
 #[derive(Default)]
 struct Models(Vec<String>);
@@ -435,21 +368,6 @@ mod tests {
 
     fn request(text: &str) -> GpuRequest {
         text.parse().expect(text)
-    }
-
-    #[test]
-    fn the_short_form_is_told_apart_by_shape() {
-        assert_eq!(request("2"), GpuRequest::devices(2));
-        let both = request("A100,H100:40GB..:2");
-        assert_eq!(both.models, ["A100", "H100"]);
-        assert_eq!(both.memory.from, Some(Bytes(40_000_000_000)));
-        assert_eq!(both.count, 2);
-        assert_eq!(request("1g.10gb").slice.as_deref(), Some("1g.10gb"));
-        assert_eq!(request("0.25").share, GpuShare(2_500));
-        assert_eq!(request("80GB").memory.from, Some(Bytes(80_000_000_000)));
-        for bad in ["", "0", "A100:", "..:..x", "-1", "1.5"] {
-            assert!(bad.parse::<GpuRequest>().is_err(), "{bad}");
-        }
     }
 
     #[test]

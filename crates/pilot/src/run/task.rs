@@ -272,13 +272,10 @@ impl Tasks {
         name: &str,
         whom: &Whom,
     ) -> Result<PathBuf, PrepareError> {
-        self.stays(whom)?;
         if whom.person().is_some() {
             self.theirs.insert(id);
         }
-        let path = self.own_path(id).join(name);
-        let made = self.own_folder(id).and_then(|own| own.private(name, whom));
-        made.map_err(|source| PrepareError::WorkDir { path, source })
+        self.handed(id, name, whom, |own| own.private(name, whom))
     }
 
     /// A file of the attempt's own that its account fills.
@@ -288,9 +285,20 @@ impl Tasks {
         name: &str,
         whom: &Whom,
     ) -> Result<PathBuf, PrepareError> {
+        self.handed(id, name, whom, |own| own.empty_file(name, whom))
+    }
+
+    /// Something in the folder of the attempt that is handed over to its account.
+    fn handed(
+        &mut self,
+        id: AttemptKey,
+        name: &str,
+        whom: &Whom,
+        make: impl FnOnce(OwnFolder) -> io::Result<PathBuf>,
+    ) -> Result<PathBuf, PrepareError> {
         self.stays(whom)?;
         let path = self.own_path(id).join(name);
-        let made = self.own_folder(id).and_then(|own| own.empty_file(name, whom));
+        let made = self.own_folder(id).and_then(make);
         made.map_err(|source| PrepareError::WorkDir { path, source })
     }
 
