@@ -21,15 +21,6 @@
     clippy::unreachable,
     clippy::unwrap_used
 )]
-#![cfg_attr(
-    test,
-    allow(
-        clippy::expect_used,
-        clippy::indexing_slicing,
-        clippy::panic,
-        reason = "a test that fails is to say so"
-    )
-)]
 
 pub mod clock;
 pub mod command;

@@ -9,15 +9,6 @@
     clippy::unreachable,
     clippy::unwrap_used
 )]
-#![cfg_attr(
-    test,
-    allow(
-        clippy::expect_used,
-        clippy::indexing_slicing,
-        clippy::panic,
-        reason = "a test that fails is to say so"
-    )
-)]
 
 use crate::clock::Clock;
 use crate::locks::Shared;

@@ -28,15 +28,6 @@
     clippy::unreachable,
     clippy::unwrap_used
 )]
-#![cfg_attr(
-    test,
-    allow(
-        clippy::expect_used,
-        clippy::indexing_slicing,
-        clippy::panic,
-        reason = "a test that fails is to say so"
-    )
-)]
 
 mod at_once;
 mod batch;
