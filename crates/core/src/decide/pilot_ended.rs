@@ -48,11 +48,20 @@ pub(super) fn left_behind(
 ) -> Vec<Event> {
     let placed = state.pilots().get(pilot).into_iter().flat_map(|pilot| &pilot.placed);
     let event = |task: &TaskId| {
-        let attempt = state.active().get(task)?.attempt;
-        match known.get(&(*task, attempt)) {
+        let active = state.active().get(task)?;
+        let attempt = active.attempt;
+        let is_its = |end: &&&Ended| active.started.is_none_or(|started| is_of(end, started));
+        match known.get(&(*task, attempt)).filter(is_its) {
             Some(end) => verdict::ended(state, at, (*task, attempt), end),
             None => verdict::lost(state, at, *task, Lost::PilotDied),
         }
     };
     placed.filter_map(event).collect()
+}
+
+/// Whether it may be the end of what started then. Where the journal is a restored backup, ids were
+/// given twice, and the end of another job may lie in the pilot's folder: one that was over before
+/// this one began. Both times are by the clock of one node.
+fn is_of(end: &Ended, started: Timestamp) -> bool {
+    end.started == Some(started) || end.ended >= started
 }

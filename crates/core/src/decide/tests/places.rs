@@ -78,6 +78,31 @@ fn whoever_has_the_folder_has_taken_the_place_and_its_ends_count() {
     assert_eq!(told.place()[0].attempt, Attempt(2), "only the third runs again");
 }
 
+/// After a backup was restored, a folder may hold ends of jobs that had the same ids.
+#[test]
+fn an_end_from_before_a_task_began_is_not_its_end() {
+    let mut told = Told { no_token_of_itself: true, ..Told::default() };
+    told.tell(token_for("pilot-a", Allocation::Handed, None));
+    told.tell(greeting("pilot-a", "folder", 1, vec![]));
+    told.wait(5_000);
+    let job = told.submit(r#"{"array":"1-2"}"#);
+    told.place();
+    let mut began = 0;
+    for index in 1..=2 {
+        began = told.now;
+        told.started("pilot-a", task(job, index), 1);
+    }
+    let older = ended("pilot-a", task(job, 1), OK);
+    // The clock was set back while this one ran.
+    let end = Ended { ended: Timestamp(9), ..end(began, OK) };
+    let set_back = Held { phase: HeldPhase::Ended(end), ..ended("pilot-a", task(job, 2), OK) };
+    told.tell(greeting("pilot-a", "folder", 5, vec![older, set_back]));
+    assert_eq!((told.counts(job).succeeded, told.counts(job).waiting), (1, 1));
+    told.wait(0);
+    let again = told.place();
+    assert_eq!((again[0].task, again[0].attempt), (task(job, 1), Attempt(2)));
+}
+
 #[test]
 fn on_this_machine_the_server_knows_who_is_dead() {
     let (mut told, job) = running("local-a", Allocation::ThisMachine, None);
