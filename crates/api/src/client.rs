@@ -4,6 +4,7 @@
 mod connect;
 
 use crate::error::ErrorBody;
+use crate::proof::{self, Question};
 use crate::routes;
 use bytes::Bytes;
 use connect::Connection;
@@ -47,6 +48,9 @@ pub enum ClientError {
     },
     #[error("`{0}` is not the address of a server (write http://HOST:PORT)")]
     BadUrl(String),
+    /// What answers there does not know the token, which it was not sent.
+    #[error("what answers at {url} is not the server that this token is of, or no longer knows it")]
+    NotTheServer { url: String },
 }
 
 #[derive(Debug)]
@@ -55,6 +59,8 @@ pub struct Client {
     token: Option<String>,
     /// A certificate to trust beside the system's.
     certificate: Option<PathBuf>,
+    /// A token that the server of this machine's home is known by, whoever asks.
+    of_home: Option<String>,
     kept: Mutex<Option<Connection>>,
 }
 
@@ -70,7 +76,14 @@ impl Client {
         if base.host().is_none() || !["http", "https"].contains(&scheme) {
             return Err(bad());
         }
-        Ok(Client { base, token, certificate, kept: Mutex::new(None) })
+        Ok(Client { base, token, certificate, of_home: None, kept: Mutex::new(None) })
+    }
+
+    /// The server is the one whose owner has this token, and listens where it was sought.
+    #[must_use]
+    pub fn of_home(mut self, owners_token: String) -> Self {
+        self.of_home = Some(owners_token);
+        self
     }
 
     pub fn url(&self) -> String {
@@ -175,7 +188,33 @@ impl Client {
     async fn connect(&self) -> Result<Connection, ClientError> {
         let url = self.url();
         let opened = Connection::open(&self.base, self.certificate.as_deref()).await;
-        opened.map_err(|source| ClientError::Unreachable { url, source })
+        let mut opened = opened.map_err(|source| ClientError::Unreachable { url, source })?;
+        self.is_the_server(&mut opened).await?;
+        Ok(opened)
+    }
+
+    /// Before it is given a token; with TLS the certificate has shown it.
+    async fn is_the_server(&self, connection: &mut Connection) -> Result<(), ClientError> {
+        let known_by = self.of_home.as_ref().or(self.token.as_ref());
+        let plain = self.base.scheme_str() == Some("http");
+        let Some(token) = known_by.filter(|_| plain) else { return Ok(()) };
+        let stranger = || ClientError::NotTheServer { url: self.url() };
+        let question = Question::about(token).ok_or_else(stranger)?;
+        let host = self.base.authority().map(ToString::to_string).unwrap_or_default();
+        let request = Request::get(routes::HEALTHZ)
+            .header(header::HOST, &host)
+            .header(proof::QUESTION, question.heading())
+            .body(Full::default())
+            .map_err(ClientError::BadRequest)?;
+        let answer = connection.send(request).await.map_err(|source| self.broken(source))?;
+        let address = said(&answer, proof::ADDRESS);
+        // Only of a home is it known where its server listens; others may go through a tunnel.
+        let is_there = self.of_home.is_none() || address == host;
+        let proven = question.is_answered_by(said(&answer, proof::ANSWER), address) && is_there;
+        // Read to its end: the connection is used again.
+        let read = answer.into_body().collect().await;
+        read.map_err(|source| self.broken(source))?;
+        if proven { Ok(()) } else { Err(stranger()) }
     }
 
     async fn refusal(&self, answer: http::Response<Incoming>) -> ClientError {
@@ -193,6 +232,11 @@ impl Client {
     fn broken(&self, source: hyper::Error) -> ClientError {
         ClientError::Broken { url: self.url(), source: source.into() }
     }
+}
+
+/// A heading of an answer.
+fn said<'a>(answer: &'a http::Response<Incoming>, name: &str) -> &'a str {
+    answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 /// The pieces of a streamed answer.

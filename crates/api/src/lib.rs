@@ -10,6 +10,7 @@ pub mod error;
 pub mod job_form;
 pub mod link;
 pub mod local;
+pub mod proof;
 pub mod routes;
 pub mod types;
 

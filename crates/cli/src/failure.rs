@@ -120,9 +120,8 @@ impl Failure {
                 NoLocalServer { .. } | LocalServer { .. } => Exit::NO_SERVER,
                 _ => Exit::WRONG_USAGE,
             },
-            Failure::Client(ClientError::Refused { .. }) | Failure::NoSuchTask { .. } => {
-                Exit::REFUSED
-            }
+            Failure::Client(ClientError::Refused { .. } | ClientError::NotTheServer { .. })
+            | Failure::NoSuchTask { .. } => Exit::REFUSED,
             Failure::Client(_) => Exit::NO_SERVER,
             Failure::Image(error) => image_exit(error),
             Failure::Pin { .. } | Failure::WrongLogin { .. } => Exit::REFUSED,
@@ -139,6 +138,7 @@ impl Failure {
     pub fn code(&self) -> &str {
         match self {
             Failure::Client(ClientError::Refused { body, .. }) => &body.code,
+            Failure::Client(ClientError::NotTheServer { .. }) => codes::UNAUTHENTICATED,
             _ => match self.exit() {
                 Exit::WRONG_USAGE => "wrong_usage",
                 Exit::NO_SERVER => "no_server",
@@ -168,6 +168,11 @@ impl Failure {
             Failure::Client(ClientError::Refused { body, .. }) => refused_hint(body),
             Failure::Client(ClientError::Unreachable { .. }) => Some(
                 "is it running? start it with `shipway up`; SHIPWAY_URL names another address"
+                    .into(),
+            ),
+            Failure::Client(ClientError::NotTheServer { .. }) => Some(
+                "the token was not sent. If it was revoked or has expired, ask an admin for a new \
+                 one (`shipway token new`); otherwise another program listens there (`ss -ltnp`)"
                     .into(),
             ),
             Failure::Client(ClientError::Broken { .. }) => {

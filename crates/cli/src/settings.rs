@@ -34,12 +34,18 @@ pub struct Server {
     pub url: String,
     pub token: Option<String>,
     pub certificate: Option<PathBuf>,
+    /// The token of its owner, of a server that was found by its home.
+    pub of_home: Option<String>,
 }
 
 impl Server {
     /// Each client sends one request at a time; whoever needs two at once takes two.
     pub fn connect(&self) -> Result<Client, ClientError> {
-        Client::new(&self.url, self.token.clone(), self.certificate.clone())
+        let client = Client::new(&self.url, self.token.clone(), self.certificate.clone())?;
+        Ok(match &self.of_home {
+            Some(token) => client.of_home(token.clone()),
+            None => client,
+        })
     }
 }
 
@@ -64,7 +70,7 @@ pub fn server(lookup: Lookup<'_>) -> Result<Server, SettingsError> {
     }
     let certificate = set(lookup, "SHIPWAY_CA").map(PathBuf::from);
     if let Some(url) = text(lookup, "SHIPWAY_URL")? {
-        return Ok(Server { url, token, certificate });
+        return Ok(Server { url, token, certificate, of_home: None });
     }
     let home = home(lookup)?;
     let found = local::read(&home).map_err(|source| match source.kind() {
@@ -73,7 +79,8 @@ pub fn server(lookup: Lookup<'_>) -> Result<Server, SettingsError> {
     })?;
     Ok(Server {
         url: found.url,
-        token: token.or(Some(found.token)),
+        token: token.or_else(|| Some(found.token.clone())),
+        of_home: Some(found.token),
         certificate: certificate.or(found.certificate),
     })
 }
@@ -142,8 +149,8 @@ mod tests {
     fn a_url_needs_no_local_server() {
         let table = &[("SHIPWAY_URL", "https://head:1"), ("SHIPWAY_TOKEN", "t\n")];
         let found = server(&lookup(table)).expect("settings");
-        let expected =
-            Server { url: "https://head:1".into(), token: Some("t".into()), certificate: None };
+        let (url, token) = ("https://head:1".into(), Some("t".into()));
+        let expected = Server { url, token, certificate: None, of_home: None };
         assert_eq!(found, expected);
     }
 

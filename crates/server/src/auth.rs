@@ -13,11 +13,12 @@
 use crate::clock::Clock;
 use crate::locks::Shared;
 use crate::secrets;
+use shipway_api::proof;
 use shipway_core::State;
 use shipway_core::pilot_token::{Allocation, PilotToken};
 use shipway_model::{Actor, Millis, PilotId, Role, Timestamp, UserName, UserNumber};
 use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 use tokio::sync::{Notify, watch};
 
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub struct Auth {
     /// The token of whoever started this server; it is in no journal.
     owner: (String, Actor),
     table: RwLock<Table>,
+    /// Where the server listens, once it does.
+    address: OnceLock<String>,
     /// Counts how often tokens have ended: whoever answers for longer looks again then.
     ended: watch::Sender<u64>,
     /// There is another table.
@@ -38,6 +41,8 @@ pub struct Table {
     /// When each token ends, by its id.
     ends: HashMap<Arc<str>, Timestamp>,
     pilots: HashMap<String, LetIn>,
+    /// The hashes by what they are asked for; see `shipway_api::proof`.
+    names: HashMap<String, String>,
     numbers: HashMap<String, UserNumber>,
 }
 
@@ -63,6 +68,8 @@ impl Table {
         table.pilots = pilots.map(let_in).collect();
         let numbers = state.users().iter().map(|(name, user)| (name.to_string(), user.number));
         table.numbers = numbers.collect();
+        let hashes = table.people.keys().chain(table.pilots.keys());
+        table.names = hashes.map(|hash| (proof::name(hash), hash.clone())).collect();
         table
     }
 
@@ -103,6 +110,7 @@ impl Auth {
         let actor = Actor::new(owner, Role::Admin);
         Auth {
             owner: (secrets::hash(owner_secret), actor),
+            address: OnceLock::new(),
             table: RwLock::default(),
             ended: watch::Sender::new(0),
             renewed: Notify::new(),
@@ -158,6 +166,22 @@ impl Auth {
     fn next_end(&self, now: Timestamp) -> Option<Timestamp> {
         let table = self.table.seen();
         table.ends.values().filter(|ends| **ends > now).min().copied()
+    }
+
+    /// Said once, before anybody is answered.
+    pub fn listens_at(&self, address: String) {
+        let _ = self.address.set(address);
+    }
+
+    /// What shows that this is the server which keeps the token that is asked for, and where that
+    /// server listens. `None`: it keeps no such token.
+    pub fn prove(&self, question: &str) -> Option<(String, String)> {
+        let (name, nonce) = proof::read(question)?;
+        let address = self.address.get().cloned().unwrap_or_default();
+        let table = self.table.seen();
+        let is_owners = proof::name(&self.owner.0) == name;
+        let hash = if is_owners { Some(&self.owner.0) } else { table.names.get(name) };
+        hash.map(|hash| (proof::answer(hash, nonce, &address), address))
     }
 
     /// Whoever started this server.

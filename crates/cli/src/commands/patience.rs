@@ -47,8 +47,9 @@ pub fn may_pass(error: &ClientError) -> bool {
         ClientError::Refused { body, .. } => {
             [codes::NODE_AWAY, codes::STOPPING, codes::NOT_DURABLE].contains(&body.code.as_str())
         }
-        ClientError::BadUrl(_) | ClientError::BadRequest(_) | ClientError::BadAnswer { .. } => {
-            false
-        }
+        ClientError::BadUrl(_)
+        | ClientError::BadRequest(_)
+        | ClientError::BadAnswer { .. }
+        | ClientError::NotTheServer { .. } => false,
     }
 }

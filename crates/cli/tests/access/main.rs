@@ -6,12 +6,14 @@
 //! - `roles.rs`    every route against every role
 //! - `lookups.rs`  where the server looks for images
 //! - `pilots.rs`   pilots' tokens: each good for that pilot alone, tried by hand (`hand.rs`)
+//! - `impostor.rs` somebody else listens where the server was
 //! - `listener.rs` plain text is for this machine only; TLS for all others
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod hand;
+mod impostor;
 mod listener;
 mod lookups;
 mod people;

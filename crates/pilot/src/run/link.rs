@@ -7,16 +7,21 @@ use hyper_util::rt::TokioIo;
 use shipway_api::causes::causes;
 use shipway_api::client::tls_config;
 use shipway_api::link::MAX_MESSAGE_BYTES;
-use shipway_api::local;
+use shipway_api::proof::{self, Question};
 use shipway_api::wire::{ToPilot, ToServer, link_client::LinkClient, to_server};
+use shipway_api::{local, routes};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
+use tokio_rustls::client::TlsStream;
+use tonic::codegen::http;
 use tonic::transport::{Channel, Endpoint, Uri};
-use tonic::{Request, Streaming};
+use tonic::{Request, Status, Streaming};
+use tower::{Service as _, ServiceExt as _};
 
 /// Waits between tries: short at first, for a server that is just restarting.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
@@ -143,32 +148,38 @@ impl Link {
         ended
     }
 
+    /// A connection to a server that has shown to be the right one.
     async fn connect(&self) -> Result<Channel, Failure> {
-        let (url, certificate) = match &self.server {
+        let (url, certificate, of_home) = match &self.server {
             Server::Home(home) => {
                 let server = local::read(home)?;
-                (server.url, server.certificate)
+                (server.url, server.certificate, Some(server.token))
             }
-            Server::Url { url, certificate } => (url.clone(), certificate.clone()),
+            Server::Url { url, certificate } => (url.clone(), certificate.clone(), None),
         };
         let uri: Uri = url.parse()?;
         let secure = uri.scheme_str() == Some("https");
+        let address = uri.authority().ok_or("no address")?.as_str();
         // TLS is ours, below; for the library the connection is a plain one.
-        let plain = Uri::builder().scheme("http").path_and_query("/");
-        let plain = plain.authority(uri.authority().ok_or("no address")?.as_str()).build()?;
+        let plain = Uri::builder().scheme("http").path_and_query("/").authority(address).build()?;
         let endpoint = Endpoint::from(plain)
             .connect_timeout(CONNECT_WITHIN)
             .http2_keep_alive_interval(KEEP_ALIVE_EVERY)
-            .keep_alive_timeout(KEEP_ALIVE_ANSWER)
-            .tcp_nodelay(true);
-        if !secure {
-            return Ok(endpoint.connect().await?);
+            .keep_alive_timeout(KEEP_ALIVE_ANSWER);
+        let stream = tokio::time::timeout(CONNECT_WITHIN, tcp(&uri)).await??;
+        if secure {
+            let stream = encrypted(&uri, certificate.as_deref(), stream).await?;
+            return over(endpoint, stream).await;
         }
-        let mut config = tls_config(certificate.as_deref())?;
-        config.alpn_protocols = vec![b"h2".to_vec()];
-        let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
-        let connect = tower::service_fn(move |uri: Uri| encrypted(uri, connector.clone()));
-        Ok(endpoint.connect_with_connector(connect).await?)
+        let mut channel = over(endpoint, stream).await?;
+        let known_by = of_home.as_deref().unwrap_or(&self.token);
+        let proven = prove(&mut channel, known_by).await?;
+        match proven {
+            Some(listens_at) if of_home.is_none() || listens_at == address => Ok(channel),
+            // It keeps no such token: of the server of a home that cannot be.
+            None if of_home.is_none() => Err(Box::new(Status::unauthenticated("unknown token"))),
+            _ => Err(format!("what answers at {address} is another program").into()),
+        }
     }
 
     async fn talk(&mut self, channel: Channel, session: u64) -> Result<Ended, Failure> {
@@ -226,13 +237,50 @@ fn as_stream(said: mpsc::UnboundedReceiver<ToServer>) -> impl Stream<Item = ToSe
     tokio_stream::wrappers::UnboundedReceiverStream::new(said)
 }
 
-async fn encrypted(
-    uri: Uri,
-    connector: tokio_rustls::TlsConnector,
-) -> std::io::Result<TokioIo<tokio_rustls::client::TlsStream<TcpStream>>> {
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_string();
-    let stream = TcpStream::connect((host.as_str(), uri.port_u16().unwrap_or(443))).await?;
+async fn tcp(uri: &Uri) -> std::io::Result<TcpStream> {
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+    let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(usual))).await?;
     stream.set_nodelay(true)?;
-    let name = rustls::pki_types::ServerName::try_from(host).map_err(std::io::Error::other)?;
-    connector.connect(name, stream).await.map(TokioIo::new)
+    Ok(stream)
+}
+
+async fn encrypted(
+    uri: &Uri,
+    certificate: Option<&Path>,
+    stream: TcpStream,
+) -> Result<TlsStream<TcpStream>, Failure> {
+    let mut config = tls_config(certificate)?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_string();
+    let name = rustls::pki_types::ServerName::try_from(host)?;
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+    Ok(tokio::time::timeout(CONNECT_WITHIN, connector.connect(name, stream)).await??)
+}
+
+/// HTTP/2 over this one connection. The library would open another one when it breaks, to whoever
+/// listens then; what this one has shown is not true for that.
+async fn over<S>(endpoint: Endpoint, stream: S) -> Result<Channel, Failure>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut only = Some(TokioIo::new(stream));
+    let connect = tower::service_fn(move |_: Uri| {
+        let stream = only.take().ok_or_else(|| std::io::Error::other("the connection is over"));
+        std::future::ready(stream)
+    });
+    Ok(endpoint.connect_with_connector(connect).await?)
+}
+
+/// Where the server listens that keeps this token, if it is the one at the other end.
+async fn prove(channel: &mut Channel, token: &str) -> Result<Option<String>, Failure> {
+    let question = Question::about(token).ok_or("no random numbers")?;
+    let request = http::Request::get(routes::HEALTHZ)
+        .header(proof::QUESTION, question.heading())
+        .body(tonic::body::Body::empty())?;
+    let answer = channel.ready().await?.call(request).await?;
+    let said = |name| answer.headers().get(name).and_then(|value| value.to_str().ok());
+    let (proven, address) = (said(proof::ANSWER), said(proof::ADDRESS));
+    let proven = proven.zip(address).filter(|(proven, at)| question.is_answered_by(proven, at));
+    Ok(proven.map(|(_, address)| address.to_owned()))
 }

@@ -4,17 +4,27 @@ use super::Site;
 use super::caller::NoParameters;
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use shipway_api::proof;
 use shipway_api::types::Health;
 
 fn health(problem: Option<String>) -> Health {
     Health { ok: problem.is_none(), problem, version: env!("CARGO_PKG_VERSION").into() }
 }
 
-/// The process answers.
+/// The process answers. Asked for it, it shows which server it is (`shipway_api::proof`).
 #[utoipa::path(get, path = "/healthz", security(()), responses((status = 200, body = Health)))]
-pub async fn healthz(_: NoParameters) -> Json<Health> {
-    Json(health(None))
+pub async fn healthz(_: NoParameters, State(site): State<Site>, asked: HeaderMap) -> Response {
+    let mut answer = Json(health(None)).into_response();
+    let question = asked.get(proof::QUESTION).and_then(|question| question.to_str().ok());
+    if let Some((proven, address)) = question.and_then(|question| site.auth.prove(question)) {
+        for (name, value) in [(proof::ANSWER, proven), (proof::ADDRESS, address)] {
+            let value = HeaderValue::from_str(&value).ok();
+            answer.headers_mut().extend(value.map(|value| (HeaderName::from_static(name), value)));
+        }
+    }
+    answer
 }
 
 /// Jobs are accepted: the journal takes writes, and the disk answers.
