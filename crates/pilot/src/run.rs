@@ -12,6 +12,7 @@
 //! - `images.rs` the image of a task, before it starts
 //! - `containers.rs` from an assignment and its image to a container; `cuda.rs` whether the
 //!   driver can run it
+//! - `looking.rs` what of a container a person has named, looked at beside the lock
 //! - `stage_in.rs`, `stage_out.rs` the files of a task, before it starts and when it has ended;
 //!   `staging.rs` who copies them, `theirs.rs` with whose rights
 //! - `serve_logs.rs` pieces of output for whoever asks
@@ -28,6 +29,7 @@ mod images;
 mod launch;
 mod limits;
 mod link;
+mod looking;
 mod mps;
 mod own_folder;
 mod proving;
@@ -53,6 +55,7 @@ use groups::Groups;
 use images::{Images, News};
 use limits::Limits;
 use link::{FromLink, ToLink};
+use looking::{Looked, Looking};
 use mps::Mps;
 use serve_logs::ServeLogs;
 use shares::Shares;
@@ -87,6 +90,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let sink: spawn::EventSink = telling(&told, Pilot::process);
     let tell_of_image = telling(&told, |pilot, news| pilot.image(&news));
     let tell_of_files = telling(&told, Pilot::staged);
+    let tell_of_looks = telling(&told, Pilot::looked);
     let logs = open_logs(&settings, &started.left);
     images::keep_room(&settings.images, settings.keep_images);
     let spawners = spawn::default_spawners();
@@ -101,7 +105,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         settings.gpu_mps.then(|| Mps::start(&settings.dir, &started.node_key, &unproven.probe));
     let mps = mps.transpose()?.unwrap_or_default();
     let runtime = started.runtime;
-    let containers = Containers::new(Arc::clone(&runtime), &unproven.probe);
+    let containers = Arc::new(Containers::new(Arc::clone(&runtime), &unproven.probe));
     let (to_link, from_link) = link::run(settings.server.clone(), started.token.clone());
     let ids = started.keeper.as_ref().map(|keeper| Ids::new(keeper.given().clone()));
     let accounts = Accounts::new(settings.accounts.clone(), settings.server.is_of_this_user());
@@ -118,6 +122,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         groups: started.groups,
         images: Images::new(settings.images.clone(), tell_of_image),
         usual: started.usual,
+        looking: Looking::new(Arc::clone(&containers), tell_of_looks),
         containers,
         pool,
         ends: started.ends,
@@ -255,6 +260,14 @@ impl Pilot {
         self.look_again.notify_one();
     }
 
+    /// Called by the threads that look at what people have named.
+    fn looked(&self, looked: Looked) {
+        let mut work = self.work();
+        work.looked(looked);
+        work.flush();
+        self.look_again.notify_one();
+    }
+
     /// Called by the threads that copy files.
     fn staged(&self, staged: Staged) {
         let mut work = self.work();
@@ -275,7 +288,8 @@ struct Work {
     staging: Staging,
     /// For tasks that name no image.
     usual: Arc<Usual>,
-    containers: Containers,
+    containers: Arc<Containers>,
+    looking: Looking,
     pool: Pool,
     ends: Ends,
     told: Told,
@@ -458,6 +472,7 @@ impl Work {
                 }
             }
         }
+        self.let_go_of_looks();
         for id in self.images.take_if(|id| self.machine.is_ending(id)) {
             self.refuse(id, "it was stopped while its image was fetched".into());
         }

@@ -92,6 +92,27 @@ fn inputs_that_hang_hold_up_nobody_else() {
     wait_for("they are gone with it", || shared.copying().is_empty());
 }
 
+/// An image in a folder that does not answer: the pilot itself must not wait for it.
+#[test]
+fn a_tree_that_hangs_holds_up_nobody_else() {
+    let Some(shared) = Shared::start() else {
+        return println!("left out: only root can act for others");
+    };
+    let place = shared.world.work().join("hangs");
+    let Some(_hanging) = Hanging::mount(&place) else {
+        return cannot("a kernel without /dev/fuse");
+    };
+    let image = format!("dir:{}", place.display());
+    let words = ["--array", MANY, "--workdir", "private", "--image", &image, "--", "true"];
+    let stuck = shared.submit(&shared.games, &words);
+    wait_for("it is on the node", || shared.state(&stuck) != "queued");
+    let other = shared.submit(&shared.daemon, &["--workdir", "private", "--", "true"]);
+    wait_for("the other's job has ended", || shared.state(&other) == "succeeded");
+    let mut cancel = shared.command(&shared.games, &["cancel", &stuck]);
+    assert!(cancel.stdout(Stdio::null()).status().expect("it runs").success());
+    wait_for("what hung is over", || shared.state(&stuck) == "cancelled");
+}
+
 /// Looks for processes that its account could look into, take descriptors from and trace: the
 /// kernel says so by whose their files in `/proc` are. Nothing is started in the loop, so that it
 /// goes round in a fraction of what the start of a program takes.

@@ -7,6 +7,7 @@ use super::images::ReadyImage;
 use crate::machine::Start;
 use crate::probe::Probe;
 use crate::spawn::Contained;
+use shipway_api::wire;
 use shipway_model::{BindMount, GpuSource, Network};
 use shipway_runtime::Runtime;
 use shipway_runtime::binds::settle;
@@ -73,6 +74,14 @@ impl Containers {
     /// Whether a task's own folders are opened for it, and need not be within its reach.
     pub(super) fn open_folders_first(&self) -> bool {
         self.runtime.opens_folders_first()
+    }
+
+    /// Whether something is looked at that whoever submitted the task has named, on whatever file
+    /// system that is: their own tree, or what runtimes are given without links.
+    pub(super) fn look_elsewhere(&self, image: &ReadyImage, template: &wire::Template) -> bool {
+        let own_tree = matches!(image.root, Root::Tree(_)) && !image.is_ours();
+        let names_folders = template.workdir.is_some() || !template.binds.is_empty();
+        own_tree || names_folders && !self.open_folders_first()
     }
 
     /// Where one of the task's own folders is seen inside.

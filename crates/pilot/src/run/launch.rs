@@ -3,8 +3,10 @@
 //! `containers.rs`; waiting for images and files is theirs too.
 
 use super::Work;
+use super::containers::Command;
 use super::groups::PIDS_LIMIT;
 use super::images::{Fetched, ReadyImage, Wanted};
+use super::looking::contained;
 use crate::accounts::{Whom, Whose};
 use crate::logs::LogName;
 use crate::machine::Start;
@@ -81,56 +83,82 @@ impl Work {
         &mut self,
         start: &Start,
         image: Option<&Arc<ReadyImage>>,
-        mut streams: Option<Streams>,
+        streams: Option<Streams>,
     ) {
         if start.template.files.is_some() && self.staging.get(start.id).is_none() {
             return self.stage_in(start, image, streams);
         }
         self.next_ticket += 1;
-        let ticket = Ticket(self.next_ticket);
-        let request = self.prepare(ticket, start, image).and_then(|mut request| {
-            self.add_streams(start, &mut request, &mut streams).map(|()| request)
-        });
-        let refused = match request {
-            Ok(mut request) => {
-                self.tickets.insert(ticket, start.id);
-                self.running.insert(start.id, ticket);
-                let (doors, held) = self.groups.make(ticket, &start.template);
-                request.slot = self.groups.slot(ticket);
-                let files = request.container.as_ref().map_or(FilesIn::Nothing, files_in);
-                let memory = Some(start.template.memory).filter(|bytes| !held && *bytes > 0);
-                let processes = request.slot.is_none().then_some(u64::from(PIDS_LIMIT));
-                self.limits.expect(ticket, memory, processes, files);
-                request.join(doors, &self.helper);
-                self.told.expect(start.id, &mut request);
-                self.shares.expect(ticket, start);
-                let started = match streams {
-                    None => self.pool.start(request),
-                    Some(streams) => self.pool.start_with(request, streams),
-                };
-                started.err().map(|error| error.to_string())
+        let request = self.prepare(Ticket(self.next_ticket), start, image);
+        match (request, image) {
+            (Ok((request, Some(command))), Some(image)) => {
+                if self.containers.look_elsewhere(image, &start.template) {
+                    return self.look(start, image, (request, command), streams);
+                }
+                let made = contained(&self.containers, start, image, command);
+                let request = made.map(|it| Request { container: Some(it), ..request });
+                self.launch_prepared(start, request, streams);
             }
-            Err(message) => Some(message),
-        };
-        if let Some(message) = refused {
-            self.forget(ticket);
-            self.refuse(start.id, message);
+            (request, _) => {
+                self.launch_prepared(start, request.map(|(request, _)| request), streams);
+            }
         }
     }
 
+    /// Everything that is known of it is in its request, or why there is none.
+    pub(super) fn launch_prepared(
+        &mut self,
+        start: &Start,
+        request: Result<Request, String>,
+        mut streams: Option<Streams>,
+    ) {
+        let request = request.and_then(|mut request| {
+            self.add_streams(start, &mut request, &mut streams).map(|()| request)
+        });
+        let started = request.and_then(|mut request| {
+            let ticket = request.ticket;
+            self.tickets.insert(ticket, start.id);
+            self.running.insert(start.id, ticket);
+            let (doors, held) = self.groups.make(ticket, &start.template);
+            request.slot = self.groups.slot(ticket);
+            let files = request.container.as_ref().map_or(FilesIn::Nothing, files_in);
+            let memory = Some(start.template.memory).filter(|bytes| !held && *bytes > 0);
+            let processes = request.slot.is_none().then_some(u64::from(PIDS_LIMIT));
+            self.limits.expect(ticket, memory, processes, files);
+            request.join(doors, &self.helper);
+            self.told.expect(start.id, &mut request);
+            self.shares.expect(ticket, start);
+            let started = match streams {
+                None => self.pool.start(request),
+                Some(streams) => self.pool.start_with(request, streams),
+            };
+            started.map_err(|error| {
+                self.forget(ticket);
+                error.to_string()
+            })
+        });
+        if let Err(message) = started {
+            self.refuse(start.id, message);
+            self.tasks.clean(start.id);
+        }
+    }
+
+    /// Of a container its command too, around which it is still to be made.
     fn prepare(
         &mut self,
         ticket: Ticket,
         start: &Start,
         image: Option<&Arc<ReadyImage>>,
-    ) -> Result<Request, String> {
+    ) -> Result<(Request, Option<Command>), String> {
         let whom = self.accounts.find(Whose::of(&start.template), image.is_some());
         let whom = whom.map_err(|error| error.to_string())?;
         let request = match image {
-            None => self.tasks.prepare(ticket, start, &whom, &self.helper),
+            None => self.tasks.prepare(ticket, start, &whom, &self.helper).map(|it| (it, None)),
             Some(image) => {
                 let whose = (&whom, self.reaches.of(&whom));
-                self.tasks.prepare_container(ticket, start, whose, &self.containers, image)
+                let prepared =
+                    self.tasks.prepare_container(ticket, start, whose, &self.containers, image);
+                prepared.map(|(request, command)| (request, Some(command)))
             }
         };
         request.map_err(|error| error.to_string())

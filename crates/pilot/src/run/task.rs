@@ -1,7 +1,7 @@
 //! From an assignment to a process: the command with its fields filled in, the environment, the
 //! work directory, the script file. And what has to be removed when it has ended.
 
-use super::containers::{Command, ContainError, Containers, DEFAULT_PATH};
+use super::containers::{Command, Containers, DEFAULT_PATH};
 use super::images::ReadyImage;
 use super::mps::Mps;
 use super::own_folder::{Folders, OwnFolder, changeable_by_others};
@@ -15,7 +15,6 @@ use shipway_model::expand::{Placeholders, task_variables};
 use shipway_runtime::native::Helper;
 use shipway_runtime::plan::{Bind, Process, Root};
 use shipway_runtime::reach::Reach;
-use shipway_runtime::rights::with_rights_of;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
@@ -47,10 +46,6 @@ pub(super) enum PrepareError {
         .path.display(), .changeable.display()
     )]
     Changeable { account: String, path: PathBuf, changeable: PathBuf },
-    #[error("cannot look at files with the rights of the task's account: {0}")]
-    Rights(#[source] io::Error),
-    #[error(transparent)]
-    Container(#[from] ContainError),
 }
 
 #[derive(Debug)]
@@ -141,7 +136,8 @@ impl Tasks {
         Ok(request)
     }
 
-    /// The same in a container. Its own folders are seen at fixed places inside.
+    /// The same for a container, which is still to be made around the command. Its own folders are
+    /// seen at fixed places inside.
     pub(super) fn prepare_container(
         &mut self,
         ticket: Ticket,
@@ -149,7 +145,7 @@ impl Tasks {
         (whom, reach): (&Whom, Reach),
         containers: &Containers,
         image: &Arc<ReadyImage>,
-    ) -> Result<Request, PrepareError> {
+    ) -> Result<(Request, Command), PrepareError> {
         let template = &start.template;
         if !containers.open_folders_first() {
             self.reach(whom)?;
@@ -191,12 +187,8 @@ impl Tasks {
             person: whom.person().map(|somebody| somebody.person),
             reach,
         };
-        // What the task names is looked at with its own rights, but for an image that is ours.
-        let user = command.user.clone().filter(|_| !image.is_ours());
-        let contain = || containers.contain(start, image, command);
-        let contained = with_rights_of(user.as_ref(), contain).map_err(PrepareError::Rights)??;
         let argv = argv.into_iter().map(OsString::from).collect();
-        Ok(Request { container: Some(contained), ..request(ticket, start, argv, env, cwd) })
+        Ok((request(ticket, start, argv, env, cwd), command))
     }
 
     /// What a task gets of the pilot's own environment, or what a login would set in its place.
