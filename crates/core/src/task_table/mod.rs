@@ -263,9 +263,13 @@ impl TaskTable {
     /// Tasks that wait will not run.
     pub(crate) fn cancel(&mut self, first: u32, last: u32) {
         let touched = self.touch();
+        // Only what is not fresh is in a back-off, or to be placed again.
+        let was_fresh = first >= touched.fresh;
         touched.take_fresh(first, last);
-        touched.later.remove(first, last);
-        touched.again.remove(first, last);
+        if !was_fresh {
+            touched.later.remove(first, last);
+            touched.again.remove(first, last);
+        }
         self.set_range(first, last, TaskState::Cancelled);
     }
 

@@ -38,8 +38,10 @@ const ODD: &[&str] = &[
     "\"1/0\"",
     "\"\\\"\"",
 ];
-/// How often something is repeated, mostly; seldom it is as large as may be.
+/// How often something is repeated, mostly; seldom it is as large as may be. Each of those takes as
+/// long as a thousand others: a few in a short run, thousands in a long one.
 const TIMES: &[usize] = &[2, 10, 100, 1_000];
+pub(crate) const SELDOM: usize = 2_000;
 const LARGEST: usize = 24 << 20;
 
 /// A body or text with one to three changes.
@@ -79,7 +81,7 @@ pub(crate) fn bytes(good: Vec<u8>, chance: &mut Chance) -> Vec<u8> {
 /// How often, so that the whole stays within what a body may be.
 fn times(size: usize, chance: &mut Chance) -> usize {
     let most = (LARGEST / size.max(1)).max(1);
-    if chance.one_in(400) { most } else { (*chance.pick(TIMES)).min(most) }
+    if chance.one_in(SELDOM) { most } else { (*chance.pick(TIMES)).min(most) }
 }
 
 fn flip(mut bytes: Vec<u8>, chance: &mut Chance) -> Vec<u8> {

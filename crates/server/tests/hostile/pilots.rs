@@ -51,7 +51,7 @@ fn held(chance: &mut Chance) -> wire::Held {
 /// Seldom as many as a message has room for, and more.
 fn many<T: Clone>(one: T, size: usize, chance: &mut Chance) -> Vec<T> {
     let most = (LARGEST / (size + 2)).min(400_000);
-    let count = if chance.one_in(200) { most } else { chance.below(4) };
+    let count = if chance.one_in(mutate::SELDOM) { most } else { chance.below(4) };
     vec![one; count]
 }
 
