@@ -10,6 +10,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 const PASSWORD: &str = "s3cret-pass";
+/// `ada:PASSWORD` as `docker login` writes it.
+const WRITTEN: &str = "YWRhOnMzY3JldC1wYXNz";
 /// What `htpasswd -B` makes of it.
 const HASHED: &str = "ada:$2y$05$abcdefghijklmnopqrstuuV7fpPozvyqJfnY19y0802WTlXUm6Rjy\n";
 
@@ -83,6 +85,10 @@ fn login(site: &Site, token: &str, host: &str, password: &str) -> Output {
 fn run(site: &Site, token: &str, image: &str, words: &[&str]) -> (bool, String) {
     let mut command = site.with_token(token);
     command.args(["run", "--workdir", "private", "--image", image, "--"]).args(words);
+    said_by(command)
+}
+
+fn said_by(mut command: Command) -> (bool, String) {
     let done = command.output().expect("started");
     let said = [done.stdout, done.stderr].concat();
     (done.status.success(), String::from_utf8_lossy(&said).into_owned())
@@ -139,4 +145,61 @@ fn a_login_opens_a_registry_for_its_user_and_for_nobody_else() {
     assert_eq!(files_with(&site.path("home"), PASSWORD), [""; 0]);
     let (done, said) = run(&site, &ada, &pinned, &["echo", "hello"]);
     assert!(!done && said.contains("does not let us have"), "{said}");
+}
+
+/// Whoever starts a server has logins of their own, in the file that `docker login` writes.
+#[test]
+fn the_login_of_whoever_started_the_server_is_for_their_own_jobs() {
+    let place = tempfile::tempdir().expect("a directory");
+    let Some(registry) = Closed::start(place.path()) else { return };
+    let mut site = Site::start();
+    let docker = site.path("home").join(".docker");
+    std::fs::create_dir(&docker).expect("a folder");
+    let config = format!(r#"{{"auths": {{"{}": {{"auth": "{WRITTEN}"}}}}}}"#, registry.host);
+    std::fs::write(docker.join("config.json"), config).expect("written");
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(site.path("home"), open).expect("opened");
+    let eve = add_user(&site, "eve");
+    let eves = |site: &Site, words: &[&str]| {
+        let mut command = site.with_token(&eve);
+        // Her own command must not find that file.
+        command.env("HOME", place.path()).args(["run", "--workdir", "private"]).args(words);
+        said_by(command)
+    };
+
+    let image = format!("docker://{}/tool:1", registry.host);
+    let (done, said) = eves(&site, &["--image", &image, "--", "echo", "got in"]);
+    assert!(!done && said.contains("does not let us have"), "by the tag: {said}");
+    let (code, out, err) = site.run(&image, &[], &["echo", "the owner"]);
+    assert!(code == 0 && out.contains("the owner"), "{code} {err}");
+    // Now it is on the node, and its digest known.
+    let shown = site.shipway(&["show", "1", "--json"]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let pinned = shown.split('"').find(|word| word.starts_with(&image)).expect("an image");
+    assert!(pinned.contains("@sha256:"), "{pinned}");
+    let (done, said) = eves(&site, &["--image", pinned, "--", "echo", "got in"]);
+    assert!(!done && said.contains("does not let us have"), "by the digest: {said}");
+
+    // What the owner has chosen for everybody is fetched for everybody.
+    site.restart(&["--default-image", pinned]);
+    let (done, said) = eves(&site, &["--", "echo", "as all"]);
+    assert!(done && said.contains("as all"), "{said}");
+    let (done, said) = eves(&site, &["--image", &image, "--", "echo", "got in"]);
+    assert!(!done && said.contains("does not let us have"), "by the tag again: {said}");
+}
+
+/// Agents, tickets, proxies with passwords: whatever stands in the environment of `up`.
+#[test]
+fn tasks_have_nothing_of_the_environment_of_whoever_started_the_server() {
+    let mut site = Site::start();
+    let names = ["SSH_AUTH_SOCK", "KRB5CCNAME", "X509_USER_PROXY", "HTTPS_PROXY", "DOCKER_CONFIG"];
+    let set: Vec<String> = names.iter().map(|name| format!("{name}=/owners-own")).collect();
+    let set: Vec<&str> = set.iter().map(String::as_str).collect();
+    let by = [&["/usr/bin/env"][..], &set].concat();
+    for options in [&[][..], &["--default-image", "none"]] {
+        site.restart_by(&by, options);
+        let (code, out, err) = site.words(&["--", "env"]);
+        assert!(code == 0 && out.contains("SHIPWAY_"), "{code} {err}");
+        assert!(!out.contains("owners-own"), "{out}");
+    }
 }

@@ -49,30 +49,51 @@ pub struct Settings {
     pub judge: Judge,
 }
 
+/// Whose job an image is for, to whoever asks on behalf of many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum JobOf {
+    /// The very person whose process this is.
+    Owner,
+    Others,
+}
+
 impl Settings {
-    /// From the environment: a site's file with logins, then the one that `docker login` writes;
-    /// and which registries have no TLS.
+    /// From the environment of a person who asks for themselves: a site's file with logins, then
+    /// the one that `docker login` writes; and which registries have no TLS.
     pub fn of(lookup: impl Fn(&'static str) -> Option<OsString>) -> Result<Self, CredentialsError> {
-        let mut settings = Settings::default();
-        if let Some(site) = lookup(LOGINS) {
-            settings.credentials.add(Path::new(&site))?;
-        }
+        let mut settings = Settings::of_site(&lookup)?;
         let home = || lookup("HOME").map(|home| Path::new(&home).join(".docker"));
         if let Some(dir) = lookup("DOCKER_CONFIG").map(PathBuf::from).or_else(home) {
             settings.credentials.add_if_there(&dir.join("config.json"))?;
         }
-        settings.insecure = hosts(lookup(INSECURE));
         Ok(settings)
     }
 
-    /// The same for whoever asks on behalf of others: a server, or a pilot. What the operator has
-    /// listed by name may be anywhere, everything else must be on the public internet.
-    pub fn for_others(
+    /// The same for whoever asks on behalf of many: a server, or a pilot. What `docker login` wrote
+    /// for the one who started it opens nothing for anybody else. What the operator has listed by
+    /// name may be anywhere, everything else must be on the public internet.
+    pub fn for_job(
+        of: JobOf,
         lookup: impl Fn(&'static str) -> Option<OsString>,
     ) -> Result<Self, CredentialsError> {
-        let mut settings = Settings::of(&lookup)?;
+        let mut settings = match of {
+            JobOf::Owner => Settings::of(&lookup)?,
+            JobOf::Others => Settings::of_site(&lookup)?,
+        };
         let listed = hosts(lookup(PRIVATE)).into_iter().chain(settings.insecure.clone());
         settings.reach = Reach::Public { listed: listed.collect() };
+        Ok(settings)
+    }
+
+    /// What was said to be for all who use a site.
+    fn of_site(
+        lookup: impl Fn(&'static str) -> Option<OsString>,
+    ) -> Result<Self, CredentialsError> {
+        let mut settings = Settings::default();
+        if let Some(site) = lookup(LOGINS) {
+            settings.credentials.add(Path::new(&site))?;
+        }
+        settings.insecure = hosts(lookup(INSECURE));
         Ok(settings)
     }
 }

@@ -12,6 +12,7 @@ use crate::logs::LogName;
 use crate::machine::Start;
 use crate::memory::FilesIn;
 use crate::spawn::{Contained, Request, Streams, Ticket};
+use shipway_images::pull::JobOf;
 use shipway_images::sources::Judge;
 use shipway_model::{ImageRef, Network};
 use shipway_runtime::plan::Room;
@@ -41,15 +42,25 @@ impl Work {
             }
             Ok(image) => {
                 let log = LogName { task: start.id.task, attempt: start.id.attempt };
+                let of = self.logins_of(start);
                 let open_log = || self.pool.open_log(log, start.template.log_limit);
                 // Whoever it is for: what the server keeps is for no task.
                 let judge = || judge_of(&self.reaches.of(&Whom::Pilot));
-                if let Wanted::Ready(ready) = self.images.want(&image, start, judge, open_log) {
+                let wanted = self.images.want((&image, of), start, judge, open_log);
+                if let Wanted::Ready(ready) = wanted {
                     self.launch(start, Some(&ready), None);
                 }
             }
             Err(error) => self.refuse(start.id, format!("the image cannot be read: {error}")),
         }
+    }
+
+    /// With whose logins its image is fetched. Those of whoever started the pilot are for their own
+    /// tasks, and for the image that they have chosen for all tasks that name none.
+    fn logins_of(&mut self, start: &Start) -> JobOf {
+        let whose = Whose::of(&start.template);
+        let is_owners = whose.is_owner && self.accounts.may_read_all(whose);
+        if is_owners || start.template.image.is_none() { JobOf::Owner } else { JobOf::Others }
     }
 
     /// A plain process of the node, which must not ask for what only a container has.

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use shipway_api::causes::causes;
 use shipway_api::error::codes;
 use shipway_core::Rejection;
-use shipway_images::pull::{RegistryError, Settings, pin};
+use shipway_images::pull::{JobOf, RegistryError, Settings, pin};
 use shipway_images::sources::SourceError;
 use shipway_model::{Actor, ImageRef, JobSpec, Role};
 use std::time::Duration;
@@ -33,7 +33,8 @@ pub(super) async fn pin_image(site: &Site, by: &Actor, spec: &mut JobSpec) -> Re
         return Ok(());
     }
     let place = site.budgets.look_up(&by.user, site.clock.now())?;
-    let mut settings = Settings::for_others(std::env::var_os)
+    let of = if by.user == *site.auth.owner() { JobOf::Owner } else { JobOf::Others };
+    let mut settings = Settings::for_job(of, std::env::var_os)
         .map_err(|error| ApiError::internal_because("logins cannot be read", &error))?;
     if let Some(login) = site.logins.find(by.user.as_str(), Some(image)) {
         settings.credentials.insert(&at.host, login);

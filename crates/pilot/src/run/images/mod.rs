@@ -11,7 +11,7 @@ use crate::spawn::Streams;
 pub use shelf::ImageKeep;
 use shelf::Shelf;
 pub(super) use shelf::keep_room;
-use shipway_images::pull::Login;
+use shipway_images::pull::{JobOf, Login};
 use shipway_images::sources::Judge;
 use shipway_images::store::{Lease, RunConfig};
 use shipway_model::ImageRef;
@@ -54,6 +54,8 @@ pub(super) struct Asked {
     pub(super) image: ImageRef,
     /// Whose task it is: one's registry may not let in the other.
     user: String,
+    /// Whether the logins of whoever started the pilot are theirs too.
+    of: JobOf,
 }
 
 /// An image that somebody waits for. A later order of the same image is another one.
@@ -110,7 +112,7 @@ impl Images {
 
     pub(super) fn want(
         &mut self,
-        image: &ImageRef,
+        (image, of): (&ImageRef, JobOf),
         start: &Start,
         judge: impl FnOnce() -> Judge,
         open_log: impl FnOnce() -> Streams,
@@ -122,7 +124,7 @@ impl Images {
             }
             _ => {}
         }
-        let asked = Asked { image: image.clone(), user: start.template.user.clone() };
+        let asked = Asked { image: image.clone(), user: start.template.user.clone(), of };
         if let Some(ready) = self.ready.get(&asked).and_then(Weak::upgrade) {
             return Wanted::Ready(ready);
         }

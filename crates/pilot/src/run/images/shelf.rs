@@ -123,7 +123,7 @@ impl Desk {
         order: &Order,
     ) -> Result<ReadyImage, Box<dyn std::error::Error>> {
         // Read for each: passwords change while a pilot runs for weeks.
-        let mut settings = Settings::for_others(std::env::var_os)?;
+        let mut settings = Settings::for_job(order.asked.of, std::env::var_os)?;
         let image = &order.asked.image;
         if let (ImageRef::Registry(at), Some(login)) = (image, &order.login) {
             settings.credentials.insert(&at.host, login.clone());
