@@ -29,7 +29,7 @@ pub(crate) fn clear(dir: &Path, name: &str) {
         Err(error) => error,
     };
     tracing::warn!(%error, path = %path.display(), "cannot be put aside, and is removed at once");
-    if let Err(error) = shipway_trees::remove(&path) {
+    if let Err(error) = shipway_trees::remove_of_others(&path) {
         tracing::warn!(%error, "what an earlier pilot left is still there");
     }
 }

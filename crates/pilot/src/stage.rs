@@ -177,9 +177,10 @@ fn carry_out(progress: &Progress) -> Report {
     }
 }
 
-/// Follows no link: what is in there was made by tasks.
+/// Follows no link, and removes nobody's files but with their rights: what is in there was made by
+/// tasks.
 fn remove(folders: &[PathBuf]) -> Option<String> {
-    let failed = folders.iter().filter_map(|folder| shipway_trees::remove(folder).err());
+    let failed = folders.iter().filter_map(|folder| shipway_trees::remove_of_others(folder).err());
     failed.map(|error| causes(&error)).next()
 }
 

@@ -3,7 +3,7 @@
 //! Where root makes it for an account there are two, one in the other. The outer stays root's, and
 //! nobody else may write there, so that no name in it can be exchanged: what root mounts for the
 //! runtime is mounted there. The inner is made complete while nobody else can enter it, and handed
-//! over last, by descriptor. From then on root only removes it.
+//! over last, by descriptor. From then on root only has it removed, with the account's rights.
 
 use crate::plan::User;
 use crate::runtime::LaunchError;
@@ -133,9 +133,48 @@ fn names(folder: &OwnedFd) -> Result<Vec<CString>, Errno> {
 impl Drop for Bundle {
     fn drop(&mut self) {
         // Whoever drops it has other tasks to see to.
-        let mut removal = Removal::new(&self.outer);
+        let mut removal = Removal::of_others(&self.outer);
         if !matches!(removal.go_on(AT_ONCE), Progress::Over(Ok(()))) {
             shipway_trees::remove_later(self.outer.clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADA: u32 = 64_001;
+    const BOB: u32 = 64_002;
+
+    #[test]
+    fn what_is_not_the_accounts_is_kept_when_its_container_has_ended() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("left out: only root can give files to others");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let directory = dir.path().join("containers");
+        std::fs::create_dir(&directory).unwrap();
+        let bundles = Bundles::new(directory.clone());
+        let bundle = bundles.make().unwrap();
+        bundle.make_beside("tree").unwrap();
+        std::fs::write(bundle.path().join("config.json"), "{}").unwrap();
+        let ada = User { uid: ADA, gid: ADA, groups: Vec::new() };
+        bundle.give_to(Some(&ada)).unwrap();
+        let theirs = bundle.path().join("bob");
+        std::fs::create_dir(&theirs).unwrap();
+        std::fs::write(theirs.join("thesis"), "years").unwrap();
+        std::os::unix::fs::chown(&theirs, Some(BOB), Some(BOB)).unwrap();
+        let kept = dir.path().join("kept").join(bundle.name()).join(INNER);
+        drop(bundle);
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+        assert_eq!(std::fs::read_to_string(kept.join("bob/thesis")).unwrap(), "years");
+        assert!(!kept.join("config.json").exists());
+        // And where there is nothing of the kind, nothing is kept.
+        let bundle = bundles.make().unwrap();
+        bundle.give_to(Some(&ada)).unwrap();
+        drop(bundle);
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+        assert_eq!(std::fs::read_dir(dir.path().join("kept")).unwrap().count(), 1);
     }
 }

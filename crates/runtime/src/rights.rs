@@ -5,8 +5,8 @@
 //! Only the thread that asks is changed, and only for as long as it takes.
 
 use crate::plan::User;
-use rustix::process::{Gid, Uid, getegid, geteuid, getgroups};
-use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use rustix::process::geteuid;
+use shipway_trees::Borrowed;
 use std::io;
 
 /// Does something with the rights of an account. Without one, or where this process is not root,
@@ -14,41 +14,8 @@ use std::io;
 pub fn with_rights_of<T>(user: Option<&User>, act: impl FnOnce() -> T) -> io::Result<T> {
     let other = |user: &&User| user.uid != 0 && geteuid().is_root();
     let Some(user) = user.filter(other) else { return Ok(act()) };
-    let _own_again = Borrowed::take(user)?;
+    let _own_again = Borrowed::take(user.uid, user.gid, &user.groups)?;
     Ok(act())
-}
-
-/// This thread's own rights, as they were; given back when dropped.
-struct Borrowed {
-    groups: Vec<Gid>,
-    gid: Gid,
-}
-
-impl Borrowed {
-    fn take(user: &User) -> io::Result<Self> {
-        let own = Borrowed { groups: getgroups()?, gid: getegid() };
-        let groups: Vec<Gid> = user.groups.iter().copied().map(Gid::from_raw).collect();
-        let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
-        set_thread_groups(&groups)?;
-        // Real and saved ids stay: nobody else can then send this process signals or look into
-        // it, and it can come back.
-        set_thread_res_gid(own.gid, gid, own.gid)?;
-        set_thread_res_uid(Uid::ROOT, uid, Uid::ROOT)?;
-        Ok(own)
-    }
-}
-
-impl Drop for Borrowed {
-    fn drop(&mut self) {
-        let root = set_thread_res_uid(Uid::ROOT, Uid::ROOT, Uid::ROOT);
-        let back = root
-            .and_then(|()| set_thread_res_gid(self.gid, self.gid, self.gid))
-            .and_then(|()| set_thread_groups(&self.groups));
-        // A thread that stays somebody else would do the rest of its work as that account.
-        if back.is_err() {
-            std::process::abort();
-        }
-    }
 }
 
 #[cfg(test)]

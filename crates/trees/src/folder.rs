@@ -1,7 +1,7 @@
 //! One folder of a tree, opened from the one above it: never by way of a link or into a mount.
 
 use rustix::fs::{
-    AtFlags, Dir, Mode, OFlags, ResolveFlags, chmod, fchmod, fstat, openat, openat2, statat,
+    AtFlags, Dir, Mode, OFlags, ResolveFlags, Stat, chmod, fchmod, fstat, openat, openat2, statat,
     unlinkat,
 };
 use rustix::io::Errno;
@@ -18,14 +18,17 @@ const READ: OFlags =
 pub(crate) type Id = (u64, u64);
 
 pub(crate) fn id(folder: impl AsFd) -> Result<Id, Errno> {
-    let found = fstat(folder)?;
-    Ok((found.st_dev, found.st_ino))
+    fstat(folder).map(|found| id_of(&found))
+}
+
+pub(crate) const fn id_of(found: &Stat) -> Id {
+    (found.st_dev, found.st_ino)
 }
 
 /// Whether a name in a folder leads to that other one.
 pub(crate) fn is(above: &Dir, name: &CStr, expected: Id) -> bool {
     let found = above.fd().and_then(|above| statat(above, name, AtFlags::SYMLINK_NOFOLLOW));
-    found.is_ok_and(|found| (found.st_dev, found.st_ino) == expected)
+    found.is_ok_and(|found| id_of(&found) == expected)
 }
 
 /// A folder in another one. Its owner may have closed it to everybody, which includes us where we

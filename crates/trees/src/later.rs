@@ -27,7 +27,8 @@ const LONGEST_WAIT: Duration = Duration::from_hours(1);
 /// and then the next start will do.
 const TRIED_AGAIN: usize = 1_000;
 
-/// Has a tree removed by and by. It must not be used any more, under this name or another.
+/// Has a folder removed by and by, with what others were given in it. It must not be used any more,
+/// under this name or another.
 pub fn remove_later(path: PathBuf) {
     static QUEUE: OnceLock<Mutex<mpsc::Sender<PathBuf>>> = OnceLock::new();
     let queue = QUEUE.get_or_init(|| Mutex::new(start()));
@@ -83,11 +84,11 @@ impl Trees {
     /// One turn for one tree. How long until there is another, zero for now.
     fn turn(&mut self, now: Instant) -> Option<Duration> {
         if let Some(path) = self.fresh.pop_front() {
-            self.go_on(Removal::new(&path), None, now);
+            self.go_on(Removal::of_others(&path), None, now);
         } else if let Some(removal) = self.next_large() {
             self.go_on(removal, None, now);
         } else if let Some(failed) = self.next_failed(now) {
-            self.go_on(Removal::new(&failed.path), Some(failed.wait), now);
+            self.go_on(Removal::of_others(&failed.path), Some(failed.wait), now);
         }
         if self.fresh.is_empty() && self.large.is_empty() && self.waiting.is_empty() {
             let next = self.failed.iter().map(|failed| failed.again).min();
@@ -100,7 +101,7 @@ impl Trees {
         if self.large.len() < LARGE
             && let Some(path) = self.waiting.pop_front()
         {
-            return Some(Removal::new(&path));
+            return Some(Removal::of_others(&path));
         }
         self.large.pop_front()
     }
@@ -151,6 +152,13 @@ mod tests {
         }
     }
 
+    /// Something without a name of its own: nobody can remove it.
+    fn unremovable() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("..");
+        (dir, path)
+    }
+
     #[test]
     fn small_trees_do_not_wait_for_large_ones() {
         // In memory where that can be had: disks take their time for so many files.
@@ -179,8 +187,8 @@ mod tests {
     fn what_cannot_be_removed_is_tried_again_ever_more_seldom() {
         let mut trees = Trees::default();
         let mut now = Instant::now();
-        // The kernel's own: nobody can remove it.
-        trees.fresh.push_back("/proc/self".into());
+        let (dir, path) = unremovable();
+        trees.fresh.push_back(path);
         let mut waits = Vec::new();
         for _ in 0..9 {
             let wait = trees.turn(now).unwrap();
@@ -191,15 +199,16 @@ mod tests {
             now += wait;
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
-        assert!(Path::new("/proc/self").exists());
+        assert!(dir.path().exists());
     }
 
     #[test]
     fn failures_have_a_limit() {
         let mut trees = Trees::default();
         let now = Instant::now();
+        let (_dir, path) = unremovable();
         for _ in 0..TRIED_AGAIN + 5 {
-            trees.fresh.push_back("/proc/self".into());
+            trees.fresh.push_back(path.clone());
             trees.turn(now);
         }
         assert_eq!(trees.failed.len(), TRIED_AGAIN);

@@ -4,10 +4,16 @@
 //! on the way down are kept open; the one above them is found again by `..`, and must then be the
 //! one that was left. Of the rest a few bytes are remembered, and of a very deep tree not even
 //! that: then it is gone down again from the top.
+//!
+//! Where root removes what others were given, each folder is gone through with the rights of the
+//! first on the way down who is not root; only what is root's own is touched as root.
 
 use crate::folder::{self, Id};
-use rustix::fs::{Dir, DirEntry, FileType, Mode, OFlags};
+use crate::kept;
+use crate::owner::{Acting, Owner};
+use rustix::fs::{Dir, DirEntry, FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
@@ -25,6 +31,10 @@ const REMEMBERED: usize = 1 << 17;
 /// How often a folder is gone through again because something was added or moved meanwhile. Whoever
 /// goes on adding has to be stopped by other means.
 const ROUNDS: u8 = 8;
+
+/// Say that it is not ours to remove, and not that something is amiss for the moment.
+const REFUSALS: [Errno; 5] =
+    [Errno::ACCESS, Errno::PERM, Errno::NOTEMPTY, Errno::BUSY, Errno::XDEV];
 
 /// Why something is still there. The first problem, and how many more there were.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +69,8 @@ struct Folder {
     /// Its name in the one above, as long as that is open.
     name: Option<CString>,
     id: Id,
+    /// With whose rights it is gone through, if not with our own.
+    owner: Option<Owner>,
     /// Where the entry begins that was looked at last, and where the next one does.
     last: i64,
     next: i64,
@@ -75,6 +87,12 @@ pub struct Removal {
     /// What the tree is in, and what it is called there.
     above: Option<(OwnedFd, CString)>,
     way: VecDeque<Folder>,
+    /// The folder that was gone through last, for the one above it.
+    left: Option<Folder>,
+    /// Others were given something in it, and we are root, who could remove more than they.
+    lends: bool,
+    /// Something is there that its owner's rights are not enough for.
+    refused: bool,
     /// The beginning of the way was forgotten.
     cut: bool,
     removed: u64,
@@ -113,13 +131,16 @@ enum Next {
 }
 
 impl Removal {
-    /// The last part of the path is not followed where it is a link; the folders above it are the
-    /// caller's own.
+    /// A tree of our own. The last part of the path is not followed where it is a link; the folders
+    /// above it are the caller's own.
     pub fn new(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
             above: None,
             way: VecDeque::new(),
+            left: None,
+            lends: false,
+            refused: false,
             cut: false,
             removed: 0,
             removed_before: 0,
@@ -128,12 +149,11 @@ impl Removal {
         }
     }
 
-    /// Something in a folder that is open already, which need not be known by its path.
-    pub fn at(above: OwnedFd, name: &OsStr) -> Result<Self, Errno> {
-        let is_name = name.as_bytes() != b".." && !name.as_bytes().contains(&b'/');
-        let name_there = CString::new(name.as_bytes()).ok().filter(|_| is_name);
-        let name_there = name_there.ok_or(Errno::INVAL)?;
-        Ok(Self { above: Some((above, name_there)), ..Self::new(Path::new(name)) })
+    /// A folder of ours that holds what others were given. Where we are root, that is removed with
+    /// the rights of whose it is. What these are not enough for is kept for people to look at,
+    /// with the rest of the folder, and counts as removed: nobody need try again.
+    pub fn of_others(path: &Path) -> Self {
+        Self { lends: geteuid().is_root(), ..Self::new(path) }
     }
 
     pub fn path(&self) -> &Path {
@@ -142,13 +162,49 @@ impl Removal {
 
     /// Does so many steps; in each, one file or folder is looked at.
     pub fn go_on(&mut self, steps: u32) -> Progress {
+        let mut acting = Acting::default();
         for _ in 0..steps {
-            let next = if self.way.is_empty() { self.begin() } else { self.step() };
+            let owner = self.way.back().and_then(|folder| folder.owner);
+            let next = match acting.by(owner) {
+                Ok(()) => self.go(),
+                Err(errno) => {
+                    self.refused = true;
+                    self.give_up(c".".into(), errno)
+                }
+            };
             if next == Next::Over {
-                return Progress::Over(self.problem.take().map_or(Ok(()), Err));
+                drop(acting);
+                return Progress::Over(self.end());
             }
         }
         Progress::More
+    }
+
+    fn go(&mut self) -> Next {
+        match self.left.take() {
+            Some(left) => self.leave(left),
+            None if self.way.is_empty() => self.begin(),
+            None => self.step(),
+        }
+    }
+
+    /// How it went. With our own rights.
+    fn end(&mut self) -> Result<(), RemoveError> {
+        let Some(problem) = self.problem.take() else { return Ok(()) };
+        let (true, Some((above, name))) = (self.refused, &self.above) else { return Err(problem) };
+        let Some(place) = kept::place_for(&self.path) else { return Err(problem) };
+        let cause = &problem.source;
+        match kept::keep(above.as_fd(), name, &place) {
+            Ok(to) => {
+                let to = to.display();
+                tracing::warn!(%problem, %cause, %to, "not theirs to remove: it is kept");
+                Ok(())
+            }
+            Err(errno) => {
+                tracing::warn!(%problem, %cause, "it cannot even be moved aside: {errno}");
+                Err(problem)
+            }
+        }
     }
 
     /// At the top, before all else and after.
@@ -201,10 +257,13 @@ impl Removal {
     }
 
     fn push(&mut self, dir: Dir, name: &CStr) -> Result<(), Errno> {
-        let id = folder::id(dir.fd()?)?;
+        let found = fstat(dir.fd()?)?;
+        let lent = self.way.back().and_then(|above| above.owner);
+        let owner = if self.lends { lent.or_else(|| Owner::of(&found)) } else { None };
+        let id = folder::id_of(&found);
         let (open, name) = (Some(Box::new(dir)), Some(name.to_owned()));
         let (last, next, stuck, rounds) = (0, 0, false, 0);
-        self.way.push_back(Folder { open, name, id, last, next, stuck, rounds });
+        self.way.push_back(Folder { open, name, id, owner, last, next, stuck, rounds });
         let length = self.way.len();
         if length > OPEN {
             self.way[length - OPEN - 1].open = None;
@@ -221,19 +280,19 @@ impl Removal {
     fn step(&mut self) -> Next {
         let Some(folder) = self.way.back_mut() else { return Next::Step };
         match folder.open.as_mut().and_then(|dir| dir.read()) {
-            None => self.leave(),
+            None => self.left = self.way.pop_back(),
             Some(Err(errno)) => {
                 self.note(c".".into(), errno);
-                self.leave()
+                self.left = self.way.pop_back();
             }
             Some(Ok(entry)) => {
                 (folder.last, folder.next) = (folder.next, entry.offset());
                 if ![c".", c".."].contains(&entry.file_name()) {
                     self.remove_entry(&entry);
                 }
-                Next::Step
             }
         }
+        Next::Step
     }
 
     fn remove_entry(&mut self, entry: &DirEntry) {
@@ -272,8 +331,7 @@ impl Removal {
     }
 
     /// Everything in a folder was looked at: back to the one above, where it is removed.
-    fn leave(&mut self) -> Next {
-        let Some(mut left) = self.way.pop_back() else { return Next::Step };
+    fn leave(&mut self, mut left: Folder) -> Next {
         let Some(above) = self.way.back_mut() else { return Next::Step };
         above.stuck |= left.stuck;
         if above.open.is_none() {
@@ -306,6 +364,7 @@ impl Removal {
         if let Some(folder) = self.way.back_mut() {
             folder.stuck = true;
         }
+        self.refused |= self.lends && REFUSALS.contains(&errno);
         if let Some(problem) = &mut self.problem {
             problem.more += 1;
         } else {

@@ -3,6 +3,7 @@
 //! what the machine can do.
 
 use super::image::absolute;
+use super::submission::random_key;
 use crate::args::doctor::DoctorArgs;
 use crate::failure::{Exit, Failure};
 use crate::settings::{self, Output, Server};
@@ -36,7 +37,8 @@ pub fn run(args: DoctorArgs, output: Output) -> Result<Exit, Failure> {
     let image = args.image.map(absolute).transpose()?.map(|image| ask(&image));
     let helper = helper::of_tasks().map_err(Failure::OwnProgram)?.into();
     let choice = args.runtime.unwrap_or_default();
-    let scratch = std::env::temp_dir().join(format!("shipway-doctor-{}", std::process::id()));
+    // Under a name that nobody can have taken before.
+    let scratch = std::env::temp_dir().join(format!("shipway-doctor-{}", random_key()?));
     let runtime = choice.start(&helper, &scratch).map_err(|missing| Failure::Service {
         what: "the doctor",
         hint: Some(missing.hint()),

@@ -77,7 +77,7 @@ pub async fn pin_image(spec: &mut JobSpec) -> Result<(), Failure> {
     Ok(())
 }
 
-fn random_key() -> Result<String, Failure> {
+pub(super) fn random_key() -> Result<String, Failure> {
     let mut bytes = [0u8; KEY_BYTES];
     getrandom::fill(&mut bytes).map_err(Failure::Random)?;
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))

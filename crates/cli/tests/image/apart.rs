@@ -109,7 +109,7 @@ impl Site {
 
     /// What is left of private work directories.
     fn left(&self) -> Vec<PathBuf> {
-        let below = ["home/pilot/work", "home/pilot/removing"].map(|name| self.path(name));
+        let below = ["work", "removing", "kept"].map(|name| self.path("home/pilot").join(name));
         let lists = below.iter().filter_map(|folder| fs::read_dir(folder).ok());
         lists.flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
     }

@@ -9,6 +9,7 @@ mod closed;
 mod common;
 mod containers;
 mod fetching;
+mod given;
 mod guests;
 mod handover;
 mod logins;

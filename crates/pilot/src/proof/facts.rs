@@ -25,6 +25,15 @@ pub struct NodeFacts {
     pub work: FolderFact,
     pub images: FolderFact,
     pub clock: ClockFact,
+    /// What tasks left that is not for a program to remove.
+    pub kept: Option<KeptFact>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptFact {
+    pub path: PathBuf,
+    /// How many tasks it is of.
+    pub count: usize,
 }
 
 /// What has to be tried, and takes its time.

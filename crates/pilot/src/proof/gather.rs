@@ -1,8 +1,8 @@
 //! Looks and tries: the edge of the proof that acts. What any of it means is for `judge` to say.
 
 use super::facts::{
-    ClockFact, ContainerFacts, FolderFact, GpuFact, InsideFact, NodeFacts, Overlay, ServerFact,
-    Switch, TriedFacts,
+    ClockFact, ContainerFacts, FolderFact, GpuFact, InsideFact, KeptFact, NodeFacts, Overlay,
+    ServerFact, Switch, TriedFacts,
 };
 use super::offer::Names;
 use super::{kernel, trial};
@@ -40,7 +40,14 @@ const LIST_GPUS: &str = "for f in /dev/nvidia[0-9]* /dev/nvidia-caps/* /dev/dri/
 
 /// Looks at the node: this takes no time.
 pub fn look(work: &Path, images: &Path, clock: ClockFact) -> NodeFacts {
-    NodeFacts { work: folder(work), images: image_store(images), clock }
+    NodeFacts { work: folder(work), images: image_store(images), clock, kept: kept(work) }
+}
+
+/// Nothing where this user may not look.
+fn kept(work: &Path) -> Option<KeptFact> {
+    let path = work.join(shipway_trees::KEPT);
+    let count = std::fs::read_dir(&path).ok()?.count();
+    (count > 0).then_some(KeptFact { path, count })
 }
 
 /// Tries what a look cannot tell. Without `with_kernel` no GPU has to compute.
@@ -59,7 +66,7 @@ pub fn try_out(probe: &Probe, runtime: &dyn Runtime, with_kernel: bool) -> Tried
 fn folder(path: &Path) -> FolderFact {
     let there = path.ancestors().find(|place| place.exists()).unwrap_or(Path::new("/"));
     let trace = there.join(format!(".shipway-proof-{}", std::process::id()));
-    let written = File::create(&trace).and_then(|mut file| file.write_all(b"proof"));
+    let written = File::create_new(&trace).and_then(|mut file| file.write_all(b"proof"));
     let _never_made = std::fs::remove_file(&trace);
     let act = if there == path { "written to" } else { "made" };
     let problem = written.err().map(|error| format!("cannot be {act}: {error}"));

@@ -25,8 +25,10 @@ pub fn judge(facts: &Facts) -> Vec<Check> {
 
 /// What a look is enough for.
 pub fn looked_at(facts: &NodeFacts) -> Vec<Check> {
-    let NodeFacts { work, images, clock } = facts;
-    vec![node::work_folder(work), node::image_store(images), node::clock(clock)]
+    let NodeFacts { work, images, clock, kept } = facts;
+    let kept = kept.iter().map(node::kept);
+    let always = [node::work_folder(work), node::image_store(images), node::clock(clock)];
+    always.into_iter().chain(kept).collect()
 }
 
 /// What had to be tried.

@@ -19,8 +19,8 @@ mod offer;
 mod trial;
 
 pub use facts::{
-    ClockFact, ContainerFacts, Facts, FolderFact, GpuFact, ImageFact, InsideFact, KernelFact,
-    NodeFacts, Overlay, ServerFact, Switch, TriedFacts,
+    ClockFact, ContainerFacts, Facts, FolderFact, GpuFact, ImageFact, InsideFact, KeptFact,
+    KernelFact, NodeFacts, Overlay, ServerFact, Switch, TriedFacts,
 };
 pub use gather::{Watch, look, try_out};
 pub use judge::{judge, looked_at, tried};

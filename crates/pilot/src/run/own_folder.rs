@@ -3,7 +3,9 @@
 //!
 //! The folder itself stays the pilot's, and no account may write there. So no name in it can be
 //! exchanged for another, and what is handed to an account is handed over last, by descriptor.
-//! Inside of what an account was given the pilot makes, changes and opens nothing.
+//! Inside of what an account was given the pilot makes, changes and opens nothing. Nor can the
+//! account come in from elsewhere, and put there what is not its own, unless its task has to pass
+//! through the folder.
 
 use super::start::own_mode;
 use crate::accounts::Whom;
@@ -52,7 +54,7 @@ impl Folders {
             Some(opened) => opened,
             none => none.insert(open_or_make(&self.path)?),
         };
-        let folder = make_folder(above, name, Mode::from_raw_mode(own_mode()))?;
+        let folder = make_folder(above, name, PRIVATE_FOLDER)?;
         Ok(OwnFolder { folder, path: self.path.join(name) })
     }
 }
@@ -64,6 +66,11 @@ pub(super) struct OwnFolder {
 }
 
 impl OwnFolder {
+    /// Lets accounts pass through, to what is theirs in it.
+    pub(super) fn let_pass(&self) -> io::Result<()> {
+        Ok(fchmod(&self.folder, Mode::from_raw_mode(own_mode()))?)
+    }
+
     /// A folder that is its account's alone.
     pub(super) fn private(&self, name: &str, whom: &Whom) -> io::Result<PathBuf> {
         let made = match mkdirat(&self.folder, name, PRIVATE_FOLDER) {
@@ -185,6 +192,10 @@ mod tests {
         let script = own.program("script", "#!/bin/sh\n", &nobody()).unwrap();
         let work = own.private("work", &nobody()).unwrap();
         let stdin = own.empty_file("stdin", &nobody()).unwrap();
+        let mode = || work.parent().unwrap().metadata().unwrap().mode() & 0o777;
+        assert_eq!(mode(), 0o700, "nobody comes in who need not");
+        own.let_pass().unwrap();
+        assert_eq!(mode(), 0o711);
         for given in [&script, &work, &stdin] {
             assert_eq!(given.symlink_metadata().unwrap().uid(), NOBODY, "{}", given.display());
             for above in given.ancestors().skip(1).take(3) {

@@ -125,14 +125,17 @@ impl Work {
         let outputs = names.files.outputs.as_ref();
         let mut work = None;
         if !inputs.is_empty() || outputs.is_some() {
-            let made = self.tasks.private_dir(start.id, "work", &whom);
+            // Who copies for an account finds it by its path.
+            let made = self.tasks.let_pass(start.id, &whom);
+            let made = made.and_then(|()| self.tasks.private_dir(start.id, "work", &whom));
             work = Some(made.map_err(|error| error.to_string())?);
         }
         // Where the pilot may read more than the task, the task's account reads it first.
         let mut stdin = None;
         if let (Whom::Account(_), Some(source)) = (&whom, names.stream(names.files.stdin.as_ref()))
         {
-            let made = self.tasks.private_file(start.id, "stdin", &whom);
+            let made = self.tasks.let_pass(start.id, &whom);
+            let made = made.and_then(|()| self.tasks.private_file(start.id, "stdin", &whom));
             stdin = Some((source, made.map_err(|error| error.to_string())?));
         }
         let remember = outputs.is_some_and(|outputs| outputs.all_new);

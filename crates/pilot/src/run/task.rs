@@ -114,7 +114,7 @@ impl Tasks {
     ) -> Result<Request, PrepareError> {
         let template = &start.template;
         if template.workdir.is_none() || template.script.is_some() {
-            self.reach(whom)?;
+            self.let_pass(start.id, whom)?;
         }
         let cwd = match &template.workdir {
             Some(dir) => PathBuf::from(Placeholders::of(start.id.task, &start.fields).fill(dir)),
@@ -149,6 +149,9 @@ impl Tasks {
         let template = &start.template;
         if !containers.open_folders_first() {
             self.reach(whom)?;
+            if template.workdir.is_none() || template.script.is_some() {
+                self.let_pass(start.id, whom)?;
+            }
         }
         let mut own = Vec::new();
         let cwd = if let Some(dir) = &template.workdir {
@@ -247,6 +250,17 @@ impl Tasks {
         Err(PrepareError::Closed { account, path: self.folders.path().to_owned(), closed })
     }
 
+    /// Lets an account through to what is made for it, by its path.
+    pub(super) fn let_pass(&mut self, id: AttemptKey, whom: &Whom) -> Result<(), PrepareError> {
+        self.reach(whom)?;
+        self.stays(whom)?;
+        if whom.account().is_none() {
+            return Ok(());
+        }
+        let opened = self.own_folder(id).and_then(|own| own.let_pass());
+        opened.map_err(|source| PrepareError::WorkDir { path: self.own_path(id), source })
+    }
+
     /// Whether what is made for an account stays what and where it is.
     fn stays(&self, whom: &Whom) -> Result<(), PrepareError> {
         let (Whom::Account(account), Some(changeable)) = (whom, &self.changeable) else {
@@ -308,7 +322,12 @@ impl Tasks {
             let account = "of the task".to_owned();
             return Err(PrepareError::Closed { account, path, closed: closed.clone() }.to_string());
         }
-        let made = self.own_folder(id).and_then(|own| own.file(&name));
+        let made = self.own_folder(id).and_then(|own| {
+            if for_account {
+                own.let_pass()?;
+            }
+            own.file(&name)
+        });
         let failed = |error| format!("cannot keep its output in {}: {error}", path.display());
         Ok((Arc::new(Spool::new(made.map_err(failed)?)), path))
     }

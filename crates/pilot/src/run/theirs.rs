@@ -114,6 +114,11 @@ impl Hands {
     }
 }
 
+/// Where a folder will be that cannot be removed with the rights of whose it is.
+fn kept_as(folder: &Path) -> Option<PathBuf> {
+    Some(folder.parent()?.parent()?.join(shipway_trees::KEPT).join(folder.file_name()?))
+}
+
 /// In memory, where the other side reads it from the start.
 fn written(plan: &Plan) -> io::Result<File> {
     let mut file = File::from(memfd_create("plan", MemfdFlags::CLOEXEC)?);
@@ -131,8 +136,13 @@ pub(super) fn start_remover(hands: &Arc<Hands>) -> mpsc::Sender<PathBuf> {
     let _ = thread.spawn(move || {
         while let Ok(first) = folders.recv() {
             let all: Vec<PathBuf> = std::iter::once(first).chain(folders.try_iter()).collect();
+            let kept: Vec<PathBuf> = all.iter().filter_map(|folder| kept_as(folder)).collect();
             if let Err(error) = hands.remove(all) {
                 tracing::warn!(error, "folders of people are not removed");
+            }
+            for place in kept.iter().filter(|place| place.exists()) {
+                let place = place.display();
+                tracing::warn!(%place, "somebody's task left what was not theirs: it is kept");
             }
         }
     });

@@ -1,6 +1,6 @@
 //! Folders, the clock, and where images come from.
 
-use super::super::facts::{ClockFact, FolderFact, ImageFact, ServerFact};
+use super::super::facts::{ClockFact, FolderFact, ImageFact, KeptFact, ServerFact};
 use super::super::{About, Check};
 use shipway_model::{Bytes, Millis, Timestamp};
 
@@ -46,6 +46,13 @@ fn room(name: &str, folder: &FolderFact, little: u64) -> Check {
             }
         }
     }
+}
+
+pub(super) fn kept(kept: &KeptFact) -> Check {
+    let (path, count) = (kept.path.display(), kept.count);
+    let found = format!("{path} holds what {count} of them left and had no right to remove");
+    Check::ok("files of tasks", "nothing is left of tasks that have ended", found)
+        .warning(format!("look whose it is, give it back to them, and remove the rest: {path}"))
 }
 
 pub(super) fn clock(clock: &ClockFact) -> Check {

@@ -62,3 +62,61 @@ fn a_folder_of_any_depth_does_not_keep_the_next_pilot_from_starting() {
         std::thread::yield_now();
     }
 }
+
+const ADA: u32 = 64_001;
+const BOB: u32 = 64_002;
+
+/// What is Ada's in a folder of the pilot's, with something in it that she could only move there.
+fn filled(work: &Path) {
+    std::fs::create_dir_all(work.join("own")).unwrap();
+    let theirs = work.join("bob");
+    std::fs::create_dir(&theirs).unwrap();
+    std::fs::write(theirs.join("thesis"), "years").unwrap();
+    for (path, id) in [(theirs.as_path(), BOB), (&work.join("own"), ADA), (work, ADA)] {
+        std::os::unix::fs::chown(path, Some(id), Some(id)).unwrap();
+    }
+}
+
+fn ada() -> Whom {
+    let user = shipway_runtime::plan::User { uid: ADA, gid: ADA, groups: Vec::new() };
+    let (home, shell) = ("/".into(), "/bin/sh".into());
+    Whom::Account(crate::accounts::Account { name: "ada".into(), user, home, shell })
+}
+
+#[test]
+fn what_is_not_the_accounts_is_kept_when_its_task_has_ended() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("left out: only root can give files to others");
+    }
+    let dir = folder();
+    let mut tasks = Tasks::new(dir.path(), false, false, &hands());
+    let id = AttemptKey { task: JobId(1).task(TaskIndex(0)), attempt: Attempt(1) };
+    let work = tasks.private_dir(id, "work", &ada()).unwrap();
+    filled(&work);
+    tasks.clean(id);
+    wait_gone(&work);
+    let kept = dir.path().join("kept/1.0.1/work");
+    assert_eq!(std::fs::read_to_string(kept.join("bob/thesis")).unwrap(), "years");
+    assert!(!kept.join("own").exists());
+}
+
+#[test]
+fn what_is_not_the_accounts_is_kept_when_the_next_pilot_starts() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("left out: only root can give files to others");
+    }
+    let dir = folder();
+    let work = dir.path().join("work/1.0.1/work");
+    std::fs::create_dir_all(&work).unwrap();
+    filled(&work);
+    Tasks::new(dir.path(), false, false, &hands());
+    let aside = || std::fs::read_dir(dir.path().join("removing")).unwrap().next();
+    let deadline = Instant::now() + Duration::from_mins(5);
+    while aside().is_some() {
+        assert!(Instant::now() < deadline, "it is still there");
+        std::thread::yield_now();
+    }
+    let kept = std::fs::read_dir(dir.path().join("kept")).unwrap().next().unwrap().unwrap();
+    let thesis = kept.path().join("1.0.1/work/bob/thesis");
+    assert_eq!(std::fs::read_to_string(thesis).unwrap(), "years");
+}
