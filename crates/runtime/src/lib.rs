@@ -42,6 +42,7 @@ pub mod report;
 pub mod rights;
 pub mod runtime;
 pub mod subids;
+pub(crate) mod variables;
 
 pub use plan::Container;
 pub use runtime::{Runtime, is_program};

@@ -195,7 +195,7 @@ pub enum Within {
 }
 
 /// What is done before a plain program of the node is started: where it stands, who it runs as,
-/// and within which limits. Its words and its environment are given to it directly.
+/// and within which limits. Its words are given to it directly, its environment comes beside.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Process {

@@ -4,6 +4,7 @@
 //! and reads the report when the helper is dead. The task never has it.
 
 use crate::plan::{Container, Process};
+use crate::variables::Variables;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -63,7 +64,8 @@ impl Why {
 #[serde(rename_all = "snake_case")]
 pub enum Order {
     Container(Box<Container>),
-    Process(Process),
+    /// And the environment of the program that it turns into.
+    Process(Process, Variables),
     /// Make a user namespace and wait in it, until standard input ends.
     Hold,
 }
@@ -73,7 +75,7 @@ pub enum Order {
 #[serde(rename_all = "snake_case")]
 pub enum Asked<'a> {
     Container(&'a Container),
-    Process(&'a Process),
+    Process(&'a Process, &'a Variables),
     Hold,
 }
 
@@ -182,7 +184,8 @@ mod tests {
 
     #[test]
     fn a_lying_length_is_refused() {
-        let ours = Letter::write(Asked::Process(&Process::default())).unwrap();
+        let ours =
+            Letter::write(Asked::Process(&Process::default(), &Variables::default())).unwrap();
         ours.file.write_all_at(&u32::MAX.to_le_bytes(), 0).unwrap();
         assert!(Letter::read(ours.copy().unwrap()).is_err());
         ours.file.write_all_at(&100_000_u32.to_le_bytes(), 0).unwrap();

@@ -47,8 +47,9 @@ pub struct Launch {
     pub program: PathBuf,
     /// The first one is the program's name for itself.
     pub argv: Vec<OsString>,
-    /// The whole environment of the process, not of the task.
-    pub env: Vec<(OsString, OsString)>,
+    /// Its whole environment: variables of whoever starts it, by which it is found again. None of
+    /// the task's: it may have more rights than the task until it turns into it.
+    pub marks: Vec<(OsString, OsString)>,
     pub stdin: OwnedFd,
     pub after: After,
 }
@@ -59,7 +60,7 @@ impl Launch {
         use std::os::unix::process::CommandExt;
         let mut command = Command::new(self.program);
         let (name, args) = self.argv.split_first().expect("a launch names its program");
-        command.arg0(name).args(args).env_clear().envs(self.env).stdin(Stdio::from(self.stdin));
+        command.arg0(name).args(args).env_clear().envs(self.marks).stdin(Stdio::from(self.stdin));
         (command, self.after)
     }
 }

@@ -106,6 +106,36 @@ fn everybody_has_their_own_account_and_nobody_roots() {
     assert!(code == 127 && err.contains("no such program in PATH"), "{code} {err}");
 }
 
+/// What starts a task for somebody else is root, until it is the task: the loader of programs must
+/// not do there what variables of the task ask for.
+#[test]
+fn variables_of_a_task_are_the_tasks_alone() {
+    use std::os::unix::fs::MetadataExt as _;
+    if !is_root() {
+        return;
+    }
+    let site = Site::start_with(None, &["--default-image", "none"]);
+    let games = add_user(&site, "games");
+    let dir = tempfile::tempdir().expect("a folder");
+    let open = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(dir.path(), open).expect("open to all");
+    let file = format!("LD_DEBUG_OUTPUT={}/said", dir.path().display());
+    let asked = ["--env", "LD_DEBUG=libs", "--env", &file, "--", "id", "-u"];
+    let (code, out, err) = run_as(&site, &games, &asked);
+    assert_eq!((code, out.trim()), (0, GAMES), "{err}");
+    let files = std::fs::read_dir(dir.path()).expect("listed");
+    let found: Vec<(u32, String)> = files
+        .map(|entry| entry.expect("listed").path())
+        .map(|path| {
+            let uid = path.metadata().expect("there").uid();
+            (uid, std::fs::read_to_string(path).expect("read"))
+        })
+        .collect();
+    assert!(found.iter().any(|(_, said)| said.contains("initialize program: id")), "{found:?}");
+    assert!(found.iter().all(|(uid, _)| uid.to_string() == GAMES), "{found:?}");
+    assert!(!found.iter().any(|(_, said)| said.contains("program: shipway")), "{found:?}");
+}
+
 /// A home in a folder that accounts may not even enter.
 #[test]
 fn a_task_needs_no_way_to_its_own_folders() {

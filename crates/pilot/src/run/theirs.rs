@@ -84,11 +84,11 @@ impl Hands {
         };
         let start = Start {
             argv: Vec::new(),
-            env: vec![(NODE_KEY_VARIABLE.into(), (&self.node_key).into())],
+            env: Vec::new(),
             stdin: Some(written(&plan).map_err(LaunchError::Letter)?.into()),
         };
         let process = Process { cwd: "/".into(), ..Process::default() };
-        match by {
+        let mut launch = match by {
             As::Pilot => self.helper.before(start, &process),
             As::User(user) => {
                 self.helper.before(start, &Process { user: Some(user.clone()), ..process })
@@ -98,7 +98,9 @@ impl Hands {
                 let process = Process { within: Some(*within), handed, ..process };
                 keeper.before(&self.helper, start, &process)
             }
-        }
+        }?;
+        launch.marks.push((NODE_KEY_VARIABLE.into(), (&self.node_key).into()));
+        Ok(launch)
     }
 
     /// Removes folders, of whomever they are, and says what could not be done.

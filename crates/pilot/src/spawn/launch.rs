@@ -152,7 +152,7 @@ impl Launcher {
         container.env.extend(marks.clone().map(|(name, value)| (name.to_owned(), value)));
         let launch = contained.runtime.launch(&container, stdin_of(request)?);
         let mut launch = launch.map_err(|error| failed(&error))?;
-        launch.env.extend(marks.map(|(name, value)| (name.into(), value.into())));
+        launch.marks.extend(marks.map(|(name, value)| (name.into(), value.into())));
         spawn_launch(launch, request).map_err(|error| failed(&error))
     }
 
@@ -163,12 +163,12 @@ impl Launcher {
         if request.argv.is_empty() {
             return Err(StartError::EmptyCommand);
         }
-        let marks = self.marks(request.ticket);
-        let marks = marks.map(|(name, value)| (OsString::from(name), OsString::from(value)));
-        let env = request.env.iter().cloned().chain(marks).collect();
-        let start = Start { argv: request.argv.clone(), env, stdin: stdin_of(request)? };
+        let (argv, env) = (request.argv.clone(), request.env.clone());
+        let start = Start { argv, env, stdin: stdin_of(request)? };
         let launch = before.helper.before(start, &before.process);
-        let launch = launch.map_err(|error| failed(&error))?;
+        let mut launch = launch.map_err(|error| failed(&error))?;
+        let marks = self.marks(request.ticket);
+        launch.marks.extend(marks.map(|(name, value)| (name.into(), value.into())));
         spawn_launch(launch, request).map_err(|error| failed(&error))
     }
 
@@ -215,7 +215,7 @@ impl Launcher {
 }
 
 fn spawn_launch(launch: Launch, request: &Request) -> io::Result<Launched> {
-    let apart = Apart::new(&launch.program, launch.argv, launch.env)?;
+    let apart = Apart::new(&launch.program, launch.argv, launch.marks)?;
     spawn(&apart, &launch.stdin, Some(launch.after), request)
 }
 

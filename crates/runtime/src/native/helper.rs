@@ -36,8 +36,8 @@ pub fn main() -> ExitCode {
             letter.tell_in(container.told.as_deref());
             run(&letter, *container, keeper)
         }
-        Ok((letter, Order::Process(process), keeper)) => {
-            code(process::run(&letter, &process, keeper))
+        Ok((letter, Order::Process(process, env), keeper)) => {
+            code(process::run(&letter, &process, &env, keeper))
         }
         Ok((_, Order::Hold, _)) => hold(),
         Err(error) => {
@@ -56,7 +56,7 @@ pub fn main() -> ExitCode {
 pub fn become_asked() -> Result<(), ExitCode> {
     let hidden = identity::hide().and_then(|()| stand_apart()).map_err(io::Error::other);
     match hidden.and_then(|()| receive()) {
-        Ok((letter, Order::Process(process), keeper)) => {
+        Ok((letter, Order::Process(process, _), keeper)) => {
             process::become_it(&letter, &process, keeper).map_err(code)?;
             // The kernel may have forgotten it with the change of user.
             identity::hide().map_err(|_| code(Why::Container.exit_code()))

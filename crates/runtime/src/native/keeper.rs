@@ -7,7 +7,7 @@
 use super::{Helper, Native, Start, enclosed};
 use crate::plan::{Container, Person, Process, Root};
 use crate::report::{Asked, Ending, Letter};
-use crate::runtime::{After, Launch, LaunchError, Runtime};
+use crate::runtime::{Launch, LaunchError, Runtime};
 use crate::subids::{Given, Missing};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
@@ -48,15 +48,10 @@ impl Keeper {
     pub fn before(
         &self,
         helper: &Helper,
-        launch: Start,
+        start: Start,
         process: &Process,
     ) -> Result<Launch, LaunchError> {
-        let letter = Letter::write(Asked::Process(process)).map_err(LaunchError::Letter)?;
-        let stdin =
-            enclosed(&letter, launch.stdin.as_ref(), Some(self)).map_err(LaunchError::Letter)?;
-        let argv = helper.argv.iter().cloned().chain(launch.argv).collect();
-        let after = After { letter: Some(letter), bundle: None, signal_base: None };
-        Ok(Launch { program: helper.program.clone(), argv, env: launch.env, stdin, after })
+        helper.before_within(start, process, Some(self))
     }
 }
 

@@ -48,6 +48,7 @@ pub use sealed::Helper;
 use crate::plan::{Container, Process};
 use crate::report::{Asked, Letter};
 use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
+use crate::variables::Variables;
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
@@ -114,7 +115,7 @@ impl Runtime for Native {
         Ok(Launch {
             program: self.helper.program.clone(),
             argv: self.helper.argv.clone(),
-            env: Vec::new(),
+            marks: Vec::new(),
             stdin,
             after: After { letter: Some(letter), bundle: None, signal_base: None },
         })
@@ -124,12 +125,22 @@ impl Runtime for Native {
 impl Helper {
     /// Has something started by a helper that does what `process` says first. Without standard
     /// input of its own it reads nothing.
-    pub fn before(&self, launch: Start, process: &Process) -> Result<Launch, LaunchError> {
-        let letter = Letter::write(Asked::Process(process)).map_err(LaunchError::Letter)?;
-        let stdin = enclosed(&letter, launch.stdin.as_ref(), None).map_err(LaunchError::Letter)?;
-        let argv = self.argv.iter().cloned().chain(launch.argv).collect();
+    pub fn before(&self, start: Start, process: &Process) -> Result<Launch, LaunchError> {
+        self.before_within(start, process, None)
+    }
+
+    fn before_within(
+        &self,
+        start: Start,
+        process: &Process,
+        keeper: Option<&Keeper>,
+    ) -> Result<Launch, LaunchError> {
+        let asked = Asked::Process(process, &Variables(start.env));
+        let letter = Letter::write(asked).map_err(LaunchError::Letter)?;
+        let stdin = enclosed(&letter, start.stdin.as_ref(), keeper).map_err(LaunchError::Letter)?;
+        let argv = self.argv.iter().cloned().chain(start.argv).collect();
         let after = After { letter: Some(letter), bundle: None, signal_base: None };
-        Ok(Launch { program: self.program.clone(), argv, env: launch.env, stdin, after })
+        Ok(Launch { program: self.program.clone(), argv, marks: Vec::new(), stdin, after })
     }
 }
 
@@ -138,6 +149,7 @@ impl Helper {
 pub struct Start {
     /// The program, looked up in the `PATH` of `env`, and its arguments.
     pub argv: Vec<OsString>,
+    /// The whole environment, but for what the helper was started with.
     pub env: Vec<(OsString, OsString)>,
     pub stdin: Option<OwnedFd>,
 }

@@ -1,7 +1,8 @@
 //! A plain program of the node that first has to become somebody, or join its cgroups.
 //!
 //! No container is made and nothing stays behind: this process does what was asked and turns into
-//! the program. Its words are this process's own, behind those that led here.
+//! the program. Its words are this process's own, behind those that led here; its environment came
+//! with the letter, and nothing of it is set before.
 
 use super::apart::spare_terminals;
 use super::confine;
@@ -13,6 +14,7 @@ use super::program;
 use super::sys::own_keyring;
 use crate::plan::Process;
 use crate::report::{Ending, Letter};
+use crate::variables::Variables;
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -23,8 +25,13 @@ use std::process::Command;
 const OWN_WORDS: usize = 2;
 
 /// Returns only when there is no such program, with the code to exit with.
-pub(super) fn run(letter: &Letter, process: &Process, keeper: Option<OwnedFd>) -> i32 {
-    let Err(error) = prepare(process, keeper).and_then(|()| turn_into());
+pub(super) fn run(
+    letter: &Letter,
+    process: &Process,
+    env: &Variables,
+    keeper: Option<OwnedFd>,
+) -> i32 {
+    let Err(error) = prepare(process, keeper).and_then(|()| turn_into(env));
     told(letter, &error)
 }
 
@@ -67,11 +74,13 @@ fn prepare(process: &Process, keeper: Option<OwnedFd>) -> Result<(), SetupError>
     rustix::process::chdir(&process.cwd).doing("enter", &process.cwd)
 }
 
-fn turn_into() -> Result<Infallible, SetupError> {
+fn turn_into(env: &Variables) -> Result<Infallible, SetupError> {
     let mut words = std::env::args_os().skip(OWN_WORDS);
     let name = words.next().unwrap_or_default();
-    let path: Option<OsString> = std::env::var_os("PATH");
-    let program = program::find(&name, path.as_deref())?;
-    let error = Command::new(&program).arg0(&name).args(words).exec();
+    let program = program::find(&name, env.value("PATH"))?;
+    // What this process was started with is by whoever looks for it, and not the task's to change.
+    let is_free = |name: &OsString| std::env::var_os(name).is_none();
+    let env = env.0.iter().filter(|(name, _)| is_free(name)).map(|(name, value)| (name, value));
+    let error = Command::new(&program).arg0(&name).args(words).envs(env).exec();
     Err(program::explain(error, &program))
 }

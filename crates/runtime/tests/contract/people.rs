@@ -2,6 +2,7 @@
 //! do to another. For an ordinary account that was given such ids.
 
 use crate::site::Site;
+use crate::table::{asking_the_loader, programs_that_ran};
 use crate::{Case, On};
 use shipway_runtime::native::{Keeper, Start};
 use shipway_runtime::plan::{Bind, Container, Person, Process, Reads, Root, Within};
@@ -20,6 +21,7 @@ pub(crate) const ALL: &[Case] = &[
     Case { name: "what it reads is opened with their rights", on: On::Native, run: reads },
     Case { name: "a closed work directory is told", on: On::Native, run: work_directory },
     Case { name: "programs read as the person", on: On::Native, run: programs },
+    Case { name: "no variables in who becomes the person", on: On::Native, run: variables },
     Case { name: "the keys of the caller stay behind", on: On::Native, run: keys },
     Case { name: "nobody is run without a keeper", on: On::Native, run: without_keeper },
 ];
@@ -58,9 +60,21 @@ fn keeper<'a>(site: &'a Site) -> &'a Keeper {
 
 /// Runs a program of the node in the keeper's namespace.
 fn within(site: &Site, within: Within, handed: Vec<PathBuf>, argv: &[&str]) -> (Ending, String) {
+    within_with(site, within, handed, argv, &[])
+}
+
+fn within_with(
+    site: &Site,
+    within: Within,
+    handed: Vec<PathBuf>,
+    argv: &[&str],
+    env: &[(String, String)],
+) -> (Ending, String) {
     let argv = argv.iter().map(Into::into).collect();
     let process = Process { cwd: "/".into(), within: Some(within), handed, ..Process::default() };
-    let start = Start { argv, env: vec![("PATH".into(), "/usr/bin:/bin".into())], stdin: None };
+    let env = env.iter().map(|(name, value)| (name.into(), value.into()));
+    let env = env.chain([("PATH".into(), "/usr/bin:/bin".into())]).collect();
+    let start = Start { argv, env, stdin: None };
     let launch = keeper(site).before(&site.helper, start, &process).unwrap();
     let (mut command, after) = launch.into_command();
     let output = command.output().unwrap();
@@ -225,6 +239,16 @@ fn programs(site: &Site) {
     assert_eq!(said.matches("0000000000000000").count(), 3, "{ending:?} {said}");
     let (_, said) = as_first(Vec::new(), &["chown", "0", "/proc/self/fd/0"]);
     assert!(said.contains("not permitted"), "{said}");
+}
+
+/// Until it is the person it has every right over the files of all of them.
+fn variables(site: &Site) {
+    let dir = site.directory("loader-of-a-person");
+    let env = asking_the_loader(&dir);
+    let who = Within::Person(person(1));
+    let (ending, said) = within_with(site, who, Vec::new(), &["true"], &env);
+    assert_eq!(ending, Ending::Exit(0), "{said}");
+    assert_eq!(programs_that_ran(&dir), ["true"]);
 }
 
 fn keys(site: &Site) {

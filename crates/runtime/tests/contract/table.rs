@@ -11,6 +11,7 @@ use shipway_runtime::runtime::{Finding, Launch, LaunchError};
 use shipway_runtime::{Runtime, report::Ending};
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) const ALL: &[Case] = &[
@@ -26,6 +27,7 @@ pub(crate) const ALL: &[Case] = &[
     Case { name: "the usual mask", on: On::PlainToo, run: mask },
     Case { name: "limits as they were", on: On::PlainToo, run: limits },
     Case { name: "no variables of the starter's", on: On::PlainToo, run: variables },
+    Case { name: "no variables in whoever starts it", on: On::PlainToo, run: starters },
     Case { name: "binds are read-only all the way down", on: On::All, run: recursive },
 ];
 
@@ -153,6 +155,29 @@ fn limits(site: &Site) {
 fn variables(site: &Site) {
     let said = site.says("env | grep -c CARGO; true");
     assert_eq!(said, "0\n");
+}
+
+/// What the loader of programs says where variables of a task ask it to: which programs ran with
+/// them. None that has more rights than the task may.
+fn starters(site: &Site) {
+    let dir = site.directory("loader");
+    let mut container = site.command(&["true"]);
+    container.env.extend(asking_the_loader(&dir));
+    site.ok(&container);
+    let expected = if site.runtime.name() == "plain" { vec!["true".to_owned()] } else { vec![] };
+    assert_eq!(programs_that_ran(&dir), expected);
+}
+
+pub(crate) fn asking_the_loader(dir: &Path) -> [(String, String); 2] {
+    let file = dir.join("said").display().to_string();
+    [("LD_DEBUG".into(), "libs".into()), ("LD_DEBUG_OUTPUT".into(), file)]
+}
+
+pub(crate) fn programs_that_ran(dir: &Path) -> Vec<String> {
+    let files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let said: String = files.map(|file| fs::read_to_string(file).unwrap()).collect();
+    let programs = said.lines().filter_map(|line| line.split("initialize program: ").nth(1));
+    programs.map(str::to_owned).collect()
 }
 
 /// Another file system below what is bound.
