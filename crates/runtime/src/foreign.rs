@@ -104,6 +104,13 @@ fn judge(runtime: &'static str, path: &Path, may: &Reach, how: Use) -> Result<()
     if within.place != path {
         return without("a source that is, or lies behind, a symbolic link");
     }
+    // By the time it is opened a guest's task could have put a link there, with rights that are
+    // not the guest's.
+    if may.may_be_exchanged(path) {
+        return without(
+            "a guest's source in a folder that is offered for writing, but that itself",
+        );
+    }
     if within.covered.iter().any(|covered| path.join(covered).exists()) {
         return without(
             "a folder around files of the server, or of the node's kernel and services",

@@ -156,6 +156,12 @@ impl Reach {
         }
     }
 
+    /// Whether guests may put something else in the place of this one while nobody looks.
+    pub(crate) fn may_be_exchanged(&self, place: &Path) -> bool {
+        let written = self.offered.as_ref().map(AllowList::writable).unwrap_or_default();
+        self.guest && written.iter().any(|offer| place != offer && place.starts_with(offer))
+    }
+
     fn all_closed(&self) -> impl Iterator<Item = &Path> {
         self.closed.iter().map(PathBuf::as_path).chain(OF_THE_NODE.iter().map(Path::new))
     }

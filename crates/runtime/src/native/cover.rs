@@ -3,7 +3,7 @@
 
 use super::error::{Doing, SetupError};
 use super::kernel_files::Empty;
-use super::mounts::{Inside, Kind, copy_opened, kind_of, restrict};
+use super::mounts::{Inside, Kind, copy_opened, kind_of, put_on, restrict};
 use super::room;
 use super::sys::Attributes;
 use crate::plan::{Container, Root};
@@ -30,22 +30,24 @@ pub(super) fn of_root(root: &Root, covered: &[PathBuf]) -> Vec<PathBuf> {
     rooted.filter(|place| !own.iter().any(|own| place.starts_with(own))).collect()
 }
 
-/// Covers places below one that is in the container. What is not there needs no cover, nor does
-/// what the task's user cannot come near.
+/// Covers places below something that is mounted in the container, and is called `top` there. What
+/// is not there needs no cover, nor does what the task's user cannot come near.
+///
+/// They are looked up from what is mounted: a task may exchange what lies at its path meanwhile.
 pub(super) fn below(
-    inside: &Inside,
+    mounted: &Inside,
     dev: &OwnedFd,
     top: &Path,
     covered: &[PathBuf],
 ) -> Result<(), SetupError> {
-    covered.iter().try_for_each(|place| cover(inside, dev, &top.join(place)))
+    covered.iter().try_for_each(|place| cover(mounted, dev, place, &top.join(place)))
 }
 
-fn cover(inside: &Inside, dev: &OwnedFd, path: &Path) -> Result<(), SetupError> {
-    match inside.place(path) {
+fn cover(mounted: &Inside, dev: &OwnedFd, place: &Path, path: &Path) -> Result<(), SetupError> {
+    match mounted.place(place) {
         Ok(place) => {
             let mount = Empty { dev }.instead_of(kind_of(&place, path)?)?;
-            super::mounts::put_on(&mount, &place).doing("cover", path)
+            put_on(&mount, &place).doing("cover", path)
         }
         Err(
             SetupError::MissingTarget { .. }

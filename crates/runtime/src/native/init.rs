@@ -173,12 +173,12 @@ fn build(
         cover::services(container, &inside, &dev)?;
     }
     put_tmp(&inside, &tmp)?;
-    for (bind, opened) in container.binds.iter().zip(&binds) {
+    for (bind, opened) in container.binds.iter().zip(binds) {
         if is_in_memory(container, &bind.target) {
             inside.make(&bind.target, opened.kind)?;
         }
         inside.put(&opened.mount, &bind.target)?;
-        cover::below(&inside, &dev, &bind.target, &opened.covered)?;
+        cover::below(&Inside(opened.mount), &dev, &bind.target, &opened.covered)?;
     }
     enter(&inside)?;
     umask(mask);

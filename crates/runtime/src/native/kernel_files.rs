@@ -2,7 +2,9 @@
 
 use super::dev;
 use super::error::{Doing, SetupError};
-use super::mounts::{Inside, Kind, copy_below, copy_of, file_system, kind_of, put_below, restrict};
+use super::mounts::{
+    Inside, Kind, copy_below, copy_of, file_system, kind_of, put_below, put_on, restrict,
+};
 use super::sys::Attributes;
 use crate::plan::{Container, Root};
 use rustix::fs::{Access, AtFlags, accessat};
@@ -102,11 +104,11 @@ impl Empty<'_> {
     }
 
     fn hide_path(&self, inside: &Inside, path: &Path) -> Result<(), SetupError> {
-        let kind = match inside.place(path) {
+        let place = match inside.place(path) {
             Err(SetupError::MissingTarget { .. }) => return Ok(()),
-            found => kind_of(&found?, path)?,
+            found => found?,
         };
-        inside.put(&self.instead_of(kind)?, path)
+        put_on(&self.instead_of(kind_of(&place, path)?)?, &place).doing("hide", path)
     }
 
     pub(super) fn instead_of(&self, kind: Kind) -> Result<OwnedFd, SetupError> {

@@ -36,14 +36,19 @@ pub(super) fn copy_opened(file: &OwnedFd) -> Result<OwnedFd, Errno> {
     open_tree(file, "", flags)
 }
 
-/// The same for a path whose last part may be no link: what a link is a copy of can be seen by its
-/// kind.
+/// The same for a path whose last part may be no link.
 pub(super) fn copy_of_last(path: &Path) -> Result<OwnedFd, SetupError> {
+    copy_entry(CWD, path).doing("open", path)
+}
+
+/// The same for a name in a directory. A link is not followed: that it is a copy of one can be seen
+/// by its kind.
+pub(super) fn copy_entry(directory: impl AsFd, name: &Path) -> Result<OwnedFd, Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE
         | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
-    open_tree(CWD, path, flags).doing("open", path)
+    open_tree(directory, name, flags)
 }
 
 pub(super) fn copy_below(directory: impl AsFd, path: impl AsRef<Path>) -> Result<OwnedFd, Errno> {
@@ -105,9 +110,18 @@ pub(super) struct Inside(pub(super) OwnedFd);
 impl Inside {
     /// The place of a path inside, or why there is none.
     pub(super) fn place(&self, target: &Path) -> Result<OwnedFd, SetupError> {
+        self.open(target, OFlags::PATH)
+    }
+
+    /// A directory inside, to be listed.
+    pub(super) fn directory(&self, path: &Path) -> Result<OwnedFd, SetupError> {
+        self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)
+    }
+
+    fn open(&self, target: &Path, flags: OFlags) -> Result<OwnedFd, SetupError> {
         let resolve =
             ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let flags = flags | OFlags::CLOEXEC;
         openat2(&self.0, below_root(target), flags, Mode::empty(), resolve).map_err(|errno| {
             let target = target.to_owned();
             match errno {
@@ -164,8 +178,6 @@ pub(super) fn make_below(
 
 /// The same path for a look-up that starts at the root.
 fn below_root(target: &Path) -> PathBuf {
-    match target.strip_prefix("/") {
-        Ok(rest) if !rest.as_os_str().is_empty() => rest.to_owned(),
-        _ => PathBuf::from("."),
-    }
+    let rest = target.strip_prefix("/").unwrap_or(target);
+    if rest.as_os_str().is_empty() { PathBuf::from(".") } else { rest.to_owned() }
 }

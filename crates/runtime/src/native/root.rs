@@ -6,7 +6,7 @@
 
 use super::cover;
 use super::error::{Doing, SetupError};
-use super::mounts::{Inside, Kind, copy_of, file_system, put_below, restrict};
+use super::mounts::{Inside, Kind, copy_opened, file_system, put_below, restrict};
 use super::person::with_rights_of;
 use super::room;
 use super::shown::{Part, Shows};
@@ -49,8 +49,7 @@ pub(super) fn make(
         Root::Tree(path) => judged(container, &opened, path)?,
     };
     // From here on by what was opened, whatever is at its path by now.
-    let tree = by_descriptor(&opened.0);
-    made(container, &opened, Path::new(&tree), places).map(|inside| (inside, covered))
+    made(container, &opened, places).map(|inside| (inside, covered))
 }
 
 /// A tree that somebody named.
@@ -62,21 +61,16 @@ fn judged(container: &Container, tree: &Inside, path: &Path) -> Result<Vec<PathB
     Ok(cover::of_root(&container.root, &within.covered))
 }
 
-fn made(
-    container: &Container,
-    opened: &Inside,
-    tree: &Path,
-    places: &[Place],
-) -> Result<Inside, SetupError> {
+fn made(container: &Container, opened: &Inside, places: &[Place]) -> Result<Inside, SetupError> {
     let part = Part::of(container);
     let missing = seen(container, || missing(opened, places, part.as_ref()))?;
     let writable = container.scratch.is_some();
     let mount = match &container.root {
-        _ if missing.is_empty() && !writable => seen(container, || copy_of(tree))?,
-        Root::Host => return underlay::make(container, tree, &missing, part.as_ref()),
+        _ if missing.is_empty() && !writable => copy_opened(&opened.0).doing("open", "the tree")?,
+        Root::Host => return underlay::make(container, opened, &missing, part.as_ref()),
         Root::Tree(_) => match overlay(container, opened, &missing) {
             Err(SetupError::NoOverlay { .. }) if !writable => {
-                return underlay::make(container, tree, &missing, None);
+                return underlay::make(container, opened, &missing, None);
             }
             mount => mount?,
         },

@@ -14,6 +14,7 @@ mod limits;
 mod people;
 mod probe;
 mod site;
+mod swaps;
 mod table;
 
 use shipway_runtime::Runtime;
@@ -120,9 +121,10 @@ fn filter() -> String {
 }
 
 /// Some versions of crun refuse nodes with both versions of cgroups, whatever they are asked to
-/// do with them. So in a mount namespace of its own there is only one.
-const ONE_KIND_OF_CGROUPS: &str =
-    "umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup; exec \"$@\"";
+/// do with them. So in a mount namespace of its own there is only one, and a folder for files that
+/// tasks on the node's own tree see.
+const ONE_KIND_OF_CGROUPS: &str = "umount -R /sys/fs/cgroup && \
+    mount -t cgroup2 none /sys/fs/cgroup; mount -t tmpfs -o mode=1777 none /mnt; exec \"$@\"";
 
 /// An account that nobody has, and that only this program sees: with subordinate ids, in a copy of
 /// the node's `/etc`, in a mount namespace of its own. There its folders are not below `/tmp`,
@@ -146,7 +148,7 @@ fn again(mode: &str, by: &[&str], filter: &str) -> bool {
     std::os::unix::fs::chown(&copy, Some(owner), Some(owner)).unwrap();
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", ONE_KIND_OF_CGROUPS, "sh"]).args(by);
-    command.arg(&copy).arg(mode).arg(filter).current_dir("/");
+    command.arg(&copy).arg(mode).arg(filter).current_dir("/").env(swaps::SHOWN, "/mnt");
     command.status().expect("this program starts again").success()
 }
 
@@ -210,7 +212,7 @@ fn run_all(
         let site = Site::new(runtime.as_ref(), Arc::clone(helper), keeper.cloned(), state);
         let cases = cases::ALL.iter().chain(escapes::ALL).chain(attacks::ALL);
         let cases = cases.chain(lifetimes::ALL).chain(limits::ALL).chain(handover::ALL);
-        let cases = cases.chain(table::ALL);
+        let cases = cases.chain(table::ALL).chain(swaps::ALL);
         let left_out = |case: &&Case| keeper.is_some() && NOT_FOR_PEOPLE.contains(&case.name);
         let cases = cases.filter(|case| !left_out(case));
         let cases = cases.chain(if keeper.is_some() { people::ALL } else { &[] });
