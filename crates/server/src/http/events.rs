@@ -7,7 +7,9 @@
 use super::Site;
 use super::caller::CallerWith;
 use super::error::ApiError;
-use crate::journal::{EventSeq, EventsPage, HistoryReader};
+use super::readers::on_behalf_of;
+use super::stay::AskedBy;
+use crate::journal::{EventSeq, EventsPage, HistoryReader, JournalError};
 use crate::views::may_touch;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -21,6 +23,7 @@ use shipway_core::event::{Recorded, Verdict};
 use shipway_model::{Actor, JobId, Role, TaskIndex, TaskState};
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::sync::Arc;
 use tokio::sync::{broadcast, mpsc};
 
 /// Events on their way to one watcher.
@@ -56,27 +59,32 @@ pub async fn watch(
     let watcher = Watcher {
         live: site.live.watch(),
         site,
-        by,
-        job: query.job.map(JobId),
-        visible: HashMap::new(),
+        eyes: Eyes { by: by.clone(), job: query.job.map(JobId), visible: HashMap::new() },
         send,
     };
-    tokio::spawn(watcher.run(after));
+    let asked_by = AskedBy::default();
+    let _ = asked_by.0.set(by);
+    tokio::spawn(on_behalf_of(asked_by, watcher.run(after)));
     let stream = tokio_stream::wrappers::ReceiverStream::new(receive);
     Ok(sse::Sse::new(stream).keep_alive(sse::KeepAlive::default()))
 }
 
 struct Watcher {
     site: Site,
-    by: Actor,
-    job: Option<JobId>,
-    live: broadcast::Receiver<std::sync::Arc<crate::live::Told>>,
-    visible: HashMap<JobId, bool>,
+    eyes: Eyes,
+    live: broadcast::Receiver<Arc<crate::live::Told>>,
     send: mpsc::Sender<Result<sse::Event, Infallible>>,
 }
 
 /// The watcher has gone, or its journal cannot be read.
 struct Gone;
+
+/// A part of the journal, as a watcher sees it.
+enum Page {
+    Seen(Vec<(EventSeq, Vec<LiveEvent>)>),
+    /// What was asked for is no longer kept.
+    Pruned,
+}
 
 impl Watcher {
     async fn run(mut self, after: Option<EventSeq>) {
@@ -114,18 +122,15 @@ impl Watcher {
 
     async fn catch_up(&mut self, seen: &mut EventSeq) -> Result<(), Gone> {
         loop {
-            let after = *seen;
-            let page = self.site.readers.read(move |history| history.events_after(after, PAGE));
-            match page.await.map_err(|_| Gone)? {
-                EventsPage::Events(events) if events.is_empty() => return Ok(()),
-                EventsPage::Events(events) => {
-                    for (number, body) in events {
+            match self.page_after(*seen).await? {
+                Page::Seen(events) if events.is_empty() => return Ok(()),
+                Page::Seen(events) => {
+                    for (number, lines) in events {
                         *seen = number;
-                        let recorded: Recorded = serde_json::from_slice(&body).map_err(|_| Gone)?;
-                        self.tell(number, &recorded).await?;
+                        self.say_all(number, &lines).await?;
                     }
                 }
-                EventsPage::Pruned { .. } => {
+                Page::Pruned => {
                     *seen = self.site.readers.read(HistoryReader::tip).await.map_err(|_| Gone)?;
                     self.say(Some(*seen), &LiveEvent::Reset).await?;
                 }
@@ -133,42 +138,53 @@ impl Watcher {
         }
     }
 
-    async fn tell(&mut self, number: EventSeq, recorded: &Recorded) -> Result<(), Gone> {
-        if matches!(recorded.event, Event::JobsGiven { .. }) {
-            self.visible.clear();
-        }
-        let mut seen = Vec::new();
-        for (job, event) in live_events(&recorded.event) {
-            let wanted = self.job.is_none_or(|only| job == Some(only));
-            if wanted && self.may_see(job).await? {
-                seen.push(event);
+    /// A page of the journal, read and judged away from the threads that answer others.
+    async fn page_after(&mut self, after: EventSeq) -> Result<Page, Gone> {
+        let mut eyes = self.eyes.lend();
+        let read = self.site.readers.read(move |history| {
+            let events = match history.events_after(after, PAGE)? {
+                EventsPage::Pruned { .. } => return Ok((Some(Page::Pruned), eyes)),
+                EventsPage::Events(events) => events,
+            };
+            let mut page = Vec::new();
+            for (number, body) in events {
+                let Ok(recorded) = serde_json::from_slice::<Recorded>(&body) else {
+                    return Ok((None, eyes));
+                };
+                let unknown = eyes.unknown(&recorded);
+                eyes.learn(unknown, history)?;
+                page.push((number, eyes.see(&recorded)));
             }
-        }
-        // The number stands on the last line only: a watcher that was cut off in between asks for
-        // the whole event again rather than missing the rest of it.
-        let last = seen.pop();
-        for event in &seen {
-            self.say(None, event).await?;
-        }
-        match last {
-            Some(event) => self.say(Some(number), &event).await,
-            None => Ok(()),
-        }
+            Ok((Some(Page::Seen(page)), eyes))
+        });
+        let (page, eyes) = read.await.map_err(|_| Gone)?;
+        self.eyes = eyes;
+        page.ok_or(Gone)
     }
 
-    async fn may_see(&mut self, job: Option<JobId>) -> Result<bool, Gone> {
-        let Some(job) = job.filter(|_| self.by.role < Role::Operator) else { return Ok(true) };
-        if let Some(known) = self.visible.get(&job) {
-            return Ok(*known);
+    /// What has just happened. History is asked only about jobs that are new to the watcher.
+    async fn tell(&mut self, number: EventSeq, recorded: &Recorded) -> Result<(), Gone> {
+        let unknown = self.eyes.unknown(recorded);
+        if !unknown.is_empty() {
+            let mut eyes = self.eyes.lend();
+            let read = self.site.readers.read(move |history| {
+                eyes.learn(unknown, history)?;
+                Ok(eyes)
+            });
+            self.eyes = read.await.map_err(|_| Gone)?;
         }
-        let row =
-            self.site.readers.read(move |history| history.job(job.0)).await.map_err(|_| Gone)?;
-        let mine = row.is_some_and(|row| may_touch(&self.by, &row));
-        if self.visible.len() >= REMEMBERED {
-            self.visible.clear();
+        let lines = self.eyes.see(recorded);
+        self.say_all(number, &lines).await
+    }
+
+    /// The number stands on the last line only: a watcher that was cut off in between asks for the
+    /// whole event again rather than missing the rest of it.
+    async fn say_all(&self, number: EventSeq, lines: &[LiveEvent]) -> Result<(), Gone> {
+        let Some((last, before)) = lines.split_last() else { return Ok(()) };
+        for line in before {
+            self.say(None, line).await?;
         }
-        self.visible.insert(job, mine);
-        Ok(mine)
+        self.say(Some(number), last).await
     }
 
     async fn say(&self, number: Option<EventSeq>, event: &LiveEvent) -> Result<(), Gone> {
@@ -179,6 +195,60 @@ impl Watcher {
             None => event,
         };
         self.send.send(Ok(event)).await.map_err(|_| Gone)
+    }
+}
+
+/// What one watcher sees of what happens.
+struct Eyes {
+    by: Actor,
+    /// Only what concerns this one.
+    job: Option<JobId>,
+    visible: HashMap<JobId, bool>,
+}
+
+impl Eyes {
+    /// For a thread that asks history; what it learns comes back with it.
+    fn lend(&mut self) -> Eyes {
+        let visible = std::mem::take(&mut self.visible);
+        Eyes { by: self.by.clone(), job: self.job, visible }
+    }
+
+    fn wants(&self, job: Option<JobId>) -> bool {
+        self.job.is_none_or(|only| job == Some(only))
+    }
+
+    /// The jobs of an event of which it is not known whose they are.
+    fn unknown(&mut self, recorded: &Recorded) -> Vec<JobId> {
+        if matches!(recorded.event, Event::JobsGiven { .. }) {
+            self.visible.clear();
+        }
+        if self.by.role >= Role::Operator {
+            return Vec::new();
+        }
+        let events = live_events(&recorded.event).into_iter();
+        let jobs = events.filter(|(job, _)| self.wants(*job)).filter_map(|(job, _)| job);
+        let jobs: Vec<JobId> = jobs.collect();
+        // Before, and never between the jobs of one event.
+        if self.visible.len() + jobs.len() > REMEMBERED {
+            self.visible.clear();
+        }
+        jobs.into_iter().filter(|job| !self.visible.contains_key(job)).collect()
+    }
+
+    fn learn(&mut self, jobs: Vec<JobId>, history: &HistoryReader) -> Result<(), JournalError> {
+        for job in jobs {
+            let row = history.job(job.0)?;
+            self.visible.insert(job, row.is_some_and(|row| may_touch(&self.by, &row)));
+        }
+        Ok(())
+    }
+
+    fn see(&self, recorded: &Recorded) -> Vec<LiveEvent> {
+        let all = self.by.role >= Role::Operator;
+        let mine = |job: &JobId| all || self.visible.get(job).is_some_and(|mine| *mine);
+        let events = live_events(&recorded.event).into_iter();
+        let seen = events.filter(|(job, _)| self.wants(*job) && job.as_ref().is_none_or(mine));
+        seen.map(|(_, event)| event).collect()
     }
 }
 

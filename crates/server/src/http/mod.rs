@@ -25,6 +25,7 @@ pub mod metrics;
 pub mod nodes;
 mod pinning;
 pub(crate) mod places;
+mod readers;
 pub mod registries;
 mod request;
 pub mod serve;
@@ -37,9 +38,7 @@ use crate::auth::Auth;
 use crate::budgets::Budgets;
 use crate::clock::Clock;
 use crate::event_logs::EventLogs;
-use crate::journal::{HistoryReader, JournalError};
 use crate::live::Live;
-use crate::locks::Locked;
 use crate::logins::Logins;
 use crate::metrics::Metrics;
 use crate::pilots::{Pilots, Specs};
@@ -48,11 +47,11 @@ use asking::Intake;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
-use error::ApiError;
 use shipway_api::routes;
 use shipway_model::limits::MAX_SPEC_BYTES;
-use std::sync::{Arc, Mutex};
-use tokio::sync::Semaphore;
+use std::sync::Arc;
+
+pub use readers::Readers;
 
 /// What every handler may use.
 #[derive(Debug, Clone)]
@@ -69,58 +68,6 @@ pub struct Site {
     pub clock: Clock,
     pub metrics: Arc<Metrics>,
     pub intake: Arc<Intake>,
-}
-
-/// Connections to history; one is taken for each question and put back.
-#[derive(Debug)]
-pub struct Readers {
-    first: Mutex<HistoryReader>,
-    idle: Mutex<Vec<HistoryReader>>,
-    turns: Arc<Semaphore>,
-}
-
-/// Questions at once. Should the disk not answer them, threads are left for everything else.
-const AT_ONCE: usize = 64;
-/// Idle connections kept; more questions at once open more for a while.
-const IDLE_READERS: usize = 8;
-
-impl Readers {
-    pub fn new(first: HistoryReader) -> Self {
-        let (first, idle) = (Mutex::new(first), Mutex::default());
-        Readers { first, idle, turns: Arc::new(Semaphore::new(AT_ONCE)) }
-    }
-
-    /// Runs a question on a thread where waiting for the disk hurts nobody.
-    pub async fn read<A: Send + 'static>(
-        self: &Arc<Self>,
-        question: impl FnOnce(&HistoryReader) -> Result<A, JournalError> + Send + 'static,
-    ) -> Result<A, ApiError> {
-        let readers = Arc::clone(self);
-        let turn = Arc::clone(&self.turns).acquire_owned().await;
-        let answer = tokio::task::spawn_blocking(move || {
-            let _until_answered = turn;
-            let reader = readers.take()?;
-            let answer = question(&reader);
-            readers.put_back(reader);
-            answer
-        });
-        answer
-            .await
-            .map_err(|_| ApiError::internal("a question to history was cut off"))?
-            .map_err(|error| ApiError::internal_because("history cannot be read", &error))
-    }
-
-    fn take(&self) -> Result<HistoryReader, JournalError> {
-        let idle = self.idle.locked().pop();
-        idle.map_or_else(|| self.first.locked().try_clone(), Ok)
-    }
-
-    fn put_back(&self, reader: HistoryReader) {
-        let mut idle = self.idle.locked();
-        if idle.len() < IDLE_READERS {
-            idle.push(reader);
-        }
-    }
 }
 
 pub fn router(site: Site) -> Router {

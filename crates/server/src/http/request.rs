@@ -7,6 +7,7 @@
 use super::Site;
 use super::asking::Asked;
 use super::error::ApiError;
+use super::readers::on_behalf_of;
 use super::stay::{AskedBy, Stay};
 use crate::panics::{Panicked, guarded_task};
 use crate::secrets::random_word;
@@ -49,9 +50,9 @@ pub(super) async fn around(State(site): State<Site>, mut request: Request, next:
     let stay = Stay::new(&site, AskedBy::default());
     request.extensions_mut().insert(stay.asked_by());
     let is_get = method == Method::GET;
-    let answered = guarded_task(async {
+    let answered = guarded_task(on_behalf_of(stay.asked_by(), async {
         if is_get { stay.answer(next.run(request)).await } else { next.run(request).await }
-    });
+    }));
     let mut response = answered.await.unwrap_or_else(|Panicked| {
         ApiError::internal("the server failed over this request; its log says where")
             .into_response()
