@@ -59,6 +59,8 @@ pub enum TooMany {
     Jobs(Role),
     Tasks,
     Bytes(Role),
+    /// Jobs that come back from history at once.
+    Revived,
 }
 
 impl TooMany {
@@ -89,6 +91,9 @@ impl fmt::Display for TooMany {
                 let most = MAX_UNFINISHED_TASKS;
                 write!(f, "the jobs of a user that have not ended have at most {most} tasks")
             }
+            TooMany::Revived => f.write_str(
+                "so many jobs that ended long ago do not come back from history at once",
+            ),
             TooMany::Bytes(role) => {
                 let most = TooMany::most_bytes(*role) >> 20;
                 write!(
@@ -154,6 +159,7 @@ impl Rejection {
                 Some("one job of many tasks (--array, --each) counts once; or wait until some end")
             }
             Rejection::TooMany(TooMany::Tasks) => Some("wait until some have ended"),
+            Rejection::TooMany(TooMany::Revived) => Some("retry some of them, and then the others"),
             Rejection::TooMany(TooMany::Bytes(_)) => {
                 Some("equal requirements count once, 1-1000 as one index; or wait until some end")
             }

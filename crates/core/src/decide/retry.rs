@@ -42,9 +42,15 @@ pub(super) fn decide(
     if !any {
         return Err(Rejection::NothingToDo("retried"));
     }
-    let most = TooMany::most_jobs(chosen.by.role);
-    let over = state.unfinished().of(&chosen.by.user).jobs.saturating_add(again) > most;
-    if over { Err(Rejection::TooMany(TooMany::Jobs(chosen.by.role))) } else { Ok(events) }
+    let (now, role) = (state.unfinished().of(&chosen.by.user), chosen.by.role);
+    if now.jobs.saturating_add(again) > TooMany::most_jobs(role) {
+        return Err(Rejection::TooMany(TooMany::Jobs(role)));
+    }
+    // As it was before: what comes back at once has a limit of its own.
+    if again > 0 && now.bytes >= TooMany::most_bytes(role) {
+        return Err(Rejection::TooMany(TooMany::Bytes(role)));
+    }
+    Ok(events)
 }
 
 /// As `select::job`, for one that has left memory.

@@ -40,10 +40,11 @@ pub async fn issue(
     if by.role < Role::Admin {
         return Err(Rejection::NotAllowed("let pilots in").into());
     }
-    let lasts = users::life(new.lasts)?;
+    let now = site.clock.now();
+    let lasts = users::life(&site, &by, new.lasts, now)?;
     let allocation = Allocation::Handed;
     let (pilot, token) = secrets::new_pilot(allocation);
-    let (hash, expires) = (secrets::hash(&token), site.clock.now().plus(lasts));
+    let (hash, expires) = (secrets::hash(&token), now.plus(lasts));
     let issue = Command::IssuePilotToken {
         // Judged again when it is decided: what was revoked meanwhile lets nobody in.
         by: Some(by),

@@ -17,7 +17,7 @@ use shipway_api::types::{
 use shipway_core::Command;
 use shipway_core::command::Token;
 use shipway_core::pilot_token::{Allocation, PilotToken};
-use shipway_model::{Millis, PilotId, Role, Timestamp, UserName};
+use shipway_model::{Actor, Millis, PilotId, Role, Timestamp, UserName};
 use std::sync::Arc;
 
 const DAY: u64 = 24 * 3_600 * 1_000;
@@ -171,9 +171,16 @@ fn pilots(state: &shipway_core::State) -> Vec<PilotTokenView> {
     state.pilot_tokens().iter().map(view).collect()
 }
 
-/// How long a new token is good for.
-pub(super) fn life(asked: Option<Millis>) -> Result<Millis, ApiError> {
-    let lasts = asked.unwrap_or(USUAL_LIFE);
+/// How long a new token is good for. Unless it is said, as long as is usual, but no longer than
+/// what it is made with.
+pub(super) fn life(
+    site: &Site,
+    by: &Actor,
+    asked: Option<Millis>,
+    now: Timestamp,
+) -> Result<Millis, ApiError> {
+    let usual = || site.auth.left_of(by, now).map_or(USUAL_LIFE, |left| left.min(USUAL_LIFE));
+    let lasts = asked.unwrap_or_else(usual);
     if lasts > LONGEST_LIFE || lasts.0 == 0 {
         let what = format!("a token lasts longer than nothing and at most {LONGEST_LIFE}");
         return Err(ApiError::bad_request(what));
@@ -190,10 +197,8 @@ pub async fn issue(
     State(site): State<Site>,
     Body(new): Body<NewToken>,
 ) -> Result<Json<IssuedToken>, ApiError> {
-    // Unless it is said, as long as is usual, but no longer than what it is made with.
     let now = site.clock.now();
-    let usual = || site.auth.left_of(&by, now).map_or(USUAL_LIFE, |left| left.min(USUAL_LIFE));
-    let lasts = life(Some(new.lasts.unwrap_or_else(usual)))?;
+    let lasts = life(&site, &by, new.lasts, now)?;
     let secret = secrets::new_secret("shw_");
     let token = Token {
         id: secrets::random_word(8),

@@ -9,7 +9,7 @@
 
 use super::batch::{Batch, Reply};
 use super::keeper::{Failed, Keeper, MISTAKE, Written};
-use super::prepare::prepare;
+use super::prepare::{Unprepared, prepare};
 use super::{Done, Edges, Request, Wish, WriteError};
 use crate::auth::Table;
 use crate::journal::{HistoryReader, Journal};
@@ -67,7 +67,10 @@ impl<J: Journal> Desk<J> {
                 let prepared = guarded(|| prepare(wish, &self.state, &self.history));
                 match prepared {
                     Ok(Ok(command)) => self.take(&command, reply),
-                    Ok(Err(error)) => {
+                    Ok(Err(Unprepared::Refused(refused))) => {
+                        self.batch.answer(reply, Err(WriteError::Rejected(refused)));
+                    }
+                    Ok(Err(Unprepared::Journal(error))) => {
                         let answer = Err(WriteError::NotDurable(error.to_string()));
                         self.batch.answer(reply, answer);
                     }

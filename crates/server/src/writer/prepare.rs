@@ -3,16 +3,34 @@
 
 use super::Wish;
 use crate::journal::{HistoryReader, JournalError};
-use shipway_core::State;
 use shipway_core::command::{Command, Select, Submit};
 use shipway_core::job::JobRecord;
+use shipway_core::rejection::TooMany;
+use shipway_core::{Rejection, State};
 use shipway_model::{Actor, JobId, JobSpec, JobState};
+
+/// Bytes of records that one request brings back from history. A job takes a few hundred; one with
+/// a long list of indices or a long requirement, a few hundred thousand.
+const MAX_REVIVED_BYTES: usize = 32 << 20;
+
+/// Why there is no command.
+#[derive(Debug)]
+pub(super) enum Unprepared {
+    Journal(JournalError),
+    Refused(Rejection),
+}
+
+impl From<JournalError> for Unprepared {
+    fn from(error: JournalError) -> Self {
+        Unprepared::Journal(error)
+    }
+}
 
 pub(super) fn prepare(
     wish: Wish,
     state: &State,
     history: &HistoryReader,
-) -> Result<Command, JournalError> {
+) -> Result<Command, Unprepared> {
     Ok(match wish {
         Wish::Submit { by, spec, digest, key, size: _ } => {
             let ended = ended_before(&by, &spec, state, history)?;
@@ -45,15 +63,25 @@ fn ended_before(
     Ok(known)
 }
 
+/// What of the selection has left memory and is this person's.
 fn from_history(
     select: &Select,
     state: &State,
     history: &HistoryReader,
-) -> Result<Vec<JobRecord>, JournalError> {
+) -> Result<Vec<JobRecord>, Unprepared> {
     let gone = select.jobs.iter().map(|(job, _)| *job).filter(|job| state.job(*job).is_none());
-    let mut records = Vec::new();
+    let (mut records, mut bytes) = (Vec::new(), 0_usize);
     for job in gone {
-        records.extend(record(job, history)?);
+        let Some(end) = history.last_end(job.0)? else { continue };
+        let record = serde_json::from_str::<JobRecord>(&end.record).ok();
+        let Some(record) = record.filter(|found| select.by.may_touch(&found.owned())) else {
+            continue;
+        };
+        bytes = bytes.saturating_add(end.record.len());
+        if bytes > MAX_REVIVED_BYTES {
+            return Err(Unprepared::Refused(Rejection::TooMany(TooMany::Revived)));
+        }
+        records.push(record);
     }
     Ok(records)
 }
