@@ -1,6 +1,6 @@
 //! Acting with somebody else's rights and no more, on one thread, for root.
 //!
-//! Only the thread that asks is changed, and only until what it was given back is dropped.
+//! Only the thread that asks is changed, and only for as long as it holds what it has borrowed.
 
 use rustix::process::{Gid, Uid, getegid, getgroups};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};

@@ -50,7 +50,7 @@ fn room(name: &str, folder: &FolderFact, little: u64) -> Check {
 
 pub(super) fn kept(kept: &KeptFact) -> Check {
     let (path, count) = (kept.path.display(), kept.count);
-    let found = format!("{path} holds what {count} of them left and had no right to remove");
+    let found = format!("{path} holds {count} folders with what tasks had no right to remove");
     Check::ok("files of tasks", "nothing is left of tasks that have ended", found)
         .warning(format!("look whose it is, give it back to them, and remove the rest: {path}"))
 }
@@ -143,6 +143,13 @@ mod tests {
             let check = clock(&ClockFact { wall, jumped: Millis(jumped), server });
             assert_eq!(check.state, expected, "{check:?}");
         }
+    }
+
+    #[test]
+    fn what_is_kept_is_a_warning_that_says_where() {
+        let kept = kept(&KeptFact { path: "/home/pilot/kept".into(), count: 2 });
+        assert_eq!((kept.state, kept.about.clone()), (State::Warning, About::Part));
+        assert!(kept.found.starts_with("/home/pilot/kept holds 2 "), "{}", kept.found);
     }
 
     #[test]
