@@ -15,6 +15,7 @@ pub mod nodes;
 pub mod patience;
 pub mod pilot;
 pub mod plain;
+mod ready_threads;
 pub mod registry;
 pub mod run;
 pub mod show;

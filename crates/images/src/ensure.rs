@@ -412,7 +412,8 @@ impl Fetch<'_> {
         };
         thread::scope(|scope| {
             for _ in 1..layers.len().min(AT_ONCE) {
-                scope.spawn(work);
+                // Without room for more threads there are fewer.
+                let _ = thread::Builder::new().spawn_scoped(scope, work);
             }
             work();
         });

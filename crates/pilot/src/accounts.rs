@@ -12,6 +12,7 @@ pub use ids::Ids;
 
 use rustix::process::geteuid;
 use shipway_api::wire;
+use shipway_runtime::again::{self, patiently};
 use shipway_runtime::plan::{Person, User};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -426,7 +427,8 @@ fn account_named(name: &str) -> Option<Account> {
 pub(crate) fn asked(words: &[&str]) -> Option<String> {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]);
-    let done = std::thread::spawn(move || command.output()).join().ok()?.ok()?;
+    let asking = again::thread("asking", move || patiently(|| command.output())).ok()?;
+    let done = asking.join().ok()?.ok()?;
     done.status.success().then(|| String::from_utf8_lossy(&done.stdout).into_owned())
 }
 

@@ -6,6 +6,7 @@ use crate::accounts::asked;
 use crate::runtimes::RuntimeChoice;
 use rustix::process::{getegid, geteuid};
 use shipway_model::people::People;
+use shipway_runtime::again;
 use shipway_runtime::native::{Helper, Keeper};
 use shipway_runtime::subids::{Given, Holder, Missing, Range, free_range};
 use std::sync::Arc;
@@ -67,8 +68,11 @@ fn said(made: Result<Arc<Keeper>, Missing>, user: String, free: Range) -> Found 
 /// left.
 fn make(helper: &Arc<Helper>, given: Given) -> Result<Arc<Keeper>, Missing> {
     let helper = Arc::clone(helper);
-    let made = std::thread::spawn(move || Keeper::make(&helper, given)).join();
-    made.unwrap_or_else(|_| Err(Missing::Namespace { why: "it could not be tried".into() }))
+    let untried = |why: &str| Err(Missing::Namespace { why: format!("it was not tried: {why}") });
+    match again::thread("keeper", move || Keeper::make(&helper, given)) {
+        Err(error) => untried(&error.to_string()),
+        Ok(making) => making.join().unwrap_or_else(|_| untried("a mistake in the pilot")),
+    }
 }
 
 /// The account that this process has.

@@ -16,13 +16,14 @@
 //! - `stage_in.rs`, `stage_out.rs` the files of a task, before it starts and when it has ended;
 //!   `staging.rs` who copies them, `theirs.rs` with whose rights
 //! - `serve_logs.rs` pieces of output for whoever asks
-//! - `groups.rs` limits held by the kernel
+//! - `groups.rs` limits held by the kernel; `crowding.rs` how many processes tasks may have
 //! - `limits.rs` memory, by looking now and then where they are not; `shares.rs` the same for that
 //!   of GPUs, `mps.rs` for a site that wants more
 //! - `proving.rs` whether the node and its GPUs work, while the first tasks run already
 
 mod containers;
 mod copying;
+mod crowding;
 mod cuda;
 mod groups;
 mod images;
@@ -73,6 +74,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 use told::Told;
 
+pub(crate) use crowding::room_for_processes;
 pub use images::ImageKeep;
 pub use link::Server;
 pub use start::{Settings, StartError, node_name};
@@ -92,6 +94,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let tell_of_files = telling(&told, Pilot::staged);
     let tell_of_looks = telling(&told, Pilot::looked);
     let logs = open_logs(&settings, &started.left);
+    shipway_trees::get_ready();
     images::keep_room(&settings.images, settings.keep_images);
     let spawners = spawn::default_spawners();
     let slots = Some(started.slots);
@@ -128,7 +131,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         ends: started.ends,
         told: Told::new(&settings.dir),
         logs: ServeLogs::new(logs, to_link.clone()),
-        limits: Limits::new(),
+        limits: Limits::new(started.caps),
         shares: Shares::new(&unproven.probe, kill),
         to_link,
         tickets: HashMap::new(),
@@ -344,15 +347,15 @@ impl Work {
 
     fn tick(&mut self) {
         self.pool.reap_orphans();
-        for (ticket, words) in self.limits.look(Instant::now()) {
+        let now = Instant::now();
+        let over = self.limits.look(now).into_iter().chain(self.groups.look(now));
+        for (ticket, words) in over {
             match words {
                 Some(words) => self.pool.end(ticket, words),
                 None => drop(self.pool.signal(ticket, rustix::process::Signal::KILL)),
             }
         }
-        for ticket in self.groups.look(Instant::now()) {
-            self.pool.signal(ticket, rustix::process::Signal::KILL);
-        }
+
         self.tell(Input::Tick);
         self.flush();
     }

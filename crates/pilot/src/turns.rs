@@ -8,8 +8,9 @@
 //!
 //! `Turns` decides and does nothing; `Workers` has the threads. What the work is, neither knows.
 
+use shipway_runtime::again;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
 /// How much is done at the same time.
 #[derive(Debug, Clone, Copy)]
@@ -102,6 +103,8 @@ impl<E> Turns<E> {
 /// Threads that are there while there is something to do.
 pub(crate) struct Workers<E> {
     shared: Arc<Shared<E>>,
+    /// Wakes a thread that is always there, for when there is no room for another one.
+    standby: mpsc::Sender<()>,
 }
 
 struct Shared<E> {
@@ -123,7 +126,18 @@ impl<E: Send + 'static> Workers<E> {
         work: impl Fn(E) + Send + Sync + 'static,
     ) -> Self {
         let (turns, work) = (Mutex::new(Turns::new(at_once)), Box::new(work));
-        Workers { shared: Arc::new(Shared { name, turns, work }) }
+        let shared = Arc::new(Shared { name, turns, work });
+        let (standby, wanted) = mpsc::channel();
+        let standing = Arc::clone(&shared);
+        let started = again::thread(name, move || {
+            while wanted.recv().is_ok() {
+                standing.work_on();
+            }
+        });
+        if let Err(error) = started {
+            tracing::error!(%error, "no thread stands by for {name}");
+        }
+        Workers { shared, standby }
     }
 
     /// Has something done, on a thread, when it is its owner's turn.
@@ -136,9 +150,9 @@ impl<E: Send + 'static> Workers<E> {
         drop(turns);
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new().name(self.shared.name.into());
-        // It waits then for a thread that has done its work, or for the next that is wanted.
         if let Err(error) = thread.spawn(move || shared.work_on()) {
-            tracing::error!(%error, "no thread for {}", self.shared.name);
+            tracing::warn!(%error, "no room for a thread for {}", self.shared.name);
+            let _ = self.standby.send(());
         }
     }
 

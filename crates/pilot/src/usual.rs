@@ -3,7 +3,7 @@
 
 use crate::runtimes::RuntimeChoice;
 use shipway_model::ImageRef;
-use shipway_runtime::Runtime;
+use shipway_runtime::{Runtime, again};
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
@@ -142,7 +142,7 @@ fn plain(why: &str) -> Settled {
 /// left.
 fn problem(runtime: &Arc<dyn Runtime>) -> Option<String> {
     let runtime = Arc::clone(runtime);
-    let findings = std::thread::spawn(move || runtime.check()).join().ok()?;
+    let findings = again::thread("trying", move || runtime.check()).ok()?.join().ok()?;
     findings.into_iter().find(|finding| finding.problem.is_some()).map(|finding| finding.found)
 }
 

@@ -10,12 +10,16 @@
     reason = "a test fails by panicking; as a program of its own it prints and exits"
 )]
 
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal, test_kill_process,
+};
 use shipway_model::ids::{Attempt, JobId, TaskIndex};
 use shipway_pilot::logs::{LogName, Logs};
 use shipway_pilot::spawn::{Pool, Request, Ticket};
 use shipway_pilot::{guard, leftovers};
 use std::ffi::OsString;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -117,13 +121,18 @@ impl Node {
     fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let guard = start_guard(dir.path());
-        let node = Self { dir, guard };
+        let mut node = Self { dir, guard };
         node.wait_until_up();
         node
     }
 
-    fn wait_until_up(&self) {
+    fn wait_until_up(&mut self) {
         wait_for("all processes", || {
+            if let Some(status) = self.guard.try_wait().unwrap() {
+                let mut said = String::new();
+                self.guard.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+                panic!("the guard ended with {status}: {said}");
+            }
             PROCESSES.iter().chain(&["pilot"]).all(|name| self.read(name).ends_with('\n'))
         });
     }
@@ -138,6 +147,16 @@ impl Node {
 
     fn kill(&self, name: &str, signal: Signal) {
         kill_process(self.pid(name), signal).unwrap();
+    }
+
+    /// Until the last of its threads is dead: before that it holds the lock, while its first thread
+    /// may already look like a process that is dead.
+    fn kill_and_wait(&self, name: &str) {
+        let process = pidfd_open(self.pid(name), PidfdFlags::empty()).unwrap();
+        pidfd_send_signal(&process, Signal::KILL).unwrap();
+        let mut dead = [PollFd::new(&process, PollFlags::IN)];
+        let deadline = DEADLINE.try_into().unwrap();
+        assert_eq!(poll(&mut dead, Some(&deadline)), Ok(1), "waited in vain for the end of {name}");
     }
 
     fn assert_nothing_runs(&self) {
@@ -222,8 +241,7 @@ fn leftovers_of_a_killed_guard_are_ended() {
     let mut node = Node::start();
     kill_process(Pid::from_child(&node.guard), Signal::KILL).unwrap();
     node.guard.wait().unwrap();
-    node.kill("pilot", Signal::KILL);
-    wait_for("the pilot's death", || !is_alive(node.pid("pilot")));
+    node.kill_and_wait("pilot");
     let left: Vec<Pid> = PROCESSES.iter().map(|name| node.pid(name)).collect();
     assert!(left.iter().all(|pid| is_alive(*pid)), "nobody is there to end them");
     for name in PROCESSES.iter().chain(&["pilot"]) {

@@ -9,7 +9,7 @@ use shipway_pilot::spawn::{
     Ended, HowEnded, Pool, ProcessEvent, Request, Signalled, StartError, Ticket,
 };
 use shipway_runtime::cgroup::Delegation;
-use shipway_runtime::crowd::Slots;
+use shipway_runtime::crowd::{Caps, Slots};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
@@ -288,9 +288,9 @@ fn a_request_can_be_taken_back_before_it_starts_and_a_dropped_pool_kills() {
         Ok(ProcessEvent::Ended(ended)) => assert_eq!(ended.how, HowEnded::Signal(9)),
         other => panic!("{other:?}"),
     }
-    assert!(is_gone(&pid));
-    // The threads are gone too: they held the other end.
+    // The threads are gone too: they held the other end. They reap what they have told of.
     assert!(matches!(events.recv_timeout(DEADLINE), Err(mpsc::RecvTimeoutError::Disconnected)));
+    assert!(is_gone(&pid));
 }
 
 #[test]
@@ -346,14 +346,15 @@ const BOMB: &str = "i=0; while [ $i -lt 100 ]; do sleep 1000 >/dev/null 2>&1 & i
 fn a_task_that_goes_on_forking_fails_by_itself_and_spares_the_others() {
     let delegation = Delegation::find(Path::new("/"));
     let prefix = format!("shipway-bomb-{}-", std::process::id());
-    let Some(mut slots) = Slots::find(&delegation, &prefix, 20) else {
+    let Some(mut slots) = Slots::find(&delegation, &prefix, Caps { task: 20, person: 40, all: 60 })
+    else {
         // Nothing is delegated here: then tasks are looked at, which has tests of its own.
         assert!(!matches!(delegation, Delegation::V1 { pids: Some(_), .. }), "{delegation:?}");
         return;
     };
     let world = world();
     for round in 0..2 {
-        let (bomb, other) = (slots.take().unwrap(), slots.take().unwrap());
+        let (bomb, other) = (slots.take("ada").unwrap(), slots.take("ada").unwrap());
         let [first, second] = [3 * round + 1, 3 * round + 2];
         let mut request = world.request(first, &["sh", "-c", "echo up; exec sleep 1000"]);
         request.slot = Some(Arc::clone(&other));

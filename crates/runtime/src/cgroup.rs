@@ -3,6 +3,7 @@
 //!
 //! Both versions are only directories and small files. Nothing here runs or watches anything.
 
+use crate::crowd::processes_in;
 use crate::plan::Limits;
 use std::fs;
 use std::io;
@@ -73,7 +74,7 @@ impl Delegation {
             let Ok(entry) = entry else { continue };
             if entry.file_name().to_string_lossy().starts_with(prefix) {
                 // Not while something still runs in it, and then it is somebody else's.
-                let _in_use = fs::remove_dir(entry.path());
+                let _in_use = remove_group(&entry.path());
             }
         }
     }
@@ -86,6 +87,38 @@ impl Delegation {
             Self::Polled { .. } => false,
         }
     }
+}
+
+/// Removes a group with those below it, of which there are a few levels at most.
+pub(crate) fn remove_group(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)?.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_group(&entry.path())?;
+        }
+    }
+    fs::remove_dir(directory)
+}
+
+/// The most processes and threads that this process and all beside it may be, if the cgroup they
+/// are in says so, or one around it: a service manager's, or that of a container.
+pub fn most_processes(node: &Path) -> Option<u64> {
+    let own = fs::read_to_string(node.join(OWN)).ok()?;
+    let mount = node.join(MOUNT);
+    let limit = |group: &Path| -> Option<u64> {
+        fs::read_to_string(group.join("pids.max")).ok()?.trim().parse().ok()
+    };
+    let groups = own.lines().filter_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?.trim_start_matches('/'));
+        let below = if controllers.is_empty() { "" } else { "pids" };
+        let counts = controllers.is_empty() || controllers.split(',').any(|name| name == "pids");
+        counts.then(|| (mount.join(below), mount.join(below).join(path)))
+    });
+    let limits = groups.flat_map(|(top, group)| {
+        let around: Vec<PathBuf> = group.ancestors().map(Path::to_owned).collect();
+        around.into_iter().take_while(move |group| group.starts_with(&top))
+    });
+    limits.filter_map(|group| limit(&group)).min()
 }
 
 /// Where processes of this program stand while its parent holds groups of tasks.
@@ -218,6 +251,12 @@ impl Group {
         let files = ["memory.events", "memory.oom_control"];
         let text = files.iter().find_map(|file| fs::read_to_string(memory.join(file)).ok());
         text.as_deref().and_then(oom_kills).unwrap_or_default()
+    }
+
+    /// Processes and threads in it.
+    pub fn processes(&self) -> u64 {
+        let counts = self.directories.iter().filter_map(|directory| processes_in(directory));
+        counts.max().unwrap_or_default()
     }
 
     /// Fails while a process is left inside; it may be called again.

@@ -1,23 +1,41 @@
-//! A limit on the processes and threads of each task, at next to no cost.
+//! A limit on the processes and threads of each task, of each person and of all tasks together, at
+//! next to no cost.
 //!
-//! A cgroup is made once and used by one task after the other. Nobody is moved into it when a task
-//! starts: the thread that starts it goes there first, and what it starts is born there. A thread
-//! that moves itself needs none of the locks that make moving a process slow. Both versions of
-//! cgroups allow it; where the node does not delegate them there are no slots, and somebody has to
-//! look.
+//! A cgroup is made once and used by one task after the other of the same person. Nobody is moved
+//! into it when a task starts: the thread that starts it goes there first, and what it starts is
+//! born there. A thread that moves itself needs none of the locks that make moving a process slow.
+//! Both versions of cgroups allow it; where the node does not delegate them there are no slots, and
+//! somebody has to look.
+//!
+//! ```text
+//! PREFIXtasks          all tasks
+//! └─ person-0          those of one person
+//!    └─ slot-0         one task at a time
+//! ```
 
-use crate::cgroup::{Delegation, OWN_GROUP};
+use crate::again;
+use crate::cgroup::{Delegation, OWN_GROUP, remove_group};
+use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// How many processes and threads there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caps {
+    pub task: u32,
+    pub person: u32,
+    pub all: u32,
+}
+
 /// A cgroup that holds one task at a time.
 #[derive(Debug)]
 pub struct Slot {
     /// Takes threads.
     door: File,
+    person: String,
 }
 
 impl Slot {
@@ -33,59 +51,97 @@ impl Slot {
 pub struct Slots {
     parent: PathBuf,
     prefix: String,
-    limit: u32,
+    caps: Caps,
     version_2: bool,
-    free: Vec<Arc<Slot>>,
+    people: HashMap<String, Person>,
     made: u64,
+}
+
+#[derive(Debug)]
+struct Person {
+    directory: PathBuf,
+    free: Vec<Arc<Slot>>,
 }
 
 impl Slots {
     /// `None` where this process may not make such groups, or may not enter them.
-    pub fn find(delegation: &Delegation, prefix: &str, limit: u32) -> Option<Self> {
+    pub fn find(delegation: &Delegation, prefix: &str, caps: Caps) -> Option<Self> {
         let (parent, version_2) = match delegation {
             Delegation::V1 { pids, .. } => (pids.clone()?, false),
             Delegation::V2 { parent } => (parent.join(OWN_GROUP), true),
             Delegation::Polled { .. } => return None,
         };
-        let mut slots =
-            Self { parent, prefix: prefix.into(), limit, version_2, free: Vec::new(), made: 0 };
+        let (prefix, people) = (prefix.into(), HashMap::new());
+        let mut slots = Self { parent, prefix, caps, version_2, people, made: 0 };
         slots.clear();
+        let made = slots.furnish(&slots.tasks(), caps.all).and_then(|()| slots.take("")).ok();
         // A thread that is gone when it is known: this one stays where it is.
-        let slot = slots.take().ok()?;
-        let tried = std::thread::spawn(move || slot.enter().map(|()| slot)).join();
-        slots.free.push(tried.ok()?.ok()?);
+        let entered = made.and_then(|slot| {
+            let tried = again::thread("slot", move || slot.enter().map(|()| slot)).ok()?.join();
+            tried.ok()?.ok()
+        });
+        if entered.is_none() {
+            slots.clear();
+        }
+        slots.give_back(entered?);
         Some(slots)
     }
 
-    /// A slot that nobody else has.
-    pub fn take(&mut self) -> io::Result<Arc<Slot>> {
-        if let Some(slot) = self.free.pop() {
+    fn tasks(&self) -> PathBuf {
+        self.parent.join(format!("{}tasks", self.prefix))
+    }
+
+    /// A slot of this person's that nobody else has.
+    pub fn take(&mut self, person: &str) -> io::Result<Arc<Slot>> {
+        if !self.people.contains_key(person) {
+            let directory = self.tasks().join(format!("person-{}", self.people.len()));
+            self.furnish(&directory, self.caps.person)?;
+            self.people.insert(person.to_owned(), Person { directory, free: Vec::new() });
+        }
+        let Some(theirs) = self.people.get_mut(person) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        if let Some(slot) = theirs.free.pop() {
             return Ok(slot);
         }
-        let directory = self.parent.join(format!("{}slot-{}", self.prefix, self.made));
+        let directory = theirs.directory.join(format!("slot-{}", self.made));
         self.made += 1;
-        fs::create_dir(&directory)?;
-        let made = self.furnish(&directory);
-        made.inspect_err(|_| drop(fs::remove_dir(&directory)))
+        self.furnish(&directory, self.caps.task)?;
+        let door = if self.version_2 { "cgroup.threads" } else { "tasks" };
+        let door = OpenOptions::new().write(true).open(directory.join(door))?;
+        Ok(Arc::new(Slot { door, person: person.to_owned() }))
     }
 
-    /// For the next task. Whatever the last one left there is dying.
+    /// For the next task of the same person. Whatever the last one left there is dying.
     pub fn give_back(&mut self, slot: Arc<Slot>) {
-        self.free.push(slot);
+        if let Some(person) = self.people.get_mut(&slot.person) {
+            person.free.push(slot);
+        }
     }
 
-    fn furnish(&self, directory: &Path) -> io::Result<Arc<Slot>> {
-        let door = if self.version_2 {
+    /// Processes and threads of a person's tasks that are in slots.
+    pub fn processes(&self, person: &str) -> u64 {
+        let found = self.people.get(person);
+        found.and_then(|person| processes_in(&person.directory)).unwrap_or_default()
+    }
+
+    fn furnish(&self, directory: &Path, limit: u32) -> io::Result<()> {
+        match fs::create_dir(directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let made = self.limit(directory, limit);
+        made.inspect_err(|_| drop(fs::remove_dir(directory)))
+    }
+
+    fn limit(&self, directory: &Path, limit: u32) -> io::Result<()> {
+        if self.version_2 {
             // Processes of one group may have threads in several of this kind.
             fs::write(directory.join("cgroup.type"), "threaded")?;
-            fs::write(self.parent.join("cgroup.subtree_control"), "+pids")?;
-            "cgroup.threads"
-        } else {
-            "tasks"
-        };
-        fs::write(directory.join("pids.max"), self.limit.to_string())?;
-        let door = OpenOptions::new().write(true).open(directory.join(door))?;
-        Ok(Arc::new(Slot { door }))
+            let above = directory.parent().unwrap_or(directory);
+            fs::write(above.join("cgroup.subtree_control"), "+pids")?;
+        }
+        fs::write(directory.join("pids.max"), limit.to_string())
     }
 
     /// Removes what an earlier pilot left, or this one has no more use for. Whether all of it is
@@ -94,8 +150,13 @@ impl Slots {
         let found = fs::read_dir(&self.parent).into_iter().flatten().flatten();
         let ours =
             found.filter(|entry| entry.file_name().to_string_lossy().starts_with(&self.prefix));
-        ours.map(|entry| fs::remove_dir(entry.path())).filter(Result::is_err).count() == 0
+        ours.map(|entry| remove_group(&entry.path())).filter(Result::is_err).count() == 0
     }
+}
+
+/// What is in a cgroup and below, as the kernel counts it.
+pub(crate) fn processes_in(directory: &Path) -> Option<u64> {
+    fs::read_to_string(directory.join("pids.current")).ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -111,12 +172,12 @@ mod tests {
     fn what_a_thread_starts_in_a_slot_cannot_be_more_than_its_limit() {
         let delegation = Delegation::find(Path::new("/"));
         let prefix = format!("shipway-test-{}-", std::process::id());
-        let Some(mut slots) = Slots::find(&delegation, &prefix, 20) else {
+        let Some(mut slots) = Slots::find(&delegation, &prefix, caps(20, 1_000)) else {
             // No cgroup of this process can be changed: tests of looking cover that.
             assert!(!matches!(delegation, Delegation::V1 { pids: Some(_), .. }), "{delegation:?}");
             return;
         };
-        let slot = slots.take().unwrap();
+        let slot = slots.take("ada").unwrap();
         let (said, slot) = std::thread::spawn(move || {
             slot.enter().unwrap();
             let mut bomb = Command::new("setsid");
@@ -129,6 +190,48 @@ mod tests {
         // This thread is elsewhere, and goes on.
         assert!(Command::new("true").status().unwrap().success());
         slots.give_back(slot);
+        until_clear(&slots);
+    }
+
+    /// Each is within its own limit, and both together are not.
+    #[test]
+    fn two_tasks_of_one_person_share_what_the_person_may_have() {
+        let delegation = Delegation::find(Path::new("/"));
+        let prefix = format!("shipway-people-{}-", std::process::id());
+        let Some(mut slots) = Slots::find(&delegation, &prefix, caps(20, 24)) else {
+            assert!(!matches!(delegation, Delegation::V1 { pids: Some(_), .. }), "{delegation:?}");
+            return;
+        };
+        let sleeping = |slot: Arc<Slot>, count: u32| {
+            std::thread::spawn(move || {
+                slot.enter().unwrap();
+                (0..count).map(|_| Command::new("sleep").arg("1000").spawn()).collect::<Vec<_>>()
+            })
+            .join()
+            .unwrap()
+        };
+        let first = sleeping(slots.take("ada").unwrap(), 15);
+        let second = sleeping(slots.take("ada").unwrap(), 15);
+        let other = sleeping(slots.take("bob").unwrap(), 15);
+        let counted = slots.processes("ada");
+        let running = |all: &Vec<io::Result<_>>| all.iter().filter(|one| one.is_ok()).count();
+        let found = [&first, &second, &other].map(running);
+        for mut child in first.into_iter().chain(second).chain(other).flatten() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        until_clear(&slots);
+        // The thread that starts them is one more.
+        assert_eq!((found[0], found[2]), (15, 15));
+        assert!((7..=9).contains(&found[1]), "{found:?}");
+        assert!((22..=24).contains(&counted), "{counted}");
+    }
+
+    fn caps(task: u32, person: u32) -> Caps {
+        Caps { task, person, all: 10_000 }
+    }
+
+    fn until_clear(slots: &Slots) {
         let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
         while !slots.clear() {
             assert!(std::time::Instant::now() < deadline, "groups are left");
@@ -142,15 +245,22 @@ mod tests {
         let pids = dir.path().to_owned();
         let delegation = Delegation::V1 { memory: None, pids: Some(pids.clone()), cpu: None };
         // No kernel makes the files of a group here.
-        assert!(Slots::find(&delegation, "a-", 7).is_none());
-        assert_eq!(fs::read_dir(&pids).unwrap().count(), 1, "only what was written to");
-        assert!(Slots::find(&Delegation::Polled { why: String::new() }, "a-", 7).is_none());
-        let door = || Arc::new(Slot { door: tempfile::tempfile().unwrap() });
-        let (prefix, free) = ("a-".to_owned(), vec![door()]);
-        let mut slots = Slots { parent: pids, prefix, limit: 7, version_2: false, free, made: 0 };
-        let slot = slots.take().unwrap();
-        assert!(slots.take().is_err());
+        assert!(Slots::find(&delegation, "a-", caps(7, 9)).is_none());
+        assert!(
+            Slots::find(&Delegation::Polled { why: String::new() }, "a-", caps(7, 9)).is_none()
+        );
+        let slot = |person: &str| {
+            let door = tempfile::tempfile().unwrap();
+            Arc::new(Slot { door, person: person.into() })
+        };
+        let ada = Person { directory: pids.join("absent"), free: vec![slot("ada")] };
+        let people = HashMap::from([("ada".to_owned(), ada)]);
+        let (prefix, caps) = ("a-".to_owned(), caps(7, 9));
+        let mut slots = Slots { parent: pids, prefix, caps, version_2: false, people, made: 0 };
+        let slot = slots.take("ada").unwrap();
+        assert!(slots.take("ada").is_err() && slots.take("bob").is_err());
         slots.give_back(slot);
-        slots.take().unwrap().enter().unwrap();
+        assert!(slots.take("bob").is_err(), "it is ada's");
+        slots.take("ada").unwrap().enter().unwrap();
     }
 }

@@ -27,6 +27,7 @@
 //! [`Launch`]: runtime::Launch
 //! [`After::ending`]: runtime::After::ending
 
+pub mod again;
 pub mod apptainer;
 pub mod binds;
 pub(crate) mod bundle;
@@ -41,6 +42,7 @@ pub mod reach;
 pub mod report;
 pub mod rights;
 pub mod runtime;
+pub mod share;
 pub mod subids;
 pub(crate) mod variables;
 

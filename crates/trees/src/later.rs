@@ -30,10 +30,20 @@ const TRIED_AGAIN: usize = 1_000;
 /// Has a folder removed by and by, with what others were given in it. It must not be used any more,
 /// under this name or another.
 pub fn remove_later(path: PathBuf) {
-    static QUEUE: OnceLock<Mutex<mpsc::Sender<PathBuf>>> = OnceLock::new();
-    let queue = QUEUE.get_or_init(|| Mutex::new(start()));
+    let queue = queue();
     let sent = queue.lock().map(|queue| queue.send(path));
-    debug_assert!(matches!(sent, Ok(Ok(()))), "the thread never ends");
+    // Without the thread it is left to the next start.
+    drop(sent);
+}
+
+/// Starts the thread now, for whoever may find no room for it when it is needed.
+pub fn get_ready() {
+    let _started = queue();
+}
+
+fn queue() -> &'static Mutex<mpsc::Sender<PathBuf>> {
+    static QUEUE: OnceLock<Mutex<mpsc::Sender<PathBuf>>> = OnceLock::new();
+    QUEUE.get_or_init(|| Mutex::new(start()))
 }
 
 fn start() -> mpsc::Sender<PathBuf> {

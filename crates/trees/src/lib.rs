@@ -15,7 +15,7 @@ mod removal;
 mod rights;
 
 pub use kept::KEPT;
-pub use later::remove_later;
+pub use later::{get_ready, remove_later};
 pub use removal::{Progress, Removal, RemoveError};
 pub use rights::Borrowed;
 

@@ -1,13 +1,14 @@
 //! `shipway pilot`: what a site's batch system starts. First the guard, which starts the pilot
 //! itself as the same program with `--inner`.
 
+use super::ready_threads;
 use crate::args::serve::{GpuSharing, PilotArgs};
 use crate::failure::{Exit, Failure};
 use crate::logging;
 use shipway_model::Millis;
 use shipway_pilot::run::{ImageKeep, Server, Settings};
 use shipway_pilot::{guard, run as pilot};
-use shipway_runtime::native;
+use shipway_runtime::{native, share};
 use std::ffi::OsString;
 
 /// For pilots that nobody supervises: longer than most outages, shorter than a lost night.
@@ -16,6 +17,7 @@ const DEFAULT_LEASE: Millis = Millis(10 * 60 * 1_000);
 pub fn run(args: PilotArgs) -> Result<Exit, Failure> {
     native::start_clean().map_err(Failure::Clean)?;
     logging::start(&args.log);
+    share::stay_when_memory_ends();
     if args.inner { inner(args) } else { outer(&args) }
 }
 
@@ -62,7 +64,7 @@ fn inner(args: PilotArgs) -> Result<Exit, Failure> {
     };
     // One thread, the main one: what tasks leave behind becomes its child and is found there.
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    let runtime = builder.enable_all().build().map_err(Failure::Runtime)?;
+    let runtime = ready_threads::build(&mut builder).map_err(Failure::Runtime)?;
     let done = runtime.block_on(pilot::pilot(settings));
     runtime.shutdown_background();
     done.map(|()| Exit::DONE).map_err(|error| {

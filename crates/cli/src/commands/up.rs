@@ -1,18 +1,20 @@
 //! `shipway up`: the whole product on this machine, in the foreground.
 
+use super::ready_threads;
 use crate::args::serve::{LogFormat, NodeArgs, UpArgs};
 use crate::failure::{Exit, Failure};
 use crate::view::talk;
 use crate::{logging, settings};
 use shipway_pilot::probe::Declared;
 use shipway_runtime::binds::AllowList;
-use shipway_runtime::native;
+use shipway_runtime::{native, share};
 use shipway_server::tls::Tls;
 use shipway_server::up::{self, NodeOptions, Settings, UpError};
 
 pub fn run(args: UpArgs) -> Result<Exit, Failure> {
     native::keep_descriptors().map_err(Failure::Clean)?;
     logging::start(&args.log);
+    share::stay_when_memory_ends();
     let format = args.log.log_format;
     let home = settings::home(&settings::environment)?;
     let program = std::env::current_exe().map_err(Failure::OwnProgram)?;
@@ -50,7 +52,7 @@ pub fn run(args: UpArgs) -> Result<Exit, Failure> {
     };
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(request_threads());
-    let runtime = builder.enable_all().build().map_err(Failure::Runtime)?;
+    let runtime = ready_threads::build(&mut builder).map_err(Failure::Runtime)?;
     let done = runtime.block_on(up::run(settings, |up| {
         let text = match format {
             LogFormat::Text => format!("shipway is up at {} (home {})", up.url, home.display()),

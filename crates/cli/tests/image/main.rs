@@ -8,6 +8,7 @@ mod closed;
 #[path = "../common/mod.rs"]
 mod common;
 mod containers;
+mod crowds;
 mod fetching;
 mod given;
 mod guests;

@@ -49,6 +49,8 @@ pub enum LayerError {
         #[source]
         source: io::Error,
     },
+    #[error("cannot start a thread that unpacks it")]
+    Thread(#[source] io::Error),
     #[error("a stage of its unpacking stopped")]
     Stopped,
 }

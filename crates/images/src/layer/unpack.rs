@@ -43,10 +43,10 @@ pub fn unpack(job: LayerJob<'_>) -> Result<LayerIndex, LayerError> {
     let (to_decoder, from_blob) = mpsc::sync_channel(QUEUE);
     let (to_reader, from_decoder) = mpsc::sync_channel(QUEUE);
     thread::scope(|scope| {
-        let taken =
-            scope.spawn(move || decode::take_in(blob, expected, &packed, &to_decoder, heard));
-        let decoded = scope
-            .spawn(move || decode::unpack(Chunks::new(from_blob), expected, &meter, &to_reader));
+        let taken = move || decode::take_in(blob, expected, &packed, &to_decoder, heard);
+        let taken = start(scope, taken)?;
+        let decode = move || decode::unpack(Chunks::new(from_blob), expected, &meter, &to_reader);
+        let decoded = start(scope, decode)?;
         let read = read(Chunks::new(from_decoder), stage, entries);
         // A stage that fails ends the others: the first one that did not merely stop is why.
         let taken = taken.join().map_err(|_| LayerError::Stopped).flatten();
@@ -66,15 +66,23 @@ pub fn check(
     let (to_decoder, from_blob) = mpsc::sync_channel(QUEUE);
     let (to_nobody, decoded) = mpsc::sync_channel(QUEUE);
     thread::scope(|scope| {
-        let taken =
-            scope.spawn(move || decode::take_in(blob, expected, &packed, &to_decoder, |_| {}));
-        let unpacked = scope
-            .spawn(move || decode::unpack(Chunks::new(from_blob), expected, &meter, &to_nobody));
+        let taken = move || decode::take_in(blob, expected, &packed, &to_decoder, |_| {});
+        let taken = start(scope, taken)?;
+        let decode = move || decode::unpack(Chunks::new(from_blob), expected, &meter, &to_nobody);
+        let unpacked = start(scope, decode)?;
         decoded.iter().for_each(drop);
         let taken = taken.join().map_err(|_| LayerError::Stopped).flatten();
         let unpacked = unpacked.join().map_err(|_| LayerError::Stopped).flatten();
         first_cause(taken, unpacked, Ok(LayerIndex::default())).map(drop)
     })
+}
+
+/// A stage that cannot be started takes its ends of the channels with it, and so ends the others.
+fn start<'scope, T: Send + 'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    stage: impl FnOnce() -> T + Send + 'scope,
+) -> Result<thread::ScopedJoinHandle<'scope, T>, LayerError> {
+    thread::Builder::new().spawn_scoped(scope, stage).map_err(LayerError::Thread)
 }
 
 fn first_cause(

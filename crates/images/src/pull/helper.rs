@@ -104,11 +104,11 @@ fn harmless(said: &str) -> String {
 fn read(child: &mut Child) -> io::Result<Option<Vec<u8>>> {
     let Some(output) = child.stdout.take() else { return Ok(None) };
     let (tell, told) = mpsc::channel();
-    thread::spawn(move || {
+    thread::Builder::new().spawn(move || {
         let mut bytes = Vec::new();
         let done = output.take(ANSWER_LIMIT).read_to_end(&mut bytes);
         let _ = tell.send(done.map(|_| bytes));
-    });
+    })?;
     match told.recv_timeout(PATIENCE) {
         Ok(read) => read.map(Some),
         Err(_) => Ok(None),

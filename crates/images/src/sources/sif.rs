@@ -156,7 +156,8 @@ impl Source for Sif {
     fn blob(&self, layer: &PlannedLayer) -> Result<Blob<'_>, SourceError> {
         let tree = self.unpacked(layer.diff_id)?;
         let (reader, writer) = io::pipe().map_err(failed("make a pipe for", &self.file))?;
-        let walking = thread::spawn(move || walk::archive(&tree, writer));
+        let walking = thread::Builder::new().spawn(move || walk::archive(&tree, writer));
+        let walking = walking.map_err(failed("start a thread for", &self.file))?;
         Ok(Box::new(Walked { reader, walking: Some(walking) }))
     }
 

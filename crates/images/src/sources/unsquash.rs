@@ -46,8 +46,16 @@ pub(super) fn unsquash(
         io::ErrorKind::NotFound => SourceError::Sif(SifError::NoUnsquashfs),
         _ => failed("run unsquashfs on", image)(error),
     })?;
-    let said = child.stderr.take().map(|pipe| thread::spawn(move || listen(pipe)));
-    let ended = hold(&mut child, most).and_then(|()| watch(&mut child, tree, most, limits));
+    let listening = child.stderr.take().map(|pipe| {
+        let thread = thread::Builder::new().name("unsquashfs".into());
+        thread.spawn(move || listen(pipe))
+    });
+    let (said, listens) = match listening.transpose() {
+        Ok(said) => (said, Ok(())),
+        Err(error) => (None, Err(error)),
+    };
+    let ended = listens.and_then(|()| hold(&mut child, most));
+    let ended = ended.and_then(|()| watch(&mut child, tree, most, limits));
     if !matches!(ended, Ok(Ok(_))) {
         end(&mut child);
     }

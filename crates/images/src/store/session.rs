@@ -54,7 +54,9 @@ impl Session {
         fs::rename(&new, &file).map_err(act("rename", &new))?;
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let waiting = Arc::clone(&stop);
-        let beat = std::thread::spawn(move || beat(&file, &waiting));
+        let thread = std::thread::Builder::new().name("images-beat".into());
+        let beat = thread.spawn(move || beat(&file, &waiting));
+        let beat = beat.map_err(act("start a thread for", &dir))?;
         let session = Session { store: store.clone(), owner, dir, stop, beat: Some(beat) };
         session.clear_leftovers()?;
         Ok(session)

@@ -44,7 +44,9 @@ pub fn build(tree: &Tree, root: BorrowedFd<'_>, staging: &Staging) -> Result<(),
             }
             Ok(())
         };
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(fill)).collect();
+        // Without room for more threads there are fewer.
+        let others = (1..threads).map(|_| thread::Builder::new().spawn_scoped(scope, fill));
+        let others: Vec<_> = others.filter_map(Result::ok).collect();
         let mut done = fill();
         for other in others {
             done = done.and(other.join().expect("filling does not panic"));

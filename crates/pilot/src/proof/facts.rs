@@ -25,6 +25,8 @@ pub struct NodeFacts {
     pub work: FolderFact,
     pub images: FolderFact,
     pub clock: ClockFact,
+    /// How many processes and threads there can be, of this user or on the whole node.
+    pub processes: u64,
     /// What tasks left that is not for a program to remove.
     pub kept: Option<KeptFact>,
 }

@@ -19,6 +19,7 @@ use shipway_runtime::{Container, Runtime};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::thread::{Builder, ScopedJoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A container takes milliseconds; this is for a node that is out of breath.
@@ -40,7 +41,14 @@ const LIST_GPUS: &str = "for f in /dev/nvidia[0-9]* /dev/nvidia-caps/* /dev/dri/
 
 /// Looks at the node: this takes no time.
 pub fn look(work: &Path, images: &Path, clock: ClockFact) -> NodeFacts {
-    NodeFacts { work: folder(work), images: image_store(images), clock, kept: kept(work) }
+    let processes = crate::run::room_for_processes();
+    NodeFacts {
+        work: folder(work),
+        images: image_store(images),
+        clock,
+        processes,
+        kept: kept(work),
+    }
 }
 
 /// Nothing where this user may not look.
@@ -174,8 +182,8 @@ fn gpus(probe: &Probe, runtime: &dyn Runtime, with_kernel: bool) -> Vec<GpuFact>
         let tries: Vec<_> = real
             .map(|device| {
                 let (name, node) = (names.get(&device.id), probe.nodes.get(device.id.as_str()));
-                scope.spawn(move || GpuFact {
-                    name,
+                let try_it = move || GpuFact {
+                    name: name.clone(),
                     device: device.clone(),
                     kernel: (with_kernel && device.vendor == GpuVendor::Nvidia).then(|| {
                         let own = Path::new("/proc/self/exe");
@@ -183,10 +191,16 @@ fn gpus(probe: &Probe, runtime: &dyn Runtime, with_kernel: bool) -> Vec<GpuFact>
                     }),
                     unusable: node.map(unusable).unwrap_or_default(),
                     inside: node.map(|node| inside(runtime, node)),
-                })
+                };
+                // Without room for a thread one comes after the other.
+                Builder::new().spawn_scoped(scope, try_it.clone()).map_err(|_| try_it())
             })
             .collect();
-        tries.into_iter().map(|one| one.join().expect("a try does not panic")).collect()
+        let fact = |tried: Result<ScopedJoinHandle<'_, GpuFact>, GpuFact>| match tried {
+            Ok(thread) => thread.join().expect("a try does not panic"),
+            Err(fact) => fact,
+        };
+        tries.into_iter().map(fact).collect()
     })
 }
 

@@ -1,6 +1,6 @@
 //! From facts to checks: what is good enough, and what helps where it is not. Pure.
 //!
-//! - `judge/node.rs`        folders, clock, image source
+//! - `judge/node.rs`        folders, clock, room for processes, image source
 //! - `judge/containers.rs`  namespaces, overlays, limits, filters
 //! - `judge/gpus.rs`        drivers, kernels, what a container sees
 //! - `judge/people.rs`      whether people are kept apart
@@ -25,10 +25,11 @@ pub fn judge(facts: &Facts) -> Vec<Check> {
 
 /// What a look is enough for.
 pub fn looked_at(facts: &NodeFacts) -> Vec<Check> {
-    let NodeFacts { work, images, clock, kept } = facts;
+    let NodeFacts { work, images, clock, processes, kept } = facts;
     let kept = kept.iter().map(node::kept);
-    let always = [node::work_folder(work), node::image_store(images), node::clock(clock)];
-    always.into_iter().chain(kept).collect()
+    let folders = [node::work_folder(work), node::image_store(images)];
+    let rest = [node::clock(clock), node::processes(*processes)];
+    folders.into_iter().chain(rest).chain(kept).collect()
 }
 
 /// What had to be tried.

@@ -2,7 +2,6 @@
 //! devices. It starts nothing.
 
 use super::cuda::{Driver, TooNew};
-use super::groups::Groups;
 use super::images::ReadyImage;
 use crate::machine::Start;
 use crate::probe::Probe;
@@ -111,7 +110,6 @@ impl Containers {
             limit => limit.min(DEFAULT_MEMORY_ROOM),
         };
         container.tmp = Room::Memory(room);
-        container.limits = Groups::limits(template);
         if let Root::Tree(tree) = &image.root {
             container.scratch = Some(Room::Memory(room));
             container.binds = name_service(tree);

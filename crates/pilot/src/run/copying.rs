@@ -5,6 +5,7 @@
 use crate::stage::{Report, Watched};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use shipway_runtime::again::patiently;
 use shipway_runtime::report::Ending;
 use shipway_runtime::runtime::After;
 use std::io;
@@ -102,7 +103,7 @@ impl<'a> Copying<'a> {
     pub(super) fn start(mut command: Command, stop: &'a Stop) -> io::Result<Self> {
         let (watched, given) = Watched::new()?;
         command.stdout(Stdio::from(given)).stderr(Stdio::null());
-        let mut child = command.spawn()?;
+        let mut child = patiently(|| command.spawn())?;
         match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
             Ok(process) => drop(stop.process.set(process)),
             Err(errno) => {

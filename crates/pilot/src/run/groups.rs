@@ -4,33 +4,39 @@
 //! One whose job names memory has a group of its own besides: made before the task starts, asked
 //! when it has ended, removed when it is empty. That takes longer than starting a process.
 
+use super::crowding::{Counted, too_many};
 use crate::leftovers::group_prefix;
 use crate::machine::OutOfMemory;
 use crate::spawn::Ticket;
 use shipway_api::wire::Template;
 use shipway_model::Bytes;
 use shipway_runtime::cgroup::{Delegation, Group};
-use shipway_runtime::crowd::{Slot, Slots};
+use shipway_runtime::crowd::{Caps, Slot, Slots};
 use shipway_runtime::plan;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Processes and threads of one task: far above what programs use that work, far below what would
-/// leave none for the rest of the node.
-pub(super) const PIDS_LIMIT: u32 = 16_384;
-
 #[derive(Debug)]
 pub(super) struct Groups {
     delegation: Delegation,
     prefix: String,
-    held: HashMap<Ticket, (Group, Bytes)>,
+    caps: Caps,
+    held: HashMap<Ticket, Held>,
     slots: Option<Slots>,
     taken: HashMap<Ticket, Arc<Slot>>,
     /// Of tasks that have ended, with processes that are still dying.
     emptying: Vec<Group>,
     next: Option<Instant>,
+}
+
+/// A group of one task, of a job that names memory.
+#[derive(Debug)]
+struct Held {
+    group: Group,
+    limit: Bytes,
+    person: String,
 }
 
 /// How often groups are asked whether the kernel has killed something in them.
@@ -41,7 +47,7 @@ const SWEEP_AGAIN: Duration = Duration::from_millis(100);
 
 impl Groups {
     /// Also says what is to be known of it, if limits are not held by the kernel.
-    pub(super) fn find(node_key: &str) -> (Self, Option<String>) {
+    pub(super) fn find(node_key: &str, caps: Caps) -> (Self, Option<String>) {
         let node = Path::new("/");
         let delegation = Delegation::find(node).take_over(node);
         let prefix = group_prefix(node_key);
@@ -52,23 +58,23 @@ impl Groups {
             }
             Delegation::V1 { .. } | Delegation::V2 { .. } => None,
         };
-        let slots = Slots::find(&delegation, &prefix, PIDS_LIMIT);
+        let slots = Slots::find(&delegation, &prefix, caps);
         let (held, taken, emptying) = (HashMap::new(), HashMap::new(), Vec::new());
-        (Self { delegation, prefix, held, slots, taken, emptying, next: None }, note)
+        (Self { delegation, prefix, caps, held, slots, taken, emptying, next: None }, note)
     }
 
-    pub(super) fn limits(template: &Template) -> plan::Limits {
+    pub(super) fn limits(&self, template: &Template) -> plan::Limits {
         let millicpus = u32::try_from(template.cpus_milli).unwrap_or(u32::MAX);
         plan::Limits {
             memory: (template.memory > 0).then_some(template.memory),
-            pids: Some(PIDS_LIMIT),
+            pids: Some(self.caps.task),
             millicpus: (millicpus > 0).then_some(millicpus),
         }
     }
 
-    /// What holds the processes of a task. `None`: somebody has to look.
-    pub(super) fn slot(&mut self, ticket: Ticket) -> Option<Arc<Slot>> {
-        match self.slots.as_mut()?.take() {
+    /// What holds the processes of a task of this person. `None`: somebody has to look.
+    pub(super) fn slot(&mut self, ticket: Ticket, person: &str) -> Option<Arc<Slot>> {
+        match self.slots.as_mut()?.take(person) {
             Ok(slot) => {
                 self.taken.insert(ticket, Arc::clone(&slot));
                 Some(slot)
@@ -87,11 +93,12 @@ impl Groups {
             return (Vec::new(), false);
         }
         let name = format!("{}{}", self.prefix, ticket.0);
-        match Group::make(&self.delegation, &name, &Self::limits(template)) {
+        match Group::make(&self.delegation, &name, &self.limits(template)) {
             Ok(None) => (Vec::new(), false),
             Ok(Some(group)) => {
                 let doors = group.doors();
-                self.held.insert(ticket, (group, Bytes(template.memory)));
+                let (limit, person) = (Bytes(template.memory), template.user.clone());
+                self.held.insert(ticket, Held { group, limit, person });
                 self.next.get_or_insert_with(|| Instant::now() + ASK_AGAIN);
                 (doors, self.delegation.holds_memory())
             }
@@ -103,9 +110,11 @@ impl Groups {
         }
     }
 
-    /// Tasks of which the kernel has killed a part: a task without it is seldom of use, and may
-    /// wait for it for ever. Version 2 ends all of it by itself.
-    pub(super) fn look(&mut self, now: Instant) -> Vec<Ticket> {
+    /// Who has to be ended, and why if nothing else will say it. Tasks of which the kernel has
+    /// killed a part: a task without it is seldom of use, and may wait for it for ever (version 2
+    /// ends all of it by itself). And those of people who have too many processes in groups that
+    /// do not count together.
+    pub(super) fn look(&mut self, now: Instant) -> Vec<(Ticket, Option<String>)> {
         if self.next.is_none_or(|next| next > now) {
             return Vec::new();
         }
@@ -115,8 +124,21 @@ impl Groups {
             (true, false) => Some(now + ASK_AGAIN),
             (true, true) => None,
         };
-        let hurt = self.held.iter().filter(|(_, (group, _))| group.out_of_memory_kills() > 0);
-        hurt.map(|(ticket, _)| *ticket).collect()
+        let hurt = self.held.iter().filter(|(_, held)| held.group.out_of_memory_kills() > 0);
+        let hurt = hurt.map(|(ticket, _)| (*ticket, None));
+        hurt.chain(self.crowds().into_iter().map(|(ticket, why)| (ticket, Some(why)))).collect()
+    }
+
+    fn crowds(&self) -> Vec<(Ticket, String)> {
+        let counted = self.held.iter().map(|(ticket, held)| Counted {
+            ticket: *ticket,
+            person: &held.person,
+            processes: held.group.processes(),
+        });
+        let people = self.held.values().map(|held| held.person.as_str());
+        let in_slots = |person| self.slots.as_ref().map_or(0, |slots| slots.processes(person));
+        let besides = people.map(|person| (person, in_slots(person))).collect();
+        too_many(self.caps, &counted.collect::<Vec<_>>(), &besides)
     }
 
     pub(super) fn next_look(&self) -> Option<Instant> {
@@ -125,7 +147,7 @@ impl Groups {
 
     /// Whether the kernel had to kill something of the task.
     pub(super) fn ended(&self, ticket: Ticket) -> Option<OutOfMemory> {
-        let (group, limit) = self.held.get(&ticket)?;
+        let Held { group, limit, .. } = self.held.get(&ticket)?;
         (group.out_of_memory_kills() > 0).then_some(OutOfMemory::Held { limit: *limit })
     }
 
@@ -133,7 +155,7 @@ impl Groups {
         if let (Some(slots), Some(slot)) = (&mut self.slots, self.taken.remove(&ticket)) {
             slots.give_back(slot);
         }
-        self.emptying.extend(self.held.remove(&ticket).map(|(group, _)| group));
+        self.emptying.extend(self.held.remove(&ticket).map(|held| held.group));
         self.sweep();
         if !self.emptying.is_empty() {
             let soon = Instant::now() + SWEEP_AGAIN;

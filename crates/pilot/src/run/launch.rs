@@ -4,7 +4,6 @@
 
 use super::Work;
 use super::containers::Command;
-use super::groups::PIDS_LIMIT;
 use super::images::{Fetched, ReadyImage, Wanted};
 use super::looking::contained;
 use crate::accounts::{Whom, Whose};
@@ -131,11 +130,15 @@ impl Work {
             self.tickets.insert(ticket, start.id);
             self.running.insert(start.id, ticket);
             let (doors, held) = self.groups.make(ticket, &start.template);
-            request.slot = self.groups.slot(ticket);
+            if let Some(contained) = &mut request.container {
+                contained.container.limits = self.groups.limits(&start.template);
+            }
+            let person = start.template.user.as_str();
+            request.slot = self.groups.slot(ticket, person);
             let files = request.container.as_ref().map_or(FilesIn::Nothing, files_in);
             let memory = Some(start.template.memory).filter(|bytes| !held && *bytes > 0);
-            let processes = request.slot.is_none().then_some(u64::from(PIDS_LIMIT));
-            self.limits.expect(ticket, memory, processes, files);
+            let counted = request.slot.is_none().then_some(person);
+            self.limits.expect(ticket, memory, counted, files);
             request.join(doors, &self.helper);
             self.told.expect(start.id, &mut request);
             self.shares.expect(ticket, start);

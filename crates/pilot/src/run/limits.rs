@@ -4,10 +4,12 @@
 //!
 //! Honest polling: a task may go over its limit for up to the time between two looks.
 
+use super::crowding::{Besides, Counted, too_many};
 use crate::machine::OutOfMemory;
 use crate::memory::{FilesIn, Snapshot, kernel_oom_kills};
 use crate::spawn::{Ended, HowEnded, Ticket};
 use shipway_model::Bytes;
+use shipway_runtime::crowd::Caps;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -21,26 +23,28 @@ pub(super) struct Limits {
     /// Tasks that we signalled ourselves: their end is no puzzle.
     signalled: std::collections::HashSet<Ticket>,
     kernel_kills: u64,
+    caps: Caps,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Watched {
     /// Bytes, if the job named any.
     limit: Option<u64>,
-    /// Processes and threads, where the kernel does not hold them.
-    processes: Option<u64>,
+    /// Whose it is, where the kernel does not hold the number of its processes and threads.
+    person: Option<String>,
     pid: Option<u32>,
     over: Option<u64>,
     files: FilesIn,
 }
 
 impl Limits {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(caps: Caps) -> Self {
         Limits {
             watched: HashMap::new(),
             next: None,
             signalled: std::collections::HashSet::new(),
             kernel_kills: kernel_oom_kills().unwrap_or(0),
+            caps,
         }
     }
 
@@ -49,11 +53,12 @@ impl Limits {
         &mut self,
         ticket: Ticket,
         limit: Option<u64>,
-        processes: Option<u64>,
+        person: Option<&str>,
         files: FilesIn,
     ) {
-        if limit.is_some() || processes.is_some() {
-            let watched = Watched { limit, processes, pid: None, over: None, files };
+        if limit.is_some() || person.is_some() {
+            let person = person.map(str::to_owned);
+            let watched = Watched { limit, person, pid: None, over: None, files };
             self.watched.insert(ticket, watched);
         }
     }
@@ -80,7 +85,7 @@ impl Limits {
         }
         self.next = (!self.watched.is_empty()).then(|| now + LOOK_EVERY);
         let Ok(snapshot) = Snapshot::take() else { return Vec::new() };
-        let mut over = Vec::new();
+        let (mut over, mut counted) = (Vec::new(), Vec::new());
         for (ticket, watched) in &mut self.watched {
             let Some(pid) = watched.pid else { continue };
             if let Some(limit) = watched.limit {
@@ -91,12 +96,13 @@ impl Limits {
                     continue;
                 }
             }
-            if let Some(most) = watched.processes {
-                let found = snapshot.threads(pid);
-                let words = || format!("ended: {found} processes and threads, {most} at most");
-                over.extend((found > most).then(|| (*ticket, Some(words()))));
+            if let Some(person) = watched.person.as_deref() {
+                let processes = snapshot.threads(pid);
+                counted.push(Counted { ticket: *ticket, person, processes });
             }
         }
+        let crowds = too_many(self.caps, &counted, &Besides::new()).into_iter();
+        over.extend(crowds.map(|(ticket, words)| (ticket, Some(words))));
         over
     }
 
@@ -144,9 +150,10 @@ mod tests {
             .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let mut limits = Limits::new();
-        limits.expect(Ticket(1), None, Some(10), FilesIn::Nothing);
-        limits.expect(Ticket(2), None, Some(1_000), FilesIn::Nothing);
+        let caps = Caps { task: 10, person: 20, all: 30 };
+        let mut limits = Limits::new(caps);
+        limits.expect(Ticket(1), None, Some("ada"), FilesIn::Nothing);
+        limits.expect(Ticket(2), Some(1 << 40), None, FilesIn::Nothing);
         limits.expect(Ticket(3), None, None, FilesIn::Nothing);
         for ticket in [1, 2, 3] {
             limits.started(Ticket(ticket), child.id());

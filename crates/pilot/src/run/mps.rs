@@ -10,6 +10,7 @@ use crate::machine::Start;
 use crate::probe::Probe;
 use crate::spawn::ATTEMPT_KEY_VARIABLE;
 use shipway_model::{GpuSource, GpuVendor};
+use shipway_runtime::again;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -101,7 +102,7 @@ fn control(device: &str, pipes: &Path, node_key: &str) -> Command {
 fn hold(commands: Vec<(String, Command)>) -> Result<mpsc::Sender<()>, MpsError> {
     let (hold, held) = mpsc::channel();
     let (tell, told) = mpsc::channel();
-    std::thread::spawn(move || {
+    let begun = again::thread("mps", move || {
         let mut running: Vec<Child> = Vec::new();
         let started = commands.into_iter().try_for_each(|(device, mut command)| {
             running.push(command.spawn().map_err(|source| MpsError { device, source })?);
@@ -118,6 +119,7 @@ fn hold(commands: Vec<(String, Command)>) -> Result<mpsc::Sender<()>, MpsError> 
             let _reaped = child.wait();
         }
     });
+    begun.map_err(|source| MpsError { device: "all devices".into(), source })?;
     told.recv().expect("the thread answers before it ends")?;
     Ok(hold)
 }

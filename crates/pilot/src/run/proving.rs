@@ -7,7 +7,7 @@ use crate::probe::Probe;
 use crate::proof::{self, Check, Watch};
 use crate::usual::Usual;
 use shipway_model::NodeAd;
-use shipway_runtime::Runtime;
+use shipway_runtime::{Runtime, again};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,8 +49,7 @@ impl Unproven {
         first: NodeAd,
         tell: impl Fn(NodeAd) -> bool + Send + 'static,
     ) -> io::Result<()> {
-        let thread = std::thread::Builder::new().name("proof".into());
-        thread.spawn(move || self.run(&*runtime, first, tell)).map(drop)
+        again::thread("proof", move || self.run(&*runtime, first, tell)).map(drop)
     }
 
     fn run(self, runtime: &dyn Runtime, mut told: NodeAd, tell: impl Fn(NodeAd) -> bool) {

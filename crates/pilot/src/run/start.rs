@@ -1,5 +1,6 @@
 //! Everything before the first connection: the lock, the leftovers, who we are, what the node has.
 
+use super::crowding;
 use super::groups::Groups;
 use super::images::ImageKeep;
 use super::link::Server;
@@ -18,6 +19,7 @@ use serde::Deserialize;
 use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotId};
 use shipway_runtime::Runtime;
 use shipway_runtime::binds::AllowList;
+use shipway_runtime::crowd::Caps;
 use shipway_runtime::native::{Helper, Keeper};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -118,6 +120,8 @@ pub(super) struct Started {
     /// By what people are kept apart, where it is by subordinate ids.
     pub(super) keeper: Option<Arc<Keeper>>,
     pub(super) groups: Groups,
+    /// How many processes tasks may have.
+    pub(super) caps: Caps,
 }
 
 impl StartError {
@@ -154,7 +158,8 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
     let usual =
         Usual::new(settings.default_image.clone(), settings.runtime.clone(), Arc::clone(&runtime));
     let usual = Arc::new(usual);
-    let (groups, note) = Groups::find(&node_key);
+    let caps = crowding::find();
+    let (groups, note) = Groups::find(&node_key, caps);
     let credentials = credentials(&settings.token_file)?;
     let (left, ends, slots) = take_word(&settings.dir, &credentials.pilot)?;
     let (folder_key, process) = know_folder(&settings.dir)?;
@@ -205,6 +210,7 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
         helper,
         keeper: people.keeper,
         groups,
+        caps,
     })
 }
 

@@ -61,9 +61,8 @@ pub(super) struct Tasks {
     mps: Mps,
     /// Private folders of attempts that have one.
     private: BTreeMap<AttemptKey, PathBuf>,
-    hands: Arc<Hands>,
     /// Where folders of people go that are to be removed, and the attempts that are theirs.
-    remover: Option<mpsc::Sender<PathBuf>>,
+    remover: mpsc::Sender<PathBuf>,
     theirs: BTreeSet<AttemptKey>,
 }
 
@@ -84,8 +83,7 @@ impl Tasks {
             has_amd,
             mps: Mps::default(),
             private: BTreeMap::new(),
-            hands: Arc::clone(hands),
-            remover: None,
+            remover: start_remover(hands),
             theirs: BTreeSet::new(),
         };
         for left in hands.left(dir) {
@@ -352,8 +350,7 @@ impl Tasks {
     }
 
     fn remove_theirs(&mut self, dir: PathBuf) {
-        let remover = self.remover.get_or_insert_with(|| start_remover(&self.hands));
-        let _ = remover.send(dir);
+        let _ = self.remover.send(dir);
     }
 
     pub(super) fn clean(&mut self, id: AttemptKey) {

@@ -8,6 +8,7 @@ use crate::left_files;
 use crate::leftovers::NODE_KEY_VARIABLE;
 use crate::stage::{COMMAND, Plan};
 use rustix::fs::{MemfdFlags, memfd_create};
+use shipway_runtime::again::{self, patiently};
 use shipway_runtime::native::{Helper, Keeper, Start};
 use shipway_runtime::plan::{Process, User, Within};
 use shipway_runtime::runtime::{Launch, LaunchError};
@@ -108,7 +109,7 @@ impl Hands {
         let launch = self.launch(Plan::Remove(folders), &As::Within(Within::Keeper));
         let (mut command, after) = launch.map_err(|error| error.to_string())?.into_command();
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        let status = command.status().map_err(|error| error.to_string())?;
+        let status = patiently(|| command.status()).map_err(|error| error.to_string())?;
         match after.ending(status) {
             shipway_runtime::report::Ending::Exit(0) => Ok(()),
             ending => Err(format!("it ended with {ending:?}")),
@@ -133,9 +134,8 @@ fn written(plan: &Plan) -> io::Result<File> {
 pub(super) fn start_remover(hands: &Arc<Hands>) -> mpsc::Sender<PathBuf> {
     let hands = Arc::clone(hands);
     let (send, folders) = mpsc::channel::<PathBuf>();
-    let thread = std::thread::Builder::new().name("remover".into());
     // Without it they are removed when the next pilot starts.
-    let _ = thread.spawn(move || {
+    let _ = again::thread("remover", move || {
         while let Ok(first) = folders.recv() {
             let all: Vec<PathBuf> = std::iter::once(first).chain(folders.try_iter()).collect();
             let kept: Vec<PathBuf> = all.iter().filter_map(|folder| kept_as(folder)).collect();

@@ -12,9 +12,11 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
 };
 use shipway_api::causes::causes;
+use shipway_runtime::again::{self, patiently};
 use shipway_runtime::native::{Apart, Start};
 use shipway_runtime::reach::{self, Use};
 use shipway_runtime::runtime::{After, Launch};
+use shipway_runtime::share::Share;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -69,6 +71,11 @@ pub enum StartError {
     NulByte { program: String, cwd: String },
     #[error("cannot start `{program}` in {cwd}: the node has no room for another process")]
     NoRoom { program: String, cwd: String, source: Errno },
+    #[error(
+        "cannot watch `{program}`: the pilot's user has no room for it (open files, or watches: \
+         sysctl fs.epoll.max_user_watches)"
+    )]
+    NoWatch { program: String, source: Errno },
     #[error("cannot read its standard input {file}")]
     Stdin { file: String, source: Errno },
     #[error("cannot read its standard input {file}: it is not a plain file of the task's user")]
@@ -104,6 +111,8 @@ pub(super) struct Launcher {
     /// Node key and attempt key: variables by which processes are found again.
     marks: [(&'static str, String); 2],
     null: File,
+    /// What a plain process has of this one's limits.
+    share: Share,
     /// The last program that was looked up.
     found: Mutex<Option<Found>>,
 }
@@ -117,7 +126,8 @@ struct Found {
 
 impl Launcher {
     pub(super) fn new(marks: [(&'static str, String); 2]) -> io::Result<Self> {
-        Ok(Self { marks, null: File::open("/dev/null")?, found: Mutex::default() })
+        let (null, share) = (File::open("/dev/null")?, Share::of_tasks());
+        Ok(Self { marks, null, share, found: Mutex::default() })
     }
 
     pub(super) fn attempt_key(&self, ticket: Ticket) -> String {
@@ -153,7 +163,7 @@ impl Launcher {
         let launch = contained.runtime.launch(&container, stdin_of(request)?);
         let mut launch = launch.map_err(|error| failed(&error))?;
         launch.marks.extend(marks.map(|(name, value)| (name.into(), value.into())));
-        spawn_launch(launch, request).map_err(|error| failed(&error))
+        spawn_launch(launch, request)
     }
 
     /// The process that turns into the task when it has done what has to be done first.
@@ -169,7 +179,7 @@ impl Launcher {
         let mut launch = launch.map_err(|error| failed(&error))?;
         let marks = self.marks(request.ticket);
         launch.marks.extend(marks.map(|(name, value)| (name.into(), value.into())));
-        spawn_launch(launch, request).map_err(|error| failed(&error))
+        spawn_launch(launch, request)
     }
 
     fn marks(&self, ticket: Ticket) -> [(&'static str, String); 2] {
@@ -210,13 +220,22 @@ impl Launcher {
         let marks = self.marks(request.ticket).map(|(name, value)| (name.into(), value.into()));
         let env = request.env.iter().cloned().chain(marks);
         let apart = Apart::new(program, request.argv.iter().cloned(), env)?;
-        spawn(&apart.standing_in(&request.cwd)?, &stdin, None, request)
+        let launched = spawn(&apart.standing_in(&request.cwd)?, &stdin, request)?;
+        // Whatever else is started takes it itself.
+        self.share.give(launched.pid);
+        Ok(launched)
     }
 }
 
-fn spawn_launch(launch: Launch, request: &Request) -> io::Result<Launched> {
-    let apart = Apart::new(&launch.program, launch.argv, launch.marks)?;
-    spawn(&apart, &launch.stdin, Some(launch.after), request)
+fn spawn_launch(launch: Launch, request: &Request) -> Result<Launched, StartError> {
+    let program = launch.program.clone();
+    let started = Apart::new(&launch.program, launch.argv, launch.marks)
+        .and_then(|apart| spawn(&apart, &launch.stdin, request));
+    match started {
+        Ok(launched) => Ok(Launched { after: Some(launch.after), ..launched }),
+        Err(error) if again::is_for_now(&error) => Err(explain(&error, &program, request)),
+        Err(error) => Err(StartError::Container { message: causes(&error) }),
+    }
 }
 
 /// Opened here, where a slow file system holds up nobody else.
@@ -248,12 +267,7 @@ fn open_stdin(stdin: &StdinFile) -> Result<OwnedFd, StartError> {
 
 /// In a session, and so a group, of its own, with its output in two pipes, or all of it in the
 /// first.
-fn spawn(
-    apart: &Apart,
-    stdin: &OwnedFd,
-    after: Option<After>,
-    request: &Request,
-) -> io::Result<Launched> {
+fn spawn(apart: &Apart, stdin: &OwnedFd, request: &Request) -> io::Result<Launched> {
     let (out, out_end) = output_pipe()?;
     let (err, mut err_end) = output_pipe()?;
     if request.one_stream {
@@ -266,9 +280,11 @@ fn spawn(
     }
     let pid = spawn_unless_busy(apart, [stdin.as_fd(), out_end.as_fd(), err_end.as_fd()])?;
     let (started, clock) = (SystemTime::now(), Instant::now());
-    let pidfd = pidfd_open(pid, PidfdFlags::empty()).inspect_err(|_| end_unwatched(pid))?;
+    // It runs: from here on it is not started again.
+    let pidfd = patiently(|| Ok(pidfd_open(pid, PidfdFlags::empty())?));
+    let pidfd = pidfd.inspect_err(|_| end_unwatched(pid)).map_err(io::Error::other)?;
     let writing = Writing([out_end, err_end]);
-    Ok(Launched { pid, pidfd, out, err, writing, after, started, clock })
+    Ok(Launched { pid, pidfd, out, err, writing, after: None, started, clock })
 }
 
 fn spawn_unless_busy(apart: &Apart, streams: [BorrowedFd<'_>; 3]) -> io::Result<Pid> {
@@ -323,9 +339,8 @@ fn not_found(name: &OsStr, path: &OsStr, request: &Request) -> StartError {
 /// The error for a process that was started and ended at once, because it could not be watched.
 pub(super) fn unwatched(error: &io::Error, request: &Request) -> StartError {
     let program = request.argv.first().map(|name| name.to_string_lossy().into_owned());
-    StartError::NoRoom {
+    StartError::NoWatch {
         program: program.unwrap_or_default(),
-        cwd: shown(&request.cwd),
         source: Errno::from_io_error(error).unwrap_or(Errno::NOMEM),
     }
 }
@@ -338,8 +353,12 @@ fn shown(path: &Path) -> String {
 fn explain(error: &io::Error, path: &Path, request: &Request) -> StartError {
     let (program, cwd) = (shown(path), shown(&request.cwd));
     let Some(errno) = Errno::from_io_error(error) else {
-        // The only failure that does not come from the kernel.
-        return StartError::NulByte { program, cwd };
+        let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<io::Error>());
+        return match cause.and_then(Errno::from_io_error) {
+            Some(source) => StartError::NoWatch { program, source },
+            // The only failure that does not come from the kernel.
+            None => StartError::NulByte { program, cwd },
+        };
     };
     match errno {
         Errno::NOENT | Errno::NOTDIR if !request.cwd.is_dir() => {
@@ -356,9 +375,7 @@ fn explain(error: &io::Error, path: &Path, request: &Request) -> StartError {
         Errno::TXTBSY => StartError::BeingWritten { program, cwd },
         Errno::NOEXEC => StartError::NotAProgram { program, cwd },
         Errno::TOOBIG => StartError::TooLong { program, cwd },
-        Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE => {
-            StartError::NoRoom { program, cwd, source: errno }
-        }
+        _ if again::is_for_now(error) => StartError::NoRoom { program, cwd, source: errno },
         source => StartError::System { program, cwd, source },
     }
 }

@@ -17,9 +17,10 @@ pub use launch::StartError;
 use crate::ends::{self, Slots};
 use crate::leftovers::{NODE_KEY_VARIABLE, random_key};
 use crate::logs::{LogName, Logs, StreamWriter};
-use launch::Launcher;
+use launch::{Launched, Launcher};
 use orphans::Orphans;
 use rustix::process::{Pid, Signal, kill_process_group};
+use shipway_runtime::again;
 use shipway_runtime::crowd::Slot;
 use shipway_runtime::native::{Helper, give_up_gaining_rights};
 use shipway_runtime::plan::Process;
@@ -33,7 +34,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use watch::{Task, Watcher};
 
 /// The variable by which a process is known to belong to one attempt.
@@ -53,6 +54,11 @@ const ALWAYS_WATCHING: usize = 1;
 /// How long the end of a task waits for output pipes that a process outside its group still
 /// holds, or for killed processes that have not vanished yet.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long a start for which the node has no room is tried again, and how often. Whoever has more
+/// processes than they may is ended in less.
+const ROOM_WITHIN: Duration = Duration::from_secs(10);
+const TRY_AGAIN: Duration = Duration::from_millis(250);
 
 /// The caller's name for one attempt; unique among those the pool holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -200,12 +206,17 @@ pub type Streams = (StreamWriter, StreamWriter);
 struct Queued {
     request: Request,
     output: Streams,
+    /// Set when there was no room for it: until then it is tried again.
+    until: Option<Instant>,
 }
 
 /// What waits to be started.
 #[derive(Default)]
 struct Queue {
     requests: VecDeque<Queued>,
+    /// Those for which there was no room, and when each is tried again; the first one first. No
+    /// thread waits with them: it may be their own person who leaves none.
+    later: VecDeque<(Instant, Queued)>,
     /// Threads that are starting a process now.
     starting: usize,
 }
@@ -305,8 +316,7 @@ impl Pool {
         let threads = shared.spawners + ALWAYS_WATCHING;
         for number in 0..threads {
             let shared = Arc::clone(&shared);
-            let thread = thread::Builder::new().name(format!("tasks-{number}"));
-            thread.spawn(move || {
+            again::thread(&format!("tasks-{number}"), move || {
                 // Whatever is started here, and so every task, has given it up as well.
                 match give_up_gaining_rights() {
                     Ok(()) => watch::run(&shared),
@@ -335,7 +345,7 @@ impl Pool {
             return Err(QueueFull);
         }
         self.shared.unfinished.fetch_add(1, Ordering::AcqRel);
-        queue.requests.push_back(Queued { request, output });
+        queue.requests.push_back(Queued { request, output, until: None });
         // A thread of the pool looks at the queue before it waits again.
         let is_seen_to = queue.requests.len() == 1 && watch::is_pool_thread();
         drop(queue);
@@ -348,11 +358,14 @@ impl Pool {
     /// Takes a request back that no spawner has picked up yet; then no event will come for it.
     pub fn withdraw(&self, ticket: Ticket) -> bool {
         let mut queue = lock(&self.shared.queue);
-        let mut requests = queue.requests.iter();
-        let Some(at) = requests.position(|queued| queued.request.ticket == ticket) else {
+        let is_it = |queued: &Queued| queued.request.ticket == ticket;
+        let withdrawn = if let Some(at) = queue.requests.iter().position(is_it) {
+            queue.requests.remove(at)
+        } else if let Some(at) = queue.later.iter().position(|(_, queued)| is_it(queued)) {
+            queue.later.remove(at).map(|(_, queued)| queued)
+        } else {
             return false;
         };
-        let withdrawn = queue.requests.remove(at);
         drop(queue);
         drop(withdrawn);
         self.shared.unfinished.fetch_sub(1, Ordering::AcqRel);
@@ -383,8 +396,10 @@ impl Drop for Pool {
     fn drop(&mut self) {
         let shared = &self.shared;
         shared.closed.store(true, Ordering::Release);
-        let unstarted = std::mem::take(&mut lock(&shared.queue).requests);
-        shared.unfinished.fetch_sub(unstarted.len(), Ordering::AcqRel);
+        let mut queue = lock(&shared.queue);
+        let unstarted = (std::mem::take(&mut queue.requests), std::mem::take(&mut queue.later));
+        drop(queue);
+        shared.unfinished.fetch_sub(unstarted.0.len() + unstarted.1.len(), Ordering::AcqRel);
         let leaders: Vec<_> = lock(&shared.leaders).values().cloned().collect();
         for leader in leaders {
             leader.signal(Signal::KILL);
@@ -401,23 +416,58 @@ fn start_next(shared: &Shared) -> bool {
     if queue.starting == shared.spawners {
         return false;
     }
+    queue.take_due();
     let Some(queued) = queue.requests.pop_front() else { return false };
     queue.starting += 1;
     drop(queue);
-    let ticket = queued.request.ticket;
-    if let Err(error) = start_one(shared, queued) {
-        shared.finish(ProcessEvent::NotStarted { ticket, error });
-    }
+    start_or_try_later(shared, queued);
     let mut queue = lock(&shared.queue);
     queue.starting -= 1;
     !queue.requests.is_empty()
 }
 
-fn start_one(shared: &Shared, queued: Queued) -> Result<(), StartError> {
-    let Queued { request, output } = queued;
+fn start_or_try_later(shared: &Shared, mut queued: Queued) {
+    let ticket = queued.request.ticket;
+    let started = match shared.launcher.launch(&queued.request) {
+        Err(StartError::NoRoom { .. }) if queued.is_tried_again() => {
+            let mut queue = lock(&shared.queue);
+            // Closed since it was taken: then nobody will.
+            if !shared.closed.load(Ordering::Acquire) {
+                queue.later.push_back((Instant::now() + TRY_AGAIN, queued));
+                drop(queue);
+                return shared.watcher.wake();
+            }
+            shared.unfinished.fetch_sub(1, Ordering::AcqRel);
+            return shared.wake_if_over();
+        }
+        Err(error) => Err(error),
+        Ok(launched) => watch_it(shared, queued, launched),
+    };
+    if let Err(error) = started {
+        shared.finish(ProcessEvent::NotStarted { ticket, error });
+    }
+}
+
+impl Queued {
+    fn is_tried_again(&mut self) -> bool {
+        let now = Instant::now();
+        now < *self.until.get_or_insert(now + ROOM_WITHIN)
+    }
+}
+
+impl Queue {
+    fn take_due(&mut self) {
+        // The clock is only asked when there is something to compare it with.
+        while let Some((_, due)) = self.later.pop_front_if(|(at, _)| *at <= Instant::now()) {
+            self.requests.push_back(due);
+        }
+    }
+}
+
+fn watch_it(shared: &Shared, queued: Queued, launched: Launched) -> Result<(), StartError> {
+    let Queued { request, output, .. } = queued;
     let ticket = request.ticket;
     let holds = request.container.as_ref().map(|contained| Arc::clone(&contained.holds));
-    let launched = shared.launcher.launch(&request)?;
     let (pid, at) = (launched.pid.as_raw_nonzero().get().unsigned_abs(), launched.started);
     let slot = shared.slots.as_ref().map(|slots| slots.take(&place_of(&request, pid, at)));
     let key = shared.launcher.attempt_key(ticket);

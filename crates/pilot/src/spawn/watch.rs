@@ -17,6 +17,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid};
+use shipway_runtime::again::patiently;
 use shipway_runtime::report::Ending;
 use shipway_runtime::runtime::After;
 use std::cell::Cell;
@@ -197,15 +198,16 @@ impl Watcher {
     fn register_all(&self, task: &Task, slot: u64) -> io::Result<()> {
         for (output, about) in task.outputs.iter().zip([ABOUT_OUT, ABOUT_ERR]) {
             if let Some((pipe, _)) = &output.open {
-                self.register(pipe, slot, about)?;
+                patiently(|| self.register(pipe, slot, about))?;
             }
         }
-        self.register(&task.pidfd, slot, ABOUT_LEADER)
+        patiently(|| self.register(&task.pidfd, slot, ABOUT_LEADER))
     }
 
     fn register(&self, fd: &OwnedFd, slot: u64, about: u64) -> io::Result<()> {
         let data = EventData::new_u64(slot << ABOUT_BITS | about);
-        Ok(epoll::add(&self.epoll, fd, data, EventFlags::IN | EventFlags::ONESHOT)?)
+        let flags = EventFlags::IN | EventFlags::ONESHOT;
+        Ok(epoll::add(&self.epoll, fd, data, flags)?)
     }
 
     fn listen_again(&self, fd: &OwnedFd, slot: u64, about: u64) {
@@ -355,7 +357,9 @@ impl WatchThread<'_> {
     }
 
     fn until_next_deadline(&self) -> Option<Timespec> {
-        let (deadline, _) = *lock(&self.watcher.draining).front()?;
+        let draining = lock(&self.watcher.draining).front().map(|(deadline, _)| *deadline);
+        let later = lock(&self.shared.queue).later.front().map(|(at, _)| *at);
+        let deadline = draining.into_iter().chain(later).min()?;
         let left = deadline.saturating_duration_since(Instant::now());
         Some(left.try_into().expect("a limit of seconds fits a timespec"))
     }

@@ -8,6 +8,7 @@
 use super::error::{Doing, SetupError};
 use super::seccomp;
 use super::sys::{self, install_filter, keep_descriptors_to_ourselves};
+use crate::share::Share;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{Pid, setsid};
 use rustix::thread::set_no_new_privs;
@@ -95,6 +96,8 @@ pub(super) fn stand_apart() -> Result<(), SetupError> {
     let _leads_one = setsid();
     sys::answer_signals_as_usual();
     keep_descriptors_to_ourselves().doing("keep", "descriptors")?;
+    let share = Share::of_tasks().take();
+    share.map_err(|source| SetupError::Act { act: "take a task's limits", source })?;
     set_no_new_privs(true).doing("give up", "gaining rights")
 }
 

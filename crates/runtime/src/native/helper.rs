@@ -14,6 +14,7 @@ use super::process;
 use super::root;
 use super::sys::{Namespaces, block_signals, die_of, fork_into, own_users};
 use super::{WITH_BOTH, WITH_KEEPER, WITH_STDIN};
+use crate::again::patiently;
 use crate::plan::{Bind, Container, Network, Person, Root};
 use crate::report::{Ending, Letter, Order, Why};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
@@ -177,7 +178,8 @@ fn start(
     let letter = letter.again().map_err(act("copy the letter"))?;
     // Made by root where this is root: whoever makes a user namespace has all rights in it, and
     // so would every other process of the task's account.
-    if let Some(init) = fork_into(namespaces).map_err(act("make namespaces"))? {
+    let forked = patiently(|| fork_into(namespaces));
+    if let Some(init) = forked.map_err(act("make namespaces"))? {
         if let Who::Own(identity) = &identity
             && identity.by_root
         {
@@ -245,7 +247,9 @@ fn wait_for(init: Pid, letter: &Letter) -> Ending {
         match waitpid(Some(init), WaitOptions::empty()) {
             // Without a word it was killed from outside, and everything inside with it.
             Ok(Some((_, status))) => {
-                return letter.reported().unwrap_or_else(|| init::ending(status));
+                if let Some(ending) = letter.reported().or_else(|| init::ending(status)) {
+                    return ending;
+                }
             }
             Ok(None) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => unreachable!("our child is ours until it is waited for: {errno}"),

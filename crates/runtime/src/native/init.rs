@@ -11,7 +11,9 @@ use super::mounts::{
 };
 use super::room;
 use super::root::{self, Place};
-use super::sys::{Attributes, keep_descriptors_to_ourselves, unblock_signals, wish_to_end};
+use super::sys::{
+    Attributes, keep_descriptors_to_ourselves, stop_tracing, unblock_signals, wish_to_end,
+};
 use super::{confine, cover, dev, kernel_files, network, person, program};
 use crate::plan::{Bind, Container, Network, Room, Root, User};
 use crate::reach::{self, Reach, Use};
@@ -21,8 +23,8 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{
-    Signal, WaitOptions, WaitStatus, fchdir, pivot_root, set_parent_process_death_signal, umask,
-    wait,
+    Pid, Signal, WaitOptions, WaitStatus, fchdir, pivot_root, set_parent_process_death_signal,
+    umask, wait,
 };
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -316,21 +318,36 @@ fn stand_in(container: &Container) -> Result<(), SetupError> {
 fn bury_until_gone(task: u32) -> Ending {
     loop {
         match wait(WaitOptions::empty()) {
-            Ok(Some((dead, status))) if dead.as_raw_nonzero().get().unsigned_abs() == task => {
-                return ending(status);
-            }
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Ok(Some((child, status))) => match ending(status) {
+                None => go_on(child, status),
+                Some(ending) if child.as_raw_nonzero().get().unsigned_abs() == task => {
+                    return ending;
+                }
+                Some(_) => {}
+            },
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => unreachable!("the task is a child until it is buried: {errno}"),
         }
     }
 }
 
-pub(super) fn ending(status: WaitStatus) -> Ending {
+/// A process that asked its parent to trace it stands still at its next signal, or when it is
+/// another program. Nobody traces here: so it is let go, with the signal that it would have got.
+fn go_on(child: Pid, status: WaitStatus) {
+    let own = Some(Signal::TRAP.as_raw());
+    let signal = status.stopping_signal().filter(|signal| Some(*signal) != own);
+    stop_tracing(child, signal.unwrap_or(0));
+}
+
+/// `None` for one that only stands still.
+pub(super) fn ending(status: WaitStatus) -> Option<Ending> {
     /// Set in a status when a core was written.
     const CORE: i32 = 0x80;
     match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => Ending::Exit(code),
-        (None, Some(number)) => Ending::Signal { number, core_dumped: status.as_raw() & CORE != 0 },
-        (None, None) => unreachable!("only ends are waited for"),
+        (Some(code), _) => Some(Ending::Exit(code)),
+        (None, Some(number)) => {
+            Some(Ending::Signal { number, core_dumped: status.as_raw() & CORE != 0 })
+        }
+        (None, None) => None,
     }
 }

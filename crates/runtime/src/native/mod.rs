@@ -45,21 +45,24 @@ pub use keeper::Keeper;
 pub use person::handed;
 pub use sealed::Helper;
 
+use crate::again::patiently;
 use crate::plan::{Container, Process};
 use crate::report::{Asked, Letter};
 use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
 use crate::variables::Variables;
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
     sendmsg, socketpair,
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::ffi::OsString;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The word by which a program that is also a helper knows that it is one.
 pub const COMMAND: &str = "container-init";
@@ -164,9 +167,11 @@ fn enclosed(
     let namespace = keeper.map(|keeper| keeper.namespace.as_fd());
     match (stdin, namespace) {
         (None, None) => Ok(copy),
-        (Some(stdin), None) => together(WITH_STDIN, &[copy.as_fd(), stdin.as_fd()]),
-        (None, Some(keeper)) => together(WITH_KEEPER, &[copy.as_fd(), keeper]),
-        (Some(stdin), Some(keeper)) => together(WITH_BOTH, &[copy.as_fd(), stdin.as_fd(), keeper]),
+        (Some(stdin), None) => together_patiently(WITH_STDIN, &[copy.as_fd(), stdin.as_fd()]),
+        (None, Some(keeper)) => together_patiently(WITH_KEEPER, &[copy.as_fd(), keeper]),
+        (Some(stdin), Some(keeper)) => {
+            together_patiently(WITH_BOTH, &[copy.as_fd(), stdin.as_fd(), keeper])
+        }
     }
 }
 
@@ -206,4 +211,28 @@ fn together(what: u8, files: &[BorrowedFd<'_>]) -> io::Result<OwnedFd> {
     assert!(control.push(SendAncillaryMessage::ScmRights(files)), "there is room for three");
     sendmsg(&ours, &[IoSlice::new(&[what])], &mut control, SendFlags::empty())?;
     Ok(theirs)
+}
+
+/// The same where others of this user have so many descriptors under way that no more may be sent:
+/// the limit is that on open files, which tasks have a lower one of than this process can have.
+fn together_patiently(what: u8, files: &[BorrowedFd<'_>]) -> io::Result<OwnedFd> {
+    patiently(|| match together(what, files) {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::TOOMANYREFS) => {
+            with_all_files(|| together(what, files))
+        }
+        done => done,
+    })
+}
+
+/// Only for a moment: what is started meanwhile has the higher limit too, and programs take it for
+/// the number of files they should close.
+fn with_all_files<T>(act: impl FnOnce() -> T) -> T {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let usual = getrlimit(Resource::Nofile);
+    let all = Rlimit { current: usual.maximum, maximum: usual.maximum };
+    let _never_refused = setrlimit(Resource::Nofile, all);
+    let done = act();
+    let _never_refused = setrlimit(Resource::Nofile, usual);
+    done
 }

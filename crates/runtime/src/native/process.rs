@@ -12,6 +12,7 @@ use super::owner;
 use super::person;
 use super::program;
 use super::sys::own_keyring;
+use crate::again::patiently;
 use crate::plan::Process;
 use crate::report::{Ending, Letter};
 use crate::variables::Variables;
@@ -81,6 +82,9 @@ fn turn_into(env: &Variables) -> Result<Infallible, SetupError> {
     // What this process was started with is by whoever looks for it, and not the task's to change.
     let is_free = |name: &OsString| std::env::var_os(name).is_none();
     let env = env.0.iter().filter(|(name, _)| is_free(name)).map(|(name, value)| (name, value));
-    let error = Command::new(&program).arg0(&name).args(words).envs(env).exec();
+    let mut command = Command::new(&program);
+    command.arg0(&name).args(words).envs(env);
+    // Refused to an account that has too many processes: it may have fewer by now.
+    let Err(error) = patiently(|| Err::<Infallible, _>(command.exec()));
     Err(program::explain(error, &program))
 }

@@ -1,6 +1,7 @@
 //! Finds the task's program inside the container, and starts it.
 
 use super::error::SetupError;
+use crate::again::patiently;
 use crate::plan::Container;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
@@ -22,7 +23,7 @@ pub(super) fn start(container: &Container) -> Result<u32, SetupError> {
     let mut command = Command::new(&program);
     command.arg0(name).args(args).env_clear();
     command.envs(container.env.iter().map(|(name, value)| (name, value)));
-    let child = command.spawn().map_err(|error| explain(error, &program))?;
+    let child = patiently(|| command.spawn()).map_err(|error| explain(error, &program))?;
     Ok(child.id())
 }
 

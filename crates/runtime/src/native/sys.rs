@@ -230,6 +230,14 @@ pub(super) fn leave() -> ! {
     unsafe { libc::_exit(0) }
 }
 
+/// Lets a child go on that has asked to be traced and stands still, with this signal or none (0).
+/// One that does not is not touched.
+pub(super) fn stop_tracing(child: Pid, signal: libc::c_int) {
+    let pid = child.as_raw_nonzero().get();
+    // SAFETY: takes numbers; this request reads and writes no memory, of the child's or ours.
+    unsafe { libc::ptrace(libc::PTRACE_DETACH, pid, 0, signal) };
+}
+
 /// Every descriptor above the standard three is closed when a program is started.
 pub(super) fn keep_descriptors_to_ourselves() -> Result<(), Errno> {
     const FIRST: libc::c_uint = 3;

@@ -1,7 +1,8 @@
 //! Signals and ends: the task's end comes out as it was, and nothing outlives the helper.
 
+use crate::attacks::with_this_program;
 use crate::site::{Site, wait_for};
-use crate::{Case, On};
+use crate::{Case, On, probe};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use shipway_runtime::report::Ending;
 use std::fs;
@@ -15,6 +16,7 @@ pub(crate) const ALL: &[Case] = &[
     Case { name: "a task without a handler dies", on: On::Native, run: signal_without_handler },
     Case { name: "what the task leaves dies with it", on: On::All, run: leftovers },
     Case { name: "orphans inside are buried", on: On::Native, run: orphans },
+    Case { name: "one that asks to be traced goes on", on: On::Native, run: traced },
     Case { name: "killing the helper kills everything inside", on: On::Native, run: kill_helper },
     Case { name: "killing the group kills everything inside", on: On::Native, run: kill_group },
 ];
@@ -29,6 +31,16 @@ fn death_by_signal(site: &Site) {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// Its parent is not there for that.
+fn traced(site: &Site) {
+    let run = |what| site.run(&with_this_program(site, what, &[probe::TRACED, what]));
+    let on = run("signal");
+    assert_eq!((on.ending, on.stdout.as_str()), (Ending::Exit(7), "went on\n"), "{}", on.stderr);
+    let ended = run("end").ending;
+    assert_eq!(ended, Ending::Signal { number: Signal::TERM.as_raw(), core_dumped: false });
+    assert_eq!(run("program").ending, Ending::Exit(0));
 }
 
 pub(crate) fn wait_until_ready(child: &mut Child) {

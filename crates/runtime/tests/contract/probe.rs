@@ -72,6 +72,27 @@ pub(crate) fn say_whether_typing() {
     }
 }
 
+/// The word by which it asks to be traced, and then does what the next word says.
+pub(crate) const TRACED: &str = "probe-traced";
+
+pub(crate) fn be_traced(what: &str) {
+    // SAFETY: numbers only; signals whose usual answer is to end the process, or nothing.
+    unsafe {
+        assert_eq!(libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0), 0);
+        match what {
+            "signal" => libc::raise(libc::SIGWINCH),
+            "end" => libc::raise(libc::SIGTERM),
+            _ => 0,
+        };
+    }
+    if what == "program" {
+        use std::os::unix::process::CommandExt;
+        let error = std::process::Command::new("/bin/true").exec();
+        panic!("{error}");
+    }
+    println!("went on");
+}
+
 /// As `nohup` does it, and back.
 pub(crate) fn ignore_hangups(ignored: bool) {
     let answer = if ignored { libc::SIG_IGN } else { libc::SIG_DFL };

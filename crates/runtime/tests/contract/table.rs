@@ -4,7 +4,7 @@
 use crate::attacks::with_this_program;
 use crate::site::{NOBODY, Site};
 use crate::{Case, On, probe};
-use rustix::process::{Pid, getsid};
+use rustix::process::{Pid, Resource, getrlimit, getsid};
 use shipway_runtime::native::{Helper, Start};
 use shipway_runtime::plan::{Bind, Container, Process, Room, Root};
 use shipway_runtime::runtime::{Finding, Launch, LaunchError};
@@ -25,7 +25,8 @@ pub(crate) const ALL: &[Case] = &[
     Case { name: "no keys into a terminal", on: On::PlainToo, run: terminal_input },
     Case { name: "no keys of the starter's", on: On::PlainToo, run: keyring },
     Case { name: "the usual mask", on: On::PlainToo, run: mask },
-    Case { name: "limits as they were", on: On::PlainToo, run: limits },
+    Case { name: "limits below the starter's", on: On::PlainToo, run: limits },
+    Case { name: "it goes first when memory ends", on: On::PlainToo, run: goes_first },
     Case { name: "no variables of the starter's", on: On::PlainToo, run: variables },
     Case { name: "no variables in whoever starts it", on: On::PlainToo, run: starters },
     Case { name: "binds are read-only all the way down", on: On::All, run: recursive },
@@ -146,10 +147,23 @@ fn mask(site: &Site) {
     assert_eq!(said.trim(), if is_usual { "0022" } else { "0077" });
 }
 
+/// What a task uses up of them leaves the starter something.
 fn limits(site: &Site) {
-    let own = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    let said = site.says("ulimit -n");
-    assert_eq!(said.trim(), own.current.map_or("unlimited".into(), |limit| limit.to_string()));
+    for (name, what) in [("Max processes", Resource::Nproc), ("Max open files", Resource::Nofile)] {
+        let own = getrlimit(what);
+        let Some(most) = own.maximum else { continue };
+        let said = site.ok(&site.command(&["grep", &format!("^{name}"), "/proc/self/limits"]));
+        let numbers = said.split_whitespace().filter_map(|word| word.parse().ok());
+        let [soft, hard] = numbers.collect::<Vec<u64>>()[..] else { panic!("{said}") };
+        assert!(hard < most && hard >= most - most / 8, "{name}: {hard} of {most}");
+        // Programs that ask how many files they may have want to hear the same as ever.
+        assert_eq!(soft, own.current.unwrap_or(most).min(hard), "{name}");
+    }
+}
+
+fn goes_first(site: &Site) {
+    let said = site.ok(&site.command(&["cat", "/proc/self/oom_score_adj"]));
+    assert!(said.trim().parse::<i32>().is_ok_and(|score| score >= 500), "{said}");
 }
 
 fn variables(site: &Site) {

@@ -27,11 +27,11 @@ pub async fn healthz(_: NoParameters, State(site): State<Site>, asked: HeaderMap
     answer
 }
 
-/// Jobs are accepted: the journal takes writes, and the disk answers.
+/// Jobs are accepted: the journal takes writes, the disk answers, and the kernel takes connections.
 #[utoipa::path(get, path = "/readyz", security(()),
     responses((status = 200, body = Health), (status = 503, body = Health)))]
 pub async fn readyz(_: NoParameters, State(site): State<Site>) -> (StatusCode, Json<Health>) {
-    let problem = site.writer.not_ready();
+    let problem = site.writer.not_ready().or_else(|| site.metrics.connections.problem());
     let ready = problem.is_none();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(health(problem)))

@@ -30,6 +30,7 @@ pub mod registries;
 mod request;
 pub mod serve;
 mod stay;
+mod stream;
 pub mod submit;
 pub mod tasks;
 pub mod users;

@@ -4,14 +4,15 @@
 
 use super::door::Door;
 use super::places::{Guest, Places};
-use crate::metrics::Metrics;
+use super::stream::{Entrance, Stream};
+use crate::metrics::{Connections, Metrics};
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
@@ -41,6 +42,8 @@ const LEAST_CONNECTIONS: usize = 16;
 /// File descriptors that are kept for the server itself: the journal, readers of history, the
 /// pilot, certificates.
 const OWN_FILES: u64 = 128;
+/// Until the next try when none could be accepted.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// How long open answers may take to end when the server stops.
 const STOPPING: Duration = Duration::from_secs(2);
 
@@ -61,10 +64,14 @@ pub async fn serve(
     mut stop: watch::Receiver<bool>,
 ) {
     let acceptor = tls.map(TlsAcceptor::from);
+    let entrance = match Entrance::new(listener) {
+        Ok(entrance) => entrance,
+        Err(error) => return tracing::error!(%error, "cannot listen"),
+    };
     let places = Places::new(limit, Arc::clone(&metrics.connections));
     loop {
         let accepted = tokio::select! {
-            accepted = next(&listener, &places) => accepted,
+            accepted = next(&entrance, &places, &metrics.connections) => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
         };
         match accepted {
@@ -74,28 +81,33 @@ pub async fn serve(
             }
             Err(error) => {
                 // Out of file descriptors, most likely: the others go on, and so does the wait.
-                tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                let trouble = format!("a connection could not be accepted: {error}");
+                metrics.connections.trouble(&trouble);
+                tokio::time::sleep(ACCEPT_AGAIN).await;
             }
         }
     }
 }
 
 /// The next connection. There is always a place for it, if need be that of an older stranger.
-async fn next(listener: &TcpListener, places: &Arc<Places>) -> io::Result<(TcpStream, Guest)> {
-    let (stream, from) = listener.accept().await?;
+async fn next(
+    entrance: &Entrance,
+    places: &Arc<Places>,
+    told: &Connections,
+) -> io::Result<(Stream, Guest)> {
+    let (stream, from) = entrance.accept(told).await?;
     Ok((stream, places.arrive(from.ip()).await))
 }
 
 /// Serves one connection until it ends, has to make way, or has not signed in by its time.
 async fn one(
-    stream: TcpStream,
+    stream: Stream,
     acceptor: Option<TlsAcceptor>,
     router: Router,
     guest: Guest,
     stop: watch::Receiver<bool>,
 ) {
-    let _ = stream.set_nodelay(true);
+    let _ = stream.set_nodelay();
     let known = tokio::time::Instant::now() + SIGNED_IN_WITHIN;
     let spoken = async {
         let Some(acceptor) = acceptor else {
@@ -154,6 +166,7 @@ where
 mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
 
     /// Far beyond what any step takes; only a hang reaches it.
     const DEADLINE: Duration = Duration::from_mins(1);
@@ -297,6 +310,59 @@ mod tests {
         assert!(page.contains("\nshipway_http_connections{who=\"pilot\"} 0\n"), "{page}");
         drop(idle);
         served.end().await;
+    }
+
+    /// As the kernel answers when tasks of the same user have used up what it watches for one.
+    fn refuse_to_watch() {
+        use seccompiler::{
+            SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+            SeccompRule,
+        };
+        /// `EPOLL_CTL_ADD`, `ENOSPC` and the number of the call on the processors we have.
+        const ADD: u64 = 1;
+        const NO_SPACE: u32 = 28;
+        const EPOLL_CTL: i64 = if cfg!(target_arch = "x86_64") { 233 } else { 21 };
+        let is_add = SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, ADD);
+        let rule = SeccompRule::new(vec![is_add.expect("a condition")]).expect("a rule");
+        let filter = SeccompFilter::new(
+            [(EPOLL_CTL, vec![rule])].into(),
+            SeccompAction::Allow,
+            SeccompAction::Errno(NO_SPACE),
+            std::env::consts::ARCH.try_into().expect("a known processor"),
+        );
+        let filter: seccompiler::BpfProgram =
+            filter.expect("a filter").try_into().expect("it compiles");
+        seccompiler::apply_filter(&filter).expect("this thread takes it");
+    }
+
+    /// The server is on a thread of its own, which the kernel watches nothing more for.
+    #[test]
+    fn a_connection_that_nobody_watches_is_served_and_told_of() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let server = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime").block_on(async {
+                let Served { address, metrics, stop, serving } = Served::new().await;
+                // Once it listens.
+                tokio::task::yield_now().await;
+                refuse_to_watch();
+                tell.send((address, metrics, stop)).expect("heard");
+                serving.await.expect("no panic");
+            });
+        });
+        let (address, metrics, stop) = told.recv().expect("it listens");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let mut stream = TcpStream::connect(address).await.expect("the kernel takes it");
+            for _ in 0..2 {
+                ask(&mut stream).await;
+                answer(&mut stream).await;
+            }
+        });
+        let problem = metrics.connections.problem().expect("it says why");
+        assert!(problem.contains("cannot be watched"), "{problem}");
+        stop.send(true).expect("somebody listens");
+        server.join().expect("no panic");
     }
 
     #[test]

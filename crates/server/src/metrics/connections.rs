@@ -2,7 +2,10 @@
 
 use super::read;
 use super::text::{Kind, Text};
+use crate::locks::Locked;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// What a connection has shown to be, in the order in which they are counted.
 const WHO: [&str; 4] = ["stranger", "user", "operator", "pilot"];
@@ -24,7 +27,21 @@ pub struct Connections {
     open: [AtomicU64; WHO.len()],
     limit: AtomicU64,
     left: [AtomicU64; LEFT.len()],
+    trouble: Mutex<Option<Trouble>>,
 }
+
+/// Why connections are not taken as they should be.
+#[derive(Debug)]
+struct Trouble {
+    last: Instant,
+    what: String,
+}
+
+/// So long without trouble means that it is over.
+const OVER_AFTER: Duration = Duration::from_secs(10);
+/// What helps, whichever of them has run out.
+const CURE: &str = "tasks of the server's user, or something else of it, have used up what the \
+    kernel gives to one user; cancel them, or raise fs.epoll.max_user_watches and `ulimit -n`";
 
 impl Connections {
     pub fn may_be_open(&self, limit: usize) {
@@ -43,6 +60,22 @@ impl Connections {
         if why == Left::MadeWay && before == 0 {
             tracing::warn!("places for connections ran out; those who are idle make way");
         }
+    }
+
+    /// Notes that the kernel refuses something. Worth a word when it begins.
+    pub fn trouble(&self, what: &str) {
+        let trouble = Trouble { last: Instant::now(), what: what.to_owned() };
+        let before = self.trouble.locked().replace(trouble);
+        if !before.is_some_and(|before| before.last.elapsed() < OVER_AFTER) {
+            tracing::warn!("{what}; {CURE}");
+        }
+    }
+
+    /// What the kernel refuses, if it did so just now.
+    pub fn problem(&self) -> Option<String> {
+        let trouble = self.trouble.locked();
+        let now = trouble.as_ref().filter(|trouble| trouble.last.elapsed() < OVER_AFTER)?;
+        Some(format!("{}; {CURE}", now.what))
     }
 
     #[cfg(test)]

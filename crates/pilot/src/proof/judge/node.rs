@@ -1,4 +1,4 @@
-//! Folders, the clock, and where images come from.
+//! Folders, the clock, room for processes, and where images come from.
 
 use super::super::facts::{ClockFact, FolderFact, ImageFact, KeptFact, ServerFact};
 use super::super::{About, Check};
@@ -10,6 +10,10 @@ const LEAST_ROOM: u64 = 1 << 20;
 const LITTLE_ROOM: u64 = 1_000_000_000;
 /// Below this one large image may not fit: those for GPUs have ten gigabytes and more.
 const LITTLE_ROOM_FOR_IMAGES: u64 = 20_000_000_000;
+
+/// A person has half of it: below this a program that starts some threads for each core, on a node
+/// with many, is ended.
+const LITTLE_ROOM_FOR_PROCESSES: u64 = 8_192;
 
 /// No clock that is right shows less: 2026-11-01, when this was written.
 const WRITTEN: Timestamp = Timestamp(1_793_491_200_000);
@@ -87,6 +91,18 @@ pub(super) fn clock(clock: &ClockFact) -> Check {
     }
 }
 
+pub(super) fn processes(room: u64) -> Check {
+    let wanted = format!("room for {LITTLE_ROOM_FOR_PROCESSES} processes and threads");
+    let check = Check::ok("processes", wanted, format!("room for {room}"));
+    if room >= LITTLE_ROOM_FOR_PROCESSES {
+        return check;
+    }
+    check.warning(
+        "raise what this user may have (`ulimit -u`), its service (TasksMax=) or the node \
+         (sysctl kernel.pid_max, kernel.threads-max)",
+    )
+}
+
 pub(super) fn image_source(image: Option<&ImageFact>) -> Check {
     let check = |found: String| Check::ok("image source", "answers with the image", found);
     match image {
@@ -150,6 +166,14 @@ mod tests {
         let kept = kept(&KeptFact { path: "/home/pilot/kept".into(), count: 2 });
         assert_eq!((kept.state, kept.about.clone()), (State::Warning, About::Part));
         assert!(kept.found.starts_with("/home/pilot/kept holds 2 "), "{}", kept.found);
+    }
+
+    #[test]
+    fn room_for_processes() {
+        assert_eq!(processes(32_768).state, State::Ok);
+        let few = processes(1_024);
+        assert_eq!((few.state, few.about), (State::Warning, About::Part));
+        assert!(few.fix.is_some_and(|fix| fix.contains("ulimit -u")));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use shipway_images::sources::settled;
 use shipway_images::store::{Keep, StoreError};
 use shipway_images::{Session, Store};
 use shipway_model::{Bytes, Digest, ImageRef, Millis, Timestamp};
+use shipway_runtime::again;
 use shipway_runtime::plan::Root;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -155,9 +156,8 @@ pub(in crate::run) fn keep_room(store: &Path, keep: ImageKeep) {
         return;
     }
     let store = store.to_owned();
-    let thread = std::thread::Builder::new().name("images-room".into());
     // Without it images are kept; `shipway image gc` makes room too.
-    let _ = thread.spawn(move || {
+    let _ = again::thread("images-room", move || {
         loop {
             match make_room(&store, keep) {
                 Ok(()) | Err(StoreError::NoStore { .. }) => {}

@@ -1,0 +1,104 @@
+//! What tasks leave of the kernel's room to whoever runs them, where both are one user.
+//!
+//! Processes and descriptors in flight are counted for each user, and each process is refused at
+//! its own limit. So tasks have lower ones than pilot and server: what tasks use up is theirs. And
+//! when memory ends, the kernel is told whom to kill first. How many processes a person has is
+//! another matter, which the pilot counts.
+
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+
+/// Kept back of every limit: an eighth of it, but no more than this. A pilot and a server start a
+/// few dozen processes and threads at once, and send a few descriptors.
+const MOST_KEPT_BACK: u64 = 1_024;
+const PART_KEPT_BACK: u64 = 8;
+
+/// Limits that one user's processes have together.
+const SHARED: [Resource; 2] = [Resource::Nproc, Resource::Nofile];
+
+/// A task goes before anything on the node that has not asked for it: half of all memory counts as
+/// its own beside what it has.
+const TASKS_GO_FIRST: i32 = 500;
+/// Server, guard and pilot stay for longer than a program of their size would.
+const WE_STAY: i32 = -250;
+
+/// How much of a limit tasks have.
+const fn of_tasks(limit: u64) -> u64 {
+    let eighth = limit / PART_KEPT_BACK;
+    limit - if eighth < MOST_KEPT_BACK { eighth } else { MOST_KEPT_BACK }
+}
+
+fn lowered(own: Rlimit) -> Option<Rlimit> {
+    let maximum = of_tasks(own.maximum?);
+    let current = own.current.map_or(maximum, |current| current.min(maximum));
+    Some(Rlimit { current: Some(current), maximum: Some(maximum) })
+}
+
+/// What a task may have, told from what this process may.
+#[derive(Debug)]
+pub struct Share {
+    limits: Vec<(Resource, Rlimit)>,
+    goes_first: String,
+}
+
+impl Share {
+    pub fn of_tasks() -> Self {
+        let lower = |what| Some((what, lowered(getrlimit(what))?));
+        let own = own_score().unwrap_or_default();
+        let goes_first = own.max(TASKS_GO_FIRST).to_string();
+        Self { limits: SHARED.into_iter().filter_map(lower).collect(), goes_first }
+    }
+
+    /// Gives it to a process that this one has just started, and that nobody else is trusted
+    /// less with than this one: what it starts before is not held.
+    pub fn give(&self, pid: Pid) {
+        for (what, limit) in &self.limits {
+            let _already_dead = prlimit(Some(pid), *what, limit.clone());
+        }
+        let _already_dead = fs::write(format!("/proc/{pid}/oom_score_adj"), &self.goes_first);
+    }
+
+    /// Takes it for this process, and all that it will start.
+    pub(crate) fn take(&self) -> io::Result<()> {
+        for (what, limit) in &self.limits {
+            rustix::process::setrlimit(*what, limit.clone())?;
+        }
+        // A node may not let it; then memory is shared as anywhere.
+        let _refused = fs::write(OWN_SCORE, &self.goes_first);
+        Ok(())
+    }
+}
+
+/// The lower, the later a process is killed when memory ends.
+const OWN_SCORE: &str = "/proc/self/oom_score_adj";
+
+fn own_score() -> io::Result<i32> {
+    let mut text = String::new();
+    fs::File::open(OWN_SCORE)?.read_to_string(&mut text)?;
+    text.trim().parse().map_err(io::Error::other)
+}
+
+/// For those who run tasks: nothing of theirs is killed first when memory ends. Only root may say
+/// so, and a site that has said something else knows why.
+pub fn stay_when_memory_ends() {
+    if own_score().is_ok_and(|score| score == 0) {
+        let opened = OpenOptions::new().write(true).open(OWN_SCORE);
+        let _refused = opened.and_then(|mut file| write!(file, "{WE_STAY}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_have_less_than_those_who_run_them_and_large_jobs_enough() {
+        let limit = |current, maximum| Rlimit { current, maximum };
+        assert_eq!(lowered(limit(None, None)), None);
+        let large = lowered(limit(Some(1_024), Some(1_048_576))).unwrap();
+        assert_eq!(large, limit(Some(1_024), Some(1_047_552)));
+        assert_eq!(lowered(limit(Some(400), Some(400))), Some(limit(Some(350), Some(350))));
+        assert_eq!(lowered(limit(Some(1), Some(1))), Some(limit(Some(1), Some(1))));
+    }
+}
