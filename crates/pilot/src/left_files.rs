@@ -11,6 +11,8 @@ const ASIDE: &str = "removing";
 
 /// Goes on with what earlier pilots had put aside and not removed when they ended.
 pub(crate) fn go_on(dir: &Path) {
+    // Now, when no task can leave it without a thread.
+    shipway_trees::get_ready();
     aside(dir).into_iter().for_each(shipway_trees::remove_later);
 }
 

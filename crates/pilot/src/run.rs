@@ -94,7 +94,6 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let tell_of_files = telling(&told, Pilot::staged);
     let tell_of_looks = telling(&told, Pilot::looked);
     let logs = open_logs(&settings, &started.left);
-    shipway_trees::get_ready();
     images::keep_room(&settings.images, settings.keep_images);
     let spawners = spawn::default_spawners();
     let slots = Some(started.slots);
@@ -122,6 +121,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         reaches: Reaches::new(settings.kept(), settings.binds.clone()),
         staging: Staging::new(hands, tell_of_files),
         helper: started.helper,
+        limits: Limits::new(started.groups.caps()),
         groups: started.groups,
         images: Images::new(settings.images.clone(), tell_of_image),
         usual: started.usual,
@@ -131,7 +131,6 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         ends: started.ends,
         told: Told::new(&settings.dir),
         logs: ServeLogs::new(logs, to_link.clone()),
-        limits: Limits::new(started.caps),
         shares: Shares::new(&unproven.probe, kill),
         to_link,
         tickets: HashMap::new(),

@@ -9,9 +9,10 @@ use shipway_pilot::spawn::{
     Ended, HowEnded, Pool, ProcessEvent, Request, Signalled, StartError, Ticket,
 };
 use shipway_runtime::cgroup::Delegation;
-use shipway_runtime::crowd::{Caps, Slots};
+use shipway_runtime::crowd::{Caps, Slot, Slots};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
@@ -381,6 +382,61 @@ fn a_task_that_goes_on_forking_fails_by_itself_and_spares_the_others() {
     drop(world);
     let deadline = Instant::now() + DEADLINE;
     // Its threads have to leave first.
+    while !slots.clear() {
+        assert!(Instant::now() < deadline, "groups are left");
+        std::thread::yield_now();
+    }
+}
+
+/// As many processes as the slot's person may have, until told to end them. The thread stays: what
+/// it starts would be taken for an orphan of a task otherwise.
+fn fill(slot: Arc<Slot>) -> (mpsc::Sender<()>, std::thread::JoinHandle<()>) {
+    let ((full, filled), (end, ended)) = (mpsc::channel(), mpsc::channel());
+    let filling = std::thread::spawn(move || {
+        slot.enter().unwrap();
+        let one = || std::process::Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn();
+        let all: Vec<_> = std::iter::from_fn(|| one().ok()).take(100).collect();
+        full.send(()).unwrap();
+        let _told = ended.recv();
+        for mut child in all {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    });
+    filled.recv().unwrap();
+    (end, filling)
+}
+
+#[test]
+fn a_start_without_room_waits_for_it_and_holds_up_nobody() {
+    let delegation = Delegation::find(Path::new("/"));
+    let prefix = format!("shipway-room-{}-", std::process::id());
+    let Some(mut slots) = Slots::find(&delegation, &prefix, Caps { task: 50, person: 9, all: 60 })
+    else {
+        assert!(!matches!(delegation, Delegation::V1 { pids: Some(_), .. }), "{delegation:?}");
+        return;
+    };
+    let world = world();
+    let (end, filling) = fill(slots.take("eve").unwrap());
+    let (hers, his) = (slots.take("eve").unwrap(), slots.take("bob").unwrap());
+    for (ticket, slot) in [(1, &hers), (2, &hers), (3, &hers), (4, &hers), (5, &his)] {
+        let mut request = world.request(ticket, &["true"]);
+        request.slot = Some(Arc::clone(slot));
+        world.pool.start(request).unwrap();
+    }
+    assert_eq!(world.ended().ticket, Ticket(5), "somebody else's goes on");
+    let deadline = Instant::now() + DEADLINE;
+    // Not while it is just being tried.
+    while !world.pool.withdraw(Ticket(4)) {
+        assert!(Instant::now() < deadline, "it can be taken back");
+        std::thread::yield_now();
+    }
+    end.send(()).unwrap();
+    filling.join().unwrap();
+    for _ in 1..=3 {
+        assert_eq!(world.ended().how, HowEnded::Exit(0));
+    }
+    drop(world);
     while !slots.clear() {
         assert!(Instant::now() < deadline, "groups are left");
         std::thread::yield_now();

@@ -54,7 +54,7 @@ impl Share {
     /// less with than this one: what it starts before is not held.
     pub fn give(&self, pid: Pid) {
         for (what, limit) in &self.limits {
-            let _already_dead = prlimit(Some(pid), *what, limit.clone());
+            let _already_dead = prlimit(Some(pid), *what, *limit);
         }
         let _already_dead = fs::write(format!("/proc/{pid}/oom_score_adj"), &self.goes_first);
     }
@@ -62,7 +62,7 @@ impl Share {
     /// Takes it for this process, and all that it will start.
     pub(crate) fn take(&self) -> io::Result<()> {
         for (what, limit) in &self.limits {
-            rustix::process::setrlimit(*what, limit.clone())?;
+            rustix::process::setrlimit(*what, *limit)?;
         }
         // A node may not let it; then memory is shared as anywhere.
         let _refused = fs::write(OWN_SCORE, &self.goes_first);

@@ -193,12 +193,12 @@ fn gpus(probe: &Probe, runtime: &dyn Runtime, with_kernel: bool) -> Vec<GpuFact>
                     inside: node.map(|node| inside(runtime, node)),
                 };
                 // Without room for a thread one comes after the other.
-                Builder::new().spawn_scoped(scope, try_it.clone()).map_err(|_| try_it())
+                Builder::new().spawn_scoped(scope, try_it.clone()).map_err(|_| Box::new(try_it()))
             })
             .collect();
-        let fact = |tried: Result<ScopedJoinHandle<'_, GpuFact>, GpuFact>| match tried {
+        let fact = |tried: Result<ScopedJoinHandle<'_, GpuFact>, Box<GpuFact>>| match tried {
             Ok(thread) => thread.join().expect("a try does not panic"),
-            Err(fact) => fact,
+            Err(fact) => *fact,
         };
         tries.into_iter().map(fact).collect()
     })

@@ -4,7 +4,7 @@
 //! One whose job names memory has a group of its own besides: made before the task starts, asked
 //! when it has ended, removed when it is empty. That takes longer than starting a process.
 
-use super::crowding::{Counted, too_many};
+use super::crowding::{self, Counted, too_many};
 use crate::leftovers::group_prefix;
 use crate::machine::OutOfMemory;
 use crate::spawn::Ticket;
@@ -47,7 +47,8 @@ const SWEEP_AGAIN: Duration = Duration::from_millis(100);
 
 impl Groups {
     /// Also says what is to be known of it, if limits are not held by the kernel.
-    pub(super) fn find(node_key: &str, caps: Caps) -> (Self, Option<String>) {
+    pub(super) fn find(node_key: &str) -> (Self, Option<String>) {
+        let caps = crowding::find();
         let node = Path::new("/");
         let delegation = Delegation::find(node).take_over(node);
         let prefix = group_prefix(node_key);
@@ -61,6 +62,11 @@ impl Groups {
         let slots = Slots::find(&delegation, &prefix, caps);
         let (held, taken, emptying) = (HashMap::new(), HashMap::new(), Vec::new());
         (Self { delegation, prefix, caps, held, slots, taken, emptying, next: None }, note)
+    }
+
+    /// How many processes tasks may have.
+    pub(super) const fn caps(&self) -> Caps {
+        self.caps
     }
 
     pub(super) fn limits(&self, template: &Template) -> plan::Limits {

@@ -1,6 +1,5 @@
 //! Everything before the first connection: the lock, the leftovers, who we are, what the node has.
 
-use super::crowding;
 use super::groups::Groups;
 use super::images::ImageKeep;
 use super::link::Server;
@@ -19,7 +18,6 @@ use serde::Deserialize;
 use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotId};
 use shipway_runtime::Runtime;
 use shipway_runtime::binds::AllowList;
-use shipway_runtime::crowd::Caps;
 use shipway_runtime::native::{Helper, Keeper};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -120,8 +118,6 @@ pub(super) struct Started {
     /// By what people are kept apart, where it is by subordinate ids.
     pub(super) keeper: Option<Arc<Keeper>>,
     pub(super) groups: Groups,
-    /// How many processes tasks may have.
-    pub(super) caps: Caps,
 }
 
 impl StartError {
@@ -158,8 +154,7 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
     let usual =
         Usual::new(settings.default_image.clone(), settings.runtime.clone(), Arc::clone(&runtime));
     let usual = Arc::new(usual);
-    let caps = crowding::find();
-    let (groups, note) = Groups::find(&node_key, caps);
+    let (groups, note) = Groups::find(&node_key);
     let credentials = credentials(&settings.token_file)?;
     let (left, ends, slots) = take_word(&settings.dir, &credentials.pilot)?;
     let (folder_key, process) = know_folder(&settings.dir)?;
@@ -210,7 +205,6 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
         helper,
         keeper: people.keeper,
         groups,
-        caps,
     })
 }
 

@@ -66,7 +66,7 @@ impl Connections {
     pub fn trouble(&self, what: &str) {
         let trouble = Trouble { last: Instant::now(), what: what.to_owned() };
         let before = self.trouble.locked().replace(trouble);
-        if !before.is_some_and(|before| before.last.elapsed() < OVER_AFTER) {
+        if before.is_none_or(|before| before.last.elapsed() >= OVER_AFTER) {
             tracing::warn!("{what}; {CURE}");
         }
     }
