@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 /// pilot for as long as it runs, two have large requests, and the rest is for questions.
 const THREADS: usize = 16;
 /// For good.
-const KEPT: Duration = Duration::from_secs(10 * 365 * 86_400);
+const KEPT: Duration = Duration::from_hours(10 * 365 * 24);
 /// Far longer than starting them takes. Where it is not enough the server works with fewer.
 const WITHIN: Duration = Duration::from_secs(5);
 
