@@ -88,6 +88,7 @@ fn request(number: u64) -> Request {
         cwd: "/tmp".into(),
         log: LogName { task: JobId(1).task(TaskIndex(number)), attempt: Attempt(1) },
         log_limit: 1024 * 1024,
+        user: "ada".into(),
         container: None,
         before: None,
         stdin: None,

@@ -15,6 +15,7 @@ mod speech;
 
 pub use held::AttemptKey;
 
+use crate::logs::Keep;
 use contact::Contact;
 use held::Held;
 use inbox::Inbox;
@@ -143,6 +144,13 @@ pub struct Start {
     pub template: Arc<wire::Template>,
     pub devices: Vec<String>,
     pub fields: BTreeMap<String, String>,
+}
+
+impl Start {
+    /// How much of its output is kept.
+    pub fn keep(&self) -> Keep<'_> {
+        Keep { limit: self.template.log_limit, user: &self.template.user }
+    }
 }
 
 /// What is known of the connection that is open now.

@@ -161,6 +161,7 @@ fn open_logs(settings: &Settings, left: &Left) -> Arc<Logs> {
     if let Some(keep) = settings.keep_output {
         tokio::spawn(Arc::clone(&logs).keep(Duration::from_millis(keep.0)));
     }
+    tokio::spawn(Arc::clone(&logs).keep_count());
     left.unseen.iter().for_each(|log| logs.add_line(*log, MAY_BE_MISSING));
     logs
 }

@@ -23,6 +23,7 @@ fn request(ticket: u64, dir: &Path, script: &str) -> Request {
         cwd: dir.to_owned(),
         log: name(ticket),
         log_limit: 1000,
+        user: "ada".into(),
         container: None,
         before: None,
         stdin: None,

@@ -102,6 +102,7 @@ fn task_request(dir: &Path) -> Request {
         cwd: dir.into(),
         log: LogName { task: JobId(1).task(TaskIndex(1)), attempt: Attempt(1) },
         log_limit: 1000,
+        user: "ada".into(),
         container: None,
         before: None,
         stdin: None,

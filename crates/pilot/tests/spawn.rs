@@ -49,6 +49,7 @@ impl World {
             cwd: self.dir.path().to_owned(),
             log: name(ticket),
             log_limit: 1 << 20,
+            user: "ada".into(),
             container: None,
             before: None,
             stdin: None,

@@ -7,6 +7,7 @@
 //! - `pilots.rs`   the pilot and its guard killed
 //! - `absence.rs`  the server away, and an orderly stop
 //! - `disk.rs`     disks that are full or fail
+//! - `output.rs`   tasks that print without end
 //! - `damage.rs`   journals that are damaged or too new
 //! - `fixture.rs`  a home that an earlier binary wrote
 
@@ -22,5 +23,6 @@ mod ends;
 mod everybody;
 mod fixture;
 mod kills;
+mod output;
 mod pilots;
 mod tasks;

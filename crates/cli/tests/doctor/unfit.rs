@@ -37,7 +37,13 @@ fn a_pilot_without_room_is_unfit_and_runs_nothing() {
     let why = world.ok(&["why", &id]);
     assert!(why.contains("is not fit: work folder:"), "{why}");
     assert!(world.ok(&["nodes"]).contains("not fit: work folder"));
-    std::fs::remove_file(filling).expect("removed");
+    std::fs::remove_file(&filling).expect("removed");
     wait_for("the pilot has looked again", || world.cli(&["wait", &id]).code == 0);
+    let link = || world.json(&["nodes"])["nodes"][0]["link"].clone();
+    assert_eq!(link(), "connected");
+    std::fs::write(&filling, vec![0; 1_900_000]).expect("written");
+    wait_for("a disk that gets full is noticed", || link() == "unfit");
+    std::fs::remove_file(filling).expect("removed");
+    wait_for("and one with room again", || link() == "connected");
     drop(pilot);
 }

@@ -1,7 +1,7 @@
 //! Removes output that is older than it is to be kept, now and then. What is being written is never
 //! touched, however long it is silent. Whose output it is, or how its task ended, plays no part.
 
-use super::{Logs, tail};
+use super::{Logs, OWNER, tail};
 use std::collections::HashSet;
 use std::fs::{self, DirEntry};
 use std::io;
@@ -19,7 +19,10 @@ impl Logs {
             let sweep = move || logs.remove_older(SystemTime::now(), keep);
             match tokio::task::spawn_blocking(sweep).await {
                 Ok(Ok(0)) | Err(_) => {}
-                Ok(Ok(files)) => tracing::info!(files, "old output is removed"),
+                Ok(Ok(files)) => {
+                    tracing::info!(files, "old output is removed");
+                    self.room.recount.notify_one();
+                }
                 Ok(Err(error)) => tracing::warn!(%error, "old output cannot be removed"),
             }
             tokio::time::sleep(EVERY).await;
@@ -35,10 +38,10 @@ impl Logs {
         let Some(before) = now.checked_sub(keep) else { return Ok(0) };
         let mut removed = 0;
         for job in entries(&self.root)? {
-            let files = entries(&job.path())?;
+            let mut files = entries(&job.path())?;
+            files.retain(|file| file.file_name() != OWNER);
             if files.is_empty() && is_older(&job.path(), before) {
-                // One that is just being used again is not empty, and stays.
-                let _ = fs::remove_dir(job.path());
+                remove_folder(&job.path());
             }
             for file in files.iter().map(DirEntry::path) {
                 let (head, tail) = both_parts(&file);
@@ -53,8 +56,20 @@ impl Logs {
     }
 }
 
+/// One that is just being used again is not empty, and stays.
+fn remove_folder(folder: &Path) {
+    let owner = folder.join(OWNER);
+    let user = fs::read_link(&owner);
+    let _none = fs::remove_file(&owner);
+    if fs::remove_dir(folder).is_err()
+        && let Ok(user) = user
+    {
+        let _there = std::os::unix::fs::symlink(user, owner);
+    }
+}
+
 /// What is not there has nothing in it; so has what is not a folder.
-fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
+pub(super) fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
     match fs::read_dir(folder) {
         Ok(entries) => entries.collect(),
         Err(error) if is_nothing(error.kind()) => Ok(Vec::new()),

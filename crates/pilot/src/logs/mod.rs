@@ -6,20 +6,25 @@
 //! does not read pipes (see `spawn`) and renders nothing.
 //!
 //! ```text
+//! <root>/<job>/.user                         whose it is, as the target of a link
 //! <root>/<job>/<index>.<attempt>.out         the head, as printed
 //! <root>/<job>/<index>.<attempt>.out.tail    header and ring, once the head is full
 //! ```
 
 mod keep;
 mod reader;
+mod recount;
+mod room;
 mod spool;
 mod tail;
 mod writer;
 
 pub use reader::{Chunk, LogReader, READ_LIMIT};
+pub use room::Disk;
 pub use spool::Spool;
 pub use writer::StreamWriter;
 
+use room::{Allowance, Room};
 use shipway_model::ids::{Attempt, TaskId};
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -30,6 +35,9 @@ use tokio::sync::watch;
 
 /// The most a writer takes at once, and so the most a reader can be behind a write in progress.
 pub const CHUNK_BYTES: usize = 64 * 1024;
+
+/// Says in the folder of a job whose output is in it.
+const OWNER: &str = ".user";
 
 /// Smallest limit a stream can have: a byte for the head and one for the ring.
 const LEAST_LIMIT: u64 = 2;
@@ -45,6 +53,15 @@ pub struct LogName {
 pub enum Stream {
     Out,
     Err,
+}
+
+/// How much is kept of an attempt's output.
+#[derive(Debug, Clone, Copy)]
+pub struct Keep<'a> {
+    /// Bytes of each stream.
+    pub limit: u64,
+    /// Out of whose part of the disk.
+    pub user: &'a str,
 }
 
 /// How far a stream has come, and how its bytes are laid out.
@@ -67,26 +84,48 @@ pub struct Logs {
     root: PathBuf,
     /// Streams being written; the others are as their files say.
     live: Mutex<HashMap<(LogName, Stream), watch::Receiver<Position>>>,
+    room: Arc<Room>,
 }
 
 impl Logs {
+    /// Those below `root`, which lies in the pilot's folder and on the same disk.
     pub fn new(root: PathBuf) -> Arc<Self> {
-        Arc::new(Self { root, live: Mutex::default() })
+        let folder = root.parent().unwrap_or(&root).to_owned();
+        Self::on_disk(root, move || Disk::of(&folder))
+    }
+
+    fn on_disk(
+        root: PathBuf,
+        look: impl Fn() -> Option<Disk> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self { root, live: Mutex::default(), room: Room::new(Box::new(look)) })
     }
 
     /// The two writers of an attempt, standard output first. From now until each is dropped,
-    /// readers of that stream follow it. `limit` is in bytes for each.
-    pub fn writers(self: &Arc<Self>, name: LogName, limit: u64) -> (StreamWriter, StreamWriter) {
-        (self.writer(name, Stream::Out, limit), self.writer(name, Stream::Err, limit))
+    /// readers of that stream follow it.
+    pub fn writers(
+        self: &Arc<Self>,
+        name: LogName,
+        keep: Keep<'_>,
+    ) -> (StreamWriter, StreamWriter) {
+        let allowance = self.room.allowance(keep.user);
+        let writer = |stream, allowance| self.writer(name, stream, keep.limit, allowance);
+        (writer(Stream::Out, allowance.clone()), writer(Stream::Err, allowance))
     }
 
-    fn writer(self: &Arc<Self>, name: LogName, stream: Stream, limit: u64) -> StreamWriter {
+    fn writer(
+        self: &Arc<Self>,
+        name: LogName,
+        stream: Stream,
+        limit: u64,
+        allowance: Allowance,
+    ) -> StreamWriter {
         let limit = limit.max(LEAST_LIMIT);
         let head = limit / 2;
         let start = Position { head, ring: limit - head, written: 0, total: 0, closed: false };
         let (sender, receiver) = watch::channel(start);
         self.with_live(|live| live.insert((name, stream), receiver));
-        StreamWriter::new(Arc::clone(self), name, stream, sender)
+        StreamWriter::new(Arc::clone(self), name, stream, sender, allowance)
     }
 
     /// A line below what an attempt of an earlier pilot wrote as errors. Where that was so much

@@ -33,6 +33,12 @@ pub(super) fn locate(position: &Position, offset: u64, length: usize) -> (u64, u
     (HEADER_BYTES as u64 + within, length.min(until_wrap))
 }
 
+/// How long the file is at most when so many more bytes are in it.
+pub(super) fn length(position: &Position, more: usize) -> u64 {
+    let in_ring = position.written.saturating_sub(position.head) + more as u64;
+    HEADER_BYTES as u64 + in_ring.min(position.ring + CHUNK_BYTES as u64)
+}
+
 pub(super) fn write_header(file: &File, position: &Position) -> io::Result<()> {
     let mut header = [0; HEADER_BYTES];
     header[..8].copy_from_slice(&MAGIC);

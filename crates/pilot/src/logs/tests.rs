@@ -1,5 +1,7 @@
 //! Tests of the log files: what a reader gets back, in every state a stream can be in.
 
+mod room;
+
 use super::*;
 use shipway_model::ids::{JobId, TaskIndex};
 use std::fmt::Write;
@@ -9,6 +11,10 @@ use std::time::{Duration, SystemTime};
 
 fn name() -> LogName {
     LogName { task: JobId(7).task(TaskIndex(3)), attempt: Attempt(1) }
+}
+
+fn keep(limit: u64) -> Keep<'static> {
+    Keep { limit, user: "ada" }
 }
 
 /// Everything a reader gets from offset 0, with `~N~` where N bytes are missing.
@@ -38,7 +44,7 @@ fn restarted(root: &Path) -> String {
 fn a_short_stream_is_one_plain_file_and_an_empty_one_none() {
     let dir = tempfile::tempdir().unwrap();
     let logs = Logs::new(dir.path().to_owned());
-    let (mut out, err) = logs.writers(name(), 100);
+    let (mut out, err) = logs.writers(name(), keep(100));
     let mut reader = logs.reader(name(), Stream::Out).unwrap();
     assert_eq!(render(&mut reader), "");
     out.append(b"hello ");
@@ -48,8 +54,9 @@ fn a_short_stream_is_one_plain_file_and_an_empty_one_none() {
     drop((out, err));
     assert_eq!(render(&mut reader), "hello there\n$");
     assert_eq!(restarted(dir.path()), "hello there\n$");
-    let files: Vec<_> = std::fs::read_dir(dir.path().join("7")).unwrap().collect();
-    assert_eq!(files.len(), 1);
+    let files = std::fs::read_dir(dir.path().join("7")).unwrap();
+    let files: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
+    assert!(files.len() == 2 && files.contains(&OWNER.into()), "{files:?}");
     assert_eq!(std::fs::read(dir.path().join("7/3.1.out")).unwrap(), b"hello there\n");
 }
 
@@ -57,7 +64,7 @@ fn a_short_stream_is_one_plain_file_and_an_empty_one_none() {
 fn a_long_stream_keeps_its_head_and_its_newest_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let logs = Logs::new(dir.path().to_owned());
-    let (mut out, _err) = logs.writers(name(), 20);
+    let (mut out, _err) = logs.writers(name(), keep(20));
     let mut reader = logs.reader(name(), Stream::Out).unwrap();
     out.append(b"0123456789abcdefghij");
     assert_eq!(render(&mut reader), "0123456789abcdefghij");
@@ -77,7 +84,7 @@ fn the_ring_is_right_at_every_length_around_its_wraps() {
     for total in (CHUNK_BYTES - 3..data.len()).step_by(9973).chain([data.len()]) {
         let dir = tempfile::tempdir().unwrap();
         let logs = Logs::new(dir.path().to_owned());
-        let (mut out, _err) = logs.writers(name(), limit);
+        let (mut out, _err) = logs.writers(name(), keep(limit));
         data[..total].chunks(4099).for_each(|chunk| out.append(chunk));
         for mut reader in [
             logs.reader(name(), Stream::Out).unwrap(),
@@ -101,7 +108,7 @@ fn a_full_disk_costs_output_and_nothing_else() {
     std::fs::create_dir(dir.path().join("7")).unwrap();
     std::os::unix::fs::symlink("/dev/full", dir.path().join("7/3.1.out")).unwrap();
     let logs = Logs::new(dir.path().to_owned());
-    let (mut out, _err) = logs.writers(name(), 100);
+    let (mut out, _err) = logs.writers(name(), keep(100));
     let mut reader = logs.reader(name(), Stream::Out).unwrap();
     out.append(b"hello");
     assert!(reader.read(0, 100).unwrap().is_unkept(), "not dropped at the limit");
@@ -116,7 +123,7 @@ fn a_full_disk_costs_output_and_nothing_else() {
 fn a_damaged_tail_is_ignored() {
     let dir = tempfile::tempdir().unwrap();
     let logs = Logs::new(dir.path().to_owned());
-    let (mut out, _err) = logs.writers(name(), 20);
+    let (mut out, _err) = logs.writers(name(), keep(20));
     out.append(b"0123456789abc");
     drop(out);
     std::fs::write(dir.path().join("7/3.1.out.tail"), b"SWTAIL01 and then nothing").unwrap();
@@ -127,7 +134,7 @@ fn a_damaged_tail_is_ignored() {
 fn a_follower_is_woken_by_every_piece_and_by_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let logs = Logs::new(dir.path().to_owned());
-    let (mut out, _err) = logs.writers(name(), 1000);
+    let (mut out, _err) = logs.writers(name(), keep(1000));
     let mut reader = logs.reader(name(), Stream::Out).unwrap();
     let writer = std::thread::spawn(move || {
         (0..100).for_each(|number| out.append(format!("{number}\n").as_bytes()));
@@ -158,7 +165,7 @@ fn a_reader_beside_a_fast_writer_never_sees_a_torn_piece() {
     // Lines of eight bytes: a torn read would show a line that was never written.
     let dir = tempfile::tempdir().unwrap();
     let logs = Logs::new(dir.path().to_owned());
-    let (mut out, _err) = logs.writers(name(), 16 * 1024);
+    let (mut out, _err) = logs.writers(name(), keep(16 * 1024));
     let mut reader = logs.reader(name(), Stream::Out).unwrap();
     let writer = std::thread::spawn(move || {
         for block in 0..200_u32 {
@@ -196,12 +203,12 @@ fn old_output_is_removed_and_nothing_else() {
     let file = |index, ending: &str| dir.path().join(format!("7/{index}.1.{ending}"));
     let age = |path: &Path| File::options().write(true).open(path).unwrap().set_modified(old);
     for index in 0..4 {
-        let (mut out, _) = logs.writers(name(index), 8);
+        let (mut out, _) = logs.writers(name(index), keep(8));
         out.append(b"0123456789");
         assert!(file(index, "out.tail").exists());
     }
     // 0 is old, 1 is new, the tail of 2 is new, 3 is being written.
-    let (mut live, _) = logs.writers(name(3), 8);
+    let (mut live, _) = logs.writers(name(3), keep(8));
     live.append(b"0123456789");
     for (index, ending) in [(0, "out"), (0, "out.tail"), (2, "out"), (3, "out"), (3, "out.tail")] {
         age(&file(index, ending)).unwrap();

@@ -1,9 +1,10 @@
 //! The writing end of a stream: takes bytes as they come and keeps what it promised to keep.
 //!
-//! It never fails and never waits for a reader: a byte that cannot be stored (a full disk) is
-//! counted as printed and not kept, and the task goes on.
+//! It never fails and never waits for a reader: a byte that cannot be stored (no room for more of
+//! its user's output) is counted as printed and not kept, and the task goes on.
 
-use super::{CHUNK_BYTES, LogName, Logs, Position, Spool, Stream, tail};
+use super::room::{Allowance, Granted, Kind};
+use super::{CHUNK_BYTES, LogName, Logs, OWNER, Position, Spool, Stream, tail};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -19,6 +20,9 @@ pub struct StreamWriter {
     stream: Stream,
     head: Option<File>,
     tail: Option<File>,
+    allowance: Allowance,
+    /// What the two files were allowed to take.
+    granted: [Granted; 2],
     /// Set by the first byte that could not be stored. Later bytes are not tried: the offsets of
     /// a stream stay one kept piece and one lost piece, which a reader can be told in place.
     cut: bool,
@@ -34,6 +38,7 @@ impl StreamWriter {
         name: LogName,
         stream: Stream,
         sender: watch::Sender<Position>,
+        allowance: Allowance,
     ) -> Self {
         let position = *sender.borrow();
         Self {
@@ -42,6 +47,8 @@ impl StreamWriter {
             stream,
             head: None,
             tail: None,
+            allowance,
+            granted: Default::default(),
             cut: false,
             position,
             sender,
@@ -49,9 +56,10 @@ impl StreamWriter {
         }
     }
 
-    /// From now on everything goes there too.
-    pub fn also_to(&mut self, spool: Arc<Spool>) {
-        self.also_to = Some(spool);
+    /// From now on everything goes to this file too.
+    pub fn also_to(&mut self, file: File) -> Arc<Spool> {
+        let spool = Arc::new(Spool::new(file, self.allowance.clone()));
+        Arc::clone(self.also_to.insert(spool))
     }
 
     /// Takes what the task printed. Readers are woken once it can be read.
@@ -89,15 +97,22 @@ impl StreamWriter {
     }
 
     fn store_in_head(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let length = self.position.written + bytes.len() as u64;
+        let allowed = self.allowance.grow(Kind::Log, &mut self.granted[0], length);
+        allowed.map_err(io::Error::other)?;
+        let path = || self.logs.path(self.name, self.stream);
         let file = match self.head.take() {
             Some(file) => file,
-            None => create_with_directory(&self.logs.path(self.name, self.stream))?,
+            None => create_with_directory(&path(), &self.allowance, |path| File::create(path))?,
         };
         let file = self.head.insert(file);
         store_at(file, bytes, self.position.written, &mut self.position.written)
     }
 
     fn store_in_tail(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let length = tail::length(&self.position, bytes.len());
+        let allowed = self.allowance.grow(Kind::Log, &mut self.granted[1], length);
+        allowed.map_err(io::Error::other)?;
         let file = match self.tail.take() {
             Some(file) => file,
             None => tail::create(&tail::path_beside(&self.logs.path(self.name, self.stream)))?,
@@ -115,9 +130,13 @@ impl StreamWriter {
     /// The last words for a reader after a restart. An unbroken stream shorter than its head
     /// needs none: the length of the head file says it all.
     fn seal(&mut self) -> io::Result<()> {
-        if self.tail.is_none() && self.position.written < self.position.total {
+        let is_cut = self.position.written < self.position.total;
+        if self.tail.is_none() && is_cut {
+            let length = tail::length(&self.position, 0);
+            let allowed = self.allowance.grow(Kind::Note, &mut self.granted[1], length);
+            allowed.map_err(io::Error::other)?;
             let path = tail::path_beside(&self.logs.path(self.name, self.stream));
-            self.tail = Some(tail::create(&path)?);
+            self.tail = Some(create_with_directory(&path, &self.allowance, tail::create)?);
         }
         self.tail.as_ref().map_or(Ok(()), |file| tail::write_header(file, &self.position))
     }
@@ -150,14 +169,23 @@ fn store_at(file: &File, bytes: &[u8], at: u64, stored: &mut u64) -> io::Result<
     Ok(())
 }
 
-fn create_with_directory(path: &Path) -> io::Result<File> {
-    match File::create(path) {
+fn create_with_directory(
+    path: &Path,
+    allowance: &Allowance,
+    create: impl Fn(&Path) -> io::Result<File>,
+) -> io::Result<File> {
+    match create(path) {
         // Asked for only when it is missing: the second task of a job finds it there.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if let Some(directory) = path.parent() {
                 std::fs::create_dir_all(directory)?;
+                // A link to nowhere: the cheapest note that a file system keeps. Whoever was
+                // quicker has said the same; without it the output counts as nobody's.
+                if std::os::unix::fs::symlink(&*allowance.user, directory.join(OWNER)).is_ok() {
+                    allowance.made_folder();
+                }
             }
-            File::create(path)
+            create(path)
         }
         other => other,
     }

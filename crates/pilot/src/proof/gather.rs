@@ -6,6 +6,7 @@ use super::facts::{
 };
 use super::offer::Names;
 use super::{kernel, trial};
+use crate::logs::Disk;
 use crate::probe::Probe;
 use shipway_api::causes::causes;
 use shipway_images::Store;
@@ -78,9 +79,9 @@ fn folder(path: &Path) -> FolderFact {
     let _never_made = std::fs::remove_file(&trace);
     let act = if there == path { "written to" } else { "made" };
     let problem = written.err().map(|error| format!("cannot be {act}: {error}"));
-    let disk = rustix::fs::statvfs(there).ok();
-    let free = disk.map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
-    FolderFact { path: path.to_owned(), problem, free }
+    let disk = Disk::of(there);
+    let (free, floor) = (disk.map(|disk| disk.free), disk.map_or(0, |disk| disk.floor()));
+    FolderFact { path: path.to_owned(), problem, free, floor }
 }
 
 /// The same for a store of images, which must also be one that this user may add to.

@@ -42,7 +42,7 @@ impl Work {
             Ok(image) => {
                 let log = LogName { task: start.id.task, attempt: start.id.attempt };
                 let of = self.logins_of(start);
-                let open_log = || self.pool.open_log(log, start.template.log_limit);
+                let open_log = || self.pool.open_log(log, start.keep());
                 // Whoever it is for: what the server keeps is for no task.
                 let judge = || judge_of(&self.reaches.of(&Whom::Pilot));
                 let wanted = self.images.want((&image, of), start, judge, open_log);

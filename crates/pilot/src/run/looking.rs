@@ -90,7 +90,7 @@ impl Work {
     ) {
         // Whoever follows the output finds it from now on, and waits for its end.
         let log = LogName { task: start.id.task, attempt: start.id.attempt };
-        let open = || self.pool.open_log(log, start.template.log_limit);
+        let open = || self.pool.open_log(log, start.keep());
         let waiting =
             Waiting { start: start.clone(), request, streams: streams.unwrap_or_else(open) };
         self.looking.waiting.insert(start.id, waiting);

@@ -3,6 +3,7 @@
 //!
 //! Before it has ended nothing that needs a proof is offered; what needs none does not wait.
 
+use crate::logs::Disk;
 use crate::probe::Probe;
 use crate::proof::{self, Check, Watch};
 use crate::usual::Usual;
@@ -13,9 +14,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A folder or a clock may be mended while the pilot lives: so often it is looked at again, which
-/// costs nothing, and a node that is out of work for half a minute more is no great loss.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// A folder or a clock may be mended while the pilot lives, and a disk may get full: so often it is
+/// looked at again, which costs nothing, and a node that is out of work for so long is no great
+/// loss.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Where there is no GPU to be offered nobody waits for the proof, and the first tasks go first.
 const NO_HURRY: Duration = Duration::from_secs(2);
@@ -42,21 +44,22 @@ impl Unproven {
     }
 
     /// Proves the node and tells its new ad where that differs from the first one, which was told
-    /// already; as often as it changes, until the node is fit or nobody listens.
+    /// already; as often as it changes, until nobody listens.
     pub(super) fn prove(
         self,
         runtime: Arc<dyn Runtime>,
         first: NodeAd,
         tell: impl Fn(NodeAd) -> bool + Send + 'static,
     ) -> io::Result<()> {
-        again::thread("proof", move || self.run(&*runtime, first, tell)).map(drop)
+        again::thread("proof", move || self.run(runtime, first, tell)).map(drop)
     }
 
-    fn run(self, runtime: &dyn Runtime, mut told: NodeAd, tell: impl Fn(NodeAd) -> bool) {
+    fn run(self, runtime: Arc<dyn Runtime>, mut told: NodeAd, tell: impl Fn(NodeAd) -> bool) {
         if told.withheld.is_empty() {
             std::thread::sleep(NO_HURRY);
         }
-        let tried = proof::tried(&proof::try_out(&self.probe, runtime, true));
+        let tried = proof::tried(&proof::try_out(&self.probe, &*runtime, true));
+        drop(runtime);
         loop {
             let checks = [self.look(), tried.clone()].concat();
             let mut ad = proof::offer(proof::withhold(self.ad.clone(), &[]), &checks);
@@ -70,10 +73,17 @@ impl Unproven {
                     return;
                 }
             }
-            if told.unfit.is_empty() {
+            self.wait(told.unfit.is_empty());
+        }
+    }
+
+    /// Until it is worth looking again. Of a node that is fit only its disk changes its mind.
+    fn wait(&self, is_fit: bool) {
+        loop {
+            std::thread::sleep(LOOK_AGAIN);
+            if !is_fit || Disk::of(&self.dir).is_some_and(|disk| disk.is_low()) {
                 return;
             }
-            std::thread::sleep(LOOK_AGAIN);
         }
     }
 }

@@ -103,7 +103,7 @@ impl Work {
                 let image = image.cloned();
                 // Whoever follows the output finds it from now on, and waits for its end.
                 let log = LogName { task: start.id.task, attempt: start.id.attempt };
-                let open = || self.pool.open_log(log, start.template.log_limit);
+                let open = || self.pool.open_log(log, start.keep());
                 let streams = Some(streams.unwrap_or_else(open));
                 files.step = Step::BringingIn(Box::new(Waiting { image, streams }));
                 self.staging.insert(files);
@@ -192,13 +192,12 @@ impl Work {
         if out.is_none() && err.is_none() {
             return Ok(());
         }
-        let open = || self.pool.open_log(request.log, request.log_limit);
+        let open = || self.pool.open_log(request.log, request.keep());
         let (out_log, err_log) = streams.get_or_insert_with(open);
         for (target, log, name) in [(out, out_log, "stdout"), (err, err_log, "stderr")] {
             let Some(target) = target else { continue };
-            let (spool, path) = self.tasks.spool(start.id, name, of.is_some())?;
-            log.also_to(Arc::clone(&spool));
-            files.spools.push((spool, path, target));
+            let (file, path) = self.tasks.spool(start.id, name, of.is_some())?;
+            files.spools.push((log.also_to(file), path, target));
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use super::own_folder::{Folders, OwnFolder, changeable_by_others};
 use super::theirs::{Hands, start_remover};
 use crate::accounts::Whom;
 use crate::left_files;
-use crate::logs::{LogName, Spool};
+use crate::logs::LogName;
 use crate::machine::{AttemptKey, Start};
 use crate::spawn::{Before, Request, Ticket};
 use shipway_model::expand::{Placeholders, task_variables};
@@ -17,6 +17,7 @@ use shipway_runtime::plan::{Bind, Process, Root};
 use shipway_runtime::reach::Reach;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -313,7 +314,7 @@ impl Tasks {
         id: AttemptKey,
         name: &str,
         for_account: bool,
-    ) -> Result<(Arc<Spool>, PathBuf), String> {
+    ) -> Result<(File, PathBuf), String> {
         let name = name.to_owned() + ".all";
         let path = self.own_path(id).join(&name);
         if let Some(closed) = self.closed.as_ref().filter(|_| for_account) {
@@ -327,7 +328,7 @@ impl Tasks {
             own.file(&name)
         });
         let failed = |error| format!("cannot keep its output in {}: {error}", path.display());
-        Ok((Arc::new(Spool::new(made.map_err(failed)?)), path))
+        Ok((made.map_err(failed)?, path))
     }
 
     /// Removed when the attempt has ended.
@@ -409,6 +410,7 @@ fn request(
         cwd,
         log,
         log_limit,
+        user: start.template.user.clone(),
         container: None,
         before: None,
         stdin: None,

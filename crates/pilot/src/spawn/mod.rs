@@ -16,7 +16,7 @@ pub use launch::StartError;
 
 use crate::ends::{self, Slots};
 use crate::leftovers::{NODE_KEY_VARIABLE, random_key};
-use crate::logs::{LogName, Logs, StreamWriter};
+use crate::logs::{Keep, LogName, Logs, StreamWriter};
 use launch::{Launched, Launcher};
 use orphans::Orphans;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -75,6 +75,8 @@ pub struct Request {
     pub log: LogName,
     /// Bytes kept of each of the two streams.
     pub log_limit: u64,
+    /// Whose output it is.
+    pub user: String,
     /// Where it runs, if not as a plain process. Its command and environment count then.
     pub container: Option<Contained>,
     /// What has to be done before a plain process is started, and by what.
@@ -107,6 +109,11 @@ pub struct Before {
 }
 
 impl Request {
+    /// How much of its output is kept.
+    pub fn keep(&self) -> Keep<'_> {
+        Keep { limit: self.log_limit, user: &self.user }
+    }
+
     /// Has it join cgroups before anything else.
     pub fn join(&mut self, doors: Vec<PathBuf>, helper: &Arc<Helper>) {
         match &mut self.container {
@@ -328,13 +335,13 @@ impl Pool {
     }
 
     /// The two streams of an attempt that is not started yet: they can be followed from now on.
-    pub fn open_log(&self, log: LogName, limit: u64) -> Streams {
-        self.logs.writers(log, limit)
+    pub fn open_log(&self, log: LogName, keep: Keep<'_>) -> Streams {
+        self.logs.writers(log, keep)
     }
 
     /// Takes a request; the rest comes as events. Its log can be followed from now on.
     pub fn start(&self, request: Request) -> Result<(), QueueFull> {
-        let output = self.open_log(request.log, request.log_limit);
+        let output = self.open_log(request.log, request.keep());
         self.start_with(request, output)
     }
 

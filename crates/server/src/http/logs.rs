@@ -207,7 +207,10 @@ impl Reading {
             (0, "") => return chunk.data.into(),
             (0, error) => format!("\n[shipway: {error}]\n"),
             (dropped, _) if chunk.unkept => {
-                format!("\n[shipway: {dropped} bytes lost here: the node had no room for them]\n")
+                format!(
+                    "\n[shipway: {dropped} bytes lost here: the node has no room for more output \
+                     of this user]\n"
+                )
             }
             (dropped, _) => {
                 format!("\n[shipway: {dropped} bytes dropped here, over the log limit]\n")

@@ -24,14 +24,15 @@ const LARGE_SKEW: Millis = Millis(5 * 60_000);
 const SMALL_JUMP: Millis = Millis(500);
 
 pub(super) fn work_folder(folder: &FolderFact) -> Check {
-    room("work folder", folder, LITTLE_ROOM).about(About::Node)
+    room("work folder", folder, folder.floor, LITTLE_ROOM).about(About::Node)
 }
 
 pub(super) fn image_store(folder: &FolderFact) -> Check {
-    room("image store", folder, LITTLE_ROOM_FOR_IMAGES)
+    room("image store", folder, 0, LITTLE_ROOM_FOR_IMAGES)
 }
 
-fn room(name: &str, folder: &FolderFact, little: u64) -> Check {
+fn room(name: &str, folder: &FolderFact, least: u64, little: u64) -> Check {
+    let (least, little) = (least.max(LEAST_ROOM), little.max(least));
     let path = folder.path.display();
     let wanted = format!("can be written to, {} free", Bytes(little));
     let check = |found: String| Check::ok(name, &wanted, found);
@@ -41,10 +42,13 @@ fn room(name: &str, folder: &FolderFact, little: u64) -> Check {
         (None, None) => check(format!("{path}: what is free there is unknown"))
             .warning("see that the file system answers (`df`)"),
         (None, Some(free)) => {
-            let check = check(format!("{path}, {} free", Bytes(free)));
+            let low = free < least;
+            // The same words while it lasts: what a node says of itself is written down.
+            let (less, shown) = if low { ("less than ", least) } else { ("", free) };
+            let check = check(format!("{path}, {less}{} free", Bytes(shown)));
             let fix = format!("make room below {path}, or move it to a larger disk");
             match free {
-                free if free < LEAST_ROOM => check.failed(fix),
+                _ if low => check.failed(fix),
                 free if free < little => check.warning(fix),
                 _ => check,
             }
@@ -119,7 +123,8 @@ mod tests {
     use super::*;
 
     fn folder(problem: Option<&str>, free: Option<u64>) -> FolderFact {
-        FolderFact { path: "/work".into(), problem: problem.map(ToOwned::to_owned), free }
+        let problem = problem.map(ToOwned::to_owned);
+        FolderFact { path: "/work".into(), problem, free, floor: 0 }
     }
 
     #[test]
@@ -136,6 +141,10 @@ mod tests {
             assert_eq!(check.fix.is_none(), expected == State::Ok, "{check:?}");
             assert_eq!(check.about, About::Node);
         }
+        let low = FolderFact { floor: 5_000_000, ..folder(None, Some(4_000_000)) };
+        let check = work_folder(&low);
+        assert_eq!((check.state, &*check.found), (State::Failed, "/work, less than 5MB free"));
+        assert_eq!(image_store(&low).state, State::Warning);
         assert_eq!(image_store(&folder(None, Some(5_000_000_000))).state, State::Warning);
     }
 
