@@ -4,7 +4,7 @@
 mod connect;
 
 use crate::error::ErrorBody;
-use crate::proof::{self, Question};
+use crate::proof::{self, Question, Said, Shown};
 use crate::routes;
 use bytes::Bytes;
 use connect::Connection;
@@ -51,6 +51,9 @@ pub enum ClientError {
     /// What answers there does not know the token, which it was not sent.
     #[error("what answers at {url} is not the server that this token is of, or no longer knows it")]
     NotTheServer { url: String },
+    /// Somebody passes on what the server says; they were not sent the token.
+    #[error("what answers at {url} passes on what the server at {at} says")]
+    Elsewhere { url: String, at: String },
 }
 
 #[derive(Debug)]
@@ -79,7 +82,7 @@ impl Client {
         Ok(Client { base, token, certificate, of_home: None, kept: Mutex::new(None) })
     }
 
-    /// The server is the one whose owner has this token, and listens where it was sought.
+    /// The server is the one whose owner has this token, whoever asks.
     #[must_use]
     pub fn of_home(mut self, owners_token: String) -> Self {
         self.of_home = Some(owners_token);
@@ -206,15 +209,17 @@ impl Client {
             .header(proof::QUESTION, question.heading())
             .body(Full::default())
             .map_err(ClientError::BadRequest)?;
+        let peer = connection.peer;
         let answer = connection.send(request).await.map_err(|source| self.broken(source))?;
-        let address = said(&answer, proof::ADDRESS);
-        // Only of a home is it known where its server listens; others may go through a tunnel.
-        let is_there = self.of_home.is_none() || address == host;
-        let proven = question.is_answered_by(said(&answer, proof::ANSWER), address) && is_there;
+        let shown = question.judge(Said::of(answer.headers()), peer);
         // Read to its end: the connection is used again.
         let read = answer.into_body().collect().await;
         read.map_err(|source| self.broken(source))?;
-        if proven { Ok(()) } else { Err(stranger()) }
+        match shown {
+            Shown::IsTheServer => Ok(()),
+            Shown::IsElsewhere(at) => Err(ClientError::Elsewhere { url: self.url(), at }),
+            Shown::IsAnother => Err(stranger()),
+        }
     }
 
     async fn refusal(&self, answer: http::Response<Incoming>) -> ClientError {
@@ -232,11 +237,6 @@ impl Client {
     fn broken(&self, source: hyper::Error) -> ClientError {
         ClientError::Broken { url: self.url(), source: source.into() }
     }
-}
-
-/// A heading of an answer.
-fn said<'a>(answer: &'a http::Response<Incoming>, name: &str) -> &'a str {
-    answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 /// The pieces of a streamed answer.

@@ -5,16 +5,20 @@
 //! first, with a random number: only who keeps the token's hash can answer. Neither the question
 //! nor the answer says anything about the token. With TLS the certificate shows the same.
 //!
-//! The answer names the address that the server listens at, so that nobody can pass the question on
-//! to a server that has moved; through a tunnel it is another one, which whoever made it knows.
+//! The answer holds for the address that the server was reached at, so that nobody can pass the
+//! question on to a server that listens elsewhere. Through a tunnel it is another one than the
+//! client's, which whoever made the tunnel says (`TUNNEL`).
 
 use ring::hmac::{HMAC_SHA256, Key, sign, verify};
 use ring::rand::{SecureRandom, SystemRandom};
+use std::net::SocketAddr;
 
 /// The heading of the question, of the answer, and of the address that the answer is true for.
 pub const QUESTION: &str = "shipway-prove";
 pub const ANSWER: &str = "shipway-proof";
 pub const ADDRESS: &str = "shipway-address";
+/// The variable that names the address of the server at the other end of a tunnel.
+pub const TUNNEL: &str = "SHIPWAY_TUNNEL_TO";
 
 const NONCE_BYTES: usize = 16;
 /// What is signed for each purpose begins differently, so that no answer can be used for another.
@@ -41,12 +45,54 @@ impl Question {
         format!("{} {}", name(&self.key), self.nonce)
     }
 
-    /// Whether only a server that knows the token, and listens there, can have said this.
-    pub fn is_answered_by(&self, answer: &str, address: &str) -> bool {
-        let signed = text_to_prove(&self.nonce, address);
-        let key = Key::new(HMAC_SHA256, self.key.as_bytes());
-        unhex(answer).is_some_and(|answer| verify(&key, signed.as_bytes(), &answer).is_ok())
+    /// What the answer of a server shows, that was reached at `peer`.
+    pub fn judge(&self, said: Said<'_>, peer: SocketAddr) -> Shown {
+        let tunnel = std::env::var(TUNNEL).ok();
+        self.judge_through(said, peer, tunnel.as_deref())
     }
+
+    fn judge_through(&self, said: Said<'_>, peer: SocketAddr, tunnel: Option<&str>) -> Shown {
+        let expected = match tunnel {
+            Some(end) if !end.is_empty() => end.to_owned(),
+            _ => SocketAddr::new(peer.ip().to_canonical(), peer.port()).to_string(),
+        };
+        let key = Key::new(HMAC_SHA256, self.key.as_bytes());
+        let proves = |address: &str| {
+            let signed = text_to_prove(&self.nonce, address);
+            let answer = said.answer.and_then(unhex).unwrap_or_default();
+            verify(&key, signed.as_bytes(), &answer).is_ok()
+        };
+        match said.address {
+            _ if proves(&expected) => Shown::IsTheServer,
+            Some(address) if proves(address) => Shown::IsElsewhere(address.to_owned()),
+            _ => Shown::IsAnother,
+        }
+    }
+}
+
+/// The headings of an answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Said<'a> {
+    pub answer: Option<&'a str>,
+    pub address: Option<&'a str>,
+}
+
+impl<'a> Said<'a> {
+    pub fn of(headings: &'a http::HeaderMap) -> Self {
+        let text = |name| headings.get(name).and_then(|value| value.to_str().ok());
+        Said { answer: text(ANSWER), address: text(ADDRESS) }
+    }
+}
+
+/// Who answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shown {
+    /// A server that keeps the token, at the address that was asked.
+    IsTheServer,
+    /// Somebody who passes on what such a server says that listens there: a tunnel, or an impostor.
+    IsElsewhere(String),
+    /// Another program, or a server that does not keep the token.
+    IsAnother,
 }
 
 /// The name of a token and the number, of a question as it was sent.
@@ -96,6 +142,10 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
+    fn at(port: u16) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
     #[test]
     fn only_who_keeps_the_hash_answers_and_only_for_its_address() {
         let question = Question::about("shw_secret").expect("random numbers");
@@ -105,15 +155,22 @@ mod tests {
         assert_eq!(found, name(&kept));
         assert!(!heading.contains(&kept), "it says nothing of the token");
         let right = answer(&kept, nonce, "127.0.0.1:1");
-        assert!(question.is_answered_by(&right, "127.0.0.1:1"));
-        assert!(!question.is_answered_by(&right, "127.0.0.1:2"));
+        let said = |answer, address| Said { answer: Some(answer), address: Some(address) };
+        let shown = |said, peer| question.judge_through(said, peer, None);
+        assert_eq!(shown(said(&right, "127.0.0.1:1"), at(1)), Shown::IsTheServer);
+        let passed_on = shown(said(&right, "127.0.0.1:1"), at(2));
+        assert_eq!(passed_on, Shown::IsElsewhere("127.0.0.1:1".into()));
+        assert_eq!(shown(said(&right, "127.0.0.1:2"), at(2)), Shown::IsAnother);
+        let through = |end| question.judge_through(said(&right, "x"), at(2), Some(end));
+        assert_eq!(through("127.0.0.1:1"), Shown::IsTheServer, "a tunnel to it");
+        assert_eq!(through("127.0.0.1:3"), Shown::IsAnother);
         let other = answer(&hash("shw_other"), nonce, "127.0.0.1:1");
-        assert!(!question.is_answered_by(&other, "127.0.0.1:1"));
-        for wrong in ["", "x", "00", &right[1..], found] {
-            assert!(!question.is_answered_by(wrong, "127.0.0.1:1"), "{wrong}");
+        for wrong in [other.as_str(), "", "x", "00", &right[1..], found] {
+            assert_eq!(shown(said(wrong, "127.0.0.1:1"), at(1)), Shown::IsAnother, "{wrong}");
         }
         let again = Question::about("shw_secret").expect("random numbers");
-        assert!(!again.is_answered_by(&right, "127.0.0.1:1"), "an old answer is none");
+        let old = again.judge_through(said(&right, "127.0.0.1:1"), at(1), None);
+        assert_eq!(old, Shown::IsAnother, "an old answer is none");
     }
 
     #[test]

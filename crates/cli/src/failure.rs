@@ -120,7 +120,11 @@ impl Failure {
                 NoLocalServer { .. } | LocalServer { .. } => Exit::NO_SERVER,
                 _ => Exit::WRONG_USAGE,
             },
-            Failure::Client(ClientError::Refused { .. } | ClientError::NotTheServer { .. })
+            Failure::Client(
+                ClientError::Refused { .. }
+                | ClientError::NotTheServer { .. }
+                | ClientError::Elsewhere { .. },
+            )
             | Failure::NoSuchTask { .. } => Exit::REFUSED,
             Failure::Client(_) => Exit::NO_SERVER,
             Failure::Image(error) => image_exit(error),
@@ -138,7 +142,9 @@ impl Failure {
     pub fn code(&self) -> &str {
         match self {
             Failure::Client(ClientError::Refused { body, .. }) => &body.code,
-            Failure::Client(ClientError::NotTheServer { .. }) => codes::UNAUTHENTICATED,
+            Failure::Client(ClientError::NotTheServer { .. } | ClientError::Elsewhere { .. }) => {
+                codes::UNAUTHENTICATED
+            }
             _ => match self.exit() {
                 Exit::WRONG_USAGE => "wrong_usage",
                 Exit::NO_SERVER => "no_server",
@@ -175,6 +181,11 @@ impl Failure {
                  one (`shipway token new`); otherwise another program listens there (`ss -ltnp`)"
                     .into(),
             ),
+            Failure::Client(ClientError::Elsewhere { at, .. }) => Some(format!(
+                "the token was not sent. If that is a tunnel of yours, say so: \
+                 {}={at}; otherwise ask where the server is now",
+                shipway_api::proof::TUNNEL
+            )),
             Failure::Client(ClientError::Broken { .. }) => {
                 Some("the server may have been restarted; ask again".into())
             }

@@ -18,7 +18,7 @@ use shipway_core::State;
 use shipway_core::pilot_token::{Allocation, PilotToken};
 use shipway_model::{Actor, Millis, PilotId, Role, Timestamp, UserName, UserNumber};
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, RwLock};
 use tokio::sync::{Notify, watch};
 
 #[derive(Debug)]
@@ -26,8 +26,6 @@ pub struct Auth {
     /// The token of whoever started this server; it is in no journal.
     owner: (String, Actor),
     table: RwLock<Table>,
-    /// Where the server listens, once it does.
-    address: OnceLock<String>,
     /// Counts how often tokens have ended: whoever answers for longer looks again then.
     ended: watch::Sender<u64>,
     /// There is another table.
@@ -110,7 +108,6 @@ impl Auth {
         let actor = Actor::new(owner, Role::Admin);
         Auth {
             owner: (secrets::hash(owner_secret), actor),
-            address: OnceLock::new(),
             table: RwLock::default(),
             ended: watch::Sender::new(0),
             renewed: Notify::new(),
@@ -168,20 +165,14 @@ impl Auth {
         table.ends.values().filter(|ends| **ends > now).min().copied()
     }
 
-    /// Said once, before anybody is answered.
-    pub fn listens_at(&self, address: String) {
-        let _ = self.address.set(address);
-    }
-
-    /// What shows that this is the server which keeps the token that is asked for, and where that
-    /// server listens. `None`: it keeps no such token.
-    pub fn prove(&self, question: &str) -> Option<(String, String)> {
+    /// What shows that this is the server which keeps the token that is asked for, reached at this
+    /// address. `None`: it keeps no such token.
+    pub fn prove(&self, question: &str, address: &str) -> Option<String> {
         let (name, nonce) = proof::read(question)?;
-        let address = self.address.get().cloned().unwrap_or_default();
         let table = self.table.seen();
         let is_owners = proof::name(&self.owner.0) == name;
         let hash = if is_owners { Some(&self.owner.0) } else { table.names.get(name) };
-        hash.map(|hash| (proof::answer(hash, nonce, &address), address))
+        hash.map(|hash| proof::answer(hash, nonce, address))
     }
 
     /// Whoever started this server.

@@ -159,7 +159,6 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
     if !settings.no_pilot {
         local_pilot::renew_if_idle(&settings, &site.writer).await?;
     }
-    site.auth.listens_at(reachable(address).to_string());
     let told = (Arc::clone(&site.metrics), http::serve::connection_limit());
     let serving = http::serve::serve(listener, config, router(&site), told, stopped);
     let served = tokio::spawn(vital("the listener", serving));

@@ -9,6 +9,7 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpStream;
@@ -38,6 +39,8 @@ pub enum ConnectError {
 
 #[derive(Debug)]
 pub(super) struct Connection {
+    /// Where the other side is.
+    pub(super) peer: SocketAddr,
     sender: http1::SendRequest<Full<Bytes>>,
 }
 
@@ -49,24 +52,25 @@ impl Connection {
         let stream = TcpStream::connect((host, port)).await.map_err(ConnectError::Tcp)?;
         // Requests are small and answered at once; waiting to fill a packet only costs time.
         stream.set_nodelay(true).map_err(ConnectError::Tcp)?;
+        let peer = stream.peer_addr().map_err(ConnectError::Tcp)?;
         if !tls {
-            return Self::speak_http(TokioIo::new(stream)).await;
+            return Self::speak_http(TokioIo::new(stream), peer).await;
         }
         let config = tls_config(certificate)?;
         let name = ServerName::try_from(host.to_string()).map_err(|_| ConnectError::Name)?;
         let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
         let stream = connector.connect(name, stream).await.map_err(ConnectError::Tls)?;
-        Self::speak_http(TokioIo::new(stream)).await
+        Self::speak_http(TokioIo::new(stream), peer).await
     }
 
-    async fn speak_http<S>(stream: S) -> Result<Self, ConnectError>
+    async fn speak_http<S>(stream: S, peer: SocketAddr) -> Result<Self, ConnectError>
     where
         S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
     {
         let (sender, driver) = http1::handshake(stream).await.map_err(ConnectError::Http)?;
         // Ends by itself when the sender is dropped or the server hangs up.
         tokio::spawn(driver);
-        Ok(Connection { sender })
+        Ok(Connection { peer, sender })
     }
 
     pub(super) fn is_open(&self) -> bool {

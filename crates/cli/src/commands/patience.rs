@@ -50,6 +50,7 @@ pub fn may_pass(error: &ClientError) -> bool {
         ClientError::BadUrl(_)
         | ClientError::BadRequest(_)
         | ClientError::BadAnswer { .. }
-        | ClientError::NotTheServer { .. } => false,
+        | ClientError::NotTheServer { .. }
+        | ClientError::Elsewhere { .. } => false,
     }
 }

@@ -114,3 +114,53 @@ fn a_pilot_speaks_to_no_server_but_its_own() {
     std::fs::write(world.work().join("go"), "").expect("written");
     assert_eq!(world.cli(&["wait", &job]).code, 0, "it goes on with its own server");
 }
+
+/// Passes on all that is said, and keeps it. Ends with the test.
+fn pass_on(listener: TcpListener, to: String) -> Arc<Mutex<String>> {
+    let heard = Arc::new(Mutex::new(String::new()));
+    let kept = Arc::clone(&heard);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let Ok(server) = std::net::TcpStream::connect(&to) else { return };
+            let copies = [(&stream, &server), (&server, &stream)];
+            for (from, to) in copies.map(|(from, to)| (from.try_clone(), to.try_clone())) {
+                let (Ok(mut from), Ok(mut to)) = (from, to) else { return };
+                let kept = Arc::clone(&kept);
+                std::thread::spawn(move || {
+                    let mut piece = [0; 4096];
+                    while let Ok(read @ 1..) = from.read(&mut piece) {
+                        let text = String::from_utf8_lossy(&piece[..read]).into_owned();
+                        kept.lock().expect("no holder panics").push_str(&text);
+                        let _ = to.write_all(&piece[..read]);
+                    }
+                });
+            }
+        }
+    });
+    heard
+}
+
+#[test]
+fn whoever_passes_on_what_the_server_says_is_sent_no_token() {
+    let world = World::started();
+    let (url, token) = (world.url(), person(&world, "ada", "user"));
+    let server = url.trim_start_matches("http://").to_owned();
+    let between = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = format!("http://{}", between.local_addr().expect("an address"));
+    let heard = pass_on(between, server.clone());
+    let ask = |tunnel: Option<&str>| {
+        let mut command = world.command(&["jobs"]);
+        command.env("SHIPWAY_URL", &at).env("SHIPWAY_TOKEN", &token);
+        command.envs(tunnel.map(|end| ("SHIPWAY_TUNNEL_TO", end)));
+        let output = command.output().expect("the binary runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, told) = ask(None);
+    assert_eq!(code, Some(3), "{told}");
+    let said = heard.lock().expect("no holder panics").clone();
+    assert!(said.contains("shipway-proof"), "it was passed on: {said}");
+    assert!(!said.contains(&token), "{said}");
+    // Whoever made it knows where it leads, and does what the message says.
+    assert!(told.contains(&format!("SHIPWAY_TUNNEL_TO={server}")), "{told}");
+    assert_eq!(ask(Some(&server)).0, Some(0));
+}

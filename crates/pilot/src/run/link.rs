@@ -7,9 +7,10 @@ use hyper_util::rt::TokioIo;
 use shipway_api::causes::causes;
 use shipway_api::client::tls_config;
 use shipway_api::link::MAX_MESSAGE_BYTES;
-use shipway_api::proof::{self, Question};
+use shipway_api::proof::{self, Question, Said, Shown};
 use shipway_api::wire::{ToPilot, ToServer, link_client::LinkClient, to_server};
 use shipway_api::{local, routes};
+use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -171,14 +172,24 @@ impl Link {
             let stream = encrypted(&uri, certificate.as_deref(), stream).await?;
             return over(endpoint, stream).await;
         }
+        let peer = stream.peer_addr()?;
         let mut channel = over(endpoint, stream).await?;
         let known_by = of_home.as_deref().unwrap_or(&self.token);
-        let proven = prove(&mut channel, known_by).await?;
-        match proven {
-            Some(listens_at) if of_home.is_none() || listens_at == address => Ok(channel),
-            // It keeps no such token: of the server of a home that cannot be.
-            None if of_home.is_none() => Err(Box::new(Status::unauthenticated("unknown token"))),
-            _ => Err(format!("what answers at {address} is another program").into()),
+        match ask_who_it_is(&mut channel, known_by, peer).await? {
+            Shown::IsTheServer => Ok(channel),
+            Shown::IsElsewhere(at) => {
+                let tunnel = proof::TUNNEL;
+                Err(format!(
+                    "what answers at {address} passes on what the server at {at} says \
+                     (if that is a tunnel of yours: {tunnel}={at})"
+                )
+                .into())
+            }
+            // It keeps no such token; of the server of a home that cannot be.
+            Shown::IsAnother if of_home.is_none() => {
+                Err(Box::new(Status::unauthenticated("unknown token")))
+            }
+            Shown::IsAnother => Err(format!("what answers at {address} is another program").into()),
         }
     }
 
@@ -272,15 +283,16 @@ where
     Ok(endpoint.connect_with_connector(connect).await?)
 }
 
-/// Where the server listens that keeps this token, if it is the one at the other end.
-async fn prove(channel: &mut Channel, token: &str) -> Result<Option<String>, Failure> {
+/// Whether the server at the other end keeps this token.
+async fn ask_who_it_is(
+    channel: &mut Channel,
+    token: &str,
+    peer: SocketAddr,
+) -> Result<Shown, Failure> {
     let question = Question::about(token).ok_or("no random numbers")?;
     let request = http::Request::get(routes::HEALTHZ)
         .header(proof::QUESTION, question.heading())
         .body(tonic::body::Body::empty())?;
     let answer = channel.ready().await?.call(request).await?;
-    let said = |name| answer.headers().get(name).and_then(|value| value.to_str().ok());
-    let (proven, address) = (said(proof::ANSWER), said(proof::ADDRESS));
-    let proven = proven.zip(address).filter(|(proven, at)| question.is_answered_by(proven, at));
-    Ok(proven.map(|(_, address)| address.to_owned()))
+    Ok(question.judge(Said::of(answer.headers()), peer))
 }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::{Request, Response};
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tower::Service;
@@ -27,11 +28,16 @@ const LARGE: u64 = 1 << 20;
 pub(super) struct Door {
     router: Router,
     guest: Guest,
+    reached_at: Option<ReachedAt>,
 }
 
+/// The address of the server that a connection came to: of a request, where it is known.
+#[derive(Debug, Clone, Copy)]
+pub struct ReachedAt(pub(super) SocketAddr);
+
 impl Door {
-    pub(super) fn new(router: Router, guest: Guest) -> Self {
-        Door { router, guest }
+    pub(super) fn new(router: Router, guest: Guest, at: Option<SocketAddr>) -> Self {
+        Door { router, guest, reached_at: at.map(ReachedAt) }
     }
 }
 
@@ -45,6 +51,9 @@ impl hyper::service::Service<Request<Incoming>> for Door {
     fn call(&self, mut request: Request<Incoming>) -> Answering {
         let asked = self.guest.ask();
         request.extensions_mut().insert(self.guest.clone());
+        if let Some(at) = self.reached_at {
+            request.extensions_mut().insert(at);
+        }
         let answered = self.router.clone().call(request);
         Box::pin(async move {
             let response = answered.await?;

@@ -2,10 +2,11 @@
 
 use super::Site;
 use super::caller::NoParameters;
-use axum::Json;
+use super::door::ReachedAt;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use shipway_api::proof;
 use shipway_api::types::Health;
 
@@ -15,11 +16,18 @@ fn health(problem: Option<String>) -> Health {
 
 /// The process answers. Asked for it, it shows which server it is (`shipway_api::proof`).
 #[utoipa::path(get, path = "/healthz", security(()), responses((status = 200, body = Health)))]
-pub async fn healthz(_: NoParameters, State(site): State<Site>, asked: HeaderMap) -> Response {
+pub async fn healthz(
+    _: NoParameters,
+    State(site): State<Site>,
+    at: Option<Extension<ReachedAt>>,
+    asked: HeaderMap,
+) -> Response {
     let mut answer = Json(health(None)).into_response();
     let question = asked.get(proof::QUESTION).and_then(|question| question.to_str().ok());
-    if let Some((proven, address)) = question.and_then(|question| site.auth.prove(question)) {
-        for (name, value) in [(proof::ANSWER, proven), (proof::ADDRESS, address)] {
+    if let Some((question, Extension(ReachedAt(at)))) = question.zip(at) {
+        let address = at.to_string();
+        let proven = site.auth.prove(question, &address).map(|proven| (proof::ANSWER, proven));
+        for (name, value) in proven.into_iter().chain([(proof::ADDRESS, address)]) {
             let value = HeaderValue::from_str(&value).ok();
             answer.headers_mut().extend(value.map(|value| (HeaderName::from_static(name), value)));
         }

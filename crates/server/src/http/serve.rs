@@ -108,13 +108,15 @@ async fn one(
     stop: watch::Receiver<bool>,
 ) {
     let _ = stream.set_nodelay();
+    let at = stream.local_addr().ok();
+    let door = Door::new(router, guest.clone(), at);
     let known = tokio::time::Instant::now() + SIGNED_IN_WITHIN;
     let spoken = async {
         let Some(acceptor) = acceptor else {
-            return speak(TokioIo::new(stream), router, &guest, stop).await;
+            return speak(TokioIo::new(stream), door, stop).await;
         };
         match acceptor.accept(stream).await {
-            Ok(stream) => speak(TokioIo::new(stream), router, &guest, stop).await,
+            Ok(stream) => speak(TokioIo::new(stream), door, stop).await,
             Err(error) => tracing::debug!(%error, "no encrypted connection"),
         }
     };
@@ -134,7 +136,7 @@ async fn stranger_for_too_long(guest: &Guest, known: tokio::time::Instant) {
     }
 }
 
-async fn speak<S>(stream: S, router: Router, guest: &Guest, mut stop: watch::Receiver<bool>)
+async fn speak<S>(stream: S, door: Door, mut stop: watch::Receiver<bool>)
 where
     S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
@@ -153,7 +155,7 @@ where
         .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
         .max_local_error_reset_streams(MAX_FAULTY_STREAMS)
         .max_header_list_size(MAX_HEADER_LIST);
-    let connection = builder.serve_connection(stream, Door::new(router, guest.clone()));
+    let connection = builder.serve_connection(stream, door);
     tokio::pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return,

@@ -61,6 +61,14 @@ pub(super) enum Stream {
 }
 
 impl Stream {
+    /// Where it came to.
+    pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
+        match self {
+            Stream::Watched(stream) => stream.local_addr(),
+            Stream::LookedAt(stream) => stream.socket.local_addr(),
+        }
+    }
+
     pub(super) fn set_nodelay(&self) -> io::Result<()> {
         match self {
             Stream::Watched(stream) => stream.set_nodelay(true),
