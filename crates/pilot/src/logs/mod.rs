@@ -20,7 +20,7 @@ mod tail;
 mod writer;
 
 pub use reader::{Chunk, LogReader, READ_LIMIT};
-pub use room::Disk;
+pub use room::{Disk, LEAST_ROOM};
 pub use spool::Spool;
 pub use writer::StreamWriter;
 

@@ -6,20 +6,22 @@ use super::{Logs, OWNER};
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// A look at a million files takes seconds of a disk. So long nobody gains by what was freed.
+/// So long nobody gains by what was freed. A look at a million files takes seconds of a disk: then
+/// it is so many times as long, because whoever gets no room asks for the next one.
 const AT_MOST_EVERY: Duration = Duration::from_mins(1);
+const REST_AFTER: u32 = 50;
 
 impl Logs {
     pub async fn keep_count(self: Arc<Self>) {
         loop {
-            let logs = Arc::clone(&self);
+            let (logs, began) = (Arc::clone(&self), Instant::now());
             let counted = tokio::task::spawn_blocking(move || logs.recount()).await;
             if let Ok(Err(error)) = counted {
                 tracing::warn!(%error, "what output takes cannot be counted");
             }
-            tokio::time::sleep(AT_MOST_EVERY).await;
+            tokio::time::sleep(AT_MOST_EVERY.max(began.elapsed() * REST_AFTER)).await;
             self.room.recount.notified().await;
         }
     }

@@ -17,7 +17,11 @@ use tokio::sync::Notify;
 const FLOOR_BYTES: u64 = 1 << 30;
 /// But no more than this part of a small disk.
 const FLOOR_PART: u64 = 10;
-/// The same for the files that a file system can still make.
+/// How far the notes on what is missing may go: to this part of the floor.
+const PART_FOR_NOTES: u64 = 2;
+/// Below this nothing can be kept on the smallest disk, not even the output of a task.
+pub const LEAST_ROOM: u64 = 1 << 20;
+/// The same floor for the files that a file system can still make.
 const FLOOR_FILES: u64 = 100_000;
 
 /// What is taken is counted in blocks, as file systems give it.
@@ -51,13 +55,14 @@ impl Disk {
         })
     }
 
-    /// Whether so little is free that no more tasks should come.
-    pub fn is_low(&self) -> bool {
-        self.free < self.floor()
+    /// With less than this free no more tasks should come. Output alone never leads there, with the
+    /// notes on what is missing: nobody keeps others from a node by printing.
+    pub fn least(&self) -> u64 {
+        LEAST_ROOM.max(self.floor() / PART_FOR_NOTES)
     }
 
     /// What output leaves free.
-    pub fn floor(&self) -> u64 {
+    fn floor(&self) -> u64 {
         FLOOR_BYTES.min(self.size / FLOOR_PART)
     }
 
@@ -104,8 +109,8 @@ struct Used {
 pub(super) enum Kind {
     Log,
     Spool,
-    /// A few words on what is missing. They may go below the floor, half the way, and are counted
-    /// like the rest: what many tasks lose must not fill the disk either.
+    /// A few words on what is missing. They may go below the floor, and are counted like the rest:
+    /// what many tasks lose must not fill the disk either.
     Note,
 }
 
@@ -139,10 +144,12 @@ struct Books {
     /// Above the floor, less what was given since the look.
     left: u64,
     given: u64,
-    /// The same above half of the floor.
+    /// The same for notes.
     for_notes: u64,
     least_file: u64,
     people: HashMap<Arc<str>, Used>,
+    /// Once for each count of what is kept: the pilot's log is on the same disk.
+    is_told: bool,
 }
 
 impl Room {
@@ -154,6 +161,7 @@ impl Room {
             for_notes: 0,
             least_file: BLOCK,
             people: HashMap::new(),
+            is_told: false,
         };
         Arc::new(Room { look, books: Mutex::new(books), recount: Notify::new() })
     }
@@ -179,7 +187,10 @@ impl Room {
             books.look((self.look)());
             taken = books.take(user, kind, bytes);
         }
-        if taken.is_err() {
+        if let Err(error) = taken {
+            if !std::mem::replace(&mut books.is_told, true) {
+                tracing::warn!(%user, %error, "output is not kept");
+            }
             self.recount.notify_one();
         }
         taken
@@ -205,6 +216,7 @@ impl Room {
     /// meanwhile may have been seen too, and is counted twice until the next look.
     pub(super) fn found(&self, found: &HashMap<Arc<str>, u64>, before: &HashMap<Arc<str>, u64>) {
         let mut books = self.books();
+        books.is_told = false;
         for user in found.keys() {
             books.people.entry(Arc::clone(user)).or_default();
         }
@@ -233,7 +245,7 @@ impl Books {
     fn look(&mut self, disk: Option<Disk>) {
         // Of a disk that does not say, a write that fails tells.
         self.left = disk.map_or(u64::MAX, |disk| disk.above_floor(1));
-        self.for_notes = disk.map_or(u64::MAX, |disk| disk.above_floor(2));
+        self.for_notes = disk.map_or(u64::MAX, |disk| disk.above_floor(PART_FOR_NOTES));
         self.least_file = disk.map_or(BLOCK, |disk| disk.least_file());
         (self.looked, self.given) = (Some(Instant::now()), 0);
     }

@@ -3,7 +3,7 @@
 //! It never fails and never waits for a reader: a byte that cannot be stored (no room for more of
 //! its user's output) is counted as printed and not kept, and the task goes on.
 
-use super::room::{Allowance, Granted, Kind};
+use super::room::{Allowance, Granted, Kind, NoRoom};
 use super::{CHUNK_BYTES, LogName, Logs, OWNER, Position, Spool, Stream, tail};
 use std::fs::File;
 use std::io;
@@ -71,9 +71,13 @@ impl StreamWriter {
             if !self.cut
                 && let Err(error) = self.store(chunk)
             {
-                let path = self.logs.path(self.name, self.stream);
-                tracing::warn!(path = %path.display(), %error, "log is cut: cannot store output");
                 self.cut = true;
+                // Who has no room is told of there, and not once for each of their tasks.
+                let cause = error.get_ref();
+                if cause.and_then(|cause| cause.downcast_ref::<NoRoom>()).is_none() {
+                    let path = self.logs.path(self.name, self.stream).display().to_string();
+                    tracing::warn!(path, %error, "log is cut: cannot store output");
+                }
             }
             self.position.total += chunk.len() as u64;
             if let Some(file) = &self.tail {

@@ -59,8 +59,8 @@ pub struct FolderFact {
     pub problem: Option<String>,
     /// Bytes that are free for us.
     pub free: Option<u64>,
-    /// Bytes that no output is to take.
-    pub floor: u64,
+    /// Bytes without which it should get no tasks.
+    pub least: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

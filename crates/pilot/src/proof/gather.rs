@@ -80,8 +80,8 @@ fn folder(path: &Path) -> FolderFact {
     let act = if there == path { "written to" } else { "made" };
     let problem = written.err().map(|error| format!("cannot be {act}: {error}"));
     let disk = Disk::of(there);
-    let (free, floor) = (disk.map(|disk| disk.free), disk.map_or(0, |disk| disk.floor()));
-    FolderFact { path: path.to_owned(), problem, free, floor }
+    let (free, least) = (disk.map(|disk| disk.free), disk.map_or(0, |disk| disk.least()));
+    FolderFact { path: path.to_owned(), problem, free, least }
 }
 
 /// The same for a store of images, which must also be one that this user may add to.

@@ -81,7 +81,7 @@ impl Unproven {
     fn wait(&self, is_fit: bool) {
         loop {
             std::thread::sleep(LOOK_AGAIN);
-            if !is_fit || Disk::of(&self.dir).is_some_and(|disk| disk.is_low()) {
+            if !is_fit || Disk::of(&self.dir).is_some_and(|disk| disk.free < disk.least()) {
                 return;
             }
         }

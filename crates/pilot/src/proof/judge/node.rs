@@ -2,10 +2,9 @@
 
 use super::super::facts::{ClockFact, FolderFact, ImageFact, KeptFact, ServerFact};
 use super::super::{About, Check};
+use crate::logs::LEAST_ROOM;
 use shipway_model::{Bytes, Millis, Timestamp};
 
-/// Below this nothing can be kept, not even the output of a task.
-const LEAST_ROOM: u64 = 1 << 20;
 /// Below this the output of a busy day may fill the disk.
 const LITTLE_ROOM: u64 = 1_000_000_000;
 /// Below this one large image may not fit: those for GPUs have ten gigabytes and more.
@@ -24,7 +23,7 @@ const LARGE_SKEW: Millis = Millis(5 * 60_000);
 const SMALL_JUMP: Millis = Millis(500);
 
 pub(super) fn work_folder(folder: &FolderFact) -> Check {
-    room("work folder", folder, folder.floor, LITTLE_ROOM).about(About::Node)
+    room("work folder", folder, folder.least, LITTLE_ROOM).about(About::Node)
 }
 
 pub(super) fn image_store(folder: &FolderFact) -> Check {
@@ -124,7 +123,7 @@ mod tests {
 
     fn folder(problem: Option<&str>, free: Option<u64>) -> FolderFact {
         let problem = problem.map(ToOwned::to_owned);
-        FolderFact { path: "/work".into(), problem, free, floor: 0 }
+        FolderFact { path: "/work".into(), problem, free, least: 0 }
     }
 
     #[test]
@@ -141,7 +140,7 @@ mod tests {
             assert_eq!(check.fix.is_none(), expected == State::Ok, "{check:?}");
             assert_eq!(check.about, About::Node);
         }
-        let low = FolderFact { floor: 5_000_000, ..folder(None, Some(4_000_000)) };
+        let low = FolderFact { least: 5_000_000, ..folder(None, Some(4_000_000)) };
         let check = work_folder(&low);
         assert_eq!((check.state, &*check.found), (State::Failed, "/work, less than 5MB free"));
         assert_eq!(image_store(&low).state, State::Warning);
