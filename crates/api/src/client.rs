@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use std::path::PathBuf;
 use tokio::sync::Mutex;
 
-pub use connect::{ConnectError, tls_config};
+pub use connect::{ConnectError, ends_of, tls_config};
 
 /// An answer that is not a stream is read whole; no answer of ours is larger.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
@@ -209,15 +209,15 @@ impl Client {
             .header(proof::QUESTION, question.heading())
             .body(Full::default())
             .map_err(ClientError::BadRequest)?;
-        let peer = connection.peer;
+        let ends = connection.ends;
         let answer = connection.send(request).await.map_err(|source| self.broken(source))?;
-        let shown = question.judge(Said::of(answer.headers()), peer);
+        let shown = question.judge(Said::of(answer.headers()), ends);
         // Read to its end: the connection is used again.
         let read = answer.into_body().collect().await;
         read.map_err(|source| self.broken(source))?;
         match shown {
             Shown::IsTheServer => Ok(()),
-            Shown::IsElsewhere(at) => Err(ClientError::Elsewhere { url: self.url(), at }),
+            Shown::PassesOn(at) => Err(ClientError::Elsewhere { url: self.url(), at }),
             Shown::IsAnother => Err(stranger()),
         }
     }

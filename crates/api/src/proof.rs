@@ -5,18 +5,19 @@
 //! first, with a random number: only who keeps the token's hash can answer. Neither the question
 //! nor the answer says anything about the token. With TLS the certificate shows the same.
 //!
-//! The answer holds for the address that the server was reached at, so that nobody can pass the
-//! question on to a server that listens elsewhere. Through a tunnel it is another one than the
-//! client's, which whoever made the tunnel says (`TUNNEL`).
+//! The answer holds for one connection, by the addresses of both its ends: whoever passes the
+//! question on to the server has a connection of their own to it, and gets an answer for that one.
+//! So does a tunnel; whoever made it says where it leads (`TUNNEL`), and answers for its end.
 
 use ring::hmac::{HMAC_SHA256, Key, sign, verify};
 use ring::rand::{SecureRandom, SystemRandom};
+use std::fmt;
 use std::net::SocketAddr;
 
-/// The heading of the question, of the answer, and of the address that the answer is true for.
+/// The heading of the question, of the answer, and of the ends that the answer is true for.
 pub const QUESTION: &str = "shipway-prove";
 pub const ANSWER: &str = "shipway-proof";
-pub const ADDRESS: &str = "shipway-address";
+pub const BETWEEN: &str = "shipway-between";
 /// The variable that names the address of the server at the other end of a tunnel.
 pub const TUNNEL: &str = "SHIPWAY_TUNNEL_TO";
 
@@ -45,28 +46,46 @@ impl Question {
         format!("{} {}", name(&self.key), self.nonce)
     }
 
-    /// What the answer of a server shows, that was reached at `peer`.
-    pub fn judge(&self, said: Said<'_>, peer: SocketAddr) -> Shown {
-        let tunnel = std::env::var(TUNNEL).ok();
-        self.judge_through(said, peer, tunnel.as_deref())
+    /// What an answer over a connection with these ends shows.
+    pub fn judge(&self, said: Said<'_>, ends: Ends) -> Shown {
+        let tunnel = std::env::var(TUNNEL).ok().filter(|end| !end.is_empty());
+        self.judge_through(said, ends, tunnel.as_deref())
     }
 
-    fn judge_through(&self, said: Said<'_>, peer: SocketAddr, tunnel: Option<&str>) -> Shown {
-        let expected = match tunnel {
-            Some(end) if !end.is_empty() => end.to_owned(),
-            _ => SocketAddr::new(peer.ip().to_canonical(), peer.port()).to_string(),
+    fn judge_through(&self, said: Said<'_>, ends: Ends, tunnel: Option<&str>) -> Shown {
+        let Some(between) = said.between.filter(|between| self.is_proven(said.answer, between))
+        else {
+            return Shown::IsAnother;
         };
+        let server = between.split(' ').next().unwrap_or_default();
+        let is_right = match tunnel {
+            Some(end) => server == end,
+            None => between == ends.to_string(),
+        };
+        if is_right { Shown::IsTheServer } else { Shown::PassesOn(server.to_owned()) }
+    }
+
+    fn is_proven(&self, answer: Option<&str>, between: &str) -> bool {
         let key = Key::new(HMAC_SHA256, self.key.as_bytes());
-        let proves = |address: &str| {
-            let signed = text_to_prove(&self.nonce, address);
-            let answer = said.answer.and_then(unhex).unwrap_or_default();
-            verify(&key, signed.as_bytes(), &answer).is_ok()
-        };
-        match said.address {
-            _ if proves(&expected) => Shown::IsTheServer,
-            Some(address) if proves(address) => Shown::IsElsewhere(address.to_owned()),
-            _ => Shown::IsAnother,
-        }
+        let signed = text_to_prove(&self.nonce, between);
+        let answer = answer.and_then(unhex).unwrap_or_default();
+        verify(&key, signed.as_bytes(), &answer).is_ok()
+    }
+}
+
+/// A connection, by the addresses of its ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ends {
+    pub server: SocketAddr,
+    pub client: SocketAddr,
+}
+
+/// As it is signed: first the server's.
+impl fmt::Display for Ends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A socket for both kinds of addresses has names of its own for those of the older kind.
+        let plain = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
+        write!(f, "{} {}", plain(self.server), plain(self.client))
     }
 }
 
@@ -74,23 +93,24 @@ impl Question {
 #[derive(Debug, Clone, Copy)]
 pub struct Said<'a> {
     pub answer: Option<&'a str>,
-    pub address: Option<&'a str>,
+    pub between: Option<&'a str>,
 }
 
 impl<'a> Said<'a> {
     pub fn of(headings: &'a http::HeaderMap) -> Self {
         let text = |name| headings.get(name).and_then(|value| value.to_str().ok());
-        Said { answer: text(ANSWER), address: text(ADDRESS) }
+        Said { answer: text(ANSWER), between: text(BETWEEN) }
     }
 }
 
 /// Who answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shown {
-    /// A server that keeps the token, at the address that was asked.
+    /// A server that keeps the token, at the other end of this very connection.
     IsTheServer,
-    /// Somebody who passes on what such a server says that listens there: a tunnel, or an impostor.
-    IsElsewhere(String),
+    /// Somebody who passes on what such a server says, reached at this address: a tunnel, or an
+    /// impostor.
+    PassesOn(String),
     /// Another program, or a server that does not keep the token.
     IsAnother,
 }
@@ -106,13 +126,13 @@ pub fn name(hash: &str) -> String {
     signed(hash, TO_FIND)
 }
 
-/// The answer of a server that keeps this hash and listens there.
-pub fn answer(hash: &str, nonce: &str, address: &str) -> String {
-    signed(hash, &text_to_prove(nonce, address))
+/// The answer of a server that keeps this hash, for the connection that the question came over.
+pub fn answer(hash: &str, nonce: &str, between: &str) -> String {
+    signed(hash, &text_to_prove(nonce, between))
 }
 
-fn text_to_prove(nonce: &str, address: &str) -> String {
-    format!("{TO_PROVE}{nonce}\n{address}")
+fn text_to_prove(nonce: &str, between: &str) -> String {
+    format!("{TO_PROVE}{nonce}\n{between}")
 }
 
 fn signed(hash: &str, text: &str) -> String {
@@ -142,34 +162,40 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn at(port: u16) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], port))
+    fn ends(server: u16, client: u16) -> Ends {
+        let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        Ends { server: at(server), client: at(client) }
     }
 
     #[test]
-    fn only_who_keeps_the_hash_answers_and_only_for_its_address() {
+    fn only_who_keeps_the_hash_answers_and_only_for_this_connection() {
         let question = Question::about("shw_secret").expect("random numbers");
         let heading = question.heading();
         let (found, nonce) = read(&heading).expect("as it was sent");
         let kept = hash("shw_secret");
         assert_eq!(found, name(&kept));
         assert!(!heading.contains(&kept), "it says nothing of the token");
-        let right = answer(&kept, nonce, "127.0.0.1:1");
-        let said = |answer, address| Said { answer: Some(answer), address: Some(address) };
-        let shown = |said, peer| question.judge_through(said, peer, None);
-        assert_eq!(shown(said(&right, "127.0.0.1:1"), at(1)), Shown::IsTheServer);
-        let passed_on = shown(said(&right, "127.0.0.1:1"), at(2));
-        assert_eq!(passed_on, Shown::IsElsewhere("127.0.0.1:1".into()));
-        assert_eq!(shown(said(&right, "127.0.0.1:2"), at(2)), Shown::IsAnother);
-        let through = |end| question.judge_through(said(&right, "x"), at(2), Some(end));
+        let between = ends(1, 70).to_string();
+        assert_eq!(between, "127.0.0.1:1 127.0.0.1:70");
+        let right = answer(&kept, nonce, &between);
+        let said = |answer| Said { answer: Some(answer), between: Some(&between) };
+        let shown = |said, ends| question.judge_through(said, ends, None);
+        assert_eq!(shown(said(&right), ends(1, 70)), Shown::IsTheServer);
+        // Passed on from another port, or by somebody who listened there before.
+        for other in [ends(2, 70), ends(1, 71)] {
+            assert_eq!(shown(said(&right), other), Shown::PassesOn("127.0.0.1:1".into()));
+        }
+        let claimed = Said { answer: Some(&right), between: Some("127.0.0.1:1 127.0.0.1:71") };
+        assert_eq!(shown(claimed, ends(1, 71)), Shown::IsAnother);
+        let through = |end| question.judge_through(said(&right), ends(9, 71), Some(end));
         assert_eq!(through("127.0.0.1:1"), Shown::IsTheServer, "a tunnel to it");
-        assert_eq!(through("127.0.0.1:3"), Shown::IsAnother);
-        let other = answer(&hash("shw_other"), nonce, "127.0.0.1:1");
+        assert_eq!(through("127.0.0.1:3"), Shown::PassesOn("127.0.0.1:1".into()));
+        let other = answer(&hash("shw_other"), nonce, &between);
         for wrong in [other.as_str(), "", "x", "00", &right[1..], found] {
-            assert_eq!(shown(said(wrong, "127.0.0.1:1"), at(1)), Shown::IsAnother, "{wrong}");
+            assert_eq!(shown(said(wrong), ends(1, 70)), Shown::IsAnother, "{wrong}");
         }
         let again = Question::about("shw_secret").expect("random numbers");
-        let old = again.judge_through(said(&right, "127.0.0.1:1"), at(1), None);
+        let old = again.judge_through(said(&right), ends(1, 70), None);
         assert_eq!(old, Shown::IsAnother, "an old answer is none");
     }
 

@@ -165,14 +165,14 @@ impl Auth {
         table.ends.values().filter(|ends| **ends > now).min().copied()
     }
 
-    /// What shows that this is the server which keeps the token that is asked for, reached at this
-    /// address. `None`: it keeps no such token.
-    pub fn prove(&self, question: &str, address: &str) -> Option<String> {
+    /// What shows that this is the server which keeps the token that is asked for, at the end of this
+    /// connection. `None`: it keeps no such token.
+    pub fn prove(&self, question: &str, between: &str) -> Option<String> {
         let (name, nonce) = proof::read(question)?;
         let table = self.table.seen();
         let is_owners = proof::name(&self.owner.0) == name;
         let hash = if is_owners { Some(&self.owner.0) } else { table.names.get(name) };
-        hash.map(|hash| proof::answer(hash, nonce, address))
+        hash.map(|hash| proof::answer(hash, nonce, between))
     }
 
     /// Whoever started this server.

@@ -1,5 +1,6 @@
 //! Opening one connection, with or without TLS.
 
+use crate::proof::Ends;
 use bytes::Bytes;
 use http::{Request, Response, Uri};
 use http_body_util::Full;
@@ -9,7 +10,6 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use std::io;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpStream;
@@ -39,8 +39,7 @@ pub enum ConnectError {
 
 #[derive(Debug)]
 pub(super) struct Connection {
-    /// Where the other side is.
-    pub(super) peer: SocketAddr,
+    pub(super) ends: Ends,
     sender: http1::SendRequest<Full<Bytes>>,
 }
 
@@ -52,25 +51,25 @@ impl Connection {
         let stream = TcpStream::connect((host, port)).await.map_err(ConnectError::Tcp)?;
         // Requests are small and answered at once; waiting to fill a packet only costs time.
         stream.set_nodelay(true).map_err(ConnectError::Tcp)?;
-        let peer = stream.peer_addr().map_err(ConnectError::Tcp)?;
+        let ends = ends_of(&stream).map_err(ConnectError::Tcp)?;
         if !tls {
-            return Self::speak_http(TokioIo::new(stream), peer).await;
+            return Self::speak_http(TokioIo::new(stream), ends).await;
         }
         let config = tls_config(certificate)?;
         let name = ServerName::try_from(host.to_string()).map_err(|_| ConnectError::Name)?;
         let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
         let stream = connector.connect(name, stream).await.map_err(ConnectError::Tls)?;
-        Self::speak_http(TokioIo::new(stream), peer).await
+        Self::speak_http(TokioIo::new(stream), ends).await
     }
 
-    async fn speak_http<S>(stream: S, peer: SocketAddr) -> Result<Self, ConnectError>
+    async fn speak_http<S>(stream: S, ends: Ends) -> Result<Self, ConnectError>
     where
         S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
     {
         let (sender, driver) = http1::handshake(stream).await.map_err(ConnectError::Http)?;
         // Ends by itself when the sender is dropped or the server hangs up.
         tokio::spawn(driver);
-        Ok(Connection { peer, sender })
+        Ok(Connection { ends, sender })
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -84,6 +83,11 @@ impl Connection {
         self.sender.ready().await?;
         self.sender.send_request(request).await
     }
+}
+
+/// Of a connection that was opened from here.
+pub fn ends_of(stream: &TcpStream) -> io::Result<Ends> {
+    Ok(Ends { server: stream.peer_addr()?, client: stream.local_addr()? })
 }
 
 /// Trusts the given certificate, if any, beside the system's.

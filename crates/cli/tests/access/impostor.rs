@@ -7,6 +7,7 @@ use shipway_api::wire::link_server::{Link, LinkServer};
 use shipway_api::wire::{ToPilot, ToServer};
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -163,4 +164,39 @@ fn whoever_passes_on_what_the_server_says_is_sent_no_token() {
     // Whoever made it knows where it leads, and does what the message says.
     assert!(told.contains(&format!("SHIPWAY_TUNNEL_TO={server}")), "{told}");
     assert_eq!(ask(Some(&server)).0, Some(0));
+}
+
+#[test]
+fn a_question_that_was_kept_until_the_server_is_back_gets_no_token() {
+    let world = World::started();
+    let (url, token) = (world.url(), person(&world, "ada", "user"));
+    world.kill_server();
+    let listener = listen_at(&url);
+    let mut client = world.command(&["jobs"]);
+    client.env("SHIPWAY_URL", &url).env("SHIPWAY_TOKEN", &token);
+    let client = client.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut client = client.expect("the binary runs");
+    // The pilot comes here too, by another protocol.
+    let (mut held, question) = loop {
+        let (mut stream, _) = listener.accept().expect("somebody comes");
+        let mut piece = [0; 4096];
+        let read = stream.read(&mut piece).expect("it asks");
+        if piece.starts_with(b"GET") {
+            break (stream, piece[..read].to_vec());
+        }
+    };
+    drop(listener);
+    world.up();
+    let server = world.url().trim_start_matches("http://").to_owned();
+    let mut passed_on = std::net::TcpStream::connect(&server).expect("the server is back");
+    passed_on.write_all(&question).expect("it takes a question");
+    let mut answer = [0; 4096];
+    let read = passed_on.read(&mut answer).expect("it answers");
+    let said = String::from_utf8_lossy(&answer[..read]).into_owned();
+    assert!(said.contains("shipway-proof"), "a proof, for another connection: {said}");
+    held.write_all(&answer[..read]).expect("the client waits for it");
+    let mut rest = String::new();
+    let _ = held.read_to_string(&mut rest);
+    assert_eq!(rest, "", "it says no more");
+    assert_eq!(client.wait().expect("a child of ours").code(), Some(3));
 }

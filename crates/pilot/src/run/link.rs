@@ -5,12 +5,11 @@
 use futures_util::Stream;
 use hyper_util::rt::TokioIo;
 use shipway_api::causes::causes;
-use shipway_api::client::tls_config;
+use shipway_api::client::{ends_of, tls_config};
 use shipway_api::link::MAX_MESSAGE_BYTES;
-use shipway_api::proof::{self, Question, Said, Shown};
+use shipway_api::proof::{self, Ends, Question, Said, Shown};
 use shipway_api::wire::{ToPilot, ToServer, link_client::LinkClient, to_server};
 use shipway_api::{local, routes};
-use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -172,12 +171,14 @@ impl Link {
             let stream = encrypted(&uri, certificate.as_deref(), stream).await?;
             return over(endpoint, stream).await;
         }
-        let peer = stream.peer_addr()?;
+        let ends = ends_of(&stream)?;
         let mut channel = over(endpoint, stream).await?;
         let known_by = of_home.as_deref().unwrap_or(&self.token);
-        match ask_who_it_is(&mut channel, known_by, peer).await? {
+        match tokio::time::timeout(CONNECT_WITHIN, ask_who_it_is(&mut channel, known_by, ends))
+            .await??
+        {
             Shown::IsTheServer => Ok(channel),
-            Shown::IsElsewhere(at) => {
+            Shown::PassesOn(at) => {
                 let tunnel = proof::TUNNEL;
                 Err(format!(
                     "what answers at {address} passes on what the server at {at} says \
@@ -284,15 +285,11 @@ where
 }
 
 /// Whether the server at the other end keeps this token.
-async fn ask_who_it_is(
-    channel: &mut Channel,
-    token: &str,
-    peer: SocketAddr,
-) -> Result<Shown, Failure> {
+async fn ask_who_it_is(channel: &mut Channel, token: &str, ends: Ends) -> Result<Shown, Failure> {
     let question = Question::about(token).ok_or("no random numbers")?;
     let request = http::Request::get(routes::HEALTHZ)
         .header(proof::QUESTION, question.heading())
         .body(tonic::body::Body::empty())?;
     let answer = channel.ready().await?.call(request).await?;
-    Ok(question.judge(Said::of(answer.headers()), peer))
+    Ok(question.judge(Said::of(answer.headers()), ends))
 }

@@ -10,8 +10,8 @@ use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::{Request, Response};
+use shipway_api::proof::Ends;
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tower::Service;
@@ -28,16 +28,16 @@ const LARGE: u64 = 1 << 20;
 pub(super) struct Door {
     router: Router,
     guest: Guest,
-    reached_at: Option<ReachedAt>,
+    between: Option<Between>,
 }
 
-/// The address of the server that a connection came to: of a request, where it is known.
+/// The connection that a request came over, where that is known.
 #[derive(Debug, Clone, Copy)]
-pub struct ReachedAt(pub(super) SocketAddr);
+pub struct Between(pub(super) Ends);
 
 impl Door {
-    pub(super) fn new(router: Router, guest: Guest, at: Option<SocketAddr>) -> Self {
-        Door { router, guest, reached_at: at.map(ReachedAt) }
+    pub(super) fn new(router: Router, guest: Guest, ends: Option<Ends>) -> Self {
+        Door { router, guest, between: ends.map(Between) }
     }
 }
 
@@ -51,8 +51,8 @@ impl hyper::service::Service<Request<Incoming>> for Door {
     fn call(&self, mut request: Request<Incoming>) -> Answering {
         let asked = self.guest.ask();
         request.extensions_mut().insert(self.guest.clone());
-        if let Some(at) = self.reached_at {
-            request.extensions_mut().insert(at);
+        if let Some(between) = self.between {
+            request.extensions_mut().insert(between);
         }
         let answered = self.router.clone().call(request);
         Box::pin(async move {

@@ -2,7 +2,7 @@
 
 use super::Site;
 use super::caller::NoParameters;
-use super::door::ReachedAt;
+use super::door::Between;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -19,15 +19,15 @@ fn health(problem: Option<String>) -> Health {
 pub async fn healthz(
     _: NoParameters,
     State(site): State<Site>,
-    at: Option<Extension<ReachedAt>>,
+    between: Option<Extension<Between>>,
     asked: HeaderMap,
 ) -> Response {
     let mut answer = Json(health(None)).into_response();
     let question = asked.get(proof::QUESTION).and_then(|question| question.to_str().ok());
-    if let Some((question, Extension(ReachedAt(at)))) = question.zip(at) {
-        let address = at.to_string();
-        let proven = site.auth.prove(question, &address).map(|proven| (proof::ANSWER, proven));
-        for (name, value) in proven.into_iter().chain([(proof::ADDRESS, address)]) {
+    if let Some((question, Extension(Between(ends)))) = question.zip(between) {
+        let between = ends.to_string();
+        let proven = site.auth.prove(question, &between).map(|proven| (proof::ANSWER, proven));
+        for (name, value) in proven.into_iter().chain([(proof::BETWEEN, between)]) {
             let value = HeaderValue::from_str(&value).ok();
             answer.headers_mut().extend(value.map(|value| (HeaderName::from_static(name), value)));
         }

@@ -108,8 +108,7 @@ async fn one(
     stop: watch::Receiver<bool>,
 ) {
     let _ = stream.set_nodelay();
-    let at = stream.local_addr().ok();
-    let door = Door::new(router, guest.clone(), at);
+    let door = Door::new(router, guest.clone(), stream.ends().ok());
     let known = tokio::time::Instant::now() + SIGNED_IN_WITHIN;
     let spoken = async {
         let Some(acceptor) = acceptor else {

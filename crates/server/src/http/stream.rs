@@ -6,6 +6,7 @@
 //! and then instead: slower, and enough to cancel whatever has used it all up.
 
 use crate::metrics::Connections;
+use shipway_api::proof::Ends;
 use std::future::Future;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -61,12 +62,15 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Where it came to.
-    pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
-        match self {
-            Stream::Watched(stream) => stream.local_addr(),
-            Stream::LookedAt(stream) => stream.socket.local_addr(),
-        }
+    /// Where it came to, and from where.
+    pub(super) fn ends(&self) -> io::Result<Ends> {
+        let (server, client) = match self {
+            Stream::Watched(stream) => (stream.local_addr()?, stream.peer_addr()?),
+            Stream::LookedAt(LookedAt { socket, .. }) => {
+                (socket.local_addr()?, socket.peer_addr()?)
+            }
+        };
+        Ok(Ends { server, client })
     }
 
     pub(super) fn set_nodelay(&self) -> io::Result<()> {
