@@ -125,10 +125,11 @@ impl Failure {
                 | ClientError::NotTheServer { .. }
                 | ClientError::Elsewhere { .. },
             )
-            | Failure::NoSuchTask { .. } => Exit::REFUSED,
+            | Failure::NoSuchTask { .. }
+            | Failure::Pin { .. }
+            | Failure::WrongLogin { .. } => Exit::REFUSED,
             Failure::Client(_) => Exit::NO_SERVER,
             Failure::Image(error) => image_exit(error),
-            Failure::Pin { .. } | Failure::WrongLogin { .. } => Exit::REFUSED,
             Failure::Output(_)
             | Failure::Runtime(_)
             | Failure::Clean(_)
