@@ -132,6 +132,12 @@ impl Each {
         (at < self.rows).then(|| self.columns.iter().filter_map(pair).collect())
     }
 
+    /// Each field with the length of its longest value.
+    pub fn longest(&self) -> impl Iterator<Item = (&str, usize)> {
+        let length = |column: &Column| column.values.iter().map(str::len).max().unwrap_or(0);
+        self.columns.iter().map(move |column| (column.name.as_str(), length(column)))
+    }
+
     /// Whether a letter stands in any value.
     pub fn has_letter(&self, letter: char) -> bool {
         self.columns.iter().any(|column| column.values.text.contains(letter))

@@ -52,26 +52,51 @@ impl<'a> Placeholders<'a> {
     /// Replaces `{name}` by what it stands for; an unknown name stays as it is, because shells and
     /// programs use braces too.
     pub fn fill(&self, text: &str) -> String {
-        if !text.contains('{') {
-            return text.to_string();
-        }
         let mut out = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(open) = rest.find('{') {
-            out.push_str(&rest[..open]);
-            rest = &rest[open..];
-            let value = rest.find('}').and_then(|end| Some((end, self.value(&rest[1..end])?)));
-            if let Some((end, value)) = value {
-                out.push_str(&value);
-                rest = &rest[end + 1..];
-            } else {
-                out.push('{');
-                rest = &rest[1..];
+        for piece in pieces(text) {
+            match piece {
+                Piece::Text(text) => out.push_str(text),
+                Piece::Name(name) => match self.value(name) {
+                    Some(value) => out.push_str(&value),
+                    None => out.extend(["{", name, "}"]),
+                },
             }
         }
-        out.push_str(rest);
         out
     }
+}
+
+/// A part of a text with placeholders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Piece<'t> {
+    /// As it is.
+    Text(&'t str),
+    /// What stood in braces. There are no braces in it.
+    Name(&'t str),
+}
+
+/// The text once from left to right: many braces take no longer than other letters.
+pub(crate) fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if let Some((name, after)) = name_at_start(rest) {
+            rest = after;
+            return Some(Piece::Name(name));
+        }
+        let mut letters = rest.char_indices();
+        letters.next()?;
+        let next = letters.find(|(_, letter)| *letter == '{').map_or(rest.len(), |(at, _)| at);
+        let (text, after) = rest.split_at(next);
+        rest = after;
+        Some(Piece::Text(text))
+    })
+}
+
+/// A name in braces, and what is behind it.
+fn name_at_start(text: &str) -> Option<(&str, &str)> {
+    let inside = text.strip_prefix('{')?;
+    let (name, after) = inside.split_at(inside.find(['{', '}'])?);
+    Some((name, after.strip_prefix('}')?))
 }
 
 /// The variables every task finds, beside its own.
@@ -102,11 +127,25 @@ mod tests {
             ("{seed}{seed}", "77"),
             ("${HOME} {other} {", "${HOME} {other} {"),
             ("{{seed}}", "{7}"),
+            ("{a{seed}}{}é{", "{a7}{}é{"),
+            ("", ""),
             ("plain", "plain"),
             ("out.{job}.{index}", "out.12.3"),
         ] {
             assert_eq!(Placeholders::of(task, &fields).fill(text), expected);
         }
+    }
+
+    /// Each piece is looked at once: a square of a hundred thousand braces would take seconds.
+    #[test]
+    fn braces_that_are_never_closed_are_one_text_each() {
+        let text = "{".repeat(100_000) + "x}";
+        let found: Vec<Piece<'_>> = pieces(&text).collect();
+        assert_eq!(found.len(), 100_000);
+        assert_eq!(
+            (found.first(), found.last()),
+            (Some(&Piece::Text("{")), Some(&Piece::Name("x")))
+        );
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod bind;
 pub mod each;
 pub mod expand;
 pub mod files;
+mod filled;
 pub mod gpu;
 pub mod ids;
 pub mod image_ref;

@@ -4,6 +4,7 @@
 //! could run it, needs the state and is asked in `core`.
 
 use crate::files::{FileMap, OutputFiles, Outputs};
+use crate::filled::Longest;
 use crate::limits::{
     MAX_ARG_BYTES, MAX_ARGS, MAX_BINDS, MAX_DEPENDENCIES, MAX_EACH_ROWS, MAX_EACH_VALUES,
     MAX_EXEC_BYTES, MAX_EXPRESSION_BYTES, MAX_FILES, MAX_LABEL_BYTES, MAX_LABELS, MAX_LOG_LIMIT,
@@ -36,9 +37,11 @@ pub fn validate(spec: &JobSpec) -> Result<(), Vec<Problem>> {
             found.push(Problem { field, what });
         }
     };
+    let longest = Longest::of(spec);
     check_program(spec, &mut check);
+    check_exec(spec, &longest, &mut check);
     check_container(spec, &mut check);
-    check_files(spec, &mut check);
+    check_files(spec, &longest, &mut check);
     check_tasks(spec, &mut check);
     check_words(spec, &mut check);
     check_resources(spec, &mut check);
@@ -81,21 +84,30 @@ fn check_program(spec: &JobSpec, check: &mut Check<'_>) {
     check(args <= MAX_ARGS, "command", format!("{args} arguments; at most {MAX_ARGS}"));
     let absolute = spec.workdir.as_deref().is_none_or(|dir| dir.starts_with('/'));
     check(absolute, "workdir", "must be an absolute path".into());
-
-    let pairs = spec.env.iter().map(|(name, value)| name.len() + value.len() + 2);
-    let total: usize = spec.command.iter().map(|arg| arg.len() + 1).chain(pairs).sum();
-    let what = format!("arguments and variables have {total} bytes; at most {MAX_EXEC_BYTES}");
-    check(total <= MAX_EXEC_BYTES, "env", what);
-    let words = spec.command.iter().chain(spec.env.values());
-    let longest = words.map(String::len).max().unwrap_or(0);
-    let what = format!("one argument or variable has {longest} bytes; at most {MAX_ARG_BYTES}");
-    check(longest <= MAX_ARG_BYTES, "command", what);
     let nul = spec.command.iter().chain(spec.env.values()).any(|text| text.contains('\0'));
     check(!nul, "command", "arguments and variables cannot contain a NUL byte".into());
     for name in spec.env.keys() {
         let good = !name.is_empty() && !name.contains(['=', '\0']);
         check(good, "env", format!("`{name}` is not a name of a variable"));
     }
+}
+
+/// What Linux takes for one exec, with the longest values for the fields that are named.
+fn check_exec(spec: &JobSpec, longest: &Longest<'_>, check: &mut Check<'_>) {
+    let words = spec.command.iter().map(|word| (0, word));
+    let pairs = spec.env.iter().map(|(name, value)| (name.len() + 1, value));
+    let (mut total, mut most) = (0, 0_usize);
+    for (before, text) in words.chain(pairs) {
+        let bytes = longest.filled(text).saturating_add(before);
+        total = bytes.saturating_add(1).saturating_add(total);
+        most = most.max(bytes);
+    }
+    let with = if spec.each.is_some() { " with the longest values of its fields" } else { "" };
+    let what = format!("one argument or variable has {most} bytes{with}; at most {MAX_ARG_BYTES}");
+    check(most <= MAX_ARG_BYTES, "command", what);
+    let what =
+        format!("arguments and variables have {total} bytes{with}; at most {MAX_EXEC_BYTES}");
+    check(most > MAX_ARG_BYTES || total <= MAX_EXEC_BYTES, "env", what);
 }
 
 fn check_container(spec: &JobSpec, check: &mut Check<'_>) {
@@ -107,16 +119,20 @@ fn check_container(spec: &JobSpec, check: &mut Check<'_>) {
     check(targets.len() == binds, "binds", "two binds have the same target".into());
 }
 
-fn check_files(spec: &JobSpec, check: &mut Check<'_>) {
+fn check_files(spec: &JobSpec, longest: &Longest<'_>, check: &mut Check<'_>) {
+    let folders = [("workdir", &spec.workdir), ("basedir", &spec.basedir)];
+    for (key, folder) in folders.into_iter().filter_map(|(key, it)| Some((key, it.as_deref()?))) {
+        check_path(key, folder, longest, check);
+    }
     let log = spec.event_log.as_deref().map(|file| ("event_log", file));
     for (key, file) in spec.streams().chain(log) {
-        check_path(key, file, check);
+        check_path(key, file, longest, check);
         let folder = file.ends_with('/') || file.is_empty();
         check(!folder, key, "must be the path of a file".into());
     }
     let to = spec.outputs.as_ref().and_then(|outputs| outputs.to.as_deref());
     if let Some(to) = to {
-        check_path("outputs", to, check);
+        check_path("outputs", to, longest, check);
     }
     for (key, files) in [
         ("inputs", spec.inputs.as_slice()),
@@ -125,8 +141,8 @@ fn check_files(spec: &JobSpec, check: &mut Check<'_>) {
         let many = files.len();
         check(many <= MAX_FILES, key, format!("{many} files; at most {MAX_FILES}"));
         for file in files {
-            check_path(key, &file.source, check);
-            check_path(key, file.target.as_deref().unwrap_or_default(), check);
+            check_path(key, &file.source, longest, check);
+            check_path(key, file.target.as_deref().unwrap_or_default(), longest, check);
         }
     }
     for FileMap { source, target } in &spec.inputs {
@@ -154,9 +170,10 @@ fn check_files(spec: &JobSpec, check: &mut Check<'_>) {
     }
 }
 
-fn check_path(key: &'static str, path: &str, check: &mut Check<'_>) {
-    let size = path.len();
-    check(size <= MAX_PATH_BYTES, key, format!("{size} bytes; at most {MAX_PATH_BYTES}"));
+fn check_path(key: &'static str, path: &str, longest: &Longest<'_>, check: &mut Check<'_>) {
+    let size = longest.filled(path);
+    let with = if size == path.len() { "" } else { " with the longest values of its fields" };
+    check(size <= MAX_PATH_BYTES, key, format!("{size} bytes{with}; at most {MAX_PATH_BYTES}"));
     check(!path.contains('\0'), key, "a path cannot contain a NUL byte".into());
 }
 

@@ -11,16 +11,15 @@ const CROWDED: u32 = 64_411;
 /// Enough for server, guard and pilot (some eighty threads), with room for a few hundred processes.
 const PROCESSES: &str = "--nproc=400:400";
 
-/// Forks as often as it can, and again as soon as it can; tells when it cannot any more. It stops
-/// by itself, should nobody end it.
+/// Forks as often as it can, and again as soon as it can; tells when it cannot any more. All its
+/// processes do, for one alone is found out before it has filled the room when the machine is busy.
+/// They stop by themselves, should nobody end them.
 const CROWD: &str = r#"perl -e '
-    $| = 1; my $until = time + 120; my $said;
+    my $until = time + 120; my $first = $$;
     while (time < $until) {
-        my $pid = fork();
-        if (!defined $pid) {
-            if (!$said) { open(my $f, ">", "full"); close($f); $said = 1 }
-            select(undef, undef, undef, 0.005);
-        } elsif (!$pid) { sleep 120; exit }
+        next if defined fork();
+        if (!-e "full") { open(my $f, ">", "full"); close($f) }
+        select(undef, undef, undef, $$ == $first ? 0.005 : 0.5);
     }'"#;
 
 /// The one process that is a pilot in this home, and its first thread's start.
