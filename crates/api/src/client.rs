@@ -14,12 +14,15 @@ use hyper::body::Incoming;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::PathBuf;
+use std::time::Duration;
 use tokio::sync::Mutex;
 
 pub use connect::{ConnectError, ends_of, tls_config};
 
 /// An answer that is not a stream is read whole; no answer of ours is larger.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
+/// A server says at once who it is, whatever else it has to do.
+const PROVE_WITHIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -51,6 +54,8 @@ pub enum ClientError {
     /// What answers there does not know the token, which it was not sent.
     #[error("what answers at {url} is not the server that this token is of, or no longer knows it")]
     NotTheServer { url: String },
+    #[error("what listens at {url} has not answered for {} seconds", PROVE_WITHIN.as_secs())]
+    Silent { url: String },
     /// Somebody passes on what the server says; they were not sent the token.
     #[error("what answers at {url} passes on what the server at {at} says")]
     Elsewhere { url: String, at: String },
@@ -210,16 +215,17 @@ impl Client {
             .body(Full::default())
             .map_err(ClientError::BadRequest)?;
         let ends = connection.ends;
-        let answer = connection.send(request).await.map_err(|source| self.broken(source))?;
-        let shown = question.judge(Said::of(answer.headers()), ends);
+        let answer = tokio::time::timeout(PROVE_WITHIN, connection.send(request)).await;
+        let answer = answer.map_err(|_| ClientError::Silent { url: self.url() })?;
+        let answer = answer.map_err(|source| self.broken(source))?;
+        match question.judge(Said::of(answer.headers()), ends) {
+            Shown::IsTheServer => {}
+            Shown::PassesOn(at) => return Err(ClientError::Elsewhere { url: self.url(), at }),
+            Shown::IsAnother => return Err(stranger()),
+        }
         // Read to its end: the connection is used again.
         let read = answer.into_body().collect().await;
-        read.map_err(|source| self.broken(source))?;
-        match shown {
-            Shown::IsTheServer => Ok(()),
-            Shown::PassesOn(at) => Err(ClientError::Elsewhere { url: self.url(), at }),
-            Shown::IsAnother => Err(stranger()),
-        }
+        read.map(drop).map_err(|source| self.broken(source))
     }
 
     async fn refusal(&self, answer: http::Response<Incoming>) -> ClientError {

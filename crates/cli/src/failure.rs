@@ -177,6 +177,11 @@ impl Failure {
                 "is it running? start it with `shipway up`; SHIPWAY_URL names another address"
                     .into(),
             ),
+            Failure::Client(ClientError::Silent { .. }) => Some(
+                "the token was not sent. Ask again; if it stays so, look which program listens \
+                 there (`ss -ltnp`)"
+                    .into(),
+            ),
             Failure::Client(ClientError::NotTheServer { .. }) => Some(
                 "the token was not sent. If it was revoked or has expired, ask an admin for a new \
                  one (`shipway token new`); otherwise another program listens there (`ss -ltnp`)"

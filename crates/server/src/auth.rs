@@ -165,8 +165,8 @@ impl Auth {
         table.ends.values().filter(|ends| **ends > now).min().copied()
     }
 
-    /// What shows that this is the server which keeps the token that is asked for, at the end of this
-    /// connection. `None`: it keeps no such token.
+    /// What shows that this is the server which keeps the token that is asked for, at the end of
+    /// this connection. `None`: it keeps no such token.
     pub fn prove(&self, question: &str, between: &str) -> Option<String> {
         let (name, nonce) = proof::read(question)?;
         let table = self.table.seen();

@@ -43,7 +43,9 @@ fn wait_before(tries: u32) -> Duration {
 /// The server or the way to it may be back soon.
 pub fn may_pass(error: &ClientError) -> bool {
     match error {
-        ClientError::Unreachable { .. } | ClientError::Broken { .. } => true,
+        ClientError::Unreachable { .. }
+        | ClientError::Broken { .. }
+        | ClientError::Silent { .. } => true,
         ClientError::Refused { body, .. } => {
             [codes::NODE_AWAY, codes::STOPPING, codes::NOT_DURABLE].contains(&body.code.as_str())
         }
