@@ -8,6 +8,7 @@
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
+use std::sync::OnceLock;
 
 /// Kept back of every limit: an eighth of it, but no more than this. A pilot and a server start a
 /// few dozen processes and threads at once, and send a few descriptors.
@@ -16,6 +17,42 @@ const PART_KEPT_BACK: u64 = 8;
 
 /// Limits that one user's processes have together.
 const SHARED: [Resource; 2] = [Resource::Nproc, Resource::Nofile];
+
+/// Descriptors that a pilot opens at most: six for each task, whatever its user's shells may have.
+/// More would be a matter of programs that close all they could have.
+const MOST_FILES: u64 = 65_536;
+/// What tells a helper how many files a task usually opens, as its starter may open more.
+const USUAL_FILES: &str = "SHIPWAY_USUAL_FILES";
+
+/// The limit that this process was started with, if it has raised it.
+static RAISED_FROM: OnceLock<u64> = OnceLock::new();
+
+/// For who runs many tasks: as many open files as it may have. Tasks have what there was before.
+pub fn open_more_files() {
+    let own = getrlimit(Resource::Nofile);
+    let Some(usual) = own.current.filter(|usual| *usual < MOST_FILES) else { return };
+    let most = own.maximum.map_or(MOST_FILES, |maximum| maximum.min(MOST_FILES)).max(usual);
+    let raised = Rlimit { current: Some(most), maximum: own.maximum };
+    if rustix::process::setrlimit(Resource::Nofile, raised).is_ok() {
+        let _first_time = RAISED_FROM.set(usual);
+    }
+}
+
+/// To be told to helpers.
+pub fn usual_files() -> Option<(&'static str, String)> {
+    RAISED_FROM.get().map(|usual| (USUAL_FILES, usual.to_string()))
+}
+
+/// Of this process, or as it was told by who started it.
+fn usual_limit(what: Resource) -> Rlimit {
+    let own = getrlimit(what);
+    if what != Resource::Nofile {
+        return own;
+    }
+    let told = || std::env::var(USUAL_FILES).ok()?.parse().ok();
+    let usual = RAISED_FROM.get().copied().or_else(told);
+    Rlimit { current: usual.or(own.current), maximum: own.maximum }
+}
 
 /// A task goes before anything on the node that has not asked for it: half of all memory counts as
 /// its own beside what it has.
@@ -44,7 +81,7 @@ pub struct Share {
 
 impl Share {
     pub fn of_tasks() -> Self {
-        let lower = |what| Some((what, lowered(getrlimit(what))?));
+        let lower = |what| Some((what, lowered(usual_limit(what))?));
         let own = own_score().unwrap_or_default();
         let goes_first = own.max(TASKS_GO_FIRST).to_string();
         Self { limits: SHARED.into_iter().filter_map(lower).collect(), goes_first }

@@ -35,6 +35,7 @@ fn outer(args: &PilotArgs) -> Result<Exit, Failure> {
 }
 
 fn inner(args: PilotArgs) -> Result<Exit, Failure> {
+    share::open_more_files();
     let (server, lease) = match (args.home, args.server) {
         (Some(home), _) => (Server::Home(home), args.lease),
         (None, url) => {

@@ -33,6 +33,28 @@ fn pilot_of(home: &Path) -> Option<String> {
     found.next().map(|entry| entry.file_name().to_string_lossy().into_owned())
 }
 
+/// A task that has taken all room there is. On a busy machine one may be found out before it has.
+fn fill(site: &Site, shared: &Path) -> String {
+    let folder = shared.to_str().expect("text");
+    let words = ["run", "-d", "--image", "host", "--workdir", folder, "--", "sh", "-c", CROWD];
+    let full = shared.join("full");
+    wait_some("there is no room left", || {
+        let started = site.shipway(&words);
+        assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
+        let job = String::from_utf8_lossy(&started.stdout).trim().to_owned();
+        let is_full = || full.metadata().is_ok_and(|file| file.uid() == CROWDED);
+        let is_over = || {
+            let jobs = site.shipway(&["jobs", "--json"]);
+            let jobs: serde_json::Value = serde_json::from_slice(&jobs.stdout).unwrap_or_default();
+            jobs["jobs"].as_array().is_some_and(|jobs| {
+                jobs.iter().any(|it| it["id"].to_string() == job && it["state"] == "failed")
+            })
+        };
+        wait_for("it takes all room, or is ended", || is_full() || is_over());
+        is_full().then_some(job)
+    })
+}
+
 #[test]
 fn a_task_that_leaves_no_room_for_processes_ends_and_the_pilot_does_not() {
     if !rustix::process::geteuid().is_root() {
@@ -47,13 +69,7 @@ fn a_task_that_leaves_no_room_for_processes_ends_and_the_pilot_does_not() {
     assert_eq!((code, said.trim()), (0, "before"), "{why}");
     let home = site.path("home");
     let pilot = wait_some("there is a pilot", || pilot_of(&home));
-    let folder = shared.to_str().expect("text");
-    let words = ["run", "-d", "--image", "host", "--workdir", folder, "--", "sh", "-c", CROWD];
-    let started = site.shipway(&words);
-    assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
-    let job = String::from_utf8_lossy(&started.stdout).trim().to_owned();
-    let full = shared.join("full");
-    wait_for("there is no room left", || full.metadata().is_ok_and(|file| file.uid() == CROWDED));
+    let job = fill(&site, &shared);
     // A thread would have to be started for this.
     let logs = site.shipway(&["logs", "1"]);
     assert_eq!(String::from_utf8_lossy(&logs.stdout), "before\n", "{logs:?}");
@@ -65,4 +81,25 @@ fn a_task_that_leaves_no_room_for_processes_ends_and_the_pilot_does_not() {
     assert_eq!(pilot_of(&home), Some(pilot), "the pilot is another one");
     let (code, said, why) = site.words(&["--image", "host", "--", "echo", "after"]);
     assert_eq!((code, said.trim()), (0, "after"), "{why}");
+}
+
+/// Each takes a few descriptors of the pilot, which shells leave a thousand.
+#[test]
+fn many_tasks_leave_descriptors_for_the_next_and_have_the_usual_limit_themselves() {
+    let mut site = Site::start_with(None, &["--runtime", "native"]);
+    site.restart_by(&["prlimit", "--nofile=250:8192"], &["--runtime", "native"]);
+    let few = ["run", "-d", "--workdir", "private", "--image", "host", "--cpus", "0.001"];
+    let started = site.shipway(&[&few[..], &["--array", "1-80", "--", "sleep", "1000"]].concat());
+    assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
+    let job = String::from_utf8_lossy(&started.stdout).trim().to_owned();
+    wait_for("all of them run", || {
+        let seen = site.shipway(&["show", &job, "--json"]);
+        let seen: serde_json::Value = serde_json::from_slice(&seen.stdout).unwrap_or_default();
+        seen["job"]["counts"]["active"] == 80
+    });
+    for image in [&["--image", "host"][..], &[]] {
+        let words = [image, &["--cpus", "0.001", "--", "sh", "-c", "ulimit -Sn"]].concat();
+        let (code, said, why) = site.words(&words);
+        assert_eq!((code, said.trim()), (0, "250"), "{why}");
+    }
 }

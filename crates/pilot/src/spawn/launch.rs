@@ -16,7 +16,7 @@ use shipway_runtime::again::{self, patiently};
 use shipway_runtime::native::{Apart, Start};
 use shipway_runtime::reach::{self, Use};
 use shipway_runtime::runtime::{After, Launch};
-use shipway_runtime::share::Share;
+use shipway_runtime::share::{self, Share};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -229,7 +229,8 @@ impl Launcher {
 
 fn spawn_launch(launch: Launch, request: &Request) -> Result<Launched, StartError> {
     let program = launch.program.clone();
-    let started = Apart::new(&launch.program, launch.argv, launch.marks)
+    let files = share::usual_files().map(|(name, value)| (name.into(), value.into()));
+    let started = Apart::new(&launch.program, launch.argv, launch.marks.into_iter().chain(files))
         .and_then(|apart| spawn(&apart, &launch.stdin, request));
     match started {
         Ok(launched) => Ok(Launched { after: Some(launch.after), ..launched }),
