@@ -11,11 +11,13 @@
 //! - `targets.rs` the places that it goes to
 //! - `folder.rs`  a folder that nothing leads out of
 //! - `handing.rs` what it is given by descriptor
+//! - `modes.rs`   who may read and write what was copied
 //! - `progress.rs` how far it has come
 
 mod folder;
 mod handing;
 mod inputs;
+mod modes;
 mod outputs;
 mod progress;
 mod targets;

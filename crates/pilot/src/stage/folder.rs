@@ -1,6 +1,7 @@
 //! A folder that nothing leads out of: names are followed below it and nowhere else, whatever
 //! links lie there.
 
+use super::modes::{PRIVATE_FILE, USUAL_FOLDER};
 use super::{Remembered, Stamp};
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, mkdirat, openat, openat2, statat,
@@ -38,7 +39,7 @@ impl Folder {
         let (folder, last) = self.parent(name)?;
         clear(&folder, last)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        Ok(File::from(openat(&folder, last, flags | OFlags::NOFOLLOW, OWN_FILE)?))
+        Ok(File::from(openat(&folder, last, flags | OFlags::NOFOLLOW, PRIVATE_FILE)?))
     }
 
     pub(super) fn link(&self, name: &Path, leads_to: &Path) -> Result<(), Errno> {
@@ -47,12 +48,14 @@ impl Folder {
         symlinkat(leads_to, &folder, last)
     }
 
-    /// Makes folders, one in the other, where there are none.
-    pub(super) fn make(&self, name: &Path) -> Result<OwnedFd, Errno> {
+    /// Makes folders, one in the other, where there are none; the last of them with this mode.
+    pub(super) fn make(&self, name: &Path, mode: Mode) -> Result<OwnedFd, Errno> {
         let mut at = self.0.try_clone().map_err(|_| Errno::MFILE)?;
-        for part in name.components() {
+        let mut parts = name.components().peekable();
+        while let Some(part) = parts.next() {
             let Component::Normal(part) = part else { continue };
-            match mkdirat(&at, part, OWN_FOLDER) {
+            let mode = if parts.peek().is_none() { mode } else { USUAL_FOLDER };
+            match mkdirat(&at, part, mode) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno),
             }
@@ -63,7 +66,7 @@ impl Folder {
 
     fn parent<'a>(&self, name: &'a Path) -> Result<(OwnedFd, &'a OsStr), Errno> {
         let last = name.file_name().ok_or(Errno::INVAL)?;
-        Ok((self.make(name.parent().unwrap_or(Path::new("")))?, last))
+        Ok((self.make(name.parent().unwrap_or(Path::new("")), USUAL_FOLDER)?, last))
     }
 
     pub(super) fn is(&self, stat: (u64, u64)) -> bool {
@@ -88,9 +91,6 @@ impl Folder {
         statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 }
-
-const OWN_FILE: Mode = Mode::from_raw_mode(0o600);
-const OWN_FOLDER: Mode = Mode::from_raw_mode(0o755);
 
 /// What is in an open folder.
 pub(super) fn names(folder: &OwnedFd) -> Result<Vec<OsString>, Errno> {

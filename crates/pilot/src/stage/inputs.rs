@@ -3,20 +3,18 @@
 //! directory and nowhere else.
 
 use super::folder::{Folder, kind, names};
+use super::modes;
 use super::{Input, Progress, Remembered, StageError, StageIn};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, readlinkat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fchmod, readlinkat, statat};
 use rustix::io::Errno;
 use shipway_runtime::reach::{self, Reach, Use};
 use std::ffi::OsStr;
-use std::fs::{File, Metadata, Permissions};
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-
-/// What of a file's mode is kept: who may read, write and run it.
-const PERMISSIONS: u32 = 0o777;
 
 /// A work directory is gone with its task: what is put there need not be on disk.
 const NEVER: (u64, fn(&File) -> io::Result<()>) = (u64::MAX, |_| Ok(()));
@@ -83,7 +81,8 @@ impl Bringer<'_> {
             if self.work.is((found.dev(), found.ino())) {
                 return Err(StageError::InputAround { path: source });
             }
-            self.work.make(&target).map_err(|errno| unwritten(&target, errno.into()))?;
+            let made = self.work.make(&target, modes::of_folder(found.mode()));
+            made.map_err(|errno| unwritten(&target, errno.into()))?;
             let folder = OwnedFd::from(file);
             for name in names(&folder).map_err(|errno| unread(&source, errno))? {
                 let (path, inside) = (source.join(&name), target.join(&name));
@@ -129,8 +128,7 @@ impl Bringer<'_> {
         let mut to = self.work.create(target).map_err(|errno| failed(errno.into()))?;
         // Of the two only the writing side can run out of something.
         self.progress.copy(&mut from, &mut to, NEVER).map_err(failed)?;
-        let mode = Permissions::from_mode(found.mode() & PERMISSIONS);
-        to.set_permissions(mode).map_err(failed)
+        fchmod(&to, modes::of_file(found.mode())).map_err(|errno| failed(errno.into()))
     }
 }
 

@@ -3,18 +3,16 @@
 //! directory and looked at when it is open.
 
 use super::folder::{Folder, key, kind, names, stamp};
+use super::modes;
 use super::targets::Targets;
 use super::{Output, Progress, StageError, StageOut};
-use rustix::fs::{FileType, Stat};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-
-/// What of a file's mode is kept: who may read, write and run it.
-const PERMISSIONS: u32 = 0o777;
 
 /// Takes as much as it can. The first thing that went wrong, and how many more did.
 pub(super) fn take(plan: &StageOut, progress: &Progress) -> Option<String> {
@@ -75,7 +73,9 @@ impl Taker<'_> {
         match kind(&stat) {
             FileType::Directory => self.folder(work, name, &output.target),
             _ if output.contents => Err(StageError::OutputNoFolder { name: name.clone() }),
-            FileType::RegularFile => self.to.write(&mut file, &output.target, Some(mode(&stat))),
+            FileType::RegularFile => {
+                self.to.write(&mut file, &output.target, Some(modes::of_file(stat.st_mode)))
+            }
             _ => Err(StageError::OutputKind { name: name.clone() }),
         }
     }
@@ -101,7 +101,7 @@ impl Taker<'_> {
         if kind(&stat) != FileType::RegularFile {
             return Ok(());
         }
-        self.to.write(&mut file, &to.join(name), Some(mode(&stat)))
+        self.to.write(&mut file, &to.join(name), Some(modes::of_file(stat.st_mode)))
     }
 
     /// All that is in a folder. A link in it is taken as the file it leads to, if that is in the
@@ -116,7 +116,7 @@ impl Taker<'_> {
             if kind(&stat) != FileType::Directory {
                 return Err(StageError::OutputKind { name });
             }
-            self.to.make(&target)?;
+            self.to.make(&target, modes::of_folder(stat.st_mode))?;
             let folder = folder.into();
             for entry in names(&folder).map_err(|errno| unread(&name, errno))? {
                 let (inside, to) = (name.join(&entry), target.join(&entry));
@@ -138,7 +138,7 @@ impl Taker<'_> {
         let is_link = kind(&look.map_err(|errno| unread(&inside, errno))?) == FileType::Symlink;
         match work.read(&inside) {
             Ok((mut file, stat)) if kind(&stat) == FileType::RegularFile => {
-                self.to.write(&mut file, &to, Some(mode(&stat)))?;
+                self.to.write(&mut file, &to, Some(modes::of_file(stat.st_mode)))?;
             }
             Ok((_, stat)) if kind(&stat) == FileType::Directory && !is_link => {
                 return Ok(Some((inside, to)));
@@ -153,10 +153,6 @@ impl Taker<'_> {
         }
         Ok(None)
     }
-}
-
-fn mode(stat: &Stat) -> u32 {
-    stat.st_mode & PERMISSIONS
 }
 
 fn unread(name: &Path, errno: Errno) -> StageError {

@@ -1,18 +1,20 @@
 //! Where outputs go: folders are opened once, judged by where they lead, and worked in by
 //! descriptor from then on. A target appears complete or not at all.
 
+use super::modes::{PRIVATE_FILE, USUAL_FILE, USUAL_FOLDER, of_file};
 use super::{Progress, StageError};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, renameat, statat, symlinkat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, Stat, fchmod, mkdirat, openat, renameat, statat,
+    symlinkat, unlinkat,
 };
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use shipway_runtime::reach::{self, Reach, Use};
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path};
 
 /// Bytes of a name that are part of the name of what is not complete yet; a name may have 255.
@@ -32,20 +34,22 @@ pub(super) struct Targets<'a> {
 }
 
 impl Targets<'_> {
-    /// Sees to it that a folder is there.
-    pub(super) fn make(&self, target: &Path) -> Result<(), StageError> {
+    /// Sees to it that a folder is there. One that was there already keeps its mode.
+    pub(super) fn make(&self, target: &Path, mode: Mode) -> Result<(), StageError> {
         self.progress.at(target);
-        self.folder(target, target).map(drop)
+        self.folder(target, target, mode).map(drop)
     }
 
-    /// A copy, under another name first, then under its own. `mode` is that of the original.
+    /// A copy, under another name first, then under its own. `mode` is that of the original; where
+    /// there is none it is that of the file that is replaced, as a shell would leave it.
     pub(super) fn write(
         &self,
         from: &mut File,
         to: &Path,
-        mode: Option<u32>,
+        mode: Option<Mode>,
     ) -> Result<(), StageError> {
         let place = self.place(to)?;
+        let mode = mode.or(place.mode);
         let written = fill(from, &place, mode, self.progress).and_then(|()| place.complete());
         written.map_err(|source| {
             // What is left of it is in nobody's way: the next try clears it away.
@@ -68,23 +72,25 @@ impl Targets<'_> {
         let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else {
             return Err(unfit());
         };
-        let folder = self.folder(parent, to)?;
-        let is_plain = |kind| matches!(kind, FileType::RegularFile | FileType::Symlink);
-        let there = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
-        if there.is_ok_and(|found| !is_plain(FileType::from_raw_mode(found.st_mode))) {
-            return Err(unfit());
-        }
+        let folder = self.folder(parent, to, USUAL_FOLDER)?;
+        let there = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).ok();
+        let mode = match there.map(|found| (FileType::from_raw_mode(found.st_mode), found)) {
+            Some((FileType::RegularFile, found)) => mode_of_own(&found),
+            Some((FileType::Symlink, _)) | None => None,
+            Some(_) => return Err(unfit()),
+        };
         let start = &name.as_bytes()[..name.len().min(NAME_PART)];
         let part = [b".", start, b".", self.mark.as_bytes(), b".part"].concat();
         let part = OsStr::from_bytes(&part).to_owned();
         match unlinkat(&folder, &part, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(Place { folder, part, name: name.to_owned() }),
+            Ok(()) | Err(Errno::NOENT) => Ok(Place { folder, part, name: name.to_owned(), mode }),
             Err(errno) => Err(unwritten(to, errno)),
         }
     }
 
-    /// The deepest folder on the way that is there is judged; what is missing is made below it.
-    fn folder(&self, path: &Path, target: &Path) -> Result<OwnedFd, StageError> {
+    /// The deepest folder on the way that is there is judged; what is missing is made below it, the
+    /// last with this mode.
+    fn folder(&self, path: &Path, target: &Path, mode: Mode) -> Result<OwnedFd, StageError> {
         let failed = |errno| unwritten(target, errno);
         let mut above = path.ancestors();
         let (there, mut folder) = loop {
@@ -96,9 +102,11 @@ impl Targets<'_> {
             }
         };
         self.reach.judge(&folder, target, Use::Write)?;
-        for part in path.strip_prefix(there).unwrap_or(path).components() {
+        let mut missing = path.strip_prefix(there).unwrap_or(path).components().peekable();
+        while let Some(part) = missing.next() {
             let Component::Normal(part) = part else { return Err(failed(Errno::NOENT)) };
-            match mkdirat(&folder, part, Mode::from_raw_mode(0o777)) {
+            let mode = if missing.peek().is_none() { mode } else { USUAL_FOLDER };
+            match mkdirat(&folder, part, mode) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(errno) => return Err(failed(errno)),
             }
@@ -115,6 +123,8 @@ struct Place {
     folder: OwnedFd,
     part: OsString,
     name: OsString,
+    /// Of the file that has that name now, if it belongs to whoever we copy for.
+    mode: Option<Mode>,
 }
 
 impl Place {
@@ -123,16 +133,22 @@ impl Place {
     }
 }
 
-fn fill(from: &mut File, place: &Place, mode: Option<u32>, progress: &Progress) -> io::Result<()> {
+fn fill(from: &mut File, place: &Place, mode: Option<Mode>, progress: &Progress) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = openat(&place.folder, &place.part, flags, Mode::from_raw_mode(0o666))?;
+    let at_first = if mode.is_some() { PRIVATE_FILE } else { USUAL_FILE };
+    let file = openat(&place.folder, &place.part, flags, at_first)?;
     let mut file = File::from(file);
     progress.copy(from, &mut file, (PIECES_UNWRITTEN, File::sync_data))?;
     if let Some(mode) = mode {
-        file.set_permissions(Permissions::from_mode(mode))?;
+        fchmod(&file, mode)?;
     }
     // The end of the task is told after this: what it made must then be there to stay.
     file.sync_data()
+}
+
+/// What others may do with a file of theirs says nothing about what they may do with one of ours.
+fn mode_of_own(found: &Stat) -> Option<Mode> {
+    (found.st_uid == geteuid().as_raw()).then(|| of_file(found.st_mode))
 }
 
 fn unwritten(target: &Path, errno: Errno) -> StageError {

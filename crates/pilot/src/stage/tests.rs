@@ -1,5 +1,7 @@
 //! Copying in and out, on real folders, with the links a task may plant.
 
+mod modes;
+
 use super::*;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
