@@ -31,6 +31,11 @@ impl Ordinals {
         self.runs.iter().copied()
     }
 
+    /// How many runs of neighbours they are.
+    pub fn count_runs(&self) -> usize {
+        self.runs.len()
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = Ordinal> + '_ {
         self.runs.iter().flat_map(|(first, last)| (*first..=*last).map(Ordinal))
     }

@@ -1,8 +1,8 @@
 //! Why a command was refused: a code to branch on, a sentence to read, a hint to act on.
 
 use shipway_model::limits::{
-    MAX_TOKENS, MAX_UNFINISHED_BYTES, MAX_UNFINISHED_BYTES_OF_OPERATORS, MAX_UNFINISHED_JOBS,
-    MAX_UNFINISHED_JOBS_OF_OPERATORS, MAX_UNFINISHED_TASKS,
+    MAX_RUNS_CHANGED, MAX_TOKENS, MAX_UNFINISHED_BYTES, MAX_UNFINISHED_BYTES_OF_OPERATORS,
+    MAX_UNFINISHED_JOBS, MAX_UNFINISHED_JOBS_OF_OPERATORS, MAX_UNFINISHED_TASKS,
 };
 use shipway_model::validate::Problem;
 use shipway_model::{JobId, Millis, PilotId, Role, TaskId, UserName};
@@ -61,6 +61,8 @@ pub enum TooMany {
     Bytes(Role),
     /// Jobs that come back from history at once.
     Revived,
+    /// Runs of tasks that change at once.
+    Runs,
 }
 
 impl TooMany {
@@ -93,6 +95,11 @@ impl fmt::Display for TooMany {
             }
             TooMany::Revived => f.write_str(
                 "so many jobs that ended long ago do not come back from history at once",
+            ),
+            TooMany::Runs => write!(
+                f,
+                "these are more than {MAX_RUNS_CHANGED} separate tasks or ranges of tasks, too \
+                 many for one request"
             ),
             TooMany::Bytes(role) => {
                 let most = TooMany::most_bytes(*role) >> 20;
@@ -160,6 +167,9 @@ impl Rejection {
             }
             Rejection::TooMany(TooMany::Tasks) => Some("wait until some have ended"),
             Rejection::TooMany(TooMany::Revived) => Some("retry some of them, and then the others"),
+            Rejection::TooMany(TooMany::Runs) => {
+                Some("name fewer jobs at once, or tasks of one (JOB/INDEX, at most 100000)")
+            }
             Rejection::TooMany(TooMany::Bytes(_)) => {
                 Some("equal requirements count once, 1-1000 as one index; or wait until some end")
             }

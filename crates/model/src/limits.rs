@@ -9,8 +9,9 @@ use crate::units::{Bytes, Millis};
 pub const MAX_TASKS: u64 = 10_000_000;
 /// Ranges in one `--array`: a list longer than this is a file (`--each`).
 pub const MAX_RANGES: usize = 10_000;
-/// Indices that stand in ranges across one another (`0-10:2,1-11:2`): they are sorted one by one.
-pub const MAX_INTERLEAVED: u64 = 1_000_000;
+/// Indices that stand in ranges across one another (`0-10:2,1-11:2`): they are sorted one by one,
+/// while a request is read.
+pub const MAX_INTERLEAVED: u64 = 10_000;
 /// Rows of one `--each` file; each row travels in the job's specification.
 pub const MAX_EACH_ROWS: usize = 1_000_000;
 /// Rows of `--each` times fields: as many as a specification has room to name, so that only rows
@@ -48,6 +49,10 @@ pub const MAX_NAMED_RESOURCES: usize = 32;
 pub const MAX_GPU_MODELS: usize = 1_000;
 /// Jobs, or tasks, that one request names to be cancelled or run again.
 pub const MAX_SELECTED: usize = 100_000;
+/// Runs of tasks, of jobs together, that one request cancels or runs again: each is written down,
+/// in up to 18 bytes, and all of them in one commit. A fifth of the tasks of the largest array can
+/// have failed, however they are scattered.
+pub const MAX_RUNS_CHANGED: usize = 1_500_000;
 /// Priorities outside this range say nothing more.
 pub const PRIORITY_RANGE: std::ops::RangeInclusive<i32> = -1_000_000..=1_000_000;
 /// One step of priority goes before as much waiting as this.

@@ -159,3 +159,29 @@ fn a_place_behind_the_end_of_a_log_is_empty() {
     world.ok(&["run", "--", "true"]);
     assert_eq!(pilot(), before, "the same pilot as before");
 }
+
+/// Their rows are all sent to one pilot at the same moment, and together are more than it takes in
+/// one message.
+#[test]
+fn jobs_with_large_rows_that_become_ready_at_once_hold_up_nobody() {
+    let world = World::started();
+    let first = world.submit(&["--", "sh", "-c", "while [ ! -e go ]; do sleep 0.1; done"]);
+    let row = "x".repeat(20_000_000);
+    let spec = format!(
+        r#"{{"spec": {{"command": ["true"], "resources": {{"cpus": 0.001}}, "after": [{first}],
+            "each": [{{"a": "{row}"}}]}}}}"#
+    );
+    let rows: Vec<String> = (0..6)
+        .map(|number| {
+            let answer = post(&world, "/api/v1/jobs", spec.as_bytes());
+            assert_eq!(answer.status, 201, "number {number}: {:.500}", answer.body);
+            let answer: serde_json::Value = serde_json::from_str(&answer.body).expect("JSON");
+            answer["id"].to_string()
+        })
+        .collect();
+    std::fs::write(world.work().join("go"), "").expect("written");
+    assert_eq!(world.cli(&["run", "--", "true"]).code, 0, "another one starts");
+    let ids: Vec<&str> = rows.iter().map(String::as_str).collect();
+    let ended = world.cli(&[&["wait"], &ids[..]].concat());
+    assert_eq!(ended.code, 1, "no program takes such variables: {}", ended.stderr);
+}

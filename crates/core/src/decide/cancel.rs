@@ -8,10 +8,15 @@ use crate::state::State;
 use shipway_model::{JobId, TaskState};
 
 pub(super) fn decide(state: &State, chosen: &Select) -> Result<Vec<Event>, Rejection> {
-    let mut events = Vec::new();
+    let (mut events, mut runs) = (Vec::new(), select::Runs::default());
     for (id, pick) in &chosen.jobs {
         select::job(state, chosen, *id)?;
-        events.extend(one(state, *id, pick, CancelReason::Asked)?);
+        for event in one(state, *id, pick, CancelReason::Asked)? {
+            if let Event::TasksCancelled { which: Which::These(tasks), .. } = &event {
+                runs.add(tasks)?;
+            }
+            events.push(event);
+        }
     }
     if events.is_empty() { Err(Rejection::NothingToDo("cancelled")) } else { Ok(events) }
 }

@@ -21,7 +21,7 @@ pub(super) fn decide(
             events.push(Event::JobRevived { record: Box::new(record.clone()) });
         }
     }
-    let (mut any, mut again) = (false, 0_u64);
+    let (mut any, mut again, mut runs) = (false, 0_u64, select::Runs::default());
     for (id, pick) in &chosen.jobs {
         let (job, is_orphan) = if let Some(record) = known.get(id) {
             (from_history(chosen, record)?, state.is_orphaned(&record.owned()))
@@ -33,6 +33,7 @@ pub(super) fn decide(
             return Err(Rejection::OwnerRemoved(*id, job.owner.clone()));
         }
         let tasks = select::idle((*id, job), pick, &[TaskState::Failed, TaskState::Cancelled])?;
+        runs.add(&tasks)?;
         if !tasks.is_empty() {
             any = true;
             again += u64::from(job.ended.is_some() && job.owner == chosen.by.user);

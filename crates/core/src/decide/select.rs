@@ -6,9 +6,21 @@
 use crate::command::{Pick, Select};
 use crate::job::Job;
 use crate::ordinals::Ordinals;
-use crate::rejection::Rejection;
+use crate::rejection::{Rejection, TooMany};
 use crate::state::State;
+use shipway_model::limits::MAX_RUNS_CHANGED;
 use shipway_model::{JobId, Ordinal, TaskId, TaskIndex, TaskState};
+
+/// How many runs of tasks one request changes.
+#[derive(Default)]
+pub(super) struct Runs(usize);
+
+impl Runs {
+    pub(super) fn add(&mut self, tasks: &Ordinals) -> Result<(), Rejection> {
+        self.0 = self.0.saturating_add(tasks.count_runs());
+        if self.0 > MAX_RUNS_CHANGED { Err(Rejection::TooMany(TooMany::Runs)) } else { Ok(()) }
+    }
+}
 
 /// The job, if it exists for this person. Somebody else's job "does not exist": whether an id is
 /// taken is nobody's business.
@@ -70,4 +82,20 @@ fn ordinals(id: JobId, job: &Job, indices: &[TaskIndex]) -> Result<Vec<Ordinal>,
     found.sort_unstable();
     found.dedup();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of several jobs together.
+    #[test]
+    fn tasks_that_are_too_scattered_to_be_written_at_once_are_refused() {
+        let half = u32::try_from(MAX_RUNS_CHANGED / 2).expect("fits");
+        let scattered: Ordinals = (0..half).map(|at| Ordinal(2 * at)).collect();
+        let mut runs = Runs::default();
+        assert_eq!((runs.add(&scattered), runs.add(&scattered)), (Ok(()), Ok(())));
+        let one_more: Ordinals = [Ordinal(7)].into_iter().collect();
+        assert_eq!(runs.add(&one_more), Err(Rejection::TooMany(TooMany::Runs)));
+    }
 }

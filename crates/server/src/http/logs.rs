@@ -26,6 +26,8 @@ use std::time::Duration;
 
 /// How long a follower waits for a node that is out of touch before it gives up.
 const NODE_BACK_WITHIN: Duration = Duration::from_mins(1);
+/// Between a piece that did not come and the next try.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// Where an attempt's output is.
 #[derive(Debug, Clone)]
@@ -228,6 +230,8 @@ impl Reading {
 
     async fn node_came_back(&mut self) -> bool {
         let mut watch = self.site.live.watch();
+        // Whatever it was that ended the last piece, others have their turn before the next.
+        tokio::time::sleep(ASK_AGAIN_AFTER).await;
         self.ask();
         let back = async {
             while self.coming.is_none() {

@@ -123,8 +123,12 @@ impl Pilots {
         let awaited = Awaited { pilot: asked.clone(), session: reader.session, answer: send };
         self.logs.locked().insert(id, awaited);
         let request = wire::LogRequest { id, ..request };
-        let _ = reader.orders.send(Order::Say(wire::to_pilot::Body::Log(request)));
         let orders = reader.orders.clone();
+        // A connection that has just ended is still listed: nobody is there any more.
+        if orders.send(Order::Say(wire::to_pilot::Body::Log(request))).is_err() {
+            self.logs.locked().remove(&id);
+            return None;
+        }
         Some(LogPiece { pilots: Arc::clone(self), id, answer, orders })
     }
 
@@ -191,5 +195,25 @@ impl EffectRunner for Arc<Pilots> {
     fn reset(&self) {
         let mut connected = self.connected.locked();
         connected.drain().for_each(|(_, known)| known.close());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It is listed until its end has been noticed; who reads a log would ask it for ever.
+    #[test]
+    fn a_connection_that_has_ended_reads_no_log() {
+        let pilots = Arc::new(Pilots::default());
+        let pilot = PilotId::new("p").expect("good");
+        let (orders, ordered) = mpsc::unbounded_channel();
+        let node = NodeName::new("n").expect("good");
+        let hung_up = Arc::new(Notify::new());
+        pilots.connect(&pilot, Connected { session: 1, node, keeps: None, orders, hung_up });
+        assert!(pilots.read_log(&pilot, None, wire::LogRequest::default()).is_some());
+        drop(ordered);
+        assert!(pilots.read_log(&pilot, None, wire::LogRequest::default()).is_none());
+        assert!(pilots.logs.locked().is_empty(), "nobody waits for what nobody sends");
     }
 }

@@ -1,12 +1,17 @@
 //! From the core's orders to messages: placements with the templates they need.
 
+use super::specs::Described;
 use super::{Order, Specs};
 use crate::auth::Auth;
 use crate::logins::Logins;
-use shipway_api::link::{attempt_id, template};
+use prost::Message as _;
+use shipway_api::link::{MAX_MESSAGE_BYTES, attempt_id, template};
 use shipway_api::wire::{Assign, RegistryLogin, Stop, Task, Template, to_pilot};
 use shipway_core::event::Placement;
+use shipway_model::limits::MAX_SPEC_BYTES;
+use shipway_model::{JobId, JobSpec};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 /// What a placement is described to its pilot from.
@@ -18,27 +23,53 @@ pub struct Describe {
     pub auth: Arc<Auth>,
 }
 
-/// `None`: the order is to close the connection.
-pub(super) fn message(order: Order, describe: &Describe) -> Option<to_pilot::Body> {
-    match order {
-        Order::Assign(placements) => Some(to_pilot::Body::Assign(assign(&placements, describe))),
+/// A message is closed at this size. The last task in it may bring as much again as one job can
+/// have, and all of it stays below what a pilot takes: one that it cannot take ends the connection,
+/// and would be sent again on the next.
+const FULL_BYTES: usize = 16 << 20;
+const _: () = assert!(FULL_BYTES + 2 * MAX_SPEC_BYTES < MAX_MESSAGE_BYTES);
+
+/// What is said, and what remains of the order when it is said. `None`: the order is to close the
+/// connection.
+pub(super) fn message(
+    order: Order,
+    describe: &Describe,
+) -> Option<(to_pilot::Body, Option<Order>)> {
+    let (body, rest) = match order {
+        Order::Assign(placements) => {
+            let (message, rest) = assign(&placements, describe);
+            let rest = (!rest.is_empty()).then(|| Order::Assign(rest.to_vec()));
+            (to_pilot::Body::Assign(message), rest)
+        }
         Order::Stop { tasks, grace } => {
             let ids = tasks.into_iter().map(|(task, attempt)| attempt_id(task, attempt)).collect();
-            Some(to_pilot::Body::Stop(Stop { ids, grace_ms: grace.0 }))
+            (to_pilot::Body::Stop(Stop { ids, grace_ms: grace.0 }), None)
         }
-        Order::Say(body) => Some(body),
-        Order::Close => None,
-    }
+        Order::Say(body) => (body, None),
+        Order::Close => return None,
+    };
+    Some((body, rest))
 }
 
-fn assign(placements: &[Placement], describe: &Describe) -> Assign {
+/// As many as a message has room for, and those that are left.
+fn assign<'p>(placements: &'p [Placement], describe: &Describe) -> (Assign, &'p [Placement]) {
     let mut known = BTreeMap::new();
-    let mut tasks = Vec::with_capacity(placements.len());
-    for placement in placements {
+    let (mut message, mut bytes) = (Assign::default(), 0);
+    let mut rest = placements;
+    while let [placement, others @ ..] = rest {
+        if bytes >= FULL_BYTES {
+            break;
+        }
+        rest = others;
         let job = placement.task.job;
-        if let std::collections::btree_map::Entry::Vacant(entry) = known.entry(job) {
+        if let Entry::Vacant(entry) = known.entry(job) {
             match describe.specs.get(job) {
-                Ok(spec) => drop(entry.insert(spec)),
+                Ok(spec) => {
+                    let template = template_of(job, &spec, describe);
+                    bytes += template.encoded_len();
+                    message.templates.push(template);
+                    entry.insert(spec);
+                }
                 Err(error) => {
                     // The task stays placed and is sent again when the pilot greets anew.
                     tracing::error!(%job, ?error, "a task cannot be described to its pilot");
@@ -46,26 +77,29 @@ fn assign(placements: &[Placement], describe: &Describe) -> Assign {
                 }
             }
         }
-        let Some(spec) = known.get(&job).map(|known| &known.spec) else { continue };
-        let row = spec.each.as_ref().zip(usize::try_from(placement.task.index.0).ok());
-        tasks.push(Task {
-            id: Some(attempt_id(placement.task, placement.attempt)),
-            devices: placement.devices.iter().map(ToString::to_string).collect(),
-            fields: row
-                .and_then(|(each, at)| each.row(at))
-                .unwrap_or_default()
-                .into_iter()
-                .collect(),
-        });
+        let Some(known) = known.get(&job) else { continue };
+        let task = task_of(placement, &known.spec);
+        bytes += task.encoded_len();
+        message.tasks.push(task);
     }
-    let templates = known.iter().map(|(job, it)| {
-        let login = describe.logins.find(&it.owner, it.spec.image.as_ref());
-        let login = login.map(|it| RegistryLogin { user: it.user, password: it.password });
-        let is_owner = it.owner == describe.auth.owner().as_str();
-        let user_number = describe.auth.number(&it.owner).map_or(0, |number| number.0);
-        let common = template(*job, &it.owner, &it.spec);
-        Template { registry_login: login, is_owner, user_number, ..common }
-    });
-    let templates = templates.collect();
-    Assign { templates, tasks }
+    (message, rest)
+}
+
+fn task_of(placement: &Placement, spec: &JobSpec) -> Task {
+    let row = spec.each.as_ref().zip(usize::try_from(placement.task.index.0).ok());
+    let fields = row.and_then(|(each, at)| each.row(at)).unwrap_or_default();
+    Task {
+        id: Some(attempt_id(placement.task, placement.attempt)),
+        devices: placement.devices.iter().map(ToString::to_string).collect(),
+        fields: fields.into_iter().collect(),
+    }
+}
+
+fn template_of(job: JobId, of: &Described, describe: &Describe) -> Template {
+    let login = describe.logins.find(&of.owner, of.spec.image.as_ref());
+    let registry_login = login.map(|it| RegistryLogin { user: it.user, password: it.password });
+    let is_owner = of.owner == describe.auth.owner().as_str();
+    let user_number = describe.auth.number(&of.owner).map_or(0, |number| number.0);
+    let common = template(job, &of.owner, &of.spec);
+    Template { registry_login, is_owner, user_number, ..common }
 }

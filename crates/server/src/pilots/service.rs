@@ -8,7 +8,7 @@ use super::{Connected, Order, Pilots};
 use crate::auth::{Auth, LetIn};
 use crate::clock::Clock;
 use crate::http::places::Guest;
-use crate::panics::{Panicked, guarded, guarded_task};
+use crate::panics::{guarded, guarded_task};
 use crate::secrets;
 use crate::writer::Writer;
 use futures_util::Stream;
@@ -121,20 +121,38 @@ fn keeps(let_in: &LetIn, joined: &command::PilotJoined) -> Option<KeptIn> {
     }
 }
 
-/// Numbers the messages of one connection.
+/// What goes out on one connection.
+struct Saying {
+    ordered: mpsc::UnboundedReceiver<Order>,
+    /// Of an order that took more than a message.
+    rest: Option<Order>,
+    describe: Describe,
+    number: u64,
+}
+
+impl Saying {
+    /// The next message, with its number. `None`: the connection ends.
+    async fn next(&mut self) -> Option<wire::ToPilot> {
+        loop {
+            let order = match self.rest.take() {
+                Some(rest) => rest,
+                None => self.ordered.recv().await?,
+            };
+            // Of orders that cannot be said the others still go out.
+            let Ok(said) = guarded(|| message(order, &self.describe)) else { continue };
+            let (body, rest) = said?;
+            self.rest = rest;
+            self.number += 1;
+            return Some(wire::ToPilot { number: self.number, body: Some(body) });
+        }
+    }
+}
+
 fn outbound(ordered: mpsc::UnboundedReceiver<Order>, describe: Describe) -> Outbound {
-    let state = (ordered, describe, 0u64);
-    Box::pin(futures_util::stream::unfold(state, |(mut ordered, describe, number)| async move {
-        let mut order = ordered.recv().await?;
-        let body = loop {
-            match guarded(|| message(order, &describe)) {
-                Ok(body) => break Some(body?),
-                // The others still go out.
-                Err(Panicked) => order = ordered.recv().await?,
-            }
-        };
-        let number = number + 1;
-        Some((Ok(wire::ToPilot { number, body }), (ordered, describe, number)))
+    let saying = Saying { ordered, rest: None, describe, number: 0 };
+    Box::pin(futures_util::stream::unfold(saying, |mut saying| async move {
+        let said = saying.next().await?;
+        Some((Ok(said), saying))
     }))
 }
 
