@@ -138,6 +138,13 @@ impl Each {
         self.columns.iter().map(move |column| (column.name.as_str(), length(column)))
     }
 
+    /// Bytes of the largest row: its values, and the names of all fields.
+    pub fn largest_row(&self) -> usize {
+        let names: usize = self.fields().map(str::len).sum();
+        let values = |at| self.values(at).map(str::len).sum::<usize>();
+        (0..self.rows).map(values).max().unwrap_or(0) + names
+    }
+
     /// Whether a letter stands in any value.
     pub fn has_letter(&self, letter: char) -> bool {
         self.columns.iter().any(|column| column.values.text.contains(letter))

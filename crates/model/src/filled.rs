@@ -46,13 +46,14 @@ mod tests {
         found.iter().map(ToString::to_string).collect()
     }
 
-    /// A megabyte in a field, and a word or a path that names it a few times.
+    /// Much in a field, and a word or a path that names it a few times.
     #[test]
     fn texts_that_fields_make_too_long_are_refused() {
-        let long = "x".repeat(1 << 20);
+        let long = "x".repeat(100_000);
         for (text, is_good) in [
             (r#""command":["echo","{b}"]"#, true),
-            (r#""command":["echo","{a}"]"#, false),
+            (r#""command":["echo","{a}"]"#, true),
+            (r#""command":["echo","{a}{a}"]"#, false),
             (r#""command":["echo"],"env":{"V":"{a}{a}"}"#, false),
             (r#""command":["echo"],"stdout":"/tmp/{a}""#, false),
             (r#""command":["echo"],"inputs":["/tmp/{a}:x"]"#, false),
@@ -63,6 +64,16 @@ mod tests {
             let json = format!(r#"{{{text},"each":[{{"a":"{long}","b":"1"}}]}}"#);
             let found = problems(&json);
             assert_eq!(found.is_empty(), is_good, "{text}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_row_that_no_program_could_have_as_variables_is_refused() {
+        for (bytes, is_good) in [(260_000, true), (263_000, false)] {
+            let long = "x".repeat(bytes / 4);
+            let fields = ["a", "b", "c", "d"].map(|name| format!(r#""{name}":"{long}""#)).join(",");
+            let json = format!(r#"{{"command":["true"],"each":[{{"a":1}},{{{fields}}}]}}"#);
+            assert_eq!(problems(&json).is_empty(), is_good, "{bytes}");
         }
     }
 

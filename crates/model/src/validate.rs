@@ -8,8 +8,8 @@ use crate::filled::Longest;
 use crate::limits::{
     MAX_ARG_BYTES, MAX_ARGS, MAX_BINDS, MAX_DEPENDENCIES, MAX_EACH_ROWS, MAX_EACH_VALUES,
     MAX_EXEC_BYTES, MAX_EXPRESSION_BYTES, MAX_FILES, MAX_LABEL_BYTES, MAX_LABELS, MAX_LOG_LIMIT,
-    MAX_NAME_BYTES, MAX_NAMED_RESOURCES, MAX_PATH_BYTES, MAX_RETRIES, MAX_SCRIPT_BYTES, MIN_MEMORY,
-    PRIORITY_RANGE,
+    MAX_NAME_BYTES, MAX_NAMED_RESOURCES, MAX_PATH_BYTES, MAX_RETRIES, MAX_ROW_BYTES,
+    MAX_SCRIPT_BYTES, MIN_MEMORY, PRIORITY_RANGE,
 };
 use crate::plain_text::steers;
 use crate::spec::JobSpec;
@@ -215,6 +215,10 @@ fn check_tasks(spec: &JobSpec, check: &mut Check<'_>) {
             let good = !field.is_empty() && field.chars().all(plain);
             check(good, "each", format!("`{field}` cannot name a field (letters, digits, _)"));
         }
+        let largest = each.largest_row();
+        let what =
+            format!("a row has {largest} bytes; at most {MAX_ROW_BYTES}, which programs take");
+        check(largest <= MAX_ROW_BYTES, "each", what);
         check(!each.has_letter('\0'), "each", "values cannot contain a NUL byte".into());
     }
     let waits = spec.after.len();

@@ -166,12 +166,13 @@ fn a_place_behind_the_end_of_a_log_is_empty() {
 fn jobs_with_large_rows_that_become_ready_at_once_hold_up_nobody() {
     let world = World::started();
     let first = world.submit(&["--", "sh", "-c", "while [ ! -e go ]; do sleep 0.1; done"]);
-    let row = "x".repeat(20_000_000);
+    let row = format!(r#"{{"a": "{}"}}"#, "x".repeat(250_000));
+    let rows = vec![row; 80].join(",");
     let spec = format!(
         r#"{{"spec": {{"command": ["true"], "resources": {{"cpus": 0.001}}, "after": [{first}],
-            "each": [{{"a": "{row}"}}]}}}}"#
+            "each": [{rows}]}}}}"#
     );
-    let rows: Vec<String> = (0..6)
+    let jobs: Vec<String> = (0..6)
         .map(|number| {
             let answer = post(&world, "/api/v1/jobs", spec.as_bytes());
             assert_eq!(answer.status, 201, "number {number}: {:.500}", answer.body);
@@ -181,7 +182,7 @@ fn jobs_with_large_rows_that_become_ready_at_once_hold_up_nobody() {
         .collect();
     std::fs::write(world.work().join("go"), "").expect("written");
     assert_eq!(world.cli(&["run", "--", "true"]).code, 0, "another one starts");
-    let ids: Vec<&str> = rows.iter().map(String::as_str).collect();
+    let ids: Vec<&str> = jobs.iter().map(String::as_str).collect();
     let ended = world.cli(&[&["wait"], &ids[..]].concat());
     assert_eq!(ended.code, 1, "no program takes such variables: {}", ended.stderr);
 }

@@ -10,6 +10,8 @@ use super::{EventSeq, Snapshot, chain};
 
 /// Events of one page, so that a view far behind does not hold the whole journal in memory.
 pub const MAX_EVENTS_PAGE: usize = 10_000;
+/// A page is closed at this size too: an event can name a million tasks.
+const FULL_PAGE_BYTES: usize = 4 << 20;
 
 /// What a resuming view gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,15 +43,16 @@ impl HistoryReader {
             .prepare_cached("SELECT seq_first, body FROM commits WHERE seq_first >= ?1 ORDER BY 1")
             .map_err(reading())?;
         let mut rows = query.query([from.unwrap_or(0)]).map_err(reading())?;
-        let mut events = Vec::new();
+        let (mut events, mut bytes) = (Vec::new(), 0);
         while let Some(row) = rows.next().map_err(reading())? {
             let first = unsigned(row, 0).map_err(reading())?;
             let body = row.get_ref(1).map_err(reading())?.as_bytes().unwrap_or_default();
             let numbered = (first..).zip(chain::lines(body)).filter(|(seq, _)| *seq > after.0);
             for (seq, event) in numbered {
-                if events.len() == limit {
+                if events.len() == limit || bytes >= FULL_PAGE_BYTES {
                     return Ok(EventsPage::Events(events));
                 }
+                bytes += event.len();
                 events.push((EventSeq(seq), event.to_vec()));
             }
         }
