@@ -19,8 +19,8 @@ fn listen_at(url: &str) -> TcpListener {
     wait_some("the address is free", || TcpListener::bind(&address).ok())
 }
 
-/// Takes everybody for a good client, and keeps what they say; its answers go on for ever. Ends with
-/// the test.
+/// Takes everybody for a good client, and keeps what they say; its answers go on for ever. Ends
+/// with the test.
 fn say_yes_to_all(listener: TcpListener) -> Arc<Mutex<String>> {
     let heard = Arc::new(Mutex::new(String::new()));
     let kept = Arc::clone(&heard);
