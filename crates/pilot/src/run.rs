@@ -34,6 +34,7 @@ mod looking;
 mod mps;
 mod own_folder;
 mod proving;
+mod removing;
 mod serve_logs;
 mod shares;
 mod stage_in;

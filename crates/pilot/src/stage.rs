@@ -12,6 +12,7 @@
 //! - `folder.rs`  a folder that nothing leads out of
 //! - `handing.rs` what it is given by descriptor
 //! - `modes.rs`   who may read and write what was copied
+//! - `removing.rs` what is left when a task has ended
 //! - `progress.rs` how far it has come
 
 mod folder;
@@ -20,11 +21,12 @@ mod inputs;
 mod modes;
 mod outputs;
 mod progress;
+mod removing;
 mod targets;
 
-pub(crate) use progress::Watched;
+pub(crate) use progress::{Progress, Watched};
+pub(crate) use removing::{Tree, remove};
 
-use progress::Progress;
 use serde::{Deserialize, Serialize};
 use shipway_api::causes::causes;
 use shipway_runtime::native;
@@ -44,7 +46,7 @@ pub enum Plan {
     In(StageIn),
     Out(StageOut),
     /// Folders to remove, with all that is in them.
-    Remove(Vec<PathBuf>),
+    Remove(Vec<Tree>),
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,6 +116,8 @@ pub struct Stamp {
 pub struct Report {
     pub problem: Option<String>,
     pub remembered: Remembered,
+    /// Folders that are not removed yet.
+    pub left: Vec<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -165,25 +169,18 @@ fn carry_out(progress: &Progress) -> Report {
     let read = io::stdin().read_to_end(&mut plan);
     match read.and_then(|_| Ok(serde_json::from_slice(&plan)?)) {
         Ok(Plan::In(plan)) => match inputs::bring(&plan, progress) {
-            Ok(remembered) => Report { problem: None, remembered },
+            Ok(remembered) => Report { remembered, ..Report::default() },
             Err(error) => Report { problem: Some(error.told(&plan.rights)), ..Report::default() },
         },
         Ok(Plan::Out(plan)) => {
             Report { problem: outputs::take(&plan, progress), ..Report::default() }
         }
-        Ok(Plan::Remove(folders)) => Report { problem: remove(&folders), ..Report::default() },
+        Ok(Plan::Remove(trees)) => remove(&trees, progress),
         Err(error) => Report {
             problem: Some(format!("cannot read what to copy: {error}")),
             ..Report::default()
         },
     }
-}
-
-/// Follows no link, and removes nobody's files but with their rights: what is in there was made by
-/// tasks.
-fn remove(folders: &[PathBuf]) -> Option<String> {
-    let failed = folders.iter().filter_map(|folder| shipway_trees::remove_of_others(folder).err());
-    failed.map(|error| causes(&error)).next()
 }
 
 impl StageError {

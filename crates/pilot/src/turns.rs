@@ -1,5 +1,5 @@
-//! Threads that work for several people, with a fair turn for each: files are copied and images
-//! fetched by such threads. Whatever one person's work waits for, another's
+//! Threads that work for several people, with a fair turn for each: files are copied, folders
+//! removed and images fetched by such threads. Whatever one person's work waits for, another's
 //! goes on.
 //!
 //! Whoever has nothing under way may begin at once, however busy the others keep the threads. What

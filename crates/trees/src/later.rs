@@ -2,11 +2,12 @@
 //! tasks waits for a disk.
 //!
 //! Each tree gets a few steps at once; what is not gone then is large, and goes on a piece at a
-//! time with the other large ones. So the small are not held up by the large. What cannot be
-//! removed is tried again, ever more seldom. What is left when the process ends is for whoever
-//! comes after it.
+//! time with the other large ones. So the small are not held up by the large, and neither are large
+//! ones by those that somebody fills as fast as they are emptied: after so many turns a tree makes
+//! room. Like what cannot be removed it is tried again, ever more seldom and for more turns. What
+//! is left when the process ends is for whoever comes after it.
 
-use crate::removal::{Progress, Removal, RemoveError};
+use crate::removal::{Progress, Removal};
 use std::collections::VecDeque;
 use std::error::Error as _;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,10 @@ const TURN: u32 = 2_000;
 
 /// Large trees that are gone through at the same time; each holds some descriptors.
 const LARGE: usize = 8;
+
+/// Turns of a large tree before it makes room for others: a million steps. They double as its wait
+/// does.
+const TURNS: u32 = 500;
 
 /// The wait before what could not be removed is tried again; it doubles up to the second number.
 const FIRST_WAIT: Duration = Duration::from_mins(1);
@@ -73,16 +78,28 @@ fn start() -> mpsc::Sender<PathBuf> {
 }
 
 /// What is to be removed, and how far it is.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Trees {
     fresh: VecDeque<PathBuf>,
-    large: VecDeque<Removal>,
+    large: VecDeque<Tree>,
     /// Found to be large when there were enough of them.
-    waiting: VecDeque<PathBuf>,
+    waiting: VecDeque<(PathBuf, Option<Duration>)>,
     failed: Vec<Failed>,
+    /// How many one has at first.
+    turns: u32,
 }
 
-/// Something that could not be removed.
+/// One that is gone through.
+#[derive(Debug)]
+struct Tree {
+    removal: Removal,
+    /// Turns that it had.
+    turns: u32,
+    /// How long it was not tried for, after it could not be removed.
+    waited: Option<Duration>,
+}
+
+/// Something that could not be removed, or not yet.
 #[derive(Debug)]
 struct Failed {
     path: PathBuf,
@@ -90,15 +107,29 @@ struct Failed {
     wait: Duration,
 }
 
+impl Default for Trees {
+    fn default() -> Self {
+        let (fresh, large, waiting) = Default::default();
+        Self { fresh, large, waiting, failed: Vec::new(), turns: TURNS }
+    }
+}
+
+impl Tree {
+    fn new(path: &Path, waited: Option<Duration>) -> Self {
+        Self { removal: Removal::of_others(path), turns: 0, waited }
+    }
+}
+
 impl Trees {
     /// One turn for one tree. How long until there is another, zero for now.
     fn turn(&mut self, now: Instant) -> Option<Duration> {
         if let Some(path) = self.fresh.pop_front() {
-            self.go_on(Removal::of_others(&path), None, now);
-        } else if let Some(removal) = self.next_large() {
-            self.go_on(removal, None, now);
-        } else if let Some(failed) = self.next_failed(now) {
-            self.go_on(Removal::of_others(&failed.path), Some(failed.wait), now);
+            self.go_on(Tree::new(&path, None), now);
+        } else if let Some(tree) = self.next_large() {
+            self.go_on(tree, now);
+        }
+        if let Some(failed) = self.next_failed(now) {
+            self.go_on(Tree::new(&failed.path, Some(failed.wait)), now);
         }
         if self.fresh.is_empty() && self.large.is_empty() && self.waiting.is_empty() {
             let next = self.failed.iter().map(|failed| failed.again).min();
@@ -107,11 +138,11 @@ impl Trees {
         Some(Duration::ZERO)
     }
 
-    fn next_large(&mut self) -> Option<Removal> {
+    fn next_large(&mut self) -> Option<Tree> {
         if self.large.len() < LARGE
-            && let Some(path) = self.waiting.pop_front()
+            && let Some((path, waited)) = self.waiting.pop_front()
         {
-            return Some(Removal::of_others(&path));
+            return Some(Tree::new(&path, waited));
         }
         self.large.pop_front()
     }
@@ -121,32 +152,46 @@ impl Trees {
         Some(self.failed.swap_remove(at))
     }
 
-    /// `waited` is how long it was not tried for, after it could not be removed.
-    fn go_on(&mut self, mut removal: Removal, waited: Option<Duration>, now: Instant) {
-        match removal.go_on(TURN) {
-            Progress::More if self.large.len() < LARGE => self.large.push_back(removal),
-            Progress::More => self.waiting.push_back(removal.path().to_owned()),
-            Progress::Over(Ok(())) if waited.is_some() => {
-                tracing::info!(path = %removal.path().display(), "it is removed after all");
+    fn go_on(&mut self, mut tree: Tree, now: Instant) {
+        tree.turns += 1;
+        match tree.removal.go_on(TURN) {
+            Progress::More if tree.turns >= self.turns_of(&tree) => {
+                self.put_off(&tree, "it is very large, or somebody goes on filling it", now);
+            }
+            Progress::More if self.large.len() < LARGE => self.large.push_back(tree),
+            Progress::More => {
+                self.waiting.push_back((tree.removal.path().to_owned(), tree.waited));
+            }
+            Progress::Over(Ok(())) if tree.waited.is_some() => {
+                tracing::info!(path = %tree.removal.path().display(), "it is removed after all");
             }
             Progress::Over(Ok(())) => {}
-            Progress::Over(Err(error)) => self.fail(removal.path(), &error, waited, now),
+            Progress::Over(Err(error)) => {
+                let cause = error.source().map(ToString::to_string).unwrap_or_default();
+                self.put_off(&tree, &format!("{error}: {cause}"), now);
+            }
         }
     }
 
-    fn fail(&mut self, path: &Path, error: &RemoveError, waited: Option<Duration>, now: Instant) {
-        let wait = waited.map_or(FIRST_WAIT, |waited| (waited * 2).min(LONGEST_WAIT));
-        let cause = error.source().map(ToString::to_string).unwrap_or_default();
+    fn turns_of(&self, tree: &Tree) -> u32 {
+        let waited = tree.waited.unwrap_or_default().as_secs() / FIRST_WAIT.as_secs();
+        self.turns.saturating_mul(u32::try_from(2 * waited).unwrap_or(u32::MAX).max(1))
+    }
+
+    fn put_off(&mut self, tree: &Tree, why: &str, now: Instant) {
+        let wait = tree.waited.map_or(FIRST_WAIT, |waited| (waited * 2).min(LONGEST_WAIT));
+        let path = tree.removal.path().to_owned();
+        let shown = path.display();
         if self.failed.len() >= TRIED_AGAIN {
-            tracing::warn!(%error, cause, "left to the next start: too much cannot be removed");
+            tracing::warn!(path = %shown, why, "left to the next start: there is too much of it");
             return;
         }
-        if waited.is_none() {
-            tracing::warn!(%error, cause, "tried again later, ever more seldom");
+        if tree.waited.is_none() {
+            tracing::warn!(path = %shown, why, "tried again later, ever more seldom");
         } else {
-            tracing::debug!(%error, cause, "still there");
+            tracing::debug!(path = %shown, why, "still there");
         }
-        self.failed.push(Failed { path: path.to_owned(), again: now + wait, wait });
+        self.failed.push(Failed { path, again: now + wait, wait });
     }
 }
 
@@ -190,6 +235,30 @@ mod tests {
         assert_eq!(trees.turn(now), Some(Duration::ZERO));
         assert!(!small.exists() && large.iter().all(|path| path.exists()));
         while trees.turn(now).is_some() {}
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    /// As one that is filled as fast as it is emptied does.
+    #[test]
+    fn what_is_not_gone_after_its_turns_makes_room() {
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let mut trees = Trees { turns: 2, ..Trees::default() };
+        let mut now = Instant::now();
+        for at in 0..LARGE {
+            let path = dir.path().join(format!("endless{at}"));
+            folder(&path, 5 * TURN);
+            trees.fresh.push_back(path);
+        }
+        let other = dir.path().join("other");
+        folder(&other, TURN + 100);
+        trees.fresh.push_back(other.clone());
+        while trees.turn(now) == Some(Duration::ZERO) {}
+        assert!(!other.exists(), "it had its turns");
+        assert_eq!((trees.failed.len(), trees.large.len()), (LARGE, 0));
+        // With twice the turns these are gone.
+        while let Some(wait) = trees.turn(now) {
+            now += wait;
+        }
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 

@@ -8,10 +8,13 @@ use crate::common::{cannot, copy_program, wait_for, wait_some};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Ids that nobody has.
 const SERVICE: u32 = 64_321;
@@ -368,6 +371,58 @@ fn whatever_is_left_in_a_work_directory_is_removed() {
     ada.says(&[], &format!("{deep}; {link}; {closed}"));
     wait_for("all is removed", || site.left().is_empty());
     assert_eq!(fs::read_to_string(&outside).expect("not removed"), "kept\n");
+}
+
+/// Fills a folder through descriptors, as fast as it can, as long as this lives.
+struct Filling(Arc<AtomicBool>);
+
+impl Filling {
+    fn start(folder: &Path) -> Self {
+        let goes_on = Arc::new(AtomicBool::new(true));
+        // Whoever removes is busy with these at first.
+        for number in 0..20_000 {
+            fs::write(folder.join(number.to_string()), "").expect("a file");
+        }
+        for thread in 0..6 {
+            let held = fs::File::open(folder).expect("a folder");
+            let goes_on = Arc::clone(&goes_on);
+            std::thread::spawn(move || {
+                let by = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
+                let mut names = (0_u64..).map(|count| by.join(format!("{thread}.{count}")));
+                let mut made = || names.next().is_some_and(|name| fs::write(name, "").is_ok());
+                while goes_on.load(Ordering::Relaxed) && made() {}
+            });
+        }
+        Self(goes_on)
+    }
+}
+
+impl Drop for Filling {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+/// A process outside can be handed a folder by a task, and hold it when that has ended.
+#[test]
+fn a_folder_that_is_filled_without_end_keeps_nobody_elses_from_going() {
+    let Some(site) = Site::with_ids() else { return };
+    let (ada, bob) = (site.somebody("ada"), site.somebody("bob"));
+    let mark = format!("30000.{}", std::process::id());
+    let job = ada.start(&format!("sleep {mark}"));
+    wait_for("it runs", || !users_of(&mark).is_empty());
+    let folder = site.left().into_iter().next().expect("a folder of its own");
+    let filling = Filling::start(&folder.join("work"));
+    let ended = ada.command(&["cancel", &job]).output().expect("started");
+    assert!(ended.status.success(), "{}", text(&ended.stderr));
+    wait_for("it has ended", || users_of(&mark).is_empty());
+    for _ in 0..3 {
+        bob.says(&[], "echo mine > file");
+        // Hers stays, in its place or where it is kept.
+        let is_hers = |left: &PathBuf| left.file_name() == folder.file_name();
+        wait_for("his is removed", || site.left().iter().all(is_hers));
+    }
+    drop(filling);
 }
 
 /// Guard and pilot, killed at one stroke: nobody is left to end the task or to remove its folder.

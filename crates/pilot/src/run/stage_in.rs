@@ -4,6 +4,7 @@
 use super::Work;
 use super::images::ReadyImage;
 use super::staging::{Files, Step, Waiting};
+use super::task::Own;
 use super::theirs::As;
 use crate::accounts::{Whom, Whose};
 use crate::logs::LogName;
@@ -123,19 +124,19 @@ impl Work {
         let whom = whom.map_err(|error| error.to_string())?;
         let inputs = names.inputs().map_err(|error| error.to_string())?;
         let outputs = names.files.outputs.as_ref();
-        let mut work = None;
+        let (mut work, own) = (None, Own::of(start));
         if !inputs.is_empty() || outputs.is_some() {
             // Who copies for an account finds it by its path.
-            let made = self.tasks.let_pass(start.id, &whom);
-            let made = made.and_then(|()| self.tasks.private_dir(start.id, "work", &whom));
+            let made = self.tasks.let_pass(own, &whom);
+            let made = made.and_then(|()| self.tasks.private_dir(own, "work", &whom));
             work = Some(made.map_err(|error| error.to_string())?);
         }
         // Where the pilot may read more than the task, the task's account reads it first.
         let mut stdin = None;
         if let (Whom::Account(_), Some(source)) = (&whom, names.stream(names.files.stdin.as_ref()))
         {
-            let made = self.tasks.let_pass(start.id, &whom);
-            let made = made.and_then(|()| self.tasks.private_file(start.id, "stdin", &whom));
+            let made = self.tasks.let_pass(own, &whom);
+            let made = made.and_then(|()| self.tasks.private_file(own, "stdin", &whom));
             stdin = Some((source, made.map_err(|error| error.to_string())?));
         }
         let remember = outputs.is_some_and(|outputs| outputs.all_new);
@@ -196,7 +197,7 @@ impl Work {
         let (out_log, err_log) = streams.get_or_insert_with(open);
         for (target, log, name) in [(out, out_log, "stdout"), (err, err_log, "stderr")] {
             let Some(target) = target else { continue };
-            let (file, path) = self.tasks.spool(start.id, name, of.is_some())?;
+            let (file, path) = self.tasks.spool(Own::of(start), name, of.is_some())?;
             files.spools.push((log.also_to(file), path, target));
         }
         Ok(())

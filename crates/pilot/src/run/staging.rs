@@ -2,7 +2,7 @@
 //! under the account of the task, and waits for it. What is to be copied is decided in
 //! `stage_in.rs` and `stage_out.rs`.
 
-use super::copying::{Copied, Copying, NOTHING_MOVED, Stop, failed};
+use super::copying::{Copied, Stop};
 use super::images::ReadyImage;
 use super::theirs::{As, Hands};
 use crate::logs::Spool;
@@ -134,18 +134,7 @@ impl Staging {
 /// kernel hangs at its owner's cost.
 fn carry_out(hands: &Hands, tell: &Tell, order: Order) {
     let Order { id, plan, by, stop } = order;
-    let started = hands.launch(plan, &by).map_err(|error| failed(&error)).and_then(|launch| {
-        let (command, after) = launch.into_command();
-        let copying = Copying::start(command, &stop).map_err(|error| failed(&error))?;
-        Ok((copying, after))
-    });
-    let (result, left) = match started {
-        Err(problem) => (Err(problem), None),
-        Ok((copying, after)) => {
-            let Copied { result, left } = copying.attend(&after, NOTHING_MOVED);
-            (result, left)
-        }
-    };
+    let Copied { result, left } = hands.carry_out(plan, &by, &stop);
     tell(Staged { id, result });
     if let Some(mut process) = left {
         tracing::warn!(attempt = %id, pid = process.id(), "cannot be ended, and copies files");

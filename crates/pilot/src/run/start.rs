@@ -146,7 +146,8 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
     if ended > 0 {
         tracing::warn!(ended, "processes that an earlier pilot left are ended");
     }
-    left_files::go_on(&settings.dir);
+    // Now, when no task can leave it without a thread.
+    shipway_trees::get_ready();
     if rustix::process::geteuid().is_root() {
         open_to_accounts(&settings.dir)?;
     }

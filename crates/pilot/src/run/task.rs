@@ -5,7 +5,8 @@ use super::containers::{Command, Containers, DEFAULT_PATH};
 use super::images::ReadyImage;
 use super::mps::Mps;
 use super::own_folder::{Folders, OwnFolder, changeable_by_others};
-use super::theirs::{Hands, start_remover};
+use super::removing::{Folder, Remover, With};
+use super::theirs::Hands;
 use crate::accounts::Whom;
 use crate::left_files;
 use crate::logs::LogName;
@@ -15,13 +16,13 @@ use shipway_model::expand::{Placeholders, task_variables};
 use shipway_runtime::native::Helper;
 use shipway_runtime::plan::{Bind, Process, Root};
 use shipway_runtime::reach::Reach;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 /// What a task gets of the pilot's own environment: enough to find programs and a home.
 const INHERITED: &[&str] =
@@ -61,10 +62,21 @@ pub(super) struct Tasks {
     has_amd: bool,
     mps: Mps,
     /// Private folders of attempts that have one.
-    private: BTreeMap<AttemptKey, PathBuf>,
-    /// Where folders of people go that are to be removed, and the attempts that are theirs.
-    remover: mpsc::Sender<PathBuf>,
-    theirs: BTreeSet<AttemptKey>,
+    private: BTreeMap<AttemptKey, Folder>,
+    remover: Remover,
+}
+
+/// An attempt, and whose it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Own<'a> {
+    pub(super) id: AttemptKey,
+    pub(super) user: &'a str,
+}
+
+impl<'a> Own<'a> {
+    pub(super) fn of(start: &'a Start) -> Self {
+        Own { id: start.id, user: &start.template.user }
+    }
 }
 
 impl Tasks {
@@ -75,7 +87,7 @@ impl Tasks {
         // Whatever an earlier pilot left there belongs to nobody.
         left_files::clear(dir, "work");
         let closed = dir.ancestors().find(|above| !others_may_enter(above)).map(Path::to_owned);
-        let mut tasks = Tasks {
+        let tasks = Tasks {
             closed,
             changeable: changeable_by_others(dir),
             folders: Folders::new(root),
@@ -84,11 +96,11 @@ impl Tasks {
             has_amd,
             mps: Mps::default(),
             private: BTreeMap::new(),
-            remover: start_remover(hands),
-            theirs: BTreeSet::new(),
+            remover: Remover::start(hands),
         };
-        for left in hands.left(dir) {
-            tasks.remove_theirs(left);
+        let with = if hands.reach_further() { With::Keeper } else { With::Pilot };
+        for (path, id) in left_files::aside(dir) {
+            tasks.remover.remove(Folder::new(format!("id {id}"), path, with));
         }
         tasks
     }
@@ -113,14 +125,14 @@ impl Tasks {
     ) -> Result<Request, PrepareError> {
         let template = &start.template;
         if template.workdir.is_none() || template.script.is_some() {
-            self.let_pass(start.id, whom)?;
+            self.let_pass(Own::of(start), whom)?;
         }
         let cwd = match &template.workdir {
             Some(dir) => PathBuf::from(Placeholders::of(start.id.task, &start.fields).fill(dir)),
-            None => self.private_dir(start.id, "work", whom)?,
+            None => self.private_dir(Own::of(start), "work", whom)?,
         };
         let script = template.script.as_deref();
-        let script = script.map(|text| self.script(start.id, text, whom)).transpose()?;
+        let script = script.map(|text| self.script(Own::of(start), text, whom)).transpose()?;
         let argv = argv(start, script.map(|file| file.words(&file.path)));
         let argv = argv.into_iter().map(OsString::from).collect();
         let mut env = self.environment(start, &cwd, self.base_of(whom));
@@ -149,19 +161,19 @@ impl Tasks {
         if !containers.open_folders_first() {
             self.reach(whom)?;
             if template.workdir.is_none() || template.script.is_some() {
-                self.let_pass(start.id, whom)?;
+                self.let_pass(Own::of(start), whom)?;
             }
         }
         let mut own = Vec::new();
         let cwd = if let Some(dir) = &template.workdir {
             PathBuf::from(Placeholders::of(start.id.task, &start.fields).fill(dir))
         } else {
-            let dir = self.private_dir(start.id, "work", whom)?;
+            let dir = self.private_dir(Own::of(start), "work", whom)?;
             own.push(Bind::writable(dir, Containers::inside("work")).made_for_it());
             Containers::inside("work")
         };
         let script = template.script.as_deref();
-        let script = script.map(|text| self.script(start.id, text, whom)).transpose()?;
+        let script = script.map(|text| self.script(Own::of(start), text, whom)).transpose()?;
         if let Some(script) = &script {
             own.push(Bind::read_only(&script.path, Containers::inside("script")).made_for_it());
         }
@@ -250,14 +262,14 @@ impl Tasks {
     }
 
     /// Lets an account through to what is made for it, by its path.
-    pub(super) fn let_pass(&mut self, id: AttemptKey, whom: &Whom) -> Result<(), PrepareError> {
+    pub(super) fn let_pass(&mut self, own: Own<'_>, whom: &Whom) -> Result<(), PrepareError> {
         self.reach(whom)?;
         self.stays(whom)?;
         if whom.account().is_none() {
             return Ok(());
         }
-        let opened = self.own_folder(id).and_then(|own| own.let_pass());
-        opened.map_err(|source| PrepareError::WorkDir { path: self.own_path(id), source })
+        let opened = self.own_folder(own).and_then(|folder| folder.let_pass());
+        opened.map_err(|source| PrepareError::WorkDir { path: self.own_path(own.id), source })
     }
 
     /// Whether what is made for an account stays what and where it is.
@@ -273,37 +285,38 @@ impl Tasks {
     /// A folder of the attempt's own, removed when it has ended.
     pub(super) fn private_dir(
         &mut self,
-        id: AttemptKey,
+        own: Own<'_>,
         name: &str,
         whom: &Whom,
     ) -> Result<PathBuf, PrepareError> {
-        if whom.person().is_some() {
-            self.theirs.insert(id);
+        let made = self.handed(own, name, whom, |folder| folder.private(name, whom));
+        if let Some(folder) = self.private.get_mut(&own.id).filter(|_| whom.person().is_some()) {
+            folder.with = With::Keeper;
         }
-        self.handed(id, name, whom, |own| own.private(name, whom))
+        made
     }
 
     /// A file of the attempt's own that its account fills.
     pub(super) fn private_file(
         &mut self,
-        id: AttemptKey,
+        own: Own<'_>,
         name: &str,
         whom: &Whom,
     ) -> Result<PathBuf, PrepareError> {
-        self.handed(id, name, whom, |own| own.empty_file(name, whom))
+        self.handed(own, name, whom, |folder| folder.empty_file(name, whom))
     }
 
     /// Something in the folder of the attempt that is handed over to its account.
     fn handed(
         &mut self,
-        id: AttemptKey,
+        own: Own<'_>,
         name: &str,
         whom: &Whom,
         make: impl FnOnce(OwnFolder) -> io::Result<PathBuf>,
     ) -> Result<PathBuf, PrepareError> {
         self.stays(whom)?;
-        let path = self.own_path(id).join(name);
-        let made = self.own_folder(id).and_then(make);
+        let path = self.own_path(own.id).join(name);
+        let made = self.own_folder(own).and_then(make);
         made.map_err(|source| PrepareError::WorkDir { path, source })
     }
 
@@ -311,30 +324,32 @@ impl Tasks {
     /// put something else there.
     pub(super) fn spool(
         &mut self,
-        id: AttemptKey,
+        own: Own<'_>,
         name: &str,
         for_account: bool,
     ) -> Result<(File, PathBuf), String> {
         let name = name.to_owned() + ".all";
-        let path = self.own_path(id).join(&name);
+        let path = self.own_path(own.id).join(&name);
         if let Some(closed) = self.closed.as_ref().filter(|_| for_account) {
             let account = "of the task".to_owned();
             return Err(PrepareError::Closed { account, path, closed: closed.clone() }.to_string());
         }
-        let made = self.own_folder(id).and_then(|own| {
+        let made = self.own_folder(own).and_then(|folder| {
             if for_account {
-                own.let_pass()?;
+                folder.let_pass()?;
             }
-            own.file(&name)
+            folder.file(&name)
         });
         let failed = |error| format!("cannot keep its output in {}: {error}", path.display());
         Ok((made.map_err(failed)?, path))
     }
 
     /// Removed when the attempt has ended.
-    fn own_folder(&mut self, id: AttemptKey) -> io::Result<OwnFolder> {
-        self.private.insert(id, self.own_path(id));
-        self.folders.of(&folder_name(id))
+    fn own_folder(&mut self, own: Own<'_>) -> io::Result<OwnFolder> {
+        let path = self.own_path(own.id);
+        let new = || Folder::new(own.user.to_owned(), path, With::Pilot);
+        self.private.entry(own.id).or_insert_with(new);
+        self.folders.of(&folder_name(own.id))
     }
 
     fn own_path(&self, id: AttemptKey) -> PathBuf {
@@ -342,24 +357,17 @@ impl Tasks {
     }
 
     /// The script as a file; run by its own first line, or by `sh` when it has none.
-    fn script(&mut self, id: AttemptKey, text: &str, whom: &Whom) -> Result<Script, PrepareError> {
+    fn script(&mut self, own: Own<'_>, text: &str, whom: &Whom) -> Result<Script, PrepareError> {
         self.stays(whom)?;
-        let path = self.own_path(id).join("script");
-        let made = self.own_folder(id).and_then(|own| own.program("script", text, whom));
+        let path = self.own_path(own.id).join("script");
+        let made = self.own_folder(own).and_then(|folder| folder.program("script", text, whom));
         let path = made.map_err(|source| PrepareError::Script { path, source })?;
         Ok(Script { path, by_shell: !text.starts_with("#!") })
     }
 
-    fn remove_theirs(&mut self, dir: PathBuf) {
-        let _ = self.remover.send(dir);
-    }
-
     pub(super) fn clean(&mut self, id: AttemptKey) {
-        let Some(dir) = self.private.remove(&id) else { return };
-        if self.theirs.remove(&id) {
-            self.remove_theirs(dir);
-        } else {
-            shipway_trees::remove_later(dir);
+        if let Some(folder) = self.private.remove(&id) {
+            self.remover.remove(folder);
         }
     }
 }

@@ -1,22 +1,19 @@
 //! Files of people who are kept apart by ids: the pilot itself can neither enter nor remove them.
 //! A process that joined their keeper does it, with the rights over all of them or with those of
-//! one person. What it does there is in `stage.rs`.
+//! one person. What it does there is in `stage.rs`, and when in `staging.rs` and `removing.rs`.
 
+use super::copying::{Copied, Copying, NOTHING_MOVED, Stop, failed};
 use crate::accounts::Whom;
 use crate::helper::of_this_program;
-use crate::left_files;
 use crate::leftovers::NODE_KEY_VARIABLE;
 use crate::stage::{COMMAND, Plan};
 use rustix::fs::{MemfdFlags, memfd_create};
-use shipway_runtime::again::{self, patiently};
 use shipway_runtime::native::{Helper, Keeper, Start};
 use shipway_runtime::plan::{Process, User, Within};
 use shipway_runtime::runtime::{Launch, LaunchError};
 use std::fs::File;
 use std::io::{self, Seek, Write};
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 /// With whose rights files are copied.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -69,16 +66,8 @@ impl Hands {
         self.keeper.is_some()
     }
 
-    /// Folders of people that an earlier pilot left, and that this one cannot remove by itself.
-    pub(super) fn left(&self, dir: &Path) -> Vec<PathBuf> {
-        if !self.reach_further() {
-            return Vec::new();
-        }
-        left_files::aside(dir)
-    }
-
     /// What to start for a plan.
-    pub(super) fn launch(&self, plan: Plan, by: &As) -> Result<Launch, LaunchError> {
+    fn launch(&self, plan: Plan, by: &As) -> Result<Launch, LaunchError> {
         let (plan, handed) = match by {
             As::Within(Within::Person(_)) => plan.handed(),
             As::Pilot | As::User(_) | As::Within(Within::Keeper) => (plan, Vec::new()),
@@ -104,22 +93,18 @@ impl Hands {
         Ok(launch)
     }
 
-    /// Removes folders, of whomever they are, and says what could not be done.
-    fn remove(&self, folders: Vec<PathBuf>) -> Result<(), String> {
-        let launch = self.launch(Plan::Remove(folders), &As::Within(Within::Keeper));
-        let (mut command, after) = launch.map_err(|error| error.to_string())?.into_command();
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let status = patiently(|| command.status()).map_err(|error| error.to_string())?;
-        match after.ending(status) {
-            shipway_runtime::report::Ending::Exit(0) => Ok(()),
-            ending => Err(format!("it ended with {ending:?}")),
+    /// Has a plan carried out, and waits until it is or nothing moves any more.
+    pub(super) fn carry_out(&self, plan: Plan, by: &As, stop: &Stop) -> Copied {
+        let started = self.launch(plan, by).map_err(|error| failed(&error)).and_then(|launch| {
+            let (command, after) = launch.into_command();
+            let copying = Copying::start(command, stop).map_err(|error| failed(&error))?;
+            Ok((copying, after))
+        });
+        match started {
+            Err(problem) => Copied { result: Err(problem), left: None },
+            Ok((copying, after)) => copying.attend(&after, NOTHING_MOVED),
         }
     }
-}
-
-/// Where a folder will be that cannot be removed with the rights of whose it is.
-fn kept_as(folder: &Path) -> Option<PathBuf> {
-    Some(folder.parent()?.parent()?.join(shipway_trees::KEPT).join(folder.file_name()?))
 }
 
 /// In memory, where the other side reads it from the start.
@@ -128,25 +113,4 @@ fn written(plan: &Plan) -> io::Result<File> {
     file.write_all(&serde_json::to_vec(plan).expect("plain data"))?;
     file.rewind()?;
     Ok(file)
-}
-
-/// A thread of its own removes folders of people, as many at once as are waiting.
-pub(super) fn start_remover(hands: &Arc<Hands>) -> mpsc::Sender<PathBuf> {
-    let hands = Arc::clone(hands);
-    let (send, folders) = mpsc::channel::<PathBuf>();
-    // Without it they are removed when the next pilot starts.
-    let _ = again::thread("remover", move || {
-        while let Ok(first) = folders.recv() {
-            let all: Vec<PathBuf> = std::iter::once(first).chain(folders.try_iter()).collect();
-            let kept: Vec<PathBuf> = all.iter().filter_map(|folder| kept_as(folder)).collect();
-            if let Err(error) = hands.remove(all) {
-                tracing::warn!(error, "folders of people are not removed");
-            }
-            for place in kept.iter().filter(|place| place.exists()) {
-                let place = place.display();
-                tracing::warn!(%place, "somebody's task left what was not theirs: it is kept");
-            }
-        }
-    });
-    send
 }

@@ -33,7 +33,7 @@ const PIECE: u64 = 16 << 20;
 
 /// The side of whoever copies.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     /// Nobody looks where there is none.
     to: Option<File>,
     moved: Cell<u64>,

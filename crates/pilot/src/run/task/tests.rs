@@ -41,7 +41,7 @@ fn a_folder_of_any_depth_is_removed_when_its_task_has_ended() {
     let mut tasks = Tasks::new(dir.path(), false, false, &hands());
     let task = JobId(1).task(TaskIndex(0));
     let id = AttemptKey { task, attempt: Attempt(1) };
-    let work = tasks.private_dir(id, "work", &Whom::Pilot).unwrap();
+    let work = tasks.private_dir(Own { id, user: "ada" }, "work", &Whom::Pilot).unwrap();
     dig(&work);
     tasks.clean(id);
     wait_gone(&work);
@@ -91,7 +91,7 @@ fn what_is_not_the_accounts_is_kept_when_its_task_has_ended() {
     let dir = folder();
     let mut tasks = Tasks::new(dir.path(), false, false, &hands());
     let id = AttemptKey { task: JobId(1).task(TaskIndex(0)), attempt: Attempt(1) };
-    let work = tasks.private_dir(id, "work", &ada()).unwrap();
+    let work = tasks.private_dir(Own { id, user: "ada" }, "work", &ada()).unwrap();
     filled(&work);
     tasks.clean(id);
     wait_gone(&work);
@@ -117,6 +117,6 @@ fn what_is_not_the_accounts_is_kept_when_the_next_pilot_starts() {
         std::thread::yield_now();
     }
     let kept = std::fs::read_dir(dir.path().join("kept")).unwrap().next().unwrap().unwrap();
-    let thesis = kept.path().join("1.0.1/work/bob/thesis");
+    let thesis = kept.path().join("work/bob/thesis");
     assert_eq!(std::fs::read_to_string(thesis).unwrap(), "years");
 }
