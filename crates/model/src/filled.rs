@@ -3,6 +3,7 @@
 //!
 //! Looks at no single task: it counts as if the longest value of each field came together in one.
 
+use crate::each::Each;
 use crate::expand::{Piece, WORKDIR, pieces};
 use crate::spec::JobSpec;
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ impl<'a> Longest<'a> {
     pub(crate) fn of(spec: &'a JobSpec) -> Self {
         let own = [("job", NUMBER_BYTES), ("index", NUMBER_BYTES), (WORKDIR, WORKDIR_BYTES)];
         let mut lengths = BTreeMap::from(own);
-        lengths.extend(spec.each.iter().flat_map(|each| each.longest()));
+        lengths.extend(spec.each.iter().flat_map(Each::longest));
         Longest(lengths)
     }
 

@@ -15,8 +15,13 @@ use std::sync::OnceLock;
 const MOST_KEPT_BACK: u64 = 1_024;
 const PART_KEPT_BACK: u64 = 8;
 
-/// Limits that one user's processes have together.
-const SHARED: [Resource; 2] = [Resource::Nproc, Resource::Nofile];
+/// Limits that one user's processes have together, and the most that tasks have of each. Who starts
+/// processes that start processes has all numbers of a node before anybody has counted them, where
+/// the limit is higher than there are numbers.
+const SHARED: [(Resource, Option<u64>); 2] =
+    [(Resource::Nproc, Some(MOST_PROCESSES)), (Resource::Nofile, None)];
+/// Half of the numbers that a node has for processes, unless it was told to have more.
+const MOST_PROCESSES: u64 = 16_384;
 
 /// Descriptors that a pilot opens at most: six for each task, whatever its user's shells may have.
 /// More would be a matter of programs that close all they could have.
@@ -66,8 +71,8 @@ const fn of_tasks(limit: u64) -> u64 {
     limit - if eighth < MOST_KEPT_BACK { eighth } else { MOST_KEPT_BACK }
 }
 
-fn lowered(own: Rlimit) -> Option<Rlimit> {
-    let maximum = of_tasks(own.maximum?);
+fn lowered(own: Rlimit, most: Option<u64>) -> Option<Rlimit> {
+    let maximum = own.maximum.map(of_tasks).into_iter().chain(most).min()?;
     let current = own.current.map_or(maximum, |current| current.min(maximum));
     Some(Rlimit { current: Some(current), maximum: Some(maximum) })
 }
@@ -81,7 +86,7 @@ pub struct Share {
 
 impl Share {
     pub fn of_tasks() -> Self {
-        let lower = |what| Some((what, lowered(usual_limit(what))?));
+        let lower = |(what, most)| Some((what, lowered(usual_limit(what), most)?));
         let own = own_score().unwrap_or_default();
         let goes_first = own.max(TASKS_GO_FIRST).to_string();
         Self { limits: SHARED.into_iter().filter_map(lower).collect(), goes_first }
@@ -132,10 +137,13 @@ mod tests {
     #[test]
     fn tasks_have_less_than_those_who_run_them_and_large_jobs_enough() {
         let limit = |current, maximum| Rlimit { current, maximum };
-        assert_eq!(lowered(limit(None, None)), None);
-        let large = lowered(limit(Some(1_024), Some(1_048_576))).unwrap();
+        assert_eq!(lowered(limit(None, None), None), None);
+        let large = lowered(limit(Some(1_024), Some(1_048_576)), None).unwrap();
         assert_eq!(large, limit(Some(1_024), Some(1_047_552)));
-        assert_eq!(lowered(limit(Some(400), Some(400))), Some(limit(Some(350), Some(350))));
-        assert_eq!(lowered(limit(Some(1), Some(1))), Some(limit(Some(1), Some(1))));
+        assert_eq!(lowered(limit(Some(400), Some(400)), None), Some(limit(Some(350), Some(350))));
+        assert_eq!(lowered(limit(Some(1), Some(1)), None), Some(limit(Some(1), Some(1))));
+        let most = Some(limit(Some(100), Some(100)));
+        assert_eq!(lowered(limit(None, None), Some(100)), most);
+        assert_eq!(lowered(limit(Some(400), Some(400)), Some(100)), most);
     }
 }

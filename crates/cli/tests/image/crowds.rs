@@ -33,6 +33,12 @@ fn pilot_of(home: &Path) -> Option<String> {
     found.next().map(|entry| entry.file_name().to_string_lossy().into_owned())
 }
 
+/// One that has not come yet would go on under the next server, with the limits of the first.
+fn has_its_pilot(site: &Site) {
+    let (code, said, why) = site.words(&["--image", "host", "--", "echo", "here"]);
+    assert_eq!((code, said.trim()), (0, "here"), "{why}");
+}
+
 /// A task that has taken all room there is. On a busy machine one may be found out before it has.
 fn fill(site: &Site, shared: &Path) -> String {
     let folder = shared.to_str().expect("text");
@@ -47,7 +53,10 @@ fn fill(site: &Site, shared: &Path) -> String {
             let jobs = site.shipway(&["jobs", "--json"]);
             let jobs: serde_json::Value = serde_json::from_slice(&jobs.stdout).unwrap_or_default();
             jobs["jobs"].as_array().is_some_and(|jobs| {
-                jobs.iter().any(|it| it["id"].to_string() == job && it["state"] == "failed")
+                jobs.iter().any(|it| {
+                    it["id"].as_u64().map(|id| id.to_string()).as_deref() == Some(&job)
+                        && it["state"] == "failed"
+                })
             })
         };
         wait_for("it takes all room, or is ended", || is_full() || is_over());
@@ -61,18 +70,18 @@ fn a_task_that_leaves_no_room_for_processes_ends_and_the_pilot_does_not() {
         return cannot("root, to be a user of its own");
     }
     let mut site = Site::start_with(Some(CROWDED), &["--runtime", "native"]);
+    has_its_pilot(&site);
     site.restart_by(&["prlimit", PROCESSES], &["--runtime", "native"]);
     let shared = site.path("shared");
     std::fs::create_dir(&shared).expect("a folder");
     std::os::unix::fs::chown(&shared, Some(CROWDED), Some(CROWDED)).expect("given away");
-    let (code, said, why) = site.words(&["--image", "host", "--", "echo", "before"]);
-    assert_eq!((code, said.trim()), (0, "before"), "{why}");
+    has_its_pilot(&site);
     let home = site.path("home");
     let pilot = wait_some("there is a pilot", || pilot_of(&home));
     let job = fill(&site, &shared);
     // A thread would have to be started for this.
     let logs = site.shipway(&["logs", "1"]);
-    assert_eq!(String::from_utf8_lossy(&logs.stdout), "before\n", "{logs:?}");
+    assert_eq!(String::from_utf8_lossy(&logs.stdout), "here\n", "{logs:?}");
     let ended = site.shipway(&["wait", &job]);
     assert!(!ended.status.success());
     let logs = site.shipway(&["logs", &job]);
@@ -87,6 +96,7 @@ fn a_task_that_leaves_no_room_for_processes_ends_and_the_pilot_does_not() {
 #[test]
 fn many_tasks_leave_descriptors_for_the_next_and_have_the_usual_limit_themselves() {
     let mut site = Site::start_with(None, &["--runtime", "native"]);
+    has_its_pilot(&site);
     site.restart_by(&["prlimit", "--nofile=250:8192"], &["--runtime", "native"]);
     let few = ["run", "-d", "--workdir", "private", "--image", "host", "--cpus", "0.001"];
     let started = site.shipway(&[&few[..], &["--array", "1-80", "--", "sleep", "1000"]].concat());
