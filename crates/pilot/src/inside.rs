@@ -2,11 +2,10 @@
 //! whose task is killed says so and goes by itself. So what runs inside is killed first, and the
 //! helper only if it does not go.
 
+use crate::below::kill;
 use crate::procfs;
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
-};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::time::{Duration, Instant};
 
 /// How long a helper may take to go when all that ran inside is dead. Far longer than it does.
@@ -41,11 +40,4 @@ fn kill_inside(helper: Pid) -> bool {
 fn is_dead(child: Pid) -> bool {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     !matches!(waitid(WaitId::Pid(child), look), Ok(None))
-}
-
-/// By a descriptor, and if it is that parent's child: the number may be somebody else's by now.
-fn kill(pid: Pid, parent: Pid) -> Result<(), Errno> {
-    let process = pidfd_open(pid, PidfdFlags::empty())?;
-    let is_child = procfs::stat(pid).is_some_and(|stat| Pid::from_raw(stat.parent) == Some(parent));
-    if is_child { pidfd_send_signal(&process, Signal::KILL) } else { Ok(()) }
 }

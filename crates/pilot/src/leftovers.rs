@@ -5,7 +5,7 @@
 //! its environment is not found. It must be called with the directory's lock held.
 
 use crate::inside::GO_LIMIT;
-use crate::procfs;
+use crate::procfs::{self, Mark};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 use shipway_runtime::cgroup::Delegation;
@@ -141,9 +141,7 @@ fn kill_marked(
 }
 
 fn carries(pid: Pid, key: &str) -> bool {
-    procfs::environ(pid).is_some_and(|environ| {
-        procfs::variable(&environ, NODE_KEY_VARIABLE) == Some(key.as_bytes())
-    })
+    procfs::mark(pid, NODE_KEY_VARIABLE) == Mark::Is(key.into())
 }
 
 fn wait_gone(found: &[(Pid, OwnedFd)], deadline: Instant) -> Result<usize, LeftoversError> {

@@ -4,6 +4,7 @@
 //! `probe`, `memory`) knows nothing of the server; what talks to the server stands beside it.
 
 pub mod accounts;
+mod below;
 mod closed;
 pub mod ends;
 mod folder;

@@ -5,8 +5,15 @@
 
 use rustix::process::Pid;
 use std::fs;
-use std::io;
-use std::path::Path;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+/// Most that is read of an environment: more than the kernel hands to any program. A process may
+/// say that its own is as large as it likes.
+const LONGEST_ENVIRON: u64 = 8 << 20;
+
+/// Set in the flags of a thread that has begun to end (`PF_EXITING`).
+const EXITING: u64 = 0x4;
 
 /// What this crate uses of `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +26,74 @@ pub(crate) struct Stat {
     /// Whether it has an environment, be it empty. It has none in the middle of `execve`, and
     /// none from the moment it begins to end.
     pub(crate) has_environ: bool,
+    /// Whether its first thread has begun to end. Others may run on.
+    pub(crate) first_ends: bool,
+}
+
+/// What the environment of a process says of a variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Is(Vec<u8>),
+    /// It is not there, or we may not see it.
+    Not,
+    /// There is no environment at this moment: it is in the middle of `execve`.
+    Unclear,
+    /// All its threads have begun to end, and there is no environment any more.
+    Dying,
+}
+
+/// What the environment of a process says of a variable, as far as any of its threads can tell:
+/// one whose first thread has ended lives on, and has no environment in the usual place.
+pub(crate) fn mark(pid: Pid, name: &str) -> Mark {
+    let Some(first) = stat(pid) else { return Mark::Dying };
+    let folder = match first.first_ends.then(|| living_thread(pid)) {
+        None => process_folder(pid),
+        Some(Some(thread)) => thread,
+        Some(None) => return Mark::Dying,
+    };
+    let has_environ = || stat_in(&folder).is_some_and(|stat| stat.has_environ);
+    let before = has_environ();
+    match variable_in(&folder, name) {
+        Ok(Some(value)) => Mark::Is(value),
+        // It had one before and after we looked: so it is as we saw it.
+        Ok(None) if before && has_environ() => Mark::Not,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Mark::Not,
+        Ok(None) | Err(_) => Mark::Unclear,
+    }
+}
+
+/// The folder of a thread that has not begun to end.
+fn living_thread(pid: Pid) -> Option<PathBuf> {
+    let threads = fs::read_dir(process_folder(pid).join("task")).ok()?;
+    let mut folders = threads.flatten().map(|thread| thread.path());
+    folders.find(|folder| stat_in(folder).is_some_and(|stat| !stat.first_ends))
+}
+
+fn process_folder(pid: Pid) -> PathBuf {
+    Path::new("/proc").join(pid.to_string())
+}
+
+/// The value of a variable, without more of the environment than is needed in memory.
+fn variable_in(folder: &Path, name: &str) -> io::Result<Option<Vec<u8>>> {
+    let file = fs::File::open(folder.join("environ"))?.take(LONGEST_ENVIRON);
+    let (mut file, mut entry) = (BufReader::with_capacity(1 << 16, file), Vec::new());
+    while file.read_until(0, &mut entry)? > 0 {
+        let text = entry.strip_suffix(b"\0").unwrap_or(&entry);
+        let value = text.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
+        if let Some(value) = value {
+            return Ok(Some(value.to_vec()));
+        }
+        entry.clear();
+    }
+    Ok(None)
+}
+
+/// As whom a process runs, be it dead.
+pub(crate) fn real_uid(pid: Pid) -> Option<u32> {
+    let status = fs::read(process_folder(pid).join("status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    ids.split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// Every process id in `/proc`.
@@ -54,10 +129,13 @@ pub(crate) fn children_by_scan() -> io::Result<Vec<Pid>> {
     Ok(pids)
 }
 
-/// The children of a process that has one thread.
+/// The children of all threads of a process.
 pub(crate) fn children_of(pid: Pid) -> Vec<Pid> {
-    if let Ok(list) = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")) {
-        return parse_list(&list).collect();
+    let threads = fs::read_dir(process_folder(pid).join("task")).into_iter().flatten().flatten();
+    let lists: io::Result<Vec<String>> =
+        threads.map(|thread| fs::read_to_string(thread.path().join("children"))).collect();
+    if let Ok(lists) = lists {
+        return lists.iter().flat_map(|list| parse_list(list)).collect();
     }
     let mut pids = all_pids().unwrap_or_default();
     pids.retain(|child| stat(*child).is_some_and(|stat| Pid::from_raw(stat.parent) == Some(pid)));
@@ -81,27 +159,14 @@ fn parse_pid(text: &str) -> Option<Pid> {
     text.parse().ok().and_then(Pid::from_raw)
 }
 
-/// The environment a process was started with; `None` when we may not see it. Empty also when the
-/// process is dead or dying, for which kernels have different answers.
-pub(crate) fn environ(pid: Pid) -> Option<Vec<u8>> {
-    match fs::read(Path::new("/proc").join(pid.to_string()).join("environ")) {
-        Ok(environ) => Some(environ),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
-        Err(_) => Some(Vec::new()),
-    }
-}
-
-/// The value of a variable in an `environ` block.
-pub(crate) fn variable<'a>(environ: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    environ
-        .split(|byte| *byte == 0)
-        .find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
-}
-
 /// The `stat` line of a process, `None` when it is gone.
 pub(crate) fn stat(pid: Pid) -> Option<Stat> {
+    stat_in(&process_folder(pid))
+}
+
+fn stat_in(folder: &Path) -> Option<Stat> {
     // Bytes, because a process may give itself a name that is not UTF-8.
-    let line = fs::read(Path::new("/proc").join(pid.to_string()).join("stat")).ok()?;
+    let line = fs::read(folder.join("stat")).ok()?;
     parse_stat(&String::from_utf8_lossy(&line))
 }
 
@@ -118,6 +183,7 @@ fn parse_stat(line: &str) -> Option<Stat> {
         resident_pages: u64::try_from(number(21)?).unwrap_or(0),
         // An address, which may not fit a signed number; zero when there is none.
         has_environ: fields.get(48).is_some_and(|end| *end != "0"),
+        first_ends: u64::try_from(number(6)?).unwrap_or(0) & EXITING != 0,
     })
 }
 
@@ -127,33 +193,39 @@ mod tests {
 
     #[test]
     fn a_stat_line_is_read_behind_a_hostile_name() {
-        let line = "7 (a) b (c) S 3 5 6 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 4096 321 99";
+        let line = "7 (a) b (c) S 3 5 6 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 100 4096 321 99";
         let stat = parse_stat(line).unwrap();
-        let (parent, group, session, threads, resident_pages) = (3, 5, 6, 1, 321);
-        let has_environ = false;
-        assert_eq!(stat, Stat { parent, group, session, threads, resident_pages, has_environ });
+        assert_eq!((stat.parent, stat.group, stat.session, stat.threads), (3, 5, 6, 1));
+        assert_eq!((stat.resident_pages, stat.has_environ, stat.first_ends), (321, false, true));
         assert_eq!(parse_stat("7 (cut"), None);
     }
 
     #[test]
     fn an_empty_environment_is_told_from_none() {
-        assert!(stat(rustix::process::getpid()).unwrap().has_environ);
         let mut child =
             std::process::Command::new("sleep").arg("1000").env_clear().spawn().unwrap();
         let pid = Pid::from_child(&child);
-        assert_eq!((environ(pid), stat(pid).unwrap().has_environ), (Some(vec![]), true));
+        assert_eq!(mark(pid, "A"), Mark::Not);
         child.kill().unwrap();
         let dead = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
         rustix::process::waitid(rustix::process::WaitId::Pid(pid), dead).unwrap();
-        assert_eq!((environ(pid), stat(pid).unwrap().has_environ), (Some(vec![]), false));
+        assert_eq!(mark(pid, "A"), Mark::Dying);
+        assert_eq!(real_uid(pid), Some(rustix::process::getuid().as_raw()));
         child.wait().unwrap();
     }
 
     #[test]
     fn a_variable_is_matched_by_its_whole_name() {
-        let environ = b"XA=1\0A=2\0AB=3\0";
-        assert_eq!(variable(environ, "A"), Some(&b"2"[..]));
-        assert_eq!(variable(environ, "B"), None);
+        let mut command = std::process::Command::new("sleep");
+        // What stands behind a long text is found as well.
+        let text = "x".repeat(100_000);
+        let child = command.arg("1000").env_clear().env("XA", &text).env("A", "2");
+        let mut child = child.env("AB", "3").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let marks = ["A", "AB", "B"].map(|name| mark(pid, name));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(marks, [Mark::Is(b"2".into()), Mark::Is(b"3".into()), Mark::Not]);
     }
 
     #[test]

@@ -4,13 +4,11 @@
 //! The program is given by its path: the search along `PATH` happens here, where it also gives the
 //! better message.
 
-use super::{Before, Contained, Request, StdinFile, Ticket, lock};
+use super::{Before, Contained, Request, StdinFile, Ticket, graves, lock};
 use rustix::fs::{Access, FileType, OFlags, access, fcntl_setfl, fstat};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use shipway_api::causes::causes;
 use shipway_runtime::again::{self, patiently};
 use shipway_runtime::native::{Apart, Start};
@@ -311,7 +309,7 @@ fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 /// For a process we cannot watch: it must not run unseen.
 fn end_unwatched(pid: Pid) {
     let _already_dead = kill_process_group(pid, Signal::KILL);
-    let _reaped = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
+    graves::bury(pid);
 }
 
 fn search(name: &OsStr, path: &OsStr, request: &Request) -> Result<PathBuf, StartError> {

@@ -8,9 +8,12 @@
 //! processes of its own: whatever the kernel lists as that thread's child is taken for a process
 //! that a task left behind.
 
+mod graves;
 mod launch;
 mod orphans;
+mod task;
 mod watch;
+mod whose;
 
 pub use launch::StartError;
 
@@ -32,10 +35,11 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
-use watch::{Task, Watcher};
+use task::Task;
+use watch::Watcher;
 
 /// The variable by which a process is known to belong to one attempt.
 pub const ATTEMPT_KEY_VARIABLE: &str = "SHIPWAY_ATTEMPT_KEY";
@@ -54,6 +58,10 @@ const ALWAYS_WATCHING: usize = 1;
 /// How long the end of a task waits for output pipes that a process outside its group still
 /// holds, or for killed processes that have not vanished yet.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long a process that was killed may take to die. Its program never goes on; one that takes
+/// longer hangs in the kernel, or is held by whoever traces it, and waiting does not help.
+pub const HANG_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long a start for which the node has no room is tried again, and how often. Whoever has more
 /// processes than they may is ended in less.
@@ -141,7 +149,7 @@ pub struct Contained {
 pub enum HowEnded {
     Exit(i32),
     Signal(i32),
-    /// Something else in this process took the exit status away from the pool.
+    /// Somebody else has the exit status: whoever traces the process.
     Unknown,
 }
 
@@ -183,10 +191,14 @@ pub enum Signalled {
 }
 
 /// A process group's leader. The lock makes sure that nobody signals its pid after it was reaped,
-/// when the number may be somebody else's.
+/// when the number may be somebody else's; nothing is waited for while it is held.
 #[derive(Debug)]
 pub(crate) struct Leader {
     pid: Pid,
+    /// Its task's number where it is watched.
+    watched_as: OnceLock<u64>,
+    /// When it was killed first.
+    killed: OnceLock<Instant>,
     /// Dead, and everything in its group killed.
     over: Mutex<bool>,
     /// Why it was ended, to be read behind what it printed.
@@ -195,7 +207,13 @@ pub(crate) struct Leader {
 
 impl Leader {
     fn new(pid: Pid) -> Self {
-        Self { pid, over: Mutex::new(false), last_words: Mutex::default() }
+        Self {
+            pid,
+            watched_as: OnceLock::new(),
+            killed: OnceLock::new(),
+            over: Mutex::new(false),
+            last_words: Mutex::default(),
+        }
     }
 
     fn signal(&self, signal: Signal) -> Signalled {
@@ -252,6 +270,19 @@ impl Shared {
         self.unfinished.fetch_sub(1, Ordering::AcqRel);
         (self.sink)(event);
         self.wake_if_over();
+    }
+
+    /// Whoever is killed is looked at again until it is dead, or counts as that.
+    fn signal(&self, leader: &Leader, signal: Signal) -> Signalled {
+        let signalled = leader.signal(signal);
+        if signal == Signal::KILL
+            && signalled == Signalled::Sent
+            && leader.killed.set(Instant::now()).is_ok()
+            && let Some(slot) = leader.watched_as.get()
+        {
+            self.watcher.look_at(*slot, Instant::now() + watch::KILL_AGAIN);
+        }
+        signalled
     }
 
     fn wake_if_over(&self) {
@@ -382,18 +413,18 @@ impl Pool {
     /// Sends a signal to the whole process group of a task.
     pub fn signal(&self, ticket: Ticket, signal: Signal) -> Signalled {
         let leader = lock(&self.shared.leaders).get(&ticket).cloned();
-        leader.map_or(Signalled::NotRunning, |leader| leader.signal(signal))
+        leader.map_or(Signalled::NotRunning, |leader| self.shared.signal(&leader, signal))
     }
 
     /// Kills a task, and says why at the end of its error output.
     pub fn end(&self, ticket: Ticket, words: String) {
         let Some(leader) = lock(&self.shared.leaders).get(&ticket).cloned() else { return };
         lock(&leader.last_words).get_or_insert(words);
-        leader.signal(Signal::KILL);
+        self.shared.signal(&leader, Signal::KILL);
     }
 
     /// Reaps dead processes that running tasks have left to us. The end of any task does this
-    /// too; call it now and then where tasks live long.
+    /// too; call it now and then where tasks live long. It waits for nobody.
     pub fn reap_orphans(&self) {
         self.shared.orphans.reap(&self.shared);
     }
@@ -409,7 +440,7 @@ impl Drop for Pool {
         shared.unfinished.fetch_sub(unstarted.0.len() + unstarted.1.len(), Ordering::AcqRel);
         let leaders: Vec<_> = lock(&shared.leaders).values().cloned().collect();
         for leader in leaders {
-            leader.signal(Signal::KILL);
+            shared.signal(&leader, Signal::KILL);
         }
         // The threads end by themselves: joining could hang with a process stuck in the kernel.
         shared.wake_if_over();
@@ -488,7 +519,7 @@ fn watch_it(shared: &Shared, queued: Queued, launched: Launched) -> Result<(), S
     }
     // Closed since this request was taken: then nobody else will end it.
     if shared.closed.load(Ordering::Acquire) {
-        leader.signal(Signal::KILL);
+        shared.signal(&leader, Signal::KILL);
     }
     Ok(())
 }

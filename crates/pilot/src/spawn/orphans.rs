@@ -5,36 +5,49 @@
 //! ours until we reap them, which only happens under the lock here; so their pids are safe to use.
 //! The lock is the process's, like its children: and the kernel may leave out a child from the
 //! list when another one is reaped while it is read.
+//!
+//! Nothing is waited for here. Whoever sweeps is told what is to be waited for, and sweeps again;
+//! what is known of a process is kept, so that it costs the ends of other tasks next to nothing.
 
-use super::{ATTEMPT_KEY_VARIABLE, Shared, lock};
-use crate::procfs;
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, kill_process, pidfd_open, waitid,
-};
+use super::whose::{Claim, Known, Verdict};
+use super::{ATTEMPT_KEY_VARIABLE, Shared, graves, lock};
+use crate::below::{Do, end_below};
+use crate::procfs::{self, Mark};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::{Mutex, TryLockError};
 
-/// Bytes of the list read at once: enough for hundreds of orphans. More are found by the next
-/// sweep, which comes when one of these has died.
-const LIST_BYTES: usize = 4096;
+/// Bytes of the list read at once, which is as many as the kernel gives, and in all: room for a
+/// hundred thousand orphans.
+const LIST_PIECE: usize = 4096;
+const LIST_LIMIT: usize = 1 << 20;
 
-/// For a blink a process cannot be dealt with: in the middle of `execve` it has no environment,
-/// and while it ends it has neither that nor a descriptor to be had, but may have children that
-/// it is about to hand to us. Then the list is read again after a pause.
-const SETTLE_PAUSE: Duration = Duration::from_millis(1);
-const SETTLE_TRIES: u32 = 200;
+/// Most orphans whose end is waited for at once, with a descriptor each. The others are ended too,
+/// and are seen when one of these is dead.
+const MOST_WAITED_FOR: usize = 256;
 
-static SWEEPING: Mutex<()> = Mutex::new(());
+/// What is known of each orphan.
+static SWEEPING: Mutex<BTreeMap<i32, Known>> = Mutex::new(BTreeMap::new());
 
 #[derive(Debug)]
 pub(super) struct Orphans {
     /// The list of our main thread's children; `None` on a kernel that does not give one.
     list: Option<File>,
+}
+
+/// What a sweep has found.
+#[derive(Debug, Default)]
+pub(super) struct Swept {
+    /// Each becomes readable when it is dead, and then another sweep is due.
+    pub(super) dying: Vec<OwnedFd>,
+    /// There are some of which cannot be told at this moment whose they are: another sweep is due
+    /// in a blink.
+    pub(super) unsettled: bool,
 }
 
 impl Orphans {
@@ -44,106 +57,133 @@ impl Orphans {
         Self { list }
     }
 
-    /// Reaps the dead, kills those that carry `key`, and returns the killed ones: each becomes
-    /// readable when it is dead, and then another sweep is due.
-    pub(super) fn sweep(&self, key: &str, shared: &Shared) -> Vec<OwnedFd> {
-        let _only_us = lock(&SWEEPING);
-        let mut killed = Vec::new();
-        for _ in 0..SETTLE_TRIES {
-            let Children { alive, reaped } = look_after(self.list.as_ref(), shared);
-            // Read after the list: a task that is not counted here has no process in the list.
-            let alone = shared.unfinished.load(Ordering::Acquire) <= 1;
-            let mut unsettled = false;
-            killed.clear();
-            for pid in alive {
-                match whose(pid, key, alone) {
-                    Whose::Ours => match kill(pid) {
-                        Ok(pidfd) => killed.push(pidfd),
-                        Err(_) => unsettled = true,
-                    },
-                    Whose::Others => {}
-                    Whose::Unclear => unsettled = true,
+    /// Reaps the dead and kills what the task left.
+    pub(super) fn sweep(&self, claim: &Claim, shared: &Shared) -> Swept {
+        let mut known = lock(&SWEEPING);
+        let alive = look_after(self.list.as_ref(), shared, &mut known);
+        let mut swept = Swept::default();
+        if alive.is_empty() {
+            return swept;
+        }
+        // Read after the list: a task that is not counted here has no process in the list.
+        let alone = shared.unfinished.load(Ordering::Acquire) <= 1;
+        let asking = claim.asks(alone);
+        for pid in alive {
+            let known = known.entry(raw(pid)).or_insert_with(|| Known::look(pid));
+            let verdict = asking.judge(pid, known);
+            match verdict {
+                Verdict::Others => continue,
+                Verdict::Unclear => {
+                    swept.unsettled = true;
+                    continue;
+                }
+                Verdict::Ours => drop(kill_process(pid, Signal::KILL)),
+                Verdict::Dying { .. } => {}
+            }
+            // What was not gone by itself since the last look may hang, with others below it.
+            if std::mem::replace(&mut known.was_seen, true) {
+                end_what_is_below(pid, verdict, claim);
+            }
+            if swept.dying.len() < MOST_WAITED_FOR {
+                match pidfd_open(pid, PidfdFlags::empty()) {
+                    Ok(pidfd) => swept.dying.push(pidfd),
+                    Err(_) => swept.unsettled = true,
                 }
             }
-            // One that was reaped may have died since the list was read: then its children are
-            // ours by now, and were not in it.
-            if !unsettled && !reaped {
-                break;
-            }
-            if unsettled {
-                std::thread::sleep(SETTLE_PAUSE);
-            }
         }
-        killed
+        swept
     }
 
-    /// Reaps the dead and touches nobody else.
+    /// Reaps the dead and touches nobody else. Whoever sweeps now does the same.
     pub(super) fn reap(&self, shared: &Shared) {
-        let _only_us = lock(&SWEEPING);
-        look_after(self.list.as_ref(), shared);
+        let mut known = match SWEEPING.try_lock() {
+            Ok(known) => known,
+            Err(TryLockError::Poisoned(known)) => known.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        look_after(self.list.as_ref(), shared, &mut known);
     }
 }
 
-struct Children {
-    alive: Vec<Pid>,
-    /// Whether any was dead, and has been reaped.
-    reaped: bool,
+fn end_what_is_below(pid: Pid, verdict: Verdict, claim: &Claim) {
+    end_below(pid, |child| match verdict {
+        Verdict::Dying { surely: false } => match procfs::mark(child, ATTEMPT_KEY_VARIABLE) {
+            Mark::Is(key) if key == claim.key.as_bytes() => Do::End,
+            Mark::Dying => Do::Pass,
+            _ => Do::Leave,
+        },
+        _ => Do::End,
+    });
 }
 
-fn look_after(list: Option<&File>, shared: &Shared) -> Children {
+/// Reaps the dead and says who lives. Whatever the dead left is among these.
+fn look_after(list: Option<&File>, shared: &Shared, known: &mut BTreeMap<i32, Known>) -> Vec<Pid> {
+    graves::bury_the_rest();
     let mut alive = listed(list).unwrap_or_default();
     if alive.is_empty() {
-        return Children { alive, reaped: false };
+        known.clear();
+        return alive;
     }
     // A leader is in the list where the kernel has none by thread and all processes were asked.
     let leaders: Vec<Pid> = lock(&shared.leaders).values().map(|leader| leader.pid).collect();
-    alive.retain(|pid| !leaders.contains(pid));
     let count = alive.len();
-    let if_dead = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-    alive.retain(|pid| matches!(waitid(WaitId::Pid(*pid), if_dead), Ok(None)));
-    let reaped = alive.len() < count;
-    Children { alive, reaped }
+    alive.retain(|pid| leaders.contains(pid) || !graves::is_gone(*pid));
+    // One that was reaped may have died since the list was read: then its children are ours by
+    // now, and were not in it.
+    if alive.len() < count {
+        alive = listed(list).unwrap_or_default();
+    }
+    alive.retain(|pid| !leaders.contains(pid));
+    alive.sort_unstable_by_key(|pid| raw(*pid));
+    known.retain(|pid, _| alive.binary_search_by_key(pid, |alive| raw(*alive)).is_ok());
+    alive
 }
 
 fn listed(list: Option<&File>) -> io::Result<Vec<Pid>> {
     let Some(file) = list else { return procfs::children_by_scan() };
-    let mut text = [0; LIST_BYTES];
-    let length = file.read_at(&mut text, 0)?;
-    // A number cut off at the end of the buffer would be another process: leave it out.
+    let (mut text, mut length) = (vec![0; LIST_PIECE], 0);
+    loop {
+        match file.read_at(&mut text[length..], length as u64)? {
+            0 => break,
+            read => length += read,
+        }
+        if length >= LIST_LIMIT {
+            break;
+        }
+        text.resize(length + LIST_PIECE, 0);
+    }
+    // A number cut off at the end would be another process: leave it out.
     let whole = text[..length].iter().rposition(u8::is_ascii_whitespace).unwrap_or(0);
     let text = std::str::from_utf8(&text[..whole]).unwrap_or_default();
     Ok(procfs::parse_list(text).collect())
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    Ours,
-    Others,
-    /// Not to be told at this moment; see `SETTLE_PAUSE`.
-    Unclear,
+fn raw(pid: Pid) -> i32 {
+    pid.as_raw_nonzero().get()
 }
 
-/// Whether a process is what the attempt left. One that has cleared its environment cannot be
-/// told apart, so it is taken when no other task is there that it could belong to.
-fn whose(pid: Pid, key: &str, alone: bool) -> Whose {
-    let has_environ = || procfs::stat(pid).is_some_and(|stat| stat.has_environ);
-    let before = has_environ();
-    let environ = procfs::environ(pid);
-    let found = environ.as_ref().and_then(|it| procfs::variable(it, ATTEMPT_KEY_VARIABLE));
-    match found {
-        Some(found) if found == key.as_bytes() => Whose::Ours,
-        Some(_) => Whose::Others,
-        None if alone => Whose::Ours,
-        // Another user's, who may hide it.
-        None if environ.is_none() => Whose::Others,
-        // It had one before and after we looked: so it is as we saw it.
-        None if before && has_environ() => Whose::Others,
-        None => Whose::Unclear,
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logs::Logs;
+    use crate::spawn::Pool;
+    use std::sync::{Arc, mpsc};
+    use std::time::Duration;
+
+    /// The loop that answers the server does it, while a sweep may take its time.
+    #[test]
+    fn who_only_reaps_does_not_wait_for_a_sweep() {
+        let dir = tempfile::tempdir().unwrap();
+        let pool = Pool::new(2, "test-node", Logs::new(dir.path().into()), Arc::new(|_| {}));
+        let pool = pool.unwrap();
+        let sweeping = lock(&SWEEPING);
+        let (tell, told) = mpsc::channel();
+        let reaping = std::thread::spawn(move || {
+            pool.reap_orphans();
+            tell.send(()).unwrap();
+        });
+        told.recv_timeout(Duration::from_mins(1)).expect("nothing is waited for");
+        drop(sweeping);
+        reaping.join().unwrap();
     }
-}
-
-/// The pid is safe to use: an orphan is not reaped by anybody but us.
-fn kill(pid: Pid) -> rustix::io::Result<OwnedFd> {
-    let _already_dead = kill_process(pid, Signal::KILL);
-    pidfd_open(pid, PidfdFlags::empty())
 }

@@ -3,36 +3,46 @@
 //! Each thread takes one event at a time, so whichever is free sees to the next; what one event
 //! leads to (the end of a task, and so the start of another) is done without waking anybody. Every
 //! descriptor speaks once and is armed again when it was listened to: so no event is seen by two,
-//! and closing a descriptor is enough to hear no more of it. Nothing is polled; the only timeout
-//! is `DRAIN_LIMIT`, and only while a task is dead whose pipes or processes are not.
+//! and closing a descriptor is enough to hear no more of it. A task that runs is not polled; one
+//! that is killed or dead is looked at now and then until nothing of it is left, and of one that is
+//! dead `DRAIN_LIMIT` is the end. No thread waits for a process: it may never end.
 
-use super::launch::{Launched, Writing};
+use super::task::{Output, Task};
 use super::{
-    DRAIN_LIMIT, Ended, HowEnded, Leader, ProcessEvent, Shared, StartError, Ticket, lock,
-    start_next,
+    DRAIN_LIMIT, Ended, HANG_LIMIT, HowEnded, Leader, ProcessEvent, Shared, StartError, graves,
+    lock, start_next,
 };
-use crate::logs::{CHUNK_BYTES, StreamWriter};
+use crate::below::{Do, end_below};
+use crate::logs::CHUNK_BYTES;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid};
 use shipway_runtime::again::patiently;
-use shipway_runtime::report::Ending;
-use shipway_runtime::runtime::After;
 use std::cell::Cell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Reads from one pipe when its task has ended before other tasks get their turn; a pipe holds
 /// one or two of them unless the task made it bigger.
 const END_READS: usize = 16;
+
+/// The pauses between two looks at a task that is dead while something of it is not.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const DOUBLED_AT_MOST: u32 = 9;
+
+/// The pause between two signals to a process that was killed and is not dead.
+pub(super) const KILL_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long whoever traces a process may keep its end: a debugger lets go at once.
+const HELD_LIMIT: Duration = Duration::from_secs(2);
+const HELD: &str = "another process traces this one and keeps its end: how it ended is not known";
+const HANGS: &str = "this was killed and hangs in the kernel; it counts as ended";
 
 /// What an event is about: the low bits of its number, above them the task's slot.
 const ABOUT_LEADER: u64 = 0;
@@ -44,113 +54,6 @@ const WAKE: u64 = u64::MAX;
 
 const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// One of the two streams of a task: the pipe until its end, and the log it goes to.
-pub(super) struct Output {
-    open: Option<(OwnedFd, StreamWriter)>,
-}
-
-impl Output {
-    pub(super) fn new(pipe: OwnedFd, log: StreamWriter) -> Self {
-        Self { open: Some((pipe, log)) }
-    }
-
-    /// Adds a line of our own.
-    fn say(&mut self, words: &str) {
-        if let Some((_, log)) = &mut self.open {
-            log.append(format!("shipway: {words}\n").as_bytes());
-        }
-    }
-
-    /// Moves what is there to the log, in at most `reads` pieces.
-    fn pump(&mut self, buffer: &mut [u8], reads: usize) {
-        for _ in 0..reads {
-            let Some((pipe, log)) = &mut self.open else { return };
-            match rustix::io::read(&*pipe, &mut *buffer) {
-                Ok(length) if length > 0 => log.append(&buffer[..length]),
-                Err(Errno::AGAIN) => return,
-                Err(Errno::INTR) => {}
-                Ok(_) | Err(_) => self.open = None,
-            }
-        }
-    }
-}
-
-pub(super) struct Task {
-    ticket: Ticket,
-    /// Its place where it is written down which process it is.
-    slot: Option<u32>,
-    key: String,
-    leader: Arc<Leader>,
-    pidfd: OwnedFd,
-    outputs: [Output; 2],
-    /// Until the leader is dead.
-    writing: Option<Writing>,
-    after: Option<After>,
-    /// What a container needs as long as it runs.
-    _holds: Option<Arc<dyn std::fmt::Debug + Send + Sync>>,
-    started: SystemTime,
-    clock: Instant,
-    /// Set when the leader is dead.
-    ended: Option<Ended>,
-    /// Why there was no task in the container.
-    not_started: Option<String>,
-    orphans: Vec<OwnedFd>,
-}
-
-impl Task {
-    pub(super) fn new(
-        (ticket, slot): (Ticket, Option<u32>),
-        key: String,
-        launched: Launched,
-        (out, err): (StreamWriter, StreamWriter),
-        holds: Option<Arc<dyn std::fmt::Debug + Send + Sync>>,
-    ) -> Self {
-        let Launched { pid, pidfd, out: out_pipe, err: err_pipe, writing, after, started, clock } =
-            launched;
-        Self {
-            ticket,
-            slot,
-            key,
-            leader: Arc::new(Leader::new(pid)),
-            pidfd,
-            outputs: [Output::new(out_pipe, out), Output::new(err_pipe, err)],
-            writing: Some(writing),
-            after,
-            _holds: holds,
-            started,
-            clock,
-            ended: None,
-            not_started: None,
-            orphans: Vec::new(),
-        }
-    }
-
-    pub(super) fn leader(&self) -> &Arc<Leader> {
-        &self.leader
-    }
-
-    fn how_container_ended(&mut self, status: &WaitIdStatus, after: &After) -> (HowEnded, bool) {
-        let raw = match (status.exit_status(), status.terminating_signal()) {
-            (Some(code), _) => (code & 0xff) << 8,
-            (None, signal) => signal.unwrap_or(0) | if status.dumped() { 0x80 } else { 0 },
-        };
-        match after.ending(ExitStatus::from_raw(raw)) {
-            Ending::Exit(code) => (HowEnded::Exit(code), false),
-            Ending::Signal { number, core_dumped } => (HowEnded::Signal(number), core_dumped),
-            Ending::NotStarted(told) => {
-                let code = told.why.exit_code();
-                self.not_started = Some(told.message);
-                (HowEnded::Exit(code), false)
-            }
-        }
-    }
-
-    fn left(&self) -> usize {
-        let open = self.outputs.iter().filter(|output| output.open.is_some()).count();
-        open + self.orphans.len()
-    }
-}
-
 /// What is watched, by all threads of a pool together.
 pub(super) struct Watcher {
     epoll: OwnedFd,
@@ -159,6 +62,8 @@ pub(super) struct Watcher {
     tasks: Mutex<HashMap<u64, Arc<Mutex<Task>>>>,
     /// Dead tasks that wait for pipes or processes, the oldest first.
     draining: Mutex<VecDeque<(Instant, u64)>>,
+    /// Tasks that are looked at again, and when.
+    again: Mutex<BTreeSet<(Instant, u64)>>,
 }
 
 impl Watcher {
@@ -168,13 +73,26 @@ impl Watcher {
         // Each write wakes one thread, and nobody has to read it.
         let once_each = EventFlags::IN | EventFlags::ET;
         epoll::add(&epoll, &wake, EventData::new_u64(WAKE), once_each)?;
-        let (tasks, draining) = (Mutex::default(), Mutex::default());
-        Ok(Self { epoll, wake, next_slot: AtomicU64::new(0), tasks, draining })
+        Ok(Self {
+            epoll,
+            wake,
+            next_slot: AtomicU64::new(0),
+            tasks: Mutex::default(),
+            draining: Mutex::default(),
+            again: Mutex::default(),
+        })
     }
 
     /// Wakes one thread.
     pub(super) fn wake(&self) {
         let _already_awake = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
+    /// Has a thread look at a task without an event.
+    pub(super) fn look_at(&self, slot: u64, at: Instant) {
+        lock(&self.again).insert((at, slot));
+        // Whoever waits now does not know of it.
+        self.wake();
     }
 
     /// From here on any thread may see to the task. `announce` runs before anything that happens
@@ -185,6 +103,7 @@ impl Watcher {
         lock(&self.tasks).insert(slot, Arc::clone(&shared_task));
         // Held throughout: an event that comes at once waits for the rest of this.
         let task = lock(&shared_task);
+        let _first = task.leader.watched_as.set(slot);
         let registered = self.register_all(&task, slot);
         if registered.is_ok() {
             announce();
@@ -245,6 +164,7 @@ pub(super) fn run(shared: &Shared) {
         if let Some(event) = events.pop() {
             thread.handle(event);
         }
+        thread.look_again();
         thread.give_up_overdue();
     }
     // The others have to see it too.
@@ -275,8 +195,48 @@ impl WatchThread<'_> {
             ABOUT_ORPHAN => self.sweep(slot, &mut task),
             _ => unreachable!("two bits hold four values"),
         }
+        self.finish_if_over(slot, &mut task);
+    }
+
+    fn finish_if_over(&self, slot: u64, task: &mut Task) {
         if task.ended.is_some() && task.left() == 0 {
-            self.finish(slot, &mut task);
+            self.finish(slot, task);
+        }
+    }
+
+    /// Sees to those that are killed or dead and of which no event may come.
+    fn look_again(&mut self) {
+        while let Some(slot) = self.next_to_look_at() {
+            let Some(task) = lock(&self.watcher.tasks).get(&slot).cloned() else { continue };
+            let mut task = lock(&task);
+            task.is_looked_at_again = false;
+            if task.ended.is_some() {
+                self.sweep(slot, &mut task);
+            } else if task.held.is_some() {
+                self.leader_died(slot, &mut task);
+            } else if task.leader.killed.get().is_some_and(|at| at.elapsed() >= HANG_LIMIT) {
+                self.leader_hangs(slot, &mut task);
+            } else {
+                task.leader.signal(Signal::KILL);
+                self.watcher.look_at(slot, Instant::now() + KILL_AGAIN);
+            }
+            self.finish_if_over(slot, &mut task);
+        }
+    }
+
+    fn next_to_look_at(&self) -> Option<u64> {
+        let mut again = lock(&self.watcher.again);
+        // The clock is only asked when there is something to compare it with.
+        let is_due = again.first().is_some_and(|(at, _)| *at <= Instant::now());
+        is_due.then(|| again.pop_first()).flatten().map(|(_, slot)| slot)
+    }
+
+    /// After a pause that grows.
+    fn look_later(&self, slot: u64, task: &mut Task) {
+        if !std::mem::replace(&mut task.is_looked_at_again, true) {
+            let pause = FIRST_PAUSE * (1 << task.looks.min(DOUBLED_AT_MOST));
+            task.looks += 1;
+            self.watcher.look_at(slot, Instant::now() + pause);
         }
     }
 
@@ -293,11 +253,35 @@ impl WatchThread<'_> {
     }
 
     fn leader_died(&mut self, slot: u64, task: &mut Task) {
-        let status = end_group(&task.leader, &task.pidfd);
-        let (how, core_dumped) = match (&status, task.after.take()) {
-            (Some(status), Some(after)) => task.how_container_ended(status, &after),
-            _ => how_ended(status.as_ref()),
+        let seen = end_group(&task.leader, &task.pidfd);
+        let is_held = matches!(seen, Seen::Held);
+        if is_held && task.held.get_or_insert_with(Instant::now).elapsed() < HELD_LIMIT {
+            return self.look_later(slot, task);
+        }
+        let how = match (&seen, task.after.take()) {
+            (Seen::Ended(status), Some(after)) => task.how_container_ended(status, &after),
+            (Seen::Ended(status), None) => how_ended(status),
+            (Seen::Held | Seen::Nothing, _) => (HowEnded::Unknown, false),
         };
+        self.leader_is_over(slot, task, how, is_held.then_some(HELD));
+    }
+
+    /// It was killed and is not dead: its program does not go on, and what is left of it is the
+    /// kernel's. So it is over.
+    fn leader_hangs(&mut self, slot: u64, task: &mut Task) {
+        *lock(&task.leader.over) = true;
+        end_below(task.leader.pid, |_| Do::End);
+        let killed = HowEnded::Signal(Signal::KILL.as_raw());
+        self.leader_is_over(slot, task, (killed, false), Some(HANGS));
+    }
+
+    fn leader_is_over(
+        &mut self,
+        slot: u64,
+        task: &mut Task,
+        (how, core_dumped): (HowEnded, bool),
+        remark: Option<&str>,
+    ) {
         task.ended = Some(Ended {
             ticket: task.ticket,
             how,
@@ -307,7 +291,8 @@ impl WatchThread<'_> {
             ran: task.clock.elapsed(),
             left_behind: 0,
         });
-        if let Some(words) = lock(&task.leader.last_words).take() {
+        let words = lock(&task.leader.last_words).take();
+        for words in words.into_iter().chain(remark.map(str::to_owned)) {
             task.outputs[1].pump(self.buffer(), END_READS);
             task.outputs[1].say(&words);
         }
@@ -319,13 +304,18 @@ impl WatchThread<'_> {
         if task.left() > 0 {
             let give_up = (Instant::now() + DRAIN_LIMIT, slot);
             lock(&self.watcher.draining).push_back(give_up);
+            self.watcher.wake();
         }
     }
 
     fn sweep(&self, slot: u64, task: &mut Task) {
-        task.orphans = self.shared.orphans.sweep(&task.key, self.shared);
+        let swept = self.shared.orphans.sweep(&task.claim, self.shared);
+        (task.orphans, task.unsettled) = (swept.dying, swept.unsettled);
         // One that cannot be watched is killed all the same; its end is not waited for.
         task.orphans.retain(|pidfd| self.watcher.register(pidfd, slot, ABOUT_ORPHAN).is_ok());
+        if task.unsettled || !task.orphans.is_empty() {
+            self.look_later(slot, task);
+        }
     }
 
     fn finish(&self, slot: u64, task: &mut Task) {
@@ -349,7 +339,7 @@ impl WatchThread<'_> {
     /// Reaps the leader. Not before its end is known to the sink: if this process is killed before
     /// that, whoever gets the dead leader can see how it ended.
     fn bury(&self, task: &Task) {
-        let _gone = waitid(WaitId::PidFd(task.pidfd.as_fd()), WaitIdOptions::EXITED);
+        graves::bury(task.leader.pid);
         lock(&self.shared.leaders).remove(&task.ticket);
         if let (Some(slots), Some(slot)) = (&self.shared.slots, task.slot) {
             slots.give_back(slot);
@@ -359,7 +349,8 @@ impl WatchThread<'_> {
     fn until_next_deadline(&self) -> Option<Timespec> {
         let draining = lock(&self.watcher.draining).front().map(|(deadline, _)| *deadline);
         let later = lock(&self.shared.queue).later.front().map(|(at, _)| *at);
-        let deadline = draining.into_iter().chain(later).min()?;
+        let again = lock(&self.watcher.again).first().map(|(at, _)| *at);
+        let deadline = draining.into_iter().chain(later).chain(again).min()?;
         let left = deadline.saturating_duration_since(Instant::now());
         Some(left.try_into().expect("a limit of seconds fits a timespec"))
     }
@@ -379,29 +370,41 @@ impl WatchThread<'_> {
     }
 }
 
+/// What can be seen of a dead leader.
+enum Seen {
+    Ended(WaitIdStatus),
+    /// Whoever traces it has its end, and not let go of it yet.
+    Held,
+    /// Somebody else has reaped it.
+    Nothing,
+}
+
 /// Kills the group of a dead leader and says how the leader ended, without reaping it: so its pid
-/// cannot be reused, and the group can only be its own. `None` when somebody else has reaped it.
-fn end_group(leader: &Leader, pidfd: &OwnedFd) -> Option<WaitIdStatus> {
+/// cannot be reused, and the group can only be its own.
+fn end_group(leader: &Leader, pidfd: &OwnedFd) -> Seen {
     let mut over = lock(&leader.over);
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     let status = waitid(WaitId::PidFd(pidfd.as_fd()), look);
     if status.is_ok() {
         let _nobody_left = kill_process_group(leader.pid, Signal::KILL);
     }
     *over = true;
-    status.ok().flatten()
+    match status {
+        Ok(Some(status)) => Seen::Ended(status),
+        Ok(None) => Seen::Held,
+        Err(_) => Seen::Nothing,
+    }
 }
 
 /// For a process that cannot be watched: it must not run unseen.
 fn end_unwatched(task: &Task) {
     let mut over = lock(&task.leader.over);
     let _already_dead = kill_process_group(task.leader.pid, Signal::KILL);
-    let _reaped = waitid(WaitId::PidFd(task.pidfd.as_fd()), WaitIdOptions::EXITED);
+    graves::bury(task.leader.pid);
     *over = true;
 }
 
-fn how_ended(status: Option<&WaitIdStatus>) -> (HowEnded, bool) {
-    let Some(status) = status else { return (HowEnded::Unknown, false) };
+fn how_ended(status: &WaitIdStatus) -> (HowEnded, bool) {
     match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => (HowEnded::Exit(code), false),
         (None, Some(signal)) => (HowEnded::Signal(signal), status.dumped()),

@@ -1,6 +1,8 @@
 //! The pool with real processes: how they end, what they print, what they leave behind.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod held;
+
 use rustix::process::{Pid, Signal, test_kill_process};
 use shipway_model::ids::{Attempt, JobId, TaskIndex};
 use shipway_pilot::guard::become_subreaper;

@@ -1,0 +1,49 @@
+//! Ends what stands below a process that cannot be ended itself: it is dying, and hangs in the
+//! kernel, so its children are not handed to whoever is its subreaper.
+//!
+//! A process that has been sent SIGKILL makes no more children, so going down once from there
+//! reaches all of them; those whose parent is gone meanwhile are the subreaper's by then.
+
+use crate::procfs;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// Most processes that are visited at once: more than a node lets one person have. What is left
+/// is reached by the next look.
+const MOST: usize = 100_000;
+
+/// What is to be done with a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Do {
+    /// End it, and go on below it.
+    End,
+    /// Go on below it.
+    Pass,
+    Leave,
+}
+
+/// Goes down from the children of `top`.
+pub(crate) fn end_below(top: Pid, judge: impl Fn(Pid) -> Do) {
+    let (mut parents, mut visited) = (vec![top], 0);
+    while let Some(parent) = parents.pop() {
+        for child in procfs::children_of(parent) {
+            visited += 1;
+            let done = match judge(child) {
+                _ if visited > MOST => return,
+                Do::Leave => continue,
+                Do::Pass => Ok(()),
+                Do::End => kill(child, parent),
+            };
+            if done.is_ok() {
+                parents.push(child);
+            }
+        }
+    }
+}
+
+/// By a descriptor, and if it is that parent's child: the number may be somebody else's by now.
+pub(crate) fn kill(pid: Pid, parent: Pid) -> Result<(), Errno> {
+    let process = pidfd_open(pid, PidfdFlags::empty())?;
+    let is_child = procfs::stat(pid).is_some_and(|stat| Pid::from_raw(stat.parent) == Some(parent));
+    if is_child { pidfd_send_signal(&process, Signal::KILL) } else { Ok(()) }
+}
