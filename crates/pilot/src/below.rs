@@ -22,23 +22,31 @@ pub(crate) enum Do {
     Leave,
 }
 
-/// Goes down from the children of `top`.
-pub(crate) fn end_below(top: Pid, judge: impl Fn(Pid) -> Do) {
-    let (mut parents, mut visited) = (vec![top], 0);
+/// Goes down from the children of `top`. Whether nobody was met who could not be ended.
+pub(crate) fn end_below(top: Pid, judge: impl Fn(Pid) -> Do) -> bool {
+    let (mut parents, mut visited, mut all) = (vec![top], 0, true);
     while let Some(parent) = parents.pop() {
         for child in procfs::children_of(parent) {
             visited += 1;
             let done = match judge(child) {
-                _ if visited > MOST => return,
+                _ if visited > MOST => return false,
                 Do::Leave => continue,
                 Do::Pass => Ok(()),
                 Do::End => kill(child, parent),
             };
-            if done.is_ok() {
-                parents.push(child);
+            match done {
+                Ok(()) => parents.push(child),
+                Err(Errno::SRCH) => {}
+                Err(_) => all = false,
             }
         }
     }
+    all
+}
+
+/// Whether a process of ours has ended, be its end ours to see or kept by whoever traces it.
+pub(crate) fn is_dead(pid: Pid) -> bool {
+    procfs::stat(pid).is_none_or(|stat| stat.is_dead)
 }
 
 /// By a descriptor, and if it is that parent's child: the number may be somebody else's by now.

@@ -2,15 +2,18 @@
 //!
 //! It holds the lock of the node's directory, starts the pilot, passes signals on, and when the
 //! pilot ends in any way (`kill -9` too) it kills every process the pilot left, and only then
-//! lets go of the lock. So a free lock means that no task of this directory runs. Of those that
-//! ended well by themselves it leaves word, by their numbers, for the next pilot. It knows
-//! nothing of tasks, servers or logs: whatever could break it must not be in it.
+//! lets go of the lock. So a free lock means that no task of this directory runs; what is left of
+//! one that was killed and hangs in the kernel is written down. Of those that ended well by
+//! themselves it leaves word, by their numbers, for the next pilot. It knows nothing of tasks,
+//! servers or logs: whatever could break it must not be in it.
 //!
 //! The lock travels as the pilot's standard input: a descriptor both can name without unsafe
 //! code, held while either lives, and never inherited by a task, which gets its own.
 
-use crate::ends::LEFT_BY_GUARD;
-use crate::{inside, leftovers, procfs};
+mod descendants;
+mod word;
+
+use crate::{hanging, leftovers};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, set_child_subreaper, waitid,
@@ -22,8 +25,13 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
+use word::Word;
+
+/// How long a pilot that is asked to end may take: it does so at once, unless it hangs.
+const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// What a shell reports for a process that a signal ended.
 const SIGNAL_EXIT_BASE: i32 = 128;
@@ -56,6 +64,7 @@ pub fn run(dir: &Path, program: &Path, args: &[OsString]) -> Result<i32, GuardEr
     become_subreaper().map_err(|source| GuardError::Start { source })?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
+        .enable_time()
         .build()
         .map_err(|source| GuardError::Watch { source })?;
     let code = runtime.block_on(async {
@@ -66,7 +75,8 @@ pub fn run(dir: &Path, program: &Path, args: &[OsString]) -> Result<i32, GuardEr
         watch_pilot(pilot, signals).await.map_err(|source| GuardError::Watch { source })
     });
     // Also after a failure to watch: whatever was started must not outlive the lock.
-    end_descendants(dir).map_err(|source| GuardError::Clear { source })?;
+    let hanging = descendants::end(&mut Word::new(dir));
+    hanging::write_down(dir, &hanging.map_err(|source| GuardError::Clear { source })?);
     leftovers::clear_groups(dir);
     drop(lock);
     code
@@ -145,6 +155,8 @@ struct Signals {
 enum Wake {
     PassOn(Signal),
     ChildChanged,
+    /// It was asked to end, and has not.
+    Late,
 }
 
 impl Signals {
@@ -157,8 +169,15 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Wake {
+    async fn next(&mut self, deadline: Option<Instant>) -> Wake {
+        let late = async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
+            () = late => Wake::Late,
             _ = self.terminate.recv() => Wake::PassOn(Signal::TERM),
             _ = self.interrupt.recv() => Wake::PassOn(Signal::INT),
             _ = self.hangup.recv() => Wake::PassOn(Signal::HUP),
@@ -167,12 +186,27 @@ impl Signals {
     }
 }
 
-/// Passes signals on until the pilot is dead; returns the code to exit with.
+/// Passes signals on until the pilot is dead; returns the code to exit with. One that is asked to
+/// end and hangs is killed.
 async fn watch_pilot(pilot: Pid, mut signals: Signals) -> io::Result<i32> {
+    let mut deadline = None;
     loop {
-        match signals.next().await {
+        match signals.next(deadline).await {
             // Not reaped yet, so the pid is still the pilot's, be it dead or alive.
-            Wake::PassOn(signal) => kill_process(pilot, signal)?,
+            Wake::PassOn(signal) => {
+                kill_process(pilot, signal)?;
+                if signal == Signal::TERM {
+                    deadline.get_or_insert_with(|| Instant::now() + END_LIMIT);
+                }
+            }
+            Wake::Late => {
+                tracing::warn!(
+                    limit = ?END_LIMIT,
+                    "the pilot does not end, although it was asked to; it is killed"
+                );
+                kill_process(pilot, Signal::KILL)?;
+                deadline = None;
+            }
             Wake::ChildChanged => {
                 let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
                 if let Some(status) = waitid(WaitId::Pid(pilot), options)? {
@@ -188,66 +222,5 @@ fn exit_code(status: &WaitIdStatus) -> i32 {
         (Some(code), _) => code,
         (None, Some(signal)) => SIGNAL_EXIT_BASE + signal,
         (None, None) => SIGNAL_EXIT_BASE,
-    }
-}
-
-/// Kills children until there is none. Only direct children are ever reaped: a pid of ours cannot
-/// be reused before that, and what they leave becomes our direct child in turn.
-fn end_descendants(dir: &Path) -> io::Result<()> {
-    let mut word = Word { path: dir.join(LEFT_BY_GUARD), file: None };
-    let if_dead = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-    // First those that died before anybody killed them.
-    let mut children = procfs::own_children()?;
-    children.retain(|child| !word.bury(*child, if_dead));
-    inside::end(&children);
-    loop {
-        let children = procfs::own_children()?;
-        for child in &children {
-            let _already_dead = kill_process(*child, Signal::KILL);
-        }
-        // What they leave becomes ours while they die and nobody has killed it yet: so only they
-        // are waited for, and then we look again.
-        for child in children {
-            word.bury(child, WaitIdOptions::EXITED);
-        }
-        match waitid(WaitId::All, if_dead | WaitIdOptions::NOWAIT) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::CHILD) => return Ok(()),
-            Err(errno) => return Err(errno.into()),
-        }
-    }
-}
-
-/// Where the next pilot finds how the processes of this one ended: a line for each that ended with
-/// 0, as any other end may be our doing.
-struct Word {
-    path: PathBuf,
-    file: Option<File>,
-}
-
-impl Word {
-    /// Whether the child was dead and is reaped.
-    fn bury(&mut self, child: Pid, options: WaitIdOptions) -> bool {
-        let status = loop {
-            match waitid(WaitId::Pid(child), options) {
-                Err(rustix::io::Errno::INTR) => {}
-                other => break other,
-            }
-        };
-        let Ok(Some(status)) = status else { return false };
-        if status.exit_status() == Some(0) {
-            // Without it the task runs again; ending the rest matters more.
-            let _unwritten = self.write(child);
-        }
-        true
-    }
-
-    fn write(&mut self, child: Pid) -> io::Result<()> {
-        let file = match self.file.take() {
-            Some(file) => file,
-            None => OpenOptions::new().append(true).create(true).mode(PRIVATE).open(&self.path)?,
-        };
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        self.file.insert(file).write_all(format!("{child} {at}\n").as_bytes())
     }
 }

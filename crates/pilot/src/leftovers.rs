@@ -4,6 +4,7 @@
 //! killed with -9. Processes are known by a variable in their environment, so one that cleared
 //! its environment is not found. It must be called with the directory's lock held.
 
+use crate::hanging::{self, HANG_LIMIT};
 use crate::inside::GO_LIMIT;
 use crate::procfs::{self, Mark};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -19,10 +20,6 @@ use std::time::{Duration, Instant};
 /// The variable every task of a node carries; its value is the node's key.
 pub const NODE_KEY_VARIABLE: &str = "SHIPWAY_NODE_KEY";
 
-/// How long killed processes may take to vanish. Freeing the memory of a big one takes seconds;
-/// one that takes longer hangs in the kernel, and waiting does not help.
-pub const END_LIMIT: Duration = Duration::from_secs(30);
-
 /// Scans that must find nothing, and the pause after each: a process in the middle of `execve` has
 /// no environment for a blink, and one scan may fall into it.
 const EMPTY_SCANS: u32 = 2;
@@ -37,8 +34,6 @@ pub enum LeftoversError {
     Key { path: PathBuf, source: io::Error },
     #[error("cannot look for processes of an earlier pilot")]
     Scan { source: io::Error },
-    #[error("{count} processes of an earlier pilot do not end, among them process {example}")]
-    StillThere { count: usize, example: i32 },
 }
 
 /// The key of this node directory, made on first use.
@@ -93,11 +88,13 @@ pub(crate) fn random_key() -> io::Result<String> {
 }
 
 /// Kills every process that carries the key, waits until all are gone, and says how many there
-/// were. Never this process nor any of its ancestors.
-pub fn end_all(key: &str) -> Result<usize, LeftoversError> {
-    let deadline = Instant::now() + END_LIMIT;
+/// were. Never this process nor any of its ancestors. One that was killed and does not die is
+/// written down in `dir` and not waited for again: its program does not go on.
+pub fn end_all(dir: &Path, key: &str) -> Result<usize, LeftoversError> {
     let helpers_too_at = Instant::now() + GO_LIMIT;
-    let spared = self_and_ancestors();
+    let hanging = hanging::still(dir);
+    let mut spared = self_and_ancestors();
+    spared.extend(hanging.iter().filter_map(|hanging| Pid::from_raw(hanging.pid)));
     let (mut ended, mut empty_scans) = (0, 0);
     while empty_scans < EMPTY_SCANS {
         let helpers_too = Instant::now() > helpers_too_at;
@@ -109,7 +106,10 @@ pub fn end_all(key: &str) -> Result<usize, LeftoversError> {
             std::thread::sleep(SCAN_PAUSE);
         } else {
             empty_scans = 0;
-            ended += wait_gone(&found, deadline)?;
+            let left = wait_gone(&found, Instant::now() + HANG_LIMIT)?;
+            ended += found.len() - left.len();
+            hanging::write_down(dir, &left);
+            spared.extend(left);
         }
     }
     Ok(ended)
@@ -144,21 +144,20 @@ fn carries(pid: Pid, key: &str) -> bool {
     procfs::mark(pid, NODE_KEY_VARIABLE) == Mark::Is(key.into())
 }
 
-fn wait_gone(found: &[(Pid, OwnedFd)], deadline: Instant) -> Result<usize, LeftoversError> {
-    for (at, (pid, pidfd)) in found.iter().enumerate() {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = left.try_into().expect("a limit of seconds fits a timespec");
+/// Those that are not gone in time.
+fn wait_gone(found: &[(Pid, OwnedFd)], deadline: Instant) -> Result<Vec<Pid>, LeftoversError> {
+    let mut left = Vec::new();
+    for (pid, pidfd) in found {
+        let time = deadline.saturating_duration_since(Instant::now());
+        let timeout = time.try_into().expect("a limit of seconds fits a timespec");
         let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
         match poll(&mut fds, Some(&timeout)) {
-            Ok(0) => {
-                let example = pid.as_raw_nonzero().get();
-                return Err(LeftoversError::StillThere { count: found.len() - at, example });
-            }
+            Ok(0) => left.push(*pid),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(LeftoversError::Scan { source: errno.into() }),
         }
     }
-    Ok(found.len())
+    Ok(left)
 }
 
 fn self_and_ancestors() -> Vec<Pid> {

@@ -9,6 +9,7 @@ mod closed;
 pub mod ends;
 mod folder;
 pub mod guard;
+pub mod hanging;
 pub mod helper;
 mod inside;
 mod left_files;

@@ -28,6 +28,10 @@ pub(crate) struct Stat {
     pub(crate) has_environ: bool,
     /// Whether its first thread has begun to end. Others may run on.
     pub(crate) first_ends: bool,
+    /// Whether all of it has ended, and it only waits to be reaped.
+    pub(crate) is_dead: bool,
+    /// When it began, in the kernel's ticks since the machine did.
+    pub(crate) start: u64,
 }
 
 /// What the environment of a process says of a variable.
@@ -184,6 +188,8 @@ fn parse_stat(line: &str) -> Option<Stat> {
         // An address, which may not fit a signed number; zero when there is none.
         has_environ: fields.get(48).is_some_and(|end| *end != "0"),
         first_ends: u64::try_from(number(6)?).unwrap_or(0) & EXITING != 0,
+        is_dead: matches!(fields.first(), Some(&("Z" | "X"))) && number(17)? <= 1,
+        start: u64::try_from(number(19)?).unwrap_or(0),
     })
 }
 
@@ -196,6 +202,7 @@ mod tests {
         let line = "7 (a) b (c) S 3 5 6 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 100 4096 321 99";
         let stat = parse_stat(line).unwrap();
         assert_eq!((stat.parent, stat.group, stat.session, stat.threads), (3, 5, 6, 1));
+        assert_eq!((stat.start, stat.is_dead), (100, false));
         assert_eq!((stat.resident_pages, stat.has_environ, stat.first_ends), (321, false, true));
         assert_eq!(parse_stat("7 (cut"), None);
     }

@@ -5,6 +5,7 @@
 //! - `everybody.rs` server, pilot and guard killed at random, alone and together
 //! - `ends.rs`     tasks that end when nobody can say so
 //! - `pilots.rs`   the pilot and its guard killed
+//! - `hanging.rs`  processes that were killed and do not die
 //! - `absence.rs`  the server away, and an orderly stop
 //! - `disk.rs`     disks that are full or fail
 //! - `output.rs`   tasks that print without end
@@ -22,6 +23,7 @@ mod disk;
 mod ends;
 mod everybody;
 mod fixture;
+mod hanging;
 mod kills;
 mod output;
 mod pilots;

@@ -21,6 +21,7 @@ mod leftover;
 mod slots;
 
 pub(crate) use leftover::{LEFT_BY_GUARD, Left, TOLD, name_of, take};
+pub(crate) use slots::tasks;
 pub use slots::{Slot, Slots};
 
 use prost::Message;

@@ -3,11 +3,12 @@
 //! start costs one small write.
 
 use crate::logs::LogName;
-use shipway_model::ids::{Attempt, JobId, TaskIndex};
+use shipway_model::ids::{Attempt, JobId, TaskId, TaskIndex};
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 pub(super) const FILE: &str = "running";
@@ -29,6 +30,7 @@ pub struct Slot {
 /// The file, and which of its places are taken.
 #[derive(Debug)]
 pub struct Slots {
+    dir: PathBuf,
     file: File,
     places: Mutex<Places>,
 }
@@ -44,7 +46,12 @@ impl Slots {
         let path = dir.join(FILE);
         let _ = std::fs::remove_file(&path);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        Ok(Slots { file, places: Mutex::default() })
+        Ok(Slots { dir: dir.to_owned(), file, places: Mutex::default() })
+    }
+
+    /// Where what is left of processes is written down.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// The place it has taken, to be given back when the process is reaped.
@@ -90,6 +97,13 @@ fn decode(bytes: &[u8; SLOT_BYTES]) -> Option<Slot> {
     let task = JobId(large(8)).task(TaskIndex(large(16)));
     let log = LogName { task, attempt: Attempt(small(24)) };
     Some(Slot { pid: small(0), log, ends_with_exit: small(4) != 0, started: large(28) })
+}
+
+/// Which process is which task, or was.
+pub(crate) fn tasks(dir: &Path) -> HashMap<i32, TaskId> {
+    let mut slots = read(dir).unwrap_or_default();
+    slots.sort_by_key(|slot| slot.started);
+    slots.iter().map(|slot| (slot.pid.cast_signed(), slot.log.task)).collect()
 }
 
 /// Those that check out.

@@ -1,6 +1,7 @@
 //! What was found on a node, as plain data: the ground on which `judge` stands. Nothing here looks
 //! at anything.
 
+use crate::hanging::Hanging;
 use shipway_model::gpu::Version;
 use shipway_model::{GpuDevice, Millis, People, Timestamp};
 use shipway_runtime::cgroup::Delegation;
@@ -29,6 +30,8 @@ pub struct NodeFacts {
     pub processes: u64,
     /// What tasks left that is not for a program to remove.
     pub kept: Option<KeptFact>,
+    /// What was killed and does not die.
+    pub hanging: Vec<Hanging>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use super::facts::{
 };
 use super::offer::Names;
 use super::{kernel, trial};
+use crate::hanging;
 use crate::logs::Disk;
 use crate::probe::Probe;
 use shipway_api::causes::causes;
@@ -49,6 +50,7 @@ pub fn look(work: &Path, images: &Path, clock: ClockFact) -> NodeFacts {
         clock,
         processes,
         kept: kept(work),
+        hanging: hanging::still(work),
     }
 }
 

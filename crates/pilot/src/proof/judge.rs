@@ -25,8 +25,8 @@ pub fn judge(facts: &Facts) -> Vec<Check> {
 
 /// What a look is enough for.
 pub fn looked_at(facts: &NodeFacts) -> Vec<Check> {
-    let NodeFacts { work, images, clock, processes, kept } = facts;
-    let kept = kept.iter().map(node::kept);
+    let NodeFacts { work, images, clock, processes, kept, hanging } = facts;
+    let kept = kept.iter().map(node::kept).chain(node::hanging(hanging));
     let folders = [node::work_folder(work), node::image_store(images)];
     let rest = [node::clock(clock), node::processes(*processes)];
     folders.into_iter().chain(rest).chain(kept).collect()

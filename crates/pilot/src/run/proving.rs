@@ -3,6 +3,7 @@
 //!
 //! Before it has ended nothing that needs a proof is offered; what needs none does not wait.
 
+use crate::hanging;
 use crate::logs::Disk;
 use crate::probe::Probe;
 use crate::proof::{self, Check, Watch};
@@ -77,11 +78,16 @@ impl Unproven {
         }
     }
 
-    /// Until it is worth looking again. Of a node that is fit only its disk changes its mind.
+    /// Until it is worth looking again. Of a node that is fit only its disk changes its mind, and
+    /// processes that hang come and go.
     fn wait(&self, is_fit: bool) {
+        let hanging = hanging::still(&self.dir).len();
         loop {
             std::thread::sleep(LOOK_AGAIN);
-            if !is_fit || Disk::of(&self.dir).is_some_and(|disk| disk.free < disk.least()) {
+            if !is_fit
+                || Disk::of(&self.dir).is_some_and(|disk| disk.free < disk.least())
+                || hanging::still(&self.dir).len() != hanging
+            {
                 return;
             }
         }

@@ -142,7 +142,7 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
     let lock = guard::adopt_lock().map_err(StartError::Lock)?;
     guard::become_subreaper().map_err(StartError::Subreaper)?;
     let node_key = leftovers::node_key(&settings.dir)?;
-    let ended = leftovers::end_all(&node_key)?;
+    let ended = leftovers::end_all(&settings.dir, &node_key)?;
     if ended > 0 {
         tracing::warn!(ended, "processes that an earlier pilot left are ended");
     }

@@ -59,10 +59,6 @@ const ALWAYS_WATCHING: usize = 1;
 /// holds, or for killed processes that have not vanished yet.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long a process that was killed may take to die. Its program never goes on; one that takes
-/// longer hangs in the kernel, or is held by whoever traces it, and waiting does not help.
-pub const HANG_LIMIT: Duration = Duration::from_secs(10);
-
 /// How long a start for which the node has no room is tried again, and how often. Whoever has more
 /// processes than they may is ended in less.
 const ROOM_WITHIN: Duration = Duration::from_secs(10);

@@ -44,7 +44,7 @@ pub(super) struct Orphans {
 #[derive(Debug, Default)]
 pub(super) struct Swept {
     /// Each becomes readable when it is dead, and then another sweep is due.
-    pub(super) dying: Vec<OwnedFd>,
+    pub(super) dying: Vec<(Pid, OwnedFd)>,
     /// There are some of which cannot be told at this moment whose they are: another sweep is due
     /// in a blink.
     pub(super) unsettled: bool,
@@ -86,7 +86,7 @@ impl Orphans {
             }
             if swept.dying.len() < MOST_WAITED_FOR {
                 match pidfd_open(pid, PidfdFlags::empty()) {
-                    Ok(pidfd) => swept.dying.push(pidfd),
+                    Ok(pidfd) => swept.dying.push((pid, pidfd)),
                     Err(_) => swept.unsettled = true,
                 }
             }

@@ -7,7 +7,7 @@ use super::whose::Claim;
 use super::{Ended, HowEnded, Leader, Ticket};
 use crate::logs::StreamWriter;
 use rustix::io::Errno;
-use rustix::process::WaitIdStatus;
+use rustix::process::{Pid, WaitIdStatus};
 use shipway_runtime::report::Ending;
 use shipway_runtime::runtime::After;
 use std::os::fd::OwnedFd;
@@ -69,7 +69,7 @@ pub(super) struct Task {
     pub(super) ended: Option<Ended>,
     /// Why there was no task in the container.
     pub(super) not_started: Option<String>,
-    pub(super) orphans: Vec<OwnedFd>,
+    pub(super) orphans: Vec<(Pid, OwnedFd)>,
     /// There may be more that it left: see `Swept`.
     pub(super) unsettled: bool,
     /// How often it was looked at without an event.

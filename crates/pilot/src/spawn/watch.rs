@@ -9,16 +9,19 @@
 
 use super::task::{Output, Task};
 use super::{
-    DRAIN_LIMIT, Ended, HANG_LIMIT, HowEnded, Leader, ProcessEvent, Shared, StartError, graves,
-    lock, start_next,
+    DRAIN_LIMIT, Ended, HowEnded, Leader, ProcessEvent, Shared, StartError, graves, lock,
+    start_next,
 };
 use crate::below::{Do, end_below};
+use crate::hanging::{self, HANG_LIMIT};
 use crate::logs::CHUNK_BYTES;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
-use rustix::process::{Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid,
+};
 use shipway_runtime::again::patiently;
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -42,7 +45,8 @@ pub(super) const KILL_AGAIN: Duration = Duration::from_secs(1);
 /// How long whoever traces a process may keep its end: a debugger lets go at once.
 const HELD_LIMIT: Duration = Duration::from_secs(2);
 const HELD: &str = "another process traces this one and keeps its end: how it ended is not known";
-const HANGS: &str = "this was killed and hangs in the kernel; it counts as ended";
+const HANGS: &str = "this was killed and does not die: it hangs in the kernel, or is traced; \
+                     it counts as ended";
 
 /// What an event is about: the low bits of its number, above them the task's slot.
 const ABOUT_LEADER: u64 = 0;
@@ -270,6 +274,7 @@ impl WatchThread<'_> {
     /// kernel's. So it is over.
     fn leader_hangs(&mut self, slot: u64, task: &mut Task) {
         *lock(&task.leader.over) = true;
+        self.write_down(&[task.leader.pid]);
         end_below(task.leader.pid, |_| Do::End);
         let killed = HowEnded::Signal(Signal::KILL.as_raw());
         self.leader_is_over(slot, task, (killed, false), Some(HANGS));
@@ -312,15 +317,26 @@ impl WatchThread<'_> {
         let swept = self.shared.orphans.sweep(&task.claim, self.shared);
         (task.orphans, task.unsettled) = (swept.dying, swept.unsettled);
         // One that cannot be watched is killed all the same; its end is not waited for.
-        task.orphans.retain(|pidfd| self.watcher.register(pidfd, slot, ABOUT_ORPHAN).is_ok());
+        task.orphans.retain(|(_, pidfd)| self.watcher.register(pidfd, slot, ABOUT_ORPHAN).is_ok());
         if task.unsettled || !task.orphans.is_empty() {
             self.look_later(slot, task);
+        }
+    }
+
+    /// Says that these were killed and do not die.
+    fn write_down(&self, processes: &[Pid]) {
+        if let Some(slots) = &self.shared.slots
+            && !processes.is_empty()
+        {
+            hanging::write_down(slots.dir(), processes);
         }
     }
 
     fn finish(&self, slot: u64, task: &mut Task) {
         let Some(mut ended) = task.ended.take() else { return };
         ended.left_behind = task.left();
+        let left: Vec<Pid> = task.orphans.iter().map(|(pid, _)| *pid).collect();
+        self.write_down(&left);
         lock(&self.watcher.tasks).remove(&slot);
         for output in &mut task.outputs {
             output.open = None;

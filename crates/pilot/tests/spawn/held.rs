@@ -1,38 +1,10 @@
 //! Processes that do not let themselves be ended, or whose end somebody keeps: nobody waits for
 //! them but their own task, and that not for ever.
 
+use super::programs::{PROGRAMS, STOP_AT_EXIT, Tracer};
 use super::{Stream, World, is_gone, state_of, wait_for, world};
 use rustix::process::Signal;
 use shipway_pilot::spawn::{HowEnded, Ticket};
-use std::io::Read;
-use std::process::{Child, Command, Stdio};
-
-const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs");
-
-/// Stops the process on its way out (`PTRACE_O_TRACEEXIT`).
-const STOP_AT_EXIT: &str = "0x40";
-
-/// Somebody who traces a process from outside.
-struct Tracer(Child);
-
-impl Tracer {
-    fn of(pid: u32, options: &str) -> Self {
-        let mut command = Command::new("python3");
-        command.arg(format!("{PROGRAMS}/trace.py")).arg(pid.to_string()).arg(options);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = [0; 7];
-        child.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
-        assert_eq!(&said, b"traced\n");
-        Self(child)
-    }
-}
-
-impl Drop for Tracer {
-    fn drop(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
 
 fn assert_ends_without(world: &World, pid: u32, tracer: Tracer, how: HowEnded, words: &str) {
     let ended = world.ended();

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod held;
+#[path = "../programs/mod.rs"]
+mod programs;
 
 use rustix::process::{Pid, Signal, test_kill_process};
 use shipway_model::ids::{Attempt, JobId, TaskIndex};

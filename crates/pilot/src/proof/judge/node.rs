@@ -2,6 +2,7 @@
 
 use super::super::facts::{ClockFact, FolderFact, ImageFact, KeptFact, ServerFact};
 use super::super::{About, Check};
+use crate::hanging::Hanging;
 use crate::logs::LEAST_ROOM;
 use shipway_model::{Bytes, Millis, Timestamp};
 
@@ -60,6 +61,23 @@ pub(super) fn kept(kept: &KeptFact) -> Check {
     let found = format!("{path} holds {count} folders with what tasks had no right to remove");
     Check::ok("files of tasks", "nothing is left of tasks that have ended", found)
         .warning(format!("look whose it is, give it back to them, and remove the rest: {path}"))
+}
+
+/// Nothing where there are none.
+pub(super) fn hanging(hanging: &[Hanging]) -> Option<Check> {
+    let first = hanging.first()?;
+    let (pid, whose) = (first.pid, &first.whose);
+    let found = match hanging.len() {
+        1 => format!("process {pid} {whose} was killed and hangs in the kernel"),
+        count => format!(
+            "{count} processes were killed and hang in the kernel, among them {pid} {whose}"
+        ),
+    };
+    let fix = format!(
+        "see what it waits for (`cat /proc/{pid}/stack`), most often a file system that does not \
+         answer, and end that; until then it keeps its memory and its devices"
+    );
+    Some(Check::ok("killed processes", "all have died", found).failed(fix))
 }
 
 pub(super) fn clock(clock: &ClockFact) -> Check {

@@ -10,6 +10,10 @@
     reason = "a test fails by panicking; as a program of its own it prints and exits"
 )]
 
+mod held;
+#[path = "../programs/mod.rs"]
+mod programs;
+
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{
     Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal, test_kill_process,
@@ -49,12 +53,15 @@ fn main() {
 }
 
 fn all_tests() {
-    let tests: [(&str, fn()); 5] = [
+    let tests: [(&str, fn()); 8] = [
         ("a_killed_pilot_leaves_nothing", a_killed_pilot_leaves_nothing),
         ("signals_are_passed_on_and_the_code_comes_back", signals_are_passed_on),
         ("the_lock_is_held_while_either_lives", the_lock_is_held_while_either_lives),
         ("leftovers_of_a_killed_guard_are_ended", leftovers_of_a_killed_guard_are_ended),
         ("a_task_does_not_hold_the_lock", a_task_does_not_hold_the_lock),
+        ("who_does_not_die_holds_up_no_pilot", held::who_does_not_die_holds_up_no_pilot),
+        ("who_keeps_an_end_holds_up_no_guard", held::who_keeps_an_end_holds_up_no_guard),
+        ("a_pilot_that_does_not_end_is_killed", held::a_pilot_that_does_not_end_is_killed),
     ];
     for (name, test) in tests {
         test();
@@ -78,7 +85,7 @@ fn play_pilot(dir: &Path) {
     let lock = guard::adopt_lock().unwrap();
     guard::become_subreaper().unwrap();
     let key = leftovers::node_key(dir).unwrap();
-    let ended = leftovers::end_all(&key).unwrap();
+    let ended = leftovers::end_all(dir, &key).unwrap();
     std::fs::write(dir.join("ended"), ended.to_string()).unwrap();
     let logs = Logs::new(dir.join("logs"));
     let pool = Pool::new(2, &key, logs, Arc::new(|_| {})).unwrap();
@@ -89,6 +96,9 @@ fn play_pilot(dir: &Path) {
         pool.start(task_request(dir)).unwrap();
         std::fs::write(dir.join("pilot"), format!("{}\n", std::process::id())).unwrap();
         terminate.recv().await;
+        if dir.join(held::DEAF).exists() {
+            std::future::pending::<()>().await;
+        }
     });
     drop(lock);
     std::process::exit(7);

@@ -1,0 +1,108 @@
+//! How a guard ends everything below it, and when it has.
+//!
+//! Children are killed until there is none. Only direct children are ever reaped: a pid of ours
+//! cannot be reused before that, and what they leave becomes our direct child in turn. One whose
+//! end is kept by whoever traces it is dead, and one that was killed and does not die within
+//! `HANG_LIMIT` never runs again: neither is waited for.
+
+use super::word::Word;
+use crate::below::{Do, end_below, is_dead};
+use crate::hanging::HANG_LIMIT;
+use crate::{inside, procfs};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// The pause after which those that were killed are looked at, whether one has died or not.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Most of them that are waited for at once, with a descriptor each.
+const MOST_WAITED_FOR: usize = 256;
+
+/// Returns those that were killed and do not die.
+pub(super) fn end(word: &mut Word) -> io::Result<Vec<Pid>> {
+    // First those that died before anybody killed them.
+    let mut children = procfs::own_children()?;
+    children.retain(|child| !word.bury(*child));
+    inside::end(&children);
+    let mut killed = Killed::default();
+    loop {
+        let mut children = procfs::own_children()?;
+        children.retain(|child| !word.bury(*child));
+        for child in &children {
+            if kill_process(*child, Signal::KILL).is_ok() {
+                killed.note(*child, Instant::now());
+            }
+        }
+        // One that has died just now is ours to bury, unless somebody keeps its end.
+        let (dead, alive): (Vec<Pid>, _) = children.into_iter().partition(|it| is_dead(*it));
+        let kept: Vec<Pid> = dead.into_iter().filter(|child| !word.bury(*child)).collect();
+        let (waited_for, hanging) = killed.sort(alive, Instant::now());
+        if waited_for.is_empty() && nothing_else_is_left(&hanging, &kept)? {
+            return Ok(hanging);
+        }
+        wait(&waited_for);
+    }
+}
+
+/// Whether all there is hangs or is dead, with all that stands below it killed.
+fn nothing_else_is_left(hanging: &[Pid], kept: &[Pid]) -> io::Result<bool> {
+    if !hanging.iter().all(|pid| end_below(*pid, |_| Do::End)) {
+        return Ok(false);
+    }
+    // What those have left that were buried is ours by now, and nobody has killed it.
+    let is_known = |child: &Pid| hanging.contains(child) || kept.contains(child);
+    Ok(procfs::own_children()?.iter().all(is_known))
+}
+
+/// Until one of them is dead, or for a while.
+fn wait(processes: &[Pid]) {
+    let open = |pid: &Pid| pidfd_open(*pid, PidfdFlags::empty()).ok();
+    let open: Vec<OwnedFd> = processes.iter().take(MOST_WAITED_FOR).filter_map(open).collect();
+    let mut fds: Vec<PollFd<'_>> =
+        open.iter().map(|pidfd| PollFd::new(pidfd, PollFlags::IN)).collect();
+    let _looked_at_again = poll(&mut fds, Timespec::try_from(LOOK_EVERY).ok().as_ref());
+}
+
+/// Since when each process was killed.
+#[derive(Debug, Default)]
+struct Killed(BTreeMap<i32, Instant>);
+
+impl Killed {
+    fn note(&mut self, pid: Pid, now: Instant) {
+        self.0.entry(pid.as_raw_nonzero().get()).or_insert(now);
+    }
+
+    /// Those of the living that are waited for, and those that hang.
+    fn sort(&self, alive: Vec<Pid>, now: Instant) -> (Vec<Pid>, Vec<Pid>) {
+        let hangs = |pid: &Pid| {
+            let since = self.0.get(&pid.as_raw_nonzero().get());
+            since.is_some_and(|since| now.saturating_duration_since(*since) >= HANG_LIMIT)
+        };
+        alive.into_iter().partition(|pid| !hangs(pid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_killed_long_ago_hangs_and_who_was_not_killed_never_does() {
+        let pid = |number| Pid::from_raw(number).unwrap();
+        let (mut killed, begin) = (Killed::default(), Instant::now());
+        let later = begin + HANG_LIMIT;
+        killed.note(pid(1), begin);
+        killed.note(pid(2), later);
+        // The first time counts.
+        killed.note(pid(1), later);
+        let there = || vec![pid(1), pid(2), pid(3)];
+        let (waited_for, hanging) = killed.sort(there(), begin);
+        assert_eq!((waited_for, hanging), (there(), vec![]));
+        let (waited_for, hanging) = killed.sort(there(), later);
+        assert_eq!((waited_for, hanging), (vec![pid(2), pid(3)], vec![pid(1)]));
+    }
+}

@@ -1,0 +1,128 @@
+//! Processes that were killed and do not die: they hang in the kernel (a file system that does not
+//! answer), or are held by whoever traces them. Their programs never go on, so they count as ended;
+//! what is left of them keeps memory and devices, so it is written down, for people to see.
+//!
+//! ```text
+//! hanging    a line for each: PID, START, and whose it was
+//! ```
+//!
+//! Guard and pilot write it, and whoever proves the node reads it. The start tells a process from a
+//! later one of the same number. It decides nothing about them.
+
+use crate::ends;
+use crate::procfs;
+use rustix::process::Pid;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long a process that was killed may take to die. Freeing the memory of a big one takes
+/// seconds; one that takes longer hangs, and waiting does not help.
+pub const HANG_LIMIT: Duration = Duration::from_secs(10);
+
+const FILE: &str = "hanging";
+static WRITING: Mutex<()> = Mutex::new(());
+/// Most that is read of the file: ten thousand processes.
+const LONGEST_FILE: u64 = 1 << 20;
+
+/// One that is still there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hanging {
+    pub pid: i32,
+    start: u64,
+    /// `of task 7.1`, or who else.
+    pub whose: String,
+}
+
+/// Adds those of `processes` that are still there, says so in the log, and forgets the dead.
+pub(crate) fn write_down(dir: &Path, processes: &[Pid]) {
+    if processes.is_empty() && !dir.join(FILE).exists() {
+        return;
+    }
+    let _one_at_a_time = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut hanging, tasks) = (still(dir), ends::tasks(dir));
+    let new = processes.iter().filter_map(|pid| {
+        let stat = procfs::stat(*pid).filter(|stat| !stat.is_dead)?;
+        let pid = pid.as_raw_nonzero().get();
+        let task = tasks.get(&pid).or_else(|| tasks.get(&stat.session));
+        let whose = task.map_or("of an earlier task".into(), |task| format!("of task {task}"));
+        Some(Hanging { pid, start: stat.start, whose })
+    });
+    let new: Vec<Hanging> = new.filter(|new| !hanging.contains(new)).collect();
+    for Hanging { pid, whose, .. } in &new {
+        tracing::warn!(
+            pid,
+            "a process {whose} was killed and does not die: it hangs in the kernel, or somebody \
+             traces it; it counts as ended"
+        );
+    }
+    hanging.extend(new);
+    if let Err(error) = write(dir, &hanging) {
+        tracing::warn!(%error, "which processes hang cannot be written down");
+    }
+}
+
+fn write(dir: &Path, hanging: &[Hanging]) -> std::io::Result<()> {
+    let (path, draft) = (dir.join(FILE), dir.join("hanging.new"));
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    for Hanging { pid, start, whose } in hanging {
+        writeln!(file, "{pid} {start} {whose}")?;
+    }
+    std::fs::rename(draft, path)
+}
+
+/// Those that were written down and are still there.
+pub fn still(dir: &Path) -> Vec<Hanging> {
+    let mut text = Vec::new();
+    let Ok(file) = File::open(dir.join(FILE)) else { return Vec::new() };
+    if file.take(LONGEST_FILE).read_to_end(&mut text).is_err() {
+        return Vec::new();
+    }
+    let text = String::from_utf8_lossy(&text);
+    text.lines().filter_map(parse).filter(Hanging::is_there).collect()
+}
+
+fn parse(line: &str) -> Option<Hanging> {
+    let mut words = line.splitn(3, ' ');
+    let (pid, start) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    Some(Hanging { pid, start, whose: words.next()?.to_owned() })
+}
+
+impl Hanging {
+    fn is_there(&self) -> bool {
+        let stat = Pid::from_raw(self.pid).and_then(procfs::stat);
+        stat.is_some_and(|stat| stat.start == self.start && !stat.is_dead)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_dead_are_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(still(dir.path()), []);
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        write_down(dir.path(), &[pid]);
+        write_down(dir.path(), &[pid]);
+        let found: Vec<i32> = still(dir.path()).iter().map(|hanging| hanging.pid).collect();
+        assert_eq!(found, [pid.as_raw_nonzero().get()]);
+        // Another process of the same number, and a line that is cut off.
+        let text = std::fs::read_to_string(dir.path().join(FILE)).unwrap();
+        let other = format!("{} 1 of nobody\n{}", pid, &text[..3]);
+        std::fs::write(dir.path().join(FILE), other).unwrap();
+        assert_eq!(still(dir.path()), []);
+        child.kill().unwrap();
+        let dead = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+        rustix::process::waitid(rustix::process::WaitId::Pid(pid), dead).unwrap();
+        std::fs::write(dir.path().join(FILE), text).unwrap();
+        assert_eq!(still(dir.path()), []);
+        child.wait().unwrap();
+    }
+}
