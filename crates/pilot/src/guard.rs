@@ -76,7 +76,8 @@ pub fn run(dir: &Path, program: &Path, args: &[OsString]) -> Result<i32, GuardEr
     });
     // Also after a failure to watch: whatever was started must not outlive the lock.
     let hanging = descendants::end(&mut Word::new(dir));
-    hanging::write_down(dir, &hanging.map_err(|source| GuardError::Clear { source })?);
+    let hanging = hanging.map_err(|source| GuardError::Clear { source })?;
+    hanging::write_down(dir, &hanging, None);
     leftovers::clear_groups(dir);
     drop(lock);
     code

@@ -37,8 +37,9 @@ pub struct Hanging {
     pub whose: String,
 }
 
-/// Adds those of `processes` that are still there, says so in the log, and forgets the dead.
-pub(crate) fn write_down(dir: &Path, processes: &[Pid]) {
+/// Adds those of `processes` that are still there, says so in the log, and forgets the dead. They
+/// are of the task of `leader`, or of that whose session they are in.
+pub(crate) fn write_down(dir: &Path, processes: &[Pid], leader: Option<Pid>) {
     if processes.is_empty() && !dir.join(FILE).exists() {
         return;
     }
@@ -47,11 +48,15 @@ pub(crate) fn write_down(dir: &Path, processes: &[Pid]) {
     let new = processes.iter().filter_map(|pid| {
         let stat = procfs::stat(*pid).filter(|stat| !stat.is_dead)?;
         let pid = pid.as_raw_nonzero().get();
-        let task = tasks.get(&pid).or_else(|| tasks.get(&stat.session));
+        let of = [leader.map_or(pid, |leader| leader.as_raw_nonzero().get()), stat.session];
+        let task = of.iter().find_map(|pid| tasks.get(pid));
         let whose = task.map_or("of an earlier task".into(), |task| format!("of task {task}"));
         Some(Hanging { pid, start: stat.start, whose })
     });
-    let new: Vec<Hanging> = new.filter(|new| !hanging.contains(new)).collect();
+    let is_known = |new: &Hanging| {
+        hanging.iter().any(|known| (known.pid, known.start) == (new.pid, new.start))
+    };
+    let new: Vec<Hanging> = new.filter(|new| !is_known(new)).collect();
     for Hanging { pid, whose, .. } in &new {
         tracing::warn!(
             pid,
@@ -109,8 +114,11 @@ mod tests {
         assert_eq!(still(dir.path()), []);
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
         let pid = Pid::from_child(&child);
-        write_down(dir.path(), &[pid]);
-        write_down(dir.path(), &[pid]);
+        write_down(dir.path(), &[pid], None);
+        // Once, by whatever name.
+        let text = std::fs::read_to_string(dir.path().join(FILE)).unwrap();
+        std::fs::write(dir.path().join(FILE), text.replace("an earlier task", "task 7/1")).unwrap();
+        write_down(dir.path(), &[pid], None);
         let found: Vec<i32> = still(dir.path()).iter().map(|hanging| hanging.pid).collect();
         assert_eq!(found, [pid.as_raw_nonzero().get()]);
         // Another process of the same number, and a line that is cut off.

@@ -108,7 +108,7 @@ pub fn end_all(dir: &Path, key: &str) -> Result<usize, LeftoversError> {
             empty_scans = 0;
             let left = wait_gone(&found, Instant::now() + HANG_LIMIT)?;
             ended += found.len() - left.len();
-            hanging::write_down(dir, &left);
+            hanging::write_down(dir, &left, None);
             spared.extend(left);
         }
     }

@@ -274,7 +274,7 @@ impl WatchThread<'_> {
     /// kernel's. So it is over.
     fn leader_hangs(&mut self, slot: u64, task: &mut Task) {
         *lock(&task.leader.over) = true;
-        self.write_down(&[task.leader.pid]);
+        self.write_down(&[task.leader.pid], task);
         end_below(task.leader.pid, |_| Do::End);
         let killed = HowEnded::Signal(Signal::KILL.as_raw());
         self.leader_is_over(slot, task, (killed, false), Some(HANGS));
@@ -324,11 +324,11 @@ impl WatchThread<'_> {
     }
 
     /// Says that these were killed and do not die.
-    fn write_down(&self, processes: &[Pid]) {
+    fn write_down(&self, processes: &[Pid], task: &Task) {
         if let Some(slots) = &self.shared.slots
             && !processes.is_empty()
         {
-            hanging::write_down(slots.dir(), processes);
+            hanging::write_down(slots.dir(), processes, Some(task.leader.pid));
         }
     }
 
@@ -336,7 +336,7 @@ impl WatchThread<'_> {
         let Some(mut ended) = task.ended.take() else { return };
         ended.left_behind = task.left();
         let left: Vec<Pid> = task.orphans.iter().map(|(pid, _)| *pid).collect();
-        self.write_down(&left);
+        self.write_down(&left, task);
         lock(&self.watcher.tasks).remove(&slot);
         for output in &mut task.outputs {
             output.open = None;

@@ -16,8 +16,9 @@ const SETTLE_LIMIT: Duration = Duration::from_millis(200);
 /// whatever it makes of its environment later.
 #[derive(Debug)]
 pub(super) struct Known {
-    mark: Mark,
     uid: Option<u32>,
+    /// Read when a task asks that it could be of: that takes its time.
+    mark: Option<Mark>,
     since: Instant,
     /// The task that waits, or has waited, for its end: the key of that.
     waited_for_by: Option<String>,
@@ -27,8 +28,15 @@ pub(super) struct Known {
 
 impl Known {
     pub(super) fn look(pid: Pid) -> Self {
-        let (mark, uid) = (procfs::mark(pid, ATTEMPT_KEY_VARIABLE), procfs::real_uid(pid));
-        Self { mark, uid, since: Instant::now(), waited_for_by: None, was_seen: false }
+        let (uid, since) = (procfs::real_uid(pid), Instant::now());
+        Self { uid, mark: None, since, waited_for_by: None, was_seen: false }
+    }
+
+    fn mark(&mut self, pid: Pid) -> &Mark {
+        if matches!(self.mark, None | Some(Mark::Unclear)) {
+            self.mark = None;
+        }
+        self.mark.get_or_insert_with(|| procfs::mark(pid, ATTEMPT_KEY_VARIABLE))
     }
 }
 
@@ -75,14 +83,12 @@ impl Asking<'_> {
         if !self.could_be_ours(known) {
             return Verdict::Others;
         }
-        if known.mark == Mark::Unclear {
-            known.mark = procfs::mark(pid, ATTEMPT_KEY_VARIABLE);
-        }
-        match &known.mark {
+        let is_new = known.since.elapsed() < SETTLE_LIMIT;
+        match known.mark(pid) {
             Mark::Is(key) if key == self.claim.key.as_bytes() => Verdict::Ours,
             Mark::Dying => self.judge_dying(pid, known),
             Mark::Not | Mark::Unclear if self.alone => Verdict::Ours,
-            Mark::Unclear if known.since.elapsed() < SETTLE_LIMIT => Verdict::Unclear,
+            Mark::Unclear if is_new => Verdict::Unclear,
             Mark::Is(_) | Mark::Not | Mark::Unclear => Verdict::Others,
         }
     }
@@ -128,8 +134,8 @@ mod tests {
     }
 
     fn known(mark: Mark, uid: u32) -> Known {
-        let (since, uid) = (Instant::now(), Some(uid));
-        Known { mark, uid, since, waited_for_by: None, was_seen: false }
+        let (since, mark, uid) = (Instant::now(), Some(mark), Some(uid));
+        Known { uid, mark, since, waited_for_by: None, was_seen: false }
     }
 
     fn judge(claim: &Claim, alone: bool, known: &mut Known) -> Verdict {
@@ -152,15 +158,15 @@ mod tests {
     }
 
     #[test]
-    fn one_that_cannot_be_judged_is_looked_at_again_for_its_own_user_only() {
+    fn only_its_own_user_looks_at_one_that_was_not_judged() {
         let claim = claim("k.1", false);
         let mut others = known(Mark::Unclear, ANOTHER);
         assert_eq!(judge(&claim, false, &mut others), Verdict::Others);
-        assert_eq!(others.mark, Mark::Unclear);
+        assert_eq!(others.mark, Some(Mark::Unclear));
         // This process has an environment, and no such mark.
         let mut own = known(Mark::Unclear, OWN);
         assert_eq!(judge(&claim, false, &mut own), Verdict::Others);
-        assert_eq!(own.mark, Mark::Not);
+        assert_eq!(own.mark, Some(Mark::Not));
     }
 
     #[test]
