@@ -107,7 +107,7 @@ pub fn as_myself() -> [String; 2] {
     ["--accounts".into(), format!("{me}={me}")]
 }
 
-fn own_account() -> String {
+pub fn own_account() -> String {
     let said = Command::new("id").arg("-un").output().expect("id").stdout;
     String::from_utf8(said).expect("text").trim().to_owned()
 }

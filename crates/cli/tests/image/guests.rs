@@ -2,7 +2,7 @@
 //! its number and not its things. What answers that user (tmux, ssh-agent, an X server) does not
 //! answer them, by whatever a job can name.
 
-use crate::site::{Site, add_user, ordinary, with_each_runtime};
+use crate::site::{Site, add_user, has_guests, ordinary, with_each_runtime};
 use std::fs;
 use std::io::Write as _;
 use std::os::linux::net::SocketAddrExt as _;
@@ -102,6 +102,9 @@ fn kernel_keeps_names_apart() -> bool {
 
 #[test]
 fn no_door_leads_a_guest_to_sockets_of_the_owner() {
+    if !has_guests() {
+        return;
+    }
     let site = Site::start();
     let (ada, owner) = (add_user(&site, "ada"), owners_token(&site));
     let folder = site.path("service");
@@ -149,6 +152,9 @@ fn no_door_leads_a_guest_to_sockets_of_the_owner() {
 
 #[test]
 fn a_guest_sees_the_system_and_what_is_offered() {
+    if !has_guests() {
+        return;
+    }
     let top = if ordinary().is_some() { "/var/lib" } else { env!("CARGO_TARGET_TMPDIR") };
     let outside = tempfile::Builder::new().prefix("shipway-guests-").tempdir_in(top);
     let outside = outside.expect("a folder");
@@ -194,6 +200,9 @@ fn bare_tree(site: &Site) -> String {
 /// Without a file there is nothing to hide: the kernel has to tell whose they are.
 #[test]
 fn sockets_without_a_file_are_not_for_guests() {
+    if !has_guests() {
+        return;
+    }
     if !kernel_keeps_names_apart() {
         crate::common::cannot("sockets without a file are kept apart from Linux 6.12 on");
         return;

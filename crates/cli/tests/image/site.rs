@@ -223,6 +223,21 @@ impl Drop for Pilot {
     }
 }
 
+/// Whether other people are guests of the account that servers run under here. As root the tests
+/// take one without subordinate ids; whoever runs them otherwise may have some.
+pub(crate) fn has_guests() -> bool {
+    if rustix::process::geteuid().is_root() {
+        return true;
+    }
+    let name = crate::common::own_account();
+    let given = std::fs::read_to_string("/etc/subuid").unwrap_or_default();
+    let has_guests = !given.lines().any(|line| line.split(':').next() == Some(&*name));
+    if !has_guests {
+        crate::common::cannot("a user without subordinate ids, to have guests");
+    }
+    has_guests
+}
+
 /// A user with a token of their own.
 pub(crate) fn add_user(site: &Site, name: &str) -> String {
     assert!(site.shipway(&["user", "add", name]).status.success());
