@@ -83,10 +83,14 @@ pub(crate) fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
             rest = after;
             return Some(Piece::Name(name));
         }
-        let mut letters = rest.char_indices();
-        letters.next()?;
-        let next = letters.find(|(_, letter)| *letter == '{').map_or(rest.len(), |(at, _)| at);
-        let (text, after) = rest.split_at(next);
+        let next = match rest.strip_prefix('{') {
+            Some(inside) => inside.find('{').map(|at| at + 1),
+            None => rest.find('{'),
+        };
+        let (text, after) = rest.split_at(next.unwrap_or(rest.len()));
+        if text.is_empty() {
+            return None;
+        }
         rest = after;
         Some(Piece::Text(text))
     })
