@@ -20,7 +20,7 @@ pub const MAX_EACH_VALUES: usize = 4_000_000;
 /// Fields of all rows together: each is a column of its own.
 pub const MAX_EACH_FIELDS: usize = 10_000;
 /// One row of `--each`, names included: all of it is variables of the task, and kept by the pilot
-/// for as long as the task is there.
+/// until the task has started.
 pub const MAX_ROW_BYTES: usize = 256 << 10;
 /// What rows of `--each` leave out, as bytes of the full form that is stored. A name of a megabyte
 /// that stands in one row of a million would otherwise be written a million times.

@@ -95,5 +95,6 @@ fn request(number: u64) -> Request {
         one_stream: false,
         slot: None,
         ends_with_exit: true,
+        weight: None,
     }
 }

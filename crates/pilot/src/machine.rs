@@ -10,10 +10,13 @@ mod contact;
 mod ending;
 mod held;
 mod inbox;
+mod need;
 mod room;
 mod speech;
+mod weight;
 
 pub use held::AttemptKey;
+pub use weight::{Weighed, Weight};
 
 use crate::logs::Keep;
 use contact::Contact;
@@ -24,6 +27,7 @@ use shipway_api::wire;
 use shipway_model::{Bytes, Millis, NodeAd, Outcome, PilotId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use weight::Scales;
 
 /// The signals it sends on its own account, by their Linux numbers.
 pub const SIGTERM: i32 = 15;
@@ -138,12 +142,29 @@ pub enum Output {
     Finished,
 }
 
+/// What a task is started from. Whoever starts it drops this then: it may be megabytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Start {
     pub id: AttemptKey,
-    pub template: Arc<wire::Template>,
+    /// Without its outputs.
+    pub template: Arc<Weighed<wire::Template>>,
+    pub taken: Option<Arc<Weighed<Taken>>>,
     pub devices: Vec<String>,
-    pub fields: BTreeMap<String, String>,
+    pub fields: Arc<Weighed<BTreeMap<String, String>>>,
+}
+
+/// What is taken when it has ended, which is kept until then.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Taken {
+    pub basedir: String,
+    pub outputs: wire::Outputs,
+}
+
+impl Taken {
+    fn out_of(files: &mut wire::Files) -> Option<Self> {
+        let outputs = files.outputs.take()?;
+        Some(Taken { basedir: files.basedir.clone(), outputs })
+    }
 }
 
 impl Start {
@@ -177,6 +198,7 @@ pub struct Machine {
     /// How often a later task went ahead of the first in the queue.
     overtaken: u32,
     room: Room,
+    scales: Scales,
     /// When each running attempt has to be looked at.
     timers: BTreeSet<(Millis, AttemptKey)>,
     /// What happened since the last report.
@@ -199,6 +221,7 @@ impl Machine {
     pub fn new(identity: Identity) -> Self {
         Machine {
             room: Room::new(&identity.ad.capacity),
+            scales: Scales::new(identity.ad.capacity.memory),
             contact: Contact::new(identity.lease),
             identity,
             session: 0,

@@ -30,6 +30,7 @@ fn request(ticket: u64, dir: &Path, script: &str) -> Request {
         one_stream: false,
         slot: None,
         ends_with_exit: true,
+        weight: None,
     }
 }
 

@@ -1,7 +1,9 @@
 //! Taking tasks and starting them: first come, first served, as far as the node has room.
 
 use super::held::{Held, Phase};
-use super::{AttemptKey, Machine, Now, Output, Start};
+use super::need::Need;
+use super::weight::{self, Filled, Scales, Weighed};
+use super::{AttemptKey, Machine, Now, Output, Start, Taken};
 use shipway_api::wire;
 use shipway_model::{JobId, Outcome};
 use std::collections::BTreeMap;
@@ -15,13 +17,49 @@ pub(super) const LOOK_AHEAD: usize = 64;
 pub(super) const MAX_OVERTAKEN: u32 = 100;
 
 /// What the tasks of each job in one message have in common.
-type Templates = BTreeMap<JobId, Arc<wire::Template>>;
+type Templates = BTreeMap<JobId, Common>;
+
+#[derive(Debug)]
+struct Common {
+    need: Arc<Need>,
+    template: Arc<Weighed<wire::Template>>,
+    taken: Option<Arc<Weighed<Taken>>>,
+    filled: Filled,
+}
+
+impl Common {
+    fn new(scales: &mut Scales, mut template: wire::Template) -> Self {
+        let need = Arc::new(Need::of(&template));
+        let user = template.user.clone();
+        let filled = template.files.as_ref().map(Filled::of).unwrap_or_default();
+        let taken = template.files.as_mut().and_then(Taken::out_of).map(|taken| {
+            let bytes = weight::of_outputs(&taken.outputs);
+            Arc::new(scales.weigh(&user, taken, bytes))
+        });
+        let bytes = weight::of_template(&template);
+        Common { need, template: Arc::new(scales.weigh(&user, template, bytes)), taken, filled }
+    }
+
+    fn start(&self, scales: &mut Scales, id: AttemptKey, task: wire::Task) -> Start {
+        let fields: BTreeMap<_, _> = task.fields.into_iter().collect();
+        let bytes = self.filled.with(&fields);
+        Start {
+            id,
+            template: Arc::clone(&self.template),
+            taken: self.taken.clone(),
+            devices: task.devices,
+            fields: Arc::new(scales.weigh(&self.template.user, fields, bytes)),
+        }
+    }
+}
 
 impl Machine {
     pub(super) fn assign(&mut self, now: Now, assign: wire::Assign, out: &mut Vec<Output>) {
         let templates = assign.templates.into_iter();
-        let templates: Templates =
-            templates.map(|template| (JobId(template.job), Arc::new(template))).collect();
+        let of_job = |template: wire::Template| {
+            (JobId(template.job), Common::new(&mut self.scales, template))
+        };
+        let templates: Templates = templates.map(of_job).collect();
         for task in assign.tasks {
             if !self.take(now, &templates, task) {
                 // The next connection's Hello shows that it is not here, and it comes again.
@@ -38,15 +76,18 @@ impl Machine {
         if self.draining || self.held.contains_key(&id) {
             return true;
         }
-        let template = templates.get(&id.task.job).filter(|_| self.held.len() < MAX_HELD);
-        let Some(template) = template.cloned() else { return false };
-        let could_fit = self.room.could_fit(&template);
-        self.held.insert(id, Held::new(template, task));
-        if could_fit {
-            self.queue.push_back(id);
+        let common = templates.get(&id.task.job).filter(|_| self.held.len() < MAX_HELD);
+        let Some(common) = common else { return false };
+        let start = common.start(&mut self.scales, id, task);
+        let refused = if self.room.could_fit(&common.need) {
+            self.scales.refuses(&start.template.user)
         } else {
-            let message = "it needs more than this node has".to_string();
-            self.end(now, id, &Outcome::NotStarted { message });
+            Some("it needs more than this node has".to_owned())
+        };
+        self.held.insert(id, Held::new(Arc::clone(&common.need), start));
+        match refused {
+            None => self.queue.push_back(id),
+            Some(message) => self.end(now, id, &Outcome::NotStarted { message }),
         }
         true
     }
@@ -56,7 +97,7 @@ impl Machine {
         let mut at = 0;
         while at < self.queue.len().min(LOOK_AHEAD) {
             let id = self.queue[at];
-            let fits = self.held.get(&id).is_some_and(|held| self.room.fits(&held.template));
+            let fits = self.held.get(&id).is_some_and(|held| self.room.fits(&held.need));
             if fits && at == 0 {
                 self.overtaken = 0;
             } else if fits {
@@ -74,13 +115,9 @@ impl Machine {
 
     fn start(&mut self, id: AttemptKey, out: &mut Vec<Output>) {
         let Some(held) = self.held.get_mut(&id) else { return };
+        let Some(start) = held.start.take() else { return };
         held.phase = Phase::Starting;
-        self.room.take(&held.template);
-        out.push(Output::Start(Start {
-            id,
-            template: Arc::clone(&held.template),
-            devices: held.devices.clone(),
-            fields: held.fields.clone(),
-        }));
+        self.room.take(&held.need);
+        out.push(Output::Start(start));
     }
 }

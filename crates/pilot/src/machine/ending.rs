@@ -14,7 +14,7 @@ impl Machine {
         held.phase = Phase::Running { since: now.steady, started: now.wall };
         self.new_starts.push(id);
         // What was asked while it was starting could not reach it; it does now.
-        let limit = Some(held.template.time_limit_ms).filter(|limit| *limit > 0);
+        let limit = Some(held.need.time_limit_ms).filter(|limit| *limit > 0);
         if held.ending.lease_ran_out {
             self.kill(id, out);
         } else if let Some(grace) = held.ending.stopped {
@@ -59,7 +59,7 @@ impl Machine {
         }
         let outcome = held.outcome(how, memory);
         let wanted = !matches!(outcome, Outcome::Cancelled | Outcome::Lost { .. });
-        if held.template.files.is_some() && wanted {
+        if held.need.has_files && wanted {
             return self.collect(now, id, outcome, out);
         }
         self.release(now, id, &outcome, out);
@@ -96,7 +96,7 @@ impl Machine {
     /// The end of one that had been started: its room is free for the next.
     fn release(&mut self, now: Now, id: AttemptKey, outcome: &Outcome, out: &mut Vec<Output>) {
         if let Some(held) = self.held.get(&id) {
-            self.room.give_back(&held.template);
+            self.room.give_back(&held.need);
         }
         self.end(now, id, outcome);
         self.start_what_fits(out);
@@ -106,6 +106,7 @@ impl Machine {
         self.set_timer(id, None);
         if let Some(held) = self.held.get_mut(&id) {
             held.phase = Phase::Ended(Box::new(held.end(id, now, outcome)));
+            held.start = None;
             self.new_ends.push(id);
             self.unkept.push(id);
             self.something_happened(now);
@@ -160,9 +161,9 @@ impl Machine {
                 continue;
             }
             held.ending.timed_out = true;
-            let warning = i32::try_from(held.template.warn_signal).unwrap_or(SIGTERM);
+            let warning = i32::try_from(held.need.warn_signal).unwrap_or(SIGTERM);
             let signal = if warning == 0 { SIGTERM } else { warning };
-            let kill_at = Millis(now.steady.0.saturating_add(held.template.grace_ms));
+            let kill_at = Millis(now.steady.0.saturating_add(held.need.grace_ms));
             out.push(Output::Signal { id, signal });
             self.set_timer(id, Some(kill_at));
         }

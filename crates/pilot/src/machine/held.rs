@@ -1,9 +1,9 @@
 //! One attempt that the pilot holds, from its assignment until the server has its end on disk.
 
-use super::{HowEnded, Now, OutOfMemory};
+use super::need::Need;
+use super::{HowEnded, Now, OutOfMemory, Start};
 use shipway_api::{link, wire};
 use shipway_model::{Attempt, Lost, Millis, Outcome, TaskId, Timestamp};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -30,9 +30,9 @@ impl fmt::Display for AttemptKey {
 
 #[derive(Debug)]
 pub(super) struct Held {
-    pub(super) template: Arc<wire::Template>,
-    pub(super) devices: Vec<String>,
-    pub(super) fields: BTreeMap<String, String>,
+    pub(super) need: Arc<Need>,
+    /// What it is started from, until it is.
+    pub(super) start: Option<Start>,
     pub(super) phase: Phase,
     pub(super) ending: Ending,
     /// It has ended, and its files are being taken.
@@ -73,11 +73,10 @@ pub(super) struct Ending {
 }
 
 impl Held {
-    pub(super) fn new(template: Arc<wire::Template>, task: wire::Task) -> Held {
+    pub(super) fn new(need: Arc<Need>, start: Start) -> Held {
         Held {
-            template,
-            devices: task.devices,
-            fields: task.fields.into_iter().collect(),
+            need,
+            start: Some(start),
             phase: Phase::Queued,
             ending: Ending::default(),
             collecting: None,
@@ -140,9 +139,7 @@ impl Held {
             (Some(OutOfMemory::Held { limit }), _) => {
                 Outcome::OutOfMemory { limit: Some(limit), used: None, on_gpu: false }
             }
-            _ if ending.timed_out => {
-                Outcome::TimedOut { limit: Millis(self.template.time_limit_ms) }
-            }
+            _ if ending.timed_out => Outcome::TimedOut { limit: Millis(self.need.time_limit_ms) },
             (None, HowEnded::Exit(code)) => Outcome::Exit { code },
             (None, HowEnded::Signal(signal)) => Outcome::Signal { signal },
         }

@@ -3,7 +3,7 @@
 //! The server counts too, but sends short tasks ahead of a free place; whether one may start now
 //! is decided here. Devices are not counted: the server names them one by one.
 
-use shipway_api::wire::Template;
+use super::need::Need;
 use shipway_model::Capacity;
 use std::collections::BTreeMap;
 
@@ -32,16 +32,16 @@ impl Room {
         Room { all, used: Amounts::default() }
     }
 
-    pub(super) fn fits(&self, need: &Template) -> bool {
+    pub(super) fn fits(&self, need: &Need) -> bool {
         fits(&self.all, &self.used, need)
     }
 
     /// Whether it would fit on this node with nothing else running.
-    pub(super) fn could_fit(&self, need: &Template) -> bool {
+    pub(super) fn could_fit(&self, need: &Need) -> bool {
         fits(&self.all, &Amounts::default(), need)
     }
 
-    pub(super) fn take(&mut self, need: &Template) {
+    pub(super) fn take(&mut self, need: &Need) {
         self.used.cpus_milli += need.cpus_milli;
         self.used.memory += need.memory;
         self.used.disk += need.disk;
@@ -50,7 +50,7 @@ impl Room {
         }
     }
 
-    pub(super) fn give_back(&mut self, need: &Template) {
+    pub(super) fn give_back(&mut self, need: &Need) {
         self.used.cpus_milli -= need.cpus_milli;
         self.used.memory -= need.memory;
         self.used.disk -= need.disk;
@@ -60,7 +60,7 @@ impl Room {
     }
 }
 
-fn fits(all: &Amounts, used: &Amounts, need: &Template) -> bool {
+fn fits(all: &Amounts, used: &Amounts, need: &Need) -> bool {
     let named = need.named.iter().all(|(name, wanted)| {
         let has = all.named.get(name).copied().unwrap_or(0);
         *wanted <= has.saturating_sub(used.named.get(name).copied().unwrap_or(0))

@@ -7,6 +7,7 @@ mod endings;
 mod link;
 mod reports;
 mod starting;
+mod weight;
 
 use super::speech::REPORT_WAIT;
 use super::*;

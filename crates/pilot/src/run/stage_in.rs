@@ -3,7 +3,7 @@
 
 use super::Work;
 use super::images::ReadyImage;
-use super::staging::{Files, Step, Waiting};
+use super::staging::{Files, Step, Waiting, Wanted};
 use super::task::Own;
 use super::theirs::As;
 use crate::accounts::{Whom, Whose};
@@ -12,8 +12,10 @@ use crate::machine::{AttemptKey, Start};
 use crate::spawn::{Request, StdinFile, Streams};
 use crate::stage::{Input, Plan, StageIn};
 use shipway_api::wire;
+use shipway_model::TaskId;
 use shipway_model::expand::Placeholders;
 use shipway_runtime::plan::Reads;
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,14 +34,19 @@ pub(super) enum BadFile {
 
 /// The texts of one task, filled in.
 pub(super) struct Names<'a> {
-    pub(super) files: &'a wire::Files,
+    basedir: &'a str,
     placeholders: Placeholders<'a>,
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn of(start: &'a Start) -> Option<Self> {
+    /// Before its start, with the files that are needed for it.
+    pub(super) fn of(start: &'a Start) -> Option<(Self, &'a wire::Files)> {
         let files = start.template.files.as_ref()?;
-        Some(Names { files, placeholders: Placeholders::of(start.id.task, &start.fields) })
+        Some((Names::new(start.id.task, &files.basedir, &start.fields), files))
+    }
+
+    pub(super) fn new(task: TaskId, basedir: &'a str, row: &'a BTreeMap<String, String>) -> Self {
+        Names { basedir, placeholders: Placeholders::of(task, row) }
     }
 
     pub(super) fn fill(&self, text: &str) -> String {
@@ -48,7 +55,7 @@ impl<'a> Names<'a> {
 
     /// A path on the node: a relative one begins in the job's own folder.
     pub(super) fn path(&self, text: &str) -> PathBuf {
-        Path::new(&self.fill(&self.files.basedir)).join(self.fill(text))
+        Path::new(&self.fill(self.basedir)).join(self.fill(text))
     }
 
     /// What a stream leads to, unless that is nowhere.
@@ -56,8 +63,8 @@ impl<'a> Names<'a> {
         name.map(|name| self.path(name)).filter(|path| path != Path::new(NOWHERE))
     }
 
-    pub(super) fn inputs(&self) -> Result<Vec<Input>, BadFile> {
-        self.files.inputs.iter().map(|file| self.input(file)).collect()
+    fn inputs(&self, files: &[wire::FileMap]) -> Result<Vec<Input>, BadFile> {
+        files.iter().map(|file| self.input(file)).collect()
     }
 
     fn input(&self, file: &wire::FileMap) -> Result<Input, BadFile> {
@@ -106,7 +113,8 @@ impl Work {
                 let log = LogName { task: start.id.task, attempt: start.id.attempt };
                 let open = || self.pool.open_log(log, start.keep());
                 let streams = Some(streams.unwrap_or_else(open));
-                files.step = Step::BringingIn(Box::new(Waiting { image, streams }));
+                files.step =
+                    Step::BringingIn(Box::new(Waiting { start: start.clone(), image, streams }));
                 self.staging.insert(files);
                 self.staging.order(start.id, Plan::In(plan));
             }
@@ -119,11 +127,11 @@ impl Work {
         start: &Start,
         in_container: bool,
     ) -> Result<(Files, Option<StageIn>), String> {
-        let names = Names::of(start).ok_or("it has no files")?;
+        let (names, named) = Names::of(start).ok_or("it has no files")?;
         let whom = self.accounts.find(Whose::of(&start.template), in_container);
         let whom = whom.map_err(|error| error.to_string())?;
-        let inputs = names.inputs().map_err(|error| error.to_string())?;
-        let outputs = names.files.outputs.as_ref();
+        let inputs = names.inputs(&named.inputs).map_err(|error| error.to_string())?;
+        let outputs = start.taken.as_ref().map(|taken| &taken.outputs);
         let (mut work, own) = (None, Own::of(start));
         if !inputs.is_empty() || outputs.is_some() {
             // Who copies for an account finds it by its path.
@@ -133,8 +141,7 @@ impl Work {
         }
         // Where the pilot may read more than the task, the task's account reads it first.
         let mut stdin = None;
-        if let (Whom::Account(_), Some(source)) = (&whom, names.stream(names.files.stdin.as_ref()))
-        {
+        if let (Whom::Account(_), Some(source)) = (&whom, names.stream(named.stdin.as_ref())) {
             let made = self.tasks.let_pass(own, &whom);
             let made = made.and_then(|()| self.tasks.private_file(own, "stdin", &whom));
             stdin = Some((source, made.map_err(|error| error.to_string())?));
@@ -152,14 +159,16 @@ impl Work {
         };
         let needed = !plan.inputs.is_empty() || plan.stdin.is_some();
         let files = Files {
-            start: start.clone(),
+            id: start.id,
+            user: start.template.user.clone(),
+            wanted: Wanted::of(start),
             by: As::of(&whom),
             rights,
             reach,
             step: Step::Running,
             work,
             stdin: stdin.map(|(_, copy)| copy),
-            remembered: crate::stage::Remembered::new(),
+            remembered: None,
             spools: Vec::new(),
             stop: Arc::default(),
         };
@@ -173,12 +182,12 @@ impl Work {
         request: &mut Request,
         streams: &mut Option<Streams>,
     ) -> Result<(), String> {
-        let Some(names) = Names::of(start) else { return Ok(()) };
+        let Some((names, named)) = Names::of(start) else { return Ok(()) };
         let Some(files) = self.staging.get(start.id) else { return Ok(()) };
         let of = files.by.user().map(|user| user.uid);
-        let named = names.stream(names.files.stdin.as_ref());
+        let stdin = names.stream(named.stdin.as_ref());
         let reach = files.stdin.is_none().then(|| files.reach.clone());
-        let stdin = files.stdin.clone().or(named);
+        let stdin = files.stdin.clone().or(stdin);
         match (&files.by, &mut request.container) {
             // Opened with the person's rights, which only the container's helper can have.
             (As::Within(_), Some(contained)) => {
@@ -186,8 +195,8 @@ impl Work {
             }
             _ => request.stdin = stdin.map(|path| StdinFile { path, of, reach }),
         }
-        let out = names.stream(names.files.stdout.as_ref());
-        let err = names.stream(names.files.stderr.as_ref());
+        let out = names.stream(named.stdout.as_ref());
+        let err = names.stream(named.stderr.as_ref());
         request.one_stream = out.is_some() && out == err;
         let err = err.filter(|_| !request.one_stream);
         if out.is_none() && err.is_none() {
@@ -215,14 +224,14 @@ impl Work {
         };
         let problem = match result {
             Ok(report) => {
-                files.remembered = report.remembered;
+                let weigh = |wanted: &Wanted| wanted.remember(report.remembered);
+                files.remembered = files.wanted.as_ref().map(weigh);
                 report.problem
             }
             Err(problem) => Some(problem),
         };
-        let start = files.start.clone();
         match problem {
-            None => self.launch(&start, waiting.image.as_ref(), waiting.streams),
+            None => self.launch(&waiting.start, waiting.image.as_ref(), waiting.streams),
             Some(problem) => self.refuse(id, problem),
         }
     }

@@ -3,7 +3,7 @@
 
 use super::Work;
 use super::stage_in::{BadFile, Names, stays_inside};
-use super::staging::{Files, Staged, Step, Stopped};
+use super::staging::{Files, Staged, Step, Stopped, Wanted};
 use crate::machine::{AttemptKey, Input};
 use crate::stage::{Output, Plan, StageOut};
 use rustix::fs::{Gid, Uid};
@@ -36,8 +36,7 @@ impl Names<'_> {
 
 /// What is to be taken after this end; `None`: nothing.
 fn plan_out(files: &Files, outcome: &Outcome) -> Result<Option<StageOut>, BadFile> {
-    let Some(names) = Names::of(&files.start) else { return Ok(None) };
-    let task = files.start.id.task;
+    let task = files.id.task;
     let mut plan = StageOut {
         reach: files.reach.clone(),
         rights: files.rights.clone(),
@@ -45,15 +44,17 @@ fn plan_out(files: &Files, outcome: &Outcome) -> Result<Option<StageOut>, BadFil
         mark: format!("shipway-{}.{}", task.job, task.index),
         ..StageOut::default()
     };
-    let wanted = |outputs: &&wire::Outputs| outcome.is_success() || !outputs.only_on_success;
-    if let Some(outputs) = names.files.outputs.as_ref().filter(wanted) {
+    let wants = |it: &&Wanted| outcome.is_success() || !it.taken.outputs.only_on_success;
+    if let Some(wanted) = files.wanted.as_ref().filter(wants) {
+        let outputs = &wanted.taken.outputs;
+        let names = Names::new(task, &wanted.taken.basedir, &wanted.fields);
         let to = names.taken_to(outputs);
         plan.work.clone_from(&files.work);
         let named = outputs.files.iter().map(|file| names.output(file, &to));
         plan.outputs = named.collect::<Result<_, _>>()?;
         if outputs.all_new {
             plan.new_to = Some(to);
-            plan.before.clone_from(&files.remembered);
+            plan.before = files.remembered.as_deref().cloned().unwrap_or_default();
         }
     }
     let nothing = plan.streams.is_empty() && plan.work.is_none();

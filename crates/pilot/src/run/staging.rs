@@ -6,12 +6,12 @@ use super::copying::{Copied, Stop};
 use super::images::ReadyImage;
 use super::theirs::{As, Hands};
 use crate::logs::Spool;
-use crate::machine::{AttemptKey, Start};
+use crate::machine::{AttemptKey, Start, Taken, Weighed};
 use crate::spawn::Streams;
 use crate::stage::{Plan, Remembered, Report};
 use crate::turns::{AtOnce, Workers};
 use shipway_runtime::reach::Reach;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -28,7 +28,10 @@ pub(super) type Tell = Arc<dyn Fn(Staged) + Send + Sync>;
 
 /// The files of one attempt, from before its start until they are taken.
 pub(super) struct Files {
-    pub(super) start: Start,
+    pub(super) id: AttemptKey,
+    pub(super) user: String,
+    /// What of its own work is taken.
+    pub(super) wanted: Option<Wanted>,
     /// With whose rights they are copied.
     pub(super) by: As,
     /// The same in words.
@@ -40,11 +43,30 @@ pub(super) struct Files {
     pub(super) work: Option<PathBuf>,
     /// A copy of what it reads, where the pilot may not read it itself.
     pub(super) stdin: Option<PathBuf>,
-    pub(super) remembered: Remembered,
+    pub(super) remembered: Option<Weighed<Remembered>>,
     /// What it prints, where that is kept, and where it goes.
     pub(super) spools: Vec<(Arc<Spool>, PathBuf, PathBuf)>,
     /// What ends the copying that was ordered last.
     pub(super) stop: Arc<Stop>,
+}
+
+/// What says which files are taken at the end.
+pub(super) struct Wanted {
+    pub(super) taken: Arc<Weighed<Taken>>,
+    pub(super) fields: Arc<Weighed<BTreeMap<String, String>>>,
+}
+
+impl Wanted {
+    pub(super) fn of(start: &Start) -> Option<Self> {
+        let taken = start.taken.clone()?;
+        Some(Wanted { taken, fields: Arc::clone(&start.fields) })
+    }
+
+    /// Counts as what it belongs to.
+    pub(super) fn remember(&self, found: Remembered) -> Weighed<Remembered> {
+        let weight = self.fields.more(found.keys().map(String::as_bytes));
+        Weighed::new(found, weight)
+    }
 }
 
 pub(super) enum Step {
@@ -56,6 +78,7 @@ pub(super) enum Step {
 
 /// A launch that waits for files.
 pub(super) struct Waiting {
+    pub(super) start: Start,
     pub(super) image: Option<Arc<ReadyImage>>,
     pub(super) streams: Option<Streams>,
 }
@@ -97,7 +120,7 @@ impl Staging {
     }
 
     pub(super) fn insert(&mut self, files: Files) {
-        self.files.insert(files.start.id, files);
+        self.files.insert(files.id, files);
     }
 
     pub(super) fn remove(&mut self, id: AttemptKey) -> Option<Files> {
@@ -107,7 +130,7 @@ impl Staging {
     /// Those whose launch waits for their files.
     pub(super) fn bringing_in(&self) -> Vec<AttemptKey> {
         let waits = |files: &&Files| matches!(files.step, Step::BringingIn(..));
-        self.files.values().filter(waits).map(|files| files.start.id).collect()
+        self.files.values().filter(waits).map(|files| files.id).collect()
     }
 
     /// Has something copied for one whose files are here; the answer comes by `tell`.
@@ -115,14 +138,13 @@ impl Staging {
         let Some(files) = self.files.get_mut(&id) else { return };
         files.stop = Arc::default();
         let (by, stop) = (files.by.clone(), Arc::clone(&files.stop));
-        self.workers.add(&files.start.template.user, Order { id, plan, by, stop });
+        self.workers.add(&files.user, Order { id, plan, by, stop });
     }
 
     /// Whatever is copied for it now, if anything is.
     pub(super) fn stop(&self, id: AttemptKey) -> Stopped {
         let Some(files) = self.files.get(&id) else { return Stopped::Told };
-        let user = &files.start.template.user;
-        if self.workers.withdraw(user, |order| order.id == id).is_some() {
+        if self.workers.withdraw(&files.user, |order| order.id == id).is_some() {
             return Stopped::Withdrawn;
         }
         files.stop.now();

@@ -411,6 +411,8 @@ fn request(
 ) -> Request {
     let log = LogName { task: start.id.task, attempt: start.id.attempt };
     let log_limit = start.template.log_limit;
+    let words = env.iter().flat_map(|(name, value)| [name, value]).chain(&argv);
+    let weight = start.fields.more(words.map(|word| word.as_encoded_bytes()));
     Request {
         ticket,
         argv,
@@ -425,6 +427,7 @@ fn request(
         one_stream: false,
         slot: None,
         ends_with_exit: start.template.files.is_none(),
+        weight: Some(Arc::new(weight)),
     }
 }
 

@@ -20,6 +20,7 @@ pub use launch::StartError;
 use crate::ends::{self, Slots};
 use crate::leftovers::{NODE_KEY_VARIABLE, random_key};
 use crate::logs::{Keep, LogName, Logs, StreamWriter};
+use crate::machine::Weight;
 use launch::{Launched, Launcher};
 use orphans::Orphans;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -93,6 +94,8 @@ pub struct Request {
     pub slot: Option<Arc<Slot>>,
     /// Nothing is to be done for it after its exit: so whoever has seen that knows its end.
     pub ends_with_exit: bool,
+    /// By what its command and variables count for its person until it has started.
+    pub weight: Option<Arc<Weight>>,
 }
 
 /// A file that a task reads.

@@ -119,6 +119,7 @@ fn task_request(dir: &Path) -> Request {
         one_stream: false,
         slot: None,
         ends_with_exit: true,
+        weight: None,
     }
 }
 

@@ -60,6 +60,7 @@ impl World {
             one_stream: false,
             slot: None,
             ends_with_exit: true,
+            weight: None,
         }
     }
 

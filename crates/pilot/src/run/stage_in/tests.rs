@@ -2,18 +2,19 @@
 
 use super::*;
 use shipway_model::{Attempt, JobId, TaskIndex};
-use std::collections::BTreeMap;
 
 fn start(files: wire::Files) -> Start {
     let task = JobId(12).task(TaskIndex(3));
+    let fields = BTreeMap::from([
+        ("line".to_string(), "/data/x.txt".to_string()),
+        ("up".to_string(), "../../etc".to_string()),
+    ]);
     Start {
         id: AttemptKey { task, attempt: Attempt(1) },
-        template: Arc::new(wire::Template { files: Some(files), ..wire::Template::default() }),
+        template: Arc::new(wire::Template { files: Some(files), ..Default::default() }.into()),
+        taken: None,
         devices: Vec::new(),
-        fields: BTreeMap::from([
-            ("line".to_string(), "/data/x.txt".to_string()),
-            ("up".to_string(), "../../etc".to_string()),
-        ]),
+        fields: Arc::new(fields.into()),
     }
 }
 
@@ -21,7 +22,8 @@ fn input(source: &str, target: Option<&str>) -> Result<(String, bool, String), B
     let map = wire::FileMap { source: source.into(), target: target.map(Into::into) };
     let files = wire::Files { basedir: "/base".into(), inputs: vec![map], ..Default::default() };
     let start = start(files);
-    let found = Names::of(&start).unwrap().inputs()?.remove(0);
+    let (names, named) = Names::of(&start).unwrap();
+    let found = names.inputs(&named.inputs)?.remove(0);
     let text = |path: PathBuf| path.to_str().unwrap().to_owned();
     Ok((text(found.source), found.contents, text(found.target)))
 }
