@@ -9,6 +9,7 @@
 //! - `inputs.rs`  into the work directory
 //! - `outputs.rs` out of it: what lies there was made by the task and is not to be trusted
 //! - `targets.rs` the places that it goes to
+//! - `parts.rs`   the names of what is not complete yet
 //! - `folder.rs`  a folder that nothing leads out of
 //! - `handing.rs` what it is given by descriptor
 //! - `modes.rs`   who may read and write what was copied
@@ -20,6 +21,7 @@ mod handing;
 mod inputs;
 mod modes;
 mod outputs;
+mod parts;
 mod progress;
 mod removing;
 mod targets;

@@ -2,6 +2,7 @@
 //! descriptor from then on. A target appears complete or not at all.
 
 use super::modes::{PRIVATE_FILE, USUAL_FILE, USUAL_FOLDER, of_file};
+use super::parts::PartNames;
 use super::{Progress, StageError};
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, Stat, fchmod, mkdirat, openat, renameat, statat,
@@ -14,16 +15,20 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
-
-/// Bytes of a name that are part of the name of what is not complete yet; a name may have 255.
-const NAME_PART: usize = 100;
 
 /// Pieces of a file that may be in memory alone, 1 GiB of it: a large node would hold hundreds, and
 /// whoever watches could not tell writing all of that out from a disk that hangs.
 const PIECES_UNWRITTEN: u64 = 64;
 
+/// Names that nobody can guess which are tried: one is enough unless the folder itself lies.
+const NAMES_TRIED: u32 = 8;
+
+const NEW_FILE: OFlags = OFlags::WRONLY
+    .union(OFlags::CREATE)
+    .union(OFlags::EXCL)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 pub(super) struct Targets<'a> {
@@ -50,22 +55,24 @@ impl Targets<'_> {
     ) -> Result<(), StageError> {
         let place = self.place(to)?;
         let mode = mode.or(place.mode);
-        let written = fill(from, &place, mode, self.progress).and_then(|()| place.complete());
-        written.map_err(|source| {
-            // What is left of it is in nobody's way: the next try clears it away.
-            let _ = unlinkat(&place.folder, &place.part, AtFlags::empty());
-            StageError::Target { target: to.to_owned(), source }
-        })
+        let failed = |source| StageError::Target { target: to.to_owned(), source };
+        let at_first = if mode.is_some() { PRIVATE_FILE } else { USUAL_FILE };
+        let made = self.part(&place, |name| openat(&place.folder, name, NEW_FILE, at_first));
+        let (file, part) = made.map_err(|errno| failed(errno.into()))?;
+        let written = fill(from, &mut File::from(file), mode, self.progress);
+        let written = written.and_then(|()| place.complete(&part));
+        written.inspect_err(|_| place.drop_part(&part)).map_err(failed)
     }
 
     pub(super) fn link(&self, leads_to: &OsStr, to: &Path) -> Result<(), StageError> {
         let place = self.place(to)?;
-        let made = symlinkat(leads_to, &place.folder, &place.part).map_err(io::Error::from);
-        let made = made.and_then(|()| place.complete());
-        made.map_err(|source| StageError::Target { target: to.to_owned(), source })
+        let made = self.part(&place, |name| symlinkat(leads_to, &place.folder, name));
+        let failed = |source| StageError::Target { target: to.to_owned(), source };
+        let ((), part) = made.map_err(|errno| failed(errno.into()))?;
+        place.complete(&part).inspect_err(|_| place.drop_part(&part)).map_err(failed)
     }
 
-    /// Where a target is made; nothing is there under the name it has at first.
+    /// Where a target is made.
     fn place(&self, to: &Path) -> Result<Place, StageError> {
         self.progress.at(to);
         let unfit = || StageError::TargetKind { target: to.to_owned() };
@@ -79,13 +86,34 @@ impl Targets<'_> {
             Some((FileType::Symlink, _)) | None => None,
             Some(_) => return Err(unfit()),
         };
-        let start = &name.as_bytes()[..name.len().min(NAME_PART)];
-        let part = [b".", start, b".", self.mark.as_bytes(), b".part"].concat();
-        let part = OsStr::from_bytes(&part).to_owned();
-        match unlinkat(&folder, &part, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(Place { folder, part, name: name.to_owned(), mode }),
-            Err(errno) => Err(unwritten(to, errno)),
+        Ok(Place { folder, name: name.to_owned(), mode })
+    }
+
+    /// Something new under the name it has at first. That can be guessed, so that another try of
+    /// the same task clears it away; where somebody else has it, it is one that cannot.
+    fn part<T>(
+        &self,
+        place: &Place,
+        make: impl Fn(&OsStr) -> Result<T, Errno>,
+    ) -> Result<(T, OsString), Errno> {
+        let names = PartNames::of(&place.name, self.mark);
+        let usual = names.usual();
+        // What cannot be removed is still there then.
+        let _unremoved = unlinkat(&place.folder, &usual, AtFlags::empty());
+        match make(&usual) {
+            Ok(it) => return Ok((it, usual)),
+            Err(Errno::EXIST) => names.clear(&place.folder),
+            Err(errno) => return Err(errno),
         }
+        for _ in 0..NAMES_TRIED {
+            let name = names.random()?;
+            match make(&name) {
+                Ok(it) => return Ok((it, name)),
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Err(Errno::EXIST)
     }
 
     /// The deepest folder on the way that is there is judged; what is missing is made below it, the
@@ -121,26 +149,31 @@ impl Targets<'_> {
 
 struct Place {
     folder: OwnedFd,
-    part: OsString,
     name: OsString,
     /// Of the file that has that name now, if it belongs to whoever we copy for.
     mode: Option<Mode>,
 }
 
 impl Place {
-    fn complete(&self) -> io::Result<()> {
-        Ok(renameat(&self.folder, &self.part, &self.folder, &self.name)?)
+    fn complete(&self, part: &OsStr) -> io::Result<()> {
+        Ok(renameat(&self.folder, part, &self.folder, &self.name)?)
+    }
+
+    /// Nobody has a use for what is not complete and never will be.
+    fn drop_part(&self, part: &OsStr) {
+        let _of_others = unlinkat(&self.folder, part, AtFlags::empty());
     }
 }
 
-fn fill(from: &mut File, place: &Place, mode: Option<Mode>, progress: &Progress) -> io::Result<()> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let at_first = if mode.is_some() { PRIVATE_FILE } else { USUAL_FILE };
-    let file = openat(&place.folder, &place.part, flags, at_first)?;
-    let mut file = File::from(file);
-    progress.copy(from, &mut file, (PIECES_UNWRITTEN, File::sync_data))?;
+fn fill(
+    from: &mut File,
+    file: &mut File,
+    mode: Option<Mode>,
+    progress: &Progress,
+) -> io::Result<()> {
+    progress.copy(from, file, (PIECES_UNWRITTEN, File::sync_data))?;
     if let Some(mode) = mode {
-        fchmod(&file, mode)?;
+        fchmod(&*file, mode)?;
     }
     // The end of the task is told after this: what it made must then be there to stay.
     file.sync_data()

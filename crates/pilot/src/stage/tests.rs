@@ -246,6 +246,29 @@ fn what_was_left_of_a_try_is_cleared_away() {
     assert_eq!(place.read("to/x").as_deref(), Some("whole"));
 }
 
+/// In a folder that others may write to as well, they can have any name first: a folder, like a
+/// file of theirs where only the owner removes files, does not go away.
+#[test]
+fn a_name_that_somebody_else_has_is_left_to_them() {
+    let place = Place::new();
+    place.write("work/x", "whole");
+    place.write("work/d/y", "whole too");
+    symlink("nowhere", place.at("work/d/z")).unwrap();
+    for taken in ["to/.x.t.part", "to/d/.y.t.part", "to/d/.z.t.part"] {
+        place.write(&format!("{taken}/in/the/way"), "");
+    }
+    // Of an earlier try that was killed, and of others: another task, and somebody's own.
+    let (left, others) =
+        ("to/.x.t.0123456789abcdef.part", ["to/.x.u.00ff.part", "to/.x.t.my.part"]);
+    place.write(left, "wh");
+    others.iter().for_each(|name| place.write(name, "theirs"));
+    assert_eq!(place.take(&[("x", "to/x"), ("d", "to/d")]), None);
+    assert_eq!(place.read("to/x").as_deref(), Some("whole"));
+    assert_eq!(place.read("to/d/y").as_deref(), Some("whole too"));
+    assert_eq!(place.names("to"), [".x.t.my.part", ".x.t.part", ".x.u.00ff.part", "d", "x"]);
+    assert_eq!(place.names("to/d"), [".y.t.part", ".z.t.part", "y", "z"]);
+}
+
 /// A place of which a part is closed, and one that is offered for reading.
 fn reach(place: &Place) -> Reach {
     let at = |name: &str| place.at(name).canonicalize().unwrap();
