@@ -1,7 +1,7 @@
 //! What tasks leave of the kernel's room to whoever runs them, where both are one user.
 //!
-//! Processes and descriptors in flight are counted for each user, and each process is refused at
-//! its own limit. So tasks have lower ones than pilot and server: what tasks use up is theirs. And
+//! Processes, descriptors in flight, queued signals and message queues are counted for each user,
+//! and each process is refused at its own limit. So tasks have lower ones than pilot and server: what tasks use up is theirs. And
 //! when memory ends, the kernel is told whom to kill first. How many processes a person has is
 //! another matter, which the pilot counts.
 
@@ -11,17 +11,24 @@ use std::io::{self, Read, Write};
 use std::sync::OnceLock;
 
 /// Kept back of every limit: an eighth of it, but no more than this. A pilot and a server start a
-/// few dozen processes and threads at once, and send a few descriptors.
+/// few dozen processes and threads at once, and send a few descriptors and signals.
 const MOST_KEPT_BACK: u64 = 1_024;
+/// The same of bytes: they have no message queues, but programs of their user may.
+const MOST_BYTES_KEPT_BACK: u64 = 1 << 20;
 const PART_KEPT_BACK: u64 = 8;
 
-/// Limits that one user's processes have together, and the most that tasks have of each. Who starts
-/// processes that start processes has all numbers of a node before anybody has counted them, where
-/// the limit is higher than there are numbers.
-const SHARED: [(Resource, Option<u64>); 2] =
-    [(Resource::Nproc, Some(MOST_PROCESSES)), (Resource::Nofile, None)];
-/// Half of the numbers that a node has for processes, unless it was told to have more.
-const MOST_PROCESSES: u64 = 16_384;
+/// Limits that one user's processes have together, how much is kept back and the most that tasks
+/// have of each. Who starts processes that start processes has all numbers of a node before anybody
+/// has counted them, where the limit is higher than there are numbers.
+const SHARED: [(Resource, u64, Option<u64>); 4] = [
+    (Resource::Nproc, MOST_KEPT_BACK, Some(MOST_PROCESSES)),
+    (Resource::Nofile, MOST_KEPT_BACK, None),
+    (Resource::Sigpending, MOST_KEPT_BACK, None),
+    (Resource::Msgqueue, MOST_BYTES_KEPT_BACK, None),
+];
+/// Processes and threads of one task, where there is room for more: far above what programs use
+/// that work, and half of the numbers that a node has for them, unless it was told to have more.
+pub const MOST_PROCESSES: u64 = 16_384;
 
 /// Descriptors that a pilot opens at most: six for each task, whatever its user's shells may have.
 /// More would be a matter of programs that close all they could have.
@@ -66,13 +73,13 @@ const TASKS_GO_FIRST: i32 = 500;
 const WE_STAY: i32 = -250;
 
 /// How much of a limit tasks have.
-const fn of_tasks(limit: u64) -> u64 {
-    let eighth = limit / PART_KEPT_BACK;
-    limit - if eighth < MOST_KEPT_BACK { eighth } else { MOST_KEPT_BACK }
+fn of_tasks(limit: u64, kept_back: u64) -> u64 {
+    limit - (limit / PART_KEPT_BACK).min(kept_back)
 }
 
-fn lowered(own: Rlimit, most: Option<u64>) -> Option<Rlimit> {
-    let maximum = own.maximum.map(of_tasks).into_iter().chain(most).min()?;
+fn lowered(own: Rlimit, kept_back: u64, most: Option<u64>) -> Option<Rlimit> {
+    let part = own.maximum.map(|limit| of_tasks(limit, kept_back));
+    let maximum = part.into_iter().chain(most).min()?;
     let current = own.current.map_or(maximum, |current| current.min(maximum));
     Some(Rlimit { current: Some(current), maximum: Some(maximum) })
 }
@@ -86,7 +93,7 @@ pub struct Share {
 
 impl Share {
     pub fn of_tasks() -> Self {
-        let lower = |(what, most)| Some((what, lowered(usual_limit(what), most)?));
+        let lower = |(what, kept, most)| Some((what, lowered(usual_limit(what), kept, most)?));
         let own = own_score().unwrap_or_default();
         let goes_first = own.max(TASKS_GO_FIRST).to_string();
         Self { limits: SHARED.into_iter().filter_map(lower).collect(), goes_first }
@@ -137,13 +144,14 @@ mod tests {
     #[test]
     fn tasks_have_less_than_those_who_run_them_and_large_jobs_enough() {
         let limit = |current, maximum| Rlimit { current, maximum };
-        assert_eq!(lowered(limit(None, None), None), None);
-        let large = lowered(limit(Some(1_024), Some(1_048_576)), None).unwrap();
+        let less = |own, most| lowered(own, MOST_KEPT_BACK, most);
+        assert_eq!(less(limit(None, None), None), None);
+        let large = less(limit(Some(1_024), Some(1_048_576)), None).unwrap();
         assert_eq!(large, limit(Some(1_024), Some(1_047_552)));
-        assert_eq!(lowered(limit(Some(400), Some(400)), None), Some(limit(Some(350), Some(350))));
-        assert_eq!(lowered(limit(Some(1), Some(1)), None), Some(limit(Some(1), Some(1))));
+        assert_eq!(less(limit(Some(400), Some(400)), None), Some(limit(Some(350), Some(350))));
+        assert_eq!(less(limit(Some(1), Some(1)), None), Some(limit(Some(1), Some(1))));
         let most = Some(limit(Some(100), Some(100)));
-        assert_eq!(lowered(limit(None, None), Some(100)), most);
-        assert_eq!(lowered(limit(Some(400), Some(400)), Some(100)), most);
+        assert_eq!(less(limit(None, None), Some(100)), most);
+        assert_eq!(less(limit(Some(400), Some(400)), Some(100)), most);
     }
 }

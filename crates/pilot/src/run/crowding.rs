@@ -9,12 +9,10 @@ use crate::spawn::Ticket;
 use rustix::process::{Resource, geteuid, getrlimit};
 use shipway_runtime::cgroup::most_processes;
 use shipway_runtime::crowd::Caps;
+use shipway_runtime::share::MOST_PROCESSES;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Processes and threads of one task, where there is room for more: far above what programs use
-/// that work.
-const MOST_OF_A_TASK: u64 = 16_384;
 /// Where the kernel does not say how many there can be, what it says by default.
 const USUAL_ROOM: u64 = 32_768;
 
@@ -22,7 +20,7 @@ const USUAL_ROOM: u64 = 32_768;
 fn of_room(room: u64) -> Caps {
     let number = |wanted: u64| u32::try_from(wanted.max(1)).unwrap_or(u32::MAX);
     let (all, person) = (room - room / 4, room / 2);
-    Caps { task: number(person.min(MOST_OF_A_TASK)), person: number(person), all: number(all) }
+    Caps { task: number(person.min(MOST_PROCESSES)), person: number(person), all: number(all) }
 }
 
 pub(super) fn find() -> Caps {

@@ -149,7 +149,12 @@ fn mask(site: &Site) {
 
 /// What a task uses up of them leaves the starter something.
 fn limits(site: &Site) {
-    for (name, what) in [("Max processes", Resource::Nproc), ("Max open files", Resource::Nofile)] {
+    for (name, what) in [
+        ("Max processes", Resource::Nproc),
+        ("Max open files", Resource::Nofile),
+        ("Max pending signals", Resource::Sigpending),
+        ("Max msgqueue size", Resource::Msgqueue),
+    ] {
         let own = getrlimit(what);
         let Some(most) = own.maximum else { continue };
         let said = site.ok(&site.command(&["grep", &format!("^{name}"), "/proc/self/limits"]));
