@@ -1,15 +1,30 @@
 //! Facts that follow from facts, whatever command led to them: a job is over when its last task
 //! is, and then the jobs that waited for it may go or never will.
+//!
+//! A hundred thousand jobs can wait for one, or in a row: one step tells as many as `Room` says.
+//! The others stay where they are, held by a job that has ended, until `decide/tick.rs` comes to
+//! them.
 
 use crate::event::{CancelReason, Event, Which};
 use crate::state::State;
+use shipway_model::limits::MAX_TOLD_AT_ONCE;
 use shipway_model::{Condition, JobId, JobState};
 
-pub fn consequences(state: &State, event: &Event) -> Vec<Event> {
+/// How many more jobs one step tells.
+#[derive(Debug)]
+pub struct Room(usize);
+
+impl Default for Room {
+    fn default() -> Self {
+        Room(MAX_TOLD_AT_ONCE)
+    }
+}
+
+pub fn consequences(state: &State, event: &Event, room: &mut Room) -> Vec<Event> {
     match event {
         Event::AttemptEnded(ended) => is_it_over(state, ended.task.job),
         Event::TasksCancelled { job, .. } => is_it_over(state, *job),
-        Event::JobEnded { job, state: ended } => tell_dependents(state, *job, *ended),
+        Event::JobEnded { job, state: ended } => tell_dependents(state, (*job, *ended), room),
         Event::ServerStarted
         | Event::JobSubmitted(_)
         | Event::DependencyMet { .. }
@@ -44,9 +59,14 @@ fn is_it_over(state: &State, id: JobId) -> Vec<Event> {
     over.map(|job| Event::JobEnded { job: id, state: job.state() }).into_iter().collect()
 }
 
-fn tell_dependents(state: &State, ended: JobId, how: JobState) -> Vec<Event> {
-    let waiting = state.dependents.get(&ended).into_iter().flatten();
-    waiting
+/// What it means for those who wait for a job that has ended this way.
+pub(crate) fn tell_dependents(
+    state: &State,
+    (ended, how): (JobId, JobState),
+    room: &mut Room,
+) -> Vec<Event> {
+    let waiting = state.dependents.get(&ended).into_iter().flatten().take(room.0);
+    let told: Vec<Event> = waiting
         .filter_map(|id| {
             let job = state.job(*id)?;
             let after = job.after.iter().find(|after| after.job == ended)?;
@@ -57,7 +77,9 @@ fn tell_dependents(state: &State, ended: JobId, how: JobState) -> Vec<Event> {
                 Event::TasksCancelled { job: *id, which: Which::AllWaiting, why }
             })
         })
-        .collect()
+        .collect();
+    room.0 = room.0.saturating_sub(told.len());
+    told
 }
 
 /// `failed` means "did not succeed": a clean-up step wants to run after a cancelled job too.

@@ -4,7 +4,7 @@
 //! once those events are on disk.
 
 use crate::command::Command;
-use crate::consequence::consequences;
+use crate::consequence::{Room, consequences};
 use crate::decide::decide;
 use crate::effect::Effect;
 use crate::event::{EVENT_VERSION, Event, Recorded};
@@ -30,11 +30,11 @@ pub fn step(state: &mut State, at: Timestamp, command: &Command) -> Result<Step,
 /// What was decided becomes true, with all that follows from it.
 pub fn apply(state: &mut State, at: Timestamp, events: Vec<Event>) -> Step {
     let mut waiting: VecDeque<Event> = events.into();
-    let mut done = Step::default();
+    let (mut done, mut room) = (Step::default(), Room::default());
     while let Some(event) = waiting.pop_front() {
         evolve(state, at, &event);
         // Consequences go first: a job must be over before anything later looks at it.
-        for consequence in consequences(state, &event).into_iter().rev() {
+        for consequence in consequences(state, &event, &mut room).into_iter().rev() {
             waiting.push_front(consequence);
         }
         done.effects.extend(react(state, &event));

@@ -104,6 +104,9 @@ fn submit(state: &mut State, at: Timestamp, submitted: &Submitted) {
     };
     for after in &job.after {
         state.dependents.entry(after.job).or_default().insert(id);
+        if state.jobs.get(after.job).is_some_and(|job| job.ended.is_some()) {
+            state.untold.insert(after.job);
+        }
     }
     if let Some(key) = &submitted.key {
         let key = KeyDigest::of(&submitted.owner, key);
@@ -153,6 +156,7 @@ fn unlink(state: &mut State, id: JobId, on: JobId) {
         waiting.remove(&id);
         if waiting.is_empty() {
             state.dependents.remove(&on);
+            state.untold.remove(&on);
         }
     }
 }
@@ -287,6 +291,8 @@ fn requeue(state: &mut State, id: JobId, tasks: &Ordinals) {
         state.ended.remove(id, job);
         state.unfinished.add(job, &state.shapes);
     }
+    // Who was not told of its end waits for the next one.
+    state.untold.remove(&id);
     change(state, id, |job| {
         job.ended = None;
         job.tasks.requeue(tasks);
@@ -303,6 +309,9 @@ fn job_ended(state: &mut State, at: Timestamp, id: JobId) {
     });
     if let Some(job) = state.jobs.get(id) {
         state.ended.add(id, job);
+    }
+    if state.dependents.contains_key(&id) {
+        state.untold.insert(id);
     }
 }
 

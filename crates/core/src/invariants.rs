@@ -73,6 +73,7 @@ fn check_indexes(state: &State, found: &mut Vec<Violation>) {
         ("ready", rebuilt.ready == state.ready),
         ("back_offs", rebuilt.back_offs == state.back_offs),
         ("dependents", rebuilt.dependents == state.dependents),
+        ("untold", rebuilt.untold == state.untold),
         ("ended", rebuilt.ended == state.ended),
         ("fair_share", rebuilt.fair_share == state.fair_share),
         ("nodes", rebuilt.planner == state.planner),

@@ -49,6 +49,8 @@ pub struct State {
     pub(crate) planner: Planner,
     pub(crate) back_offs: BTreeSet<(Timestamp, TaskId)>,
     pub(crate) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
+    /// Jobs that have ended and are still waited for: those who wait are yet to be told.
+    pub(crate) untold: BTreeSet<JobId>,
     pub(crate) ended: Ended,
     pub(crate) totals: Totals,
     pub(crate) unfinished: Unfinished,
@@ -166,7 +168,8 @@ impl State {
         let back_off = self.back_offs.first().map(|(at, _)| *at);
         let pilots = self.pilots.values().filter_map(Pilot::next_deadline).min();
         let planner = self.planner.next_deadline();
-        let others = [self.keys.next_deadline(), self.next_token_end()];
+        let now = (!self.untold.is_empty()).then_some(self.at);
+        let others = [self.keys.next_deadline(), self.next_token_end(), now];
         [back_off, pilots, planner].into_iter().chain(others).flatten().min()
     }
 
@@ -195,6 +198,8 @@ impl State {
                 self.back_offs.extend(indices.map(|index| (at, id.task(index))));
             }
         }
+        let has_ended = |id: &&JobId| self.jobs.get(**id).is_some_and(|job| job.ended.is_some());
+        self.untold = self.dependents.keys().filter(has_ended).copied().collect();
         for task in self.active.keys() {
             if let Some(job) = self.jobs.get(task.job) {
                 let rate = charge(&self.shapes.get(job.shape).resources);

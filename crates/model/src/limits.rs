@@ -56,6 +56,9 @@ pub const MAX_SELECTED: usize = 100_000;
 /// in up to 18 bytes, and all of them in one commit. A fifth of the tasks of the largest array can
 /// have failed, however they are scattered.
 pub const MAX_RUNS_CHANGED: usize = 1_500_000;
+/// Jobs that are told in one step how one ended that they wait for; the others are told in steps of
+/// their own, between which others' wishes are decided.
+pub const MAX_TOLD_AT_ONCE: usize = 1_000;
 /// Priorities outside this range say nothing more.
 pub const PRIORITY_RANGE: std::ops::RangeInclusive<i32> = -1_000_000..=1_000_000;
 /// One step of priority goes before as much waiting as this.

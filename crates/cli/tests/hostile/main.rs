@@ -8,6 +8,7 @@
 //! - `wire.rs`    requests that are no requests: slow, cut off, garbled, lying about their size
 //! - `sizes.rs`   requests that are far too large, or take far more memory than their size
 //! - `strangers.rs` connections in great number
+//! - `wide.rs`    one act about very many jobs or tasks
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -20,6 +21,7 @@ mod options;
 mod others;
 mod sizes;
 mod strangers;
+mod wide;
 mod wire;
 
 /// Words that only the programmers of a library know; none of them belongs into a message.

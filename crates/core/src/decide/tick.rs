@@ -1,6 +1,8 @@
-//! Time has passed: waits that are over end, pilots that stay away are noticed, leases run out.
+//! Time has passed: waits that are over end, pilots that stay away are noticed, leases run out,
+//! and jobs learn of ends that were too many to be told at once.
 
 use super::{pilot_tokens, verdict};
+use crate::consequence::{Room, tell_dependents};
 use crate::event::Event;
 use crate::pilot::{Link, Pilot};
 use crate::state::State;
@@ -22,7 +24,14 @@ pub(super) fn decide(state: &State, at: Timestamp) -> Vec<Event> {
         let before = Timestamp(at.0.saturating_sub(IDEMPOTENCY_KEPT.0));
         events.push(Event::KeysExpired { before });
     }
+    events.extend(still_to_tell(state));
     events
+}
+
+fn still_to_tell(state: &State) -> Vec<Event> {
+    let mut room = Room::default();
+    let ended = state.untold.iter().filter_map(|id| Some((*id, state.job(*id)?.state())));
+    ended.flat_map(|ended| tell_dependents(state, ended, &mut room)).collect()
 }
 
 fn look_at(state: &State, at: Timestamp, id: &PilotId, pilot: &Pilot) -> Vec<Event> {

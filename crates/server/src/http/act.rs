@@ -1,15 +1,19 @@
-//! Cancelling and retrying: a selection of jobs and tasks, resolved to names; the core decides.
+//! Cancelling and retrying: a selection of jobs and tasks, resolved to names; the core decides, a
+//! large selection in pieces.
 
 use super::Site;
+use super::asking::{Asked, Asking};
 use super::body::Body;
 use super::caller::Caller;
 use super::error::ApiError;
+use super::pieces::{Chosen, is_small, pieces};
 use crate::journal::JobFilter;
-use crate::writer::Wish;
+use crate::writer::{Wish, WriteError};
 use axum::Json;
 use axum::extract::State;
 use shipway_api::error::ErrorBody;
 use shipway_api::types::{Acted, Selection};
+use shipway_core::Rejection;
 use shipway_core::command::{Pick, Select};
 use shipway_model::{Actor, JobId, TaskIndex, TaskState};
 use std::collections::BTreeMap;
@@ -20,12 +24,12 @@ use std::collections::BTreeMap;
 pub async fn cancel(
     caller: Caller,
     State(site): State<Site>,
+    Asked(asking): Asked,
     Body(selection): Body<Selection>,
 ) -> Result<Json<Acted>, ApiError> {
     let over = |state: TaskState| state.is_over();
     let jobs = resolve(&site, &caller.0, selection, over).await?;
-    let named = jobs.iter().map(|(job, _)| *job).collect();
-    act(&site, named, Wish::Cancel(Select { by: caller.0, jobs })).await
+    act(site, &asking, Select { by: caller.0, jobs }, Act::Cancel).await
 }
 
 /// Runs failed and cancelled tasks again, as new attempts.
@@ -34,17 +38,83 @@ pub async fn cancel(
 pub async fn retry(
     caller: Caller,
     State(site): State<Site>,
+    Asked(asking): Asked,
     Body(selection): Body<Selection>,
 ) -> Result<Json<Acted>, ApiError> {
     let cannot = |state| !matches!(state, TaskState::Failed | TaskState::Cancelled);
     let jobs = resolve(&site, &caller.0, selection, cannot).await?;
-    let named = jobs.iter().map(|(job, _)| *job).collect();
-    act(&site, named, Wish::Retry(Select { by: caller.0, jobs })).await
+    act(site, &asking, Select { by: caller.0, jobs }, Act::Retry).await
 }
 
-async fn act(site: &Site, jobs: Vec<JobId>, wish: Wish) -> Result<Json<Acted>, ApiError> {
-    let done = site.writer.wish(wish).await?;
-    Ok(Json(Acted { jobs, tasks: done.tasks }))
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Act {
+    Cancel,
+    Retry,
+}
+
+impl Act {
+    fn wish(self, select: Select) -> Wish {
+        match self {
+            Act::Cancel => Wish::Cancel(select),
+            Act::Retry => Wish::Retry(select),
+        }
+    }
+}
+
+async fn act(
+    site: Site,
+    asking: &Asking,
+    chosen: Select,
+    act: Act,
+) -> Result<Json<Acted>, ApiError> {
+    let mut jobs: Vec<JobId> = chosen.jobs.iter().map(|(job, _)| *job).collect();
+    jobs.dedup();
+    let tasks = if is_small(&chosen.jobs) {
+        site.writer.wish(act.wish(chosen)).await?.tasks
+    } else {
+        let turn = asking.turn().await?;
+        let Select { by, jobs } = chosen.clone();
+        let cut = site.writer.ask(move |state| {
+            // A name that is wrong is found before anything is done. History, which knows more jobs
+            // to retry, is asked piece by piece.
+            let theirs = |id| state.job(id).filter(|job| by.may_touch(&state.owned(id, job)));
+            let unknown = jobs.iter().map(|(job, _)| *job).find(|job| theirs(*job).is_none());
+            match unknown.filter(|_| act == Act::Cancel) {
+                Some(unknown) => Err(Rejection::NoSuchJob(unknown)),
+                None => Ok(pieces(jobs.clone(), state)),
+            }
+        });
+        let (cut, by) = (cut.await??, chosen.by);
+        // What was begun is done, should the client leave.
+        let all = tokio::spawn(async move {
+            let _turn = turn;
+            in_pieces(&site, &by, cut, act).await
+        });
+        all.await.map_err(|_| ApiError::internal("the work on a request was cut off"))??
+    };
+    Ok(Json(Acted { jobs, tasks }))
+}
+
+/// How many tasks were touched. A piece of which nothing was left to do is no mistake, unless all
+/// of them are.
+async fn in_pieces(site: &Site, by: &Actor, cut: Vec<Chosen>, act: Act) -> Result<u32, ApiError> {
+    let (mut tasks, mut jobs, mut nothing) = (0_u32, 0_usize, None);
+    for piece in cut {
+        let more = piece.len();
+        match site.writer.wish(act.wish(Select { by: by.clone(), jobs: piece })).await {
+            Ok(done) => {
+                tasks = tasks.saturating_add(done.tasks);
+                jobs += more;
+            }
+            Err(error @ WriteError::Rejected(Rejection::NothingToDo(_))) => nothing = Some(error),
+            Err(error) if jobs == 0 => return Err(error.into()),
+            Err(error) => return Err(ApiError::from(error).only_first(jobs)),
+        }
+    }
+    match nothing {
+        Some(error) if jobs == 0 => Err(error.into()),
+        _ => Ok(tasks),
+    }
 }
 
 /// From what a person wrote to jobs and picks. Labels are looked up in history, which knows all
@@ -54,7 +124,7 @@ async fn resolve(
     by: &Actor,
     selection: Selection,
     useless: impl Fn(TaskState) -> bool,
-) -> Result<Vec<(JobId, Pick)>, ApiError> {
+) -> Result<Chosen, ApiError> {
     if let Some(state) = selection.state.filter(|state| useless(*state)) {
         return Err(ApiError::bad_request(format!(
             "nothing can be done to tasks that are {state}"
@@ -68,7 +138,7 @@ async fn resolve(
     for task in selection.tasks {
         tasks.entry(task.job).or_default().push(task.index);
     }
-    let mut jobs: Vec<(JobId, Pick)> =
+    let mut jobs: Chosen =
         tasks.into_iter().map(|(job, indices)| (job, Pick::Tasks(indices))).collect();
     let pick = selection.state.map_or(Pick::All, Pick::State);
     jobs.extend(selection.jobs.into_iter().map(|job| (job, pick.clone())));
@@ -97,10 +167,7 @@ async fn resolve(
 
 /// A selection by label may find thousands of jobs that ended long ago; only those in memory can
 /// have something to cancel, and they are what people mean.
-async fn still_useful(
-    site: &Site,
-    jobs: Vec<(JobId, Pick)>,
-) -> Result<Vec<(JobId, Pick)>, ApiError> {
+async fn still_useful(site: &Site, jobs: Chosen) -> Result<Chosen, ApiError> {
     let known = site.writer.ask(move |state| {
         jobs.iter().filter(|(job, _)| state.job(*job).is_some()).cloned().collect()
     });

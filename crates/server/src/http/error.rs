@@ -43,6 +43,13 @@ impl ApiError {
         self
     }
 
+    /// It came up over a later part of a large request, when so many jobs were done already.
+    #[must_use]
+    pub(super) fn only_first(mut self, jobs: usize) -> Self {
+        self.message = format!("{} (the {jobs} jobs before it are done)", self.message);
+        self
+    }
+
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, codes::BAD_REQUEST, message).hint(READ_THE_API)
     }

@@ -23,6 +23,7 @@ mod large;
 pub mod logs;
 pub mod metrics;
 pub mod nodes;
+mod pieces;
 mod pinning;
 pub(crate) mod places;
 mod readers;
