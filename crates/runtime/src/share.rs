@@ -1,9 +1,9 @@
 //! What tasks leave of the kernel's room to whoever runs them, where both are one user.
 //!
 //! Processes, descriptors in flight, queued signals and message queues are counted for each user,
-//! and each process is refused at its own limit. So tasks have lower ones than pilot and server: what tasks use up is theirs. And
-//! when memory ends, the kernel is told whom to kill first. How many processes a person has is
-//! another matter, which the pilot counts.
+//! and each process is refused at its own limit. So tasks have lower ones than pilot and server:
+//! what tasks use up is theirs. And when memory ends, the kernel is told whom to kill first. How
+//! many processes a person has is another matter, which the pilot counts.
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use std::fs::{self, OpenOptions};
