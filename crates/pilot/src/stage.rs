@@ -11,6 +11,7 @@
 //! - `targets.rs` the places that it goes to
 //! - `parts.rs`   the names of what is not complete yet
 //! - `folder.rs`  a folder that nothing leads out of
+//! - `leases.rs`  files that somebody else has a lease on
 //! - `handing.rs` what it is given by descriptor
 //! - `modes.rs`   who may read and write what was copied
 //! - `removing.rs` what is left when a task has ended
@@ -19,6 +20,7 @@
 mod folder;
 mod handing;
 mod inputs;
+mod leases;
 mod modes;
 mod outputs;
 mod parts;
@@ -26,6 +28,7 @@ mod progress;
 mod removing;
 mod targets;
 
+pub(crate) use leases::break_time as lease_break_time;
 pub(crate) use progress::{Progress, Watched};
 pub(crate) use removing::{Tree, remove};
 

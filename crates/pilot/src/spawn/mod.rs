@@ -21,8 +21,10 @@ use crate::ends::{self, Slots};
 use crate::leftovers::{NODE_KEY_VARIABLE, random_key};
 use crate::logs::{Keep, LogName, Logs, StreamWriter};
 use crate::machine::Weight;
+use crate::stage;
 use launch::{Launched, Launcher};
 use orphans::Orphans;
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 use shipway_runtime::again;
 use shipway_runtime::crowd::Slot;
@@ -466,7 +468,7 @@ fn start_next(shared: &Shared) -> bool {
 fn start_or_try_later(shared: &Shared, mut queued: Queued) {
     let ticket = queued.request.ticket;
     let started = match shared.launcher.launch(&queued.request) {
-        Err(StartError::NoRoom { .. }) if queued.is_tried_again() => {
+        Err(error) if queued.is_tried_again(&error) => {
             let mut queue = lock(&shared.queue);
             // Closed since it was taken: then nobody will.
             if !shared.closed.load(Ordering::Acquire) {
@@ -486,9 +488,15 @@ fn start_or_try_later(shared: &Shared, mut queued: Queued) {
 }
 
 impl Queued {
-    fn is_tried_again(&mut self) -> bool {
+    fn is_tried_again(&mut self, error: &StartError) -> bool {
+        let within = match error {
+            StartError::NoRoom { .. } => ROOM_WITHIN,
+            // Somebody has a lease on the file, which the kernel takes back (`stage/leases.rs`).
+            StartError::Stdin { source: Errno::AGAIN, .. } => stage::lease_break_time(),
+            _ => return false,
+        };
         let now = Instant::now();
-        now < *self.until.get_or_insert(now + ROOM_WITHIN)
+        now < *self.until.get_or_insert(now + within)
     }
 }
 

@@ -1,6 +1,7 @@
 //! A folder that nothing leads out of: names are followed below it and nowhere else, whatever
 //! links lie there.
 
+use super::leases::when_free;
 use super::modes::{PRIVATE_FILE, USUAL_FOLDER};
 use super::{Remembered, Stamp};
 use rustix::fs::{
@@ -29,7 +30,7 @@ impl Folder {
         // Without waiting: what lies there may be a pipe that nobody writes to.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        let file = openat2(&self.0, name, flags, Mode::empty(), resolve)?;
+        let file = when_free(|| openat2(&self.0, name, flags, Mode::empty(), resolve))?;
         let stat = rustix::fs::fstat(&file)?;
         Ok((File::from(file), stat))
     }

@@ -3,6 +3,7 @@
 //! directory and nowhere else.
 
 use super::folder::{Folder, kind, names};
+use super::leases::when_free;
 use super::modes;
 use super::{Input, Progress, Remembered, StageError, StageIn};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fchmod, readlinkat, statat};
@@ -141,7 +142,8 @@ fn open_source(
 ) -> Result<Opened, StageError> {
     // Without waiting: it may be a pipe that nobody writes to.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = reach::open(at, name, flags).map_err(|errno| unread(path, errno))?;
+    let opened = when_free(|| reach::open(at.as_fd(), name, flags));
+    let file = opened.map_err(|errno| unread(path, errno))?;
     reach.judge(&file, path, Use::Read)?;
     let file = File::from(file);
     let found = file.metadata();

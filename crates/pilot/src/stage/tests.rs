@@ -5,6 +5,8 @@ mod modes;
 use super::*;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
 struct Place {
     dir: tempfile::TempDir,
@@ -261,12 +263,39 @@ fn a_name_that_somebody_else_has_is_left_to_them() {
     let (left, others) =
         ("to/.x.t.0123456789abcdef.part", ["to/.x.u.00ff.part", "to/.x.t.my.part"]);
     place.write(left, "wh");
-    others.iter().for_each(|name| place.write(name, "theirs"));
+    for name in others {
+        place.write(name, "theirs");
+    }
     assert_eq!(place.take(&[("x", "to/x"), ("d", "to/d")]), None);
     assert_eq!(place.read("to/x").as_deref(), Some("whole"));
     assert_eq!(place.read("to/d/y").as_deref(), Some("whole too"));
     assert_eq!(place.names("to"), [".x.t.my.part", ".x.t.part", ".x.u.00ff.part", "d", "x"]);
     assert_eq!(place.names("to/d"), [".y.t.part", ".z.t.part", "y", "z"]);
+}
+
+/// Somebody who has a lease on a file and gives it back when somebody else opens it.
+fn lease(path: &Path) -> Child {
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/lease.py");
+    let mut command = Command::new("python3");
+    command.arg(program).arg(path).stdout(Stdio::piped());
+    let mut holder = command.spawn().unwrap();
+    let mut said = [0; 7];
+    holder.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"leased\n");
+    holder
+}
+
+#[test]
+fn a_file_with_a_lease_is_waited_for() {
+    let place = Place::new();
+    place.write("from/x", "text");
+    let mut holder = lease(&place.at("from/x"));
+    place.bring(&[("from/x", false, "x")]).unwrap();
+    assert_eq!(place.read("work/x").as_deref(), Some("text"));
+    assert!(holder.wait().unwrap().success());
+    let mut holder = lease(&place.at("work/x"));
+    assert_eq!(place.take(&[("x", "to/x")]), None);
+    assert!(holder.wait().unwrap().success());
 }
 
 /// A place of which a part is closed, and one that is offered for reading.
