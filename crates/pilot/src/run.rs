@@ -6,7 +6,7 @@
 //! end of one task starts the next one without waking a third thread in between.
 //!
 //! - `start.rs`  everything before the first connection
-//! - `link.rs`   the connection to the server, again and again
+//! - `link.rs`   the connection to the server, again and again; `said.rs` what goes over it first
 //! - `task.rs`   from an assignment to a process
 //! - `launch.rs` from a start to a running process: image, files, limits, and off it goes
 //! - `images.rs` the image of a task, before it starts
@@ -15,7 +15,7 @@
 //! - `looking.rs` what of a container a person has named, looked at beside the lock
 //! - `stage_in.rs`, `stage_out.rs` the files of a task, before it starts and when it has ended;
 //!   `staging.rs` who copies them, `theirs.rs` with whose rights
-//! - `serve_logs.rs` pieces of output for whoever asks
+//! - `serve_logs.rs` pieces of output for whoever asks; `log_turns.rs` whose is next
 //! - `groups.rs` limits held by the kernel; `crowding.rs` how many processes tasks may have
 //! - `limits.rs` memory, by looking now and then where they are not; `shares.rs` the same for that
 //!   of GPUs, `mps.rs` for a site that wants more
@@ -30,11 +30,13 @@ mod images;
 mod launch;
 mod limits;
 mod link;
+mod log_turns;
 mod looking;
 mod mps;
 mod own_folder;
 mod proving;
 mod removing;
+mod said;
 mod serve_logs;
 mod shares;
 mod stage_in;

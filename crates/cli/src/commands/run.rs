@@ -9,7 +9,8 @@ use crate::view::output::Stream;
 use crate::view::progress::{Progress, counts_text};
 use crate::view::simple::{Ends, SubmittedIds};
 use crate::view::{self, talk};
-use shipway_api::client::Client;
+use shipway_api::client::{Client, ClientError};
+use shipway_api::error::codes;
 use shipway_api::routes;
 use shipway_api::types::{JobView, Submission};
 use shipway_model::{JobId, Outcome, TaskIndex};
@@ -90,7 +91,7 @@ async fn output(context: &Context, asker: &Client, job: JobId) -> Result<JobView
     let view = tokio::select! {
         view = &mut end => view?,
         followed = &mut follow => {
-            followed?;
+            unless_too_many(job, followed)?;
             return end.await;
         }
         // Dropped with this choice: a question it has under way would keep the asker from others.
@@ -100,7 +101,7 @@ async fn output(context: &Context, asker: &Client, job: JobId) -> Result<JobView
     loop {
         match tokio::time::timeout(OUTPUT_AFTER_END, &mut follow).await {
             Ok(followed) => {
-                followed?;
+                unless_too_many(job, followed)?;
                 break;
             }
             // It comes as fast as its reader takes it.
@@ -115,6 +116,21 @@ async fn output(context: &Context, asker: &Client, job: JobId) -> Result<JobView
         }
     }
     Ok(view)
+}
+
+/// Whoever reads too many outputs already goes without this one: the job's end is still wanted.
+fn unless_too_many(job: JobId, followed: Result<(), Failure>) -> Result<(), Failure> {
+    match followed {
+        Err(Failure::Client(ClientError::Refused { body, .. })) if body.code == codes::TOO_MANY => {
+            talk::say(format_args!(
+                "shipway: the output is not shown: {}; `shipway logs {job}` has it when some of \
+                 them have ended",
+                body.message
+            ));
+            Ok(())
+        }
+        followed => followed,
+    }
 }
 
 /// Says once why the job has not started, when it has not.

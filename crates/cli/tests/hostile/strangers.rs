@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// What the server may have open: fewer connections than these tests make.
 const FILES: u32 = 256;
 const CONNECTIONS: usize = 300;
+/// Outputs that one user may read at once.
+const FOLLOWED: usize = 256;
 
 /// The beginning of HTTP/2, with empty settings.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
@@ -117,6 +119,40 @@ fn a_crowd_of_strangers_keeps_nobody_out() {
     drop(crowd);
     let page = ask(&world, "/metrics", patient, None).body;
     assert!(page.contains("shipway_http_connections_closed_total{why=\"made_way\"}"), "{page}");
+}
+
+/// Each of them waits for output that never comes.
+#[test]
+fn one_user_who_follows_much_output_is_told_what_to_do() {
+    let world = World::new();
+    world.up_with_files(8 * u32::try_from(FOLLOWED).expect("few"));
+    // It ends, or one that is not refused would wait for ever.
+    let job = world.submit(&["--", "sleep", "100"]);
+    let token = world.ok(&["token", "new"]).trim().to_string();
+    let address = world.url().strip_prefix("http://").expect("plain").to_string();
+    let mut open = Vec::new();
+    for stream in ["stdout", "stderr"].iter().cycle().take(FOLLOWED) {
+        let path = format!("/api/v1/jobs/{job}/tasks/0/log?follow=true&stream={stream}");
+        let mut follower = TcpStream::connect(&address).expect("the kernel takes it");
+        let heading = format!("host: x\r\nauthorization: Bearer {token}");
+        write!(follower, "GET {path} HTTP/1.1\r\n{heading}\r\n\r\n").expect("it is sent");
+        open.push(follower);
+    }
+    for follower in &mut open {
+        let mut start = [0; 12];
+        follower.read_exact(&mut start).expect("an answer begins");
+        assert_eq!(&start, b"HTTP/1.1 200");
+    }
+    let refused = world.cli(&["logs", "-f", &job]);
+    assert_ne!(refused.code, 0);
+    let said = &refused.stderr;
+    assert!(said.contains("256 requests of") && said.contains("end some of them"), "{said}");
+    let unseen = world.cli(&["run", "--", "sh", "-c", "exit 7"]);
+    assert_eq!((unseen.code, unseen.stdout.as_str()), (7, ""), "the job runs all the same");
+    assert!(unseen.stderr.contains("the output is not shown: 256 requests"), "{}", unseen.stderr);
+    // With one `logs -f` closed there is room for another, that of `run`.
+    open.truncate(FOLLOWED - 2);
+    wait_for("there is room again", || world.cli(&["run", "--", "echo", "hi"]).stdout == "hi\n");
 }
 
 /// All of them signed in, and each waits for an answer.

@@ -2,7 +2,8 @@
 //!
 //! Says nothing of its own accord; what goes over it is the machine's business.
 
-use futures_util::Stream;
+use super::log_turns::Turn;
+use super::said;
 use hyper_util::rt::TokioIo;
 use shipway_api::causes::causes;
 use shipway_api::client::{ends_of, tls_config};
@@ -58,6 +59,8 @@ impl Server {
 #[derive(Debug)]
 pub(super) enum ToLink {
     Say(ToServer),
+    /// A piece of output. It is the reader's turn until the connection takes it.
+    Show(ToServer, Turn),
     Reconnect,
 }
 
@@ -195,21 +198,21 @@ impl Link {
     }
 
     async fn talk(&mut self, channel: Channel, session: u64) -> Result<Ended, Failure> {
-        let (say, said) = mpsc::unbounded_channel();
+        let (say, said) = said::lines();
         // The greeting comes first: the server answers nothing before it. What stands before it
         // in line was said to the connection before this one.
         loop {
             match self.orders.recv().await {
                 Some(ToLink::Say(message)) if is_hello(&message) => {
-                    say.send(message)?;
+                    say.say(message);
                     break;
                 }
-                Some(ToLink::Say(_)) => {}
+                Some(ToLink::Say(_) | ToLink::Show(..)) => {}
                 Some(ToLink::Reconnect) => return Ok(Ended::WasUp),
                 None => return Ok(Ended::Stopped),
             }
         }
-        let mut request = Request::new(as_stream(said));
+        let mut request = Request::new(said.stream());
         request.metadata_mut().insert("authorization", format!("Bearer {}", self.token).parse()?);
         let mut client = LinkClient::new(channel)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
@@ -218,7 +221,8 @@ impl Link {
         loop {
             tokio::select! {
                 order = self.orders.recv() => match order {
-                    Some(ToLink::Say(message)) => say.send(message)?,
+                    Some(ToLink::Say(message)) => say.say(message),
+                    Some(ToLink::Show(piece, turn)) => say.show(piece, turn),
                     Some(ToLink::Reconnect) => return Ok(Ended::WasUp),
                     None => return Ok(Ended::Stopped),
                 },
@@ -243,10 +247,6 @@ fn is_hello(message: &ToServer) -> bool {
 
 async fn next(heard: &mut Streaming<ToPilot>) -> Option<ToPilot> {
     heard.message().await.ok().flatten()
-}
-
-fn as_stream(said: mpsc::UnboundedReceiver<ToServer>) -> impl Stream<Item = ToServer> {
-    tokio_stream::wrappers::UnboundedReceiverStream::new(said)
 }
 
 async fn tcp(uri: &Uri) -> std::io::Result<TcpStream> {

@@ -1,6 +1,10 @@
 //! Pieces of output for whoever asks: one answer for each request, when there is something to say.
+//!
+//! A piece is read when it is its reader's turn, and the next one when the connection has taken it:
+//! whoever reads a thousand outputs at once fills no memory here, and nobody waits for them.
 
 use super::link::ToLink;
+use super::log_turns::{LogTurns, Turn};
 use crate::logs::{Chunk, LogName, LogReader, Logs, Stream};
 use shipway_api::link::MAX_LOG_CHUNK;
 use shipway_api::wire::{LogChunk, LogRequest, ToServer, to_server};
@@ -19,6 +23,7 @@ pub(super) struct ServeLogs {
     waiting: Arc<Mutex<HashMap<Asked, AbortHandle>>>,
     /// Named, because a thread of the pool may be the one that calls.
     runtime: Handle,
+    turns: LogTurns,
     connection: u64,
 }
 
@@ -30,29 +35,45 @@ struct Asked {
     number: u64,
 }
 
+/// Where a piece is, and for whom it is read.
+#[derive(Debug)]
+struct Wanted {
+    name: LogName,
+    stream: Stream,
+    offset: u64,
+    follow: bool,
+    reader: String,
+}
+
+type Piece = io::Result<Chunk>;
+
 impl ServeLogs {
     pub(super) fn new(logs: Arc<Logs>, to_link: mpsc::UnboundedSender<ToLink>) -> Self {
         let (waiting, runtime) = (Arc::default(), Handle::current());
-        ServeLogs { logs, to_link, waiting, runtime, connection: 0 }
+        ServeLogs { logs, to_link, waiting, runtime, turns: LogTurns::default(), connection: 0 }
     }
 
     pub(super) fn read(&self, request: &LogRequest) {
         let Some(id) = request.attempt else { return };
-        let name = LogName { task: id.task(), attempt: id.number() };
-        let stream = if request.stderr { Stream::Err } else { Stream::Out };
+        let wanted = Wanted {
+            name: LogName { task: id.task(), attempt: id.number() },
+            stream: if request.stderr { Stream::Err } else { Stream::Out },
+            offset: request.offset,
+            follow: request.follow,
+            reader: request.reader.clone(),
+        };
         let (logs, to_link) = (Arc::clone(&self.logs), self.to_link.clone());
         let asked = self.asked(request.id);
-        let (offset, follow) = (request.offset, request.follow);
-        let waiting = Arc::clone(&self.waiting);
+        let (waiting, turns) = (Arc::clone(&self.waiting), self.turns.clone());
         // Held until it is listed: an answer that is quicker than that finds itself to remove.
         let mut listed = self.waiting.lock().expect("no holder panics");
         let answering = self.runtime.spawn(async move {
-            let chunk = answer(&logs, name, stream, offset, follow).await;
+            let Some((chunk, turn)) = answer(&logs, &wanted, &turns).await else { return };
             let body = Some(to_server::Body::Log(message(asked.number, chunk)));
             // Said only while it is wanted, or it would answer another's question.
             let mut waiting = waiting.lock().expect("no holder panics");
             if waiting.remove(&asked).is_some() {
-                let _ = to_link.send(ToLink::Say(ToServer { body }));
+                let _ = to_link.send(ToLink::Show(ToServer { body }, turn));
             }
         });
         listed.insert(asked, answering.abort_handle());
@@ -78,23 +99,29 @@ impl ServeLogs {
     }
 }
 
-async fn answer(
-    logs: &Logs,
-    name: LogName,
-    stream: Stream,
-    offset: u64,
-    follow: bool,
-) -> io::Result<Chunk> {
-    let mut reader = logs.reader(name, stream)?;
+/// What was asked for, and the turn in which it was read. `None`: the pilot ends.
+async fn answer(logs: &Logs, wanted: &Wanted, turns: &LogTurns) -> Option<(Piece, Turn)> {
+    let mut turn = turns.of(&wanted.reader).await?;
+    let mut reader = match logs.reader(wanted.name, wanted.stream) {
+        Ok(reader) => reader,
+        Err(error) => return Some((Err(error), turn)),
+    };
     loop {
-        let (back, chunk) = read(reader, offset).await?;
+        let (back, chunk) = match read(reader, wanted.offset).await {
+            Ok(read) => read,
+            Err(error) => return Some((Err(error), turn)),
+        };
         reader = back;
+        let follow = wanted.follow;
         if !follow || chunk.end || !chunk.bytes.is_empty() || chunk.dropped > 0 {
             // Without following, what there is now is all that was asked for.
             let end = chunk.end || !follow && chunk.bytes.is_empty();
-            return Ok(Chunk { end, ..chunk });
+            return Some((Ok(Chunk { end, ..chunk }), turn));
         }
+        // Others read while there is nothing here.
+        drop(turn);
         reader.changed().await;
+        turn = turns.of(&wanted.reader).await?;
     }
 }
 
@@ -119,5 +146,48 @@ fn message(id: u64, chunk: io::Result<Chunk>) -> LogChunk {
             error: format!("the output cannot be read: {error}"),
             ..LogChunk::default()
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logs::Keep;
+    use shipway_api::link::attempt_id;
+    use shipway_model::{Attempt, JobId, TaskIndex};
+
+    /// Eve's requests are a hundred times what waits for the connection at once.
+    const MANY: u64 = 200;
+
+    #[tokio::test]
+    async fn whoever_reads_a_thousand_outputs_keeps_nobody_waiting() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let logs = Logs::new(dir.path().to_owned());
+        let (task, attempt) = (JobId(1).task(TaskIndex(0)), Attempt(1));
+        let name = LogName { task, attempt };
+        let (mut out, _err) = logs.writers(name, Keep { limit: 1 << 20, user: "eve" });
+        out.append(b"much");
+        let (to_link, mut shown) = mpsc::unbounded_channel();
+        let serve = ServeLogs::new(logs, to_link);
+        let ask = |id, reader: &str| {
+            let (attempt, reader) = (Some(attempt_id(task, attempt)), reader.to_string());
+            serve.read(&LogRequest { id, attempt, reader, ..LogRequest::default() });
+        };
+        (0..MANY).for_each(|id| ask(id, "eve"));
+        // The connection takes nothing; all that there is room for has come.
+        let mut held = Vec::new();
+        held.push(shown.recv().await.expect("a piece"));
+        held.push(shown.recv().await.expect("a piece"));
+        ask(MANY, "ada");
+        let hers = shown.recv().await.expect("a piece");
+        let ToLink::Show(ToServer { body: Some(to_server::Body::Log(chunk)) }, turn) = hers else {
+            panic!("not output: {hers:?}");
+        };
+        assert_eq!((chunk.id, chunk.data.as_slice()), (MANY, b"much".as_slice()));
+        assert!(shown.try_recv().is_err(), "the rest of eve's is not even read");
+        drop((held, turn));
+        for _ in 2..MANY {
+            assert!(shown.recv().await.is_some(), "it is, when its turn comes");
+        }
     }
 }

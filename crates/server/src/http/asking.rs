@@ -12,13 +12,16 @@ use axum::http::request::Parts;
 use shipway_model::UserName;
 use shipway_model::limits::MAX_SPEC_BYTES;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Requests of one user that wait for an answer, or read one: a terminal full of `shipway wait` is
 /// a few hundred.
 const REQUESTS_OF_ONE: usize = 1_024;
+/// Of those, the ones that read the output of a task. Each may hold two pieces of it: 128 MiB for
+/// one user. `shipway run` and `shipway logs -f` read two outputs, so this is 128 of them at once.
+const READING_OF_ONE: usize = 256;
 /// Bytes of one user's requests at once: two of the largest.
 const BYTES_OF_ONE: usize = 2 * MAX_SPEC_BYTES;
 /// Bytes of everybody's large requests at once. Four users together can use it up; small requests
@@ -46,6 +49,8 @@ struct Books {
 #[derive(Debug)]
 struct InHand {
     requests: usize,
+    /// Of those, the ones that read output.
+    reading: usize,
     bytes: usize,
     /// Whose piece is next, of those of this user.
     turn: Arc<Semaphore>,
@@ -53,7 +58,7 @@ struct InHand {
 
 impl Default for InHand {
     fn default() -> Self {
-        InHand { requests: 0, bytes: 0, turn: Arc::new(Semaphore::new(1)) }
+        InHand { requests: 0, reading: 0, bytes: 0, turn: Arc::new(Semaphore::new(1)) }
     }
 }
 
@@ -75,6 +80,7 @@ impl Intake {
 pub(super) struct Asking {
     user: OnceLock<(UserName, Arc<Semaphore>, Arc<Intake>)>,
     bytes: AtomicUsize,
+    reads: AtomicBool,
 }
 
 impl Asking {
@@ -96,6 +102,23 @@ impl Asking {
         }
         of.requests += 1;
         let _ = self.user.set((user.clone(), Arc::clone(&of.turn), Arc::clone(intake)));
+        Ok(())
+    }
+
+    /// From here on it reads the output of a task, maybe for as long as that runs.
+    pub(super) fn reads_output(&self) -> Result<(), ApiError> {
+        let Some((user, _, intake)) = self.user.get() else { return Ok(()) };
+        let mut books = intake.books();
+        let of = books.users.entry(user.clone()).or_default();
+        if of.reading >= READING_OF_ONE {
+            return Err(ApiError::reads_too_much(format!(
+                "{READING_OF_ONE} requests of {user} read the output of tasks already, as many as \
+                 one user may have"
+            )));
+        }
+        if !self.reads.swap(true, Ordering::Relaxed) {
+            of.reading += 1;
+        }
         Ok(())
     }
 
@@ -180,6 +203,7 @@ impl Drop for Asking {
         books.large = books.large.saturating_sub(large(bytes));
         if let Some(of) = books.users.get_mut(&user) {
             of.requests = of.requests.saturating_sub(1);
+            of.reading = of.reading.saturating_sub(usize::from(*self.reads.get_mut()));
             of.bytes = of.bytes.saturating_sub(bytes);
             if of.requests == 0 {
                 books.users.remove(&user);
@@ -251,6 +275,21 @@ mod tests {
         asking(&intake, "bob");
         all.pop();
         asking(&intake, "ada");
+    }
+
+    #[test]
+    fn outputs_that_are_read_are_counted_until_they_are_read() {
+        let intake = Arc::new(Intake::default());
+        let reading = |name| {
+            let asking = asking(&intake, name);
+            asking.reads_output().map(|()| asking)
+        };
+        let mut all: Vec<_> = (0..READING_OF_ONE).map(|_| reading("ada").expect("room")).collect();
+        assert!(reading("ada").is_err(), "as many as one user may have");
+        asking(&intake, "ada").hold(1).expect("what reads no output is taken");
+        reading("bob").expect("bob has room");
+        all.pop();
+        reading("ada").expect("room again");
     }
 
     #[tokio::test]

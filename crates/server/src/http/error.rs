@@ -72,6 +72,13 @@ impl ApiError {
             .hint("wait for the answers to the others, then repeat the request")
     }
 
+    pub fn reads_too_much(message: String) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, codes::TOO_MANY, message).hint(
+            "end some of them and repeat the request: each `shipway logs -f` and each \
+             `shipway run` that is open reads two",
+        )
+    }
+
     pub fn too_slow() -> Self {
         let status = StatusCode::REQUEST_TIMEOUT;
         Self::new(status, codes::TOO_SLOW, "the request came too slowly to its end")

@@ -4,6 +4,7 @@
 //! often and holds up nobody.
 
 use super::Site;
+use super::asking::Asked;
 use super::caller::{CallerWith, Digits, Path};
 use super::error::ApiError;
 use crate::pilots::LogPiece;
@@ -47,8 +48,10 @@ struct Place {
 pub async fn read(
     CallerWith(by, query): CallerWith<LogQuery>,
     State(site): State<Site>,
+    Asked(asking): Asked,
     Path((Digits(job), Digits(index))): Path<(Digits<JobId>, Digits<TaskIndex>)>,
 ) -> Result<Response, ApiError> {
+    asking.reads_output()?;
     let task = job.task(index);
     views::job(&site, &by, task.job).await?;
     let stderr = match query.stream.as_deref() {
@@ -67,8 +70,9 @@ pub async fn read(
         stderr,
         offset: query.offset.unwrap_or(0),
         follow,
+        reader: by.user.to_string(),
     };
-    let first = site.pilots.read_log(&place.pilot, place.kept_in.as_ref(), request);
+    let first = site.pilots.read_log(&place.pilot, place.kept_in.as_ref(), request.clone());
     if first.is_none() && !follow {
         let message = format!("node {}, which keeps this output, is out of touch", place.node);
         let status = StatusCode::SERVICE_UNAVAILABLE;
@@ -225,7 +229,7 @@ impl Reading {
 
     fn ask(&mut self) {
         let (pilot, kept_in) = (&self.place.pilot, self.place.kept_in.as_ref());
-        self.coming = self.site.pilots.read_log(pilot, kept_in, self.request);
+        self.coming = self.site.pilots.read_log(pilot, kept_in, self.request.clone());
     }
 
     async fn node_came_back(&mut self) -> bool {

@@ -116,6 +116,27 @@ fn a_live_view_resumes_within_a_commit() {
     }
 }
 
+/// Events can name a million tasks each: a page of a thousand of them would be gigabytes.
+#[test]
+fn a_page_of_large_events_ends_before_it_is_full_in_number() {
+    let (_home, mut journal, reader) = filled();
+    let before = reader.tip().unwrap();
+    let large = format!("{{\"pad\":\"{}\"}}", "x".repeat(3 << 20)).into_bytes();
+    let events = std::iter::repeat_n(large, 5).collect();
+    journal.append(&Batch { at_ms: NOW, events: &events, rows: &[] }).unwrap();
+    let (mut after, mut pages) = (before, Vec::new());
+    loop {
+        let EventsPage::Events(page) = reader.events_after(after, 1_000).unwrap() else {
+            panic!("nothing was pruned");
+        };
+        let Some((last, _)) = page.last() else { break };
+        after = *last;
+        pages.push(page.len());
+    }
+    assert_eq!(pages, [2, 2, 1], "a page has 4 MiB and what its last event is beyond them");
+    assert_eq!(after, EventSeq(before.0 + 5), "and no event is left out");
+}
+
 #[test]
 fn the_owner_index_is_used() {
     let (home, _journal, _reader) = filled();

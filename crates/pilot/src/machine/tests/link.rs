@@ -142,7 +142,7 @@ fn a_connection_without_answers_is_given_up() {
 fn requests_for_logs_are_passed_on() {
     let mut rig = Rig::up(None);
     let request = wire::LogRequest { id: 7, ..wire::LogRequest::default() };
-    assert_eq!(rig.say(to_pilot::Body::Log(request)), [Output::ReadLog(request)]);
+    assert_eq!(rig.say(to_pilot::Body::Log(request.clone())), [Output::ReadLog(request)]);
     let close = to_pilot::Body::LogClose(wire::LogClose { id: 7 });
     assert_eq!(rig.say(close), [Output::CloseLog { id: 7 }]);
 }
