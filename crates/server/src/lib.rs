@@ -19,6 +19,7 @@ mod locks;
 pub mod logins;
 pub mod metrics;
 mod off_requests;
+mod on_behalf;
 pub mod openapi;
 pub mod panics;
 pub mod pilots;

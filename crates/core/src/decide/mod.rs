@@ -81,7 +81,7 @@ fn may_ask(state: &State, at: Timestamp, by: &Actor) -> Result<(), Rejection> {
 }
 
 /// Whose wish it is; nobody's when it is a report.
-fn asked_by(command: &Command) -> Option<&Actor> {
+pub fn asked_by(command: &Command) -> Option<&Actor> {
     match command {
         Command::Submit(submit) => Some(&submit.by),
         Command::Cancel(select) | Command::Retry { select, .. } => Some(&select.by),

@@ -4,7 +4,7 @@ use super::Site;
 use super::asking::Asked;
 use super::error::{ApiError, QUOTED};
 use super::places::Guest;
-use super::stay::AskedBy;
+use crate::on_behalf::AskedBy;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;

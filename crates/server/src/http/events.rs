@@ -7,9 +7,8 @@
 use super::Site;
 use super::caller::CallerWith;
 use super::error::ApiError;
-use super::readers::on_behalf_of;
-use super::stay::AskedBy;
 use crate::journal::{EventSeq, EventsPage, HistoryReader, JournalError};
+use crate::on_behalf::{AskedBy, on_behalf_of};
 use crate::views::may_touch;
 use axum::extract::State;
 use axum::http::HeaderMap;

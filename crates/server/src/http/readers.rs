@@ -1,30 +1,16 @@
 //! Questions to history: on threads where waiting for the disk hurts nobody, and so that one user's
 //! many questions do not keep another's waiting.
 //!
-//! Whose question it is, is known to the task that asks it (`on_behalf_of`), so that no function on
-//! the way has to hand it on and none can forget to.
+//! Whose question it is, is known to the task that asks it (`on_behalf.rs`).
 
 use super::error::ApiError;
-use super::stay::AskedBy;
 use crate::journal::{HistoryReader, JournalError};
 use crate::locks::Locked as _;
+use crate::on_behalf::asker;
 use shipway_model::UserName;
 use std::collections::HashMap;
-use std::future::Future;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Semaphore;
-
-tokio::task_local! {
-    static ASKED_BY: AskedBy;
-}
-
-/// Questions that are asked in here are this person's.
-pub(super) fn on_behalf_of<F: Future>(
-    asked_by: AskedBy,
-    work: F,
-) -> impl Future<Output = F::Output> {
-    ASKED_BY.scope(asked_by, work)
-}
 
 /// Questions at once. Should the disk not answer them, threads are left for everything else.
 const AT_ONCE: usize = 64;
@@ -77,8 +63,7 @@ impl Readers {
 
     /// Those of whoever asks; the server's own questions wait for nobody's.
     fn own_turns(&self) -> Option<Arc<Semaphore>> {
-        let user = ASKED_BY.try_with(|AskedBy(asked)| asked.get().map(|by| by.user.clone()));
-        let user = user.ok().flatten()?;
+        let user = asker()?;
         let mut users = self.of_users.locked();
         if users.len() >= REMEMBERED {
             users.retain(|_, turns| Arc::strong_count(turns) > 1);
@@ -104,6 +89,7 @@ impl Readers {
 mod tests {
     use super::*;
     use crate::journal::SqliteJournal;
+    use crate::on_behalf::{AskedBy, on_behalf_of};
     use shipway_model::{Actor, Role};
     use std::sync::mpsc;
     use std::time::Duration;

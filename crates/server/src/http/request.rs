@@ -7,8 +7,8 @@
 use super::Site;
 use super::asking::Asked;
 use super::error::ApiError;
-use super::readers::on_behalf_of;
-use super::stay::{AskedBy, Stay};
+use super::stay::Stay;
+use crate::on_behalf::{AskedBy, on_behalf_of, step_on_behalf_of};
 use crate::panics::{Panicked, guarded_task};
 use crate::secrets::random_word;
 use axum::Json;
@@ -78,8 +78,12 @@ pub(super) async fn around(State(site): State<Site>, mut request: Request, next:
         response.headers_mut().insert(routes::REQUEST_ID, value);
     }
     // In hand until the last of it is read.
+    let asked_by = stay.asked_by();
     let in_hand = |body: Body| {
-        if body.is_end_stream() { body } else { Body::new(InHand { body, asked }) }
+        if body.is_end_stream() {
+            return body;
+        }
+        Body::new(InHand { body, asked_by, asked })
     };
     stay.body(response.map(in_hand))
 }
@@ -87,6 +91,7 @@ pub(super) async fn around(State(site): State<Site>, mut request: Request, next:
 /// An answer on its way, and whose it is.
 struct InHand {
     body: Body,
+    asked_by: AskedBy,
     #[expect(dead_code, reason = "kept for its drop")]
     asked: Asked,
 }
@@ -99,7 +104,9 @@ impl hyper::body::Body for InHand {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        // What is asked while it is read, is asked by whoever reads it.
+        let asked_by = self.asked_by.clone();
+        step_on_behalf_of(asked_by, || Pin::new(&mut self.body).poll_frame(context))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -124,5 +131,26 @@ fn log(told: &Told<'_>, refused: Option<&str>) {
         None => {
             tracing::debug!(request = id, %method, route, path, user, status, millis, "answered");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::on_behalf::asker;
+    use http_body_util::BodyExt as _;
+    use shipway_model::{Actor, Role};
+    use std::convert::Infallible;
+
+    #[tokio::test]
+    async fn what_is_asked_while_an_answer_is_read_is_its_readers() {
+        let told = || asker().map(|user| user.to_string()).unwrap_or_default();
+        let pieces = futures_util::stream::once(async move { Ok::<_, Infallible>(told()) });
+        let asked_by = AskedBy::default();
+        let user = UserName::new("bob").expect("a good name");
+        asked_by.0.set(Actor::new(user, Role::User)).expect("set once");
+        let body = InHand { body: Body::from_stream(pieces), asked_by, asked: Asked::default() };
+        let read = Body::new(body).collect().await.expect("it is read").to_bytes();
+        assert_eq!(&read[..], b"bob");
     }
 }

@@ -9,20 +9,16 @@ use super::Site;
 use super::error::ApiError;
 use crate::auth::{Auth, Denied};
 use crate::clock::Clock;
+use crate::on_behalf::AskedBy;
 use axum::body::{Body, Bytes};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use hyper::body::Body as _;
-use shipway_model::Actor;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_stream::StreamExt as _;
-
-/// Who turned out to be asking; filled in when the token is looked at.
-#[derive(Debug, Clone, Default)]
-pub(super) struct AskedBy(pub(super) Arc<OnceLock<Actor>>);
 
 /// One request's leave to be here.
 pub(super) struct Stay {

@@ -11,6 +11,10 @@
 //!
 //! While a write takes longer than a disk that works, questions are answered from what is on disk.
 //!
+//! People take turns at it: one who asks for much keeps nobody else waiting.
+//!
+//! - `lanes.rs`   who is next
+//! - `queue.rs`   the way to the writer's thread
 //! - `prepare.rs` from a wish to a command: ids, and what history knows
 //! - `desk.rs`    the state, and deciding
 //! - `batch.rs`   what is decided and not yet on disk
@@ -33,9 +37,11 @@ mod at_once;
 mod batch;
 mod desk;
 mod keeper;
+mod lanes;
 mod on_disk;
 mod prepare;
 mod pulse;
+mod queue;
 mod restore;
 mod rows;
 mod run;
@@ -46,24 +52,24 @@ use crate::event_logs::EventLogs;
 use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::off_requests::off_requests;
+use crate::on_behalf::asker;
 use crate::panics::{Panicked, guarded};
 use crate::pilots::Specs;
 use at_once::{AtOnce, Present, Shared, Then};
 use on_disk::OnDisk;
 use pulse::Pulse;
+use queue::{Room, Sender};
 use shipway_core::command::{Command, Select};
+use shipway_core::decide::asked_by;
 use shipway_core::engine::Step;
 use shipway_core::rejection::Rejection;
 use shipway_core::{Effect, Event, State};
-use shipway_model::{Actor, JobId, JobSpec, Timestamp};
+use shipway_model::{Actor, JobId, JobSpec, Timestamp, UserName};
 use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 pub use restore::restore;
 pub use run::{Running, start};
-
-/// Wishes waiting for the writer. More than this and the server is busier than it can say.
-const QUEUE: usize = 16_384;
 
 /// What is said of a disk that takes longer than any that works.
 const SILENT: &str = "the journal's disk has not answered";
@@ -82,6 +88,18 @@ pub enum Wish {
     Cancel(Select),
     Retry(Select),
     Core(Command),
+}
+
+impl Wish {
+    /// Who wants it. `None`: the server itself, or a pilot.
+    fn by(&self) -> Option<&UserName> {
+        let by = match self {
+            Wish::Submit { by, .. } => Some(by),
+            Wish::Cancel(select) | Wish::Retry(select) => Some(&select.by),
+            Wish::Core(command) => asked_by(command),
+        };
+        by.map(|by| &by.user)
+    }
 }
 
 /// What came of it.
@@ -132,6 +150,17 @@ enum Request {
     /// The writer's own thread is needed: a write failed, or a snapshot is due.
     Attend,
     Stop,
+}
+
+impl Request {
+    /// In whose turn it is decided. Asked by whoever sends it: a question is that person's.
+    fn by(&self) -> Option<UserName> {
+        match self {
+            Request::Wish { wish, .. } => wish.by().cloned(),
+            Request::Ask(_) => asker(),
+            Request::Wake | Request::Attend | Request::Stop => None,
+        }
+    }
 }
 
 /// Finds the answer; it goes out when all that the state shows is on disk.
@@ -185,7 +214,7 @@ impl std::fmt::Debug for Edges {
 /// How anything else reaches the writer.
 #[derive(Debug, Clone)]
 pub struct Writer {
-    queue: mpsc::Sender<Request>,
+    queue: Arc<Sender<Request>>,
     health: watch::Receiver<Option<String>>,
     desk: Arc<dyn AtOnce>,
     pulse: Arc<Pulse>,
@@ -216,7 +245,7 @@ impl Writer {
         let request = Request::Wish { wish: Wish::Core(command), reply: Some(reply) };
         let present = self.desk.come_in();
         match self.try_at_once(request, &present).await {
-            Some(request) => self.send(request).await.then_some(answer),
+            Some(request) => self.send(request).await.ok().map(|()| answer),
             None => Some(answer),
         }
     }
@@ -255,9 +284,7 @@ impl Writer {
                 let _ = reply.send(found);
             })
         });
-        if !self.send(Request::Ask(ask)).await {
-            return Err(WriteError::Stopping);
-        }
+        self.send(Request::Ask(ask)).await?;
         // A question is dropped unanswered when the journal cannot be written, or at the end.
         let answer = answer.await;
         let found = answer
@@ -293,7 +320,8 @@ impl Writer {
     }
 
     pub async fn stop(&self) {
-        self.send(Request::Stop).await;
+        // Stopped already is as good.
+        let _ = self.send(Request::Stop).await;
     }
 
     /// Returns the request unless it is done.
@@ -311,24 +339,22 @@ impl Writer {
         request
     }
 
-    /// Waits for room. False: the writer has stopped.
-    async fn send(&self, request: Request) -> bool {
-        // Counted only with room in hand: whoever gives up waiting for it must not be expected.
-        let Ok(room) = self.queue.reserve().await else { return false };
-        self.desk.expect_one();
-        room.send(request);
-        true
+    /// Waits for room.
+    async fn send(&self, request: Request) -> Result<(), WriteError> {
+        let room = self.queue.room(request.by()).await?;
+        self.put(room, request)
     }
 
     fn try_send(&self, request: Request) -> Result<(), WriteError> {
+        let room = self.queue.room_now(request.by())?;
+        self.put(room, request)
+    }
+
+    /// Counted only with room in hand: whoever gives up waiting for it must not be expected. And
+    /// before it is put there, for the writer's thread may have it the next moment.
+    fn put(&self, room: Room<'_, Request>, request: Request) -> Result<(), WriteError> {
         self.desk.expect_one();
-        self.queue.try_send(request).map_err(|refused| {
-            self.desk.expect_one_less();
-            match refused {
-                mpsc::error::TrySendError::Full(_) => WriteError::Busy,
-                mpsc::error::TrySendError::Closed(_) => WriteError::Stopping,
-            }
-        })
+        room.put(request).inspect_err(|_| self.desk.expect_one_less())
     }
 }
 

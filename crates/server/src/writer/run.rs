@@ -9,8 +9,9 @@ use super::desk::Desk;
 use super::keeper::{Failed, Keeper, Written};
 use super::on_disk::OnDisk;
 use super::pulse::Pulse;
+use super::queue::{Receiver, queue};
 use super::restore::restore;
-use super::{Done, Edges, QUEUE, Request, Shared, WriteError, Writer};
+use super::{Done, Edges, Request, Shared, WriteError, Writer};
 use crate::auth::Table;
 use crate::clock::Clock;
 use crate::journal::{HistoryReader, Journal};
@@ -22,11 +23,15 @@ use shipway_model::{Millis, Timestamp};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
-use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
 /// How often a journal that cannot be written is tried again.
 const RETRY_AFTER: Millis = Millis(1_000);
+
+/// A batch takes no more requests after this long: where each takes long, those who were first must
+/// not wait for all that came since. Ordinary ones take microseconds: hundreds share a commit.
+const LONGEST_BATCH: Duration = Duration::from_millis(20);
 
 /// A writer at work.
 #[derive(Debug)]
@@ -37,7 +42,8 @@ pub struct Running {
 
 struct Loop<J> {
     shared: Arc<Shared<J>>,
-    queue: mpsc::Receiver<Request>,
+    queue: Receiver<Request>,
+    longest_batch: Duration,
     hands: Hands<J>,
     health: watch::Sender<Option<String>>,
     /// Told to stop while the journal could not be written.
@@ -46,12 +52,22 @@ struct Loop<J> {
 
 /// Starts the writer's threads, and the timer that wakes it. Needs a tokio runtime for the timer.
 pub fn start<J: Journal + Send + 'static>(
-    (state, replayed): (State, u64),
+    restored: (State, u64),
     journal: J,
     history: HistoryReader,
     edges: Edges,
 ) -> std::io::Result<Running> {
-    let (send, queue) = mpsc::channel(QUEUE);
+    start_with(restored, journal, history, edges, LONGEST_BATCH)
+}
+
+pub(super) fn start_with<J: Journal + Send + 'static>(
+    (state, replayed): (State, u64),
+    journal: J,
+    history: HistoryReader,
+    edges: Edges,
+    longest_batch: Duration,
+) -> std::io::Result<Running> {
+    let (send, queue) = queue();
     let (wake_at, wake_at_seen) = watch::channel(None);
     let (health, health_seen) = watch::channel(None);
     let edges = Arc::new(edges);
@@ -80,10 +96,10 @@ pub fn start<J: Journal + Send + 'static>(
     };
     let shared = Arc::new(Shared::new(desk));
     let desk = Arc::clone(&shared);
-    let writer = Writer { queue: send, health: health_seen, desk, pulse, on_disk };
+    let writer = Writer { queue: Arc::new(send), health: health_seen, desk, pulse, on_disk };
     tokio::spawn(vital("the writer's timer", timer(clock, wake_at_seen, writer.clone())));
     let hands = Hands::start(writer.clone())?;
-    let mut work = Loop { shared, queue, hands, health, stopped: false };
+    let mut work = Loop { shared, queue, longest_batch, hands, health, stopped: false };
     let thread = std::thread::Builder::new().name("writer".into()).spawn(move || {
         let _vital = Vital("the writer");
         work.run();
@@ -99,7 +115,7 @@ async fn timer(clock: Clock, mut wake_at: watch::Receiver<Option<Timestamp>>, wr
             None => wake_at.changed().await,
             Some(at) => {
                 let slept = tokio::time::timeout(clock.until(at), wake_at.changed()).await;
-                if slept.is_err() && !writer.send(Request::Wake).await {
+                if slept.is_err() && writer.send(Request::Wake).await.is_err() {
                     return;
                 }
                 match slept {
@@ -179,6 +195,7 @@ impl<J: Journal + Send + 'static> Loop<J> {
 
     /// Decides what waits, as far as one batch goes. Returns whether to stop.
     fn decide(&mut self, desk: &mut Desk<J>, first: Request) -> bool {
+        let began = Instant::now();
         let mut next = Some(first);
         let mut stop = false;
         while let Some(request) = next {
@@ -191,7 +208,8 @@ impl<J: Journal + Send + 'static> Loop<J> {
             // then comes after it.
             self.shared.waiting.fetch_sub(1, Ordering::Release);
             let full = stop || desk.batch.is_full() || desk.is_broken;
-            next = if full { None } else { self.queue.try_recv().ok() };
+            let enough = full || began.elapsed() >= self.longest_batch;
+            next = if enough { None } else { self.queue.try_recv() };
         }
         desk.plan();
         stop

@@ -2,8 +2,10 @@
 //! thread.
 
 mod mistakes;
+mod turns;
 
 use super::keeper::WORTH_HANDING_OVER;
+use super::run::start_with;
 use super::*;
 use crate::journal::{
     Batch, Committed, EventSeq, HistoryReader, JournalError, Recorded, RecoveryNote, Snapshot,
@@ -93,6 +95,12 @@ impl Rig {
     }
 
     fn with(core: Core) -> Rig {
+        // A machine with much to do must not cut batches that a test wants whole.
+        Rig::with_batches(core, LONG)
+    }
+
+    /// A batch takes nothing more after so long.
+    fn with_batches(core: Core, longest: Duration) -> Rig {
         let home = tempfile::tempdir().expect("a folder");
         let inner = SqliteJournal::open(home.path(), 1).expect("a new home opens");
         let history = HistoryReader::open(home.path()).expect("its history too");
@@ -111,7 +119,8 @@ impl Rig {
         let (begin, begun) = std_mpsc::channel();
         let (orders, ordered) = std_mpsc::channel();
         let journal = Gated { inner, begun: begin, orders: ordered };
-        let running = start((State::default(), 0), journal, history, edges).expect("threads");
+        let restored = (State::default(), 0);
+        let running = start_with(restored, journal, history, edges, longest).expect("threads");
         let rig = Rig { writer: running.writer, metrics, begun, orders, _home: home };
         rig.next_write();
         rig.order(Order::Write);
@@ -166,8 +175,12 @@ impl Rig {
 
     /// A wish on its way to the writer's own thread, as a pilot's report would be.
     fn send(&self, name: &str) -> Answer {
+        self.send_of("owner", name)
+    }
+
+    fn send_of(&self, by: &str, name: &str) -> Answer {
         let (reply, answer) = oneshot::channel();
-        let request = Request::Wish { wish: add(name), reply: Some(reply) };
+        let request = Request::Wish { wish: add_by(by, name), reply: Some(reply) };
         self.writer.try_send(request).expect("there is room");
         answer
     }
@@ -178,7 +191,11 @@ fn user(name: &str) -> UserName {
 }
 
 fn add(name: &str) -> Wish {
-    let by = Actor::new(user("owner"), Role::Admin);
+    add_by("owner", name)
+}
+
+fn add_by(by: &str, name: &str) -> Wish {
+    let by = Actor::new(user(by), Role::Admin);
     Wish::Core(Command::AddUser { by, user: user(name), role: Role::User })
 }
 
