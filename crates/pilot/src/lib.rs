@@ -15,6 +15,7 @@ mod inside;
 mod left_files;
 pub mod leftovers;
 pub mod logs;
+mod looks;
 pub mod machine;
 pub mod memory;
 pub mod people;

@@ -1,8 +1,9 @@
 //! The few facts this crate reads from `/proc`: children, environment, and the `stat` line.
 //!
 //! It reads and parses; it decides nothing and signals nobody. A process may vanish between two
-//! reads, so every answer about another process is an `Option`.
+//! reads, so every answer about another process is an `Option`. Nor is any waited for (`looks.rs`).
 
+use crate::looks;
 use rustix::process::Pid;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
@@ -40,7 +41,7 @@ pub(crate) enum Mark {
     Is(Vec<u8>),
     /// It is not there, or we may not see it.
     Not,
-    /// There is no environment at this moment: it is in the middle of `execve`.
+    /// There is no environment at this moment, or it is not shown: it is in the middle of `execve`.
     Unclear,
     /// All its threads have begun to end, and there is no environment any more.
     Dying,
@@ -49,7 +50,12 @@ pub(crate) enum Mark {
 /// What the environment of a process says of a variable, as far as any of its threads can tell:
 /// one whose first thread has ended lives on, and has no environment in the usual place.
 pub(crate) fn mark(pid: Pid, name: &str) -> Mark {
-    let Some(first) = stat(pid) else { return Mark::Dying };
+    let name = name.to_owned();
+    looks::at(pid, move || mark_now(pid, &name)).unwrap_or(Mark::Unclear)
+}
+
+fn mark_now(pid: Pid, name: &str) -> Mark {
+    let Some(first) = stat_in(&process_folder(pid)) else { return Mark::Dying };
     let folder = match first.first_ends.then(|| living_thread(pid)) {
         None => process_folder(pid),
         Some(Some(thread)) => thread,
@@ -94,7 +100,8 @@ fn variable_in(folder: &Path, name: &str) -> io::Result<Option<Vec<u8>>> {
 
 /// As whom a process runs, be it dead.
 pub(crate) fn real_uid(pid: Pid) -> Option<u32> {
-    let status = fs::read(process_folder(pid).join("status")).ok()?;
+    let read = looks::at(pid, move || fs::read(process_folder(pid).join("status")));
+    let status = read?.ok()?;
     let status = String::from_utf8_lossy(&status);
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     ids.split_ascii_whitespace().next()?.parse().ok()
@@ -148,7 +155,8 @@ pub(crate) fn children_of(pid: Pid) -> Vec<Pid> {
 
 /// Whether a process is the helper of a container, or the first process inside one.
 pub(crate) fn is_helper(pid: Pid) -> bool {
-    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let read = looks::at(pid, move || fs::read(process_folder(pid).join("cmdline")));
+    let words = read.and_then(Result::ok).unwrap_or_default();
     let mut words = words.split(|byte| *byte == 0);
     let _name = words.next();
     words.next() == Some(shipway_runtime::native::COMMAND.as_bytes()) && words.all(<[u8]>::is_empty)
@@ -163,9 +171,9 @@ fn parse_pid(text: &str) -> Option<Pid> {
     text.parse().ok().and_then(Pid::from_raw)
 }
 
-/// The `stat` line of a process, `None` when it is gone.
+/// The `stat` line of a process, `None` when it is gone or is not shown.
 pub(crate) fn stat(pid: Pid) -> Option<Stat> {
-    stat_in(&process_folder(pid))
+    looks::at(pid, move || stat_in(&process_folder(pid))).flatten()
 }
 
 fn stat_in(folder: &Path) -> Option<Stat> {

@@ -27,6 +27,9 @@ use std::time::{Duration, Instant};
 /// others have theirs in between. At least one job is explained in each.
 const AT_ONCE: Duration = Duration::from_millis(5);
 
+/// Reasons of each job of several.
+pub const LISTED_REASONS: usize = 16;
+
 /// The part of a job that changes.
 struct Now {
     state: JobState,
@@ -126,8 +129,14 @@ fn some_of(
     let mut why = Explainer::new(state, at);
     let mut found = HashMap::new();
     let mut rest = ids.iter().copied();
+    // A thousand jobs may wait for a thousand others each; the answer about one of them says all.
+    let listed = if ids.len() > 1 { LISTED_REASONS } else { usize::MAX };
     for id in rest.by_ref() {
-        found.extend(now_in_memory(state, id, &mut why).map(|now| (id, now)));
+        let now = now_in_memory(state, id, &mut why).map(|mut now| {
+            now.reasons.truncate(listed);
+            (id, now)
+        });
+        found.extend(now);
         if is_enough() {
             break;
         }

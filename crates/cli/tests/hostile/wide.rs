@@ -62,6 +62,21 @@ fn a_selection_larger_than_one_part_is_done_as_a_whole() {
     assert_eq!(count(&world, "cancelled"), MANY as usize, "a wrong name is found beforehand");
 }
 
+/// A thousand jobs that wait for a thousand others each would be a million reasons in one list.
+#[test]
+fn a_list_has_some_reasons_of_each_job_and_why_has_all() {
+    let world = world();
+    submit_many(&world, r#"{"spec":{"command":["true"]}}"#, 100);
+    let all: Vec<String> = (1..=100).map(|job| job.to_string()).collect();
+    let after = format!(r#"{{"spec":{{"command":["true"],"after":[{}]}}}}"#, all.join(","));
+    submit_many(&world, &after, 2);
+    let reasons = |path: &str| get(&world, path).json();
+    let listed = reasons("/api/v1/jobs?limit=2");
+    assert_eq!(listed["jobs"][0]["reasons"].as_array().map(Vec::len), Some(16));
+    let why = reasons("/api/v1/jobs/101/why");
+    assert_eq!(why["reasons"].as_array().map(Vec::len), Some(100));
+}
+
 #[test]
 fn thousands_of_tasks_by_name_are_cancelled_each_once() {
     let world = world();

@@ -7,6 +7,7 @@ use crate::job::{Job, JobRecord};
 use crate::rejection::{Rejection, TooMany};
 use crate::state::State;
 use shipway_model::TaskState;
+use shipway_model::limits::MAX_UNFINISHED_TASKS;
 use std::collections::BTreeMap;
 
 pub(super) fn decide(
@@ -21,7 +22,8 @@ pub(super) fn decide(
             events.push(Event::JobRevived { record: Box::new(record.clone()) });
         }
     }
-    let (mut any, mut again, mut runs) = (false, 0_u64, select::Runs::default());
+    let (mut any, mut runs) = (false, select::Runs::default());
+    let (mut again, mut tasks_again) = (0_u64, 0_u64);
     for (id, pick) in &chosen.jobs {
         let (job, is_orphan) = if let Some(record) = known.get(id) {
             (from_history(chosen, record)?, state.is_orphaned(&record.owned()))
@@ -36,7 +38,10 @@ pub(super) fn decide(
         runs.add(&tasks)?;
         if !tasks.is_empty() {
             any = true;
-            again += u64::from(job.ended.is_some() && job.owner == chosen.by.user);
+            if job.ended.is_some() && job.owner == chosen.by.user {
+                again += 1;
+                tasks_again = tasks_again.saturating_add(job.tasks.len().into());
+            }
             events.push(Event::TasksRequeued { job: *id, tasks });
         }
     }
@@ -46,6 +51,9 @@ pub(super) fn decide(
     let (now, role) = (state.unfinished().of(&chosen.by.user), chosen.by.role);
     if now.jobs.saturating_add(again) > TooMany::most_jobs(role) {
         return Err(Rejection::TooMany(TooMany::Jobs(role)));
+    }
+    if now.tasks.saturating_add(tasks_again) > MAX_UNFINISHED_TASKS {
+        return Err(Rejection::TooMany(TooMany::Tasks));
     }
     // As it was before: what comes back at once has a limit of its own.
     if again > 0 && now.bytes >= TooMany::most_bytes(role) {

@@ -6,7 +6,7 @@ use super::asking::{Asked, Asking};
 use super::body::Body;
 use super::caller::Caller;
 use super::error::ApiError;
-use super::pieces::{Chosen, is_small, pieces};
+use super::pieces::{Chosen, gone, is_small, pieces};
 use crate::journal::JobFilter;
 use crate::writer::{Wish, WriteError};
 use axum::Json;
@@ -16,7 +16,7 @@ use shipway_api::types::{Acted, Selection};
 use shipway_core::Rejection;
 use shipway_core::command::{Pick, Select};
 use shipway_model::{Actor, JobId, TaskIndex, TaskState};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Cancels what waits and stops what runs.
 #[utoipa::path(post, path = "/api/v1/cancel", request_body = Selection,
@@ -69,11 +69,15 @@ async fn act(
 ) -> Result<Json<Acted>, ApiError> {
     let mut jobs: Vec<JobId> = chosen.jobs.iter().map(|(job, _)| *job).collect();
     jobs.dedup();
+    // One of each user's at once: a single array of millions that is found not to be worth it takes
+    // the writer a moment too, and hundreds of such requests would stand before everybody else's.
+    let turn = asking.turn().await?;
     let tasks = if is_small(&chosen.jobs) {
         site.writer.wish(act.wish(chosen)).await?.tasks
     } else {
-        let turn = asking.turn().await?;
         let Select { by, jobs } = chosen.clone();
+        let sizes =
+            if act == Act::Retry { sizes_of_gone(&site, &jobs).await? } else { HashMap::new() };
         let cut = site.writer.ask(move |state| {
             // A name that is wrong is found before anything is done. History, which knows more jobs
             // to retry, is asked piece by piece.
@@ -81,7 +85,7 @@ async fn act(
             let unknown = jobs.iter().map(|(job, _)| *job).find(|job| theirs(*job).is_none());
             match unknown.filter(|_| act == Act::Cancel) {
                 Some(unknown) => Err(Rejection::NoSuchJob(unknown)),
-                None => Ok(pieces(jobs.clone(), state)),
+                None => Ok(pieces(jobs.clone(), state, &sizes)),
             }
         });
         let (cut, by) = (cut.await??, chosen.by);
@@ -93,6 +97,18 @@ async fn act(
         all.await.map_err(|_| ApiError::internal("the work on a request was cut off"))??
     };
     Ok(Json(Acted { jobs, tasks }))
+}
+
+/// How many tasks those have that have left memory.
+async fn sizes_of_gone(site: &Site, jobs: &Chosen) -> Result<HashMap<JobId, usize>, ApiError> {
+    let asked = jobs.clone();
+    let gone = site.writer.ask(move |state| gone(&asked, state)).await?;
+    let sizes = site.readers.read(move |history| {
+        let size = |job: JobId| Ok(history.tasks_of(job.0)?.map(|tasks| (job, tasks)));
+        gone.into_iter().filter_map(|job| size(job).transpose()).collect::<Result<Vec<_>, _>>()
+    });
+    let known = sizes.await?.into_iter();
+    Ok(known.map(|(job, tasks)| (job, usize::try_from(tasks).unwrap_or(usize::MAX))).collect())
 }
 
 /// How many tasks were touched. A piece of which nothing was left to do is no mistake, unless all

@@ -31,9 +31,28 @@ const MOST_SCANNED: usize = 10_000;
 pub async fn list(
     CallerWith(by, query): CallerWith<JobQuery>,
     State(site): State<Site>,
-) -> Result<Json<JobPage>, ApiError> {
+    Asked(asking): Asked,
+) -> Result<Response, ApiError> {
+    // What is being put together is in memory before it can be counted: one of each user's at once.
+    let turn = asking.turn().await?;
+    let page = page(&site, &by, &query).await?;
+    asking.hold(page.jobs.iter().map(about_bytes).sum())?;
+    drop(turn);
+    large_json(&asking, page).await
+}
+
+/// About how much of an answer a job is.
+fn about_bytes(job: &JobView) -> usize {
+    /// Numbers and names of fields.
+    const PLAIN: usize = 400;
+    const REASON: usize = 200;
+    let labels = job.labels.iter().map(|(key, value)| key.len() + value.len() + 6);
+    PLAIN + job.name.len() + labels.sum::<usize>() + REASON * job.reasons.len()
+}
+
+async fn page(site: &Site, by: &Actor, query: &JobQuery) -> Result<JobPage, ApiError> {
     let limit = query.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
-    let mut filter = filter(&by, &query)?;
+    let mut filter = filter(by, query)?;
     let mut jobs: Vec<JobView> = Vec::new();
     let mut scanned = 0;
     loop {
@@ -45,14 +64,17 @@ pub async fn list(
         rows.truncate(limit);
         scanned += rows.len();
         filter.before = rows.last().map(|row| row.job).or(filter.before);
-        let views = views::jobs(&site, rows).await?;
+        let mut views = views::jobs(site, rows).await?;
+        for job in &mut views {
+            job.reasons.truncate(views::LISTED_REASONS);
+        }
         jobs.extend(views.into_iter().filter(|job| query.state.is_none_or(|s| s == job.state)));
         if jobs.len() >= limit || !full || scanned >= MOST_SCANNED {
             let more = full || jobs.len() > limit;
             jobs.truncate(limit);
             let last = jobs.last().map(|job| job.id);
             let next = last.or(filter.before.map(JobId)).filter(|_| more);
-            return Ok(Json(JobPage { jobs, next }));
+            return Ok(JobPage { jobs, next });
         }
     }
 }

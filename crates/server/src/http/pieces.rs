@@ -8,6 +8,7 @@
 use shipway_core::State;
 use shipway_core::command::Pick;
 use shipway_model::{JobId, TaskIndex};
+use std::collections::HashMap;
 
 /// What one piece may cost, in jobs of one task: about a tenth of a second.
 const MOST: usize = 1_000;
@@ -27,9 +28,15 @@ pub(super) fn is_small(jobs: &Chosen) -> bool {
     jobs.len() <= 2 && jobs.iter().map(|(_, pick)| named(pick)).sum::<usize>() < MOST
 }
 
-/// In the order of the selection.
-pub(super) fn pieces(jobs: Chosen, state: &State) -> Vec<Chosen> {
-    cut(jobs, |job| state.job(job).map_or(0, |job| job.tasks.len() as usize))
+/// Jobs of the selection that have left memory: only history knows how large they are.
+pub(super) fn gone(jobs: &Chosen, state: &State) -> Vec<JobId> {
+    jobs.iter().map(|(job, _)| *job).filter(|job| state.job(*job).is_none()).collect()
+}
+
+/// In the order of the selection. `gone` has the tasks of those that have left memory.
+pub(super) fn pieces(jobs: Chosen, state: &State, gone: &HashMap<JobId, usize>) -> Vec<Chosen> {
+    let of_gone = |job: JobId| gone.get(&job).copied().unwrap_or_default();
+    cut(jobs, |job| state.job(job).map_or_else(|| of_gone(job), |job| job.tasks.len() as usize))
 }
 
 fn cut(jobs: Chosen, tasks: impl Fn(JobId) -> usize) -> Vec<Chosen> {
@@ -71,14 +78,14 @@ mod tests {
         (1..=jobs).map(|job| (JobId(job), Pick::All)).collect()
     }
 
-    fn sizes(pieces: &[Chosen]) -> Vec<usize> {
+    fn sizes_of(pieces: &[Chosen]) -> Vec<usize> {
         pieces.iter().map(Vec::len).collect()
     }
 
     #[test]
     fn nothing_is_lost_and_the_order_stays() {
         let pieces = cut(all(2_500), |_| 1);
-        assert_eq!(sizes(&pieces), [1_000, 1_000, 500]);
+        assert_eq!(sizes_of(&pieces), [1_000, 1_000, 500]);
         assert_eq!(pieces.concat(), all(2_500));
     }
 
@@ -86,8 +93,21 @@ mod tests {
     fn a_large_array_is_a_piece_almost_by_itself() {
         let tasks = |job: JobId| if job.0 % 2 == 1 { 10_000_000 } else { 1 };
         let pieces = cut(all(6), tasks);
-        assert_eq!(sizes(&pieces), [2, 2, 2], "two of the largest do not fit into one");
-        assert_eq!(sizes(&cut(all(1), |_| usize::MAX)), [1], "what is larger is one all the same");
+        assert_eq!(sizes_of(&pieces), [2, 2, 2], "two of the largest do not fit into one");
+        assert_eq!(
+            sizes_of(&cut(all(1), |_| usize::MAX)),
+            [1],
+            "what is larger is one all the same"
+        );
+    }
+
+    #[test]
+    fn what_has_left_memory_is_as_large_as_history_says() {
+        let sizes: HashMap<JobId, usize> = (1..=3).map(|job| (JobId(job), 10_000_000)).collect();
+        let state = State::default();
+        assert_eq!(gone(&all(3), &state), [JobId(1), JobId(2), JobId(3)]);
+        assert_eq!(sizes_of(&pieces(all(3), &state, &sizes)), [1, 1, 1]);
+        assert_eq!(sizes_of(&pieces(all(3), &state, &HashMap::new())), [3]);
     }
 
     #[test]

@@ -29,6 +29,8 @@ use std::sync::Arc;
 
 /// A job as it is stored, which one commit has room for.
 const MOST_STORED: usize = 2 * MAX_SPEC_BYTES;
+/// Jobs to wait for that are looked up in no time.
+const FEW: usize = 16;
 
 /// Accepts a job. Answers when it is on disk.
 #[utoipa::path(post, path = "/api/v1/jobs", request_body = Submission,
@@ -55,8 +57,11 @@ pub async fn submit(
     if spec.event_log.is_some() {
         begin_logs(&site).await?;
     }
+    // Each is looked up while it is decided: of such jobs one of each user's at once.
+    let turn = if spec.after.len() > FEW { asking.turn().await? } else { None };
     let wish = Wish::Submit { by: caller.0, spec: Box::new(spec), digest, key, size };
     let done = site.writer.wish(wish).await?;
+    drop(turn);
     let id = done.job.ok_or_else(|| ApiError::internal("a submission made no job"))?;
     let status = if done.repeated { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(Submitted { id, repeated: done.repeated })))

@@ -1,6 +1,7 @@
 //! The tasks of a job, page by page, each with its attempts.
 
 use super::Site;
+use super::asking::Asked;
 use super::caller::{CallerWith, Digits, Path};
 use super::error::ApiError;
 use crate::journal::AttemptRow;
@@ -21,8 +22,11 @@ use shipway_model::{Attempt, JobId, NodeName, Ordinal, TaskId, TaskState};
 pub async fn list(
     CallerWith(by, query): CallerWith<TaskQuery>,
     State(site): State<Site>,
+    Asked(asking): Asked,
     Path(Digits(id)): Path<Digits<JobId>>,
 ) -> Result<Json<TaskPage>, ApiError> {
+    // Ten million tasks are looked through in milliseconds, but not for hundreds at once.
+    let _turn = asking.turn().await?;
     views::job(&site, &by, id).await?;
     let limit = query.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
     let live = site.writer.ask(move |state| {

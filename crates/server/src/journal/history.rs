@@ -116,6 +116,17 @@ impl HistoryReader {
         self.one(sql, job, end_row)
     }
 
+    /// The state that the job ended in last.
+    pub fn last_state(&self, job: u64) -> Result<Option<String>, JournalError> {
+        let sql = "SELECT state FROM job_ends WHERE job = ?1 ORDER BY revision DESC LIMIT 1";
+        self.one(sql, job, |row| row.get(0))
+    }
+
+    /// How many tasks the job has.
+    pub fn tasks_of(&self, job: u64) -> Result<Option<u64>, JournalError> {
+        self.one("SELECT tasks FROM jobs WHERE job = ?1", job, |row| unsigned(row, 0))
+    }
+
     /// One page of jobs, newest first.
     pub fn jobs(&self, filter: &JobFilter, limit: usize) -> Result<Vec<JobRow>, JournalError> {
         self.select(&job_columns(), filter, limit.min(MAX_PAGE), job_row)

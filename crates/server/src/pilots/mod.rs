@@ -2,6 +2,7 @@
 //!
 //! - `service.rs`  the gRPC service: greeting, reports, logs
 //! - `orders.rs`   from the core's effects to messages
+//! - `later.rs`    orders that take long to be said
 //! - `specs.rs`    the specifications that messages are made from
 #![warn(
     clippy::expect_used,
@@ -11,6 +12,7 @@
     clippy::unwrap_used
 )]
 
+mod later;
 mod orders;
 mod service;
 mod specs;

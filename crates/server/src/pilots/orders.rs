@@ -1,6 +1,8 @@
-//! From the core's orders to messages: placements with the templates they need.
+//! From the core's orders to messages: placements with the templates they need. Those that take
+//! long to be said are put off.
 
-use super::specs::Described;
+use super::later::Later;
+use super::specs::{AtHand, Described};
 use super::{Order, Specs};
 use crate::auth::Auth;
 use crate::logins::Logins;
@@ -27,7 +29,34 @@ pub struct Describe {
 /// have, and all of it stays below what a pilot takes: one that it cannot take ends the connection,
 /// and would be sent again on the next.
 const FULL_BYTES: usize = 16 << 20;
+/// The same for the specifications that it is made from, which are in memory until it is.
+const FULL_SPEC_BYTES: usize = 16 << 20;
 const _: () = assert!(FULL_BYTES + 2 * MAX_SPEC_BYTES < MAX_MESSAGE_BYTES);
+
+/// Puts off what takes long to be said; what is left of the order, if anything.
+pub(super) fn put_off(order: Order, later: &mut Later, describe: &Describe) -> Option<Order> {
+    match order {
+        Order::Assign(placements) => {
+            let mut at_once = Vec::new();
+            for of_job in placements.chunk_by(|one, other| one.task.job == other.task.job) {
+                let Some(job) = of_job.first().map(|placement| placement.task.job) else {
+                    continue;
+                };
+                match describe.specs.at_hand(job) {
+                    Ok(AtHand::Large { owner }) => later.add(&owner, job, of_job.to_vec()),
+                    // Why it cannot be read is said when it is tried.
+                    Ok(AtHand::Here(_)) | Err(_) => at_once.extend_from_slice(of_job),
+                }
+            }
+            (!at_once.is_empty()).then_some(Order::Assign(at_once))
+        }
+        Order::Stop { tasks, grace } => {
+            let tasks = later.stop(tasks, grace);
+            (!tasks.is_empty()).then_some(Order::Stop { tasks, grace })
+        }
+        Order::Say(_) | Order::Close => Some(order),
+    }
+}
 
 /// What is said, and what remains of the order when it is said. `None`: the order is to close the
 /// connection.
@@ -54,10 +83,10 @@ pub(super) fn message(
 /// As many as a message has room for, and those that are left.
 fn assign<'p>(placements: &'p [Placement], describe: &Describe) -> (Assign, &'p [Placement]) {
     let mut known = BTreeMap::new();
-    let (mut message, mut bytes) = (Assign::default(), 0);
+    let (mut message, mut bytes, mut spec_bytes) = (Assign::default(), 0, 0);
     let mut rest = placements;
     while let [placement, others @ ..] = rest {
-        if bytes >= FULL_BYTES {
+        if bytes >= FULL_BYTES || spec_bytes >= FULL_SPEC_BYTES {
             break;
         }
         rest = others;
@@ -67,6 +96,7 @@ fn assign<'p>(placements: &'p [Placement], describe: &Describe) -> (Assign, &'p 
                 Ok(spec) => {
                     let template = template_of(job, &spec, describe);
                     bytes += template.encoded_len();
+                    spec_bytes += spec.bytes;
                     message.templates.push(template);
                     entry.insert(spec);
                 }

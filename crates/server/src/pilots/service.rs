@@ -3,7 +3,8 @@
 //! What a pilot says becomes commands; it is acknowledged when it is on disk. The connection's end
 //! is reported too: whether the pilot is lost is for the core to say.
 
-use super::orders::{Describe, message};
+use super::later::Later;
+use super::orders::{Describe, message, put_off};
 use super::{Connected, Order, Pilots};
 use crate::auth::{Auth, LetIn};
 use crate::clock::Clock;
@@ -21,6 +22,7 @@ use shipway_model::{Millis, PilotId, Timestamp};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{Notify, mpsc};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -126,18 +128,21 @@ struct Saying {
     ordered: mpsc::UnboundedReceiver<Order>,
     /// Of an order that took more than a message.
     rest: Option<Order>,
+    later: Later,
+    /// Messages since something was said that was put off.
+    since_later: u32,
     describe: Describe,
     number: u64,
 }
+
+/// However much there is to say, something that was put off is said after this many messages.
+const MOST_BEFORE_LATER: u32 = 64;
 
 impl Saying {
     /// The next message, with its number. `None`: the connection ends.
     async fn next(&mut self) -> Option<wire::ToPilot> {
         loop {
-            let order = match self.rest.take() {
-                Some(rest) => rest,
-                None => self.ordered.recv().await?,
-            };
+            let Some(order) = self.next_order().await? else { continue };
             // Of orders that cannot be said the others still go out.
             let Ok(said) = guarded(|| message(order, &self.describe)) else { continue };
             let (body, rest) = said?;
@@ -146,10 +151,33 @@ impl Saying {
             return Some(wire::ToPilot { number: self.number, body: Some(body) });
         }
     }
+
+    /// The outer `None`: there will be no more. The inner: what came was put off.
+    async fn next_order(&mut self) -> Option<Option<Order>> {
+        if let Some(rest) = self.rest.take() {
+            return Some(Some(rest));
+        }
+        let order = if self.later.is_empty() {
+            self.ordered.recv().await?
+        } else {
+            let waited_long = self.since_later >= MOST_BEFORE_LATER;
+            match if waited_long { Err(TryRecvError::Empty) } else { self.ordered.try_recv() } {
+                Ok(order) => order,
+                Err(TryRecvError::Empty) => {
+                    self.since_later = 0;
+                    return Some(self.later.next());
+                }
+                Err(TryRecvError::Disconnected) => return None,
+            }
+        };
+        self.since_later = self.since_later.saturating_add(1);
+        Some(guarded(|| put_off(order, &mut self.later, &self.describe)).ok().flatten())
+    }
 }
 
 fn outbound(ordered: mpsc::UnboundedReceiver<Order>, describe: Describe) -> Outbound {
-    let saying = Saying { ordered, rest: None, describe, number: 0 };
+    let (rest, later) = (None, Later::default());
+    let saying = Saying { ordered, rest, later, since_later: 0, describe, number: 0 };
     Box::pin(futures_util::stream::unfold(saying, |mut saying| async move {
         let said = saying.next().await?;
         Some((Ok(said), saying))

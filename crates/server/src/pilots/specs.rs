@@ -10,8 +10,11 @@ use std::sync::{Arc, Mutex};
 
 /// Specifications kept in memory. A job's tasks are placed together, so few are needed at a time.
 const KEPT: usize = 256;
-/// Bytes of all that are kept, as they are stored: five of the largest, or one that is larger.
-const KEPT_BYTES: usize = 5 * MAX_SPEC_BYTES;
+/// What is larger than this, as it is stored, takes a moment to be read.
+const LARGE: usize = 256 << 10;
+/// Bytes of all large ones that are kept, as they are stored: two of the largest, or one that is
+/// larger. In memory they are several times that.
+const KEPT_BYTES: usize = 2 * MAX_SPEC_BYTES;
 
 #[derive(Debug)]
 pub struct Specs {
@@ -19,11 +22,18 @@ pub struct Specs {
     history: Mutex<HistoryReader>,
 }
 
+/// Large ones make room for large ones alone: whoever has many of them keeps nobody else waiting.
 #[derive(Debug, Default)]
 struct Recent {
+    small: Kept,
+    large: Kept,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
     specs: HashMap<JobId, Described>,
-    /// Oldest first, with their sizes.
-    order: VecDeque<(JobId, usize)>,
+    /// Oldest first.
+    order: VecDeque<JobId>,
     bytes: usize,
 }
 
@@ -46,6 +56,18 @@ pub enum NoSpec {
 pub struct Described {
     pub owner: String,
     pub spec: Arc<JobSpec>,
+    /// How large it is as JSON.
+    pub bytes: usize,
+}
+
+/// What can be said of a job at once.
+#[derive(Debug)]
+pub enum AtHand {
+    Here(Described),
+    /// It has to be read, which takes a while.
+    Large {
+        owner: String,
+    },
 }
 
 impl Specs {
@@ -55,8 +77,8 @@ impl Specs {
 
     /// `bytes` is how large it is as JSON.
     pub fn keep(&self, job: JobId, owner: String, spec: JobSpec, bytes: usize) -> Described {
-        let described = Described { owner, spec: Arc::new(spec) };
-        self.recent.locked().keep(job, described.clone(), bytes);
+        let described = Described { owner, spec: Arc::new(spec), bytes };
+        self.recent.locked().keep(job, described.clone());
         described
     }
 
@@ -67,29 +89,67 @@ impl Specs {
 
     /// May read the disk.
     pub fn get(&self, job: JobId) -> Result<Described, NoSpec> {
-        let recent = self.recent.locked().specs.get(&job).cloned();
+        let recent = self.recent.locked().get(job);
         if let Some(described) = recent {
             return Ok(described);
         }
-        let read = || self.history.locked().spec(job.0);
-        let found = off_requests(read)?;
+        let (owner, spec, bytes) = off_requests(|| self.read(job))?;
+        Ok(self.keep(job, owner, spec, bytes))
+    }
+
+    /// The same, but for one that is large and not in memory.
+    pub fn at_hand(&self, job: JobId) -> Result<AtHand, NoSpec> {
+        let recent = self.recent.locked().get(job);
+        if let Some(described) = recent {
+            return Ok(AtHand::Here(described));
+        }
+        let found = off_requests(|| self.history.locked().job(job.0))?;
+        let row = found.ok_or(NoSpec::Unknown(job))?;
+        if row.spec_bytes > LARGE as u64 {
+            return Ok(AtHand::Large { owner: row.owner });
+        }
+        self.get(job).map(AtHand::Here)
+    }
+
+    fn read(&self, job: JobId) -> Result<(String, JobSpec, usize), NoSpec> {
+        let found = self.history.locked().spec(job.0)?;
         let (owner, text) = found.ok_or(NoSpec::Unknown(job))?;
         let spec = serde_json::from_str(&text);
         let spec = spec.map_err(|source| NoSpec::Unreadable { job, source })?;
-        Ok(self.keep(job, owner, spec, text.len()))
+        Ok((owner, spec, text.len()))
     }
 }
 
 impl Recent {
-    fn keep(&mut self, job: JobId, described: Described, bytes: usize) {
+    fn get(&self, job: JobId) -> Option<Described> {
+        self.small.specs.get(&job).or_else(|| self.large.specs.get(&job)).cloned()
+    }
+
+    fn keep(&mut self, job: JobId, described: Described) {
+        if described.bytes > LARGE {
+            self.large.keep(job, described);
+            self.large.drop_old(KEPT, KEPT_BYTES);
+        } else {
+            self.small.keep(job, described);
+            self.small.drop_old(KEPT, usize::MAX);
+        }
+    }
+}
+
+impl Kept {
+    fn keep(&mut self, job: JobId, described: Described) {
+        let bytes = described.bytes;
         if self.specs.insert(job, described).is_none() {
-            self.order.push_back((job, bytes));
+            self.order.push_back(job);
             self.bytes += bytes;
         }
-        while self.order.len() > KEPT || self.order.len() > 1 && self.bytes > KEPT_BYTES {
-            let Some((oldest, bytes)) = self.order.pop_front() else { break };
-            self.specs.remove(&oldest);
-            self.bytes -= bytes;
+    }
+
+    fn drop_old(&mut self, most: usize, most_bytes: usize) {
+        while self.order.len() > most || self.order.len() > 1 && self.bytes > most_bytes {
+            let Some(oldest) = self.order.pop_front() else { break };
+            let dropped = self.specs.remove(&oldest);
+            self.bytes -= dropped.map_or(0, |it| it.bytes);
         }
     }
 }
@@ -99,19 +159,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_specifications_do_not_pile_up() {
+    fn large_specifications_do_not_pile_up_and_leave_small_ones_alone() {
         let mut recent = Recent::default();
-        let described = || Described { owner: String::new(), spec: Arc::default() };
+        let described = |bytes| Described { owner: String::new(), spec: Arc::default(), bytes };
         for job in 0..1_000 {
-            recent.keep(JobId(job), described(), 100);
+            recent.keep(JobId(job), described(100));
         }
-        assert_eq!((recent.specs.len(), recent.bytes), (KEPT, KEPT * 100));
+        assert_eq!((recent.small.specs.len(), recent.small.bytes), (KEPT, KEPT * 100));
         for job in 1_000..1_010 {
-            recent.keep(JobId(job), described(), MAX_SPEC_BYTES);
+            recent.keep(JobId(job), described(MAX_SPEC_BYTES));
         }
-        assert_eq!(recent.specs.len(), 5, "the newest of them");
-        assert!(recent.specs.contains_key(&JobId(1_009)));
-        recent.keep(JobId(2_000), described(), 2 * KEPT_BYTES);
-        assert_eq!(recent.specs.len(), 1, "one that is larger is kept alone");
+        assert_eq!(recent.large.specs.len(), 2, "the newest of them");
+        assert!(recent.get(JobId(1_009)).is_some());
+        recent.keep(JobId(2_000), described(2 * KEPT_BYTES));
+        assert_eq!(recent.large.specs.len(), 1, "one that is larger is kept alone");
+        assert!(recent.get(JobId(999)).is_some(), "small ones stay");
     }
 }

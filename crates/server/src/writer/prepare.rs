@@ -3,14 +3,16 @@
 
 use super::Wish;
 use crate::journal::{HistoryReader, JournalError};
+use crate::views::may_touch;
 use shipway_core::command::{Command, Select, Submit};
 use shipway_core::job::JobRecord;
 use shipway_core::rejection::TooMany;
 use shipway_core::{Rejection, State};
 use shipway_model::{Actor, JobId, JobSpec, JobState};
 
-/// Bytes of records that one request brings back from history. A job takes a few hundred; one with
-/// a long list of indices or a long requirement, a few hundred thousand.
+/// Bytes of records that one request brings back from history, as they are written and as they are
+/// in memory. A job takes a few hundred; one with a long list of indices or a long requirement, a
+/// few hundred thousand; and one of ten million tasks, however short it is written, four million.
 const MAX_REVIVED_BYTES: usize = 32 << 20;
 
 /// Why there is no command.
@@ -46,7 +48,8 @@ pub(super) fn prepare(
     })
 }
 
-/// How the jobs it waits for ended, as far as they have left memory and are this person's.
+/// How the jobs it waits for ended, as far as they have left memory and are this person's. There
+/// may be a thousand of ten million tasks each, so their records are not looked at.
 fn ended_before(
     by: &Actor,
     spec: &JobSpec,
@@ -55,10 +58,9 @@ fn ended_before(
 ) -> Result<Vec<(JobId, JobState)>, JournalError> {
     let mut known = Vec::new();
     for after in spec.after.iter().filter(|after| state.job(after.job).is_none()) {
-        let Some(record) = record(after.job, history)? else { continue };
-        if by.may_touch(&record.owned()) {
-            known.push((after.job, record.job.state()));
-        }
+        let row = history.job(after.job.0)?.filter(|row| may_touch(by, row));
+        let state = row.map(|_| history.last_state(after.job.0)).transpose()?.flatten();
+        known.extend(state.as_deref().and_then(ended_state).map(|state| (after.job, state)));
     }
     Ok(known)
 }
@@ -77,7 +79,7 @@ fn from_history(
         let Some(record) = record.filter(|found| select.by.may_touch(&found.owned())) else {
             continue;
         };
-        bytes = bytes.saturating_add(end.record.len());
+        bytes = bytes.saturating_add(end.record.len()).saturating_add(in_memory(&record));
         if bytes > MAX_REVIVED_BYTES {
             return Err(Unprepared::Refused(Rejection::TooMany(TooMany::Revived)));
         }
@@ -86,7 +88,13 @@ fn from_history(
     Ok(records)
 }
 
-fn record(job: JobId, history: &HistoryReader) -> Result<Option<JobRecord>, JournalError> {
-    let end = history.last_end(job.0)?;
-    Ok(end.and_then(|end| serde_json::from_str(&end.record).ok()))
+/// Bytes of the marks of its tasks: three bits each, and some for what is remembered of a few.
+fn in_memory(record: &JobRecord) -> usize {
+    record.job.tasks.len() as usize / 2
+}
+
+fn ended_state(text: &str) -> Option<JobState> {
+    [JobState::Succeeded, JobState::Failed, JobState::Cancelled]
+        .into_iter()
+        .find(|state| state.to_string() == text)
 }

@@ -81,6 +81,11 @@ fn a_job_tells_its_story() {
     let (owner, spec) = reader.spec(1).unwrap().unwrap();
     assert_eq!((&*owner, &*spec), ("ada", "{\"command\":[\"job-1\"]}"));
     assert_eq!(reader.last_end(1).unwrap().unwrap().ok, 3);
+    let last = reader.last_end(1).unwrap().unwrap().state;
+    assert_eq!(reader.last_state(1).unwrap(), Some(last));
+    let tasks = reader.job(1).unwrap().unwrap().tasks;
+    assert_eq!(reader.tasks_of(1).unwrap(), Some(tasks));
+    assert_eq!((reader.last_state(9).unwrap(), reader.tasks_of(9).unwrap()), (None, None));
     assert_eq!((reader.job(9).unwrap(), reader.last_end(2).unwrap()), (None, None));
     let tries = |index, after| {
         let rows = reader.attempts(1, index, after, 10).unwrap();

@@ -1,7 +1,7 @@
 //! Trying again: by the job's own policy, after a loss, and at a person's wish.
 
 use super::*;
-use shipway_model::limits::MAX_LOST_ATTEMPTS;
+use shipway_model::limits::{MAX_LOST_ATTEMPTS, MAX_TASKS, MAX_UNFINISHED_TASKS};
 
 const ONE: &str = r#"{"retries":{"limit":2,"delay":"10s"}}"#;
 
@@ -99,4 +99,26 @@ fn a_cancelled_back_off_leaves_nothing_to_wake_for() {
     assert_eq!(told.job_state(job), JobState::Cancelled);
     told.retry(job, Pick::All);
     assert_eq!(told.place()[0].attempt, Attempt(2));
+}
+
+/// As many tasks as one user may have are all that come back, be they of a few large arrays.
+#[test]
+fn a_retry_brings_back_no_more_tasks_than_a_user_may_have() {
+    let (mut state, mut jobs) = (State::default(), Vec::new());
+    for _ in 0..=MAX_UNFINISHED_TASKS / MAX_TASKS {
+        let job = state.next_job();
+        let array = format!(r#"{{"array":"1-{MAX_TASKS}"}}"#);
+        step(&mut state, Timestamp(1), &submission(job, ada(), &array, None)).expect("taken");
+        let cancel = Command::Cancel(Select { by: ada(), jobs: vec![(job, Pick::All)] });
+        step(&mut state, Timestamp(1), &cancel).expect("taken");
+        jobs.push((job, Pick::All));
+    }
+    let mut retry = |jobs: &[(JobId, Pick)]| {
+        let select = Select { by: ada(), jobs: jobs.to_vec() };
+        let command = Command::Retry { select, revived: Vec::new() };
+        step(&mut state, Timestamp(2), &command).map(|_| ()).map_err(|refused| refused.code())
+    };
+    assert_eq!(retry(&jobs), Err("too_many"), "one more than there may be");
+    assert_eq!(retry(&jobs[1..]), Ok(()));
+    assert_eq!(retry(&jobs[..1]), Err("too_many"));
 }

@@ -1,0 +1,120 @@
+//! Looks at processes that may be anybody's, without waiting for any of them for long.
+//!
+//! Who reads of a process in the middle of `execve` waits until that is over, and its owner can
+//! make it last for ever: it closes files, and one of them may be on a file system of that owner's
+//! that never answers. So another thread looks. One that hangs is left alone, and nobody looks at
+//! that process again before it has come back.
+
+use rustix::process::Pid;
+use shipway_runtime::again;
+use std::cell::RefCell;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a look may take on a machine that is very busy: it takes microseconds.
+const USUAL: Duration = Duration::from_secs(2);
+/// The same while somebody makes looks hang: there may be many of them.
+const SHORT: Duration = Duration::from_millis(100);
+/// Looks that hang at the same time, a thread each. With more of them nobody is looked at.
+const MOST_HANGING: usize = 256;
+
+/// Those at whom somebody looks and does not come back.
+static HANGING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+
+type Look = Box<dyn FnOnce() + Send>;
+
+thread_local! {
+    /// The thread that looks for this one.
+    static LOOKER: RefCell<Option<Sender<Look>>> = const { RefCell::new(None) };
+}
+
+/// What is seen of this process. `None`: it does not show in time.
+pub(crate) fn at<T: Send + 'static>(
+    pid: Pid,
+    look: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let limit = match hanging() {
+        hanging if hanging.contains(&pid) || hanging.len() >= MOST_HANGING => return None,
+        hanging if hanging.is_empty() => USUAL,
+        _ => SHORT,
+    };
+    let (answer, answered) = channel();
+    let look = Box::new(move || {
+        let _late = answer.send(look());
+        hanging().retain(|hanging| *hanging != pid);
+    });
+    LOOKER.with_borrow_mut(|looker| {
+        send(looker, look);
+        match answered.recv_timeout(limit) {
+            Ok(seen) => Some(seen),
+            Err(RecvTimeoutError::Timeout) => {
+                *looker = None;
+                came_late(pid, &answered)
+            }
+            Err(RecvTimeoutError::Disconnected) => None,
+        }
+    })
+}
+
+/// Remembers who hangs, unless the answer comes in this very moment.
+fn came_late<T>(pid: Pid, answered: &Receiver<T>) -> Option<T> {
+    hanging().push(pid);
+    let seen = answered.try_recv().ok();
+    if seen.is_some() {
+        hanging().retain(|hanging| *hanging != pid);
+    } else {
+        tracing::warn!(%pid, "a process does not show what it is; it is left alone");
+    }
+    seen
+}
+
+fn send(looker: &mut Option<Sender<Look>>, look: Look) {
+    let sender = looker.take().or_else(|| start().ok());
+    if let Some(sender) = sender
+        && sender.send(look).is_ok()
+    {
+        *looker = Some(sender);
+    }
+}
+
+fn start() -> std::io::Result<Sender<Look>> {
+    let (sender, looks) = channel::<Look>();
+    again::thread("looks", move || looks.into_iter().for_each(|look| look()))?;
+    Ok(sender)
+}
+
+fn hanging() -> MutexGuard<'static, Vec<Pid>> {
+    HANGING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    fn pid(number: i32) -> Pid {
+        Pid::from_raw(number).unwrap()
+    }
+
+    /// Of processes that there are not; other tests look at their own meanwhile.
+    #[test]
+    fn who_does_not_show_keeps_nobody_from_the_others() {
+        let (first, other) = (pid(i32::MAX), pid(i32::MAX - 1));
+        let (release, held) = channel::<()>();
+        let (seen, was_seen) = channel();
+        let hangs = move || {
+            let _ = held.recv();
+            let _ = seen.send(());
+        };
+        assert_eq!(at(first, hangs), None);
+        assert_eq!(at(first, || 1), None, "nobody looks there again");
+        assert_eq!(at(other, || 2), Some(2));
+        drop(release);
+        was_seen.recv().unwrap();
+        while hanging().contains(&first) {
+            std::thread::yield_now();
+        }
+        assert_eq!(at(first, || 3), Some(3), "it has come back");
+    }
+}
