@@ -23,7 +23,10 @@ pub const MAX_SOURCE_BYTES: usize = 16 << 20;
 pub const MAX_ATTRIBUTES: usize = 100_000;
 /// Attributes that are told of one term that does not hold: more say nothing to anybody.
 pub const MAX_LOOKED: usize = 64;
-/// What the automaton of one regular expression may take; the default of the library is as much.
-pub const MAX_PATTERN_BYTES: usize = 1 << 20;
+/// What the automaton of one regular expression may take. Those that people write for names and
+/// versions take a few thousand bytes.
+pub const MAX_PATTERN_BYTES: usize = 128 << 10;
 /// What all regular expressions written in one expression may take together.
-pub const MAX_PATTERNS_BYTES: usize = 4 << 20;
+pub const MAX_PATTERNS_BYTES: usize = 256 << 10;
+/// One that takes more is not kept with the expression it stands in, but built in each evaluation.
+pub const MAX_KEPT_PATTERN_BYTES: usize = 16 << 10;

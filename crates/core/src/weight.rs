@@ -14,6 +14,8 @@ const CODES: u64 = 8;
 const SHAPE: u64 = 512;
 /// An expression that was read takes several times its text (measured: six).
 const READ_EXPRESSION: u64 = 6;
+/// A pattern of a regular expression that is kept, with what it learns about its texts.
+const PATTERN: u64 = 64 << 10;
 /// A text in a list or map.
 const TEXT: u64 = 64;
 
@@ -32,9 +34,36 @@ pub(crate) fn of_shape(shape: &Shape) -> u64 {
         models.chain(shape.resources.named.keys()).map(|text| count(text.len()) + TEXT).sum();
     let expressions = [&shape.expressions.requirements, &shape.expressions.rank];
     let read: u64 = expressions.into_iter().flatten().map(|text| count(text.len())).sum();
-    SHAPE + texts + read * READ_EXPRESSION
+    let expressions = [&shape.expressions.requirements, &shape.expressions.rank];
+    let patterns: u64 = expressions.into_iter().flatten().map(|text| patterns(text)).sum();
+    SHAPE + texts + read * READ_EXPRESSION + patterns * PATTERN
+}
+
+/// At most: all functions that take one have this in their name.
+fn patterns(text: &str) -> u64 {
+    const NAME: &[u8] = b"regexp";
+    count(text.as_bytes().windows(NAME.len()).filter(|at| at.eq_ignore_ascii_case(NAME)).count())
 }
 
 fn count(of: usize) -> u64 {
     of as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::Expressions;
+    use shipway_model::Resources;
+
+    #[test]
+    fn patterns_weigh_more_than_their_text() {
+        let of = |text: &str| {
+            let requirements = Some(text.into());
+            let expressions = Expressions { requirements, ..Expressions::default() };
+            of_shape(&Shape { resources: Resources::default(), at_most: None, expressions })
+        };
+        let plain = of(r#"Name == "(a.{100}){100}z" || Name == "b""#);
+        let patterns = of(r#"regexp("a.*", Name) || RegExpMember("b", Names)"#);
+        assert!(plain < PATTERN && patterns > 2 * PATTERN, "{plain} {patterns}");
+    }
 }

@@ -5,7 +5,7 @@
 
 use crate::eval::Evaluator;
 use crate::expr::{Call, Expr};
-use crate::limits::MAX_PATTERN_BYTES;
+use crate::limits::{MAX_KEPT_PATTERN_BYTES, MAX_PATTERN_BYTES};
 use crate::value::{Text, Value};
 use regex::bytes::{Captures, Regex, RegexBuilder};
 use std::collections::BTreeMap;
@@ -16,15 +16,17 @@ use std::sync::Arc;
 const SHOWN_PATTERN: usize = 60;
 /// Sizes of automata that are tried one after the other: the first that holds a pattern is what it
 /// counts for. The library does not say how large one is, but stops where it grows beyond.
-const SIZES: [usize; 5] = [LEAST_SIZE, 16 << 10, 64 << 10, 256 << 10, MAX_PATTERN_BYTES];
+const SIZES: [usize; 4] = [LEAST_SIZE, MAX_KEPT_PATTERN_BYTES, 64 << 10, MAX_PATTERN_BYTES];
+/// What one may learn about its texts while they are looked through, for each byte it takes.
+const LEARNT_PER_BYTE: usize = 4;
 const LEAST_SIZE: usize = 4 << 10;
 /// Bytes of an automaton that are built in about the time of one step.
 const BUILT_PER_STEP: usize = 16;
 /// Bytes of a text that the smallest automaton is sure to go by in about the time of one step. A
 /// larger one may have to follow as many more states for each of them.
 const MATCHED_PER_STEP: usize = 4;
-/// Patterns that are kept in one evaluation; beyond it all are forgotten. Each may hold a few
-/// megabytes of what it has learnt about its texts.
+/// Patterns that are kept in one evaluation; beyond it all are forgotten. Each may hold half a
+/// megabyte of what it has learnt about its texts.
 const MAX_KEPT: usize = 16;
 
 /// What letters after the pattern ask for; others say nothing.
@@ -144,9 +146,21 @@ impl Call {
 }
 
 /// The pattern of a call whose first argument is a literal: built once for all evaluations, and
-/// paid for by the first, unless `prepare` did it before.
+/// paid for by the first, unless `prepare` did it before. Not one that is large: thousands of
+/// expressions with such are in memory.
 pub(super) fn built_once(on: &mut Evaluator<'_>, call: &Call, text: &Text) -> Option<Arc<Pattern>> {
-    call.pattern.get_or_init(|| on.build(text, Options::default())).clone()
+    if let Some(known) = call.pattern.get() {
+        return known.clone();
+    }
+    let built = on.pattern(text, Options::default());
+    if is_kept(built.as_ref()) {
+        let _ = call.pattern.set(built.clone());
+    }
+    built
+}
+
+fn is_kept(built: Option<&Arc<Pattern>>) -> bool {
+    built.is_some_and(|built| built.size <= MAX_KEPT_PATTERN_BYTES)
 }
 
 /// Builds the literal patterns of an expression that is evaluated many times, so that all its
@@ -155,7 +169,10 @@ pub fn prepare(expr: &Expr) {
     crate::references::calls(expr, &mut |call| {
         let is_pattern = ["regexp", "regexpMember"].iter().any(|name| call.name.is(name));
         if let (true, Some(Expr::Literal(Value::String(text)))) = (is_pattern, call.args.first()) {
-            call.pattern.get_or_init(|| build(text, Options::default()).ok().map(Arc::new));
+            let built = build(text, Options::default()).ok().map(Arc::new);
+            if is_kept(built.as_ref()) {
+                let _known = call.pattern.set(built);
+            }
         }
     });
 }
@@ -194,7 +211,7 @@ fn build(pattern: &[u8], options: Options) -> Result<Pattern, String> {
             .dot_matches_new_line(options.dot_all)
             .ignore_whitespace(options.extended)
             .size_limit(size)
-            .dfa_size_limit(MAX_PATTERN_BYTES)
+            .dfa_size_limit(LEARNT_PER_BYTE * size)
             .build();
         #[cfg(test)]
         note_build(size);
