@@ -18,9 +18,8 @@ pub const MAX_FROM_PILOT: usize = 16 << 20;
 /// Attempts that a pilot names in one message, with what else is in it: many times what a node
 /// runs at once.
 pub const MAX_ENTRIES: usize = 32_768;
-/// What a pilot says of its node, and of the end of one attempt, as JSON. Attributes of a node are
-/// expressions, and those take up to a hundred and forty times their text when they are read.
-const MAX_AD_BYTES: usize = 96 << 10;
+/// What a pilot says of its node, and of the end of one attempt, as JSON.
+const MAX_AD_BYTES: usize = 1 << 20;
 const MAX_OUTCOME_BYTES: usize = 64 << 10;
 /// A reason in it; as JSON it may be six times as long.
 const MAX_WHY_BYTES: usize = 8 << 10;
