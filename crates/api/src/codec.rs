@@ -49,8 +49,9 @@ fn entries(mut message: &[u8]) -> Option<usize> {
         let (part, is_message) = field(&mut message)?;
         let mut part = if is_message { part } else { &[][..] };
         while part.has_remaining() {
-            // A part that only looks like a message is a text, and no entry.
-            let Some(_) = field(&mut part) else { break };
+            // All parts are messages. One that is read here only up to a place that prost steps over
+            // could have any number of entries behind it.
+            field(&mut part)?;
             found += 1;
             if found > MAX_ENTRIES {
                 return Some(found);
@@ -159,6 +160,15 @@ mod tests {
     fn what_is_no_message_is_refused_and_a_log_is_not_taken_for_one() {
         assert!(wire::ToServer::check(&[0x0a, 0xff]).is_err());
         assert!(wire::ToServer::check(&vec![0; MAX_FROM_PILOT + 1]).is_err());
+        // An empty group, which prost steps over, before more entries than there may be.
+        let mut hello = vec![0x53, 0x54];
+        hello.extend([0x3a, 0].repeat(MAX_ENTRIES + 1));
+        let mut message = vec![0x0a];
+        prost::encoding::encode_varint(hello.len() as u64, &mut message);
+        message.extend(hello);
+        let read = wire::ToServer::decode(&message[..]).expect("prost reads it").body;
+        assert!(matches!(read, Some(Body::Hello(hello)) if hello.held.len() == MAX_ENTRIES + 1));
+        assert!(wire::ToServer::check(&message).is_err());
         let data = vec![0x08; 256 << 10];
         assert!(check(Body::Log(wire::LogChunk { data, ..Default::default() })).is_ok());
     }
