@@ -49,8 +49,8 @@ fn entries(mut message: &[u8]) -> Option<usize> {
         let (part, is_message) = field(&mut message)?;
         let mut part = if is_message { part } else { &[][..] };
         while part.has_remaining() {
-            // All parts are messages. One that is read here only up to a place that prost steps over
-            // could have any number of entries behind it.
+            // All parts are messages. One that is read here only up to a place that prost steps
+            // over could have any number of entries behind it.
             field(&mut part)?;
             found += 1;
             if found > MAX_ENTRIES {
