@@ -6,9 +6,8 @@
 //! that process again before it has come back.
 
 use rustix::process::Pid;
-use shipway_runtime::again;
 use std::cell::RefCell;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -69,18 +68,20 @@ fn came_late<T>(pid: Pid, answered: &Receiver<T>) -> Option<T> {
     seen
 }
 
+/// Where no thread can be started, this one looks: who waited for one would wait for those that it
+/// is to look at.
 fn send(looker: &mut Option<Sender<Look>>, look: Look) {
-    let sender = looker.take().or_else(|| start().ok());
-    if let Some(sender) = sender
-        && sender.send(look).is_ok()
-    {
-        *looker = Some(sender);
+    let Some(sender) = looker.take().or_else(|| start().ok()) else { return look() };
+    match sender.send(look) {
+        Ok(()) => *looker = Some(sender),
+        Err(SendError(look)) => look(),
     }
 }
 
 fn start() -> std::io::Result<Sender<Look>> {
     let (sender, looks) = channel::<Look>();
-    again::thread("looks", move || looks.into_iter().for_each(|look| look()))?;
+    let looker = std::thread::Builder::new().name("looks".into());
+    looker.spawn(move || looks.into_iter().for_each(|look| look()))?;
     Ok(sender)
 }
 
