@@ -27,7 +27,8 @@ use std::time::{Duration, Instant};
 /// others have theirs in between. At least one job is explained in each.
 const AT_ONCE: Duration = Duration::from_millis(5);
 
-/// Reasons of each job of several.
+/// Reasons of each job in a list. A thousand jobs may wait for a thousand others each; the answer
+/// about one of them says all.
 pub const LISTED_REASONS: usize = 16;
 
 /// The part of a job that changes.
@@ -76,14 +77,19 @@ pub fn may_touch(by: &Actor, row: &JobRow) -> bool {
 /// The job of a row, as it is now.
 pub async fn job_of(site: &Site, row: JobRow) -> Result<JobView, ApiError> {
     let id = JobId(row.job);
-    jobs(site, vec![row]).await?.pop().ok_or_else(|| ApiError::no_such_job(id))
+    jobs(site, vec![row], usize::MAX).await?.pop().ok_or_else(|| ApiError::no_such_job(id))
 }
 
-pub async fn jobs(site: &Site, rows: Vec<JobRow>) -> Result<Vec<JobView>, ApiError> {
+/// With this many reasons of each at most.
+pub async fn jobs(
+    site: &Site,
+    rows: Vec<JobRow>,
+    reasons: usize,
+) -> Result<Vec<JobView>, ApiError> {
     let mut now = HashMap::new();
     let mut rest: VecDeque<JobId> = rows.iter().map(|row| JobId(row.job)).collect();
     while !rest.is_empty() {
-        let (found, left) = now_of(site, rest).await?;
+        let (found, left) = now_of(site, rest, reasons).await?;
         now.extend(found);
         rest = left;
     }
@@ -110,18 +116,18 @@ pub async fn jobs(site: &Site, rows: Vec<JobRow>) -> Result<Vec<JobView>, ApiErr
 type Found = (HashMap<JobId, Now>, VecDeque<JobId>);
 
 /// What is in memory of the first of these jobs, and those that are to be asked about next.
-async fn now_of(site: &Site, ids: VecDeque<JobId>) -> Result<Found, ApiError> {
+async fn now_of(site: &Site, ids: VecDeque<JobId>, reasons: usize) -> Result<Found, ApiError> {
     let at = site.clock.now();
     let one = ids.len() == 1;
     let look = move |state: &State| {
         let began = Instant::now();
-        some_of(&ids, || began.elapsed() >= AT_ONCE, state, at)
+        some_of((&ids, reasons), || began.elapsed() >= AT_ONCE, state, at)
     };
     Ok(if one { site.writer.glance(look).await? } else { site.writer.ask(look).await? })
 }
 
 fn some_of(
-    ids: &VecDeque<JobId>,
+    (ids, reasons): (&VecDeque<JobId>, usize),
     is_enough: impl Fn() -> bool,
     state: &State,
     at: Timestamp,
@@ -129,11 +135,9 @@ fn some_of(
     let mut why = Explainer::new(state, at);
     let mut found = HashMap::new();
     let mut rest = ids.iter().copied();
-    // A thousand jobs may wait for a thousand others each; the answer about one of them says all.
-    let listed = if ids.len() > 1 { LISTED_REASONS } else { usize::MAX };
     for id in rest.by_ref() {
         let now = now_in_memory(state, id, &mut why).map(|mut now| {
-            now.reasons.truncate(listed);
+            now.reasons.truncate(reasons);
             (id, now)
         });
         found.extend(now);
@@ -254,11 +258,11 @@ mod tests {
         };
         let (mut rest, mut questions) = (all, 0);
         while !rest.is_empty() {
-            (_, rest) = some_of(&rest, is_enough, &state, at);
+            (_, rest) = some_of((&rest, 1), is_enough, &state, at);
             questions += 1;
         }
         assert_eq!((questions, looked.get()), (3, 250), "each job once");
-        let (_, rest) = some_of(&[JobId(1), JobId(2)].into(), || true, &state, at);
+        let (_, rest) = some_of((&[JobId(1), JobId(2)].into(), 1), || true, &state, at);
         assert_eq!(rest, [JobId(2)], "one at least");
     }
 }

@@ -64,10 +64,7 @@ async fn page(site: &Site, by: &Actor, query: &JobQuery) -> Result<JobPage, ApiE
         rows.truncate(limit);
         scanned += rows.len();
         filter.before = rows.last().map(|row| row.job).or(filter.before);
-        let mut views = views::jobs(site, rows).await?;
-        for job in &mut views {
-            job.reasons.truncate(views::LISTED_REASONS);
-        }
+        let views = views::jobs(site, rows, views::LISTED_REASONS).await?;
         jobs.extend(views.into_iter().filter(|job| query.state.is_none_or(|s| s == job.state)));
         if jobs.len() >= limit || !full || scanned >= MOST_SCANNED {
             let more = full || jobs.len() > limit;
