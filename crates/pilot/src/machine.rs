@@ -11,6 +11,7 @@ mod ending;
 mod held;
 mod inbox;
 mod need;
+mod queue;
 mod room;
 mod speech;
 mod weight;
@@ -22,6 +23,7 @@ use crate::logs::Keep;
 use contact::Contact;
 use held::Held;
 use inbox::Inbox;
+use queue::Queue;
 use room::Room;
 use shipway_api::wire;
 use shipway_model::{Bytes, Millis, NodeAd, Outcome, PilotId, Timestamp};
@@ -193,8 +195,8 @@ pub struct Machine {
     link: Option<Connection>,
     contact: Contact,
     held: BTreeMap<AttemptKey, Held>,
-    /// Held but not started, first come first.
-    queue: VecDeque<AttemptKey>,
+    /// Held but not started.
+    queue: Queue,
     /// How often a later task went ahead of the first in the queue.
     overtaken: u32,
     room: Room,
@@ -227,7 +229,7 @@ impl Machine {
             session: 0,
             link: None,
             held: BTreeMap::new(),
-            queue: VecDeque::new(),
+            queue: Queue::default(),
             overtaken: 0,
             timers: BTreeSet::new(),
             new_starts: Vec::new(),
@@ -334,7 +336,7 @@ impl Machine {
     /// server gives it to somebody else when it hears the goodbye.
     fn drain(&mut self, out: &mut Vec<Output>) {
         self.draining = true;
-        for id in std::mem::take(&mut self.queue) {
+        for id in self.queue.take_all() {
             self.held.remove(&id);
         }
         self.say_leaving(out);

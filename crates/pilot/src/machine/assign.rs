@@ -1,4 +1,4 @@
-//! Taking tasks and starting them: first come, first served, as far as the node has room.
+//! Taking tasks and starting them in the order of the queue, as far as the node has room.
 
 use super::held::{Held, Phase};
 use super::need::Need;
@@ -86,17 +86,16 @@ impl Machine {
         };
         self.held.insert(id, Held::new(Arc::clone(&common.need), start));
         match refused {
-            None => self.queue.push_back(id),
+            None => self.queue.push(id, Arc::clone(&common.template)),
             Some(message) => self.end(now, id, &Outcome::NotStarted { message }),
         }
         true
     }
 
-    /// In order of arrival; a task that fits may pass one that does not, but not for ever.
+    /// In the order of the queue; a task that fits may pass one that does not, but not for ever.
     pub(super) fn start_what_fits(&mut self, out: &mut Vec<Output>) {
         let mut at = 0;
-        while at < self.queue.len().min(LOOK_AHEAD) {
-            let id = self.queue[at];
+        while let Some(id) = self.queue.get(at).filter(|_| at < LOOK_AHEAD) {
             let fits = self.held.get(&id).is_some_and(|held| self.room.fits(&held.need));
             if fits && at == 0 {
                 self.overtaken = 0;

@@ -124,7 +124,7 @@ impl Machine {
             }
             match held.phase {
                 Phase::Queued => {
-                    self.queue.retain(|queued| *queued != id);
+                    self.queue.forget(id);
                     self.end(now, id, &Outcome::Cancelled);
                 }
                 Phase::Starting => held.ending.stopped = Some(grace),
@@ -191,7 +191,7 @@ impl Machine {
         if self.contact.lease_ends().is_none_or(|end| now.steady < end) {
             return;
         }
-        self.queue.clear();
+        drop(self.queue.take_all());
         let ids = self.held.iter().filter(|(_, held)| held.is_under_lease()).map(|(id, _)| *id);
         for id in ids.collect::<Vec<_>>() {
             let Some(held) = self.held.get_mut(&id) else { continue };

@@ -10,6 +10,7 @@
 
 mod graves;
 mod launch;
+mod lines;
 mod orphans;
 mod task;
 mod watch;
@@ -23,6 +24,7 @@ use crate::logs::{Keep, LogName, Logs, StreamWriter};
 use crate::machine::Weight;
 use crate::stage;
 use launch::{Launched, Launcher};
+use lines::{Lines, Owned};
 use orphans::Orphans;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -47,8 +49,8 @@ use watch::Watcher;
 /// The variable by which a process is known to belong to one attempt.
 pub const ATTEMPT_KEY_VARIABLE: &str = "SHIPWAY_ATTEMPT_KEY";
 
-/// Requests that may wait for a spawner: far above what a node runs at once, far below what would
-/// fill its memory.
+/// Requests of one person that may wait for a spawner: far above what a node runs at once, far
+/// below what would fill its memory.
 pub const QUEUE_LIMIT: usize = 16_384;
 
 /// Fewest processes that can be started at once: while one start hangs (a dead network file
@@ -82,7 +84,7 @@ pub struct Request {
     pub log: LogName,
     /// Bytes kept of each of the two streams.
     pub log_limit: u64,
-    /// Whose output it is.
+    /// Whose it is, and its output.
     pub user: String,
     /// Where it runs, if not as a plain process. Its command and environment count then.
     pub container: Option<Contained>,
@@ -180,7 +182,7 @@ pub struct Ended {
 pub type EventSink = Arc<dyn Fn(ProcessEvent) + Send + Sync>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("cannot take another task: {QUEUE_LIMIT} are waiting to be started")]
+#[error("cannot take another task: {QUEUE_LIMIT} of one person wait to be started")]
 pub struct QueueFull;
 
 /// What came of a signal.
@@ -236,10 +238,16 @@ struct Queued {
     until: Option<Instant>,
 }
 
+impl Owned for Queued {
+    fn person(&self) -> &str {
+        &self.request.user
+    }
+}
+
 /// What waits to be started.
 #[derive(Default)]
 struct Queue {
-    requests: VecDeque<Queued>,
+    requests: Lines<Queued>,
     /// Those for which there was no room, and when each is tried again; the first one first. No
     /// thread waits with them: it may be their own person who leaves none.
     later: VecDeque<(Instant, Queued)>,
@@ -380,11 +388,11 @@ impl Pool {
     /// The same with streams that are open already.
     pub fn start_with(&self, request: Request, output: Streams) -> Result<(), QueueFull> {
         let mut queue = lock(&self.shared.queue);
-        if queue.requests.len() >= QUEUE_LIMIT {
+        if queue.requests.len_of(&request.user) >= QUEUE_LIMIT {
             return Err(QueueFull);
         }
         self.shared.unfinished.fetch_add(1, Ordering::AcqRel);
-        queue.requests.push_back(Queued { request, output, until: None });
+        queue.requests.push(Queued { request, output, until: None });
         // A thread of the pool looks at the queue before it waits again.
         let is_seen_to = queue.requests.len() == 1 && watch::is_pool_thread();
         drop(queue);
@@ -398,14 +406,14 @@ impl Pool {
     pub fn withdraw(&self, ticket: Ticket) -> bool {
         let mut queue = lock(&self.shared.queue);
         let is_it = |queued: &Queued| queued.request.ticket == ticket;
-        let withdrawn = if let Some(at) = queue.requests.iter().position(is_it) {
-            queue.requests.remove(at)
-        } else if let Some(at) = queue.later.iter().position(|(_, queued)| is_it(queued)) {
+        let withdrawn = queue.requests.remove(is_it).or_else(|| {
+            let at = queue.later.iter().position(|(_, queued)| is_it(queued))?;
             queue.later.remove(at).map(|(_, queued)| queued)
-        } else {
-            return false;
-        };
+        });
         drop(queue);
+        if withdrawn.is_none() {
+            return false;
+        }
         drop(withdrawn);
         self.shared.unfinished.fetch_sub(1, Ordering::AcqRel);
         true
@@ -456,13 +464,13 @@ fn start_next(shared: &Shared) -> bool {
         return false;
     }
     queue.take_due();
-    let Some(queued) = queue.requests.pop_front() else { return false };
+    let Some(queued) = queue.requests.pop() else { return false };
     queue.starting += 1;
     drop(queue);
     start_or_try_later(shared, queued);
     let mut queue = lock(&shared.queue);
     queue.starting -= 1;
-    !queue.requests.is_empty()
+    queue.requests.len() > 0
 }
 
 fn start_or_try_later(shared: &Shared, mut queued: Queued) {
@@ -504,7 +512,7 @@ impl Queue {
     fn take_due(&mut self) {
         // The clock is only asked when there is something to compare it with.
         while let Some((_, due)) = self.later.pop_front_if(|(at, _)| *at <= Instant::now()) {
-            self.requests.push_back(due);
+            self.requests.push(due);
         }
     }
 }

@@ -4,6 +4,7 @@
 mod held;
 #[path = "../programs/mod.rs"]
 mod programs;
+mod turns;
 
 use rustix::process::{Pid, Signal, test_kill_process};
 use shipway_model::ids::{Attempt, JobId, TaskIndex};

@@ -67,6 +67,35 @@ fn the_search_behind_a_large_task_is_bounded() {
     assert_eq!(rig.assign(template(3, 1), &[id(3, 0)]), []);
 }
 
+fn of(user: &str, template: wire::Template) -> wire::Template {
+    wire::Template { user: user.into(), ..template }
+}
+
+#[test]
+fn large_tasks_of_one_person_do_not_hide_what_fits_of_another() {
+    let mut rig = Rig::up(None);
+    rig.run(template(1, 1), id(1, 0));
+    let large: Vec<_> = (0..2 * LOOK_AHEAD as u64).map(|index| id(2, index)).collect();
+    assert_eq!(rig.assign(of("eve", template(2, 4)), &large), []);
+    assert_eq!(starts(&rig.assign(of("bob", template(3, 1)), &[id(3, 0)])), [id(3, 0)]);
+}
+
+#[test]
+fn people_take_turns_however_many_of_one_wait() {
+    let mut rig = Rig::up(None);
+    let many: Vec<_> = (0..200).map(|index| id(1, index)).collect();
+    assert_eq!(starts(&rig.assign(of("eve", template(1, 4)), &many)), [id(1, 0)]);
+    assert_eq!(rig.assign(of("bob", template(2, 4)), &[id(2, 0), id(2, 1)]), []);
+    assert_eq!(rig.assign(of("ada", template(3, 4)), &[id(3, 0)]), []);
+    let (mut order, mut running) = (Vec::new(), id(1, 0));
+    for _ in 0..7 {
+        rig.tell(Input::ProcessStarted { id: running });
+        running = starts(&rig.ended(running, HowEnded::Exit(0)))[0];
+        order.push((running.task.job.0, running.task.index.0));
+    }
+    assert_eq!(order, [(1, 1), (2, 0), (3, 0), (1, 2), (2, 1), (1, 3), (1, 4)]);
+}
+
 #[test]
 fn a_task_too_large_for_the_node_ends_at_once_and_says_why() {
     let mut rig = Rig::up(None);
