@@ -6,6 +6,7 @@
 //! the server has its end on disk, because only then can the server never ask for it again.
 
 mod assign;
+mod begun;
 mod contact;
 mod ending;
 mod held;
@@ -20,6 +21,7 @@ pub use held::AttemptKey;
 pub use weight::{Weighed, Weight};
 
 use crate::logs::Keep;
+use begun::Begun;
 use contact::Contact;
 use held::Held;
 use inbox::Inbox;
@@ -200,6 +202,7 @@ pub struct Machine {
     /// How often a later task went ahead of the first in the queue.
     overtaken: u32,
     room: Room,
+    begun: Begun,
     scales: Scales,
     /// When each running attempt has to be looked at.
     timers: BTreeSet<(Millis, AttemptKey)>,
@@ -223,6 +226,7 @@ impl Machine {
     pub fn new(identity: Identity) -> Self {
         Machine {
             room: Room::new(&identity.ad.capacity),
+            begun: Begun::default(),
             scales: Scales::new(identity.ad.capacity.memory),
             contact: Contact::new(identity.lease),
             identity,

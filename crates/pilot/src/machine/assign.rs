@@ -16,6 +16,15 @@ pub(super) const LOOK_AHEAD: usize = 64;
 /// How often the first in the queue may be overtaken before everybody waits for it.
 pub(super) const MAX_OVERTAKEN: u32 = 100;
 
+/// Whether a task may start now.
+enum Place {
+    Free,
+    /// The node has none: who comes later and fits passes it.
+    None,
+    /// By starts of the same person: nobody passes it who would have to wait for it.
+    TakenByTheirOwn,
+}
+
 /// What the tasks of each job in one message have in common.
 type Templates = BTreeMap<JobId, Common>;
 
@@ -94,21 +103,26 @@ impl Machine {
 
     /// In the order of the queue; a task that fits may pass one that does not, but not for ever.
     pub(super) fn start_what_fits(&mut self, out: &mut Vec<Output>) {
-        let mut at = 0;
+        let (mut at, mut passes_one) = (0, false);
         while let Some(id) = self.queue.get(at).filter(|_| at < LOOK_AHEAD) {
-            let fits = self.held.get(&id).is_some_and(|held| self.room.fits(&held.need));
-            if fits && at == 0 {
-                self.overtaken = 0;
-            } else if fits {
-                self.overtaken += 1;
-            } else if self.overtaken >= MAX_OVERTAKEN {
-                return;
-            } else {
-                at += 1;
-                continue;
+            match self.place_for(id) {
+                Place::Free => {
+                    self.overtaken = if passes_one { self.overtaken + 1 } else { 0 };
+                    self.queue.remove(at);
+                    self.start(id, out);
+                }
+                Place::None if self.overtaken >= MAX_OVERTAKEN => return,
+                Place::None => (at, passes_one) = (at + 1, true),
+                Place::TakenByTheirOwn => at += 1,
             }
-            self.queue.remove(at);
-            self.start(id, out);
+        }
+    }
+
+    fn place_for(&self, id: AttemptKey) -> Place {
+        match self.held.get(&id) {
+            Some(held) if !self.begun.has_room(&held.need.user) => Place::TakenByTheirOwn,
+            Some(held) if self.room.fits(&held.need) => Place::Free,
+            _ => Place::None,
         }
     }
 
@@ -116,6 +130,7 @@ impl Machine {
         let Some(held) = self.held.get_mut(&id) else { return };
         let Some(start) = held.start.take() else { return };
         held.phase = Phase::Starting;
+        self.begun.add(&held.need.user);
         self.room.take(&held.need);
         out.push(Output::Start(start));
     }

@@ -12,6 +12,7 @@ impl Machine {
             return;
         }
         held.phase = Phase::Running { since: now.steady, started: now.wall };
+        let one_more = self.begun.remove(&held.need.user);
         self.new_starts.push(id);
         // What was asked while it was starting could not reach it; it does now.
         let limit = Some(held.need.time_limit_ms).filter(|limit| *limit > 0);
@@ -23,6 +24,9 @@ impl Machine {
             self.set_timer(id, Some(Millis(now.steady.0 + limit)));
         }
         self.something_happened(now);
+        if one_more {
+            self.start_what_fits(out);
+        }
     }
 
     pub(super) fn process_not_started(
@@ -105,6 +109,9 @@ impl Machine {
     pub(super) fn end(&mut self, now: Now, id: AttemptKey, outcome: &Outcome) {
         self.set_timer(id, None);
         if let Some(held) = self.held.get_mut(&id) {
+            if matches!(held.phase, Phase::Starting) {
+                self.begun.remove(&held.need.user);
+            }
             held.phase = Phase::Ended(Box::new(held.end(id, now, outcome)));
             held.start = None;
             self.new_ends.push(id);

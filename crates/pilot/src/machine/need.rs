@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub(super) struct Need {
+    pub(super) user: String,
     pub(super) cpus_milli: u64,
     pub(super) memory: u64,
     pub(super) disk: u64,
@@ -23,6 +24,7 @@ impl Need {
         // None of something is had everywhere.
         let named = template.named.iter().filter(|(_, amount)| **amount > 0);
         Need {
+            user: template.user.clone(),
             cpus_milli: template.cpus_milli,
             memory: template.memory,
             disk: template.disk,

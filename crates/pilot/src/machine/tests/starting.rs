@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::machine::assign::{LOOK_AHEAD, MAX_OVERTAKEN};
+use crate::machine::begun::MOST as MOST_BEGUN;
 
 #[test]
 fn tasks_start_in_order_as_far_as_there_is_room() {
@@ -94,6 +95,24 @@ fn people_take_turns_however_many_of_one_wait() {
         order.push((running.task.job.0, running.task.index.0));
     }
     assert_eq!(order, [(1, 1), (2, 0), (3, 0), (1, 2), (2, 1), (1, 3), (1, 4)]);
+}
+
+#[test]
+fn only_so_many_of_one_person_are_on_the_way_and_nobody_else_waits_for_them() {
+    let mut rig = Rig::up(None);
+    let small = |user, job| wire::Template { cpus_milli: 1, ..of(user, template(job, 0)) };
+    let many: Vec<_> = (0..3 * MOST_BEGUN as u64).map(|index| id(1, index)).collect();
+    assert_eq!(starts(&rig.assign(small("eve", 1), &many)), many[..MOST_BEGUN]);
+    let others: Vec<_> = (0..2 * u64::from(MAX_OVERTAKEN)).map(|index| id(2, index)).collect();
+    for other in others {
+        assert_eq!(starts(&rig.assign(small("bob", 2), &[other])), [other]);
+        rig.tell(Input::ProcessStarted { id: other });
+    }
+    let began = starts(&rig.tell(Input::ProcessStarted { id: many[0] }));
+    assert_eq!(began, [many[MOST_BEGUN]], "one runs, one may begin");
+    let message = "no such file".to_string();
+    let failed = Input::ProcessNotStarted { id: many[1], message };
+    assert_eq!(starts(&rig.tell(failed)), [many[MOST_BEGUN + 1]], "the same when it cannot run");
 }
 
 #[test]
