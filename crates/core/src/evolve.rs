@@ -12,6 +12,7 @@ use crate::shape::Shape;
 use crate::state::State;
 use crate::task_table::TaskTable;
 use crate::usage::charge;
+use crate::weight;
 use shipway_model::{
     After, IndexSet, JobId, Ordinal, PilotId, TaskId, TaskState, Timestamp, UserName,
 };
@@ -123,10 +124,14 @@ fn submit(state: &mut State, at: Timestamp, submitted: &Submitted) {
 /// Changes a job and puts it back where it belongs in the queue.
 fn change(state: &mut State, id: JobId, change: impl FnOnce(&mut Job)) {
     if let Some(job) = state.jobs.get_mut(id) {
+        let before = weight::of_tasks(&job.tasks);
         state.totals.remove(job);
         change(job);
         state.totals.add(job);
         state.ready.refresh(id, job);
+        if job.ended.is_none() {
+            state.unfinished.tasks_changed(job, before);
+        }
     }
 }
 

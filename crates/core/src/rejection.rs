@@ -32,6 +32,12 @@ pub enum Rejection {
     OutlivesItsMaker { left: Millis },
     #[error("{0}")]
     TooMany(TooMany),
+    #[error(
+        "these tasks of job {job} cannot be {} apart from the others: jobs of {owner} that have \
+         not ended take the {} MiB of the server's memory that they may",
+        act.done(), MAX_UNFINISHED_BYTES >> 20
+    )]
+    TooScattered { act: Scatters, job: JobId, owner: UserName },
     #[error("user {0} is a monitor and has no jobs")]
     HasNoJobs(UserName),
     #[error("job {0} was of a user {1} who is no longer here")]
@@ -50,6 +56,22 @@ pub enum Rejection {
     PilotOvertaken(PilotId),
     #[error("the plan no longer fits the state: {0}")]
     StalePlan(&'static str),
+}
+
+/// What people do that parts the tasks of a job into runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scatters {
+    Cancel,
+    Retry,
+}
+
+impl Scatters {
+    fn done(self) -> &'static str {
+        match self {
+            Scatters::Cancel => "cancelled",
+            Scatters::Retry => "retried",
+        }
+    }
 }
 
 /// What a user may have only so many of.
@@ -105,8 +127,8 @@ impl fmt::Display for TooMany {
                 let most = TooMany::most_bytes(*role) >> 20;
                 write!(
                     f,
-                    "requirements, lists of indices and dependencies of a user's jobs that have \
-                     not ended take at most {most} MiB of the server's memory"
+                    "requirements, lists of indices, dependencies and scattered tasks of a user's \
+                     jobs that have not ended take at most {most} MiB of the server's memory"
                 )
             }
         }
@@ -130,7 +152,7 @@ impl Rejection {
             Rejection::UserExists(_) => "user_exists",
             Rejection::NoSuchToken(_) => "no_such_token",
             Rejection::TokenEnded => "unauthenticated",
-            Rejection::TooMany(_) => "too_many",
+            Rejection::TooMany(_) | Rejection::TooScattered { .. } => "too_many",
             Rejection::HasNoJobs(_) => "has_no_jobs",
             Rejection::OwnerRemoved(..) => "owner_removed",
             Rejection::NotAllowed(_)
@@ -172,6 +194,12 @@ impl Rejection {
             }
             Rejection::TooMany(TooMany::Bytes(_)) => {
                 Some("equal requirements count once, 1-1000 as one index; or wait until some end")
+            }
+            Rejection::TooScattered { act: Scatters::Cancel, .. } => {
+                Some("cancel the whole job, or all tasks before or after one; or wait for ends")
+            }
+            Rejection::TooScattered { act: Scatters::Retry, .. } => {
+                Some("retry them when some of the jobs have ended, or cancel one")
             }
             Rejection::HasNoJobs(_) => Some("name a user, an operator or an admin"),
             Rejection::OwnerRemoved(..) => Some("`shipway show JOB` has what was submitted"),

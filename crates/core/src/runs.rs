@@ -22,6 +22,11 @@ impl<V: Copy + PartialEq> Runs<V> {
         self.runs.is_empty()
     }
 
+    /// How many runs there are.
+    pub fn count(&self) -> usize {
+        self.runs.len()
+    }
+
     pub fn get(&self, at: u32) -> Option<V> {
         let (_, (last, value)) = self.runs.range(..=at).next_back()?;
         (at <= *last).then_some(*value)

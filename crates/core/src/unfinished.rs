@@ -1,7 +1,7 @@
 //! How much each user has that is not over: what the limits for one user are held against.
 //!
-//! An index like `totals.rs`, but by owner, and counted only as jobs come and end: a task that
-//! starts or ends changes nothing here.
+//! An index like `totals.rs`, but by owner, and counted as jobs come and end: a task that starts or
+//! ends changes something here only where that parts or joins runs of tasks.
 
 use crate::job::Job;
 use crate::shape::{ShapeId, Shapes};
@@ -47,6 +47,17 @@ impl Unfinished {
             owns.bytes += weight::of_shape(shapes.get(job.shape));
         }
         *with_it += 1;
+    }
+
+    /// What is kept of a job's tasks took so much before.
+    pub(crate) fn tasks_changed(&mut self, job: &Job, before: u64) {
+        let now = weight::of_tasks(&job.tasks);
+        if now == before {
+            return;
+        }
+        if let Some(User { owns, .. }) = self.users.get_mut(&job.owner) {
+            owns.bytes = owns.bytes.saturating_add(now).saturating_sub(before);
+        }
     }
 
     pub(crate) fn remove(&mut self, job: &Job, shapes: &Shapes) {

@@ -3,11 +3,16 @@
 
 use crate::job::Job;
 use crate::shape::Shape;
+use crate::task_table::TaskTable;
 
 /// A range of indices, with how many lie before it.
 const RANGE: u64 = 32;
 /// A job that is waited for, and the entry that leads back from it.
 const AFTER: u64 = 96;
+/// A run of tasks that wait to be placed again.
+const RUN: u64 = 24;
+/// One of tasks that were tried, or are in a back-off.
+const KNOWN_RUN: u64 = 48;
 /// A range of exit codes.
 const CODES: u64 = 8;
 /// A shape as it is kept and as the scheduler keeps it.
@@ -23,7 +28,15 @@ const TEXT: u64 = 64;
 pub(crate) fn of_job(job: &Job) -> u64 {
     let ranges = count(job.indices.range_count()).saturating_sub(1);
     let codes = count(job.terms.retries.on.code_ranges());
-    ranges * RANGE + count(job.after.len()) * AFTER + codes * CODES
+    let asked = ranges * RANGE + count(job.after.len()) * AFTER + codes * CODES;
+    asked + of_tasks(&job.tasks)
+}
+
+/// Of tasks that fare otherwise than those beside them; changes as they are placed, end, are
+/// cancelled and run again.
+pub(crate) fn of_tasks(tasks: &TaskTable) -> u64 {
+    let (again, known) = tasks.kept_runs();
+    count(again) * RUN + count(known) * KNOWN_RUN
 }
 
 /// Of what jobs with equal needs share.

@@ -81,8 +81,9 @@ pub const MAX_UNFINISHED_JOBS_OF_OPERATORS: u64 = 2_000_000;
 pub const MAX_UNFINISHED_TASKS: u64 = 50 * MAX_TASKS;
 
 /// Memory that one user's jobs that have not ended take beyond plain ones (`core/src/weight.rs`):
-/// requirements that differ from job to job, lists of indices, jobs that are waited for. Room for
-/// thousands of different requirements and a million dependencies.
+/// requirements that differ from job to job, lists of indices, jobs that are waited for, and tasks
+/// that fare otherwise than those beside them. Room for thousands of different requirements, a
+/// million dependencies, or an array of which every second task was cancelled.
 pub const MAX_UNFINISHED_BYTES: u64 = 128 << 20;
 /// The same for operators and admins, as for the number of jobs.
 pub const MAX_UNFINISHED_BYTES_OF_OPERATORS: u64 = 10 * MAX_UNFINISHED_BYTES;

@@ -3,17 +3,19 @@
 use super::select;
 use crate::command::{Pick, Select};
 use crate::event::{CancelReason, Event, Which};
-use crate::rejection::Rejection;
+use crate::rejection::{Rejection, Scatters};
 use crate::state::State;
 use shipway_model::{JobId, TaskState};
 
 pub(super) fn decide(state: &State, chosen: &Select) -> Result<Vec<Event>, Rejection> {
     let (mut events, mut runs) = (Vec::new(), select::Runs::default());
     for (id, pick) in &chosen.jobs {
-        select::job(state, chosen, *id)?;
+        let job = select::job(state, chosen, *id)?;
         for event in one(state, *id, pick, CancelReason::Asked)? {
             if let Event::TasksCancelled { which: Which::These(tasks), .. } = &event {
                 runs.add(tasks)?;
+                let parted = (Scatters::Cancel, tasks);
+                select::may_scatter(state, &chosen.by, (*id, job), parted)?;
             }
             events.push(event);
         }

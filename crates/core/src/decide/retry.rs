@@ -4,7 +4,7 @@ use super::select;
 use crate::command::Select;
 use crate::event::Event;
 use crate::job::{Job, JobRecord};
-use crate::rejection::{Rejection, TooMany};
+use crate::rejection::{Rejection, Scatters, TooMany};
 use crate::state::State;
 use shipway_model::TaskState;
 use shipway_model::limits::MAX_UNFINISHED_TASKS;
@@ -36,6 +36,10 @@ pub(super) fn decide(
         }
         let tasks = select::idle((*id, job), pick, &[TaskState::Failed, TaskState::Cancelled])?;
         runs.add(&tasks)?;
+        if job.ended.is_none() {
+            let parted = (Scatters::Retry, &tasks);
+            select::may_scatter(state, &chosen.by, (*id, job), parted)?;
+        }
         if !tasks.is_empty() {
             any = true;
             if job.ended.is_some() && job.owner == chosen.by.user {

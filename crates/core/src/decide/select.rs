@@ -6,10 +6,10 @@
 use crate::command::{Pick, Select};
 use crate::job::Job;
 use crate::ordinals::Ordinals;
-use crate::rejection::{Rejection, TooMany};
+use crate::rejection::{Rejection, Scatters, TooMany};
 use crate::state::State;
 use shipway_model::limits::MAX_RUNS_CHANGED;
-use shipway_model::{JobId, Ordinal, TaskId, TaskIndex, TaskState};
+use shipway_model::{Actor, JobId, Ordinal, Role, TaskId, TaskIndex, TaskState};
 
 /// How many runs of tasks one request changes.
 #[derive(Default)]
@@ -20,6 +20,30 @@ impl Runs {
         self.0 = self.0.saturating_add(tasks.count_runs());
         if self.0 > MAX_RUNS_CHANGED { Err(Rejection::TooMany(TooMany::Runs)) } else { Ok(()) }
     }
+}
+
+/// Whether tasks may be parted from those beside them: each run of them is kept until they are
+/// joined again or the job ends, and counts for its owner. As it was before: what one request
+/// changes has a limit of its own. What the system finds (a task ended) is never refused.
+///
+/// Operators may always: who keeps the server going has to be able to stop any part of anybody's
+/// work, and knows what that takes. It counts for the owner all the same.
+pub(super) fn may_scatter(
+    state: &State,
+    by: &Actor,
+    (id, job): (JobId, &Job),
+    (act, tasks): (Scatters, &Ordinals),
+) -> Result<(), Rejection> {
+    let is_full = state.unfinished().of(&job.owner).bytes >= TooMany::most_bytes(Role::User);
+    if by.role >= Role::Operator || !is_full {
+        return Ok(());
+    }
+    let more = match act {
+        Scatters::Cancel => job.tasks.runs_by_cancelling(tasks),
+        Scatters::Retry => job.tasks.runs_by_requeueing(tasks),
+    };
+    let refused = || Rejection::TooScattered { act, job: id, owner: job.owner.clone() };
+    if more > 0 { Err(refused()) } else { Ok(()) }
 }
 
 /// The job, if it exists for this person. Somebody else's job "does not exist": whether an id is

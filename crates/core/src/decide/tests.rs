@@ -12,6 +12,7 @@ mod policy;
 mod random;
 mod requirements;
 mod retries;
+mod scattered;
 mod set_aside;
 mod shapes;
 mod users;

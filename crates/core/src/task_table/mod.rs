@@ -79,6 +79,33 @@ impl TaskTable {
         self.touched.as_ref().map_or(0, |touched| touched.fresh)
     }
 
+    /// How many runs of tasks are kept: of those to be placed again, and of those of which more is
+    /// known.
+    pub(crate) fn kept_runs(&self) -> (usize, usize) {
+        let kept = |it: &Touched| (it.again.count(), it.later.count() + it.tries.count());
+        self.touched.as_deref().map(kept).unwrap_or_default()
+    }
+
+    /// How many more runs there are at most when these tasks, which wait, are cancelled; one for
+    /// the whole table aside. Less than none: it joins more than it parts.
+    pub(crate) fn runs_by_cancelling(&self, tasks: &Ordinals) -> i64 {
+        let waits = |at: u32| self.state(Ordinal(at)) == TaskState::Waiting;
+        tasks.runs().map(|run| self.neighbours(run, waits) - 1).sum()
+    }
+
+    /// The same when these, which are over, are to run again. What is then remembered of their
+    /// tries is left out: they ran for it.
+    pub(crate) fn runs_by_requeueing(&self, tasks: &Ordinals) -> i64 {
+        tasks.runs().map(|run| 1 - self.neighbours(run, |at| self.may_place(Ordinal(at)))).sum()
+    }
+
+    /// How many of the two tasks beside a run are so.
+    fn neighbours(&self, (first, last): (u32, u32), is_so: impl Fn(u32) -> bool) -> i64 {
+        let after = last.checked_add(1).filter(|at| *at < self.len);
+        let beside = first.checked_sub(1).into_iter().chain(after);
+        beside.map(|at| i64::from(is_so(at))).sum()
+    }
+
     /// Runs of tasks in a back-off, with its end.
     pub fn backing_off(&self) -> impl Iterator<Item = (u32, u32, Timestamp)> + '_ {
         self.touched.iter().flat_map(|touched| touched.later.iter())

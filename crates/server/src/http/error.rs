@@ -120,7 +120,7 @@ impl From<Rejection> for ApiError {
             | Rejection::OnlyLooks
             | Rejection::OutlivesItsMaker { .. } => StatusCode::FORBIDDEN,
             Rejection::TokenEnded => StatusCode::UNAUTHORIZED,
-            Rejection::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
+            Rejection::TooMany(_) | Rejection::TooScattered { .. } => StatusCode::TOO_MANY_REQUESTS,
             Rejection::KeyReused(_)
             | Rejection::UserExists(_)
             | Rejection::HasNoJobs(_)
