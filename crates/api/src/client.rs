@@ -1,7 +1,10 @@
 //! A small HTTP client for the API: HTTP/1.1, TLS when the URL says so, one kept connection for
-//! requests and one of its own for each stream. It knows nothing of views.
+//! requests and one of its own for each stream. Who knows that streams will be wanted has their
+//! connections opened while something else is waited for. It knows nothing of views.
 
 mod connect;
+#[cfg(test)]
+mod tests;
 
 use crate::error::ErrorBody;
 use crate::proof::{self, Question, Said, Shown};
@@ -70,6 +73,8 @@ pub struct Client {
     /// A token that the server of this machine's home is known by, whoever asks.
     of_home: Option<String>,
     kept: Mutex<Option<Connection>>,
+    /// For streams that are about to be opened.
+    ahead: Mutex<Vec<Connection>>,
 }
 
 impl Client {
@@ -84,7 +89,8 @@ impl Client {
         if base.host().is_none() || !["http", "https"].contains(&scheme) {
             return Err(bad());
         }
-        Ok(Client { base, token, certificate, of_home: None, kept: Mutex::new(None) })
+        let (kept, ahead) = (Mutex::default(), Mutex::default());
+        Ok(Client { base, token, certificate, of_home: None, kept, ahead })
     }
 
     /// The server is the one whose owner has this token, whoever asks.
@@ -134,10 +140,22 @@ impl Client {
         Ok(date.and_then(|date| date.to_str().ok()).map(ToOwned::to_owned))
     }
 
+    /// Opens connections for two streams, each of which shows that it leads to the server: the next
+    /// streams have them. An error is not told here: the stream that goes without meets it too.
+    pub async fn open_two_ahead(&self) {
+        let opened = tokio::join!(self.connect(), self.connect());
+        self.ahead.lock().await.extend([opened.0, opened.1].into_iter().flatten());
+    }
+
     /// The body of an answer, piece by piece, on a connection of its own.
     pub async fn stream(&self, path: &str) -> Result<BodyStream, ClientError> {
         let request = self.request(&Method::GET, path, &[], Bytes::new())?;
-        let mut connection = self.connect().await?;
+        // One that was not used for a while the server may have closed.
+        let ahead = self.ahead.lock().await.pop().filter(Connection::is_open);
+        let mut connection = match ahead {
+            Some(connection) => connection,
+            None => self.connect().await?,
+        };
         let answer = connection.send(request).await.map_err(|source| self.broken(source))?;
         if !answer.status().is_success() {
             return Err(self.refusal(answer).await);

@@ -12,7 +12,7 @@ use crate::view::{self, talk};
 use shipway_api::client::{Client, ClientError};
 use shipway_api::error::codes;
 use shipway_api::routes;
-use shipway_api::types::{JobView, Submission};
+use shipway_api::types::{JobView, Submission, Submitted};
 use shipway_model::{JobId, Outcome, TaskIndex};
 use std::cell::Cell;
 use std::future::pending;
@@ -38,7 +38,8 @@ pub async fn run(context: &Context, args: RunArgs) -> Result<Exit, Failure> {
     }
     submission::pin_image(&mut spec).await?;
     let submission = Submission { spec };
-    let submitted = submission::submit(&context.client, &submission, key).await?;
+    let shows_output = !detach && !context.output.json && !submission.spec.is_array();
+    let submitted = Box::pin(submit_it(context, &submission, key, shows_output)).await?;
     let job = submitted.id;
     if detach {
         view::show(&SubmittedIds::One(submitted), context.output)?;
@@ -67,6 +68,20 @@ pub async fn run(context: &Context, args: RunArgs) -> Result<Exit, Failure> {
         closing_line(&ended);
     }
     Ok(exit)
+}
+
+/// A job takes a moment to be on disk: if its output is asked for next, that is made ready.
+async fn submit_it(
+    context: &Context,
+    submission: &Submission,
+    key: Option<String>,
+    shows_output: bool,
+) -> Result<Submitted, Failure> {
+    let mut submitting = pin!(submission::submit(&context.client, submission, key));
+    tokio::select! {
+        submitted = &mut submitting => submitted,
+        () = context.client.open_two_ahead(), if shows_output => submitting.await,
+    }
 }
 
 /// The output of the one task, until the job has ended.
