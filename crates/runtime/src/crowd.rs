@@ -15,12 +15,14 @@
 
 use crate::again;
 use crate::cgroup::{Delegation, OWN_GROUP, remove_group};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How many processes and threads there may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,13 +38,31 @@ pub struct Slot {
     /// Takes threads.
     door: File,
     person: String,
+    /// Of all slots that this process has made.
+    number: u64,
+}
+
+thread_local! {
+    /// The number of the slot that this thread is in; numbers begin with 1.
+    static HERE: Cell<u64> = const { Cell::new(0) };
 }
 
 impl Slot {
-    /// Moves the calling thread here. What it starts from now on begins here and cannot be more
-    /// than the limit.
+    fn new(door: File, person: &str) -> Arc<Self> {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed) + 1;
+        Arc::new(Self { door, person: person.to_owned(), number })
+    }
+
+    /// Moves the calling thread here, unless it is here: nobody else moves it. What it starts from
+    /// now on begins here and cannot be more than the limit.
     pub fn enter(&self) -> io::Result<()> {
-        self.door.write_all_at(b"0", 0)
+        if HERE.get() == self.number {
+            return Ok(());
+        }
+        self.door.write_all_at(b"0", 0)?;
+        HERE.set(self.number);
+        Ok(())
     }
 }
 
@@ -109,7 +129,7 @@ impl Slots {
         self.furnish(&directory, self.caps.task)?;
         let door = if self.version_2 { "cgroup.threads" } else { "tasks" };
         let door = OpenOptions::new().write(true).open(directory.join(door))?;
-        Ok(Arc::new(Slot { door, person: person.to_owned() }))
+        Ok(Slot::new(door, person))
     }
 
     /// For the next task of the same person. Whatever the last one left there is dying.
@@ -249,10 +269,7 @@ mod tests {
         assert!(
             Slots::find(&Delegation::Polled { why: String::new() }, "a-", caps(7, 9)).is_none()
         );
-        let slot = |person: &str| {
-            let door = tempfile::tempfile().unwrap();
-            Arc::new(Slot { door, person: person.into() })
-        };
+        let slot = |person: &str| Slot::new(tempfile::tempfile().unwrap(), person);
         let ada = Person { directory: pids.join("absent"), free: vec![slot("ada")] };
         let people = HashMap::from([("ada".to_owned(), ada)]);
         let (prefix, caps) = ("a-".to_owned(), caps(7, 9));

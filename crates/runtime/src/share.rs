@@ -5,9 +5,13 @@
 //! what tasks use up is theirs. And when memory ends, the kernel is told whom to kill first. How
 //! many processes a person has is another matter, which the pilot counts.
 
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Write};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, write};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
 /// Kept back of every limit: an eighth of it, but no more than this. A pilot and a server start a
@@ -45,7 +49,7 @@ pub fn open_more_files() {
     let Some(usual) = own.current.filter(|usual| *usual < MOST_FILES) else { return };
     let most = own.maximum.map_or(MOST_FILES, |maximum| maximum.min(MOST_FILES)).max(usual);
     let raised = Rlimit { current: Some(most), maximum: own.maximum };
-    if rustix::process::setrlimit(Resource::Nofile, raised).is_ok() {
+    if setrlimit(Resource::Nofile, raised).is_ok() {
         let _first_time = RAISED_FROM.set(usual);
     }
 }
@@ -99,32 +103,29 @@ impl Share {
         Self { limits: SHARED.into_iter().filter_map(lower).collect(), goes_first }
     }
 
-    /// Gives it to a process that this one has just started, and that nobody else is trusted
-    /// less with than this one: what it starts before is not held.
-    pub fn give(&self, pid: Pid) {
+    /// Takes it for this process, and all that it will start. Nothing is allocated: a child that
+    /// has its parent's memory does this too.
+    pub(crate) fn take(&self) -> Result<(), Errno> {
         for (what, limit) in &self.limits {
-            let _already_dead = prlimit(Some(pid), *what, *limit);
-        }
-        let _already_dead = fs::write(format!("/proc/{pid}/oom_score_adj"), &self.goes_first);
-    }
-
-    /// Takes it for this process, and all that it will start.
-    pub(crate) fn take(&self) -> io::Result<()> {
-        for (what, limit) in &self.limits {
-            rustix::process::setrlimit(*what, *limit)?;
+            setrlimit(*what, *limit)?;
         }
         // A node may not let it; then memory is shared as anywhere.
-        let _refused = fs::write(OWN_SCORE, &self.goes_first);
+        let file = own_score_file(OFlags::WRONLY);
+        let _refused = file.and_then(|file| write(&file, self.goes_first.as_bytes()));
         Ok(())
     }
 }
 
 /// The lower, the later a process is killed when memory ends.
-const OWN_SCORE: &str = "/proc/self/oom_score_adj";
+const OWN_SCORE: &CStr = c"/proc/self/oom_score_adj";
+
+fn own_score_file(to: OFlags) -> Result<OwnedFd, Errno> {
+    open(OWN_SCORE, to | OFlags::CLOEXEC, Mode::empty())
+}
 
 fn own_score() -> io::Result<i32> {
     let mut text = String::new();
-    fs::File::open(OWN_SCORE)?.read_to_string(&mut text)?;
+    File::from(own_score_file(OFlags::RDONLY)?).read_to_string(&mut text)?;
     text.trim().parse().map_err(io::Error::other)
 }
 
@@ -132,8 +133,8 @@ fn own_score() -> io::Result<i32> {
 /// so, and a site that has said something else knows why.
 pub fn stay_when_memory_ends() {
     if own_score().is_ok_and(|score| score == 0) {
-        let opened = OpenOptions::new().write(true).open(OWN_SCORE);
-        let _refused = opened.and_then(|mut file| write!(file, "{WE_STAY}"));
+        let file = own_score_file(OFlags::WRONLY);
+        let _refused = file.and_then(|file| write(&file, WE_STAY.to_string().as_bytes()));
     }
 }
 

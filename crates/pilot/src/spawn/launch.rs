@@ -1,8 +1,8 @@
 //! Starts one process, and says plainly why it could not.
 //!
-//! Everything goes through `posix_spawn`, several times faster than fork and exec in a big process.
-//! The program is given by its path: the search along `PATH` happens here, where it also gives the
-//! better message.
+//! Everything is started as by `posix_spawn`, several times faster than fork and exec in a big
+//! process. The program is given by its path: the search along `PATH` happens here, where it also
+//! gives the better message.
 
 use super::{Before, Contained, Request, StdinFile, Ticket, graves, lock};
 use rustix::fs::{Access, FileType, OFlags, access, fcntl_setfl, fstat};
@@ -142,7 +142,7 @@ impl Launcher {
         let name = request.argv.first().ok_or(StartError::EmptyCommand)?;
         let program = self.find_program(name, request)?;
         let stdin = stdin_of(request)?;
-        self.launch_program(&program, request, stdin)
+        self.launch_program(&program, request, stdin.as_ref())
             .map_err(|error| explain(&error, &program, request))
     }
 
@@ -209,19 +209,15 @@ impl Launcher {
         &self,
         program: &Path,
         request: &Request,
-        stdin: Option<OwnedFd>,
+        stdin: Option<&OwnedFd>,
     ) -> io::Result<Launched> {
-        let stdin = match stdin {
-            Some(stdin) => stdin,
-            None => self.null.try_clone()?.into(),
-        };
+        let stdin = stdin.map_or(self.null.as_fd(), AsFd::as_fd);
         let marks = self.marks(request.ticket).map(|(name, value)| (name.into(), value.into()));
         let env = request.env.iter().cloned().chain(marks);
         let apart = Apart::new(program, request.argv.iter().cloned(), env)?;
-        let launched = spawn(&apart.standing_in(&request.cwd)?, &stdin, request)?;
-        // Whatever else is started takes it itself.
-        self.share.give(launched.pid);
-        Ok(launched)
+        let apart = apart.standing_in(&request.cwd)?;
+        // Whatever else is started takes its share itself.
+        spawn(|streams| apart.spawn_with(streams, &self.share), stdin, request)
     }
 }
 
@@ -229,7 +225,7 @@ fn spawn_launch(launch: Launch, request: &Request) -> Result<Launched, StartErro
     let program = launch.program.clone();
     let files = share::usual_files().map(|(name, value)| (name.into(), value.into()));
     let started = Apart::new(&launch.program, launch.argv, launch.marks.into_iter().chain(files))
-        .and_then(|apart| spawn(&apart, &launch.stdin, request));
+        .and_then(|apart| spawn(|streams| apart.spawn(streams), launch.stdin.as_fd(), request));
     match started {
         Ok(launched) => Ok(Launched { after: Some(launch.after), ..launched }),
         Err(error) if again::is_for_now(&error) => Err(explain(&error, &program, request)),
@@ -264,9 +260,16 @@ fn open_stdin(stdin: &StdinFile) -> Result<OwnedFd, StartError> {
     Ok(opened)
 }
 
+/// What a process reads, and the two that it writes to.
+type Streams<'a> = [BorrowedFd<'a>; 3];
+
 /// In a session, and so a group, of its own, with its output in two pipes, or all of it in the
 /// first.
-fn spawn(apart: &Apart, stdin: &OwnedFd, request: &Request) -> io::Result<Launched> {
+fn spawn(
+    start: impl Fn(Streams<'_>) -> io::Result<Pid>,
+    stdin: BorrowedFd<'_>,
+    request: &Request,
+) -> io::Result<Launched> {
     let (out, out_end) = output_pipe()?;
     let (err, mut err_end) = output_pipe()?;
     if request.one_stream {
@@ -277,7 +280,7 @@ fn spawn(apart: &Apart, stdin: &OwnedFd, request: &Request) -> io::Result<Launch
     {
         tracing::warn!(%error, "a task starts without a limit on its processes");
     }
-    let pid = spawn_unless_busy(apart, [stdin.as_fd(), out_end.as_fd(), err_end.as_fd()])?;
+    let pid = start_unless_busy(|| start([stdin, out_end.as_fd(), err_end.as_fd()]))?;
     let (started, clock) = (SystemTime::now(), Instant::now());
     // It runs: from here on it is not started again.
     let pidfd = patiently(|| Ok(pidfd_open(pid, PidfdFlags::empty())?));
@@ -286,16 +289,16 @@ fn spawn(apart: &Apart, stdin: &OwnedFd, request: &Request) -> io::Result<Launch
     Ok(Launched { pid, pidfd, out, err, writing, after: None, started, clock })
 }
 
-fn spawn_unless_busy(apart: &Apart, streams: [BorrowedFd<'_>; 3]) -> io::Result<Pid> {
+fn start_unless_busy(start: impl Fn() -> io::Result<Pid>) -> io::Result<Pid> {
     for _ in 1..BUSY_TRIES {
-        match apart.spawn(streams) {
+        match start() {
             Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
                 std::thread::sleep(BUSY_PAUSE);
             }
             other => return other,
         }
     }
-    apart.spawn(streams)
+    start()
 }
 
 /// A pipe whose reading end never blocks: a task can open that end by way of `/proc` and take

@@ -8,8 +8,10 @@
 use super::error::{Doing, SetupError};
 use super::seccomp;
 use super::sys::{self, install_filter, keep_descriptors_to_ourselves};
+use super::vfork::{What, spawn_in_session};
 use crate::share::Share;
 use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
 use rustix::process::{Pid, setsid};
 use rustix::thread::set_no_new_privs;
 use std::ffi::{CString, OsStr, OsString};
@@ -58,9 +60,18 @@ impl Apart {
     /// Starts it as the first process of a session, and so of a group, of its own. Whoever calls
     /// this waits for it; errors are those of the start itself, up to and with the program's.
     pub fn spawn(&self, streams: [BorrowedFd<'_>; 3]) -> io::Result<Pid> {
-        let cwd = self.cwd.as_deref();
-        sys::spawn_in_session(&self.program, &self.argv, &self.env, cwd, streams)
-            .map_err(io::Error::from)
+        self.start(streams, None)
+    }
+
+    /// The same, with a task's share of this process's limits before its program begins.
+    pub fn spawn_with(&self, streams: [BorrowedFd<'_>; 3], share: &Share) -> io::Result<Pid> {
+        self.start(streams, Some(share))
+    }
+
+    fn start(&self, streams: [BorrowedFd<'_>; 3], share: Option<&Share>) -> io::Result<Pid> {
+        let Apart { program, argv, env, cwd } = self;
+        let what = What { program, argv, env, cwd: cwd.as_deref(), streams, share };
+        spawn_in_session(what).map_err(io::Error::from)
     }
 }
 
@@ -97,7 +108,9 @@ pub(super) fn stand_apart() -> Result<(), SetupError> {
     sys::answer_signals_as_usual();
     keep_descriptors_to_ourselves().doing("keep", "descriptors")?;
     let share = Share::of_tasks().take();
-    share.map_err(|source| SetupError::Act { act: "take a task's limits", source })?;
+    let failed =
+        |errno: Errno| SetupError::Act { act: "take a task's limits", source: errno.into() };
+    share.map_err(failed)?;
     set_no_new_privs(true).doing("give up", "gaining rights")
 }
 

@@ -36,6 +36,7 @@ mod seccomp;
 mod shown;
 mod sys;
 mod underlay;
+mod vfork;
 
 pub(crate) use seccomp::{TERMINAL_INPUT, refused_calls};
 

@@ -1,14 +1,13 @@
 //! The calls no safe crate wraps, each behind a function that cannot be misused.
 //!
-//! The only file of the workspace with unsafe code. Everything in it is one system call, with no
-//! memory shared beyond the call.
+//! One of the two files of the workspace with unsafe code; the other is `vfork.rs`. Everything in
+//! it is one system call, with no memory shared beyond the call.
 #![allow(unsafe_code, reason = "clone, mount_setattr and signal masks have no safe wrapper")]
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
-use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd};
 
 /// The kernel's `CLONE_NEW…`, a bit each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -277,114 +276,6 @@ pub(super) fn install_filter(program: &[seccompiler::sock_filter]) -> Result<(),
     let result =
         unsafe { libc::syscall(libc::SYS_seccomp, filter, as_fast_as_before, &raw const program) };
     if result == 0 { Ok(()) } else { Err(last_errno()) }
-}
-
-/// Starts a program as the first process of a session of its own, with every signal answered as
-/// usual and none blocked.
-pub(super) fn spawn_in_session(
-    program: &CStr,
-    argv: &[CString],
-    env: &[CString],
-    cwd: Option<&CStr>,
-    streams: [BorrowedFd<'_>; 3],
-) -> Result<Pid, Errno> {
-    let pointers = |texts: &[CString]| -> Vec<*mut libc::c_char> {
-        let texts = texts.iter().map(|text| text.as_ptr().cast_mut());
-        texts.chain([std::ptr::null_mut()]).collect()
-    };
-    let (argv, env) = (pointers(argv), pointers(env));
-    let how = SpawnAttributes::of_a_session()?;
-    let mut actions = SpawnActions::new()?;
-    for (number, stream) in (0..).zip(streams) {
-        actions.put(stream, number)?;
-    }
-    cwd.map_or(Ok(()), |cwd| actions.enter(cwd))?;
-    let mut pid = 0;
-    // SAFETY: all texts and both lists live until the call returns and end with null; attributes
-    // and actions were initialized. Nothing of it is written to but `pid`.
-    let result = unsafe {
-        libc::posix_spawn(
-            &raw mut pid,
-            program.as_ptr(),
-            &raw const actions.0,
-            &raw const how.0,
-            argv.as_ptr(),
-            env.as_ptr(),
-        )
-    };
-    answered(result)?;
-    Pid::from_raw(pid).ok_or(Errno::SRCH)
-}
-
-/// What calls that begin with `posix_spawn` answer: a number, and not by `errno`.
-fn answered(result: libc::c_int) -> Result<(), Errno> {
-    if result == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(result)) }
-}
-
-struct SpawnAttributes(libc::posix_spawnattr_t);
-
-impl SpawnAttributes {
-    fn of_a_session() -> Result<Self, Errno> {
-        let mut attributes = std::mem::MaybeUninit::uninit();
-        let (mut none, mut all) =
-            (std::mem::MaybeUninit::uninit(), std::mem::MaybeUninit::uninit());
-        // SAFETY: each call writes the whole of what it is given before anything reads it.
-        unsafe {
-            answered(libc::posix_spawnattr_init(attributes.as_mut_ptr()))?;
-            let mut made = Self(attributes.assume_init());
-            libc::sigemptyset(none.as_mut_ptr());
-            libc::sigfillset(all.as_mut_ptr());
-            answered(libc::posix_spawnattr_setsigmask(&raw mut made.0, none.as_ptr()))?;
-            answered(libc::posix_spawnattr_setsigdefault(&raw mut made.0, all.as_ptr()))?;
-            let flags = libc::POSIX_SPAWN_SETSID
-                | libc::c_short::try_from(
-                    libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF,
-                )
-                .map_err(|_| Errno::INVAL)?;
-            answered(libc::posix_spawnattr_setflags(&raw mut made.0, flags))?;
-            Ok(made)
-        }
-    }
-}
-
-impl Drop for SpawnAttributes {
-    fn drop(&mut self) {
-        // SAFETY: it was initialized when it was made.
-        unsafe { libc::posix_spawnattr_destroy(&raw mut self.0) };
-    }
-}
-
-struct SpawnActions(libc::posix_spawn_file_actions_t);
-
-impl SpawnActions {
-    fn new() -> Result<Self, Errno> {
-        let mut actions = std::mem::MaybeUninit::uninit();
-        // SAFETY: the call writes the whole of it.
-        unsafe {
-            answered(libc::posix_spawn_file_actions_init(actions.as_mut_ptr()))?;
-            Ok(Self(actions.assume_init()))
-        }
-    }
-
-    fn put(&mut self, file: BorrowedFd<'_>, number: libc::c_int) -> Result<(), Errno> {
-        let file = file.as_raw_fd();
-        // SAFETY: it was initialized, and takes numbers.
-        answered(unsafe { libc::posix_spawn_file_actions_adddup2(&raw mut self.0, file, number) })
-    }
-
-    fn enter(&mut self, directory: &CStr) -> Result<(), Errno> {
-        // SAFETY: it was initialized; the text is copied during the call.
-        answered(unsafe {
-            libc::posix_spawn_file_actions_addchdir_np(&raw mut self.0, directory.as_ptr())
-        })
-    }
-}
-
-impl Drop for SpawnActions {
-    fn drop(&mut self) {
-        // SAFETY: it was initialized when it was made.
-        unsafe { libc::posix_spawn_file_actions_destroy(&raw mut self.0) };
-    }
 }
 
 fn last_errno() -> Errno {
