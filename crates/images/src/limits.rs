@@ -26,6 +26,9 @@ pub const ZSTD_WINDOW_LOG: u32 = 27;
 pub struct Limits {
     /// Members of all layers together. Each costs some memory and an inode.
     pub entries: u64,
+    /// Bytes of their names, links and attributes together: they are in memory until the image is
+    /// put together.
+    pub names: u64,
     /// Bytes of all layers, unpacked, holes included.
     pub bytes: u64,
     /// Unpacked to packed. Text packs ten to one; a bomb a thousand to one.
@@ -36,7 +39,13 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { entries: 2_000_000, bytes: 64 << 30, ratio: 200, ratio_after: 100 << 20 }
+        Limits {
+            entries: 2_000_000,
+            names: 256 << 20,
+            bytes: 64 << 30,
+            ratio: 200,
+            ratio_after: 100 << 20,
+        }
     }
 }
 
@@ -44,6 +53,8 @@ impl Default for Limits {
 pub enum OverLimit {
     #[error("the image has more than {0} files")]
     Entries(u64),
+    #[error("names and attributes of the image's files take more than {0} bytes")]
+    Names(u64),
     #[error("the image is larger than {0} bytes unpacked")]
     Bytes(u64),
     #[error("a layer unpacks to more than {0} times its size")]
@@ -57,12 +68,14 @@ pub enum OverLimit {
 pub struct ImageMeter {
     limits: Limits,
     entries: AtomicU64,
+    names: AtomicU64,
     bytes: AtomicU64,
 }
 
 impl ImageMeter {
     pub fn new(limits: Limits) -> Arc<Self> {
-        Arc::new(ImageMeter { limits, entries: AtomicU64::new(0), bytes: AtomicU64::new(0) })
+        let [entries, names, bytes] = Default::default();
+        Arc::new(ImageMeter { limits, entries, names, bytes })
     }
 }
 
@@ -81,10 +94,17 @@ impl Meter {
         Meter { image, packed, unpacked: Arc::default() }
     }
 
-    pub fn entry(&self) -> Result<(), OverLimit> {
-        let limit = self.image.limits.entries;
-        let before = self.image.entries.fetch_add(1, Ordering::Relaxed);
-        if before < limit { Ok(()) } else { Err(OverLimit::Entries(limit)) }
+    /// One more member, of which so many bytes of names and attributes are kept.
+    pub fn entry(&self, names: u64) -> Result<(), OverLimit> {
+        let Limits { entries: most, names: most_names, .. } = self.image.limits;
+        if self.image.entries.fetch_add(1, Ordering::Relaxed) >= most {
+            return Err(OverLimit::Entries(most));
+        }
+        let before = self.image.names.fetch_add(names, Ordering::Relaxed);
+        if before.saturating_add(names) > most_names {
+            return Err(OverLimit::Names(most_names));
+        }
+        Ok(())
     }
 
     pub fn bytes(&self, count: u64) -> Result<(), OverLimit> {
@@ -108,15 +128,16 @@ mod tests {
 
     #[test]
     fn limits_hold_over_layers_and_the_ratio_within_one() {
-        let limits = Limits { entries: 3, bytes: 1000, ratio: 10, ratio_after: 100 };
+        let limits = Limits { entries: 3, names: 10, bytes: 1000, ratio: 10, ratio_after: 100 };
         let image = ImageMeter::new(limits);
         let packed = Arc::new(AtomicU64::new(20));
         let (a, b) = (
             Meter::new(Arc::clone(&image), Arc::clone(&packed)),
             Meter::new(image, Arc::new(AtomicU64::new(1000))),
         );
-        assert_eq!((a.entry(), b.entry(), a.entry()), (Ok(()), Ok(()), Ok(())));
-        assert_eq!(b.entry(), Err(OverLimit::Entries(3)));
+        assert_eq!((a.entry(4), b.entry(6)), (Ok(()), Ok(())));
+        assert_eq!(a.entry(1), Err(OverLimit::Names(10)));
+        assert_eq!(b.entry(0), Err(OverLimit::Entries(3)));
         assert_eq!(a.bytes(200), Ok(()));
         assert_eq!(a.bytes(1), Err(OverLimit::Ratio(10)));
         assert_eq!(b.bytes(700), Ok(()));

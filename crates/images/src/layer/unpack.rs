@@ -106,7 +106,7 @@ fn read(input: impl BufRead, stage: &LayerStage, meter: Meter) -> Result<LayerIn
     let mut entries = Vec::new();
     let mut left_out = LeftOut::default();
     while let Some(member) = work.tar.next_member()? {
-        work.meter.entry()?;
+        work.meter.entry(member.text_bytes())?;
         let refused = |source| LayerError::Path { path: path::shown(&member.path), source };
         match sift::sift(&member, stage.owners(), &mut left_out).map_err(refused)? {
             Sifted::LeftOut => {}

@@ -18,6 +18,10 @@ use std::io;
 
 /// All of a member's names and attributes together. GNU tar itself refuses more.
 pub const EXTENDED_LIMIT: u64 = 1 << 20;
+/// What is said of all members at once: each has a copy of it. Writers put a comment there.
+pub const GLOBAL_LIMIT: u64 = 64 << 10;
+/// Attributes of one member. File systems keep far fewer.
+pub const XATTR_COUNT_LIMIT: usize = 1_000;
 /// Above it a sparse file is an attack: one entry costs forty bytes of memory.
 pub const SPARSE_SEGMENT_LIMIT: usize = 100_000;
 
@@ -58,6 +62,17 @@ pub struct Member {
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
+impl Member {
+    /// What its name, link and attributes take in memory.
+    pub fn text_bytes(&self) -> u64 {
+        /// Two texts of their own.
+        const ATTRIBUTE: usize = 96;
+        let attributes =
+            self.xattrs.iter().map(|(name, value)| name.len() + value.len() + ATTRIBUTE);
+        (self.path.len() + self.link.len() + attributes.sum::<usize>()) as u64
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum TarError {
     #[error("cannot read the archive")]
@@ -76,6 +91,10 @@ pub enum TarError {
     Pax,
     #[error("the names and attributes of a member are larger than {EXTENDED_LIMIT} bytes")]
     ExtendedTooLarge,
+    #[error("what is said of all members together is larger than {GLOBAL_LIMIT} bytes")]
+    GlobalTooLarge,
+    #[error("a member has more than {XATTR_COUNT_LIMIT} attributes")]
+    TooManyAttributes,
     #[error("a name is announced, and no member follows")]
     Dangling,
     #[error("a sparse map is malformed")]

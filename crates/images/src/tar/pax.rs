@@ -54,6 +54,9 @@ impl Extended {
             _ => {
                 if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
                     self.xattrs.retain(|(known, _)| known != name);
+                    if self.xattrs.len() == super::XATTR_COUNT_LIMIT {
+                        return Err(TarError::TooManyAttributes);
+                    }
                     self.xattrs.push((name.to_vec(), value.to_vec()));
                 }
             }

@@ -2,7 +2,9 @@
 
 use super::header::{BLOCK, Block, Header, number};
 use super::pax::Extended;
-use super::{EXTENDED_LIMIT, Kind, Member, SPARSE_SEGMENT_LIMIT, SparseMap, TarError, Time};
+use super::{
+    EXTENDED_LIMIT, GLOBAL_LIMIT, Kind, Member, SPARSE_SEGMENT_LIMIT, SparseMap, TarError, Time,
+};
 use std::io::BufRead;
 
 #[derive(Debug)]
@@ -13,11 +15,13 @@ pub struct TarReader<R> {
     /// Zeros after them, up to the end of the block.
     padding: u64,
     global: Extended,
+    /// Bytes of the headers that speak of all members.
+    said_of_all: u64,
 }
 
 impl<R: BufRead> TarReader<R> {
     pub fn new(input: R) -> Self {
-        TarReader { input, left: 0, padding: 0, global: Extended::default() }
+        TarReader { input, left: 0, padding: 0, global: Extended::default(), said_of_all: 0 }
     }
 
     /// The next member, after skipping what was not read of the one before. None at the end;
@@ -25,18 +29,22 @@ impl<R: BufRead> TarReader<R> {
     pub fn next_member(&mut self) -> Result<Option<Member>, TarError> {
         self.skip_content()?;
         let mut extended = self.global.clone();
-        let mut announced = false;
+        let (mut announced, mut said) = (false, 0);
         while let Some(header) = self.header()? {
             match header.kind() {
-                b'x' => extended.read(&self.extended_body(&header)?)?,
+                b'x' => extended.read(&self.extended_body(&header, &mut said)?)?,
                 b'g' => {
-                    let body = self.extended_body(&header)?;
+                    let body = self.global_body(&header)?;
                     self.global.read(&body)?;
                     extended.read(&body)?;
                     continue;
                 }
-                b'L' => extended.path = Some(zero_ended(self.extended_body(&header)?)),
-                b'K' => extended.link = Some(zero_ended(self.extended_body(&header)?)),
+                b'L' => {
+                    extended.path = Some(zero_ended(self.extended_body(&header, &mut said)?));
+                }
+                b'K' => {
+                    extended.link = Some(zero_ended(self.extended_body(&header, &mut said)?));
+                }
                 _ => return self.member(&header, extended).map(Some),
             }
             announced = true;
@@ -142,12 +150,28 @@ impl<R: BufRead> TarReader<R> {
         Ok(block)
     }
 
-    /// The content of a header that only speaks of the next one.
-    fn extended_body(&mut self, header: &Header) -> Result<Vec<u8>, TarError> {
+    /// The content of a header that only speaks of the next member. `said` is how much came before
+    /// it for the same one: there may be any number of them.
+    fn extended_body(&mut self, header: &Header, said: &mut u64) -> Result<Vec<u8>, TarError> {
         let size = header.size()?;
-        if size > EXTENDED_LIMIT {
+        *said = said.saturating_add(size);
+        if *said > EXTENDED_LIMIT {
             return Err(TarError::ExtendedTooLarge);
         }
+        self.body(size)
+    }
+
+    /// The content of a header that speaks of all that follow.
+    fn global_body(&mut self, header: &Header) -> Result<Vec<u8>, TarError> {
+        let size = header.size()?;
+        self.said_of_all = self.said_of_all.saturating_add(size);
+        if self.said_of_all > GLOBAL_LIMIT {
+            return Err(TarError::GlobalTooLarge);
+        }
+        self.body(size)
+    }
+
+    fn body(&mut self, size: u64) -> Result<Vec<u8>, TarError> {
         let mut body = vec![0; usize::try_from(size).expect("below the limit")];
         self.input.read_exact(&mut body).map_err(cut)?;
         self.start(size);

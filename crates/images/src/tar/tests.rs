@@ -152,3 +152,36 @@ fn malformed_archives_are_errors() {
         assert!(error.contains(wanted), "{what}: {error}");
     }
 }
+
+fn global(records: &str) -> Vec<u8> {
+    [header("pax", b'g', records.len() as u64), body(records.as_bytes())].concat()
+}
+
+#[test]
+fn what_is_said_of_all_members_is_small_however_often_it_is_said() {
+    let said = |count: usize| {
+        let attribute = |at| record(&format!("SCHILY.xattr.user.a{at}"), &"v".repeat(20_000));
+        let mut parts: Vec<_> = (0..count).map(|at| global(&attribute(at))).collect();
+        parts.extend([header("a/", b'5', 0), header("b/", b'5', 0)]);
+        read(&parts)
+    };
+    let found = said(3).expect("read");
+    assert!(found.iter().all(|(member, _)| member.text_bytes() > 60_000));
+    assert!(matches!(said(4), Err(TarError::GlobalTooLarge)));
+}
+
+#[test]
+fn what_is_said_of_one_member_is_small_however_often_it_is_said() {
+    let attribute = |at| record(&format!("SCHILY.xattr.user.a{at}"), &"v".repeat(60_000));
+    let said = |count: usize| {
+        let mut parts: Vec<_> = (0..count).map(|at| pax(&attribute(at))).collect();
+        parts.push(header("a/", b'5', 0));
+        read(&parts)
+    };
+    assert_eq!(said(17).expect("read")[0].0.xattrs.len(), 17);
+    assert!(matches!(said(18), Err(TarError::ExtendedTooLarge)));
+    let many: String =
+        (0..1_001).map(|at| record(&format!("SCHILY.xattr.user.a{at}"), "v")).collect();
+    let parts = [pax(&many), header("a/", b'5', 0)];
+    assert!(matches!(read(&parts), Err(TarError::TooManyAttributes)));
+}
