@@ -41,7 +41,10 @@ fn start_all(runtime: &Runtime) -> bool {
 fn meet((count, changed): &(Mutex<usize>, Condvar)) {
     let mut count = count.lock().unwrap_or_else(PoisonError::into_inner);
     *count += 1;
-    changed.notify_all();
+    // By the last alone: each would wake all that are there, for nothing.
+    if *count == THREADS {
+        changed.notify_all();
+    }
     drop(changed.wait_timeout_while(count, WITHIN, |count| *count < THREADS));
 }
 
