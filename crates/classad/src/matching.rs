@@ -34,10 +34,15 @@ fn rank_of(value: &Value) -> f64 {
     }
 }
 
-/// The same as a whole number, within so many steps; what is beyond the largest counts as the
-/// largest.
+/// The same as a whole number, within so many steps, and how many were taken; what is beyond the
+/// largest counts as the largest.
 #[expect(clippy::cast_possible_truncation, reason = "a cast to a whole number stops at its limits")]
-pub fn rank_in_thousandths(expr: &Expr, sides: &Sides, context: &Context, most_steps: u64) -> i64 {
-    let value = evaluate_within(expr, sides, context, most_steps).value;
-    (rank_of(&value) * 1_000.0) as i64
+pub fn rank_in_thousandths(
+    expr: &Expr,
+    sides: &Sides,
+    context: &Context,
+    most_steps: u64,
+) -> (i64, u64) {
+    let done = evaluate_within(expr, sides, context, most_steps);
+    ((rank_of(&done.value) * 1_000.0) as i64, done.steps)
 }

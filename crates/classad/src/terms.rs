@@ -29,12 +29,13 @@ impl Term {
 }
 
 /// Whether every term of `a && b && (c && d)` holds, all of them together within so many steps.
-/// That is what the whole expression says, and `terms` names those that keep it from that.
-pub fn holds(expr: &Expr, sides: &Sides, context: &Context, most_steps: u64) -> bool {
+/// That is what the whole expression says, and `terms` names those that keep it from that. And how
+/// many steps were taken.
+pub fn holds(expr: &Expr, sides: &Sides, context: &Context, most_steps: u64) -> (bool, u64) {
     let mut evaluator = Evaluator::within(sides, context, most_steps);
     let mut holds = true;
     split(expr, &mut |term| holds = holds && evaluator.holds(term).1);
-    holds
+    (holds, evaluator.steps())
 }
 
 /// The terms one by one; another expression is one term. They share the steps that `holds` has for

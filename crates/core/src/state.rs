@@ -168,7 +168,8 @@ impl State {
         let back_off = self.back_offs.first().map(|(at, _)| *at);
         let pilots = self.pilots.values().filter_map(Pilot::next_deadline).min();
         let planner = self.planner.next_deadline();
-        let now = (!self.untold.is_empty()).then_some(self.at);
+        let is_behind = !self.untold.is_empty() || self.planner.is_behind();
+        let now = is_behind.then_some(self.at);
         let others = [self.keys.next_deadline(), self.next_token_end(), now];
         [back_off, pilots, planner].into_iter().chain(others).flatten().min()
     }

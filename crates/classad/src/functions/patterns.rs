@@ -164,17 +164,21 @@ fn is_kept(built: Option<&Arc<Pattern>>) -> bool {
 }
 
 /// Builds the literal patterns of an expression that is evaluated many times, so that all its
-/// evaluations cost the same.
-pub fn prepare(expr: &Expr) {
+/// evaluations cost the same. In how many steps.
+pub fn prepare(expr: &Expr) -> u64 {
+    let mut steps = 0_usize;
     crate::references::calls(expr, &mut |call| {
         let is_pattern = ["regexp", "regexpMember"].iter().any(|name| call.name.is(name));
         if let (true, Some(Expr::Literal(Value::String(text)))) = (is_pattern, call.args.first()) {
             let built = build(text, Options::default()).ok().map(Arc::new);
+            let size = built.as_ref().map_or(MAX_PATTERN_BYTES, |built| built.size);
+            steps = steps.saturating_add(text.len()).saturating_add(size / BUILT_PER_STEP);
             if is_kept(built.as_ref()) {
                 let _known = call.pattern.set(built);
             }
         }
     });
+    u64::try_from(steps).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

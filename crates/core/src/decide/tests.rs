@@ -5,6 +5,7 @@
 mod dependents;
 mod explaining;
 mod jobs;
+mod long_passes;
 mod pilots;
 mod places;
 mod plans;

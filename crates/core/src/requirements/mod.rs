@@ -18,6 +18,7 @@ use shipway_classad::{Ad, Context, Expr, Sides, parse_expression, prepare, refer
 use shipway_model::validate::{Problem, validate_with};
 use shipway_model::{JobSpec, NodeAd};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Every problem at once, each naming its field; that of an expression names the place in it too.
@@ -36,11 +37,16 @@ pub(crate) struct Choice {
     pub(crate) is_per_node: bool,
     /// What was found for nodes, by their number in the table and the time they came.
     verdicts: Mutex<BTreeMap<(u32, u64), Groups>>,
+    /// Steps that reading and asking them has taken: what a pass of the scheduler counts.
+    steps: AtomicU64,
 }
 
 /// Steps that one evaluation for a node may take: a few milliseconds at worst. Those that people
 /// write take a few hundred; a long list of machines, ten thousand.
 const MAX_MATCH_STEPS: u64 = 50_000;
+
+/// Bytes of an expression that are read in about the time of one step.
+const READ_PER_STEP: usize = 2;
 
 /// Verdicts that are kept; then they are found again, a microsecond each.
 const MAX_VERDICTS: usize = 100_000;
@@ -61,20 +67,29 @@ impl Choice {
             return None;
         }
         // What cannot be read was never submitted; nothing meets it.
-        let read = |text: &String| {
+        let mut steps = 0_u64;
+        let mut read = |text: &String| {
             let expr = parse_expression(text).unwrap_or_else(|_| Expr::literal(false));
-            prepare(&expr);
+            let reading = u64::try_from(text.len() / READ_PER_STEP).unwrap_or(u64::MAX);
+            steps = steps.saturating_add(reading).saturating_add(prepare(&expr));
             expr
         };
-        let requirements = shape.expressions.requirements.as_ref().map(read);
+        let requirements = shape.expressions.requirements.as_ref().map(&mut read);
+        let rank = shape.expressions.rank.as_ref().map(read);
         let is_per_node = requirements.as_ref().is_some_and(looks_at_nodes);
         Some(Choice {
             requirements,
-            rank: shape.expressions.rank.as_ref().map(read),
+            rank,
             job: Arc::new(ads::job_ad(shape)),
             is_per_node,
             verdicts: Mutex::default(),
+            steps: AtomicU64::new(steps),
         })
+    }
+
+    /// Steps that they have taken so far.
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
     }
 
     /// Whether the requirements hold for this ad of a node. The one place where that is asked;
@@ -84,7 +99,11 @@ impl Choice {
         #[cfg(test)]
         counted::ASKED.with(|asked| asked.set(asked.get() + 1));
         let sides = Sides::new(Arc::clone(&self.job), Arc::clone(node));
-        shipway_classad::holds(requirements, &sides, &Context::default(), MAX_MATCH_STEPS)
+        let context = Context::default();
+        let (holds, steps) =
+            shipway_classad::holds(requirements, &sides, &context, MAX_MATCH_STEPS);
+        self.steps.fetch_add(steps, Ordering::Relaxed);
+        holds
     }
 
     /// For which of a node's kinds of devices they hold, a bit each; without devices the first bit
@@ -125,7 +144,10 @@ impl Choice {
         let ranks = ads.iter().map(|ad| {
             let sides = Sides::new(Arc::clone(&self.job), Arc::clone(ad));
             let context = Context::default();
-            shipway_classad::rank_in_thousandths(rank, &sides, &context, MAX_MATCH_STEPS)
+            let (rank, steps) =
+                shipway_classad::rank_in_thousandths(rank, &sides, &context, MAX_MATCH_STEPS);
+            self.steps.fetch_add(steps, Ordering::Relaxed);
+            rank
         });
         ranks.max().unwrap_or(0)
     }

@@ -7,7 +7,7 @@
 //!
 //! - `classes.rs`  what makes nodes alike
 //! - `nodes.rs`    the nodes: what is `free.rs` on each, and where they stand in `members.rs`
-//! - `needs.rs`    what a shape needs, and which classes could serve it
+//! - `needs.rs`    what a shape needs, and which classes could serve it; some at a time
 //! - `open.rs`     the shapes that may find a place
 //! - `order.rs`    who is next; `jobs.rs`, with which of their jobs
 //! - `search.rs`   the node for one more task
@@ -102,6 +102,8 @@ pub struct Planner {
     paper: trial::Paper,
     /// The last plan was full: the next one goes on from where its searches had come.
     was_full: bool,
+    /// The last pass left out somebody whose requirements took too long.
+    was_cut: bool,
     /// Shapes over which a pass failed: no pass looks at them again.
     set_aside: BTreeSet<ShapeId>,
 }
@@ -129,6 +131,12 @@ impl Planner {
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let ends = self.reservations.iter().filter_map(Reservation::ends);
         ends.chain(self.resting.values().copied()).min()
+    }
+
+    /// Whether a pass is to follow at once: the last one has left work to it, so that others are
+    /// answered in between.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.was_cut || self.needs.is_behind()
     }
 
     pub fn reservation_of(&self, job: JobId) -> Option<&Reservation> {

@@ -12,6 +12,10 @@ use shipway_model::{JobId, Ordinal, Timestamp, UserName};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
+/// Steps that requirements of one user's jobs may take in one pass where each node is asked: some
+/// fifteen milliseconds. Then it is the others' turn, and this user's in the next pass.
+const MAX_ASKED_STEPS: u64 = 125_000;
+
 pub(super) struct Order<'a> {
     state: &'a State,
     now: Timestamp,
@@ -19,6 +23,8 @@ pub(super) struct Order<'a> {
     /// In the order of their names.
     users: Vec<User<'a>>,
     served: Served<'a>,
+    /// Somebody had to leave the line for what their requirements took.
+    pub(super) was_cut: bool,
 }
 
 struct User<'a> {
@@ -26,6 +32,8 @@ struct User<'a> {
     queue: &'a UserQueue,
     /// Made at their first turn.
     jobs: Option<Jobs<'a>>,
+    /// Steps that their requirements have taken in this pass.
+    asked: u64,
 }
 
 /// A user's place in the line.
@@ -74,8 +82,9 @@ impl<'a> Order<'a> {
         let standing = |name| state.fair_share().standing(name, now);
         let places = queues.keys().zip(0..);
         let line = places.map(|(name, user)| Place { standing: standing(name), user }).collect();
-        let users = queues.iter().map(|(name, queue)| User { name, queue, jobs: None }).collect();
-        Order { state, now, line, users, served: Served::default() }
+        let user = |(name, queue)| User { name, queue, jobs: None, asked: 0 };
+        let users = queues.iter().map(user).collect();
+        Order { state, now, line, users, served: Served::default(), was_cut: false }
     }
 
     /// The next task of the user who is first in line. Users with nothing that may be placed leave
@@ -87,7 +96,12 @@ impl<'a> Order<'a> {
     ) -> Option<Turn> {
         // When nothing is left that could be placed, nobody is passed by either.
         while let Some(Place { standing, user }) = self.line.peek().filter(|_| open.len() > 0) {
-            let User { queue, jobs, .. } = &mut self.users[*user];
+            let User { queue, jobs, asked, .. } = &mut self.users[*user];
+            if *asked >= MAX_ASKED_STEPS {
+                self.was_cut = true;
+                self.line.pop();
+                continue;
+            }
             let jobs = jobs.get_or_insert_with(|| Jobs::new(queue));
             jobs.pick(open);
             while let Some((rank, shape)) = jobs.best() {
@@ -103,6 +117,14 @@ impl<'a> Order<'a> {
             self.line.pop();
         }
         None
+    }
+
+    /// Asking nodes for the first in line took so many steps.
+    pub(super) fn asked(&mut self, steps: u64) {
+        if let Some(first) = self.line.peek().filter(|_| steps > 0) {
+            let asked = &mut self.users[first.user].asked;
+            *asked = asked.saturating_add(steps);
+        }
     }
 
     /// The task of this turn, of the first in line, has its place; what it is charged counts.

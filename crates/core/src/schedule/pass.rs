@@ -50,6 +50,9 @@ pub(super) fn run(
         paper.start_over();
     }
     open.renew(state, planner, serving);
+    // Whose needs are worked out later comes only then.
+    planner.somebody_came = planner.needs.is_behind();
+    planner.was_cut = false;
     if open.len() == 0 {
         planner.nodes.hot.clear();
         (planner.open, planner.paper) = (open, paper);
@@ -72,8 +75,9 @@ pub(super) fn run(
     pass.serve_reservations();
     pass.keep_nodes_for_the_first();
     pass.serve_users();
+    let was_cut = pass.order.was_cut;
     let (plan, held, open, paper) = pass.end();
-    planner.reservations = held;
+    (planner.reservations, planner.was_cut) = (held, was_cut);
     planner.remember(open, paper, plan.more);
     plan
 }
@@ -87,6 +91,10 @@ impl<'a> Pass<'a> {
 
     pub(super) fn charge(&self, shape: ShapeId) -> u64 {
         self.need(shape).map_or(0, |need| need.charge)
+    }
+
+    fn steps(&self, shape: ShapeId) -> u64 {
+        self.needs.get(shape).map_or(0, Need::steps)
     }
 
     pub(super) fn ask(&self, turn: &Turn) -> Option<Ask<'_>> {
@@ -105,7 +113,10 @@ impl<'a> Pass<'a> {
                 self.more = true;
                 return;
             }
-            if self.serve(&turn) {
+            let before = self.steps(turn.shape);
+            let has_place = self.serve(&turn);
+            self.order.asked(self.steps(turn.shape).saturating_sub(before));
+            if has_place {
                 self.order.served(&turn, self.charge(turn.shape));
             }
         }
