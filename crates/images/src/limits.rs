@@ -40,8 +40,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits {
-            entries: 2_000_000,
-            names: 256 << 20,
+            entries: 1_000_000,
+            names: 128 << 20,
             bytes: 64 << 30,
             ratio: 200,
             ratio_after: 100 << 20,

@@ -21,9 +21,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// Images fetched at the same time. Each fetches several layers at once by itself; so many of one
-/// person's that a slow registry or two do not hold up the rest of their own images, and no more:
+/// person's that a slow registry does not hold up the rest of their own images, and no more:
 /// each may take hundreds of megabytes for its names while it is put together.
-const FETCHED: AtOnce = AtOnce { all: 12, each: 4 };
+const FETCHED: AtOnce = AtOnce { all: 8, each: 2 };
 /// Images looked for at the same time: a disk answers soon.
 const LOOKED_FOR: AtOnce = AtOnce { all: 2, each: 1 };
 /// How often room is made. Images are wanted for days; a look costs a walk through the store.
