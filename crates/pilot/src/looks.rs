@@ -6,15 +6,19 @@
 //! that process again before it has come back.
 
 use rustix::process::Pid;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a look may take on a machine that is very busy: it takes microseconds.
 const USUAL: Duration = Duration::from_secs(2);
 /// The same while somebody makes looks hang: there may be many of them.
 const SHORT: Duration = Duration::from_millis(100);
+/// The same when so much was waited within a moment: somebody has many that are merely slow.
+const HARDLY: Duration = Duration::from_millis(5);
+const ENOUGH: Duration = Duration::from_millis(500);
+const MOMENT: Duration = Duration::from_secs(5);
 /// Looks that hang at the same time, a thread each. With more of them nobody is looked at.
 const MOST_HANGING: usize = 256;
 
@@ -26,6 +30,8 @@ type Look = Box<dyn FnOnce() + Send>;
 thread_local! {
     /// The thread that looks for this one.
     static LOOKER: RefCell<Option<Sender<Look>>> = const { RefCell::new(None) };
+    /// When this thread's moment began, and how long it has waited in it.
+    static WAITED: Cell<(Option<Instant>, Duration)> = const { Cell::new((None, Duration::ZERO)) };
 }
 
 /// What is seen of this process. `None`: it does not show in time.
@@ -35,15 +41,17 @@ pub(crate) fn at<T: Send + 'static>(
 ) -> Option<T> {
     let limit = match hanging() {
         hanging if hanging.contains(&pid) || hanging.len() >= MOST_HANGING => return None,
+        _ if waited() > ENOUGH => HARDLY,
         hanging if hanging.is_empty() => USUAL,
         _ => SHORT,
     };
+    let began = Instant::now();
     let (answer, answered) = channel();
     let look = Box::new(move || {
         let _late = answer.send(look());
         hanging().retain(|hanging| *hanging != pid);
     });
-    LOOKER.with_borrow_mut(|looker| {
+    let seen = LOOKER.with_borrow_mut(|looker| {
         send(looker, look);
         match answered.recv_timeout(limit) {
             Ok(seen) => Some(seen),
@@ -53,7 +61,19 @@ pub(crate) fn at<T: Send + 'static>(
             }
             Err(RecvTimeoutError::Disconnected) => None,
         }
-    })
+    });
+    WAITED.set((WAITED.get().0, waited() + began.elapsed()));
+    seen
+}
+
+/// How long this thread has waited in this moment.
+fn waited() -> Duration {
+    let (began, waited) = WAITED.get();
+    if began.is_some_and(|began| began.elapsed() < MOMENT) {
+        return waited;
+    }
+    WAITED.set((Some(Instant::now()), Duration::ZERO));
+    Duration::ZERO
 }
 
 /// Remembers who hangs, unless the answer comes in this very moment.
@@ -96,6 +116,20 @@ mod tests {
 
     fn pid(number: i32) -> Pid {
         Pid::from_raw(number).unwrap()
+    }
+
+    /// Each look would be waited for by itself; together they are not.
+    #[test]
+    fn many_who_are_slow_are_not_waited_for_one_after_the_other() {
+        let slow = |number: i32| {
+            let (release, held) = channel::<()>();
+            (at(pid(i32::MAX - 100 - number), move || held.recv()), release)
+        };
+        let began = Instant::now();
+        let looks: Vec<_> = (0..50).map(slow).collect();
+        assert!(looks.iter().all(|(seen, _)| seen.is_none()));
+        assert!(waited() > ENOUGH, "{:?} in all", began.elapsed());
+        drop(looks);
     }
 
     /// Of processes that there are not; other tests look at their own meanwhile.

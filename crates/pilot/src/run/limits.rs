@@ -2,7 +2,9 @@
 //! more processes than any task may, is ended; and a kill by the kernel for want of memory is told
 //! apart from any other.
 //!
-//! Honest polling: a task may go over its limit for up to the time between two looks.
+//! Honest polling: a task may go over its limit for up to the time between two looks. Another
+//! thread looks: processes of anybody can make that take long (`looks.rs`), and nothing else is to
+//! wait for it.
 
 use super::crowding::{Besides, Counted, too_many};
 use crate::machine::OutOfMemory;
@@ -11,15 +13,20 @@ use crate::spawn::{Ended, HowEnded, Ticket};
 use shipway_model::Bytes;
 use shipway_runtime::crowd::Caps;
 use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 /// Often enough to stop a runaway before the node suffers, rarely enough to cost nothing.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How soon whoever looks is asked again whether they have seen all.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub(super) struct Limits {
     watched: HashMap<Ticket, Watched>,
     next: Option<Instant>,
+    /// What is being looked at now.
+    coming: Option<Receiver<Vec<Seen>>>,
     /// Tasks that we signalled ourselves: their end is no puzzle.
     signalled: std::collections::HashSet<Ticket>,
     kernel_kills: u64,
@@ -37,11 +44,20 @@ struct Watched {
     files: FilesIn,
 }
 
+/// What one task takes.
+#[derive(Debug)]
+struct Seen {
+    ticket: Ticket,
+    bytes: u64,
+    processes: u64,
+}
+
 impl Limits {
     pub(super) fn new(caps: Caps) -> Self {
         Limits {
             watched: HashMap::new(),
             next: None,
+            coming: None,
             signalled: std::collections::HashSet::new(),
             kernel_kills: kernel_oom_kills().unwrap_or(0),
             caps,
@@ -83,24 +99,61 @@ impl Limits {
         if self.next.is_none_or(|next| next > now) {
             return Vec::new();
         }
-        self.next = (!self.watched.is_empty()).then(|| now + LOOK_EVERY);
-        let Ok(snapshot) = Snapshot::take() else { return Vec::new() };
-        let (mut over, mut counted) = (Vec::new(), Vec::new());
-        for (ticket, watched) in &mut self.watched {
-            let Some(pid) = watched.pid else { continue };
-            if let Some(limit) = watched.limit {
-                let used = snapshot.resident_bytes(pid) + snapshot.file_bytes(pid, watched.files);
-                if used > limit {
-                    watched.over.get_or_insert(used);
-                    over.push((*ticket, None));
-                    continue;
-                }
+        match self.coming.take().map(|coming| (coming.try_recv(), coming)) {
+            Some((Err(TryRecvError::Empty), coming)) => {
+                (self.coming, self.next) = (Some(coming), Some(now + ASK_AGAIN));
+                Vec::new()
             }
-            if let Some(person) = watched.person.as_deref() {
-                let processes = snapshot.threads(pid);
-                counted.push(Counted { ticket: *ticket, person, processes });
+            Some((seen, _)) => {
+                self.next = (!self.watched.is_empty()).then(|| now + LOOK_EVERY);
+                self.judge(seen.unwrap_or_default())
+            }
+            None => {
+                self.coming = self.send_somebody();
+                let again = if self.coming.is_some() { ASK_AGAIN } else { LOOK_EVERY };
+                self.next = (!self.watched.is_empty()).then(|| now + again);
+                Vec::new()
             }
         }
+    }
+
+    fn send_somebody(&self) -> Option<Receiver<Vec<Seen>>> {
+        let watched = self.watched.iter();
+        let tasks = watched.filter_map(|(ticket, it)| Some((*ticket, it.pid?, it.files, it.limit)));
+        let tasks: Vec<_> = tasks.collect();
+        if tasks.is_empty() {
+            return None;
+        }
+        let (tell, coming) = channel();
+        let look = move || {
+            let Ok(snapshot) = Snapshot::take() else { return };
+            let seen = tasks.into_iter().map(|(ticket, pid, files, limit)| {
+                let used = || snapshot.resident_bytes(pid) + snapshot.file_bytes(pid, files);
+                let bytes = limit.map_or(0, |_| used());
+                Seen { ticket, bytes, processes: snapshot.threads(pid) }
+            });
+            let _nobody_waits = tell.send(seen.collect());
+        };
+        let thread = std::thread::Builder::new().name("limits".into());
+        thread.spawn(look).ok().map(|_| coming)
+    }
+
+    fn judge(&mut self, seen: Vec<Seen>) -> Vec<(Ticket, Option<String>)> {
+        let (mut over, mut within) = (Vec::new(), Vec::new());
+        for Seen { ticket, bytes, processes } in seen {
+            let Some(watched) = self.watched.get_mut(&ticket) else { continue };
+            if watched.limit.is_some_and(|limit| bytes > limit) {
+                watched.over.get_or_insert(bytes);
+                over.push((ticket, None));
+            } else {
+                within.push((ticket, processes));
+            }
+        }
+        let counted = within.into_iter().filter_map(|(ticket, processes)| {
+            let person = self.watched.get(&ticket)?.person.as_deref()?;
+            Some(Counted { ticket, person, processes })
+        });
+        let counted: Vec<_> = counted.collect();
         let crowds = too_many(self.caps, &counted, &Besides::new()).into_iter();
         over.extend(crowds.map(|(ticket, words)| (ticket, Some(words))));
         over
@@ -159,7 +212,14 @@ mod tests {
             limits.started(Ticket(ticket), child.id());
         }
         assert_eq!(limits.watched.len(), 2);
-        let over = limits.look(Instant::now() + LOOK_EVERY);
+        let mut now = Instant::now();
+        let over = loop {
+            now += LOOK_EVERY;
+            match limits.look(now) {
+                over if over.is_empty() => std::thread::yield_now(),
+                over => break over,
+            }
+        };
         kill_process_group(Pid::from_child(&child), Signal::KILL).unwrap();
         child.wait().unwrap();
         let [(Ticket(1), Some(words))] = &over[..] else { panic!("{over:?}") };
