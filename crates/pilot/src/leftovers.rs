@@ -25,6 +25,10 @@ pub const NODE_KEY_VARIABLE: &str = "SHIPWAY_NODE_KEY";
 const EMPTY_SCANS: u32 = 2;
 const SCAN_PAUSE: Duration = Duration::from_millis(10);
 
+/// How long new ones are looked for. Every task knows the key, and one that is left alone could
+/// make processes with it faster than they are killed: nobody else waits for that for longer.
+const SWEEP_LIMIT: Duration = Duration::from_secs(5);
+
 /// Bytes of randomness in a node's key: two directories never share one by accident.
 const KEY_BYTES: usize = 16;
 
@@ -95,8 +99,13 @@ pub fn end_all(dir: &Path, key: &str) -> Result<usize, LeftoversError> {
     let hanging = hanging::still(dir);
     let mut spared = self_and_ancestors();
     spared.extend(hanging.iter().filter_map(|hanging| Pid::from_raw(hanging.pid)));
-    let (mut ended, mut empty_scans) = (0, 0);
+    let (mut ended, mut empty_scans, mut killing) = (0, 0, Duration::ZERO);
     while empty_scans < EMPTY_SCANS {
+        if killing > SWEEP_LIMIT {
+            tracing::warn!(ended, "processes with this node's key come as fast as they are ended");
+            break;
+        }
+        let began = Instant::now();
         let helpers_too = Instant::now() > helpers_too_at;
         let found = kill_marked(key, &spared, helpers_too);
         let (found, helpers) = found.map_err(|source| LeftoversError::Scan { source })?;
@@ -110,6 +119,7 @@ pub fn end_all(dir: &Path, key: &str) -> Result<usize, LeftoversError> {
             ended += found.len() - left.len();
             hanging::write_down(dir, &left, None);
             spared.extend(left);
+            killing += began.elapsed();
         }
     }
     Ok(ended)
@@ -174,6 +184,8 @@ fn self_and_ancestors() -> Vec<Pid> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn the_key_is_kept_and_a_broken_one_replaced() {
@@ -183,6 +195,30 @@ mod tests {
         assert_eq!(node_key(dir.path()).unwrap(), key);
         std::fs::write(dir.path().join("node-key"), "half").unwrap();
         assert_ne!(node_key(dir.path()).unwrap(), key);
+    }
+
+    /// Each that is ended is replaced at once: there is an end to it all the same.
+    #[test]
+    fn whoever_makes_more_of_them_holds_up_the_start_for_a_while_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let (key, over) = (random_key().unwrap(), AtomicBool::new(false));
+        let keep_one = || {
+            while !over.load(Ordering::Relaxed) {
+                let mut sleep = Command::new("sleep");
+                let mut child = sleep.arg("60").env(NODE_KEY_VARIABLE, &key).spawn().unwrap();
+                while child.try_wait().unwrap().is_none() && !over.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                let _ended = (child.kill(), child.wait());
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(keep_one);
+            scope.spawn(keep_one);
+            let ended = end_all(dir.path(), &key);
+            over.store(true, Ordering::Relaxed);
+            assert!(ended.unwrap() > 0);
+        });
     }
 
     #[test]
