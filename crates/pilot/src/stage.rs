@@ -155,6 +155,12 @@ pub(crate) enum StageError {
     Target { target: PathBuf, source: io::Error },
     #[error("cannot write {}: it is not a plain file", .target.display())]
     TargetKind { target: PathBuf },
+    #[error(
+        "cannot write into {}: somebody else made that folder, in one that everybody may write \
+         to; name a target that is not there yet",
+        .target.display()
+    )]
+    TargetOfOthers { target: PathBuf },
 }
 
 /// The whole of the hidden command. Must be called before any thread is started.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Takes as much as it can. The first thing that went wrong, and how many more did.
 pub(super) fn take(plan: &StageOut, progress: &Progress) -> Option<String> {
     let mut problems = Vec::new();
-    let taker = Taker { to: Targets { reach: &plan.reach, mark: &plan.mark, progress } };
+    let taker = Taker { to: Targets::new(&plan.reach, &plan.mark, progress) };
     for (from, to) in &plan.streams {
         problems.extend(taker.stream(from, to).err());
     }
@@ -109,6 +109,8 @@ impl Taker<'_> {
     ///
     /// One folder after the other, each opened anew: how deep they are is the task's choice.
     fn folder(&self, work: &Folder, name: &Path, target: &Path) -> Result<(), StageError> {
+        let (_, stat) = work.read(name).map_err(|errno| unread(name, errno))?;
+        let inside = Taker { to: self.to.below(target, modes::of_folder(stat.st_mode))? };
         let mut folders = vec![(name.to_owned(), target.to_owned())];
         while let Some((name, target)) = folders.pop() {
             let (folder, stat) = work.read(&name).map_err(|errno| unread(&name, errno))?;
@@ -116,11 +118,11 @@ impl Taker<'_> {
             if kind(&stat) != FileType::Directory {
                 return Err(StageError::OutputKind { name });
             }
-            self.to.make(&target, modes::of_folder(stat.st_mode))?;
+            inside.to.make(&target, modes::of_folder(stat.st_mode))?;
             let folder = folder.into();
             for entry in names(&folder).map_err(|errno| unread(&name, errno))? {
-                let (inside, to) = (name.join(&entry), target.join(&entry));
-                folders.extend(self.entry(work, (&folder, &entry), inside, to)?);
+                let (from, to) = (name.join(&entry), target.join(&entry));
+                folders.extend(inside.entry(work, (&folder, &entry), from, to)?);
             }
         }
         Ok(())

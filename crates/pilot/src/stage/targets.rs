@@ -5,7 +5,7 @@ use super::modes::{PRIVATE_FILE, USUAL_FILE, USUAL_FOLDER, of_file};
 use super::parts::PartNames;
 use super::{Progress, StageError};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, Stat, fchmod, mkdirat, openat, renameat, statat,
+    AtFlags, CWD, FileType, Mode, OFlags, Stat, fchmod, fstat, mkdirat, openat, renameat, statat,
     symlinkat, unlinkat,
 };
 use rustix::io::Errno;
@@ -15,7 +15,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 /// Pieces of a file that may be in memory alone, 1 GiB of it: a large node would hold hundreds, and
 /// whoever watches could not tell writing all of that out from a disk that hangs.
@@ -36,9 +36,29 @@ pub(super) struct Targets<'a> {
     /// Part of the names of what is not complete yet.
     pub(super) mark: &'a str,
     pub(super) progress: &'a Progress,
+    /// The folder that all goes into, and its path, once it is open: whoever gives its name to
+    /// another one gets nothing of what follows.
+    top: Option<(PathBuf, OwnedFd)>,
 }
 
-impl Targets<'_> {
+impl<'a> Targets<'a> {
+    pub(super) const fn new(reach: &'a Reach, mark: &'a str, progress: &'a Progress) -> Self {
+        Targets { reach, mark, progress, top: None }
+    }
+
+    /// For all that goes into this folder, which is made unless it is there.
+    pub(super) fn below(&self, target: &Path, mode: Mode) -> Result<Self, StageError> {
+        self.progress.at(target);
+        let folder = self.folder(target, target, mode)?;
+        if is_a_trap(&folder).map_err(|errno| unwritten(target, errno))? {
+            return Err(StageError::TargetOfOthers { target: target.to_owned() });
+        }
+        Ok(Targets {
+            top: Some((target.to_owned(), folder)),
+            ..Self::new(self.reach, self.mark, self.progress)
+        })
+    }
+
     /// Sees to it that a folder is there. One that was there already keeps its mode.
     pub(super) fn make(&self, target: &Path, mode: Mode) -> Result<(), StageError> {
         self.progress.at(target);
@@ -120,15 +140,7 @@ impl Targets<'_> {
     /// last with this mode.
     fn folder(&self, path: &Path, target: &Path, mode: Mode) -> Result<OwnedFd, StageError> {
         let failed = |errno| unwritten(target, errno);
-        let mut above = path.ancestors();
-        let (there, mut folder) = loop {
-            let there = above.next().ok_or(Errno::NOENT).map_err(failed)?;
-            match reach::open(CWD, there, FOLDER) {
-                Ok(folder) => break (there, folder),
-                Err(Errno::NOENT) => {}
-                Err(errno) => return Err(failed(errno)),
-            }
-        };
+        let (there, mut folder) = self.deepest(path).map_err(failed)?;
         self.reach.judge(&folder, target, Use::Write)?;
         let mut missing = path.strip_prefix(there).unwrap_or(path).components().peekable();
         while let Some(part) = missing.next() {
@@ -145,6 +157,30 @@ impl Targets<'_> {
         }
         Ok(folder)
     }
+
+    /// The deepest folder on the way that is there.
+    fn deepest<'p>(&self, path: &'p Path) -> Result<(&'p Path, OwnedFd), Errno> {
+        if let Some((top, folder)) = self.top.as_ref().filter(|(top, _)| path.starts_with(top)) {
+            let there = path.ancestors().find(|above| above == top).unwrap_or(path);
+            return Ok((there, openat(folder, ".", FOLDER, Mode::empty())?));
+        }
+        for there in path.ancestors() {
+            match reach::open(CWD, there, FOLDER) {
+                Err(Errno::NOENT) => {}
+                opened => return Ok((there, opened?)),
+            }
+        }
+        Err(Errno::NOENT)
+    }
+}
+
+/// Whether a folder is one that somebody else has made where everybody may make some: it may have
+/// been put there for what others take to be their own.
+fn is_a_trap(folder: &OwnedFd) -> Result<bool, Errno> {
+    let owner = fstat(folder)?.st_uid;
+    let above = statat(folder, "..", AtFlags::empty())?;
+    let open_to_all = Mode::from_raw_mode(above.st_mode).contains(Mode::WOTH);
+    Ok(open_to_all && owner != geteuid().as_raw() && owner != 0)
 }
 
 struct Place {

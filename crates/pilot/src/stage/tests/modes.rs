@@ -3,6 +3,7 @@
 use super::super::targets::Targets;
 use super::*;
 use rustix::fs::Mode;
+use rustix::process::geteuid;
 use std::fs::{File, Permissions};
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -40,7 +41,7 @@ fn what_is_not_complete_is_closed_to_others() {
     std::thread::scope(|scope| {
         let copied = scope.spawn(|| {
             let (reach, progress) = (Reach::default(), Progress::default());
-            let targets = Targets { reach: &reach, mark: "t", progress: &progress };
+            let targets = Targets::new(&reach, "t", &progress);
             let mode = Some(Mode::from_raw_mode(0o644));
             targets.write(&mut from, &place.at("to/open"), mode).map_err(|error| causes(&error))
         });
@@ -123,5 +124,50 @@ fn a_stream_is_as_open_as_the_file_it_replaces() {
     for (name, mode) in [("to/private", Some(0o600)), ("to/usual", usual), ("to/new", usual)] {
         place.take_stream("printed", name);
         assert_eq!((place.mode(name), place.read(name).as_deref()), (mode, Some("printed")));
+    }
+}
+
+/// Whoever may rename a folder while it is filled gets nothing of what comes after that.
+#[test]
+fn a_folder_that_changes_its_name_takes_all_of_it_along() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.at("to")).unwrap();
+    let (reach, progress) = (Reach::default(), Progress::default());
+    let targets = Targets::new(&reach, "t", &progress);
+    let mode = Mode::from_raw_mode(0o700);
+    let below = targets.below(&place.at("to/own"), mode).map_err(|error| causes(&error)).unwrap();
+    std::fs::rename(place.at("to/own"), place.at("to/away")).unwrap();
+    std::fs::create_dir_all(place.at("to/own/deep")).unwrap();
+    place.write("work/x", "secret");
+    let mode = Some(Mode::from_raw_mode(0o644));
+    for name in ["x", "deep/x"] {
+        let mut from = File::open(place.at("work/x")).unwrap();
+        let to = place.at("to/own").join(name);
+        below.write(&mut from, &to, mode).map_err(|error| causes(&error)).unwrap();
+        assert_eq!(place.read(&format!("to/away/{name}")).as_deref(), Some("secret"));
+        assert_eq!(place.read(&format!("to/own/{name}")), None);
+    }
+}
+
+#[test]
+fn a_folder_of_somebody_else_among_everybodys_is_not_filled() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let place = Place::new();
+    place.write("work/res/x", "secret");
+    for (mode, owner, is_refused) in
+        [(0o1777, 65_534, true), (0o777, 65_534, true), (0o755, 65_534, false), (0o1777, 0, false)]
+    {
+        let _before = std::fs::remove_dir_all(place.at("share"));
+        std::fs::create_dir_all(place.at("share/res")).unwrap();
+        place.set_mode("share", mode);
+        place.set_mode("share/res", 0o777);
+        std::os::unix::fs::chown(place.at("share/res"), Some(owner), None).unwrap();
+        let problem = place.take(&[("res", "share/res")]);
+        let named =
+            problem.as_ref().is_some_and(|it| it.contains("somebody else made that folder"));
+        assert_eq!(named, is_refused, "{mode:o} {owner} {problem:?}");
+        assert_eq!(place.read("share/res/x").is_none(), is_refused);
     }
 }
