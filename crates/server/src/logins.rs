@@ -12,12 +12,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 /// Registries of one user; people have a handful.
 pub const MAX_REGISTRIES: usize = 64;
 /// Bytes of a name or a password; tokens of some registries are long.
-pub const MAX_LOGIN_BYTES: usize = 16 * 1024;
+pub const MAX_PASSWORD_BYTES: usize = 16 * 1024;
+/// Names are shown, all of one user's in one answer.
+pub const MAX_NAME_BYTES: usize = 256;
 const FILE: &str = "registry-logins.json";
 
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +42,10 @@ pub enum LoginError {
         #[source]
         source: io::Error,
     },
-    #[error("a login has a name and a password of at most {MAX_LOGIN_BYTES} bytes each")]
+    #[error(
+        "a login has a name of at most {MAX_NAME_BYTES} bytes without control characters and a \
+         password of at most {MAX_PASSWORD_BYTES} bytes"
+    )]
     Size,
     #[error("logins for {MAX_REGISTRIES} registries are kept already, the most for one user")]
     TooMany,
@@ -55,7 +60,10 @@ type Table = BTreeMap<UserName, BTreeMap<String, Login>>;
 #[derive(Debug)]
 pub struct Logins {
     path: PathBuf,
-    table: Mutex<Table>,
+    /// What is on disk. Held for a look at it, never while something is written.
+    table: Mutex<Arc<Table>>,
+    /// Held by whoever changes it.
+    writing: Mutex<()>,
 }
 
 impl Logins {
@@ -67,7 +75,7 @@ impl Logins {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Table::new(),
             Err(source) => return Err(LoginError::Read { path, source }),
         };
-        Ok(Logins { path, table: Mutex::new(table) })
+        Ok(Logins { path, table: Mutex::new(Arc::new(table)), writing: Mutex::default() })
     }
 
     /// Returns when it is on disk. What was kept for this registry before is replaced.
@@ -81,8 +89,9 @@ impl Logins {
         login: Login,
         may: impl Fn() -> bool,
     ) -> Result<(), LoginError> {
-        let fits = |text: &str| !text.is_empty() && text.len() <= MAX_LOGIN_BYTES;
-        if !fits(&login.user) || !fits(&login.password) {
+        let fits = |text: &str, most| !text.is_empty() && text.len() <= most;
+        let is_name = fits(&login.user, MAX_NAME_BYTES) && !login.user.contains(char::is_control);
+        if !is_name || !fits(&login.password, MAX_PASSWORD_BYTES) {
             return Err(LoginError::Size);
         }
         let host = registry_name(host)?;
@@ -115,9 +124,6 @@ impl Logins {
 
     /// All of a user who is gone.
     pub fn forget_user(&self, user: &UserName) -> Result<(), LoginError> {
-        if !self.table().contains_key(user) {
-            return Ok(());
-        }
         self.change(|table| {
             table.remove(user);
             Ok(())
@@ -141,8 +147,8 @@ impl Logins {
         table.get(&user.parse::<UserName>().ok()?)?.get(host).cloned()
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.locked()
+    fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.table.locked())
     }
 
     /// The change holds when it is on disk, and not before.
@@ -150,13 +156,14 @@ impl Logins {
         &self,
         change: impl FnOnce(&mut Table) -> Result<A, LoginError>,
     ) -> Result<A, LoginError> {
-        let mut table = self.table();
-        let mut changed = table.clone();
+        let _alone = self.writing.locked();
+        let before = self.table();
+        let mut changed = Table::clone(&before);
         let answer = change(&mut changed)?;
-        if changed != *table {
+        if changed != *before {
             let written = write(&self.path, &changed);
             written.map_err(|source| LoginError::Write { path: self.path.clone(), source })?;
-            *table = changed;
+            *self.table.locked() = Arc::new(changed);
         }
         Ok(answer)
     }
@@ -205,6 +212,17 @@ mod tests {
         assert_eq!(Logins::open(home.path()).unwrap().find("ada", Some(&image)), None);
     }
 
+    /// Asked in the middle of a change, by whoever sends tasks out or lists their own.
+    #[test]
+    fn nobody_waits_for_a_change_that_is_written() {
+        let home = tempfile::tempdir().unwrap();
+        let logins = Logins::open(home.path()).unwrap();
+        logins.keep(&ada(), "a.org", login("x"), || true).unwrap();
+        let looked = || logins.of(&ada()).len() == 1;
+        logins.keep(&ada(), "b.org", login("x"), looked).unwrap();
+        assert_eq!(logins.of(&ada()).len(), 2);
+    }
+
     #[test]
     fn what_is_no_registry_or_too_large_is_refused() {
         let home = tempfile::tempdir().unwrap();
@@ -217,7 +235,11 @@ mod tests {
         }
         logins.keep(&ada(), "docker.io", login("x"), || true).unwrap();
         assert!(logins.forget(&ada(), "docker.io").unwrap());
-        let long = login(&"x".repeat(MAX_LOGIN_BYTES + 1));
+        for name in ["a".repeat(MAX_NAME_BYTES + 1), "a\u{1}b".into()] {
+            let named = Login { user: name, ..login("x") };
+            assert!(matches!(logins.keep(&ada(), "a.org", named, || true), Err(LoginError::Size)));
+        }
+        let long = login(&"x".repeat(MAX_PASSWORD_BYTES + 1));
         assert!(matches!(logins.keep(&ada(), "a.org", long, || true), Err(LoginError::Size)));
         assert!(matches!(logins.keep(&ada(), "a.org", login(""), || true), Err(LoginError::Size)));
         for number in 0..MAX_REGISTRIES {

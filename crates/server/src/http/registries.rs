@@ -1,6 +1,7 @@
 //! Logins for registries: kept, named and forgotten. A password comes in and never goes out again.
 
 use super::Site;
+use super::asking::Asked;
 use super::body::Body;
 use super::caller::{Caller, Path};
 use super::error::ApiError;
@@ -29,6 +30,7 @@ pub async fn list(
     responses((status = 200, body = RegistryList), (status = "4XX", body = ErrorBody)))]
 pub async fn keep(
     Caller(by): Caller,
+    Asked(asking): Asked,
     State(site): State<Site>,
     Path(host): Path<String>,
     Body(new): Body<NewRegistryLogin>,
@@ -39,10 +41,8 @@ pub async fn keep(
     let (logins, asker, here) = (site.logins.clone(), by.clone(), site.clone());
     let login = Login { user: new.user, password: new.password };
     let may = move |by: &Actor| here.auth.still_lets_in(by, here.clock.now());
-    let kept =
-        tokio::task::spawn_blocking(move || logins.keep(&asker.user, &host, login, || may(&asker)));
-    let kept = kept.await;
-    kept.map_err(|_| ApiError::internal("a login was cut off"))?.map_err(refused)?;
+    let kept = asking.work(move || logins.keep(&asker.user, &host, login, || may(&asker)));
+    kept.await?.map_err(refused)?;
     Ok(Json(view(&site, &by)))
 }
 
@@ -51,6 +51,7 @@ pub async fn keep(
     responses((status = 200, body = RegistryList), (status = "4XX", body = ErrorBody)))]
 pub async fn forget(
     Caller(by): Caller,
+    Asked(asking): Asked,
     State(site): State<Site>,
     Path(host): Path<String>,
 ) -> Result<Json<RegistryList>, ApiError> {
@@ -59,8 +60,7 @@ pub async fn forget(
     }
     let (logins, user) = (site.logins.clone(), by.user.clone());
     let name = host.clone();
-    let forgotten = tokio::task::spawn_blocking(move || logins.forget(&user, &host)).await;
-    let forgotten = forgotten.map_err(|_| ApiError::internal("a login was cut off"))?;
+    let forgotten = asking.work(move || logins.forget(&user, &host)).await?;
     if !forgotten.map_err(refused)? {
         return Err(ApiError::not_found(format!("you have no login for the registry {name}")));
     }

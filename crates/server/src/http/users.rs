@@ -116,6 +116,16 @@ pub async fn remove(
             .hint("`shipway token list` and `shipway token revoke ID` end single tokens"));
     }
     let give_jobs_to = query.give_jobs_to;
+    if give_jobs_to.as_ref() == Some(site.auth.owner()) {
+        // What somebody else wrote would run as whoever started the server.
+        let message = format!(
+            "jobs of {user} cannot be given to {}, who started this server: their commands would \
+             run as its account",
+            site.auth.owner()
+        );
+        return Err(ApiError::new(StatusCode::CONFLICT, codes::IS_OWNER, message)
+            .hint("give them to another user, or submit what is still wanted anew"));
+    }
     let command = Command::RemoveUser {
         by: by.clone(),
         user: user.clone(),
