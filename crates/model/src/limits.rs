@@ -29,10 +29,14 @@ pub const MAX_EACH_LEFT_OUT: usize = 4 << 20;
 pub const MAX_SPEC_BYTES: usize = 24 << 20;
 /// Arguments of one command, and bytes of all arguments and variables together: below Linux's own
 /// limit for one exec, so that the refusal comes at submission and not on the node.
-pub const MAX_ARGS: usize = 65_536;
+pub const MAX_ARGS: usize = 16_384;
 pub const MAX_EXEC_BYTES: usize = 1 << 20;
-/// Variables of one task; they are kept by name, which takes more memory than their text.
-pub const MAX_VARIABLES: usize = 100_000;
+/// Variables of one task; they are kept by name, which takes more memory than their text, and each
+/// task that starts has its own copy.
+pub const MAX_VARIABLES: usize = 4_096;
+/// The same of what is read at all: jobs that were accepted before have as many.
+pub const MAX_ARGS_READ: usize = 65_536;
+pub const MAX_VARIABLES_READ: usize = 100_000;
 /// One argument or variable: Linux refuses more than 128 KiB each (MAX_ARG_STRLEN).
 pub const MAX_ARG_BYTES: usize = 128 << 10;
 /// A script travels with each job; larger programs belong in files.

@@ -7,7 +7,8 @@ use crate::ids::{BadId, JobId};
 use crate::image_ref::ImageRef;
 use crate::indices::IndexSet;
 use crate::limits::{
-    DEFAULT_LOG_LIMIT, MAX_ARGS, MAX_BINDS, MAX_DEPENDENCIES, MAX_FILES, MAX_LABELS, MAX_VARIABLES,
+    DEFAULT_LOG_LIMIT, MAX_ARGS_READ, MAX_BINDS, MAX_DEPENDENCIES, MAX_FILES, MAX_LABELS,
+    MAX_VARIABLES_READ,
 };
 use crate::reading::{elements, list, map, text_or_whole};
 use crate::resources::Resources;
@@ -32,7 +33,7 @@ pub struct JobSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
     #[serde(
-        deserialize_with = "map::<MAX_VARIABLES, _, _>",
+        deserialize_with = "map::<MAX_VARIABLES_READ, _, _>",
         skip_serializing_if = "BTreeMap::is_empty"
     )]
     pub env: BTreeMap<String, String>,
@@ -178,7 +179,7 @@ fn words_or_shell<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::
         }
         // Each word is asked for as a text, so that `[sleep, 5]` in YAML keeps its 5 as written.
         fn visit_seq<A: de::SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
-            elements::<MAX_ARGS, _, _>(list)
+            elements::<MAX_ARGS_READ, _, _>(list)
         }
     }
     from.deserialize_any(Words)

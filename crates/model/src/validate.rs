@@ -9,7 +9,7 @@ use crate::limits::{
     MAX_ARG_BYTES, MAX_ARGS, MAX_BINDS, MAX_DEPENDENCIES, MAX_EACH_ROWS, MAX_EACH_VALUES,
     MAX_EXEC_BYTES, MAX_EXPRESSION_BYTES, MAX_FILES, MAX_LABEL_BYTES, MAX_LABELS, MAX_LOG_LIMIT,
     MAX_NAME_BYTES, MAX_NAMED_RESOURCES, MAX_PATH_BYTES, MAX_RETRIES, MAX_ROW_BYTES,
-    MAX_SCRIPT_BYTES, MIN_MEMORY, PRIORITY_RANGE,
+    MAX_SCRIPT_BYTES, MAX_VARIABLES, MIN_MEMORY, PRIORITY_RANGE,
 };
 use crate::plain_text::steers;
 use crate::spec::JobSpec;
@@ -86,6 +86,9 @@ fn check_program(spec: &JobSpec, check: &mut Check<'_>) {
     check(absolute, "workdir", "must be an absolute path".into());
     let nul = spec.command.iter().chain(spec.env.values()).any(|text| text.contains('\0'));
     check(!nul, "command", "arguments and variables cannot contain a NUL byte".into());
+    let variables = spec.env.len();
+    let what = format!("{variables} variables; at most {MAX_VARIABLES}");
+    check(variables <= MAX_VARIABLES, "env", what);
     for name in spec.env.keys() {
         let good = !name.is_empty() && !name.contains(['=', '\0']);
         check(good, "env", format!("`{name}` is not a name of a variable"));
@@ -287,6 +290,21 @@ fn check_expressions(spec: &JobSpec, check: &mut Check<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variables_and_arguments_are_few_enough_to_copy() {
+        let fields = |variables: usize, words: usize| -> Vec<&str> {
+            let env: serde_json::Map<String, serde_json::Value> =
+                (0..variables).map(|at| (format!("v{at}"), "x".into())).collect();
+            let json = serde_json::json!({"command": vec!["w"; words], "env": env});
+            let spec: JobSpec = serde_json::from_value(json).expect("it is read");
+            let problems = validate(&spec).err().into_iter().flatten();
+            problems.map(|problem| problem.field).collect()
+        };
+        assert!(fields(MAX_VARIABLES, MAX_ARGS).is_empty());
+        assert_eq!(fields(MAX_VARIABLES + 1, 1), ["env"]);
+        assert_eq!(fields(0, MAX_ARGS + 1), ["command"]);
+    }
 
     /// Each bad specification names its field; the good one passes.
     #[test]
