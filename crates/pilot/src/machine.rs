@@ -13,6 +13,7 @@ mod held;
 mod inbox;
 mod need;
 mod queue;
+mod reads;
 mod room;
 mod speech;
 mod weight;
@@ -199,6 +200,8 @@ pub struct Machine {
     held: BTreeMap<AttemptKey, Held>,
     /// Held but not started.
     queue: Queue,
+    /// Requests for the output of such.
+    reads: Vec<wire::LogRequest>,
     /// How often a later task went ahead of the first in the queue.
     overtaken: u32,
     room: Room,
@@ -234,6 +237,7 @@ impl Machine {
             link: None,
             held: BTreeMap::new(),
             queue: Queue::default(),
+            reads: Vec::new(),
             overtaken: 0,
             timers: BTreeSet::new(),
             new_starts: Vec::new(),
@@ -314,6 +318,7 @@ impl Machine {
             Input::Drain => self.drain(&mut out),
             Input::Proven { ad } => self.proven(*ad, &mut out),
         }
+        self.let_readers_go(&mut out);
         if !self.unkept.is_empty() {
             out.push(Output::Keep { ids: std::mem::take(&mut self.unkept) });
         }

@@ -37,6 +37,7 @@ impl Machine {
             last_report: 0,
             reports: VecDeque::new(),
         });
+        self.reads.clear();
         out.push(Output::CloseLogs);
         let left = self.left.iter().map(|ended| wire::Held {
             id: ended.id,
@@ -75,8 +76,8 @@ impl Machine {
             Some(Body::Stop(stop)) => self.stop(now, &stop, out),
             Some(Body::Ack(ack)) => self.acknowledged(ack.report),
             Some(Body::Pong(pong)) => self.contact.pong(now.steady, pong.number),
-            Some(Body::Log(request)) => out.push(Output::ReadLog(request)),
-            Some(Body::LogClose(close)) => out.push(Output::CloseLog { id: close.id }),
+            Some(Body::Log(request)) => self.read_log(request, out),
+            Some(Body::LogClose(close)) => self.close_log(close.id, out),
             // A newer server says something that this pilot does not know and need not do.
             None => {}
         }

@@ -147,6 +147,30 @@ fn requests_for_logs_are_passed_on() {
     assert_eq!(rig.say(close), [Output::CloseLog { id: 7 }]);
 }
 
+/// What is not started has no output yet, which is not the end of it.
+#[test]
+fn whoever_follows_a_task_that_waits_is_answered_when_it_starts() {
+    let mut rig = Rig::up(None);
+    rig.run(template(1, 4), id(1, 0));
+    rig.assign(template(1, 4), &[id(1, 1), id(1, 2)]);
+    let request = |number, index| wire::LogRequest {
+        id: number,
+        attempt: Some(id(1, index).wire()),
+        follow: true,
+        ..wire::LogRequest::default()
+    };
+    for (number, index) in [(7, 1), (8, 1), (9, 2)] {
+        assert_eq!(rig.say(to_pilot::Body::Log(request(number, index))), []);
+    }
+    assert_eq!(rig.say(to_pilot::Body::LogClose(wire::LogClose { id: 8 })), []);
+    let out = rig.ended(id(1, 0), HowEnded::Exit(0));
+    let [Output::Start(start), Output::ReadLog(read)] = &out[..] else { panic!("{out:?}") };
+    assert_eq!((start.id, read), (id(1, 1), &request(7, 1)));
+    let ids = vec![id(1, 2).wire()];
+    let out = rig.say(to_pilot::Body::Stop(wire::Stop { ids, grace_ms: 0 }));
+    assert_eq!(out, [Output::ReadLog(request(9, 2))], "it will have none");
+}
+
 #[test]
 fn a_draining_pilot_finishes_what_runs_and_says_goodbye() {
     let mut rig = Rig::up(None);
