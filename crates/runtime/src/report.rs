@@ -7,6 +7,7 @@ use crate::plan::{Container, Process};
 use crate::variables::Variables;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -27,6 +28,22 @@ pub enum Ending {
     Exit(i32),
     Signal { number: i32, core_dumped: bool },
     NotStarted(NotStarted),
+}
+
+/// Letters of a message: JSON may need six bytes for each of their bytes, and four make one.
+const MESSAGE_LETTERS: usize = 2_000;
+
+impl Ending {
+    /// A report that is longer than what is read would be none.
+    fn shortened(&self) -> Cow<'_, Ending> {
+        match self {
+            Ending::NotStarted(NotStarted { why, message }) if message.len() > MESSAGE_LETTERS => {
+                let message = message.chars().take(MESSAGE_LETTERS).chain(['…']).collect();
+                Cow::Owned(Ending::NotStarted(NotStarted { why: *why, message }))
+            }
+            _ => Cow::Borrowed(self),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -144,11 +161,11 @@ impl Letter {
 
     /// The helper's word; the first one counts.
     pub fn report(&self, ending: &Ending) -> io::Result<()> {
-        let text = serde_json::to_vec(ending)?;
+        let text = serde_json::to_vec(&ending.shortened())?;
         if let Some(told) = &self.told {
             let _unwritten = told.write_all_at(&text, 0);
         }
-        self.file.write_all_at(&text[..text.len().min(REPORT_LIMIT)], self.report_at)
+        self.file.write_all_at(&text, self.report_at)
     }
 
     /// What the helper said, if it said anything.
@@ -180,6 +197,17 @@ mod tests {
         let ending = Ending::Signal { number: 9, core_dumped: false };
         theirs.report(&ending).unwrap();
         assert_eq!(ours.reported(), Some(ending));
+    }
+
+    #[test]
+    fn a_long_story_is_cut_and_not_lost() {
+        let container = Container::new(Root::Host, vec!["true".into()]);
+        let ours = Letter::write(Asked::Container(&container)).unwrap();
+        let (theirs, _) = Letter::read(ours.copy().unwrap()).unwrap();
+        let message = "\u{1}".repeat(100_000);
+        theirs.report(&Ending::NotStarted(NotStarted { why: Why::NoProgram, message })).unwrap();
+        let Some(Ending::NotStarted(told)) = ours.reported() else { panic!("no report") };
+        assert_eq!((told.why, told.message.chars().count()), (Why::NoProgram, 2_001));
     }
 
     #[test]

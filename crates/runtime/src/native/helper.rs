@@ -131,7 +131,8 @@ fn run(letter: &Letter, container: Container, keeper: Option<OwnedFd>) -> ExitCo
             root::release(scratch.as_ref());
             end_like(&ending)
         }
-        Ok(Side::Inside) => ExitCode::SUCCESS,
+        // It has told how its program ended; where it could not, nobody is to take this for that.
+        Ok(Side::Inside) => code(NOTHING_TOLD),
         Err(error) => {
             let told = error.told();
             let exit = told.why.exit_code();
@@ -272,6 +273,9 @@ fn end_like(ending: &Ending) -> ExitCode {
         }
     }
 }
+
+/// Of a first process whose word of the end did not arrive.
+const NOTHING_TOLD: i32 = 125;
 
 /// What a shell reports for a process that a signal ended.
 const SIGNAL_EXIT_BASE: i32 = 128;
