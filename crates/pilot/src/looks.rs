@@ -16,7 +16,7 @@ const USUAL: Duration = Duration::from_secs(2);
 /// The same while somebody makes looks hang: there may be many of them.
 const SHORT: Duration = Duration::from_millis(100);
 /// The same when so much was waited within a moment: somebody has many that are merely slow.
-const HARDLY: Duration = Duration::from_millis(5);
+const HARDLY: Duration = Duration::from_millis(20);
 const ENOUGH: Duration = Duration::from_millis(500);
 const MOMENT: Duration = Duration::from_secs(5);
 /// Looks that hang at the same time, a thread each. With more of them nobody is looked at.

@@ -16,8 +16,25 @@ pub(super) async fn large_json<T: Serialize + Send + 'static>(
     if !asking.is_large() {
         return Ok(Json(value).into_response());
     }
+    let written = written(asking, value).await?;
+    Ok(([(CONTENT_TYPE, "application/json")], written).into_response())
+}
+
+/// The same where only the text says how large it is: it counts as in hand from then on. Must not
+/// be called with a turn.
+pub(super) async fn measured_json<T: Serialize + Send + 'static>(
+    asking: &Arc<Asking>,
+    value: T,
+) -> Result<Response, ApiError> {
+    let written = written(asking, value).await?;
+    asking.hold(written.len())?;
+    Ok(([(CONTENT_TYPE, "application/json")], written).into_response())
+}
+
+async fn written<T: Serialize + Send + 'static>(
+    asking: &Arc<Asking>,
+    value: T,
+) -> Result<Vec<u8>, ApiError> {
     let written = asking.work(move || serde_json::to_vec(&value)).await?;
-    let written =
-        written.map_err(|error| ApiError::internal_because("the answer cannot be written", &error));
-    Ok(([(CONTENT_TYPE, "application/json")], written?).into_response())
+    written.map_err(|error| ApiError::internal_because("the answer cannot be written", &error))
 }

@@ -4,10 +4,11 @@ use super::Site;
 use super::asking::Asked;
 use super::caller::{CallerWith, Digits, Path};
 use super::error::ApiError;
+use super::large::measured_json;
 use crate::journal::AttemptRow;
 use crate::views;
-use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use shipway_api::error::ErrorBody;
 use shipway_api::types::{TaskPage, TaskQuery, TaskView};
 use shipway_core::job::{Job, JobRecord};
@@ -24,9 +25,9 @@ pub async fn list(
     State(site): State<Site>,
     Asked(asking): Asked,
     Path(Digits(id)): Path<Digits<JobId>>,
-) -> Result<Json<TaskPage>, ApiError> {
+) -> Result<Response, ApiError> {
     // Ten million tasks are looked through in milliseconds, but not for hundreds at once.
-    let _turn = asking.turn().await?;
+    let turn = asking.turn().await?;
     views::job(&site, &by, id).await?;
     let limit = query.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
     let live = site.writer.ask(move |state| {
@@ -51,7 +52,8 @@ pub async fn list(
         found.await?.ok_or_else(|| ApiError::no_such_job(id))?
     };
     add_attempts(&site, id, &mut tasks).await?;
-    Ok(Json(TaskPage { tasks, next }))
+    drop(turn);
+    measured_json(&asking, TaskPage { tasks, next }).await
 }
 
 type Found = (Vec<TaskView>, Option<u32>);
