@@ -27,9 +27,10 @@ const BYTES_OF_ONE: usize = 2 * MAX_SPEC_BYTES;
 /// Bytes of everybody's large requests at once. Four users together can use it up; small requests
 /// are not counted here, so that they are taken even then.
 const LARGE_BYTES_OF_ALL: usize = 4 * BYTES_OF_ONE;
-/// Up to this a body is read and a job checked by the thread it came in on: that takes a fifth of a
-/// millisecond, about what waking another thread may take on a busy machine.
-pub(super) const SMALL: usize = 64 << 10;
+/// Up to this a body is read and a job checked by the thread it came in on: that takes half a
+/// millisecond at most, about what waking another thread may take on a busy machine. Lists of files
+/// and variables of 64 KiB take several, and people send hundreds of requests at once.
+pub(super) const SMALL: usize = 8 << 10;
 /// Threads that work on what is large: two, so that one user's work leaves room for another's.
 const WORKERS: usize = 2;
 

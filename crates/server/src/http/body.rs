@@ -16,6 +16,8 @@ use shipway_model::limits::MAX_SPEC_BYTES;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Of what says a name or two, or a password.
+const PLAIN: usize = 64 << 10;
 /// A client that sends nothing for this long in the middle of its request has gone, or means harm.
 const NEXT_PIECE_WITHIN: Duration = Duration::from_secs(20);
 /// The largest body that is taken comes in this time over a megabit a second; who drips has to end.
@@ -39,16 +41,16 @@ impl FromBody for Selection {
     const MOST_BYTES: usize = 8 << 20;
 }
 impl FromBody for UserView {
-    const MOST_BYTES: usize = SMALL;
+    const MOST_BYTES: usize = PLAIN;
 }
 impl FromBody for NewShare {
-    const MOST_BYTES: usize = SMALL;
+    const MOST_BYTES: usize = PLAIN;
 }
 impl FromBody for NewToken {
-    const MOST_BYTES: usize = SMALL;
+    const MOST_BYTES: usize = PLAIN;
 }
 impl FromBody for NewRegistryLogin {
-    const MOST_BYTES: usize = SMALL;
+    const MOST_BYTES: usize = PLAIN;
 }
 
 /// A JSON body; refused with our error body.
