@@ -62,7 +62,9 @@ pub(crate) fn at<T: Send + 'static>(
             Err(RecvTimeoutError::Disconnected) => None,
         }
     });
-    WAITED.set((WAITED.get().0, waited() + began.elapsed()));
+    // First, as it may begin another moment.
+    let waited = waited() + began.elapsed();
+    WAITED.set((WAITED.get().0, waited));
     seen
 }
 

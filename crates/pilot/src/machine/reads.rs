@@ -27,9 +27,9 @@ impl Machine {
         if self.reads.is_empty() {
             return;
         }
-        let (wait, go) = std::mem::take(&mut self.reads).into_iter().partition(|it| self.waits(it));
+        let reads = std::mem::take(&mut self.reads);
+        let (wait, go): (Vec<_>, Vec<_>) = reads.into_iter().partition(|it| self.waits(it));
         self.reads = wait;
-        let go: Vec<LogRequest> = go;
         out.extend(go.into_iter().map(Output::ReadLog));
     }
 
