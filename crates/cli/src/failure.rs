@@ -228,6 +228,7 @@ fn image_exit(error: &ImageError) -> Exit {
     match error {
         ImageError::Store(StoreError::Act { .. })
         | ImageError::Build(_)
+        | ImageError::Room(_)
         | ImageError::Source(SourceError::Registry(RegistryError::Request { .. })) => {
             Exit::TASK_FAILED
         }

@@ -7,6 +7,7 @@ use crate::layer::stage::{Staging, open_dir};
 use crate::layer::{LayerError, LayerJob, check, unpack};
 use crate::limits::{ImageMeter, Limits};
 use crate::progress::{Phase, Progress};
+use crate::room::{NoRoom, Room};
 use crate::sources::manifest::{ImagePlan, PlannedLayer};
 use crate::sources::{Blob, Source, SourceError};
 use crate::store::{Claim, ImageRecord, LayerRecord, NewLayer, Session, StoreError};
@@ -43,6 +44,8 @@ pub enum ImageError {
     Build(#[from] build::BuildError),
     #[error("`{name}` is another image now: {found}")]
     Changed { name: Box<ImageRef>, found: Digest },
+    #[error(transparent)]
+    Room(#[from] NoRoom),
     #[error("nobody waits for it any more")]
     Unwanted,
     #[error("`{0}` is used where it lies and is not pulled")]
@@ -62,6 +65,8 @@ pub struct Ensure<'a> {
     pub session: &'a Session,
     pub limits: Limits,
     pub progress: &'a dyn Progress,
+    /// On the disk of the store.
+    pub room: Arc<Room>,
     pub now: Timestamp,
     /// Whether it is for one of several users: then what is here already is theirs only when they
     /// could have fetched it.
@@ -179,14 +184,23 @@ impl Ensure<'_> {
         source: &dyn Source,
     ) -> Result<(), ImageError> {
         self.wait_for_clearing();
-        match self.fetch_once(name, plan, source) {
+        let fetched = match self.fetch_once(name, plan, source) {
             // An index spoke of an object that is gone: without it the layer is fetched again.
             Err(ImageError::Build(error)) if is_missing(&error) => {
                 self.session.store().forget_layers(plan.layers.iter().map(|layer| &layer.diff_id));
                 self.fetch_once(name, plan, source)
             }
             other => other,
-        }
+        };
+        fetched.map_err(|error| self.or_room(error, plan, source))
+    }
+
+    /// Why it failed in truth. Without room nothing is kept for another try either: it would take
+    /// what is left.
+    fn or_room(&self, error: ImageError, plan: &ImagePlan, source: &dyn Source) -> ImageError {
+        let Some(short) = self.room.short() else { return error };
+        plan.layers.iter().for_each(|layer| source.done(layer));
+        short.clone().into()
     }
 
     fn fetch_once(
@@ -211,7 +225,7 @@ impl Ensure<'_> {
             source,
         })?;
         let owners = self.session.store().owners();
-        let staging = Staging::new(open(&stage)?, open(&objects)?, owners);
+        let staging = Staging::new(open(&stage)?, open(&objects)?, owners, &self.room);
         let work = Fetch {
             ensure: self,
             source,
@@ -322,9 +336,11 @@ impl Fetch<'_> {
                 None => _ = missing.insert(layer.diff_id, layer),
             }
         }
-        let bytes = missing.values().map(|layer| layer.size).sum();
+        let bytes = packed(missing.values().copied());
         let (count, reused) = (missing.len(), layers.len());
         self.ensure.progress.phase(Phase::Fetching { layers: count, reused, bytes });
+        // Unpacked a layer is hardly ever smaller.
+        self.ensure.room.begin(bytes.unwrap_or(0))?;
         let mut claims = Vec::new();
         let mut mine = Vec::new();
         let mut others = Vec::new();
@@ -465,6 +481,13 @@ impl Read for WhileWanted<'_> {
         }
         self.blob.read(buffer)
     }
+}
+
+/// What layers take as they come, where their source says it of all of them. Whoever wrote it may
+/// have written anything.
+fn packed<'a>(layers: impl Iterator<Item = &'a PlannedLayer>) -> Option<u64> {
+    let mut sizes = layers.map(|layer| layer.size);
+    sizes.try_fold(0, |sum: u64, size| size.map(|size| sum.saturating_add(size)))
 }
 
 fn expected(layer: &PlannedLayer) -> Expected {

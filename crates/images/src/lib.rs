@@ -6,6 +6,7 @@
 //! layer           packed bytes → checked → members → staged files and an index
 //! tree            indexes over each other in memory → one tree on disk
 //! store           objects, layers, images; published atomically; claims, leases, clearing up
+//! room            what of the disk an image may take
 //! tar, sif, path, limits   outside bytes, judged without touching anything
 //! walk            a tree on disk as an archive
 //! ```
@@ -18,6 +19,7 @@ pub mod limits;
 pub mod path;
 pub mod progress;
 pub mod pull;
+pub mod room;
 pub mod sif;
 pub mod sources;
 pub mod store;

@@ -5,8 +5,10 @@
 //! function that calls itself: what it costs in stack, descriptors and memory does not depend on
 //! what is in it. No link is followed and no mount is crossed. What was given to somebody else is
 //! removed with their rights (`owner.rs`), and what these are not enough for is kept (`kept.rs`).
-//! When a tree is removed is the caller's matter.
+//! When a tree is removed is the caller's matter. So is who writes: `disk.rs` says how much of a
+//! file system they leave free.
 
+pub mod disk;
 mod folder;
 mod kept;
 mod later;

@@ -14,5 +14,6 @@ mod given;
 mod guests;
 mod handover;
 mod logins;
+mod room;
 mod site;
 mod store;

@@ -3,6 +3,7 @@
 
 use super::index::{Meta, ObjectId};
 use super::sift::Owners;
+use crate::room::Room;
 use rustix::fs::{self, AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -29,6 +30,7 @@ pub struct Staging {
     objects: OwnedFd,
     owners: Owners,
     umask: u32,
+    room: Arc<Room>,
     places: Mutex<HashMap<ObjectId, Place>>,
 }
 
@@ -48,9 +50,9 @@ pub fn object_path(id: &ObjectId) -> String {
 
 impl Staging {
     /// `root` is empty and ours; `objects` is the store's.
-    pub fn new(root: OwnedFd, objects: OwnedFd, owners: Owners) -> Arc<Staging> {
-        let places = Mutex::new(HashMap::new());
-        Arc::new(Staging { root, objects, owners, umask: umask(), places })
+    pub fn new(root: OwnedFd, objects: OwnedFd, owners: Owners, room: &Arc<Room>) -> Arc<Staging> {
+        let (places, room) = (Mutex::new(HashMap::new()), Arc::clone(room));
+        Arc::new(Staging { root, objects, owners, umask: umask(), room, places })
     }
 
     pub fn layer(self: &Arc<Self>, number: usize) -> io::Result<LayerStage> {
@@ -94,6 +96,10 @@ impl Staging {
         self.owners
     }
 
+    pub fn room(&self) -> &Room {
+        &self.room
+    }
+
     /// Whether the caller is the one to write it. The lock is held while the store is asked, so
     /// that two layers with the same file do not both write it.
     fn is_new(&self, id: ObjectId, number: usize) -> bool {
@@ -117,6 +123,7 @@ impl LayerStage {
     pub fn whole(&self, content: &[u8], meta: &Meta) -> io::Result<ObjectId> {
         let id = object_id(blake3::hash(content).as_bytes(), meta);
         if self.staging.is_new(id, self.number) {
+            self.staging.room.take_file(content.len() as u64 + attributes(meta))?;
             let file = self.create(&id.hex(), meta.mode)?;
             write_all(file.as_fd(), content)?;
             self.finish(file.as_fd(), meta)?;
@@ -127,6 +134,7 @@ impl LayerStage {
     /// A file whose content comes in pieces.
     pub fn begin(&self, serial: u64) -> io::Result<Growing<'_>> {
         let name = format!("growing-{serial}");
+        self.staging.room.take_file(0)?;
         let file = self.create(&name, 0o600)?;
         Ok(Growing { stage: self, name, file, hash: blake3::Hasher::new(), length: 0 })
     }
@@ -162,6 +170,11 @@ fn inode(file: BorrowedFd<'_>, meta: &Meta, owners: Owners, umask: u32) -> io::R
     Ok(fs::futimens(file, &times(meta))?)
 }
 
+/// What attributes take of the disk: at most a mebibyte of one file.
+pub fn attributes(meta: &Meta) -> u64 {
+    meta.xattrs.iter().map(|(name, value)| (name.len() + value.len()) as u64).sum()
+}
+
 /// A file being written.
 #[derive(Debug)]
 pub struct Growing<'a> {
@@ -176,6 +189,7 @@ impl Growing<'_> {
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.hash.update(bytes);
         self.length += bytes.len() as u64;
+        self.stage.staging.room.take(bytes.len() as u64)?;
         write_all(self.file.as_fd(), bytes)
     }
 
@@ -202,6 +216,7 @@ impl Growing<'_> {
             return Ok(id);
         }
         fs::fchmod(&self.file, Mode::from_raw_mode(meta.mode))?;
+        self.stage.staging.room.take(attributes(meta))?;
         self.stage.finish(self.file.as_fd(), meta)?;
         fs::renameat(dir, &self.name, dir, id.hex())?;
         Ok(id)
@@ -269,9 +284,11 @@ impl Staging {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let from = fs::openat(at, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         // Another thread may have been here while we waited for the lock.
-        if fs::fstat(&from)?.st_nlink < u64::from(LINKS_WORTH_A_COPY) {
+        let found = fs::fstat(&from)?;
+        if found.st_nlink < u64::from(LINKS_WORTH_A_COPY) {
             return Ok(());
         }
+        self.room.take_file(u64::try_from(found.st_size).unwrap_or(0) + attributes(meta))?;
         let name = format!("copy-{}", id.hex());
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let file = fs::openat(&self.root, &name, flags, Mode::RUSR | Mode::WUSR)?;

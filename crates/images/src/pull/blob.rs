@@ -92,6 +92,7 @@ impl<'a> Resuming<'a> {
         digest: Digest,
         size: u64,
         kept: Option<Kept>,
+        keeps: bool,
     ) -> Self {
         let kept = kept.filter(|_| size >= WORTH_KEEPING);
         let earlier = kept.as_ref().and_then(Kept::earlier);
@@ -102,7 +103,7 @@ impl<'a> Resuming<'a> {
             kept.as_ref().map(Kept::discard);
             State::Closed
         };
-        let copy = kept.as_ref().and_then(Kept::append);
+        let copy = kept.as_ref().filter(|_| keeps).and_then(Kept::append);
         let pace = Pace::default();
         Resuming { registry, digest, size, given: 0, breaks: 0, state, kept, copy, pace }
     }
@@ -158,13 +159,18 @@ impl<'a> Resuming<'a> {
         if count == 0 && self.given < self.size {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        // A copy that cannot be written (a full disk) is done without.
-        let written = self.copy.as_mut().map(|copy| copy.write_all(&buffer[..count]));
-        if written.is_some_and(|written| written.is_err()) {
+        self.keep(&buffer[..count]);
+        Ok(count)
+    }
+
+    /// A copy that cannot be written (a full disk) is done without.
+    fn keep(&mut self, bytes: &[u8]) {
+        let Some(copy) = &mut self.copy else { return };
+        let room = self.registry.room.ask(bytes.len() as u64);
+        if room.is_err() || copy.write_all(bytes).is_err() {
             self.copy = None;
             self.kept.as_ref().map(Kept::discard);
         }
-        Ok(count)
     }
 }
 

@@ -18,6 +18,7 @@ pub use registry::{Registry, partial_name};
 use crate::ensure::{Ensure, Ensured, ImageError};
 use crate::limits::Limits;
 use crate::progress::Progress;
+use crate::room::Room;
 use crate::sources::docker_archive::DockerArchive;
 use crate::sources::manifest::{ImagePlan, this_platform};
 use crate::sources::oci_dir::OciDir;
@@ -181,23 +182,26 @@ impl Pull<'_> {
 
     fn ensure(&self, name: &ImageRef, for_others: bool) -> Result<Ensured, ImageError> {
         let platform = this_platform();
+        let room = Arc::new(Room::of(self.session.store().root()));
         let ensure = Ensure {
             session: self.session,
             limits: self.settings.limits,
             progress: self.progress,
+            room: Arc::clone(&room),
             now: self.now,
             for_others,
         };
         match name {
             ImageRef::Registry(at) => {
                 let partial = self.session.store().root().join("partial");
-                ensure.run(name, &Registry::new(at, self.settings, &platform, &partial))
+                let registry = Registry::new(at, self.settings, &platform, &partial);
+                ensure.run(name, &registry.within(&room))
             }
             ImageRef::Sif { file, .. } => {
                 let scratch = self.session.scratch_once()?;
                 let limits = self.settings.limits;
                 let sif = Sif::new(Path::new(file), &platform, &scratch.path, limits);
-                ensure.run(name, &sif.judged_by(&self.settings.judge))
+                ensure.run(name, &sif.within(&room).judged_by(&self.settings.judge))
             }
             other => match in_files(other, &platform, &self.settings.judge) {
                 Some(source) => ensure.run(name, &*source),

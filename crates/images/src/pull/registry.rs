@@ -4,6 +4,7 @@ use super::Settings;
 use super::blob::{Kept, Resuming};
 use super::client::{Ask, Client, Part, RegistryError};
 use crate::limits::DOCUMENT_LIMIT;
+use crate::room::Room;
 use crate::sources::manifest::{self, ACCEPTED, Descriptor, ImagePlan, Parsed, PlannedLayer};
 use crate::sources::{Blob, Source, SourceError, sha256};
 use crate::store::Origins;
@@ -11,6 +12,7 @@ use shipway_model::image_ref::DEFAULT_TAG;
 use shipway_model::{Digest, ImageRef, RegistryRef};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -20,6 +22,10 @@ const STEPS: usize = 4;
 const TRIES: u32 = 4;
 /// Before the second try; doubled before each further one.
 pub(super) const PAUSE: Duration = Duration::from_millis(300);
+
+/// Layers are kept as they come where there is room for this many times all of them: unpacked they
+/// are two or three times as large, and that is what they are fetched for.
+const ROOM_TO_KEEP: u64 = 5;
 
 /// Bytes, and the type they were sent as.
 type Document = (Vec<u8>, Option<String>);
@@ -33,6 +39,12 @@ pub struct Registry {
     platform: String,
     /// Where bytes of layers are kept, to go on from after a break.
     partial: PathBuf,
+    /// On the disk of that folder.
+    pub(super) room: Arc<Room>,
+    /// All layers, as they come. Known after the plan.
+    size: OnceLock<u64>,
+    /// Whether there is room to keep them so, as the first of them found it.
+    keeps: OnceLock<bool>,
 }
 
 impl Registry {
@@ -42,7 +54,21 @@ impl Registry {
             at: at.clone(),
             platform: platform.to_owned(),
             partial: partial.to_path_buf(),
+            room: Arc::new(Room::unknown()),
+            size: OnceLock::new(),
+            keeps: OnceLock::new(),
         }
+    }
+
+    /// The same, for a store that is not to take all of its disk.
+    #[must_use]
+    pub fn within(self, room: &Arc<Room>) -> Self {
+        Registry { room: Arc::clone(room), ..self }
+    }
+
+    fn has_room_to_keep(&self) -> bool {
+        let all = self.size.get().copied().unwrap_or(0);
+        *self.keeps.get_or_init(|| self.room.could_take(all.saturating_mul(ROOM_TO_KEEP)))
     }
 
     pub(super) fn blob_path(&self, digest: &Digest) -> String {
@@ -136,7 +162,11 @@ impl Source for Registry {
                     let wanted = Some((digest, Some(config.size)));
                     let (config, _) = self.document(&path, "the configuration", wanted)?;
                     let image = sha256(&bytes);
-                    return Ok(manifest::plan(image, &config, Some(&layers), &self.platform)?);
+                    let plan = manifest::plan(image, &config, Some(&layers), &self.platform)?;
+                    self.size.get_or_init(|| {
+                        layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.size))
+                    });
+                    return Ok(plan);
                 }
             }
         }
@@ -147,7 +177,8 @@ impl Source for Registry {
     fn blob(&self, layer: &PlannedLayer) -> Result<Blob<'_>, SourceError> {
         let digest = layer.digest.expect("manifests state digests");
         let size = layer.size.expect("manifests state sizes");
-        Ok(Box::new(Resuming::new(self, digest, size, self.kept(layer))))
+        let keeps = self.has_room_to_keep();
+        Ok(Box::new(Resuming::new(self, digest, size, self.kept(layer), keeps)))
     }
 
     fn is_private(&self) -> bool {

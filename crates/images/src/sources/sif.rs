@@ -10,6 +10,7 @@ use super::unsquash::{private_copy, unsquash};
 use super::{Blob, Source, SourceError, failed};
 use crate::layer::decode::read_chunk;
 use crate::limits::Limits;
+use crate::room::Room;
 use crate::sif::{self, HEADER, Primary, SifError};
 use crate::store::RunConfig;
 use crate::walk;
@@ -18,7 +19,7 @@ use shipway_model::{Digest, ImageRef};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub struct Sif {
     /// Ours, and emptied by whoever gave it.
     scratch: PathBuf,
     limits: Limits,
+    /// On the disk of the scratch.
+    room: Arc<Room>,
 }
 
 impl Sif {
@@ -41,7 +44,14 @@ impl Sif {
             platform: platform.to_owned(),
             scratch: scratch.to_path_buf(),
             limits,
+            room: Arc::new(Room::unknown()),
         }
+    }
+
+    /// The same, to be unpacked where not all of the disk is for it.
+    #[must_use]
+    pub fn within(self, room: &Arc<Room>) -> Self {
+        Sif { room: Arc::clone(room), ..self }
     }
 
     /// The same, for somebody who may not read everything.
@@ -103,14 +113,17 @@ impl Sif {
     /// The tree of a copy whose digest is this one.
     fn unpacked(&self, wanted: Digest) -> Result<PathBuf, SourceError> {
         let (copy, tree) = (self.scratch.join("copy.sif"), self.scratch.join("squashed"));
+        let length = self.open()?.metadata().map_err(failed("look at", &self.file))?.len();
+        self.room.begin(length).map_err(io::Error::other).map_err(failed("copy", &self.file))?;
         let mut hashing = Hashing { inner: self.bounded()?, hash: Sha256::new() };
-        let file = private_copy(&mut hashing, &copy).map_err(failed("copy", &self.file))?;
+        let copied = private_copy(&mut hashing, &copy, &self.room);
+        let file = copied.map_err(failed("copy", &self.file))?;
         let found = hashing.digest();
         if found != wanted {
             return Err(SourceError::Digest { what: "the file", wanted, found });
         }
         let primary = self.primary(&file)?;
-        unsquash(&copy, primary.offset, &tree, self.limits)?;
+        unsquash(&copy, primary.offset, &tree, self.limits, &self.room)?;
         let _ = std::fs::remove_file(&copy);
         Ok(tree)
     }

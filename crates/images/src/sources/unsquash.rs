@@ -5,11 +5,13 @@
 //! What it wrote is judged again like any layer, by the walk that reads it.
 
 use super::{SourceError, failed};
+use crate::layer::decode::read_chunk;
 use crate::limits::{Limits, OverLimit};
+use crate::room::Room;
 use crate::sif::SifError;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit};
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -39,6 +41,7 @@ pub(super) fn unsquash(
     offset: u64,
     tree: &Path,
     limits: Limits,
+    room: &Room,
 ) -> Result<(), SourceError> {
     let size = fs::metadata(image).map_err(failed("look at", image))?.len();
     let most = limits.bytes.min(limits.ratio_after.max(size.saturating_mul(limits.ratio)));
@@ -55,7 +58,7 @@ pub(super) fn unsquash(
         Err(error) => (None, Err(error)),
     };
     let ended = listens.and_then(|()| hold(&mut child, most));
-    let ended = ended.and_then(|()| watch(&mut child, tree, most, limits));
+    let ended = ended.and_then(|()| watch(&mut child, tree, (most, limits), room));
     if !matches!(ended, Ok(Ok(_))) {
         end(&mut child);
     }
@@ -105,22 +108,27 @@ fn hold(child: &mut Child, most: u64) -> io::Result<()> {
 fn watch(
     child: &mut Child,
     tree: &Path,
-    most: u64,
-    limits: Limits,
+    (most, limits): (u64, Limits),
+    room: &Room,
 ) -> io::Result<Result<ExitStatus, OverLimit>> {
     let began = Instant::now();
-    let mut count_at = began;
+    let (mut count_at, mut seen) = (began, 0);
     loop {
         if let Some(status) = child.try_wait()? {
+            // A quick one may have filled the disk between two looks, and failed of that.
+            room.begin(0).map_err(io::Error::other)?;
             return Ok(measure(tree, most, limits).map(|()| status));
         }
         let now = Instant::now();
         if now.duration_since(began) > WITHIN {
             return Ok(Err(OverLimit::Time(WITHIN.as_secs())));
         }
-        if written(child.id()) > most {
+        let written = written(child.id());
+        if written > most {
             return Ok(Err(OverLimit::Bytes(most)));
         }
+        room.take(written.saturating_sub(seen))?;
+        seen = written;
         if now >= count_at {
             if count(tree, limits.entries) > limits.entries {
                 return Ok(Err(OverLimit::Entries(limits.entries)));
@@ -202,9 +210,15 @@ fn listen(pipe: impl Read) -> String {
 }
 
 /// A copy that is ours alone, so that nobody changes it while it is unpacked.
-pub(super) fn private_copy(from: &mut impl Read, to: &Path) -> io::Result<File> {
+pub(super) fn private_copy(from: &mut impl Read, to: &Path, room: &Room) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let mut file = File::options().read(true).write(true).create_new(true).mode(0o600).open(to)?;
-    io::copy(from, &mut file)?;
-    Ok(file)
+    loop {
+        let chunk = read_chunk(from)?;
+        if chunk.is_empty() {
+            return Ok(file);
+        }
+        room.take(chunk.len() as u64)?;
+        file.write_all(&chunk)?;
+    }
 }

@@ -28,7 +28,9 @@ impl Session {
         let indexes = self.scratch("indexes")?;
         for layer in layers {
             let path = indexes.join(layer.diff_id.hex());
-            fs::write(&path, layer.index.encode()).map_err(act("write", &path))?;
+            let index = layer.index.encode();
+            let taken = staging.room().take_file(index.len() as u64);
+            taken.and_then(|()| fs::write(&path, index)).map_err(act("write", &path))?;
         }
         if let Some((dir, record)) = image {
             let text = serde_json::to_vec_pretty(record).expect("plain data");

@@ -3,11 +3,12 @@
 //! Every path used here was made of directories this same function has just made, below a
 //! directory that is ours alone; and the kernel is told to follow no link anyway.
 
-use super::merge::{Body, ROOT, Tree};
+use super::merge::{Body, Node, ROOT, Tree};
 use crate::layer::index::{Meta, ObjectId};
 use crate::layer::sift::Owners;
 use crate::layer::stage::{self, Place, Staging, object_path};
 use crate::path;
+use crate::room::Room;
 use rustix::fs::{self, AtFlags, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
 use std::io;
@@ -34,7 +35,7 @@ struct Dir {
 
 /// Makes the tree below `root`, an empty directory.
 pub fn build(tree: &Tree, root: BorrowedFd<'_>, staging: &Staging) -> Result<(), BuildError> {
-    let dirs = make_dirs(tree, root)?;
+    let dirs = make_dirs(tree, root, staging.room())?;
     let next = AtomicUsize::new(0);
     let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS);
     thread::scope(|scope| {
@@ -67,7 +68,7 @@ fn failed(path: &[u8]) -> impl FnOnce(io::Error) -> BuildError {
 }
 
 /// All directories, parents first.
-fn make_dirs(tree: &Tree, root: BorrowedFd<'_>) -> Result<Vec<Dir>, BuildError> {
+fn make_dirs(tree: &Tree, root: BorrowedFd<'_>, room: &Room) -> Result<Vec<Dir>, BuildError> {
     let mut dirs = vec![Dir { path: Vec::new(), node: ROOT }];
     let mut at = 0;
     while at < dirs.len() {
@@ -78,6 +79,8 @@ fn make_dirs(tree: &Tree, root: BorrowedFd<'_>) -> Result<Vec<Dir>, BuildError> 
             }
             let path =
                 if path.is_empty() { name.clone() } else { [&path, &b"/"[..], name].concat() };
+            let weight = stage::attributes(&tree.nodes[slot.node].meta);
+            room.take_file(weight).map_err(failed(&path))?;
             let made = fs::mkdirat(root, path.as_slice(), Mode::RWXU);
             made.map_err(|errno| failed(&path)(errno.into()))?;
             dirs.push(Dir { path, node: slot.node });
@@ -90,26 +93,33 @@ fn make_dirs(tree: &Tree, root: BorrowedFd<'_>) -> Result<Vec<Dir>, BuildError> 
 fn fill(tree: &Tree, dir: &Dir, root: BorrowedFd<'_>, staging: &Staging) -> Result<(), BuildError> {
     let fd = open_beneath(root, &dir.path).map_err(failed(&dir.path))?;
     for (name, slot) in tree.children(dir.node) {
-        let node = &tree.nodes[slot.node];
-        let made = match &node.body {
-            Body::Dir(_) => Ok(()),
-            Body::File { object, .. } => link(object, &node.meta, fd.as_fd(), name, staging),
-            Body::Symlink { to } => {
-                let made = fs::symlinkat(to.as_slice(), &fd, name.as_slice());
-                made.map_err(Into::into).and_then(|()| dress(&fd, name, &node.meta, staging))
-            }
-            Body::Fifo => {
-                let mode = Mode::from_raw_mode(node.meta.mode & 0o777);
-                let made = fs::mknodat(&fd, name.as_slice(), fs::FileType::Fifo, mode, 0);
-                made.map_err(Into::into).and_then(|()| {
-                    fs::chmodat(&fd, name.as_slice(), mode, AtFlags::empty())?;
-                    dress(&fd, name, &node.meta, staging)
-                })
-            }
-        };
+        let made = make(&tree.nodes[slot.node], &fd, name, staging);
         made.map_err(|source| failed(&[&dir.path, &b"/"[..], name].concat())(source))?;
     }
     Ok(())
+}
+
+/// Makes one name; folders are there already.
+fn make(node: &Node, dir: &OwnedFd, name: &[u8], staging: &Staging) -> io::Result<()> {
+    // It takes a part of its folder, and what has no object a file of its own.
+    match &node.body {
+        Body::Dir(_) | Body::File { .. } => staging.room().take(name.len() as u64)?,
+        Body::Symlink { .. } | Body::Fifo => staging.room().take_file(0)?,
+    }
+    match &node.body {
+        Body::Dir(_) => Ok(()),
+        Body::File { object, .. } => link(object, &node.meta, dir.as_fd(), name, staging),
+        Body::Symlink { to } => {
+            fs::symlinkat(to.as_slice(), dir, name)?;
+            dress(dir, name, &node.meta, staging)
+        }
+        Body::Fifo => {
+            let mode = Mode::from_raw_mode(node.meta.mode & 0o777);
+            fs::mknodat(dir, name, fs::FileType::Fifo, mode, 0)?;
+            fs::chmodat(dir, name, mode, AtFlags::empty())?;
+            dress(dir, name, &node.meta, staging)
+        }
+    }
 }
 
 /// Owner and time of what has no object of its own.

@@ -10,5 +10,6 @@ mod listing;
 mod others;
 mod reach;
 mod registry;
+mod room;
 mod store;
 mod trust;

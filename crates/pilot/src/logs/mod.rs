@@ -20,12 +20,12 @@ mod tail;
 mod writer;
 
 pub use reader::{Chunk, LogReader, READ_LIMIT};
-pub use room::{Disk, LEAST_ROOM};
 pub use spool::Spool;
 pub use writer::StreamWriter;
 
 use room::{Allowance, Room};
 use shipway_model::ids::{Attempt, TaskId};
+use shipway_trees::disk::Disk;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;

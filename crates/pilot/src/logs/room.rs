@@ -1,88 +1,27 @@
 //! How much room there is for output, and who may still take of it: the disk keeps a floor that no
-//! output goes below, and nobody's output takes more than is left for the others. What is done
-//! with output that gets no room is for its writer to say.
+//! output goes below, and nobody's output takes more than is left for the others. How high that
+//! floor is says `trees/src/disk.rs`; what is done with output that gets no room, its writer.
 //!
 //! The books are kept while output is written; the disk is looked at now and then, because others
 //! write there too.
 
+use shipway_trees::disk::{BLOCK, Disk, Writer};
 use std::collections::HashMap;
 use std::fmt;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
-
-/// What stays free of output on the disk of the pilot's folder: the journal of a server beside it,
-/// the ends of tasks and whoever clears up need some.
-const FLOOR_BYTES: u64 = 1 << 30;
-/// But no more than this part of a small disk.
-const FLOOR_PART: u64 = 10;
-/// How far the notes on what is missing may go: to this part of the floor.
-const PART_FOR_NOTES: u64 = 2;
-/// Below this nothing can be kept on the smallest disk, not even the output of a task.
-pub const LEAST_ROOM: u64 = 1 << 20;
-/// The same floor for the files that a file system can still make.
-const FLOOR_FILES: u64 = 100_000;
-
-/// What is taken is counted in blocks, as file systems give it.
-const BLOCK: u64 = 4096;
 
 /// How long, and for how many bytes, a look at the disk is good. What others write meanwhile is far
 /// less than the floor.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LOOK_EVERY_BYTES: u64 = 16 << 20;
 
-/// What `statvfs` says of a file system.
-#[derive(Debug, Clone, Copy)]
-pub struct Disk {
-    pub size: u64,
-    pub free: u64,
-    /// 0 where a file system does not say.
-    pub files: u64,
-    pub files_free: u64,
-}
-
-impl Disk {
-    /// That of a folder; `None` where nobody knows.
-    pub fn of(folder: &Path) -> Option<Disk> {
-        let found = rustix::fs::statvfs(folder).ok()?;
-        Some(Disk {
-            size: found.f_blocks.saturating_mul(found.f_frsize),
-            // Without what a file system keeps for root, root's output too.
-            free: found.f_bavail.saturating_mul(found.f_frsize),
-            files: found.f_files,
-            files_free: found.f_favail,
-        })
-    }
-
-    /// With less than this free no more tasks should come. Output alone never leads there, with the
-    /// notes on what is missing: nobody keeps others from a node by printing.
-    pub fn least(&self) -> u64 {
-        LEAST_ROOM.max(self.floor() / PART_FOR_NOTES)
-    }
-
-    /// What output leaves free.
-    fn floor(&self) -> u64 {
-        FLOOR_BYTES.min(self.size / FLOOR_PART)
-    }
-
-    /// What there is above the floor, or above this part of it. Files that can still be made count
-    /// as what they take.
-    fn above_floor(&self, part: u64) -> u64 {
-        let bytes = self.free.saturating_sub(self.floor() / part);
-        if self.files == 0 || self.files_free == 0 {
-            // Unknown, or there is none: then making one fails.
-            return bytes;
-        }
-        let floor = FLOOR_FILES.min(self.files / FLOOR_PART) / part;
-        let files = self.files_free.saturating_sub(floor);
-        bytes.min(files.saturating_mul(self.least_file()))
-    }
-
-    /// What a file takes at least: a block, and its part of all files that there can be.
-    fn least_file(&self) -> u64 {
-        BLOCK.max(self.size.checked_div(self.files).unwrap_or(0))
-    }
+/// What there is for output, or for the notes on it. Files that can still be made count as what
+/// they take.
+fn room_for(disk: &Disk, who: Writer) -> u64 {
+    let files = disk.files_for(who).map(|files| files.saturating_mul(disk.least_file()));
+    disk.room_for(who).min(files.unwrap_or(u64::MAX))
 }
 
 /// Why output gets no room.
@@ -244,8 +183,8 @@ impl Books {
 
     fn look(&mut self, disk: Option<Disk>) {
         // Of a disk that does not say, a write that fails tells.
-        self.left = disk.map_or(u64::MAX, |disk| disk.above_floor(1));
-        self.for_notes = disk.map_or(u64::MAX, |disk| disk.above_floor(PART_FOR_NOTES));
+        self.left = disk.map_or(u64::MAX, |disk| room_for(&disk, Writer::Output));
+        self.for_notes = disk.map_or(u64::MAX, |disk| room_for(&disk, Writer::Notes));
         self.least_file = disk.map_or(BLOCK, |disk| disk.least_file());
         (self.looked, self.given) = (Some(Instant::now()), 0);
     }

@@ -7,7 +7,6 @@ use super::facts::{
 use super::offer::Names;
 use super::{kernel, trial};
 use crate::hanging;
-use crate::logs::Disk;
 use crate::probe::Probe;
 use shipway_api::causes::causes;
 use shipway_images::Store;
@@ -18,6 +17,7 @@ use shipway_runtime::gpu::{Assigned, access};
 use shipway_runtime::plan::{DEFAULT_MEMORY_ROOM, Room, Root, User};
 use shipway_runtime::report::Ending;
 use shipway_runtime::{Container, Runtime};
+use shipway_trees::disk::Disk;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -4,12 +4,12 @@
 //! Before it has ended nothing that needs a proof is offered; what needs none does not wait.
 
 use crate::hanging;
-use crate::logs::Disk;
 use crate::probe::Probe;
 use crate::proof::{self, Check, Watch};
 use crate::usual::Usual;
 use shipway_model::NodeAd;
 use shipway_runtime::{Runtime, again};
+use shipway_trees::disk::Disk;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 use super::super::facts::{ClockFact, FolderFact, ImageFact, KeptFact, ServerFact};
 use super::super::{About, Check};
 use crate::hanging::Hanging;
-use crate::logs::LEAST_ROOM;
 use shipway_model::{Bytes, Millis, Timestamp};
+use shipway_trees::disk::LEAST_ROOM;
 
 /// Below this the output of a busy day may fill the disk.
 const LITTLE_ROOM: u64 = 1_000_000_000;
