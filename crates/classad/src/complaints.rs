@@ -80,7 +80,7 @@ fn no_function(call: &Call) -> Option<String> {
         return None;
     }
     let name = call.name.to_text();
-    let nearest = nearest_name(&name, function_names().map(String::from));
+    let nearest = nearest_name(&name, function_names());
     let hint = nearest.map(|nearest| format!(" (did you mean {nearest}?)")).unwrap_or_default();
     Some(format!("there is no function {}(){hint}", short(&name)))
 }

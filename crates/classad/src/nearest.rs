@@ -6,47 +6,35 @@ const FARTHEST: usize = 3;
 const LONGEST: usize = 40;
 
 /// Without case; at least half of the letters have to be right. A name that is known has none.
-pub fn nearest_name(name: &str, known: impl IntoIterator<Item = String>) -> Option<String> {
+pub fn nearest_name<N: AsRef<str> + Ord>(
+    name: &str,
+    known: impl IntoIterator<Item = N>,
+) -> Option<N> {
     nearest_within(name, known, FARTHEST)
 }
 
-/// The same with at most so many letters that are wrong.
-pub fn nearest_within(
+/// The same with at most so many slips: a letter that is wrong, missing or too many, or two that
+/// are exchanged.
+pub fn nearest_within<N: AsRef<str> + Ord>(
     name: &str,
-    known: impl IntoIterator<Item = String>,
+    known: impl IntoIterator<Item = N>,
     farthest: usize,
-) -> Option<String> {
+) -> Option<N> {
     let wanted = name.to_ascii_lowercase();
     if wanted.len() > LONGEST {
         return None;
     }
-    let near = |known: String| {
-        let folded = known.to_ascii_lowercase();
+    let near = |known: N| {
+        let folded = known.as_ref().to_ascii_lowercase();
         // Underscores are what people forget first.
         let is_same = folded.replace('_', "") == wanted.replace('_', "");
-        (if is_same { usize::from(folded != wanted) } else { distance(&wanted, &folded) }, known)
+        let slips = || strsim::osa_distance(&wanted, &folded);
+        (if is_same { usize::from(folded != wanted) } else { slips() }, known)
     };
-    let short = known.into_iter().filter(|known| known.len() <= LONGEST);
-    let (distance, found) = short.map(near).min()?;
-    (1..=farthest).contains(&distance).then_some(found).filter(|found| distance * 2 <= found.len())
-}
-
-/// Letters to change, add or leave out.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (at, letter) in from.chars().enumerate() {
-        let (mut diagonal, mut left) = (at, at + 1);
-        let Some((first, others)) = row.split_first_mut() else { break };
-        *first = left;
-        for (above, other) in others.iter_mut().zip(&to) {
-            let changed = diagonal + usize::from(letter != *other);
-            diagonal = *above;
-            left = changed.min(left + 1).min(diagonal + 1);
-            *above = left;
-        }
-    }
-    row.last().copied().unwrap_or(0)
+    let short = known.into_iter().filter(|known| known.as_ref().len() <= LONGEST);
+    let (slips, found) = short.map(near).min()?;
+    let is_near = (1..=farthest).contains(&slips) && slips * 2 <= found.as_ref().len();
+    is_near.then_some(found)
 }
 
 #[cfg(test)]
@@ -60,6 +48,8 @@ mod tests {
         assert_eq!(nearest("CudaCapabilty").as_deref(), Some("CUDACapability"));
         assert_eq!(nearest("hasavx2").as_deref(), Some("has_avx2"));
         assert_eq!(nearest("memory"), None, "it is that one");
+        let exchanged = nearest_within("Mmeory", known(), 1);
+        assert_eq!(exchanged.as_deref(), Some("Memory"), "two letters are exchanged: one slip");
         assert_eq!(nearest("Kubernetes"), None);
     }
 }

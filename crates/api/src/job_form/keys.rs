@@ -68,31 +68,12 @@ pub(super) fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str>
     }
     let key = key.to_ascii_lowercase().replace('-', "_");
     // Of two equally near ones the one it begins with is meant: `gpus` is `gpu`, not `cpus`.
-    let near = |known: &&'static str| (distance(&key, known), !key.starts_with(*known), *known);
+    let near = |known: &&'static str| {
+        (strsim::osa_distance(&key, known), !key.starts_with(*known), *known)
+    };
     let (distance, _, found) = known.iter().map(near).min()?;
     // Half of the letters must be right, or `x` would be near to `on`.
     (distance <= FARTHEST && distance * 2 <= found.len()).then_some(found)
-}
-
-/// Insertions, deletions and replacements from one word to the other.
-/// Letters to change, add or leave out; two that are exchanged are one slip.
-fn distance(from: &str, to: &str) -> usize {
-    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
-    let mut before: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=to.len()).collect();
-    for i in 0..from.len() {
-        let mut row = vec![i + 1];
-        for j in 0..to.len() {
-            let changed = last[j] + usize::from(from[i] != to[j]);
-            let mut least = changed.min(last[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && from[i] == to[j - 1] && from[i - 1] == to[j] {
-                least = least.min(before[j - 1] + 1);
-            }
-            row.push(least);
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last[to.len()]
 }
 
 #[cfg(test)]

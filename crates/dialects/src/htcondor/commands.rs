@@ -68,29 +68,9 @@ pub(super) fn nearest(name: &str) -> Option<&'static str> {
     nearest_of(name, commands().into_iter().map(|(known, _)| known))
 }
 
-/// The nearest of some names, if it is near enough to be meant.
+/// The nearest of some names, if it is near enough to be meant: long ones may have more slips.
 pub(super) fn nearest_of<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    let name = name.to_ascii_lowercase();
-    let near = |known: &&str| distance(&name, &known.to_ascii_lowercase());
-    known.min_by_key(near).filter(|known| near(known) <= 1 + name.len() / 6)
-}
-
-/// Letters to add, take away or change.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, letter) in one.chars().take(100).enumerate() {
-        let (mut corner, mut left) = (at, at + 1);
-        let Some((first, others)) = row.split_first_mut() else { break };
-        *first = left;
-        for (above, wanted) in others.iter_mut().zip(&other) {
-            let change = corner + usize::from(letter != *wanted);
-            corner = *above;
-            left = change.min(corner + 1).min(left + 1);
-            *above = left;
-        }
-    }
-    row.last().copied().unwrap_or(0)
+    shipway_classad::nearest_within(name, known, 1 + name.len() / 6)
 }
 
 #[cfg(test)]
