@@ -229,9 +229,9 @@ fn image_exit(error: &ImageError) -> Exit {
         ImageError::Store(StoreError::Act { .. })
         | ImageError::Build(_)
         | ImageError::Room(_)
-        | ImageError::Source(SourceError::Registry(RegistryError::Request { .. })) => {
-            Exit::TASK_FAILED
-        }
+        | ImageError::Source(SourceError::Registry(
+            RegistryError::Request { .. } | RegistryError::NoCertificates { .. },
+        )) => Exit::TASK_FAILED,
         ImageError::NotPulled(_) => Exit::WRONG_USAGE,
         _ => Exit::REFUSED,
     }

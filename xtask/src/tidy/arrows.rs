@@ -11,17 +11,18 @@ use super::Problem;
 use crate::repo;
 
 /// Crates of ours, and those of ours they may name, in any table of their manifest.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("model", &[]),
     ("classad", &[]),
     ("core", &["classad", "model"]),
     ("dialects", &["classad", "model"]),
-    ("api", &["model"]),
+    ("api", &["model", "trust"]),
     ("sites", &["model"]),
     ("trees", &[]),
+    ("trust", &[]),
     ("runtime", &["model", "trees"]),
     ("container", &["runtime"]),
-    ("images", &["model", "trees"]),
+    ("images", &["model", "trees", "trust"]),
     ("pilot", &["api", "classad", "images", "model", "runtime", "trees"]),
     ("server", &["api", "core", "dialects", "images", "model", "sites"]),
     (

@@ -9,13 +9,11 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
+use shipway_trust::NoCertificates;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpStream;
-
-/// Where Debian keeps the certificates the machine trusts.
-const SYSTEM_CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
@@ -31,6 +29,8 @@ pub enum ConnectError {
         #[source]
         source: rustls::pki_types::pem::Error,
     },
+    #[error(transparent)]
+    NoCertificates(#[from] NoCertificates),
     #[error("the server's name is not one a certificate can have")]
     Name,
     #[error("encryption cannot be set up")]
@@ -92,14 +92,16 @@ pub fn ends_of(stream: &TcpStream) -> io::Result<Ends> {
 
 /// Trusts the given certificate, if any, beside the system's.
 pub fn tls_config(certificate: Option<&Path>) -> Result<rustls::ClientConfig, ConnectError> {
-    let system = Path::new(SYSTEM_CERTIFICATES);
     let mut roots = rustls::RootCertStore::empty();
-    if let Some(given) = certificate {
-        trust(&mut roots, given)?;
-    }
-    if certificate.is_none() || system.exists() {
-        trust(&mut roots, system)?;
-    }
+    let system = match certificate {
+        Some(given) => {
+            trust(&mut roots, given)?;
+            shipway_trust::certificates().unwrap_or_default()
+        }
+        None => shipway_trust::certificates()?,
+    };
+    // One certificate of the system's list that cannot be used does not spoil the others.
+    roots.add_parsable_certificates(system);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -110,7 +112,6 @@ pub fn tls_config(certificate: Option<&Path>) -> Result<rustls::ClientConfig, Co
 fn trust(roots: &mut rustls::RootCertStore, path: &Path) -> Result<(), ConnectError> {
     let unreadable = |source| ConnectError::Certificate { path: path.into(), source };
     for found in CertificateDer::pem_file_iter(path).map_err(unreadable)? {
-        // One certificate of the system's list that cannot be used does not spoil the others.
         let _ = roots.add(found.map_err(unreadable)?);
     }
     Ok(())

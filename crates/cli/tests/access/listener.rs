@@ -14,12 +14,13 @@ fn other_machines_are_not_served_in_plain_text() {
     assert!(!world.home().join("server.json").exists(), "nothing was started");
 }
 
-fn elsewhere(world: &World, certificate: Option<&str>) -> Ran {
+fn elsewhere(world: &World, set: &[(&str, &str)]) -> Ran {
     let mut command = world.command(&["jobs"]);
     command.env("SHIPWAY_URL", world.url()).env("SHIPWAY_TOKEN", world.token());
-    if let Some(certificate) = certificate {
-        command.env("SHIPWAY_CA", certificate);
-    }
+    ran(command.envs(set.iter().copied()))
+}
+
+fn ran(command: &mut Command) -> Ran {
     let output = command.output().expect("the binary runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let code = output.status.code().unwrap_or(-1);
@@ -45,11 +46,19 @@ fn a_certificate_of_its_own_is_trusted_by_who_knows_it() {
     let file = std::fs::read_to_string(world.home().join("server.json")).expect("a server file");
     let file: serde_json::Value = serde_json::from_str(&file).expect("JSON");
     let certificate = file["certificate"].as_str().expect("a certificate");
-    let stranger = elsewhere(&world, None);
+    let stranger = elsewhere(&world, &[]);
     assert_eq!(stranger.code, 4, "{}", stranger.stderr);
     assert!(stranger.stderr.to_lowercase().contains("certificate"), "{}", stranger.stderr);
-    let friend = elsewhere(&world, Some(certificate));
-    assert_eq!(friend.code, 0, "{}", friend.stderr);
+    for name in ["SHIPWAY_CA", "SSL_CERT_FILE"] {
+        let friend = elsewhere(&world, &[(name, certificate)]);
+        assert_eq!(friend.code, 0, "{name}: {}", friend.stderr);
+    }
+    let nothing = elsewhere(&world, &[("SSL_CERT_FILE", "/no/such.pem")]);
+    assert!(
+        nothing.stderr.contains("found no certificates to trust in /no/such.pem"),
+        "{}",
+        nothing.stderr
+    );
 
     let (good, body) = curl(&world, &["--cacert", certificate]);
     assert!(good && body.contains("true"), "{body}");
@@ -63,4 +72,24 @@ fn a_certificate_of_its_own_is_trusted_by_who_knows_it() {
     world.launch(&["--tls"], |_| {});
     wait_for("the server is up again", || world.cli(&["jobs"]).code == 0);
     assert!(std::fs::read(certificate).expect("a certificate") == before, "it is made once");
+}
+
+/// Our own server stands in for a registry: how far one comes with it is what is looked at.
+#[test]
+fn a_registry_is_trusted_by_the_certificates_of_the_system() {
+    let world = World::new();
+    world.launch(&["--tls", "--listen", "0.0.0.0:0"], |_| {});
+    wait_for("the server is up", || world.cli(&["jobs"]).code == 0);
+    let url = world.url();
+    let (_, port) = url.rsplit_once(':').expect("an address has a port");
+    let certificate = world.home().join("certificate.pem");
+    let pull = |trusted: &str| {
+        let image = format!("docker://0.0.0.0:{port}/test/a");
+        let mut command = world.command(&["image", "pull", &image]);
+        ran(command.env("SSL_CERT_FILE", trusted)).stderr
+    };
+    let known = pull(certificate.to_str().expect("text"));
+    assert!(known.contains("answered") || known.contains("does not"), "it was asked: {known}");
+    let none = pull("/no/such.pem");
+    assert!(none.contains("cannot reach 0.0.0.0") && none.contains("SSL_CERT_FILE"), "{none}");
 }

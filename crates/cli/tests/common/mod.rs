@@ -199,7 +199,10 @@ impl World {
     }
 
     fn spawn_up(&self, arguments: &[&str], change: impl FnOnce(&mut Command)) -> Child {
-        let mut command = self.command(&["up", "--listen", "127.0.0.1:0"]);
+        let mut command = self.command(&["up"]);
+        if !arguments.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         self.spawn_up_by(&mut command, arguments, change)
     }
 

@@ -8,7 +8,9 @@ use super::auth::{self, Challenge};
 use super::credentials::{Credentials, Login};
 use super::helper::HelperError;
 use super::reach::{Judging, OutOfReach, Reach};
+use rustls::pki_types::CertificateDer;
 use serde::Deserialize;
+use shipway_trust::NoCertificates;
 use std::io::Read;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -36,6 +38,12 @@ pub enum RegistryError {
         host: String,
         #[source]
         source: Box<ureq::Error>,
+    },
+    #[error("cannot reach {host}")]
+    NoCertificates {
+        host: String,
+        #[source]
+        source: NoCertificates,
     },
     #[error("{host} does not have {what}")]
     NotFound { host: String, what: String },
@@ -65,7 +73,9 @@ pub enum RegistryError {
 
 #[derive(Debug)]
 pub(super) struct Client {
-    agent: Agent,
+    plain: Agent,
+    /// Made when it is asked for: whoever needs none need not have certificates.
+    encrypted: OnceLock<Agent>,
     /// As in references, for people and for logins.
     pub(super) host: String,
     base: Uri,
@@ -106,7 +116,8 @@ impl Client {
         let scheme = if plain { "http" } else { "https" };
         let base = format!("{scheme}://{address}").parse().expect("references hold hosts");
         Client {
-            agent: agent(plain, settings.reach.clone()),
+            plain: agent(None, settings.reach.clone()),
+            encrypted: OnceLock::new(),
             reach: settings.reach.clone(),
             host: host.to_owned(),
             base,
@@ -115,6 +126,21 @@ impl Client {
             insecure: settings.insecure.clone(),
             authorization: Mutex::new(None),
         }
+    }
+
+    /// By where the request goes: what has no TLS may send us to what has.
+    fn agent(&self, uri: &Uri) -> Result<&Agent, RegistryError> {
+        if uri.scheme_str() != Some("https") {
+            return Ok(&self.plain);
+        }
+        if let Some(made) = self.encrypted.get() {
+            return Ok(made);
+        }
+        let trusted = shipway_trust::certificates().map_err(|source| {
+            let host = uri.authority().map_or(&*self.host, |at| at.as_str()).to_owned();
+            RegistryError::NoCertificates { host, source }
+        })?;
+        Ok(self.encrypted.get_or_init(|| agent(Some(&trusted), self.reach.clone())))
     }
 
     /// Asks, proves who we are if that is wanted, and follows where it leads.
@@ -159,7 +185,7 @@ impl Client {
 
     fn send(&self, uri: &Uri, ask: Ask<'_>) -> Result<Response<Body>, RegistryError> {
         self.reach.judge_number(uri).map_err(|_| self.out_of_reach(uri))?;
-        let mut request = self.agent.get(uri.clone());
+        let mut request = self.agent(uri)?.get(uri.clone());
         if let Some(accept) = ask.accept {
             let within = request.config().timeout_global(Some(DOCUMENT_WITHIN));
             request = within.build().header(header::ACCEPT, accept);
@@ -242,7 +268,7 @@ impl Client {
             return Err(RegistryError::Realm { host: self.host.clone(), realm: shown() });
         }
         self.reach.judge_number(&uri).map_err(|_| self.out_of_reach(&uri))?;
-        let request = self.agent.get(uri.clone());
+        let request = self.agent(&uri)?.get(uri.clone());
         let mut request = request.config().timeout_global(Some(DOCUMENT_WITHIN)).build();
         for (key, value) in [("service", service), ("scope", scope)] {
             if let Some(value) = value {
@@ -310,7 +336,8 @@ struct Token {
     access_token: Option<String>,
 }
 
-fn agent(plain: bool, reach: Reach) -> Agent {
+/// With these certificates trusted, or for plain text.
+fn agent(trusted: Option<&[CertificateDer<'_>]>, reach: Reach) -> Agent {
     let mut config = Agent::config_builder()
         .max_redirects(0)
         .max_redirects_will_error(false)
@@ -318,10 +345,8 @@ fn agent(plain: bool, reach: Reach) -> Agent {
         .timeout_connect(Some(CONNECT))
         .timeout_per_read(Some(SILENCE))
         .user_agent(concat!("shipway/", env!("CARGO_PKG_VERSION")));
-    if !plain {
-        // The machine's own certificates: sites add theirs to them.
-        let found = rustls_native_certs::load_native_certs().certs;
-        let roots = found.iter().map(|der| ureq::tls::Certificate::from_der(der).to_owned());
+    if let Some(trusted) = trusted {
+        let roots = trusted.iter().map(|der| ureq::tls::Certificate::from_der(der).to_owned());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = ureq::tls::TlsConfig::builder()
             .unversioned_rustls_crypto_provider(provider)

@@ -253,6 +253,8 @@ fn lies_and_temptations_of_a_registry_are_refused() {
     assert!(tempt("401 No", plain, b"").contains("which is refused"));
     let away = "Location: http://169.254.169.254/latest/meta-data\r\n";
     assert!(tempt("302 Found", away, b"").contains("plain text"));
+    let encrypted = "Location: https://127.0.0.1:1/x\r\n";
+    assert!(tempt("302 Found", encrypted, b"").contains("cannot reach 127.0.0.1:1"));
     let file = "Location: file:///etc/passwd\r\n";
     assert!(tempt("302 Found", file, b"").contains("not an address"));
     assert!(tempt("302 Found", "Location: /again\r\n", b"").contains("too many times"));
