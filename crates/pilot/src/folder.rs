@@ -5,8 +5,8 @@
 //! the folder, and so its lock, and so nobody that was here before lives.
 
 use crate::leftovers::random_key;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use shipway_trees::write_whole;
+use std::io;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -23,7 +23,8 @@ pub(crate) fn key(dir: &Path) -> io::Result<String> {
         Some(key) if key.len() >= 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit()) => Ok(key),
         _ => {
             let key = random_key()?;
-            write(&path, &key)?;
+            // With another one after a power cut the server would not know the folder again.
+            write_whole(&path, key.as_bytes())?;
             Ok(key)
         }
     }
@@ -36,7 +37,7 @@ pub(crate) fn next_start(dir: &Path) -> io::Result<u64> {
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     // Not above what the clock may ever say by much: a damaged file must not use up all numbers.
     let next = clock.max(if last <= clock.saturating_add(1 << 20) { last + 1 } else { 0 });
-    write(&path, &next.to_string())?;
+    write_whole(&path, next.to_string().as_bytes())?;
     Ok(next)
 }
 
@@ -46,18 +47,6 @@ fn read(path: &Path) -> io::Result<Option<String>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// Whole or not at all, for nobody else to read, and there after a power cut: with another key the
-/// server would not know the folder again.
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    let draft = path.with_extension("new");
-    let _ = std::fs::remove_file(&draft);
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(0o600).open(&draft)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(draft, path)
 }
 
 #[cfg(test)]

@@ -12,9 +12,9 @@
 use crate::ends;
 use crate::procfs;
 use rustix::process::Pid;
-use std::fs::{File, OpenOptions};
+use shipway_trees::Draft;
+use std::fs::File;
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -71,13 +71,12 @@ pub(crate) fn write_down(dir: &Path, processes: &[Pid], leader: Option<Pid>) {
 }
 
 fn write(dir: &Path, hanging: &[Hanging]) -> std::io::Result<()> {
-    let (path, draft) = (dir.join(FILE), dir.join("hanging.new"));
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-    for Hanging { pid, start, whose } in hanging {
-        writeln!(file, "{pid} {start} {whose}")?;
-    }
-    std::fs::rename(draft, path)
+    let line = |Hanging { pid, start, whose }: &Hanging| format!("{pid} {start} {whose}\n");
+    let text: String = hanging.iter().map(line).collect();
+    let mut draft = Draft::of(&dir.join(FILE))?;
+    draft.file.write_all(text.as_bytes())?;
+    // None of them lives through a power cut, and the disk may be what they hang at.
+    draft.publish_unsynced().map(drop)
 }
 
 /// Those that were written down and are still there.

@@ -10,10 +10,8 @@ use crate::procfs::{self, Mark};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 use shipway_runtime::cgroup::Delegation;
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -48,7 +46,7 @@ pub fn node_key(dir: &Path) -> Result<String, LeftoversError> {
     {
         return Ok(text);
     }
-    write_new_key(dir, &path).map_err(|source| LeftoversError::Key { path, source })
+    write_new_key(&path).map_err(|source| LeftoversError::Key { path, source })
 }
 
 /// How the names of this node directory's cgroups begin.
@@ -71,16 +69,10 @@ fn is_key(text: &str) -> bool {
     text.len() == 2 * KEY_BYTES && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-fn write_new_key(dir: &Path, path: &Path) -> io::Result<String> {
+fn write_new_key(path: &Path) -> io::Result<String> {
     let key = random_key()?;
-    // Renamed into place, so that a crash leaves no half of a key; and private, because who knows
-    // the key can make a process that this pilot would kill.
-    let draft = dir.join("node-key.new");
-    let mut file =
-        OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&draft)?;
-    file.write_all(key.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&draft, path)?;
+    // Private, because who knows the key can make a process that this pilot would kill.
+    shipway_trees::write_whole(path, key.as_bytes())?;
     Ok(key)
 }
 

@@ -8,9 +8,7 @@ use shipway_images::pull::Login;
 use shipway_model::image_ref::{BadRegistry, RegistryRef, registry_name};
 use shipway_model::{ImageRef, UserName};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -161,23 +159,13 @@ impl Logins {
         let mut changed = Table::clone(&before);
         let answer = change(&mut changed)?;
         if changed != *before {
-            let written = write(&self.path, &changed);
+            let text = serde_json::to_vec(&changed).expect("plain data");
+            let written = shipway_trees::write_whole(&self.path, &text);
             written.map_err(|source| LoginError::Write { path: self.path.clone(), source })?;
             *self.table.locked() = Arc::new(changed);
         }
         Ok(answer)
     }
-}
-
-fn write(path: &Path, table: &Table) -> io::Result<()> {
-    let next = path.with_extension("new");
-    let _ = std::fs::remove_file(&next);
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(0o600).open(&next)?;
-    file.write_all(&serde_json::to_vec(table).expect("plain data"))?;
-    file.sync_all()?;
-    std::fs::rename(&next, path)?;
-    File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
 #[cfg(test)]

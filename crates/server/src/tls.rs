@@ -3,8 +3,6 @@
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -77,14 +75,10 @@ fn config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError>
 
 fn make(certificate: &Path, key: &Path, names: &[String]) -> Result<(), TlsError> {
     let made = rcgen::generate_simple_self_signed(names).map_err(TlsError::Make)?;
-    write_private(key, &made.signing_key.serialize_pem())?;
-    write_private(certificate, &made.cert.pem())
-}
-
-/// Readable by the owner only, from the first byte on.
-fn write_private(path: &Path, text: &str) -> Result<(), TlsError> {
-    let open =
-        std::fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path);
-    let written = open.and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|source| TlsError::Write { path: path.into(), source })
+    let write = |path: &Path, text: String| {
+        let written = shipway_trees::write_whole(path, text.as_bytes());
+        written.map_err(|source| TlsError::Write { path: path.into(), source })
+    };
+    write(key, made.signing_key.serialize_pem())?;
+    write(certificate, made.cert.pem())
 }

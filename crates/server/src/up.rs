@@ -27,7 +27,6 @@ pub use shipway_sites::local::NodeOptions;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -394,13 +393,8 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 }
 
 fn write_server_file(home: &Path, server: &LocalServer) -> Result<(), UpError> {
-    use std::io::Write;
     let path = local::path(home);
-    let next = path.with_extension("new");
     let text = serde_json::to_string_pretty(server).expect("plain data");
-    let mut options = std::fs::OpenOptions::new();
-    let file = options.create(true).truncate(true).write(true).mode(0o600).open(&next);
-    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-    let renamed = written.and_then(|()| std::fs::rename(&next, &path));
-    renamed.map_err(|source| UpError::Write { path, source })
+    let written = shipway_trees::write_whole(&path, text.as_bytes());
+    written.map_err(|source| UpError::Write { path, source })
 }

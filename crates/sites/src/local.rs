@@ -7,9 +7,10 @@
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use shipway_model::PilotId;
+use shipway_trees::write_whole;
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -186,10 +187,10 @@ impl LocalSite {
         let file = self.credentials_file();
         let text = serde_json::to_string(credentials).expect("plain data");
         let failed = |act, path: PathBuf| move |source| LocalError { act, path, source };
-        write_private(&file, &text).map_err(failed("write", file.clone()))?;
+        write_whole(&file, text.as_bytes()).map_err(failed("write", file.clone()))?;
         let options = serde_json::to_string(&self.options()?).expect("plain data");
         let file = self.options_file();
-        write_private(&file, &options).map_err(failed("write", file.clone()))?;
+        write_whole(&file, options.as_bytes()).map_err(failed("write", file.clone()))?;
         let log = OpenOptions::new().create(true).append(true).mode(0o600).open(self.log_file());
         let log = log.map_err(failed("open", self.log_file()))?;
         let words = self.command_line();
@@ -212,15 +213,6 @@ impl LocalSite {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
     }
-}
-
-/// Whole or not at all, and never readable by others.
-fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    let next = path.with_extension("new");
-    let mut options = OpenOptions::new();
-    let mut file = options.create(true).truncate(true).write(true).mode(0o600).open(&next)?;
-    file.write_all(text.as_bytes())?;
-    std::fs::rename(next, path)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! what is in it. No link is followed and no mount is crossed. What was given to somebody else is
 //! removed with their rights (`owner.rs`), and what these are not enough for is kept (`kept.rs`).
 //! When a tree is removed is the caller's matter. So is who writes: `disk.rs` says how much of a
-//! file system they leave free.
+//! file system they leave free, `whole.rs` writes files of our own whole or not at all.
 
 pub mod disk;
 mod folder;
@@ -15,11 +15,13 @@ mod later;
 mod owner;
 mod removal;
 mod rights;
+mod whole;
 
 pub use kept::KEPT;
 pub use later::{get_ready, remove_later};
 pub use removal::{Progress, Removal, RemoveError};
 pub use rights::Borrowed;
+pub use whole::{Draft, write_whole};
 
 use std::path::Path;
 

@@ -3,8 +3,9 @@
 //!
 //! A file beside the layer. Where it is missing or cannot be read, the layer is fetched again.
 
+use super::publish::put;
 use super::session::random_name;
-use super::{Session, Store, StoreError, act, make_dir};
+use super::{Session, Store, StoreError, make_dir};
 use serde::{Deserialize, Serialize};
 use shipway_model::Digest;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,8 +58,6 @@ impl Session {
         make_dir(&self.store.root.join("origins"))?;
         let new = self.scratch("origins")?.join(random_name()?);
         let text = serde_json::to_vec(origins).expect("plain data");
-        fs::write(&new, text).map_err(act("write", &new))?;
-        let path = self.store.origins_path(diff_id);
-        fs::rename(&new, &path).map_err(act("note", &path))
+        put(&new, &self.store.origins_path(diff_id), &text)
     }
 }

@@ -7,7 +7,9 @@ use super::{ImageRecord, Named, Session, StoreError, act};
 use crate::layer::index::LayerIndex;
 use crate::layer::stage::{Staging, object_path};
 use shipway_model::{Digest, ImageRef};
+use shipway_trees::Draft;
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::Path;
 
 /// A layer unpacked by this process and not yet published.
@@ -79,9 +81,15 @@ impl Session {
     pub(crate) fn name(&self, reference: &ImageRef, image: Digest) -> Result<(), StoreError> {
         let named = Named { reference: reference.clone(), image };
         let new = self.scratch("names")?.join(random_name()?);
-        fs::write(&new, serde_json::to_vec(&named).expect("plain data"))
-            .map_err(act("write", &new))?;
         let path = self.store.root.join("names").join(name_file(reference));
-        fs::rename(&new, &path).map_err(act("name", &path))
+        put(&new, &path, &serde_json::to_vec(&named).expect("plain data"))
     }
+}
+
+/// Whole or not at all. What a power cut makes of it is as good as nothing there: it is looked up
+/// or fetched once more.
+pub(super) fn put(new: &Path, path: &Path, text: &[u8]) -> Result<(), StoreError> {
+    let mut draft = Draft::elsewhere(new, path).map_err(act("make", new))?;
+    draft.file.write_all(text).map_err(act("write", new))?;
+    draft.publish_unsynced().map(drop).map_err(act("name", path))
 }

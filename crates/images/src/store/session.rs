@@ -4,6 +4,7 @@
 //! (`link` is atomic on every file system, locks are not), so touching it now and then keeps
 //! them all alive, and when the process is gone all of them are stale at once.
 
+use super::publish::put;
 use super::{Store, StoreError, act, make_dir, names_in, remove_tree};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
 use serde::{Deserialize, Serialize};
@@ -49,9 +50,7 @@ impl Session {
         let file = dir.join("owner");
         let text = serde_json::to_vec(&owner).expect("plain data");
         // Whole or not at all: others judge us by it.
-        let new = dir.join("owner.new");
-        fs::write(&new, text).map_err(act("write", &new))?;
-        fs::rename(&new, &file).map_err(act("rename", &new))?;
+        put(&dir.join("owner.new"), &file, &text)?;
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let waiting = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("images-beat".into());

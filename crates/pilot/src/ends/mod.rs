@@ -27,9 +27,9 @@ pub use slots::{Slot, Slots};
 use prost::Message;
 use shipway_api::wire;
 use shipway_model::PilotId;
-use std::fs::{File, OpenOptions};
+use shipway_trees::Draft;
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 const ENDS: &str = "ends";
@@ -104,17 +104,14 @@ fn write_anew<'a>(
     own: &str,
     ended: impl Iterator<Item = &'a wire::Ended>,
 ) -> io::Result<(File, u64)> {
-    let draft = path.with_extension("new");
-    let _ = std::fs::remove_file(&draft);
-    let mut options = OpenOptions::new();
-    let mut file = options.append(true).create_new(true).mode(0o600).open(&draft)?;
+    let mut draft = Draft::of(path)?;
     let mut bytes = Vec::new();
     // The first names the pilot, and no attempt.
     put(&mut bytes, own, &wire::Ended::default());
     ended.for_each(|ended| put(&mut bytes, own, ended));
-    file.write_all(&bytes)?;
-    std::fs::rename(draft, path)?;
-    Ok((file, bytes.len() as u64))
+    draft.file.write_all(&bytes)?;
+    // After a power cut nothing runs whose end it could tell.
+    Ok((draft.publish_unsynced()?, bytes.len() as u64))
 }
 
 const FRAME: usize = 2 * size_of::<u32>();

@@ -5,9 +5,7 @@
 use super::story::Story;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Logs whose length is remembered. Others, of jobs with a log for each task, are short and read
@@ -36,13 +34,7 @@ impl Kept {
     }
 
     pub(super) fn write(&self, home: &Path) -> io::Result<()> {
-        let path = path(home);
-        let next = path.with_extension("new");
-        let mut options = OpenOptions::new();
-        let mut file = options.create(true).truncate(true).write(true).mode(0o600).open(&next)?;
-        file.write_all(&serde_json::to_vec(self).expect("plain data"))?;
-        file.sync_data()?;
-        std::fs::rename(&next, &path)
+        shipway_trees::write_whole(&path(home), &serde_json::to_vec(self).expect("plain data"))
     }
 
     pub(super) fn size(&self, log: &Path) -> u64 {
