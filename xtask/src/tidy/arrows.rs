@@ -1,37 +1,19 @@
 //! Which crate may depend on which, and what the pure crates may reach at all.
 //!
-//! The picture is in ARCHITECTURE.md; here it is as a table that can fail.
+//! The picture is in ARCHITECTURE.md, and is read from there: a crate uses those of ours that its
+//! arrow points at, in some table of its manifest, and no others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
 use super::Problem;
+use super::named::DOCUMENT;
 use crate::repo;
 
-/// Crates of ours, and those of ours they may name, in any table of their manifest.
-const ARROWS: [(&str, &[&str]); 16] = [
-    ("model", &[]),
-    ("classad", &[]),
-    ("core", &["classad", "model"]),
-    ("dialects", &["classad", "model"]),
-    ("api", &["model", "trust"]),
-    ("sites", &["model", "trees"]),
-    ("trees", &[]),
-    ("trust", &[]),
-    ("runtime", &["model", "trees"]),
-    ("container", &["runtime"]),
-    ("images", &["model", "trees", "trust"]),
-    ("pilot", &["api", "classad", "images", "model", "runtime", "trees"]),
-    ("server", &["api", "core", "dialects", "images", "model", "sites", "trees"]),
-    (
-        "cli",
-        &["api", "classad", "dialects", "images", "model", "pilot", "runtime", "server", "trees"],
-    ),
-    ("sim", &["api", "core", "model", "pilot"]),
-    ("xtask", &[]),
-];
+/// The line above the picture.
+const PICTURE: &str = "Arrows point at what a crate uses";
 
 /// Crates that decide: no clock, file, process, socket or random source may be in reach.
 const PURE: [&str; 4] = ["model", "classad", "core", "dialects"];
@@ -74,8 +56,11 @@ const HARMLESS: [&str; 31] = [
     "unicode-ident",
 ];
 
-pub(super) fn check() -> Result<Vec<Problem>> {
-    let mut problems = arrows(&repo::metadata()?)?;
+/// Crates, and those of ours that they use.
+type Arrows<'p> = BTreeMap<&'p str, BTreeSet<&'p str>>;
+
+pub(super) fn check(document: &str, metadata: &Value) -> Result<Vec<Problem>> {
+    let mut problems = arrows(&drawn(document), metadata)?;
     for name in PURE {
         let mut cargo = repo::cargo();
         cargo.args(["tree", "--package", &format!("shipway-{name}")]);
@@ -85,25 +70,42 @@ pub(super) fn check() -> Result<Vec<Problem>> {
     Ok(problems)
 }
 
-fn arrows(metadata: &Value) -> Result<Vec<Problem>> {
+/// The picture: `a, b ─▶ c, d` in the fence below its heading, with room between two of a line.
+fn drawn(document: &str) -> Arrows<'_> {
+    let picture = document.lines().skip_while(|line| !line.starts_with(PICTURE));
+    let picture = picture.skip_while(|line| *line != "```").skip(1);
+    let lines = picture.take_while(|line| *line != "```").flat_map(|line| line.split("    "));
+    let mut arrows = Arrows::new();
+    for (from, to) in lines.filter_map(|drawn| drawn.split_once("─▶")) {
+        let to: BTreeSet<&str> = to.split(',').map(str::trim).filter(|to| *to != "none").collect();
+        arrows.extend(from.split(',').map(|from| (from.trim(), to.clone())));
+    }
+    arrows
+}
+
+fn arrows(drawn: &Arrows<'_>, metadata: &Value) -> Result<Vec<Problem>> {
     let mut problems = Vec::new();
     let packages = metadata["packages"].as_array().context("`cargo metadata` lists no packages")?;
     for package in packages {
         let name = short(package["name"].as_str().unwrap_or_default());
         let manifest = manifest_of(name);
-        let Some((_, allowed)) = ARROWS.iter().find(|(from, _)| *from == name) else {
-            let instead = "add it to ARROWS in xtask/src/tidy/arrows.rs and to ARCHITECTURE.md";
+        let Some(allowed) = drawn.get(name) else {
+            let instead = format!("draw its arrow in {DOCUMENT}, under \"{PICTURE}\"");
             problems.push(Problem::new(&manifest, 0, "unknown crate", instead));
             continue;
         };
-        for to in our_dependencies(package).difference(&allowed.iter().copied().collect()) {
+        let used = our_dependencies(package);
+        problems.extend(used.difference(allowed).map(|to| {
             let instead = format!(
-                "`{name}` may not depend on `{to}`, only on: {}; move what both need to a crate \
-                 below them",
-                if allowed.is_empty() { "none of ours".to_owned() } else { allowed.join(", ") },
+                "`{name}` may not depend on `{to}`: {DOCUMENT} draws no such arrow; move what both \
+                 need to a crate below them",
             );
-            problems.push(Problem::new(&manifest, 0, "arrow", instead));
-        }
+            Problem::new(&manifest, 0, "arrow", instead)
+        }));
+        problems.extend(allowed.difference(&used).map(|to| {
+            let instead = format!("`{name}` does not depend on `{to}`: take the arrow away");
+            Problem::new(DOCUMENT, 0, "arrow", instead)
+        }));
     }
     Ok(problems)
 }
@@ -151,22 +153,30 @@ mod tests {
         json!({"name": name, "dependencies": dependencies})
     }
 
+    const DRAWN: &str = "Arrows point at what a crate uses; so:\n\n```\n\
+                         core, dialects ─▶ model     model, pilot  ─▶ none\n```\nx ─▶ y\n";
+
     fn rules(packages: &[Value]) -> Vec<(String, &'static str)> {
-        let problems = arrows(&json!({ "packages": packages })).expect("packages are listed");
+        let metadata = json!({ "packages": packages });
+        let problems = arrows(&drawn(DRAWN), &metadata).expect("packages are listed");
         problems.into_iter().map(|problem| (problem.file, problem.rule)).collect()
     }
 
     #[test]
-    fn arrows_point_down() {
+    fn arrows_are_those_that_are_drawn() {
         assert_eq!(rules(&[package("shipway-core", &["shipway-model"])]), []);
-        let core = "crates/core/Cargo.toml".to_owned();
-        assert_eq!(rules(&[package("shipway-core", &["shipway-server"])]), [(core, "arrow")]);
+        assert_eq!(rules(&[package("shipway-model", &[])]), []);
+        let core = || ("crates/core/Cargo.toml".to_owned(), "arrow");
+        let drawn = || (DOCUMENT.to_owned(), "arrow");
+        let both = ["shipway-model", "shipway-server"];
+        assert_eq!(rules(&[package("shipway-core", &both)]), [core()]);
+        assert_eq!(rules(&[package("shipway-core", &[])]), [drawn()]);
     }
 
     #[test]
     fn a_crate_not_in_the_picture_is_refused() {
-        let stray = "crates/stray/Cargo.toml".to_owned();
-        assert_eq!(rules(&[package("shipway-stray", &[])]), [(stray, "unknown crate")]);
+        let stray = "crates/x/Cargo.toml".to_owned();
+        assert_eq!(rules(&[package("shipway-x", &[])]), [(stray, "unknown crate")]);
     }
 
     #[test]

@@ -5,8 +5,10 @@
 
 mod arrows;
 mod bans;
+mod dependencies;
 mod functions;
 mod layout;
+mod named;
 mod text;
 
 use std::fmt;
@@ -56,8 +58,13 @@ struct Findings {
 }
 
 pub(crate) fn run() -> Result<()> {
-    let mut findings = check_files()?;
-    findings.problems.extend(arrows::check()?);
+    let files = read_files()?;
+    let mut findings = check_files(&files);
+    let metadata = repo::metadata()?;
+    findings.problems.extend(named::check(&files));
+    findings.problems.extend(dependencies::check(&files, &metadata)?);
+    let document = files.get(named::DOCUMENT).map_or("", String::as_str);
+    findings.problems.extend(arrows::check(document, &metadata)?);
     for problem in &findings.problems {
         eprintln!("{problem}");
     }
@@ -73,26 +80,33 @@ fn extension(file: &str) -> &str {
     file.rsplit_once('.').map_or("", |(_, extension)| extension)
 }
 
-fn check_files() -> Result<Findings> {
-    let mut findings = Findings::default();
+/// Every file with lines: pictures and archives have none.
+fn read_files() -> Result<named::Files> {
+    let mut files = named::Files::new();
     for path in repo::files()? {
         let bytes = std::fs::read(repo::root().join(&path))
             .with_context(|| format!("could not read {}", path.display()))?;
-        // Pictures and archives have no lines.
-        let Ok(content) = String::from_utf8(bytes) else { continue };
-        let name = path.to_string_lossy();
-        findings.files += 1;
-        findings.problems.extend(text::check(&name, &content));
-        findings.problems.extend(layout::check(&name, &content));
-        findings.problems.extend(bans::check(&name, &content));
-        if extension(&name) == "rs" {
+        if let Ok(content) = String::from_utf8(bytes) {
+            files.insert(path.to_string_lossy().into_owned(), content);
+        }
+    }
+    Ok(files)
+}
+
+fn check_files(files: &named::Files) -> Findings {
+    let mut findings = Findings { files: files.len(), ..Findings::default() };
+    for (name, content) in files {
+        findings.problems.extend(text::check(name, content));
+        findings.problems.extend(layout::check(name, content));
+        findings.problems.extend(bans::check(name, content));
+        if extension(name) == "rs" {
             findings.long_files += usize::from(content.lines().count() > FILE_HABIT);
-            let functions = functions::find(&content);
-            findings.problems.extend(functions::check(&name, &functions));
+            let functions = functions::find(content);
+            findings.problems.extend(functions::check(name, &functions));
             findings.function_lengths.extend(functions.iter().map(|function| function.lines));
         }
     }
-    Ok(findings)
+    findings
 }
 
 fn summary(findings: &mut Findings) -> String {
