@@ -167,11 +167,14 @@ pub struct User {
     pub groups: Vec<u32>,
 }
 
-/// One of the people whose tasks are kept apart by subordinate ids: their number in the user
-/// namespace of the keeper, where 0 is the caller itself.
+/// One of the people whose tasks are kept apart by subordinate ids: their ids in the user namespace
+/// of the keeper, where 0 is the caller itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Person(pub NonZeroU32);
+#[serde(deny_unknown_fields)]
+pub struct Person {
+    pub uid: NonZeroU32,
+    pub gid: NonZeroU32,
+}
 
 /// A file on the node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,6 +4,8 @@
 
 use crate::plan::Person;
 use std::fmt::Write as _;
+use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 
 /// Most ranges that are used of one account: the kernel takes 340 lines in a map, and nobody has
 /// been seen with more than a few.
@@ -13,6 +15,10 @@ const RANGES: usize = 64;
 const USUAL_FIRST: u32 = 100_000;
 /// How many ids are suggested, as `useradd` does it: one for each person there will ever be.
 const USUAL_COUNT: u32 = 65_536;
+
+/// Which ones of its ids are high, and yet users of the account's own containers, in which they are
+/// counted from 1 on: `nonroot` and `nobody` of many images, and no user at all in sixteen bits.
+const IN_IMAGES: RangeInclusive<u32> = 65_532..=65_535;
 
 /// Ids that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,8 +70,10 @@ impl Given {
 
     /// How many people can have an id of their own.
     pub fn people(&self) -> u32 {
-        let all = |ranges: &[Range]| ranges.iter().map(|it| u64::from(it.count)).sum::<u64>();
-        u32::try_from(all(&self.uids).min(all(&self.gids))).unwrap_or(u32::MAX)
+        let all = |ranges: &[Range]| {
+            parts(ranges).fold(0_u32, |sum, part| sum.saturating_add(part.for_people()))
+        };
+        all(&self.uids).min(all(&self.gids))
     }
 
     /// What is not there at all.
@@ -78,10 +86,19 @@ impl Given {
         }
     }
 
+    /// Who somebody is, by the number that they are counted by: the same each time, also when
+    /// another range was given behind these, or one of the usual size made longer.
+    ///
+    /// Of each range, or of each part of the usual size, the last id comes first. From the first on
+    /// they are the users of whatever containers the account has of its own (podman, buildah),
+    /// whose files are not for others.
+    pub fn person(&self, number: NonZeroU32) -> Option<Person> {
+        Some(Person { uid: place(&self.uids, number)?, gid: place(&self.gids, number)? })
+    }
+
     /// Uid and gid of a person on this node.
     pub fn ids(&self, person: Person) -> Option<(u32, u32)> {
-        let at = person.0.get() - 1;
-        Some((nth(&self.uids, at)?, nth(&self.gids, at)?))
+        Some((nth(&self.uids, person.uid.get() - 1)?, nth(&self.gids, person.gid.get() - 1)?))
     }
 
     /// What `newuidmap` is told behind the number of a process: the account is 0, and its ids
@@ -133,6 +150,58 @@ fn nth(ranges: &[Range], mut at: u32) -> Option<u32> {
     for range in ranges {
         match at.checked_sub(range.count) {
             None => return range.first.checked_add(at),
+            Some(left) => at = left,
+        }
+    }
+    None
+}
+
+/// Where the ids of a range, or of a part of it, stand among all of an account's.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    /// How many come before.
+    before: u32,
+    last: u32,
+}
+
+/// What could not be counted is left out.
+fn parts(ranges: &[Range]) -> impl Iterator<Item = Part> {
+    let sizes = |range: &Range| {
+        let count = range.count;
+        (0..count).step_by(USUAL_COUNT as usize).map(move |at| (count - at).min(USUAL_COUNT))
+    };
+    ranges.iter().flat_map(sizes).scan(0_u32, |before, size| {
+        let part = Part { before: *before, last: before.checked_add(size)? };
+        *before = part.last;
+        Some(part)
+    })
+}
+
+impl Part {
+    /// How many of those that nobody gets are in it, and the last of them.
+    fn left_out(self) -> (u32, u32) {
+        let last = self.last.min(*IN_IMAGES.end());
+        let before = self.before.max(*IN_IMAGES.start() - 1);
+        (last.saturating_sub(before), last)
+    }
+
+    fn for_people(self) -> u32 {
+        self.last - self.before - self.left_out().0
+    }
+
+    /// From the last one on; `at` is less than what there is for people.
+    fn nth_last(self, at: u32) -> u32 {
+        let (place, (count, last)) = (self.last - at, self.left_out());
+        if count > 0 && place <= last { place - count } else { place }
+    }
+}
+
+/// Which one of an account's ids somebody has, counted from 1.
+fn place(ranges: &[Range], number: NonZeroU32) -> Option<NonZeroU32> {
+    let mut at = number.get() - 1;
+    for part in parts(ranges) {
+        match at.checked_sub(part.for_people()) {
+            None => return NonZeroU32::new(part.nth_last(at)),
             Some(left) => at = left,
         }
     }
@@ -219,14 +288,14 @@ pub fn free_range(subuid: &str, subgid: &str) -> Range {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::num::NonZeroU32;
+    use std::collections::BTreeSet;
 
     fn svc() -> Holder {
         Holder { name: "svc".into(), uid: 990, gid: 980 }
     }
 
-    fn person(number: u32) -> Person {
-        Person(NonZeroU32::new(number).unwrap())
+    fn ids(given: &Given, number: u32) -> Option<(u32, u32)> {
+        given.ids(given.person(NonZeroU32::new(number).unwrap())?)
     }
 
     #[test]
@@ -234,14 +303,56 @@ mod tests {
         let subuid = "ada:100000:65536\nsvc:600000:2\n990:700000:10\nsvc:broken\n";
         let given = Given::read(svc(), subuid, "svc:500000:5\n");
         assert_eq!(given.people(), 5, "as many as there are of both");
-        assert_eq!(given.ids(person(1)), Some((600_000, 500_000)));
-        assert_eq!(given.ids(person(2)), Some((600_001, 500_001)));
-        assert_eq!(given.ids(person(3)), Some((700_000, 500_002)), "the second range");
-        assert_eq!(given.ids(person(6)), None);
+        assert_eq!(ids(&given, 1), Some((600_001, 500_004)), "the last of each");
+        assert_eq!(ids(&given, 2), Some((600_000, 500_003)));
+        assert_eq!(ids(&given, 3), Some((700_009, 500_002)), "the second range");
+        assert_eq!(ids(&given, 5), Some((700_007, 500_000)));
+        assert_eq!(ids(&given, 6), None);
         let words = ["0", "990", "1", "1", "600000", "2", "3", "700000", "10"];
         assert_eq!(given.uid_map(), words);
         assert_eq!(given.written(), "600000-600001, 700000-700009");
         assert_eq!(given.missing(), None);
+    }
+
+    /// Podman and others count the same ids as users 1, 2, 3 and so on of their containers.
+    #[test]
+    fn nobody_is_a_user_that_images_have() {
+        let given = Given::read(svc(), "svc:600000:65536\n", "svc:600000:65536\n");
+        assert_eq!(given.people(), 65_532);
+        let users: Vec<u32> = (1..=given.people())
+            .map(|number| given.person(NonZeroU32::new(number).unwrap()).unwrap().uid.get())
+            .collect();
+        assert_eq!(users[..3], [65_536, 65_531, 65_530], "neither nobody nor nonroot");
+        assert!(users.is_sorted_by(|one, next| one > next), "each is another, down to the first");
+        assert_eq!((users.last(), ids(&given, 65_533)), (Some(&1), None));
+        let uids: Vec<_> = [1, 2].map(|number| ids(&given, number).unwrap().0).into();
+        assert_eq!(uids, [665_535, 665_530]);
+    }
+
+    #[test]
+    fn another_range_moves_nobody() {
+        let few = Given::read(svc(), "svc:600000:10\n", "svc:600000:10\n");
+        let lines = "svc:600000:10\nsvc:900000:70000\n";
+        let more = Given::read(svc(), lines, lines);
+        for number in 1..=10 {
+            assert_eq!(ids(&few, number), ids(&more, number));
+        }
+        assert_eq!((ids(&few, 11), ids(&more, 11)), (None, Some((965_535, 965_535))));
+        assert_eq!((more.people(), ids(&more, 70_007)), (70_006, None));
+        let all: BTreeSet<_> = (1..=70_006).filter_map(|number| ids(&more, number)).collect();
+        assert_eq!(all.len(), 70_006, "nobody has another's");
+    }
+
+    #[test]
+    fn a_longer_range_of_the_usual_size_moves_nobody() {
+        let of = |count: u32| {
+            let line = format!("svc:600000:{count}\n");
+            Given::read(svc(), &line, &line)
+        };
+        let (usual, longer) = (of(65_536), of(200_000));
+        for number in 1..=usual.people() {
+            assert_eq!(ids(&usual, number), ids(&longer, number));
+        }
     }
 
     #[test]

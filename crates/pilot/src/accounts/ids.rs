@@ -1,5 +1,6 @@
 //! Which subordinate id somebody has on this node. The server counts its users and never gives a
-//! number twice; the number says which of the ids it is, so that it is the same each time.
+//! number twice; the number says which of the ids it is, so that it is the same each time and on
+//! each node with the same ids, and nothing has to be remembered.
 
 use super::{NoAccount, REMEMBERED, REMEMBERED_FOR, Somebody, Whose, asked};
 use shipway_runtime::plan::Person;
@@ -30,8 +31,9 @@ impl Ids {
         let Some(number) = NonZeroU32::new(whose.number) else {
             return Err(NoAccount::Unknown { user });
         };
-        let person = Person(number);
-        let Some((uid, gid)) = self.given.ids(person) else {
+        let person = self.given.person(number);
+        let ids = person.and_then(|person| Some((person, self.given.ids(person)?)));
+        let Some((person, (uid, gid))) = ids else {
             return Err(NoAccount::NoId { user, own, given: self.given.people() });
         };
         match self.taken(person, uid, gid) {
@@ -79,13 +81,13 @@ mod tests {
     fn said(ids: &mut Ids, user: &str, number: u32) -> Result<u32, String> {
         let whose = Whose { user, is_owner: false, number };
         let found = ids.of(whose, "svc").map_err(|error| error.to_string())?;
-        Ok(found.person.0.get())
+        Ok(found.person.uid.get())
     }
 
     #[test]
     fn everybody_has_an_id_of_their_own_or_is_refused() {
         let mut free = ids(|_, _| None);
-        assert_eq!((said(&mut free, "ada", 1), said(&mut free, "bob", 3)), (Ok(1), Ok(3)));
+        assert_eq!((said(&mut free, "ada", 1), said(&mut free, "bob", 3)), (Ok(3), Ok(1)));
         let left = said(&mut free, "eve", 4).unwrap_err();
         assert!(left.contains("no id is left for eve") && left.contains("3 were given"), "{left}");
         assert!(said(&mut free, "gone", 0).unwrap_err().contains("does not know user gone"));
@@ -97,7 +99,7 @@ mod tests {
             assert_eq!(uid, gid);
             (uid == 600_001).then(|| (uid, "the account carl".into()))
         });
-        assert_eq!((said(&mut some, "ada", 1), said(&mut some, "eve", 3)), (Ok(1), Ok(3)));
+        assert_eq!((said(&mut some, "ada", 1), said(&mut some, "eve", 3)), (Ok(3), Ok(1)));
         let taken = said(&mut some, "bob", 2).unwrap_err();
         assert!(taken.contains("600001") && taken.contains("the account carl"), "{taken}");
     }

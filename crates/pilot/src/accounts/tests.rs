@@ -18,7 +18,7 @@ fn name(found: Result<Whom, NoAccount>) -> String {
         Ok(Whom::Pilot) => "the pilot".into(),
         Ok(Whom::Guest) => "a guest".into(),
         Ok(Whom::Account(account)) => account.name,
-        Ok(Whom::Person(somebody)) => format!("{}, {}", somebody.name, somebody.person.0),
+        Ok(Whom::Person(somebody)) => format!("{}, {}", somebody.name, somebody.person.uid),
         Err(error) => error.to_string(),
     }
 }
@@ -57,8 +57,8 @@ fn others_have_ids_of_their_own_where_there_are_some() {
         let ids = Ids::new(Given::read(holder.clone(), line, line));
         as_user(mapping).with_ids(Some(ids))
     };
-    assert_eq!(of(apart(""), "ada", false, true), "ada, 7");
-    assert_eq!(of(apart(""), "svc", false, true), "svc, 7", "a name is not enough");
+    assert_eq!(of(apart(""), "ada", false, true), "ada, 94");
+    assert_eq!(of(apart(""), "svc", false, true), "svc, 94", "a name is not enough");
     assert_eq!(of(apart(""), "svc", true, true), "the pilot");
     let plain = of(apart(""), "ada", false, false);
     assert!(plain.contains("runs nothing but containers"), "{plain}");

@@ -5,7 +5,7 @@
 //! This is the caller's side; what helpers do in the namespace is `person.rs`.
 
 use super::{Helper, Native, Start, enclosed};
-use crate::plan::{Container, Person, Process, Root};
+use crate::plan::{Container, Process, Root};
 use crate::report::{Asked, Ending, Letter};
 use crate::runtime::{Launch, LaunchError, Runtime};
 use crate::subids::{Given, Missing};
@@ -17,9 +17,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-
-/// Whom it is tried with: nothing is read or written in their name.
-const FIRST: Person = Person(NonZeroU32::MIN);
 
 #[derive(Debug)]
 pub struct Keeper {
@@ -36,7 +33,7 @@ impl Keeper {
         }
         let namespace = Held::start(helper).map_err(|error| other(&error))?.named(&given)?;
         let keeper = Arc::new(Self { namespace, given });
-        try_one(&Native::new(Arc::clone(helper)).with(Arc::clone(&keeper)))?;
+        try_one(&Native::new(Arc::clone(helper)).with(Arc::clone(&keeper)), &keeper.given)?;
         Ok(keeper)
     }
 
@@ -117,10 +114,11 @@ fn other(error: &io::Error) -> Missing {
     Missing::Namespace { why: error.to_string() }
 }
 
-fn try_one(native: &Native) -> Result<(), Missing> {
+/// As the first of the people: nothing is read or written in their name.
+fn try_one(native: &Native, given: &Given) -> Result<(), Missing> {
     let failed = |why: String| Missing::Container { why };
     let mut container = Container::new(Root::Host, vec!["true".into()]);
-    container.person = Some(FIRST);
+    container.person = given.person(NonZeroU32::MIN);
     let launch = native.launch(&container, None).map_err(|error| failed(error.to_string()))?;
     let (mut command, after) = launch.into_command();
     command.stdout(Stdio::null()).stderr(Stdio::null());

@@ -17,6 +17,7 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, LinkNameSpaceType, move_into_link_name_space, set_capabilities,
     set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
+use std::num::NonZeroU32;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -45,9 +46,9 @@ pub(super) fn join(keeper: &OwnedFd) -> Result<(), SetupError> {
 
 /// Tells the user namespace of a process who is in it. Called by its parent, in the keeper's.
 pub(super) fn name(child: Pid, person: Person) -> Result<(), SetupError> {
-    let map = format!("0 0 1\n{INSIDE} {} 1\n", person.0);
-    say(&format!("/proc/{child}/uid_map"), &map)?;
-    say(&format!("/proc/{child}/gid_map"), &map)
+    let map = |id: NonZeroU32| format!("0 0 1\n{INSIDE} {id} 1\n");
+    say(&format!("/proc/{child}/uid_map"), &map(person.uid))?;
+    say(&format!("/proc/{child}/gid_map"), &map(person.gid))
 }
 
 /// The helper needs nothing of what it had, once the container is named: over its children it
@@ -65,11 +66,10 @@ pub(super) fn leave_groups() -> Result<(), SetupError> {
 
 /// In the container, after which there is no way back. The bounding set must be empty by then.
 pub(super) fn turn_into_person() -> Result<(), SetupError> {
-    turn_into(INSIDE)
+    turn_into(inside())
 }
 
-fn turn_into(id: u32) -> Result<(), SetupError> {
-    let (uid, gid) = (Uid::from_raw(id), Gid::from_raw(id));
+fn turn_into((uid, gid): (Uid, Gid)) -> Result<(), SetupError> {
     set_thread_res_gid(gid, gid, gid).doing("change", "group")?;
     set_thread_res_uid(uid, uid, uid).doing("change", "user")
 }
@@ -95,22 +95,21 @@ pub(super) fn give(container: &Container, path: &Path) -> Result<(), SetupError>
     if container.person.is_none() {
         return Ok(());
     }
-    give_to(INSIDE, path)
+    give_to(inside(), path)
 }
 
-fn give_to(id: u32, path: &Path) -> Result<(), SetupError> {
-    let (uid, gid) = (Uid::from_raw(id), Gid::from_raw(id));
+fn give_to((uid, gid): (Uid, Gid), path: &Path) -> Result<(), SetupError> {
     chownat(CWD, path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW).doing("give away", path)
 }
 
 /// The pipes that the task writes to are its own, so that it can open them by name. Never files:
 /// what is kept of its output is not the person's to change.
 pub(super) fn give_pipes() -> Result<(), SetupError> {
-    let owner = (Some(Uid::from_raw(INSIDE)), Some(Gid::from_raw(INSIDE)));
+    let (uid, gid) = inside();
     for stream in [rustix::stdio::stdout(), rustix::stdio::stderr()] {
         let kind = FileType::from_raw_mode(fstat(stream).doing("look at", "output")?.st_mode);
         if kind == FileType::Fifo {
-            rustix::fs::fchown(stream, owner.0, owner.1).doing("give away", "a pipe")?;
+            rustix::fs::fchown(stream, Some(uid), Some(gid)).doing("give away", "a pipe")?;
         }
     }
     Ok(())
@@ -148,7 +147,7 @@ pub(super) fn become_within(keeper: &OwnedFd, process: &Process) -> Result<(), S
     let Some(within) = process.within else { return Ok(()) };
     for (at, path) in (0..).zip(&process.handed) {
         if let Within::Person(person) = within {
-            give_to(person.0.get(), path)?;
+            give_to(in_keeper(person), path)?;
         }
         hand(HANDED_FROM + at, path)?;
     }
@@ -156,10 +155,20 @@ pub(super) fn become_within(keeper: &OwnedFd, process: &Process) -> Result<(), S
         Within::Keeper => Ok(()),
         Within::Person(person) => {
             super::confine::empty_bounding_set()?;
-            turn_into(person.0.get())?;
+            turn_into(in_keeper(person))?;
             give_up_rights()
         }
     }
+}
+
+/// Who a person is in a container.
+fn inside() -> (Uid, Gid) {
+    (Uid::from_raw(INSIDE), Gid::from_raw(INSIDE))
+}
+
+/// Who they are in the keeper's namespace.
+fn in_keeper(person: Person) -> (Uid, Gid) {
+    (Uid::from_raw(person.uid.get()), Gid::from_raw(person.gid.get()))
 }
 
 /// Opens a file or folder of the caller's, for the program that this process turns into.

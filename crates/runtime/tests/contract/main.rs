@@ -139,7 +139,7 @@ const GIVE_IDS: &str = "set -e; mount -t tmpfs -o mode=1777 none /mnt; \
     echo shipway-svc:x:64321:64321::/:/bin/sh >> /etc/passwd; \
     echo shipway-svc:x:64321: >> /etc/group; \
     echo shipway-svc:1879048192:1000 > /etc/subuid; \
-    echo shipway-svc:1880000000:1000 > /etc/subgid; exec \"$@\"";
+    echo shipway-svc:1880000000:900 > /etc/subgid; exec \"$@\"";
 
 fn again(mode: &str, by: &[&str], filter: &str) -> bool {
     // Where this program lies the other user may not look.

@@ -26,15 +26,15 @@ pub(crate) const ALL: &[Case] = &[
     Case { name: "nobody is run without a keeper", on: On::Native, run: without_keeper },
 ];
 
-pub(crate) fn person(number: u32) -> Person {
-    Person(NonZeroU32::new(number).unwrap())
+pub(crate) fn person(site: &Site, number: u32) -> Person {
+    keeper(site).given().person(NonZeroU32::new(number).unwrap()).unwrap()
 }
 
 fn on_node(site: &Site, number: u32, script: &str) -> Container {
     let mut container = site.command(&["/bin/sh", "-c", script]);
     container.root = Root::Host;
     container.env = vec![("PATH".into(), "/usr/bin:/bin".into())];
-    container.person = Some(person(number));
+    container.person = Some(person(site, number));
     container
 }
 
@@ -93,7 +93,8 @@ fn own_ids(site: &Site) {
         container.binds = vec![Bind::writable(&shared, &shared)];
         let said = site.ok_or_not(&container);
         let found = fs::metadata(shared.join(number.to_string())).unwrap();
-        assert_eq!(keeper(site).given().ids(person(number)), Some((found.uid(), found.gid())));
+        let ids = keeper(site).given().ids(person(site, number));
+        assert_eq!(ids, Some((found.uid(), found.gid())));
         said
     };
     assert_eq!(make(1), "1000\n1000\nmine\n");
@@ -156,7 +157,7 @@ fn given(site: &Site) {
     container.cwd = "/tmp/work".into();
     container.binds = vec![Bind::writable(&work, "/tmp/work").made_for_it()];
     assert_eq!(site.ok(&container), "/tmp/work\n");
-    let ids = keeper(site).given().ids(person(3)).unwrap();
+    let ids = keeper(site).given().ids(person(site, 3)).unwrap();
     assert_eq!(fs::metadata(&work).unwrap().uid(), ids.0);
     assert!(fs::read_dir(&work).is_err(), "it is closed to the caller");
     // Somebody else, who is shown it by name, may not enter it either.
@@ -212,8 +213,8 @@ fn work_directory(site: &Site) {
 fn programs(site: &Site) {
     let secret = closed_folder(site, "secret-of-the-caller");
     let own = site.directory("of-a-person");
-    let as_first =
-        |handed: Vec<PathBuf>, argv: &[&str]| within(site, Within::Person(person(1)), handed, argv);
+    let first = Within::Person(person(site, 1));
+    let as_first = |handed: Vec<PathBuf>, argv: &[&str]| within(site, first, handed, argv);
     let work = own.join("work");
     fs::create_dir(&work).unwrap();
     symlink(secret.join("token"), work.join("out")).unwrap();
@@ -231,8 +232,10 @@ fn programs(site: &Site) {
         ],
     );
     assert_eq!(ending, Ending::Exit(0), "{said}");
-    assert!(said.contains("x\n1\n1\n") && said.contains("Permission denied"), "{said}");
-    let ids = keeper(site).given().ids(person(1)).unwrap();
+    let Person { uid, gid } = person(site, 1);
+    let expected = format!("x\n{uid}\n{gid}\n");
+    assert!(said.contains(&expected) && said.contains("Permission denied"), "{said}");
+    let ids = keeper(site).given().ids(person(site, 1)).unwrap();
     assert_eq!(fs::metadata(&work).unwrap().uid(), ids.0);
     let (ending, said) =
         as_first(Vec::new(), &["grep", "-E", "^Cap(Prm|Bnd|Eff)", "/proc/self/status"]);
@@ -245,7 +248,7 @@ fn programs(site: &Site) {
 fn variables(site: &Site) {
     let dir = site.directory("loader-of-a-person");
     let env = asking_the_loader(&dir);
-    let who = Within::Person(person(1));
+    let who = Within::Person(person(site, 1));
     let (ending, said) = within_with(site, who, Vec::new(), &["true"], &env);
     assert_eq!(ending, Ending::Exit(0), "{said}");
     assert_eq!(programs_that_ran(&dir), ["true"]);
@@ -260,7 +263,7 @@ fn keys(site: &Site) {
     assert!(crate::probe::has_key(&name));
     let exe = fs::read_link("/proc/self/exe").unwrap();
     let words = [exe.to_str().unwrap(), crate::probe::KEYS, &name];
-    for who in [Within::Keeper, Within::Person(person(1))] {
+    for who in [Within::Keeper, Within::Person(person(site, 1))] {
         let (ending, said) = within(site, who, Vec::new(), &words);
         assert_eq!((ending, said.as_str()), (Ending::Exit(0), "absent\n"), "{who:?}");
     }

@@ -97,7 +97,7 @@ impl<'a> Site<'a> {
         if rustix::process::geteuid().is_root() {
             container.user = Some(User { uid: NOBODY, gid: NOBODY, groups: Vec::new() });
         }
-        container.person = self.keeper.as_ref().map(|_| crate::people::person(1));
+        container.person = self.keeper.as_ref().map(|_| crate::people::person(self, 1));
         container
     }
 
