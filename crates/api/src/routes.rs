@@ -1,38 +1,108 @@
-//! Where things are. Clients and the server take the paths from here, so that they cannot differ.
+//! Every endpoint, listed once: where it is, who may ask, how much may be sent there, and which
+//! handler of the server answers. Clients take their paths from here; the server makes its router,
+//! its door and the OpenAPI document of it, and the tests walk it. Adding one is a row here and a
+//! handler.
 
-use shipway_model::{JobId, TaskIndex};
+use shipway_model::limits::MAX_SPEC_BYTES;
+use shipway_model::{JobId, May, TaskIndex};
 
-pub const API: &str = "/api/v1";
-pub const JOBS: &str = "/api/v1/jobs";
-pub const JOB: &str = "/api/v1/jobs/{job}";
-pub const JOB_WAIT: &str = "/api/v1/jobs/{job}/wait";
-pub const JOB_WHY: &str = "/api/v1/jobs/{job}/why";
-pub const JOB_TASKS: &str = "/api/v1/jobs/{job}/tasks";
-pub const TASK_LOG: &str = "/api/v1/jobs/{job}/tasks/{index}/log";
-pub const CANCEL: &str = "/api/v1/cancel";
-pub const RETRY: &str = "/api/v1/retry";
-pub const DRY_RUN: &str = "/api/v1/dry-run";
-pub const EVENTS: &str = "/api/v1/events";
-pub const NODES: &str = "/api/v1/nodes";
-pub const PILOTS: &str = "/api/v1/pilots";
-pub const USERS: &str = "/api/v1/users";
-pub const USER: &str = "/api/v1/users/{user}";
-pub const USER_SHARE: &str = "/api/v1/users/{user}/share";
-pub const TOKENS: &str = "/api/v1/tokens";
-pub const TOKEN: &str = "/api/v1/tokens/{id}";
-pub const REGISTRIES: &str = "/api/v1/registries";
-pub const REGISTRY: &str = "/api/v1/registries/{host}";
-pub const WHO_AM_I: &str = "/api/v1/whoami";
-pub const HEALTHZ: &str = "/healthz";
-pub const READYZ: &str = "/readyz";
-pub const METRICS: &str = "/metrics";
+/// Hands the table to another macro, row by row: a name for the path, the path, and for each
+/// method its handler (`module::function` below `http` in the server), who may ask, and the most
+/// bytes of a body.
+#[macro_export]
+macro_rules! endpoints {
+    ($with:ident) => {
+        $with! {
+            JOBS "/api/v1/jobs" {
+                GET jobs::list (Who::SignedIn, NO_BODY);
+                POST submit::submit (Who::May(May::Change), SPEC);
+            }
+            DRY_RUN "/api/v1/dry-run" { POST submit::dry_run (Who::May(May::Change), SPEC); }
+            JOB "/api/v1/jobs/{job}" { GET jobs::show (Who::SignedIn, NO_BODY); }
+            JOB_WAIT "/api/v1/jobs/{job}/wait" { GET jobs::wait (Who::SignedIn, NO_BODY); }
+            JOB_WHY "/api/v1/jobs/{job}/why" { GET jobs::why (Who::SignedIn, NO_BODY); }
+            JOB_TASKS "/api/v1/jobs/{job}/tasks" { GET tasks::list (Who::SignedIn, NO_BODY); }
+            TASK_LOG "/api/v1/jobs/{job}/tasks/{index}/log" {
+                GET logs::read (Who::SignedIn, NO_BODY);
+            }
+            CANCEL "/api/v1/cancel" { POST act::cancel (Who::May(May::Change), SELECTION); }
+            RETRY "/api/v1/retry" { POST act::retry (Who::May(May::Change), SELECTION); }
+            EVENTS "/api/v1/events" { GET events::watch (Who::SignedIn, NO_BODY); }
+            NODES "/api/v1/nodes" { GET nodes::list (Who::SignedIn, NO_BODY); }
+            PILOTS "/api/v1/pilots" { POST nodes::issue (Who::May(May::LetPilotsIn), NO_BODY); }
+            WHO_AM_I "/api/v1/whoami" { GET users::who_am_i (Who::SignedIn, NO_BODY); }
+            USERS "/api/v1/users" {
+                GET users::list (Who::SignedIn, NO_BODY);
+                POST users::add (Who::May(May::AddUsers), NAMES);
+            }
+            USER "/api/v1/users/{user}" {
+                DELETE users::remove (Who::May(May::RemoveUsers), NO_BODY);
+            }
+            USER_SHARE "/api/v1/users/{user}/share" {
+                PUT users::set_share (Who::May(May::SetShares), NAMES);
+            }
+            TOKENS "/api/v1/tokens" {
+                GET users::tokens (Who::SignedIn, NO_BODY);
+                POST users::issue (Who::May(May::Change), NAMES);
+            }
+            TOKEN "/api/v1/tokens/{id}" { DELETE users::revoke (Who::May(May::Change), NO_BODY); }
+            REGISTRIES "/api/v1/registries" { GET registries::list (Who::SignedIn, NO_BODY); }
+            REGISTRY "/api/v1/registries/{host}" {
+                PUT registries::keep (Who::May(May::Change), NAMES);
+                DELETE registries::forget (Who::May(May::Change), NO_BODY);
+            }
+            HEALTHZ "/healthz" { GET health::healthz (Who::Anybody, NO_BODY); }
+            READYZ "/readyz" { GET health::readyz (Who::Anybody, NO_BODY); }
+            METRICS "/metrics" { GET metrics::scrape (Who::May(May::ReadMetrics), NO_BODY); }
+        }
+    };
+}
 
-/// All of them: what requests are counted by. Anything else is nobody's.
-pub const ALL: &[&str] = &[
-    JOBS, JOB, JOB_WAIT, JOB_WHY, JOB_TASKS, TASK_LOG, CANCEL, RETRY, DRY_RUN, EVENTS, NODES,
-    PILOTS, USERS, USER, USER_SHARE, TOKENS, TOKEN, REGISTRIES, REGISTRY, WHO_AM_I, HEALTHZ,
-    READYZ, METRICS,
-];
+/// One row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Endpoint {
+    pub method: &'static str,
+    /// A template: `/api/v1/jobs/{job}`.
+    pub path: &'static str,
+    pub who: Who,
+    /// Of a body; larger ones are refused.
+    pub most_bytes: usize,
+}
+
+/// Who may ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    /// Without a token.
+    Anybody,
+    /// With a token, whatever their role; what they see is what is theirs.
+    SignedIn,
+    /// Those whose role may do this.
+    May(May),
+}
+
+/// The most bytes of a body: none, what says a name or two or a password, a hundred thousand names
+/// of tasks, a job.
+const NO_BODY: usize = 0;
+const NAMES: usize = 64 << 10;
+const SELECTION: usize = 8 << 20;
+const SPEC: usize = MAX_SPEC_BYTES;
+
+macro_rules! listed {
+    ($($name:ident $path:literal {
+        $($method:ident $module:ident::$handler:ident ($who:expr, $most:ident);)+
+    })+) => {
+        $(pub const $name: &str = $path;)+
+
+        /// All of them, in the order of the table.
+        pub const ENDPOINTS: &[Endpoint] = &[$($(Endpoint {
+            method: stringify!($method),
+            path: $path,
+            who: $who,
+            most_bytes: $most,
+        },)+)+];
+    };
+}
+endpoints!(listed);
 
 /// The header by which a client's repeat of a submission is recognised.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";

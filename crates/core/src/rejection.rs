@@ -5,7 +5,7 @@ use shipway_model::limits::{
     MAX_UNFINISHED_JOBS, MAX_UNFINISHED_JOBS_OF_OPERATORS, MAX_UNFINISHED_TASKS,
 };
 use shipway_model::validate::Problem;
-use shipway_model::{JobId, Millis, PilotId, Role, TaskId, UserName};
+use shipway_model::{Actor, JobId, May, Millis, PilotId, Role, TaskId, UserName};
 use std::fmt;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,8 +42,8 @@ pub enum Rejection {
     HasNoJobs(UserName),
     #[error("job {0} was of a user {1} who is no longer here")]
     OwnerRemoved(JobId, UserName),
-    #[error("only an admin may {0}")]
-    NotAllowed(&'static str),
+    #[error("only {}", .0.words())]
+    NotAllowed(May),
     #[error("a monitor may look at the metrics and the nodes, and change nothing")]
     OnlyLooks,
     #[error("nothing of the selection can be {0}")]
@@ -89,15 +89,13 @@ pub enum TooMany {
 
 impl TooMany {
     pub fn most_jobs(role: Role) -> u64 {
-        if role >= Role::Operator { MAX_UNFINISHED_JOBS_OF_OPERATORS } else { MAX_UNFINISHED_JOBS }
+        let has_more = role.may(May::HaveMore);
+        if has_more { MAX_UNFINISHED_JOBS_OF_OPERATORS } else { MAX_UNFINISHED_JOBS }
     }
 
     pub fn most_bytes(role: Role) -> u64 {
-        if role >= Role::Operator {
-            MAX_UNFINISHED_BYTES_OF_OPERATORS
-        } else {
-            MAX_UNFINISHED_BYTES
-        }
+        let has_more = role.may(May::HaveMore);
+        if has_more { MAX_UNFINISHED_BYTES_OF_OPERATORS } else { MAX_UNFINISHED_BYTES }
     }
 }
 
@@ -133,6 +131,14 @@ impl fmt::Display for TooMany {
             }
         }
     }
+}
+
+/// Whether somebody may do something, or why not.
+pub fn needs(by: &Actor, act: May) -> Result<(), Rejection> {
+    if by.may(act) {
+        return Ok(());
+    }
+    Err(if act == May::Change { Rejection::OnlyLooks } else { Rejection::NotAllowed(act) })
 }
 
 fn list(problems: &[Problem]) -> String {
@@ -203,6 +209,12 @@ impl Rejection {
             }
             Rejection::HasNoJobs(_) => Some("name a user, an operator or an admin"),
             Rejection::OwnerRemoved(..) => Some("`shipway show JOB` has what was submitted"),
+            Rejection::NotAllowed(May::ReadMetrics) => {
+                Some("ask an admin for a token of a user with the role `monitor`")
+            }
+            Rejection::NotAllowed(May::TouchAllJobs) => {
+                Some("without an owner, your own jobs are listed")
+            }
             Rejection::NotAllowed(_) | Rejection::OnlyLooks => Some("ask an admin of this server"),
             Rejection::NothingToDo(_) => Some("`shipway show JOB` says what state it is in"),
             Rejection::PilotElsewhere(_) => {

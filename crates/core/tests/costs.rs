@@ -17,7 +17,7 @@ const MOST: usize = 8 << 20;
 
 fn ada() -> Actor {
     let user = UserName::new("ada").expect("good");
-    Actor { user, role: Role::User, since: JobId(0), token: None }
+    Actor::new(user, Role::User)
 }
 
 fn select(job: JobId, pick: Pick) -> Select {

@@ -199,6 +199,12 @@ text_id!(
     64
 );
 text_id!(
+    /// People who have something in common: an experiment, an institute.
+    GroupName,
+    "group name (letters, digits, `.`, `_`, `-`, `:`, `@`; at most 64)",
+    64
+);
+text_id!(
     /// One pilot process, for its whole life; chosen at random by whoever starts it.
     PilotId,
     "pilot id",

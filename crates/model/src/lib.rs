@@ -44,7 +44,8 @@ pub use each::{Each, EachBuilder, TextList};
 pub use files::{FileMap, OutputFiles, Outputs, TakenOn};
 pub use gpu::{GpuDevice, GpuRequest, GpuSource, GpuVendor};
 pub use ids::{
-    Attempt, DeviceId, JobId, NodeName, Ordinal, PilotId, TaskId, TaskIndex, UserName, UserNumber,
+    Attempt, DeviceId, GroupName, JobId, NodeName, Ordinal, PilotId, TaskId, TaskIndex, UserName,
+    UserNumber,
 };
 pub use image_ref::{BadImageRef, Digest, ImageRef, RegistryRef};
 pub use indices::IndexSet;
@@ -58,4 +59,4 @@ pub use spec::{After, Condition, JobSpec};
 pub use states::{JobCounts, JobState, TaskState};
 pub use time_limit::TimeLimit;
 pub use units::{Bytes, Cores, GpuShare, Millis, Timestamp};
-pub use user::{Actor, Owned, Role};
+pub use user::{Actor, May, Owned, Role};

@@ -1,11 +1,12 @@
-//! Who asks: a user in a role. What each role may do is decided in `core`.
+//! Who asks: a user in a role, and what each role may do. Nothing else says what a role means:
+//! roles have no order, so that nobody compares them.
 
-use crate::ids::{JobId, UserName};
+use crate::ids::{GroupName, JobId, UserName};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use std::sync::Arc;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -19,10 +20,52 @@ pub enum Role {
     Admin,
 }
 
+/// What not everybody may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum May {
+    /// Have jobs, tokens and logins, and change anything at all.
+    Change,
+    /// How much there is to do, and where: not for everybody on a machine that many share.
+    ReadMetrics,
+    /// See and touch everybody's jobs, and what watchers are told of them.
+    TouchAllJobs,
+    SeeAllUsers,
+    /// Have more unfinished than other users; whoever keeps the server going has its tools there.
+    HaveMore,
+    AddUsers,
+    RemoveUsers,
+    SetShares,
+    /// See and revoke everybody's tokens, those of pilots too.
+    KeepTokens,
+    IssueTokensForOthers,
+    LetPilotsIn,
+}
+
+impl May {
+    /// Who may what, as it reads after "only".
+    pub fn words(self) -> &'static str {
+        match self {
+            May::Change => "a user, an operator or an admin may change anything",
+            May::ReadMetrics => "a monitor or an operator may read the metrics",
+            May::TouchAllJobs => "an operator may see the jobs of others",
+            May::SeeAllUsers => "an operator may list all users",
+            May::HaveMore => "an operator may have so much unfinished",
+            May::AddUsers => "an admin may add users",
+            May::RemoveUsers => "an admin may remove users",
+            May::SetShares => "an admin may set users' shares",
+            May::KeepTokens => "an admin may keep the tokens of others",
+            May::IssueTokensForOthers => "an admin may issue tokens for others",
+            May::LetPilotsIn => "an admin may let pilots in",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor {
     pub user: UserName,
     pub role: Role,
+    /// Whom they belong to; nobody belongs to any group yet.
+    pub groups: Arc<[GroupName]>,
     /// What belonged to this name before was somebody's who was removed.
     pub since: JobId,
     /// The id of the token they came in with. None: that of whoever started the server, which no
@@ -33,20 +76,19 @@ pub struct Actor {
 impl Actor {
     /// Whoever started the server, or somebody in a test.
     pub fn new(user: UserName, role: Role) -> Actor {
-        Actor { user, role, since: JobId(0), token: None }
+        Actor { user, role, groups: Arc::default(), since: JobId(0), token: None }
+    }
+
+    pub fn may(&self, act: May) -> bool {
+        self.role.may(act)
     }
 
     pub fn may_touch(&self, job: &Owned) -> bool {
-        self.role >= Role::Operator || self.owns(job)
+        self.may(May::TouchAllJobs) || self.owns(job)
     }
 
     pub fn owns(&self, job: &Owned) -> bool {
         self.user == *job.owner && self.since <= job.since
-    }
-
-    /// How much there is to do, and where: not for everybody on a machine that many share.
-    pub fn may_read_metrics(&self) -> bool {
-        self.role == Role::Monitor || self.role >= Role::Operator
     }
 }
 
@@ -59,6 +101,23 @@ pub struct Owned<'a> {
 }
 
 impl Role {
+    /// The one place that says what a role may do.
+    pub fn may(self, act: May) -> bool {
+        match act {
+            May::Change => self != Role::Monitor,
+            May::ReadMetrics => self != Role::User,
+            May::TouchAllJobs | May::SeeAllUsers | May::HaveMore => {
+                matches!(self, Role::Operator | Role::Admin)
+            }
+            May::AddUsers
+            | May::RemoveUsers
+            | May::SetShares
+            | May::KeepTokens
+            | May::IssueTokensForOthers
+            | May::LetPilotsIn => self == Role::Admin,
+        }
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Role::Monitor => "monitor",
@@ -77,5 +136,33 @@ impl FromStr for Role {
             text: text.into(),
             wanted: "role (user, operator, admin or monitor)",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_each_role_may() {
+        let may = |act| {
+            let all = [Role::Monitor, Role::User, Role::Operator, Role::Admin];
+            all.map(|role| u8::from(role.may(act)))
+        };
+        assert_eq!(may(May::Change), [0, 1, 1, 1]);
+        assert_eq!(may(May::ReadMetrics), [1, 0, 1, 1]);
+        for operators in [May::TouchAllJobs, May::SeeAllUsers, May::HaveMore] {
+            assert_eq!(may(operators), [0, 0, 1, 1], "{operators:?}");
+        }
+        for admins in [
+            May::AddUsers,
+            May::RemoveUsers,
+            May::SetShares,
+            May::KeepTokens,
+            May::IssueTokensForOthers,
+            May::LetPilotsIn,
+        ] {
+            assert_eq!(may(admins), [0, 0, 0, 1], "{admins:?}");
+        }
     }
 }

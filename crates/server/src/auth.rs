@@ -54,6 +54,7 @@ impl Table {
             let actor = Actor {
                 user: token.user.clone(),
                 role: user.role,
+                groups: Arc::default(),
                 since: state.users().since(&token.user),
                 token: Some(Arc::clone(&id)),
             };

@@ -1,4 +1,5 @@
-//! The OpenAPI document, generated from the handlers and the contract's types. Committed as
+//! The OpenAPI document, generated from the table of endpoints, their handlers and the
+//! contract's types. Committed as
 //! `openapi/shipway.json`; the tests fail when the two differ.
 
 mod written;
@@ -7,46 +8,25 @@ use crate::http;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
-#[derive(OpenApi)]
-#[openapi(
-    info(
-        title = "Shipway",
-        description = "Jobs, arrays and their nodes.",
-        license(name = "Apache-2.0")
-    ),
-    modifiers(&Bearer),
-    security(("token" = [])),
-    paths(
-        http::submit::submit,
-        http::submit::dry_run,
-        http::jobs::list,
-        http::jobs::show,
-        http::jobs::wait,
-        http::jobs::why,
-        http::tasks::list,
-        http::logs::read,
-        http::act::cancel,
-        http::act::retry,
-        http::events::watch,
-        http::nodes::list,
-        http::nodes::issue,
-        http::users::who_am_i,
-        http::users::list,
-        http::users::add,
-        http::users::remove,
-        http::users::set_share,
-        http::users::tokens,
-        http::users::issue,
-        http::users::revoke,
-        http::registries::list,
-        http::registries::keep,
-        http::registries::forget,
-        http::health::healthz,
-        http::health::readyz,
-        http::metrics::scrape,
-    )
-)]
-struct Api;
+macro_rules! described {
+    ($($name:ident $path:literal {
+        $($method:ident $module:ident::$handler:ident $limits:tt;)+
+    })+) => {
+        #[derive(OpenApi)]
+        #[openapi(
+            info(
+                title = "Shipway",
+                description = "Jobs, arrays and their nodes.",
+                license(name = "Apache-2.0")
+            ),
+            modifiers(&Bearer),
+            security(("token" = [])),
+            paths($($(http::$module::$handler),+),+)
+        )]
+        struct Api;
+    };
+}
+shipway_api::endpoints!(described);
 
 struct Bearer;
 

@@ -11,7 +11,7 @@ use crate::view::talk;
 use crate::view::time::Reader;
 use shipway_api::routes;
 use shipway_api::types::{JobPage, UserView};
-use shipway_model::Role;
+use shipway_model::May;
 
 pub async fn run(context: &Context, args: &JobsArgs) -> Result<Exit, Failure> {
     let path = query(args).on(routes::JOBS);
@@ -29,7 +29,7 @@ pub async fn run(context: &Context, args: &JobsArgs) -> Result<Exit, Failure> {
 /// An operator who sees nothing may have meant everybody's. An error here is no news.
 async fn tell_of_others(context: &Context) {
     if let Ok(me) = context.client.get::<UserView>(routes::WHO_AM_I).await
-        && me.role >= Role::Operator
+        && me.role.may(May::TouchAllJobs)
     {
         talk::say(format_args!(
             "shipway: none of your own; `shipway jobs --all` lists everybody's"

@@ -8,7 +8,7 @@ use crate::view::talk;
 use crate::view::users::{UserAdded, UserRemoved, UserShare, UserTable, no_account, not_apart};
 use shipway_api::routes;
 use shipway_api::types::{AddedUser, NewShare, NodeList, UserView};
-use shipway_model::{Role, UserName};
+use shipway_model::{May, UserName};
 use shipway_pilot::accounts;
 use shipway_pilot::run::node_name;
 
@@ -18,7 +18,7 @@ pub async fn run(context: &Context, command: UserCommand) -> Result<Exit, Failur
             let new = UserView { user: name, role, share, used_core_seconds: None };
             let user: AddedUser = context.client.post(routes::USERS, &new, &[]).await?;
             // A monitor runs nothing; and of whoever was there their jobs tell.
-            let runs = (!user.existed && user.role != Role::Monitor).then(|| user.user.clone());
+            let runs = (!user.existed && user.role.may(May::Change)).then(|| user.user.clone());
             view::show(&UserAdded { user }, context.output)?;
             warn_of_nodes(context, runs).await;
         }

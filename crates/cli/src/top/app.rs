@@ -5,7 +5,7 @@ use super::news::{Fresh, Ticket, Wanted};
 use super::pages::Page;
 use crate::view::time::Reader;
 use shipway_api::types::{GpuView, JobView, NodeView, Selection};
-use shipway_model::{JobId, JobState, Role, TaskId, Timestamp};
+use shipway_model::{JobId, JobState, May, TaskId, Timestamp};
 use std::cmp::Reverse;
 
 /// Jobs fetched at first, and how many more when somebody has come to the end of them: the server
@@ -188,7 +188,7 @@ impl App {
     }
 
     pub fn is_operator(&self) -> bool {
-        self.data.user.role >= Role::Operator
+        self.data.user.role.may(May::TouchAllJobs)
     }
 
     pub fn wanted(&self) -> Wanted {

@@ -24,9 +24,9 @@ pub use submit::already_submitted;
 
 use crate::command::Command;
 use crate::event::Event;
-use crate::rejection::Rejection;
+use crate::rejection::{Rejection, needs};
 use crate::state::State;
-use shipway_model::{Actor, Role, Timestamp};
+use shipway_model::{Actor, May, Timestamp};
 
 pub fn decide(state: &State, at: Timestamp, command: &Command) -> Result<Vec<Event>, Rejection> {
     if let Some(by) = asked_by(command) {
@@ -77,7 +77,7 @@ fn may_ask(state: &State, at: Timestamp, by: &Actor) -> Result<(), Rejection> {
         let token = state.tokens().get(&**id).filter(|token| token.user == by.user);
         token.filter(|token| token.expires > at).ok_or(Rejection::TokenEnded)?;
     }
-    if by.role == Role::Monitor { Err(Rejection::OnlyLooks) } else { Ok(()) }
+    needs(by, May::Change)
 }
 
 /// Whose wish it is; nobody's when it is a report.

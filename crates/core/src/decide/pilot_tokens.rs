@@ -1,12 +1,12 @@
 //! Tokens of pilots: made, and over with time. They also end with a goodbye (`pilot_ended.rs`), and
 //! by a person's wish (`users.rs`).
 
-use super::users::{admin_only, outlived_by};
+use super::users::outlived_by;
 use crate::event::Event;
 use crate::pilot_token::Allocation;
-use crate::rejection::Rejection;
+use crate::rejection::{Rejection, needs};
 use crate::state::State;
-use shipway_model::{Actor, PilotId, Timestamp};
+use shipway_model::{Actor, May, PilotId, Timestamp};
 
 /// Only an admin lets nodes in, and for no longer than their own token is good.
 pub(super) fn may_issue(
@@ -15,7 +15,7 @@ pub(super) fn may_issue(
     by: &Actor,
     expires: Option<Timestamp>,
 ) -> Result<(), Rejection> {
-    admin_only(by, "let pilots in")?;
+    needs(by, May::LetPilotsIn)?;
     outlived_by(state, at, by, expires.unwrap_or(Timestamp(u64::MAX)))
 }
 

@@ -9,7 +9,7 @@ use crate::ordinals::Ordinals;
 use crate::rejection::{Rejection, Scatters, TooMany};
 use crate::state::State;
 use shipway_model::limits::MAX_RUNS_CHANGED;
-use shipway_model::{Actor, JobId, Ordinal, Role, TaskId, TaskIndex, TaskState};
+use shipway_model::{Actor, JobId, May, Ordinal, Role, TaskId, TaskIndex, TaskState};
 
 /// How many runs of tasks one request changes.
 #[derive(Default)]
@@ -35,7 +35,7 @@ pub(super) fn may_scatter(
     (act, tasks): (Scatters, &Ordinals),
 ) -> Result<(), Rejection> {
     let is_full = state.unfinished().of(&job.owner).bytes >= TooMany::most_bytes(Role::User);
-    if by.role >= Role::Operator || !is_full {
+    if by.may(May::TouchAllJobs) || !is_full {
         return Ok(());
     }
     let more = match act {

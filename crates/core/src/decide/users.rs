@@ -3,15 +3,11 @@
 use super::cancel;
 use crate::command::{Pick, Token};
 use crate::event::{CancelReason, Event};
-use crate::rejection::{Rejection, TooMany};
+use crate::rejection::{Rejection, TooMany, needs};
 use crate::state::State;
 use shipway_model::limits::{MAX_TOKENS, SHARE_RANGE};
 use shipway_model::validate::Problem;
-use shipway_model::{Actor, PilotId, Role, Timestamp, UserName};
-
-pub(super) fn admin_only(by: &Actor, what: &'static str) -> Result<(), Rejection> {
-    if by.role == Role::Admin { Ok(()) } else { Err(Rejection::NotAllowed(what)) }
-}
+use shipway_model::{Actor, May, PilotId, Role, Timestamp, UserName};
 
 pub(super) fn add(
     state: &State,
@@ -19,7 +15,7 @@ pub(super) fn add(
     user: &UserName,
     role: Role,
 ) -> Result<Vec<Event>, Rejection> {
-    admin_only(by, "add users")?;
+    needs(by, May::AddUsers)?;
     match state.users().get(user) {
         Some(known) if known.role == role => Ok(Vec::new()),
         Some(_) => Err(Rejection::UserExists(user.clone())),
@@ -38,7 +34,7 @@ pub(super) fn remove(
     user: &UserName,
     give_jobs_to: Option<&UserName>,
 ) -> Result<Vec<Event>, Rejection> {
-    admin_only(by, "remove users")?;
+    needs(by, May::RemoveUsers)?;
     if state.users().get(user).is_none() {
         return Err(Rejection::NoSuchUser(user.clone()));
     }
@@ -61,10 +57,8 @@ pub(super) fn remove(
 
 fn may_inherit(state: &State, user: &UserName, heir: &UserName) -> Result<(), Rejection> {
     let known = state.users().get(heir).filter(|_| heir != user);
-    match known.ok_or_else(|| Rejection::NoSuchUser(heir.clone()))?.role {
-        Role::Monitor => Err(Rejection::HasNoJobs(heir.clone())),
-        Role::User | Role::Operator | Role::Admin => Ok(()),
-    }
+    let role = known.ok_or_else(|| Rejection::NoSuchUser(heir.clone()))?.role;
+    if role.may(May::Change) { Ok(()) } else { Err(Rejection::HasNoJobs(heir.clone())) }
 }
 
 pub(super) fn set_share(
@@ -73,7 +67,7 @@ pub(super) fn set_share(
     user: &UserName,
     share: u32,
 ) -> Result<Vec<Event>, Rejection> {
-    admin_only(by, "set users' shares")?;
+    needs(by, May::SetShares)?;
     if state.users().get(user).is_none() {
         return Err(Rejection::NoSuchUser(user.clone()));
     }
@@ -95,7 +89,7 @@ pub(super) fn issue_token(
     token: &Token,
 ) -> Result<Vec<Event>, Rejection> {
     if token.user != by.user {
-        admin_only(by, "issue tokens for others")?;
+        needs(by, May::IssueTokensForOthers)?;
     }
     if state.users().get(&token.user).is_none() {
         return Err(Rejection::NoSuchUser(token.user.clone()));
@@ -130,13 +124,13 @@ pub(super) fn outlived_by(
 }
 
 pub(super) fn revoke_token(state: &State, by: &Actor, id: &str) -> Result<Vec<Event>, Rejection> {
-    if let Some(pilot) = PilotId::new(id).ok().filter(|_| by.role == Role::Admin)
+    if let Some(pilot) = PilotId::new(id).ok().filter(|_| by.may(May::KeepTokens))
         && state.pilot_tokens().contains_key(&pilot)
     {
         return Ok(vec![Event::PilotTokenEnded { pilot }]);
     }
     let token = state.tokens().get(id);
-    let token = token.filter(|token| by.role == Role::Admin || token.user == by.user);
+    let token = token.filter(|token| by.may(May::KeepTokens) || token.user == by.user);
     token.ok_or_else(|| Rejection::NoSuchToken(id.to_string()))?;
     Ok(vec![Event::TokenRevoked { id: id.to_string() }])
 }

@@ -12,6 +12,7 @@ use crate::writer::{Wish, WriteError};
 use axum::Json;
 use axum::extract::State;
 use shipway_api::error::ErrorBody;
+use shipway_api::routes;
 use shipway_api::types::{Acted, Selection};
 use shipway_core::Rejection;
 use shipway_core::command::{Pick, Select};
@@ -19,7 +20,7 @@ use shipway_model::{Actor, JobId, TaskIndex, TaskState};
 use std::collections::{BTreeMap, HashMap};
 
 /// Cancels what waits and stops what runs.
-#[utoipa::path(post, path = "/api/v1/cancel", request_body = Selection,
+#[utoipa::path(post, path = routes::CANCEL, request_body = Selection,
     responses((status = 200, body = Acted), (status = "4XX", body = ErrorBody)))]
 pub async fn cancel(
     caller: Caller,
@@ -33,7 +34,7 @@ pub async fn cancel(
 }
 
 /// Runs failed and cancelled tasks again, as new attempts.
-#[utoipa::path(post, path = "/api/v1/retry", request_body = Selection,
+#[utoipa::path(post, path = routes::RETRY, request_body = Selection,
     responses((status = 200, body = Acted), (status = "4XX", body = ErrorBody)))]
 pub async fn retry(
     caller: Caller,

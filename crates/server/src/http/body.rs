@@ -11,13 +11,11 @@ use futures_util::StreamExt;
 use hyper::body::Body as _;
 use serde::de::DeserializeOwned;
 use shipway_api::job_form::wrong_in_body;
-use shipway_api::types::{NewRegistryLogin, NewShare, NewToken, Selection, Submission, UserView};
+use shipway_api::routes::Endpoint;
 use shipway_model::limits::MAX_SPEC_BYTES;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Of what says a name or two, or a password.
-const PLAIN: usize = 64 << 10;
 /// A client that sends nothing for this long in the middle of its request has gone, or means harm.
 const NEXT_PIECE_WITHIN: Duration = Duration::from_secs(20);
 /// The largest body that is taken comes in this time over a megabit a second; who drips has to end.
@@ -28,36 +26,11 @@ const MOST_DROPPED: usize = 16 * MAX_SPEC_BYTES;
 /// A body that comes without its size is counted in steps of this.
 const STEP: usize = 64 << 10;
 
-/// What may come as a body, and how large.
-pub trait FromBody: DeserializeOwned + Send + 'static {
-    const MOST_BYTES: usize;
-}
-
-impl FromBody for Submission {
-    const MOST_BYTES: usize = MAX_SPEC_BYTES;
-}
-/// A hundred thousand names of tasks.
-impl FromBody for Selection {
-    const MOST_BYTES: usize = 8 << 20;
-}
-impl FromBody for UserView {
-    const MOST_BYTES: usize = PLAIN;
-}
-impl FromBody for NewShare {
-    const MOST_BYTES: usize = PLAIN;
-}
-impl FromBody for NewToken {
-    const MOST_BYTES: usize = PLAIN;
-}
-impl FromBody for NewRegistryLogin {
-    const MOST_BYTES: usize = PLAIN;
-}
-
-/// A JSON body; refused with our error body.
+/// A JSON body, as large as the table lets it be; refused with our error body.
 #[derive(Debug)]
 pub struct Body<T>(pub T);
 
-impl<T: FromBody> FromRequest<Site> for Body<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<Site> for Body<T> {
     type Rejection = ApiError;
     async fn from_request(request: Request, _: &Site) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
@@ -65,7 +38,9 @@ impl<T: FromBody> FromRequest<Site> for Body<T> {
             return Err(ApiError::no_json());
         }
         let Asked(asking) = parts.extensions.get::<Asked>().cloned().unwrap_or_default();
-        let bytes = read(body, T::MOST_BYTES, &asking).await?;
+        let endpoint = parts.extensions.get::<&Endpoint>();
+        let most = endpoint.map_or(0, |endpoint| endpoint.most_bytes);
+        let bytes = read(body, most, &asking).await?;
         let read = if bytes.len() <= SMALL {
             understand(bytes)
         } else {

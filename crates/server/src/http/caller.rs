@@ -1,17 +1,62 @@
-//! Who calls, and extractors whose refusals have our error body.
+//! Who calls: everybody is asked at the door of each endpoint, before its handler is reached. And
+//! extractors whose refusals have our error body.
 
 use super::Site;
 use super::asking::Asked;
 use super::error::{ApiError, QUOTED};
 use super::places::Guest;
+use crate::auth::Denied;
 use crate::on_behalf::AskedBy;
-use axum::extract::{FromRequestParts, Query};
+use axum::extract::{FromRequestParts, Query, Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::Response;
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, Deserializer};
-use shipway_model::Actor;
+use shipway_api::routes::{Endpoint, Who};
+use shipway_core::rejection::needs;
+use shipway_model::{Actor, May};
 use std::str::FromStr;
+
+/// Lets in whom the table lets in. No handler can forget to ask, or ask for less.
+pub(super) async fn let_in(
+    State((site, endpoint)): State<(Site, &'static Endpoint)>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    if endpoint.who != Who::Anybody {
+        let actor = sign_in(&site, &request)?;
+        // Whoever only looks hears that first, and whatever a row says changes nothing.
+        if endpoint.method != "GET" {
+            needs(&actor, May::Change)?;
+        }
+        if let Who::May(act) = endpoint.who {
+            needs(&actor, act)?;
+        }
+    }
+    if endpoint.most_bytes > 0 {
+        request.extensions_mut().insert(endpoint);
+    }
+    Ok(next.run(request).await)
+}
+
+/// From here on the request is this person's.
+fn sign_in(site: &Site, request: &Request) -> Result<Actor, ApiError> {
+    let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = header.and_then(|header| header.strip_prefix("Bearer "));
+    let actor = site.auth.person(token, site.clock.now())?;
+    if let Some(guest) = request.extensions().get::<Guest>() {
+        guest.is_person(&actor)?;
+    }
+    if let Some(Asked(asking)) = request.extensions().get() {
+        asking.is_by(&actor.user, &site.intake)?;
+    }
+    if let Some(AskedBy(asked_by)) = request.extensions().get() {
+        let _ = asked_by.set(actor.clone());
+    }
+    Ok(actor)
+}
 
 /// The user behind a request that takes no query parameters. Every way to be told who calls says
 /// what may be asked with it, so that no route takes what it does not read.
@@ -33,20 +78,10 @@ pub struct CallerWith<Q>(pub Actor, pub Q);
 
 impl<Q: DeserializeOwned + Send> FromRequestParts<Site> for CallerWith<Q> {
     type Rejection = ApiError;
-    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, ApiError> {
-        let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let token = header.and_then(|header| header.strip_prefix("Bearer "));
-        let actor = site.auth.person(token, site.clock.now())?;
-        if let Some(guest) = parts.extensions.get::<Guest>() {
-            guest.is_person(&actor)?;
-        }
-        if let Some(Asked(asking)) = parts.extensions.get() {
-            asking.is_by(&actor.user, &site.intake)?;
-        }
-        if let Some(AskedBy(asked_by)) = parts.extensions.get() {
-            let _ = asked_by.set(actor.clone());
-        }
-        // Last: whoever is not let in learns nothing of what may be asked.
+    async fn from_request_parts(parts: &mut Parts, _: &Site) -> Result<Self, ApiError> {
+        let asked_by = parts.extensions.get::<AskedBy>();
+        let actor = asked_by.and_then(|AskedBy(asked_by)| asked_by.get().cloned());
+        let actor = actor.ok_or(Denied::NoToken)?;
         let Query(query) = Query::try_from_uri(&parts.uri)?;
         Ok(CallerWith(actor, query))
     }

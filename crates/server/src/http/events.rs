@@ -16,10 +16,11 @@ use axum::response::sse;
 use futures_util::Stream;
 use serde::Deserialize;
 use shipway_api::error::ErrorBody;
+use shipway_api::routes;
 use shipway_api::types::LiveEvent;
 use shipway_core::Event;
 use shipway_core::event::{Recorded, Verdict};
-use shipway_model::{Actor, JobId, Role, TaskIndex, TaskState};
+use shipway_model::{Actor, JobId, May, TaskIndex, TaskState};
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -42,7 +43,7 @@ pub struct WatchQuery {
     pub after: Option<u64>,
 }
 
-#[utoipa::path(get, path = "/api/v1/events", params(WatchQuery),
+#[utoipa::path(get, path = routes::EVENTS, params(WatchQuery),
     responses((status = 200, content_type = "text/event-stream", body = LiveEvent),
         (status = "4XX", body = ErrorBody)))]
 pub async fn watch(
@@ -221,7 +222,7 @@ impl Eyes {
         if matches!(recorded.event, Event::JobsGiven { .. }) {
             self.visible.clear();
         }
-        if self.by.role >= Role::Operator {
+        if self.by.may(May::TouchAllJobs) {
             return Vec::new();
         }
         let events = live_events(&recorded.event).into_iter();
@@ -243,7 +244,7 @@ impl Eyes {
     }
 
     fn see(&self, recorded: &Recorded) -> Vec<LiveEvent> {
-        let all = self.by.role >= Role::Operator;
+        let all = self.by.may(May::TouchAllJobs);
         let mine = |job: &JobId| all || self.visible.get(job).is_some_and(|mine| *mine);
         let events = live_events(&recorded.event).into_iter();
         let seen = events.filter(|(job, _)| self.wants(*job) && job.as_ref().is_none_or(mine));

@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use shipway_api::proof;
+use shipway_api::routes;
 use shipway_api::types::Health;
 
 fn health(problem: Option<String>) -> Health {
@@ -15,7 +16,7 @@ fn health(problem: Option<String>) -> Health {
 }
 
 /// The process answers. Asked for it, it shows which server it is (`shipway_api::proof`).
-#[utoipa::path(get, path = "/healthz", security(()), responses((status = 200, body = Health)))]
+#[utoipa::path(get, path = routes::HEALTHZ, responses((status = 200, body = Health)))]
 pub async fn healthz(
     _: NoParameters,
     State(site): State<Site>,
@@ -36,7 +37,7 @@ pub async fn healthz(
 }
 
 /// Jobs are accepted: the journal takes writes, the disk answers, and the kernel takes connections.
-#[utoipa::path(get, path = "/readyz", security(()),
+#[utoipa::path(get, path = routes::READYZ,
     responses((status = 200, body = Health), (status = 503, body = Health)))]
 pub async fn readyz(_: NoParameters, State(site): State<Site>) -> (StatusCode, Json<Health>) {
     let problem = site.writer.not_ready().or_else(|| site.metrics.connections.problem());

@@ -9,13 +9,14 @@ use crate::journal::{JobFilter, JobRow};
 use crate::views;
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
-use shipway_api::error::{ErrorBody, codes};
+use shipway_api::error::ErrorBody;
+use shipway_api::routes;
 use shipway_api::types::{JobPage, JobQuery, JobView, WaitQuery, Why};
 use shipway_core::explain::{explain, prospect};
+use shipway_core::rejection::needs;
 use shipway_model::limits::{DEFAULT_PAGE, MAX_PAGE};
-use shipway_model::{Actor, JobId, Role};
+use shipway_model::{Actor, JobId, May};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -25,7 +26,7 @@ const LONGEST_WAIT: u64 = 60;
 const MOST_SCANNED: usize = 10_000;
 
 /// Newest first.
-#[utoipa::path(get, path = "/api/v1/jobs", operation_id = "list_jobs",
+#[utoipa::path(get, path = routes::JOBS, operation_id = "list_jobs",
     params(JobQuery),
     responses((status = 200, body = JobPage), (status = "4XX", body = ErrorBody)))]
 pub async fn list(
@@ -81,17 +82,14 @@ fn filter(by: &Actor, query: &JobQuery) -> Result<JobFilter, ApiError> {
     let owner = match query.owner.as_deref() {
         None => own,
         Some(user) if user == by.user.as_str() => own,
-        Some(_) if by.role < Role::Operator => {
-            let message = "only an operator may see the jobs of others";
-            return Err(ApiError::new(StatusCode::FORBIDDEN, codes::NOT_ALLOWED, message)
-                .hint("without an owner, your own jobs are listed"));
+        Some(user) => {
+            needs(by, May::TouchAllJobs)?;
+            (user != "*").then(|| user.to_string())
         }
-        Some("*") => None,
-        Some(user) => Some(user.to_string()),
     };
     let labels = query.label.as_deref().map(views::parse_labels).transpose()?.unwrap_or_default();
     // Whoever sees the jobs of others sees what was of earlier holders of a name too.
-    let since = if by.role < Role::Operator { by.since.0 } else { 0 };
+    let since = if by.may(May::TouchAllJobs) { 0 } else { by.since.0 };
     Ok(JobFilter {
         owner,
         since,
@@ -102,7 +100,7 @@ fn filter(by: &Actor, query: &JobQuery) -> Result<JobFilter, ApiError> {
 }
 
 /// One job with its specification.
-#[utoipa::path(get, path = "/api/v1/jobs/{job}", params(("job" = u64, Path)),
+#[utoipa::path(get, path = routes::JOB, params(("job" = u64, Path)),
     responses((status = 200, body = JobView), (status = "4XX", body = ErrorBody)))]
 pub async fn show(
     caller: Caller,
@@ -119,7 +117,7 @@ pub async fn show(
 }
 
 /// Answers when the job has ended, or after `seconds` with the job as it is.
-#[utoipa::path(get, path = "/api/v1/jobs/{job}/wait", params(("job" = u64, Path), WaitQuery),
+#[utoipa::path(get, path = routes::JOB_WAIT, params(("job" = u64, Path), WaitQuery),
     responses((status = 200, body = JobView), (status = "4XX", body = ErrorBody)))]
 pub async fn wait(
     CallerWith(by, query): CallerWith<WaitQuery>,
@@ -153,7 +151,7 @@ async fn wait_for_end(
 }
 
 /// Every reason why it does not run.
-#[utoipa::path(get, path = "/api/v1/jobs/{job}/why", params(("job" = u64, Path)),
+#[utoipa::path(get, path = routes::JOB_WHY, params(("job" = u64, Path)),
     responses((status = 200, body = Why), (status = "4XX", body = ErrorBody)))]
 pub async fn why(
     caller: Caller,

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use shipway_api::error::{ErrorBody, codes};
 use shipway_api::link::attempt_id;
+use shipway_api::routes;
 use shipway_api::types::LogQuery;
 use shipway_api::wire;
 use shipway_core::pilot_token::KeptIn;
@@ -41,7 +42,7 @@ struct Place {
 }
 
 /// Plain bytes. What was dropped at the log's limit is said in place.
-#[utoipa::path(get, path = "/api/v1/jobs/{job}/tasks/{index}/log", operation_id = "read_log",
+#[utoipa::path(get, path = routes::TASK_LOG, operation_id = "read_log",
     params(("job" = u64, Path), ("index" = u64, Path), LogQuery),
     responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>),
         (status = "4XX", body = ErrorBody)))]

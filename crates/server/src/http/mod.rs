@@ -1,6 +1,7 @@
 //! The HTTP API: from a request to a wish or a question, and from the answer to JSON.
 //!
-//! One file per subject. Handlers authenticate (`caller.rs`), parse, ask the writer or history,
+//! What there is, and who may ask for it, is one table (`shipway_api::routes`). Everybody comes in
+//! through one door (`caller.rs`). One file per subject: handlers parse, ask the writer or history,
 //! and build a view; they decide nothing.
 #![warn(
     clippy::expect_used,
@@ -47,10 +48,8 @@ use crate::pilots::{Pilots, Specs};
 use crate::writer::Writer;
 use asking::Intake;
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::routing::{get, post};
+use axum::routing::{self, MethodFilter, MethodRouter};
 use shipway_api::routes;
-use shipway_model::limits::MAX_SPEC_BYTES;
 use std::sync::Arc;
 
 pub use readers::Readers;
@@ -72,34 +71,27 @@ pub struct Site {
     pub intake: Arc<Intake>,
 }
 
+macro_rules! handled {
+    ($($name:ident $path:literal {
+        $($method:ident $module:ident::$handler:ident $limits:tt;)+
+    })+) => {
+        /// The handlers, in the order of the table.
+        fn handlers() -> Vec<MethodRouter<Site>> {
+            vec![$($(routing::on(MethodFilter::$method, $module::$handler),)+)+]
+        }
+    };
+}
+shipway_api::endpoints!(handled);
+
 pub fn router(site: Site) -> Router {
-    Router::new()
-        .route(routes::JOBS, get(jobs::list).post(submit::submit))
-        .route(routes::DRY_RUN, post(submit::dry_run))
-        .route(routes::JOB, get(jobs::show))
-        .route(routes::JOB_WAIT, get(jobs::wait))
-        .route(routes::JOB_WHY, get(jobs::why))
-        .route(routes::JOB_TASKS, get(tasks::list))
-        .route(routes::TASK_LOG, get(logs::read))
-        .route(routes::CANCEL, post(act::cancel))
-        .route(routes::RETRY, post(act::retry))
-        .route(routes::EVENTS, get(events::watch))
-        .route(routes::NODES, get(nodes::list))
-        .route(routes::PILOTS, post(nodes::issue))
-        .route(routes::USERS, get(users::list).post(users::add))
-        .route(routes::USER, axum::routing::delete(users::remove))
-        .route(routes::USER_SHARE, axum::routing::put(users::set_share))
-        .route(routes::TOKENS, get(users::tokens).post(users::issue))
-        .route(routes::TOKEN, axum::routing::delete(users::revoke))
-        .route(routes::REGISTRIES, get(registries::list))
-        .route(routes::REGISTRY, axum::routing::put(registries::keep).delete(registries::forget))
-        .route(routes::WHO_AM_I, get(users::who_am_i))
-        .route(routes::HEALTHZ, get(health::healthz))
-        .route(routes::READYZ, get(health::readyz))
-        .route(routes::METRICS, get(metrics::scrape))
+    let rows = routes::ENDPOINTS.iter().zip(handlers());
+    let routed = rows.fold(Router::new(), |router, (endpoint, handler)| {
+        let door = axum::middleware::from_fn_with_state((site.clone(), endpoint), caller::let_in);
+        router.route(endpoint.path, handler.layer(door))
+    });
+    routed
         .fallback(error::no_such_page)
         .method_not_allowed_fallback(error::no_such_method)
         .layer(axum::middleware::from_fn_with_state(site.clone(), request::around))
-        .layer(DefaultBodyLimit::max(MAX_SPEC_BYTES))
         .with_state(site)
 }

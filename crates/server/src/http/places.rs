@@ -13,7 +13,7 @@
 )]
 
 use crate::metrics::{Connections, Left};
-use shipway_model::{Actor, Role, UserName};
+use shipway_model::{Actor, May, UserName};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -329,7 +329,7 @@ impl Guest {
             return Ok(());
         }
         let user = actor.user.clone();
-        let is_operator = actor.role >= Role::Operator;
+        let is_operator = actor.may(May::TouchAllJobs);
         let who = if is_operator { Who::Operator(user) } else { Who::User(user) };
         self.0.places.sign_in(&self.0.state, who)
     }

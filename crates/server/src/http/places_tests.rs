@@ -1,6 +1,7 @@
 //! Who has a place, without any connection.
 
 use super::*;
+use shipway_model::Role;
 use shipway_model::limits::MAX_PAGE;
 
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);

@@ -9,13 +9,14 @@ use crate::logins::LoginError;
 use axum::Json;
 use axum::extract::State;
 use shipway_api::error::ErrorBody;
+use shipway_api::routes;
 use shipway_api::types::{NewRegistryLogin, RegistryList, RegistryView};
 use shipway_core::Rejection;
 use shipway_images::pull::Login;
-use shipway_model::{Actor, Role};
+use shipway_model::Actor;
 
 /// The registries that one has a login for, and under which names.
-#[utoipa::path(get, path = "/api/v1/registries", operation_id = "list_registries",
+#[utoipa::path(get, path = routes::REGISTRIES, operation_id = "list_registries",
     responses((status = 200, body = RegistryList), (status = "4XX", body = ErrorBody)))]
 pub async fn list(
     Caller(by): Caller,
@@ -25,7 +26,7 @@ pub async fn list(
 }
 
 /// Keeps a login for the images of one's own jobs. Answers when it is on disk.
-#[utoipa::path(put, path = "/api/v1/registries/{host}", operation_id = "keep_registry_login",
+#[utoipa::path(put, path = routes::REGISTRY, operation_id = "keep_registry_login",
     request_body = NewRegistryLogin, params(("host" = String, Path)),
     responses((status = 200, body = RegistryList), (status = "4XX", body = ErrorBody)))]
 pub async fn keep(
@@ -35,9 +36,6 @@ pub async fn keep(
     Path(host): Path<String>,
     Body(new): Body<NewRegistryLogin>,
 ) -> Result<Json<RegistryList>, ApiError> {
-    if by.role == Role::Monitor {
-        return Err(Rejection::OnlyLooks.into());
-    }
     let (logins, asker, here) = (site.logins.clone(), by.clone(), site.clone());
     let login = Login { user: new.user, password: new.password };
     let may = move |by: &Actor| here.auth.still_lets_in(by, here.clock.now());
@@ -46,7 +44,7 @@ pub async fn keep(
     Ok(Json(view(&site, &by)))
 }
 
-#[utoipa::path(delete, path = "/api/v1/registries/{host}", operation_id = "forget_registry_login",
+#[utoipa::path(delete, path = routes::REGISTRY, operation_id = "forget_registry_login",
     params(("host" = String, Path)),
     responses((status = 200, body = RegistryList), (status = "4XX", body = ErrorBody)))]
 pub async fn forget(
@@ -55,9 +53,6 @@ pub async fn forget(
     State(site): State<Site>,
     Path(host): Path<String>,
 ) -> Result<Json<RegistryList>, ApiError> {
-    if by.role == Role::Monitor {
-        return Err(Rejection::OnlyLooks.into());
-    }
     let (logins, user) = (site.logins.clone(), by.user.clone());
     let name = host.clone();
     let forgotten = asking.work(move || logins.forget(&user, &host)).await?;

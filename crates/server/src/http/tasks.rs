@@ -10,6 +10,7 @@ use crate::views;
 use axum::extract::State;
 use axum::response::Response;
 use shipway_api::error::ErrorBody;
+use shipway_api::routes;
 use shipway_api::types::{TaskPage, TaskQuery, TaskView};
 use shipway_core::job::{Job, JobRecord};
 use shipway_core::pilot::Active;
@@ -17,7 +18,7 @@ use shipway_model::limits::{DEFAULT_PAGE, MAX_PAGE};
 use shipway_model::{Attempt, JobId, NodeName, Ordinal, TaskId, TaskState};
 
 /// In the order of the array.
-#[utoipa::path(get, path = "/api/v1/jobs/{job}/tasks", operation_id = "list_tasks",
+#[utoipa::path(get, path = routes::JOB_TASKS, operation_id = "list_tasks",
     params(("job" = u64, Path), TaskQuery),
     responses((status = 200, body = TaskPage), (status = "4XX", body = ErrorBody)))]
 pub async fn list(
@@ -142,7 +143,7 @@ mod tests {
     /// An array of the largest size of which all but the last task were cancelled.
     fn cancelled_but_one() -> State {
         let user = UserName::new("ada").expect("good");
-        let by = Actor { user, role: Role::User, since: JobId(0), token: None };
+        let by = Actor::new(user, Role::User);
         let json = format!(r#"{{"command":["true"],"array":"1-{MAX_TASKS}"}}"#);
         let spec = serde_json::from_str(&json).expect("a good job");
         let (job, ended) = (JobId(1), Vec::new());

@@ -10,6 +10,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use shipway_api::error::{ErrorBody, codes};
+use shipway_api::routes;
 use shipway_api::types::{
     AddedUser, IssuedToken, NewShare, NewToken, PilotTokenView, RemoveQuery, RemovedUser,
     TokenList, TokenView, UserList, UserView,
@@ -17,7 +18,7 @@ use shipway_api::types::{
 use shipway_core::Command;
 use shipway_core::command::Token;
 use shipway_core::pilot_token::{Allocation, PilotToken};
-use shipway_model::{Actor, Millis, PilotId, Role, Timestamp, UserName};
+use shipway_model::{Actor, May, Millis, PilotId, Role, Timestamp, UserName};
 use std::sync::Arc;
 
 const DAY: u64 = 24 * 3_600 * 1_000;
@@ -25,7 +26,7 @@ const USUAL_LIFE: Millis = Millis(30 * DAY);
 /// A token that lives longer is one that nobody remembers.
 const LONGEST_LIFE: Millis = Millis(366 * DAY);
 
-#[utoipa::path(get, path = "/api/v1/whoami", responses((status = 200, body = UserView),
+#[utoipa::path(get, path = routes::WHO_AM_I, responses((status = 200, body = UserView),
     (status = "4XX", body = ErrorBody)))]
 pub async fn who_am_i(
     Caller(actor): Caller,
@@ -46,7 +47,7 @@ fn view(state: &shipway_core::State, user: &UserName, role: Role, now: Timestamp
     }
 }
 
-#[utoipa::path(get, path = "/api/v1/users", operation_id = "list_users",
+#[utoipa::path(get, path = routes::USERS, operation_id = "list_users",
     responses((status = 200, body = UserList),
     (status = "4XX", body = ErrorBody)))]
 pub async fn list(
@@ -55,14 +56,14 @@ pub async fn list(
 ) -> Result<Json<UserList>, ApiError> {
     let now = site.clock.now();
     let users = site.writer.ask(move |state| {
-        let visible = |user: &UserName| by.role >= Role::Operator || *user == by.user;
+        let visible = |user: &UserName| by.may(May::SeeAllUsers) || *user == by.user;
         let users = state.users().iter().filter(|(user, _)| visible(user));
         users.map(|(name, user)| view(state, name, user.role, now)).collect()
     });
     Ok(Json(UserList { users: users.await? }))
 }
 
-#[utoipa::path(post, path = "/api/v1/users", operation_id = "add_user",
+#[utoipa::path(post, path = routes::USERS, operation_id = "add_user",
     request_body = UserView,
     responses((status = 200, body = AddedUser), (status = "4XX", body = ErrorBody)))]
 pub async fn add(
@@ -84,7 +85,7 @@ pub async fn add(
 }
 
 /// Gives a user another part of the machines.
-#[utoipa::path(put, path = "/api/v1/users/{user}/share", operation_id = "set_share",
+#[utoipa::path(put, path = routes::USER_SHARE, operation_id = "set_share",
     request_body = NewShare, params(("user" = UserName, Path)),
     responses((status = 200, body = NewShare), (status = "4XX", body = ErrorBody)))]
 pub async fn set_share(
@@ -101,7 +102,7 @@ pub async fn set_share(
 
 /// Ends the user's tokens and answers, and cancels what they have not finished or gives it to
 /// another. Answers when it is on disk.
-#[utoipa::path(delete, path = "/api/v1/users/{user}", operation_id = "remove_user",
+#[utoipa::path(delete, path = routes::USER, operation_id = "remove_user",
     params(("user" = UserName, Path), RemoveQuery),
     responses((status = 200, body = RemovedUser), (status = "4XX", body = ErrorBody)))]
 pub async fn remove(
@@ -110,7 +111,7 @@ pub async fn remove(
     Path(user): Path<String>,
 ) -> Result<Json<RemovedUser>, ApiError> {
     let user: UserName = user.parse().map_err(bad_name)?;
-    if by.role == Role::Admin && user == *site.auth.owner() {
+    if user == *site.auth.owner() {
         let message = format!("user {user} started this server and stays its admin");
         return Err(ApiError::new(StatusCode::CONFLICT, codes::IS_OWNER, message)
             .hint("`shipway token list` and `shipway token revoke ID` end single tokens"));
@@ -148,7 +149,7 @@ fn bad_name(error: shipway_model::ids::BadId) -> ApiError {
     ApiError::bad_request(error.to_string())
 }
 
-#[utoipa::path(get, path = "/api/v1/tokens", operation_id = "list_tokens",
+#[utoipa::path(get, path = routes::TOKENS, operation_id = "list_tokens",
     responses((status = 200, body = TokenList),
     (status = "4XX", body = ErrorBody)))]
 pub async fn tokens(
@@ -156,7 +157,7 @@ pub async fn tokens(
     State(site): State<Site>,
 ) -> Result<Json<TokenList>, ApiError> {
     let list = site.writer.ask(move |state| {
-        let visible = |token: &&Token| by.role == Role::Admin || token.user == by.user;
+        let visible = |token: &&Token| by.may(May::KeepTokens) || token.user == by.user;
         let view = |token: &Token| TokenView {
             id: token.id.clone(),
             user: token.user.clone(),
@@ -164,7 +165,7 @@ pub async fn tokens(
             expires: token.expires,
         };
         let tokens = state.tokens().values().filter(visible).map(view).collect();
-        let pilots = if by.role == Role::Admin { pilots(state) } else { Vec::new() };
+        let pilots = if by.may(May::KeepTokens) { pilots(state) } else { Vec::new() };
         TokenList { tokens, pilots }
     });
     Ok(Json(list.await?))
@@ -199,7 +200,7 @@ pub(super) fn life(
 }
 
 /// The secret is in the answer and nowhere else.
-#[utoipa::path(post, path = "/api/v1/tokens", operation_id = "issue_token",
+#[utoipa::path(post, path = routes::TOKENS, operation_id = "issue_token",
     request_body = NewToken,
     responses((status = 200, body = IssuedToken), (status = "4XX", body = ErrorBody)))]
 pub async fn issue(
@@ -233,7 +234,7 @@ pub async fn issue(
     Ok(Json(issued))
 }
 
-#[utoipa::path(delete, path = "/api/v1/tokens/{id}", operation_id = "revoke_token",
+#[utoipa::path(delete, path = routes::TOKEN, operation_id = "revoke_token",
     params(("id" = String, Path)),
     responses((status = 200, body = TokenList), (status = "4XX", body = ErrorBody)))]
 pub async fn revoke(

@@ -6,7 +6,7 @@
 use super::histogram::Histogram;
 use super::text::{Kind, Text};
 use crate::locks::Locked;
-use shipway_api::routes;
+use shipway_api::routes::ENDPOINTS;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -34,7 +34,7 @@ struct Seen {
 
 impl Requests {
     pub fn answered(&self, route: &str, method: &str, status: u16, took: Duration) {
-        let key = (known(route, routes::ALL), known(method, &METHODS));
+        let key = (known(route, ENDPOINTS.iter().map(|e| e.path)), known(method, METHODS));
         let mut seen = self.seen.locked();
         let fresh = || Seen { classes: Default::default(), seconds: Histogram::new(BOUNDS, 6) };
         let entry = seen.entry(key).or_insert_with(fresh);
@@ -61,8 +61,8 @@ impl Requests {
     }
 }
 
-fn known(word: &str, words: &[&'static str]) -> &'static str {
-    words.iter().find(|known| **known == word).copied().unwrap_or(OTHER)
+fn known(word: &str, words: impl IntoIterator<Item = &'static str>) -> &'static str {
+    words.into_iter().find(|known| *known == word).unwrap_or(OTHER)
 }
 
 #[cfg(test)]

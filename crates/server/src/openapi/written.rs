@@ -5,6 +5,7 @@
 //! as the types have it.
 
 use serde_json::{Value, json};
+use shipway_api::routes::{ENDPOINTS, Who};
 use shipway_model::limits::{MAX_RETRIES, PRIORITY_RANGE};
 
 /// A schema's name, the property (or the whole of it), and what may stand there.
@@ -97,6 +98,7 @@ pub(super) fn apply(document: &mut Value) {
     }
     unsigned(document);
     errors_of_ours(document);
+    open_to_anybody(document);
 }
 
 /// Numbers that cannot be negative go up to twice what the usual formats say.
@@ -123,9 +125,18 @@ fn errors_of_ours(document: &mut Value) {
     }
 }
 
+/// What asks for no token.
+fn open_to_anybody(document: &mut Value) {
+    for endpoint in ENDPOINTS.iter().filter(|endpoint| endpoint.who == Who::Anybody) {
+        let operation = &mut document["paths"][endpoint.path][endpoint.method.to_lowercase()];
+        operation["security"] = json!([{}]);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     /// A name that no longer exists would be made up by indexing; this is what notices.
     #[test]
@@ -136,6 +147,20 @@ mod tests {
             let place = property.map_or(schema, |property| &schema["properties"][property]);
             assert!(place.is_object(), "{name} {property:?}");
         }
+    }
+
+    #[test]
+    fn what_handlers_say_of_themselves_is_what_the_table_says() {
+        let generated: Value = serde_json::from_str(&super::super::generated()).expect("JSON");
+        let mut said = BTreeSet::new();
+        for (path, item) in generated["paths"].as_object().expect("paths") {
+            for (method, operation) in item.as_object().expect("operations") {
+                let takes_a_body = operation["requestBody"].is_object();
+                said.insert((path.as_str(), method.to_uppercase(), takes_a_body));
+            }
+        }
+        let listed = ENDPOINTS.iter().map(|e| (e.path, e.method.to_string(), e.most_bytes > 0));
+        assert_eq!(said, listed.collect());
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! Good requests to every route, and what becomes of them.
+//! Good requests to every endpoint of the table, and what becomes of them.
 
 use crate::chance::Chance;
 use crate::mutate;
 use crate::world::{Input, World};
 use axum::http::{HeaderName, HeaderValue, Request, Uri};
-use shipway_api::routes;
+use shipway_api::routes::{self, ENDPOINTS, Endpoint, Who};
+use shipway_model::Role;
 
 const JOB: &str = r#"{"spec":{"name":"n","command":["echo","{a}"],"env":{"A":"b"},
 "image":"host","binds":["/a:/b:rw"],"network":"none","stdin":"/i","stdout":"/o","stderr":"/e",
@@ -35,52 +36,50 @@ const QUERIES: &[&str] = &[
     "x=y",
 ];
 
-/// Method, route, good bodies, whether an admin asks.
-type Route = (&'static str, &'static str, &'static [&'static str], bool);
-const ROUTES: &[Route] = &[
-    ("POST", routes::JOBS, &[JOB, PLAIN, ROWS], false),
-    ("POST", routes::JOBS, &[JOB, PLAIN, ROWS], false),
-    ("POST", routes::DRY_RUN, &[JOB, PLAIN, ROWS], false),
-    ("POST", routes::DRY_RUN, &[JOB, PLAIN, ROWS], false),
-    ("POST", routes::CANCEL, &[SELECTION], false),
-    ("POST", routes::RETRY, &[SELECTION], false),
-    ("GET", routes::JOBS, &[], true),
-    ("GET", routes::JOB, &[], true),
-    ("GET", routes::JOB_WAIT, &[], true),
-    ("GET", routes::JOB_WHY, &[], true),
-    ("GET", routes::JOB_TASKS, &[], true),
-    ("GET", routes::TASK_LOG, &[], true),
-    ("GET", routes::EVENTS, &[], true),
-    ("GET", routes::NODES, &[], false),
-    ("POST", routes::PILOTS, &[""], true),
-    ("GET", routes::USERS, &[], true),
-    ("POST", routes::USERS, &[USER], true),
-    ("DELETE", routes::USER, &[], true),
-    ("PUT", routes::USER_SHARE, &[SHARE], true),
-    ("GET", routes::TOKENS, &[], true),
-    ("POST", routes::TOKENS, &[TOKEN], true),
-    ("DELETE", routes::TOKEN, &[], true),
-    ("GET", routes::REGISTRIES, &[], false),
-    ("PUT", routes::REGISTRY, &[LOGIN], false),
-    ("DELETE", routes::REGISTRY, &[], false),
-    ("GET", routes::WHO_AM_I, &[], false),
-    ("GET", routes::HEALTHZ, &[], false),
-    ("GET", routes::READYZ, &[], false),
-    ("GET", routes::METRICS, &[], true),
-];
+/// Good bodies of an endpoint. One that is not known here has those of all others.
+fn bodies(endpoint: &Endpoint) -> &'static [&'static str] {
+    match endpoint.path {
+        _ if endpoint.most_bytes == 0 => &[],
+        routes::JOBS | routes::DRY_RUN => &[JOB, PLAIN, ROWS],
+        routes::CANCEL | routes::RETRY => &[SELECTION],
+        routes::USERS => &[USER],
+        routes::USER_SHARE => &[SHARE],
+        routes::TOKENS => &[TOKEN],
+        routes::REGISTRY => &[LOGIN],
+        _ => &[JOB, PLAIN, ROWS, SELECTION, USER, SHARE, TOKEN, LOGIN],
+    }
+}
+
+/// Those that others may not ask are asked by an admin, and what looks by either.
+fn is_admins(endpoint: &Endpoint, chance: &mut Chance) -> bool {
+    match endpoint.who {
+        Who::Anybody => false,
+        Who::SignedIn => chance.one_in(2),
+        Who::May(act) => !Role::User.may(act),
+    }
+}
+
+/// Any of them, and those that take a job more often: there is most to say.
+fn endpoint(chance: &mut Chance) -> &'static Endpoint {
+    let picked = chance.pick(ENDPOINTS);
+    let takes_a_job = |one: &&Endpoint| [routes::JOBS, routes::DRY_RUN].contains(&one.path);
+    let often = ENDPOINTS.iter().filter(takes_a_job).find(|one| one.most_bytes > 0);
+    if chance.one_in(10) { often.unwrap_or(picked) } else { picked }
+}
 
 pub(crate) fn input(world: &World, chance: &mut Chance) -> Input {
-    let (method, route, bodies, is_admins) = *chance.pick(ROUTES);
+    let endpoint = endpoint(chance);
+    let bodies = bodies(endpoint);
     let body = if bodies.is_empty() {
         Vec::new()
     } else {
         mutate::text(chance.pick::<&str>(bodies), chance)
     };
-    let uri = address(route, chance);
+    let uri = address(endpoint.path, chance);
     let mut request = Request::new(());
-    *request.method_mut() = method.parse().expect("a method");
+    *request.method_mut() = endpoint.method.parse().expect("a method");
     *request.uri_mut() = uri;
-    let token = if is_admins { &world.owner } else { &world.user };
+    let token = if is_admins(endpoint, chance) { &world.owner } else { &world.user };
     headers(&mut request, token, chance);
     Input::new(request, body)
 }
