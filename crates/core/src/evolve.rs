@@ -128,7 +128,9 @@ fn change(state: &mut State, id: JobId, change: impl FnOnce(&mut Job)) {
         state.totals.remove(job);
         change(job);
         state.totals.add(job);
-        state.ready.refresh(id, job);
+        if state.ready.refresh(id, job) {
+            state.planner.is_back(job.shape);
+        }
         if job.ended.is_none() {
             state.unfinished.tasks_changed(job, before);
         }

@@ -68,24 +68,26 @@ fn kind(job: &Job) -> Kind {
 }
 
 impl Ready {
-    /// Puts the job where it belongs now: in its queue or out of it.
-    pub(crate) fn refresh(&mut self, id: JobId, job: &Job) {
-        if job.wants_placing() {
-            self.insert(id, job);
-        } else {
+    /// Puts the job where it belongs now: in its queue or out of it. Whether it came in by that.
+    pub(crate) fn refresh(&mut self, id: JobId, job: &Job) -> bool {
+        let wants_placing = job.wants_placing();
+        if !wants_placing {
             self.remove(id, job);
         }
+        wants_placing && self.insert(id, job)
     }
 
-    fn insert(&mut self, id: JobId, job: &Job) {
+    fn insert(&mut self, id: JobId, job: &Job) -> bool {
         if !self.users.contains_key(&job.owner) {
             self.users.insert(job.owner.clone(), UserQueue::default());
         }
-        let Some(user) = self.users.get_mut(&job.owner) else { return };
-        if user.insert(rank(id, job), job.shape) {
+        let Some(user) = self.users.get_mut(&job.owner) else { return false };
+        let is_new = user.insert(rank(id, job), job.shape);
+        if is_new {
             self.demand.add(job.shape);
             self.len += 1;
         }
+        is_new
     }
 
     pub(crate) fn remove(&mut self, id: JobId, job: &Job) {

@@ -212,7 +212,7 @@ proptest! {
         let Some(job) = submit(&mut state, asked.clone()) else { return Ok(()) };
         let placed = is_placed(&state, job);
         let reasons = explain(&state, job, NOW);
-        let new = explain_need(&state, &shape, NOW);
+        let new = explain_need(&state, &shape, &ada(), NOW);
         prop_assert_eq!(placed, reasons == [Reason::Next], "{:?}", &reasons);
         prop_assert_eq!(placed, new.is_empty(), "{:?}", &new);
         let waiting = prospect(&state, job, NOW).expect("it waits");

@@ -43,9 +43,13 @@ pub struct Place {
 pub struct Held {
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub node: NodeName,
-    /// When all that is in the way has to have ended, by its time limits.
+    /// When all that is in the way has to have ended, by its time limits. Without: something has no
+    /// time limit, or one that is more than a week away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest: Option<Timestamp>,
+    /// What leaves last is a task of the same user: only that user's tasks are kept away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub behind_own: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

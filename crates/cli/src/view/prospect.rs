@@ -5,18 +5,14 @@ use super::advice::Advice;
 use super::paper::{Paper, Tone};
 use super::table::{Cell, Table};
 use super::time::{Reader, short};
-use shipway_model::prospect::{ClassProspect, Estimate, Fit, Prospect, Requirement, count};
+use shipway_model::prospect::{ClassProspect, Estimate, Fit, Held, Prospect, Requirement, count};
 
 pub(super) fn write(paper: &mut Paper, prospect: &Prospect, advice: &Advice, reader: &Reader) {
     if let Some(place) = &prospect.place {
         paper.end_line();
         paper.line(&format!("In line: {place}."));
         if let Some(held) = &place.held {
-            let until = held.latest.map_or_else(
-                || "for ten minutes at a time: something that runs there has no time limit".into(),
-                |at| format!("free by {} at the latest, by time limits", reader.moment(at)),
-            );
-            paper.line(&format!("Kept for it: node {} ({until}).", held.node));
+            paper.line(&kept(held, reader));
         }
     }
     if !prospect.classes.is_empty() {
@@ -29,6 +25,23 @@ pub(super) fn write(paper: &mut Paper, prospect: &Prospect, advice: &Advice, rea
         let has_room = prospect.classes.iter().any(|class| class.fit == Fit::Now);
         paper.line(&when(estimate, has_room, reader));
     }
+}
+
+fn kept(held: &Held, reader: &Reader) -> String {
+    let until = held.latest.map_or_else(
+        || {
+            "for ten minutes at a time: something that runs there has no time limit, or one of \
+             more than a week"
+                .into()
+        },
+        |at| format!("free by {} at the latest, by time limits", reader.moment(at)),
+    );
+    let from = if held.behind_own {
+        ", from tasks of the same user only, as one of those is in the way"
+    } else {
+        ""
+    };
+    format!("Kept for it: node {}{from} ({until}).", held.node)
 }
 
 fn requirements(classes: &[ClassProspect]) -> Table {

@@ -153,6 +153,19 @@ fn prospect() -> Value {
 }
 
 #[test]
+fn what_is_kept_says_from_whom_and_how_long() {
+    let mut prospect = prospect();
+    prospect["place"]["held"] = json!({"node": "gpu-07", "behind_own": true});
+    let why = json!({"job": 12, "state": "waiting", "reasons": [busy_reason()],
+        "prospect": prospect});
+    let said = text(&why::WhyView { why: from(why), reader: reader() }, false).replace('\n', " ");
+    let expected = "Kept for it: node gpu-07, from tasks of the same user only, as one of those is \
+        in the way (for ten minutes at a time: something that runs there has no time limit, or one \
+        of more than a week).";
+    assert!(said.contains(expected), "{said}");
+}
+
+#[test]
 fn why() {
     let both = json!({"job": 12, "state": "waiting", "reasons": [small_reason(), busy_reason()],
         "prospect": prospect()});

@@ -5,13 +5,20 @@ use crate::pilot::Pilot;
 use crate::requirements::ads_of_node;
 use crate::schedule::needs::{Groups, Need};
 use crate::schedule::nodes::{Class, NodeAt};
-use crate::schedule::reserve::Reservation;
+use crate::schedule::reserve::{Other, Reservation};
 use crate::shape::Shape;
 use crate::state::State;
 use shipway_model::prospect::{ClassProspect, Fit, Requirement};
 use shipway_model::reason::{During, FailedTerm};
-use shipway_model::{JobId, Quantity, Reason, Resources, Timestamp};
+use shipway_model::{JobId, Quantity, Reason, Resources, Timestamp, UserName};
 use std::collections::BTreeMap;
+
+/// Who asks: a user, with a job that waits or one that is not submitted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asker<'a> {
+    pub(super) job: Option<JobId>,
+    pub(super) user: &'a UserName,
+}
 
 #[derive(Debug)]
 pub(super) struct Look {
@@ -43,10 +50,10 @@ impl Look {
         class: &Class,
         shape: &Shape,
         need: &Need,
-        job: Option<JobId>,
+        asker: Asker<'_>,
         now: Timestamp,
     ) -> Option<Look> {
-        let Nearest { at, usable, kept, .. } = nearest(state, class, need, job, now)?;
+        let Nearest { at, usable, kept, .. } = nearest(state, class, need, asker, now)?;
         let (nodes, pilot) = (&state.planner().nodes, pilot_at(state, at)?);
         let failed = if usable.is_some() { Vec::new() } else { failed(state, class, need, at) };
         // Where none of its devices may be used, those count that were asked for.
@@ -106,7 +113,7 @@ fn nearest<'a>(
     state: &'a State,
     class: &Class,
     need: &Need,
-    job: Option<JobId>,
+    asker: Asker<'_>,
     now: Timestamp,
 ) -> Option<Nearest<'a>> {
     let (nodes, matching) = (&state.planner().nodes, need.matching(class));
@@ -117,7 +124,7 @@ fn nearest<'a>(
         if best.as_ref().is_some_and(|known| (usable.is_none(), short, by) >= known.score) {
             continue;
         }
-        let kept = usable.and_then(|_| kept_for(state, at, need, job, now));
+        let kept = usable.and_then(|_| kept_for(state, at, need, asker, now));
         // Room that is kept for another comes after room that is not.
         let score = (usable.is_none(), short, by.saturating_add(u64::from(kept.is_some())));
         if best.as_ref().is_none_or(|known| score < known.score) {
@@ -162,15 +169,17 @@ fn kept_for<'a>(
     state: &'a State,
     at: NodeAt,
     need: &Need,
-    job: Option<JobId>,
+    asker: Asker<'_>,
     now: Timestamp,
 ) -> Option<&'a Reservation> {
-    let held = state.planner().reservations().iter().find(|held| held.node == at)?;
-    let mine = job == Some(held.job);
     let free = state.planner().nodes.free(at);
-    let owner = job.and_then(|job| state.job(job)).map(|job| &job.owner);
-    let standing = owner.map(|owner| state.fair_share().standing(owner, now));
-    (!mine && !held.lets_by(now, (need, standing), free)).then_some(held)
+    let held = state.planner().reservations().iter().filter(|held| held.node == at);
+    let mut others = held.filter(|held| asker.job != Some(held.job));
+    others.find(|held| {
+        let is_own = state.job(held.job).is_some_and(|job| job.owner == *asker.user);
+        let standing = Some(state.fair_share().standing(asker.user, now));
+        !held.lets_by(now, &Other { need, standing, is_own }, free)
+    })
 }
 
 /// Wanted, had and free of everything that is asked for.

@@ -16,7 +16,7 @@ use crate::pilot::Pilot;
 use crate::schedule::needs::Need;
 use crate::shape::{Shape, ShapeId};
 use crate::state::State;
-use look::Look;
+use look::{Asker, Look};
 use shipway_model::prospect::{Fit, Prospect};
 use shipway_model::reason::During;
 use shipway_model::{JobId, JobState, Reason, Timestamp, UserName, Withheld};
@@ -28,7 +28,8 @@ use std::collections::BTreeMap;
 pub struct Explainer<'a> {
     state: &'a State,
     now: Timestamp,
-    needs: BTreeMap<ShapeId, Vec<Reason>>,
+    /// Where nodes are kept, what is found depends on the user too.
+    needs: BTreeMap<(ShapeId, Option<&'a UserName>), Vec<Reason>>,
 }
 
 impl<'a> Explainer<'a> {
@@ -54,10 +55,12 @@ impl<'a> Explainer<'a> {
             reasons.push(Reason::SetAside { during: During::Planning });
             return reasons;
         }
-        let found = self.needs.entry(job.shape).or_insert_with(|| {
+        let user = Some(&job.owner).filter(|_| !state.planner().reservations().is_empty());
+        let found = self.needs.entry((job.shape, user)).or_insert_with(|| {
             let shape = state.shapes().get(job.shape);
+            let asker = Asker { job: Some(id), user: &job.owner };
             // Kept for all jobs of this shape: none of them fails again.
-            let found = guarded(|| reasons_of_need(state, shape, Some(id), now));
+            let found = guarded(|| reasons_of_need(state, shape, asker, now));
             found.unwrap_or_else(not_explained)
         });
         reasons.extend(found.iter().cloned());
@@ -79,9 +82,11 @@ pub fn explain(state: &State, id: JobId, now: Timestamp) -> Vec<Reason> {
     Explainer::new(state, now).reasons(id)
 }
 
-/// Why one task with this need could not start right now, class by class; empty when it could.
-pub fn explain_need(state: &State, shape: &Shape, now: Timestamp) -> Vec<Reason> {
-    guarded(|| reasons_of_need(state, shape, None, now)).unwrap_or_else(not_explained)
+/// Why one task of this user with this need could not start right now, class by class; empty when
+/// it could.
+pub fn explain_need(state: &State, shape: &Shape, user: &UserName, now: Timestamp) -> Vec<Reason> {
+    let asker = Asker { job: None, user };
+    guarded(|| reasons_of_need(state, shape, asker, now)).unwrap_or_else(not_explained)
 }
 
 /// All that is to be said about a job that waits, as far as it can be found out.
@@ -91,12 +96,11 @@ pub fn prospect(state: &State, id: JobId, now: Timestamp) -> Option<Prospect> {
 
 fn prospect_of_job(state: &State, id: JobId, now: Timestamp) -> Option<Prospect> {
     let job = state.job(id).filter(|job| job.tasks.counts().waiting > 0)?;
-    let mut found = prospect::of(state, state.shapes().get(job.shape), Some(id), now);
+    let asker = Asker { job: Some(id), user: &job.owner };
+    let mut found = prospect::of(state, state.shapes().get(job.shape), asker, now);
     if job.wants_placing() {
         let place = prospect::place(state, id, job, now);
-        // Of room that is kept for others nobody knows when it is left.
-        let kept = found.classes.iter().any(|class| class.fit == Fit::Kept);
-        found.estimate = estimate::of(state, job.shape, &place, now).filter(|_| !kept);
+        found.estimate = estimate::of(state, job.shape, &place, now).filter(|_| !is_kept(&found));
         found.place = Some(place);
     }
     Some(found)
@@ -114,13 +118,18 @@ pub fn prospect_of_new(state: &State, shape: &Shape, user: &UserName, now: Times
 }
 
 fn prospect_of_shape(state: &State, shape: &Shape, user: &UserName, now: Timestamp) -> Prospect {
-    let mut found = prospect::of(state, shape, None, now);
+    let mut found = prospect::of(state, shape, Asker { job: None, user }, now);
     let place = prospect::place_of_new(state, user, now);
     if let Some(known) = state.shapes().find(shape) {
-        found.estimate = estimate::of(state, known, &place, now);
+        found.estimate = estimate::of(state, known, &place, now).filter(|_| !is_kept(&found));
     }
     found.place = Some(place);
     found
+}
+
+/// Of room that is kept for others nobody knows when it is left.
+fn is_kept(found: &Prospect) -> bool {
+    found.classes.iter().any(|class| class.fit == Fit::Kept)
 }
 
 /// What the job itself waits for, whatever nodes there are.
@@ -145,12 +154,7 @@ fn own_reasons(state: &State, job: &Job) -> Vec<Reason> {
     reasons
 }
 
-fn reasons_of_need(
-    state: &State,
-    shape: &Shape,
-    job: Option<JobId>,
-    now: Timestamp,
-) -> Vec<Reason> {
+fn reasons_of_need(state: &State, shape: &Shape, asker: Asker<'_>, now: Timestamp) -> Vec<Reason> {
     let nodes = &state.planner().nodes;
     if nodes.is_empty() {
         return no_nodes(state);
@@ -159,11 +163,8 @@ fn reasons_of_need(
     strike("panics_in_look", &shape.resources);
     let mut reasons = Vec::new();
     for (_, class) in nodes.classes() {
-        let Some(look) = Look::at(state, class, shape, &need, job, now) else { continue };
-        let mine = |other: JobId| {
-            let owner = |id: JobId| state.job(id).map(|job| &job.owner);
-            job.is_some_and(|job| owner(job) == owner(other))
-        };
+        let Some(look) = Look::at(state, class, shape, &need, asker, now) else { continue };
+        let mine = |other: JobId| state.job(other).is_some_and(|job| job.owner == *asker.user);
         match look.reason(mine) {
             Some(reason) => reasons.push(reason),
             None => return Vec::new(),

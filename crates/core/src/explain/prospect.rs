@@ -1,7 +1,7 @@
 //! Place in line, requirements per class, and the smallest change that would let a job start.
 
 use super::line::{own_before, users_before};
-use super::look::{Look, pilot_at};
+use super::look::{Asker, Look, pilot_at};
 use super::{fits_now, need_of};
 use crate::job::Job;
 use crate::ready::rank;
@@ -15,12 +15,12 @@ use shipway_model::{JobId, Millis, Timestamp, UserName};
 /// Changes that are offered: the first is the smallest, a second may suit better.
 const MAX_CHANGES: usize = 3;
 
-pub(super) fn of(state: &State, shape: &Shape, job: Option<JobId>, now: Timestamp) -> Prospect {
+pub(super) fn of(state: &State, shape: &Shape, asker: Asker<'_>, now: Timestamp) -> Prospect {
     let nodes = &state.planner().nodes;
     let need = need_of(state, shape);
     let classes = nodes.classes();
     let looks: Vec<Look> =
-        classes.filter_map(|(_, class)| Look::at(state, class, shape, &need, job, now)).collect();
+        classes.filter_map(|(_, class)| Look::at(state, class, shape, &need, asker, now)).collect();
     let changes = if looks.iter().any(|look| fits_now(look.fit)) {
         Vec::new()
     } else {
@@ -120,7 +120,7 @@ fn change(look: &Look, now: bool) -> Option<(u64, Change)> {
 pub(super) fn place(state: &State, id: JobId, job: &Job, now: Timestamp) -> Place {
     let held = state.planner().reservation_of(id).and_then(|held| {
         let node = pilot_at(state, held.node)?.ad.node.clone();
-        Some(Held { node, latest: held.latest })
+        Some(Held { node, latest: held.latest, behind_own: held.behind_own })
     });
     let own_before = own_before(state, &job.owner, Some(rank(id, job)));
     Place { own_before, held, ..place_of_new(state, &job.owner, now) }

@@ -4,34 +4,39 @@
 use super::nodes::NodeAt;
 use super::order::Turn;
 use super::pass::Pass;
-use super::reserve::{self, MAX_LOOKED_AT, Reservation, Room, room_at};
+use super::reserve::{self, MAX_BEHIND_OWN, MAX_LOOKED_AT, Reservation, Room, room_at};
 use super::{Planner, search::Ask};
 use crate::shape::ShapeId;
 use crate::state::State;
-use shipway_model::{JobId, Timestamp};
+use shipway_model::{JobId, Millis, Timestamp, UserName};
 use std::collections::BTreeSet;
 
 /// Requests at the head of the line that are looked at for a node to keep, in one pass.
 const MAX_PASSED_BY: usize = 16;
 /// Searches for a node to keep, in one pass: each looks at many nodes.
 const MAX_SEARCHES: usize = 4;
+/// What is to be made anew and has to wait for that.
+const PUT_OFF: Millis = Millis(1_000);
 
 /// A job that started, ended or was taken back needs no node kept, and a node may have gone. Where
-/// nobody knows how long it will take, others have their turn now and then.
+/// nobody knows how long it will take, others have their turn now and then: the user rests, however
+/// many requests that differ a little they have.
 pub(super) fn drop_old(state: &State, planner: &mut Planner, now: Timestamp) {
     let Planner { nodes, reservations, resting, .. } = planner;
     resting.retain(|_, until| *until > now);
     reservations.retain_mut(|held| {
         let job = state.job(held.job).filter(|job| state.ready().contains(held.job, job));
-        let over = held.ends().is_some_and(|ends| ends <= now);
-        if let Some(job) = job.filter(|_| over) {
-            resting.insert(job.shape, now.plus(reserve::KEPT_WITHOUT_LIMIT));
+        let is_over = held.ends <= now;
+        let rests = is_over && held.rests();
+        if let Some(job) = job.filter(|_| rests) {
+            resting.insert(job.owner.clone(), now.plus(reserve::KEPT_WITHOUT_LIMIT));
         }
         if let Some(job) = job {
             held.standing = state.fair_share().standing(&job.owner, now);
         }
-        let keep = job.is_some() && !over && nodes.is_connected(held.node);
-        if !keep && nodes.is_connected(held.node) {
+        let keep = job.is_some() && !rests && nodes.is_connected(held.node);
+        // What is made anew may keep others away from then on, or elsewhere.
+        if (!keep || is_over) && nodes.is_connected(held.node) {
             nodes.hot.insert(held.node);
         }
         keep
@@ -39,11 +44,12 @@ pub(super) fn drop_old(state: &State, planner: &mut Planner, now: Timestamp) {
 }
 
 impl Pass<'_> {
-    /// Who has waited for a node to be emptied gets it before anybody else.
+    /// Who has waited for a node to be emptied gets it before anybody else; but who has waited for
+    /// tasks of their own, when it is their turn.
     pub(super) fn serve_reservations(&mut self) {
         let mut at = 0;
-        while let Some(&Reservation { node, job, .. }) = self.reservations.get(at) {
-            let turn = self.order.turn_of(job);
+        while let Some(&Reservation { node, job, behind_own, .. }) = self.reservations.get(at) {
+            let turn = if behind_own { None } else { self.order.turn_of(job) };
             let fits = |turn: &Turn| self.ask(turn).is_some_and(|ask| self.trial.fits(&ask, node));
             let fitting = turn.filter(fits);
             if let Some(turn) = fitting {
@@ -52,6 +58,28 @@ impl Pass<'_> {
                 self.reservations.remove(at);
             } else {
                 at += 1;
+            }
+        }
+    }
+
+    /// What was said of these nodes is to be looked at again: somebody else may be in the way by
+    /// now, or another node be free sooner.
+    pub(super) fn make_anew(&mut self) {
+        let mut at = 0;
+        while let Some(held) = self.reservations.get_mut(at) {
+            if held.ends > self.now {
+                at += 1;
+            } else if self.searches == MAX_SEARCHES {
+                held.ends = self.now.plus(PUT_OFF);
+                at += 1;
+            } else {
+                self.searches += 1;
+                let old = self.reservations.remove(at);
+                let turn = self.order.turn_of(old.job);
+                if let Some(made) = turn.and_then(|turn| self.reserve(&turn)) {
+                    self.reservations.insert(at, made);
+                    at += 1;
+                }
             }
         }
     }
@@ -74,17 +102,48 @@ impl Pass<'_> {
         }
     }
 
+    fn most(&self) -> usize {
+        reserve::most(self.trial.table().len())
+    }
+
     fn are_enough_kept(&self) -> bool {
-        self.reservations.len() >= reserve::most(self.trial.table().len())
+        self.reservations.iter().filter(|held| !held.behind_own).count() >= self.most()
     }
 
     /// Whether a node may be kept for this one. Without anybody smaller in line, the next room
     /// that comes is theirs anyway.
     fn may_keep(&self, id: JobId, shape: ShapeId) -> bool {
         let is_starved = self.open.least < self.charge(shape);
-        let is_known = self.reservations.iter().any(|held| held.job == id);
-        let is_enough = self.resting.contains_key(&shape) || self.are_enough_kept();
-        is_starved && !is_known && !is_enough && self.searches < MAX_SEARCHES
+        let is_known = || self.reservations.iter().any(|held| held.job == id);
+        is_starved
+            && self.searches < MAX_SEARCHES
+            && !is_known()
+            && !self.are_enough_kept()
+            && self.owner(id).is_some_and(|owner| {
+                !self.resting.contains_key(owner) && self.behind_own(owner).count() < self.most()
+            })
+    }
+
+    fn owner(&self, job: JobId) -> Option<&UserName> {
+        self.state.job(job).map(|job| &job.owner)
+    }
+
+    /// Those of one user that only concern that user.
+    fn behind_own(&self, user: &UserName) -> impl Iterator<Item = &Reservation> {
+        let held = self.reservations.iter().filter(|held| held.behind_own);
+        held.filter(move |held| self.owner(held.job) == Some(user))
+    }
+
+    /// One more of this kind may be had. Which kind it is, is known when a node was found.
+    fn may_be_made(&self, made: &Reservation, user: &UserName) -> bool {
+        let own = || self.reservations.iter().filter(|held| held.behind_own);
+        if made.behind_own && own().count() >= MAX_BEHIND_OWN
+            || !made.behind_own && self.are_enough_kept()
+        {
+            return false;
+        }
+        let concerns_nobody_else = made.behind_own && !made.rests();
+        concerns_nobody_else || !self.resting.contains_key(user)
     }
 
     pub(super) fn keep_a_node(&mut self, turn: &Turn) {
@@ -95,20 +154,31 @@ impl Pass<'_> {
         }
     }
 
-    /// The node where it can start first, by the time limits of what runs there.
+    /// The node where it can start first, by the time limits of what runs there. One that is kept
+    /// from another user's own tasks is as good as any.
     fn reserve(&self, turn: &Turn) -> Option<Reservation> {
-        let ask = self.ask(turn)?;
+        let (ask, owner) = (self.ask(turn)?, self.owner(turn.id)?);
         let Ask { need, standing, .. } = ask;
-        let taken: BTreeSet<NodeAt> = self.reservations.iter().map(|held| held.node).collect();
+        let from_all = self.reservations.iter().filter(|held| !held.behind_own);
+        let taken: BTreeSet<NodeAt> =
+            from_all.chain(self.behind_own(owner)).map(|held| held.node).collect();
         let nodes = self.trial.candidates(need, MAX_LOOKED_AT);
         let free = nodes.into_iter().filter(|at| !taken.contains(at));
         let times = free.filter_map(|at| {
             let (pilot, groups) = (self.trial.pilot(at)?, self.trial.groups_at(need, at)?);
             let node = (pilot, self.trial.table().usable(at, groups));
-            Some((room_at(self.state, node, ask.resources(), self.now), at))
+            Some((room_at(self.state, node, (owner, ask.resources()), self.now), at))
         });
-        let (room, node) = times.filter(|(room, _)| *room != Room::Never).min()?;
-        let (job, made, latest) = (turn.id, self.now, room.time());
-        Some(Reservation { job, node, latest, made, need: need.clone(), standing })
+        let best = times.filter(|(clearing, _)| clearing.room != Room::Never).min()?;
+        let made = Reservation::new((turn.id, need, standing), best, self.now);
+        self.may_be_made(&made, owner).then_some(made)
+    }
+
+    /// A task of this job has its place: what is kept for the next one is another question.
+    pub(super) fn has_begun(&mut self, job: JobId) {
+        let own = self.reservations.iter_mut().filter(|held| held.behind_own);
+        for held in own.filter(|held| held.job == job) {
+            held.ends = self.now;
+        }
     }
 }

@@ -42,7 +42,7 @@ use crate::shape::{ShapeId, Shapes};
 use crate::state::State;
 use nodes::NodeTable;
 use reserve::Reservation;
-use shipway_model::{JobId, PilotId, Timestamp};
+use shipway_model::{JobId, PilotId, Timestamp, UserName};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,8 +94,10 @@ pub struct Planner {
     needs: needs::Needs,
     blocked: open::Blocked,
     reservations: Vec<Reservation>,
-    /// Shapes that no node is kept for until then; see `reserve::KEPT_WITHOUT_LIMIT`.
-    resting: BTreeMap<ShapeId, Timestamp>,
+    /// Users for whom no node is kept until then; see `reserve::KEPT_WITHOUT_LIMIT`.
+    resting: BTreeMap<UserName, Timestamp>,
+    /// Of the shapes that fit nowhere those of which this is known for one user only.
+    blocked_for_one: BTreeSet<ShapeId>,
     /// A job was submitted since the last pass.
     pub(crate) somebody_came: bool,
     open: open::Open,
@@ -127,9 +129,9 @@ impl Planner {
         &self.reservations
     }
 
-    /// When a node is to be given to others, or may be kept again.
+    /// When a node is to be given to others, looked at again, or may be kept again.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        let ends = self.reservations.iter().filter_map(Reservation::ends);
+        let ends = self.reservations.iter().map(|held| held.ends);
         ends.chain(self.resting.values().copied()).min()
     }
 
@@ -169,12 +171,20 @@ impl Planner {
         Some(self.nodes.usable(at, groups?))
     }
 
+    /// A job that was known before waits again with this shape: it may be another user's than those
+    /// of whom it is known that it fits nowhere.
+    pub(crate) fn is_back(&mut self, shape: ShapeId) {
+        if self.blocked_for_one.remove(&shape) {
+            self.blocked.clear(shape);
+        }
+    }
+
     /// These ids will stand for other shapes.
     pub(crate) fn forget(&mut self, freed: &[ShapeId]) {
         for shape in freed {
             self.needs.forget(*shape);
             self.blocked.clear(*shape);
-            self.resting.remove(shape);
+            self.blocked_for_one.remove(shape);
             self.set_aside.remove(shape);
         }
         if !freed.is_empty() {
@@ -192,6 +202,13 @@ impl Planner {
         }
         for shape in &open.closed {
             self.blocked.set(*shape);
+            self.blocked_for_one.remove(shape);
+        }
+        // Whoever else waited with these had their turn, unless the pass left somebody out.
+        let left_out = was_full || self.was_cut;
+        for shape in open.closed_for_one.iter().filter(|shape| open.is_open(**shape) && !left_out) {
+            self.blocked.set(*shape);
+            self.blocked_for_one.insert(*shape);
         }
         (self.open, self.paper, self.was_full) = (open, paper, was_full);
     }

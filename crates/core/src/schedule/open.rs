@@ -62,6 +62,8 @@ pub(super) struct Open {
     pub(super) backlogs: BTreeMap<ShapeId, Backlogs>,
     /// Shapes that were found to fit nowhere.
     pub(super) closed: Vec<ShapeId>,
+    /// Those that were found to fit nowhere for one user, and are open to the others.
+    pub(super) closed_for_one: Vec<ShapeId>,
     /// The least that anybody who waits is charged.
     pub(super) least: u64,
 }
@@ -79,6 +81,7 @@ impl Open {
         self.by_shape.fill(None);
         self.listed.clear();
         self.closed.clear();
+        self.closed_for_one.clear();
         (self.len, self.least) = (0, needs.least());
         let is_hot = !nodes.hot.is_empty();
         // Of those that nobody waits with nothing is known any more once room was made.

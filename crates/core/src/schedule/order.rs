@@ -119,6 +119,14 @@ impl<'a> Order<'a> {
         None
     }
 
+    /// The shape of this turn is out of this pass for the first in line, and for nobody else.
+    pub(super) fn leave_shape(&mut self) {
+        let Some(first) = self.line.peek() else { return };
+        if let Some(jobs) = &mut self.users[first.user].jobs {
+            jobs.leave();
+        }
+    }
+
     /// Asking nodes for the first in line took so many steps.
     pub(super) fn asked(&mut self, steps: u64) {
         if let Some(first) = self.line.peek().filter(|_| steps > 0) {

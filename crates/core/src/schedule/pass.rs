@@ -10,7 +10,7 @@ use super::trial::{Paper, Trial};
 use super::{MAX_PLAN, Plan, Planner, keep};
 use crate::shape::ShapeId;
 use crate::state::State;
-use shipway_model::Timestamp;
+use shipway_model::{Timestamp, UserName};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::mem;
@@ -23,7 +23,7 @@ pub(super) struct Pass<'a> {
     pub(super) order: Order<'a>,
     pub(super) trial: Trial<'a>,
     pub(super) reservations: Vec<Reservation>,
-    pub(super) resting: &'a BTreeMap<ShapeId, Timestamp>,
+    pub(super) resting: &'a BTreeMap<UserName, Timestamp>,
     /// Searches for a node to keep.
     pub(super) searches: usize,
     more: bool,
@@ -53,7 +53,8 @@ pub(super) fn run(
     // Whose needs are worked out later comes only then.
     planner.somebody_came = planner.needs.is_behind();
     planner.was_cut = false;
-    if open.len() == 0 {
+    let is_due = planner.reservations.iter().any(|held| held.ends <= now);
+    if open.len() == 0 && !is_due {
         planner.nodes.hot.clear();
         (planner.open, planner.paper) = (open, paper);
         return Plan::default();
@@ -73,6 +74,7 @@ pub(super) fn run(
         serving,
     };
     pass.serve_reservations();
+    pass.make_anew();
     pass.keep_nodes_for_the_first();
     pass.serve_users();
     let was_cut = pass.order.was_cut;
@@ -138,15 +140,31 @@ impl<'a> Pass<'a> {
         let ask = Ask::of(turn, need, self.state, &self.reservations);
         let with_room = match scope {
             Scope::Hot => self.trial.find_hot(&ask),
-            Scope::All => self.trial.find(&ask, self.open.progress(turn.shape)),
+            Scope::All => {
+                let progress = self.open.progress(turn.shape);
+                let mut own = *progress;
+                let found = self.trial.find(&ask, &mut own);
+                // What is left to a job of the same user, others with this shape are to find.
+                if !ask.is_for_one_user() {
+                    *progress = own;
+                }
+                found
+            }
         };
         let backlogs = &mut self.open.backlogs;
         let found = with_room.or_else(|| self.trial.find_backlog(&ask, scope, backlogs));
+        let is_for_one_user = ask.is_for_one_user();
         if let Some(at) = found {
             self.put(turn, at);
+            self.has_begun(turn.id);
             return true;
         }
-        self.open.close(turn.shape);
+        if is_for_one_user {
+            self.open.closed_for_one.push(turn.shape);
+            self.order.leave_shape();
+        } else {
+            self.open.close(turn.shape);
+        }
         self.keep_a_node(turn);
         false
     }

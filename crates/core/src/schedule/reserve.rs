@@ -2,7 +2,11 @@
 //! cannot starve them, and what may still go before them.
 //!
 //! A reservation is not a fact: it is made anew after a restart. It stands until its job has
-//! started there or elsewhere, or is gone.
+//! started there or elsewhere, or is gone; what it says of the node is looked at again now and
+//! then.
+//!
+//! It keeps nobody away on account of its own user's tasks: where one of those has to leave last,
+//! the reservation is behind its own, and concerns that user's tasks only.
 
 use super::free::Free;
 use super::needs::Need;
@@ -11,7 +15,7 @@ use crate::load::{Load, Usable};
 use crate::pilot::Pilot;
 use crate::state::State;
 use crate::usage::Standing;
-use shipway_model::{JobId, Millis, Resources, TaskId, Timestamp};
+use shipway_model::{JobId, Millis, Resources, TaskId, Timestamp, UserName};
 use std::cmp::Ordering;
 
 /// Nodes that are kept at the same time: never more than every second one, and not so many that
@@ -22,9 +26,20 @@ pub fn most(nodes: usize) -> usize {
     nodes.div_ceil(2).min(MAX_RESERVATIONS)
 }
 
+/// Reservations behind tasks of their own users, beside those: of one user as many as of the others
+/// together, so that nobody takes all of them.
+pub(super) const MAX_BEHIND_OWN: usize = 2 * MAX_RESERVATIONS;
+
 /// Where something without a time limit is in the way, a node is kept for so long, then given to
 /// others for as long: one large request must not hold up everybody behind a task that never ends.
 pub const KEPT_WITHOUT_LIMIT: Millis = Millis(10 * 60 * 1_000);
+
+/// A moment that is farther away is as good as none.
+const FORESEEABLE: Millis = Millis(7 * 24 * 3_600 * 1_000);
+
+/// Ends are reported a little after a time limit. Also how often what should be over, and is not,
+/// is looked at again.
+const AFTER_LATEST: Millis = Millis(10_000);
 
 /// Nodes that are looked at for one reservation.
 pub(super) const MAX_LOOKED_AT: usize = 64;
@@ -34,33 +49,56 @@ pub struct Reservation {
     pub job: JobId,
     pub node: NodeAt,
     /// When everything that is in the way has to have ended, by its time limits. `None`: something
-    /// in the way has no limit.
+    /// in the way has no limit, or one that is too far away.
     pub latest: Option<Timestamp>,
-    pub made: Timestamp,
+    /// What has to leave last is a task of the same user: that user's other tasks are kept away,
+    /// and nobody else's.
+    pub behind_own: bool,
+    /// When it is given up or made anew, unless its job has started before.
+    pub(super) ends: Timestamp,
     pub(super) need: Need,
     /// Where its owner stands: a node is kept from those behind, never from those before.
     pub(super) standing: Standing,
 }
 
+/// Somebody else who asks for a node that is kept.
+pub(crate) struct Other<'a> {
+    pub(crate) need: &'a Need,
+    pub(crate) standing: Option<Standing>,
+    /// Of the user for whom it is kept.
+    pub(crate) is_own: bool,
+}
+
 impl Reservation {
-    /// When it is given up, unless its job has started before.
-    pub(super) fn ends(&self) -> Option<Timestamp> {
-        self.latest.is_none().then(|| self.made.plus(KEPT_WITHOUT_LIMIT))
+    pub(super) fn new(
+        (job, need, standing): (JobId, &Need, Standing),
+        (clearing, node): (Clearing, NodeAt),
+        now: Timestamp,
+    ) -> Reservation {
+        let Clearing { room, behind_own } = clearing;
+        let latest = room.time().filter(|latest| latest.since(now) <= FORESEEABLE);
+        let for_some_time = now.plus(KEPT_WITHOUT_LIMIT);
+        let ends = latest.map_or(for_some_time, |latest| latest.plus(AFTER_LATEST));
+        // Others may have come by then, and be what it has to wait for.
+        let ends = if behind_own { ends.min(for_some_time) } else { ends };
+        Reservation { job, node, latest, behind_own, ends, need: need.clone(), standing }
     }
 
-    /// Whether another task may use the node, with so much of it free: its user stands before this
-    /// one's, it is over before the reservation begins, or it takes nothing that is waited for.
-    pub(crate) fn lets_by(
-        &self,
-        now: Timestamp,
-        (other, standing): (&Need, Option<Standing>),
-        free: &Free,
-    ) -> bool {
+    /// Whether its user is to have no other for a while when it ends.
+    pub(super) fn rests(&self) -> bool {
+        self.latest.is_none()
+    }
+
+    /// Whether another task may use the node, with so much of it free: it is none of those that are
+    /// kept away, its user stands before this one's, it is over before the reservation begins, or
+    /// it takes nothing that is waited for.
+    pub(crate) fn lets_by(&self, now: Timestamp, other: &Other<'_>, free: &Free) -> bool {
         let before = |standing: Standing| standing.order(self.standing) == Ordering::Less;
-        let ends = other.at_most.map(|at_most| now.plus(at_most));
-        standing.is_some_and(before)
+        let ends = other.need.at_most.map(|at_most| now.plus(at_most));
+        (self.behind_own && !other.is_own)
+            || other.standing.is_some_and(before)
             || ends.zip(self.latest).is_some_and(|(ends, latest)| ends <= latest)
-            || self.is_beside(other, free)
+            || self.is_beside(other.need, free)
     }
 
     /// Whether both would fit although all that is there now stayed.
@@ -99,14 +137,23 @@ impl Room {
     }
 }
 
-/// When one more task of this need would fit on a node, by the time limits of what runs there.
+/// When a node has room, and who leaves last for it. The better, the smaller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Clearing {
+    pub(super) room: Room,
+    /// A task of the user who waits.
+    behind_own: bool,
+}
+
+/// When one more task of this user would fit on a node, by the time limits of what runs there.
 pub(super) fn room_at(
     state: &State,
     node: (&Pilot, Usable<'_>),
-    need: &Resources,
+    (user, need): (&UserName, &Resources),
     now: Timestamp,
-) -> Room {
-    room_by(state, node, need, now, |task| limit_of(state, task, now))
+) -> Clearing {
+    let is_own = |task: TaskId| state.job(task.job).is_some_and(|job| job.owner == *user);
+    clearing(state, node, need, now, |task| (limit_of(state, task, now), is_own(task)))
 }
 
 /// When a task has to have ended, by its time limit.
@@ -119,28 +166,41 @@ pub fn limit_of(state: &State, task: TaskId, now: Timestamp) -> Option<Timestamp
 /// When one more task of this need would fit, if what runs on the node ends as `end_of` says.
 pub fn room_by(
     state: &State,
-    (pilot, usable): (&Pilot, Usable<'_>),
+    node: (&Pilot, Usable<'_>),
     need: &Resources,
     now: Timestamp,
     end_of: impl Fn(TaskId) -> Option<Timestamp>,
 ) -> Room {
+    clearing(state, node, need, now, |task| (end_of(task), false)).room
+}
+
+/// The same, where `end_of` also says whether a task is of the user who waits. Of tasks that end
+/// together those leave last: whoever else ran there, theirs would still be in the way.
+fn clearing(
+    state: &State,
+    (pilot, usable): (&Pilot, Usable<'_>),
+    need: &Resources,
+    now: Timestamp,
+    end_of: impl Fn(TaskId) -> (Option<Timestamp>, bool),
+) -> Clearing {
+    let others = |room| Clearing { room, behind_own: false };
     if Load::default().lacks(&pilot.ad, need, usable).is_some() {
-        return Room::Never;
+        return others(Room::Never);
     }
     let mut load = pilot.load.clone();
     if load.lacks(&pilot.ad, need, usable).is_none() {
-        return Room::At(now);
+        return others(Room::At(now));
     }
     let mut tasks: Vec<_> = pilot.placed.iter().map(|task| (end_of(*task), *task)).collect();
-    tasks.sort_by_key(|(end, _)| end.map_or((1, 0), |end| (0, end.0)));
-    for (end, task) in tasks {
+    tasks.sort_by_key(|((end, is_own), _)| (end.is_none(), *end, *is_own));
+    for ((end, behind_own), task) in tasks {
         let (Some(active), Some(job)) = (state.active().get(&task), state.job(task.job)) else {
             continue;
         };
         load.remove(&state.shapes().get(job.shape).resources, &active.devices);
         if load.lacks(&pilot.ad, need, usable).is_none() {
-            return end.map_or(Room::SomeTime, Room::At);
+            return Clearing { room: end.map_or(Room::SomeTime, Room::At), behind_own };
         }
     }
-    Room::SomeTime
+    others(Room::SomeTime)
 }

@@ -4,7 +4,7 @@ use super::members::BLOCK;
 use super::needs::{Groups, Need};
 use super::nodes::{ClassAt, NodeAt};
 use super::order::Turn;
-use super::reserve::Reservation;
+use super::reserve::{Other, Reservation};
 use super::trial::Trial;
 use super::{backlog, is_short, position};
 use crate::job::Job;
@@ -12,6 +12,7 @@ use crate::shape::{ShapeId, Shapes};
 use crate::state::State;
 use crate::usage::Standing;
 use shipway_model::{JobId, Resources};
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -22,7 +23,9 @@ pub(super) struct Ask<'b> {
     shapes: &'b Shapes,
     shape: ShapeId,
     pub(super) standing: Standing,
-    pub(super) held: &'b [Reservation],
+    held: &'b [Reservation],
+    /// A node that would do was left to another job of the same user. It may do for others.
+    left_to_own: Cell<bool>,
 }
 
 impl<'b> Ask<'b> {
@@ -33,7 +36,29 @@ impl<'b> Ask<'b> {
         held: &'b [Reservation],
     ) -> Ask<'b> {
         let (shapes, shape) = (state.shapes(), turn.shape);
-        Ask { id: turn.id, need, shapes, shape, standing: turn.standing, held }
+        let (id, standing, left_to_own) = (turn.id, turn.standing, Cell::new(false));
+        Ask { id, need, shapes, shape, standing, held, left_to_own }
+    }
+
+    /// Whether what was found holds for this user only.
+    pub(super) fn is_for_one_user(&self) -> bool {
+        self.left_to_own.get()
+    }
+
+    fn held_at(&self, at: NodeAt) -> impl Iterator<Item = &'b Reservation> {
+        self.held.iter().filter(move |held| held.node == at)
+    }
+
+    /// Whether all that keep this node are passed in this way; if not, whose affair that is.
+    fn passes(&self, at: NodeAt, is_passed: impl Fn(&&Reservation) -> bool) -> bool {
+        let mut in_the_way = self.held_at(at).filter(|held| !is_passed(held)).peekable();
+        if in_the_way.peek().is_none() {
+            return true;
+        }
+        if in_the_way.all(|held| held.behind_own) {
+            self.left_to_own.set(true);
+        }
+        false
     }
 
     /// Looked up where it matters: few ask for what the need does not say.
@@ -100,9 +125,17 @@ impl Trial<'_> {
     }
 
     fn is_let_by(&self, ask: &Ask<'_>, at: NodeAt) -> bool {
-        let Some(held) = ask.held.iter().find(|held| held.node == at) else { return true };
-        let asked = (ask.need, Some(ask.standing));
-        held.job == ask.id || held.lets_by(self.now, asked, self.table().free(at))
+        let lets_by = |held: &&Reservation| {
+            let is_own = held.behind_own && self.is_own(ask, held);
+            let other = Other { need: ask.need, standing: Some(ask.standing), is_own };
+            held.job == ask.id || held.lets_by(self.now, &other, self.table().free(at))
+        };
+        ask.passes(at, lets_by)
+    }
+
+    fn is_own(&self, ask: &Ask<'_>, held: &Reservation) -> bool {
+        let owner = |id: JobId| self.job(id).map(|job| &job.owner);
+        owner(ask.id) == owner(held.job)
     }
 
     /// Among the nodes that have more room since the last pass: the others are known to have none.
@@ -193,16 +226,22 @@ impl Trial<'_> {
         }
         let job = self.job(ask.id).filter(|job| is_short(job))?;
         let backlogs = backlogs.entry(job.shape).or_insert_with(|| self.backlogs(scope));
-        while let Some(Reverse((counted, at))) = backlogs.pop() {
+        let mut for_others = Vec::new();
+        let found = loop {
+            let Some(Reverse((counted, at))) = backlogs.pop() else { break None };
             let unstarted = self.table().free(at).unstarted;
+            let entry = Reverse((unstarted, at));
             if counted != unstarted {
-                backlogs.push(Reverse((unstarted, at)));
+                backlogs.push(entry);
             } else if self.may_wait_at(ask, job, at, unstarted) {
-                backlogs.push(Reverse((unstarted, at)));
-                return Some(at);
+                backlogs.push(entry);
+                break Some(at);
+            } else if ask.held_at(at).next().is_some_and(|held| held.behind_own) {
+                for_others.push(entry);
             }
-        }
-        None
+        };
+        backlogs.extend(for_others);
+        found
     }
 
     fn backlogs(&self, scope: Scope) -> Backlogs {
@@ -215,7 +254,8 @@ impl Trial<'_> {
 
     fn may_wait_at(&self, ask: &Ask<'_>, job: &Job, at: NodeAt, unstarted: u32) -> bool {
         let allows = |pilot| backlog::allows(job, pilot, ask.resources(), unstarted);
-        ask.held.iter().all(|held| held.node != at) && self.pilot(at).is_some_and(allows)
+        let is_passed = |held: &&Reservation| held.behind_own && !self.is_own(ask, held);
+        self.pilot(at).is_some_and(allows) && ask.passes(at, is_passed)
     }
 
     /// Nodes that could serve this need when empty; those with most devices free first.

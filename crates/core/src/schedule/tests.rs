@@ -8,8 +8,8 @@ use crate::engine::step;
 use crate::state::State;
 use proptest::prelude::*;
 use shipway_model::{
-    Actor, Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor, JobSpec, Millis,
-    NodeAd, NodeName, Outcome, PilotId, Role, Timestamp, UserName,
+    Actor, Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor, JobId, JobSpec,
+    Millis, NodeAd, NodeName, Outcome, PilotId, Role, TaskId, Timestamp, UserName,
 };
 use std::collections::BTreeMap;
 
@@ -153,12 +153,63 @@ proptest! {
             let plan = schedule(&mut state, Timestamp(now));
             let found: Vec<_> =
                 plan.by_pilot().map(|(pilot, tasks)| (pilot.clone(), tasks.to_vec())).collect();
-            let held = state.planner().reservations().iter().map(|held| (held.job, held.node));
+            let held = state.planner().reservations().iter();
+            let held = held.map(|held| (held.job, held.node, held.behind_own));
             prop_assert_eq!((found, held.collect::<Vec<_>>()), expected);
             if !plan.is_empty() {
                 tell(&mut state, now, &Command::ApplyPlan(plan));
             }
             now += 600_000;
+            end(&mut state, now, ends);
+        }
+    }
+}
+
+/// What a scheduler that remembers nothing would place, of users for whom nothing is kept. Where
+/// nodes are kept from everybody, the two may differ.
+fn missed(state: &State, now: u64) -> Option<TaskId> {
+    let held = state.planner().reservations();
+    if held.iter().any(|held| !held.behind_own) {
+        return None;
+    }
+    let owner = |job: JobId| &state.job(job).expect("in memory").owner;
+    let is_kept = |user: &UserName| held.iter().any(|held| owner(held.job) == user);
+    let mut fresh = state.clone();
+    fresh.rebuild();
+    let plan = schedule(&mut fresh, Timestamp(now));
+    let placed = plan.by_pilot().flat_map(|(_, tasks)| tasks).map(|placed| placed.task);
+    placed.into_iter().find(|task| !is_kept(owner(task.job)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #[test]
+    fn what_is_remembered_hides_no_room(
+        kinds in prop::collection::vec(0usize..6, 1..5),
+        rounds in prop::collection::vec(
+            (prop::collection::vec(wish(), 0..9), prop::collection::vec(0usize..99, 0..6)),
+            1..12,
+        ),
+    ) {
+        let mut state = State::default();
+        for (at, kind) in kinds.iter().enumerate() {
+            join(&mut state, at, *kind);
+        }
+        let mut now = 1_000;
+        for (wishes, ends) in &rounds {
+            for wish in wishes {
+                now += 1_000;
+                submit(&mut state, now, wish);
+            }
+            loop {
+                let plan = schedule(&mut state, Timestamp(now));
+                if plan.is_empty() {
+                    break;
+                }
+                tell(&mut state, now, &Command::ApplyPlan(plan));
+            }
+            prop_assert_eq!(missed(&state, now), None);
+            now += 100_000;
             end(&mut state, now, ends);
         }
     }

@@ -88,7 +88,7 @@ pub async fn dry_run(
         if let Some(problem) = pointless_rank(&shape, state) {
             return Err(Rejection::InvalidSpec(vec![problem]));
         }
-        let reasons = explain_need(state, &shape, now);
+        let reasons = explain_need(state, &shape, &user, now);
         Ok((reasons, prospect_of_new(state, &shape, &user, now)))
     });
     let (mut reasons, prospect) = found.await??;

@@ -3,12 +3,12 @@
 use super::*;
 use crate::schedule::reserve::most;
 
-fn bob() -> Actor {
+pub(super) fn bob() -> Actor {
     actor("bob", Role::User)
 }
 
 impl Told {
-    fn submit_as(&mut self, by: Actor, json: &str) -> JobId {
+    pub(super) fn submit_as(&mut self, by: Actor, json: &str) -> JobId {
         let job = self.state.next_job();
         self.tell(submission(job, by, json, None));
         job
@@ -128,9 +128,14 @@ fn devices_stay_together_for_those_who_need_many() {
 /// A node of 4 GPUs of which 2 are in use until 1 hour from now, a request for all 4, and a stream
 /// of requests for 1.
 fn contested() -> (Told, JobId) {
+    contested_by(actor("cleo", Role::User))
+}
+
+/// The same, with the 2 in use by somebody.
+fn contested_by(user: Actor) -> (Told, JobId) {
     let mut told = Told::default();
     told.join("n1", 64, 4);
-    told.submit(r#"{"array":"1-2","resources":{"gpu":1},"time_limit":"1h"}"#);
+    told.submit_as(user, r#"{"array":"1-2","resources":{"gpu":1},"time_limit":"1h"}"#);
     told.place();
     for index in 1..=2 {
         told.started("n1", task(JobId(1), index), 1);
@@ -142,7 +147,14 @@ fn contested() -> (Told, JobId) {
 
 #[test]
 fn a_large_request_is_not_starved_by_small_ones() {
-    let (mut told, large) = contested();
+    // Whoever is in the way: others, or tasks of the same user.
+    for user in [bob(), ada()] {
+        not_starved_behind(user);
+    }
+}
+
+fn not_starved_behind(user: Actor) {
+    let (mut told, large) = contested_by(user);
     assert_eq!(told.place(), [], "the free devices are kept");
     let held = told.state.planner().reservation_of(large).expect("a reservation").clone();
     let limit = held.latest.expect("what runs has time limits").since(Timestamp(told.now)).0;
@@ -309,12 +321,14 @@ fn a_task_without_a_limit_does_not_hold_up_everybody() {
 #[test]
 fn a_node_is_kept_from_those_behind_and_not_from_those_before() {
     let (mut told, large) = contested();
+    told.submit(r#"{"resources":{"cpus":48}}"#);
+    told.place();
     told.now += 60_000;
     told.place();
     assert!(told.state.planner().reservation_of(large).is_some());
     let first = told.submit_as(bob(), r#"{"array":"1-2","resources":{"gpu":1},"time_limit":"9h"}"#);
     told.place();
-    assert_eq!(told.counts(first).active, 2, "bob has used nothing, ada two GPUs");
+    assert_eq!(told.counts(first).active, 2, "bob has used nothing, ada many cores");
     assert_eq!(told.counts(JobId(3)).active, 0);
 }
 

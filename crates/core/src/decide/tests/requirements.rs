@@ -234,7 +234,7 @@ fn terms_that_are_too_much_together_are_explained() {
     let spec = format!(r#"{{"requirements":"{all}"}}"#);
     let shape = crate::shape::Shape::of(&spec_of(&spec), &ada().user);
     let now = Timestamp(told.now);
-    let reasons = crate::explain::explain_need(&told.state, &shape, now);
+    let reasons = crate::explain::explain_need(&told.state, &shape, &ada().user, now);
     assert!(reasons.iter().all(Reason::is_hopeless) && reasons.len() == 1, "{reasons:?}");
     let prospect = crate::explain::prospect_of_new(&told.state, &shape, &ada().user, now);
     assert_eq!(prospect.classes.len(), 1);

@@ -52,7 +52,7 @@ fn a_job_that_cannot_be_explained_costs_only_its_own_answer() {
     assert!(!reasons[1].contains(&not_explained), "{reasons:?}");
     assert_eq!(reasons[0], reasons[2]);
     let shape = told.state.shapes().get(told.state.job(bad).expect("known").shape).clone();
-    assert_eq!(explain_need(&told.state, &shape, now), [not_explained]);
+    assert_eq!(explain_need(&told.state, &shape, &ada().user, now), [not_explained]);
     prospect_of_new(&told.state, &shape, &ada().user, now);
     assert!(prospect(&told.state, good, now).is_some());
     // It may start all the same.

@@ -7,11 +7,12 @@ use crate::load::Usable;
 use crate::ready::rank;
 use crate::schedule::needs::{Groups, Need};
 use crate::schedule::nodes::{ClassAt, NodeAt, NodeTable};
-use crate::schedule::reserve::{Reservation, Room, most, room_at};
+use crate::schedule::reserve::{Other, Reservation, Room, most, room_at};
 use crate::shape::ShapeId;
 use crate::state::State;
 use crate::usage::Standing;
 use shipway_model::{JobId, Ordinal, PilotId, Timestamp, UserName};
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,6 +34,7 @@ struct Spot {
 
 struct Asking {
     job: JobId,
+    user: UserName,
     shape: ShapeId,
     standing: Standing,
 }
@@ -45,15 +47,18 @@ pub(super) struct Plain<'a> {
     standings: BTreeMap<UserName, Standing>,
     given: BTreeMap<JobId, u32>,
     closed: BTreeSet<ShapeId>,
+    closed_for: BTreeSet<(UserName, ShapeId)>,
     cursors: BTreeMap<ShapeId, Cursor>,
     moved: BTreeMap<ClassAt, Vec<NodeAt>>,
     reservations: Vec<Reservation>,
+    /// The search has come by a node that is kept from this user alone.
+    left_to_own: Cell<bool>,
     searches: usize,
     placed: Vec<(NodeAt, Placement)>,
 }
 
-/// What goes to which pilot, and for which jobs nodes are kept.
-pub(super) type Found = (Vec<(PilotId, Vec<Placement>)>, Vec<(JobId, NodeAt)>);
+/// What goes to which pilot, and for which jobs nodes are kept, from all or from their own users.
+pub(super) type Found = (Vec<(PilotId, Vec<Placement>)>, Vec<(JobId, NodeAt, bool)>);
 
 /// The plan of a planner that remembers nothing.
 pub(super) fn plan(state: &State, now: Timestamp) -> Found {
@@ -65,9 +70,11 @@ pub(super) fn plan(state: &State, now: Timestamp) -> Found {
         standings: state.ready().users().keys().map(standing).collect(),
         given: BTreeMap::new(),
         closed: BTreeSet::new(),
+        closed_for: BTreeSet::new(),
         cursors: BTreeMap::new(),
         moved: BTreeMap::new(),
         reservations: Vec::new(),
+        left_to_own: Cell::new(false),
         searches: 0,
         placed: Vec::new(),
     };
@@ -98,7 +105,9 @@ impl Plain<'_> {
     fn next(&self) -> Option<Asking> {
         let jobs = self.state.jobs().iter();
         let open = jobs.filter(|(id, job)| {
-            !self.closed.contains(&job.shape) && self.task_of(*id, job).is_some()
+            !self.closed.contains(&job.shape)
+                && !self.closed_for.contains(&(job.owner.clone(), job.shape))
+                && self.task_of(*id, job).is_some()
         });
         let standing = |job: &Job| self.standings[&job.owner];
         let first = open.min_by(|(a, one), (b, other)| {
@@ -106,24 +115,48 @@ impl Plain<'_> {
             let by_name = one.owner.cmp(&other.owner);
             by_user.then(by_name).then_with(|| rank(*a, one).cmp(&rank(*b, other)))
         });
-        first.map(|(job, of)| Asking { job, shape: of.shape, standing: standing(of) })
+        first.map(|(job, of)| Asking {
+            job,
+            user: of.owner.clone(),
+            shape: of.shape,
+            standing: standing(of),
+        })
     }
 
     fn has_room(&self, asking: &Asking, need: &Need, at: NodeAt) -> bool {
         let pilot = &self.after.pilots[self.table().pilot(at).expect("a node")];
         let resources = &self.state.shapes().get(asking.shape).resources;
-        let held = self.reservations.iter().find(|held| held.node == at);
-        let lets_by = |held: &Reservation| {
-            let asked = (need, Some(asking.standing));
-            held.job == asking.job || held.lets_by(self.now, asked, self.table().free(at))
+        if pilot.load.lacks(&pilot.ad, resources, Usable::All).is_some() {
+            return false;
+        }
+        let in_the_way = self.in_the_way(asking, need, at);
+        if !in_the_way.is_empty() && in_the_way.iter().all(|held| held.behind_own) {
+            self.left_to_own.set(true);
+        }
+        in_the_way.is_empty()
+    }
+
+    fn is_of(&self, held: &Reservation, user: &UserName) -> bool {
+        self.state.job(held.job).expect("a job").owner == *user
+    }
+
+    /// The reservations that keep a node from this one.
+    fn in_the_way(&self, asking: &Asking, need: &Need, at: NodeAt) -> Vec<&Reservation> {
+        let held = self.reservations.iter().filter(|held| held.node == at);
+        let others = held.filter(|held| held.job != asking.job);
+        let lets_by = |held: &&Reservation| {
+            let is_own = self.is_of(held, &asking.user);
+            let other = Other { need, standing: Some(asking.standing), is_own };
+            held.lets_by(self.now, &other, self.table().free(at))
         };
-        pilot.load.lacks(&pilot.ad, resources, Usable::All).is_none() && held.is_none_or(lets_by)
+        others.filter(|held| !lets_by(held)).collect()
     }
 
     fn find(&mut self, asking: &Asking) -> Option<NodeAt> {
         let need = self.need(asking.shape);
         let mut cursor = self.cursors.get(&asking.shape).copied().unwrap_or_default();
         let mut found = None;
+        self.left_to_own.set(false);
         while let Some((class, _)) = need.classes.get(cursor.class) {
             let moved = self.moved.get(class).map_or(0, Vec::len);
             let least = if need.is_whole() { need.gpus } else { 0 };
@@ -135,7 +168,10 @@ impl Plain<'_> {
             }
             cursor = Cursor { class: cursor.class + 1, spot: None };
         }
-        self.cursors.insert(asking.shape, cursor);
+        // What was found out about one user says nothing of the others.
+        if !self.left_to_own.get() {
+            self.cursors.insert(asking.shape, cursor);
+        }
         found
     }
 
@@ -198,16 +234,26 @@ impl Plain<'_> {
 
     /// It fits nowhere; a node may be kept for it.
     fn close(&mut self, asking: &Asking) {
-        self.closed.insert(asking.shape);
+        if self.left_to_own.get() {
+            self.closed_for.insert((asking.user.clone(), asking.shape));
+        } else {
+            self.closed.insert(asking.shape);
+        }
         let need = self.need(asking.shape);
         let waiting = self.state.ready().demand().shapes();
         let least = waiting.map(|shape| self.need(shape).charge).min().unwrap_or(0);
-        let is_enough = self.reservations.len() >= most(self.table().len());
-        if least >= need.charge || is_enough || self.searches == MAX_SEARCHES {
+        let held = || self.reservations.iter();
+        let own = || held().filter(|held| held.behind_own && self.is_of(held, &asking.user));
+        let is_enough = |count: usize| count >= most(self.table().len());
+        let are_enough = is_enough(held().filter(|held| !held.behind_own).count())
+            || is_enough(own().count())
+            || held().any(|held| held.job == asking.job);
+        if least >= need.charge || are_enough || self.searches == MAX_SEARCHES {
             return;
         }
-        self.searches += 1;
-        let taken = |at: &NodeAt| self.reservations.iter().any(|held| held.node == *at);
+        let taken = |at: &NodeAt| {
+            held().filter(|held| !held.behind_own).chain(own()).any(|held| held.node == *at)
+        };
         let resources = &self.state.shapes().get(asking.shape).resources;
         let nodes = need.classes.iter().flat_map(|(class, _): &(ClassAt, Groups)| {
             let mut nodes = self.table().class(*class).members.nodes().to_vec();
@@ -216,14 +262,14 @@ impl Plain<'_> {
         });
         let rooms = nodes.filter(|at| !taken(at)).map(|at| {
             let pilot = &self.state.pilots()[self.table().pilot(at).expect("a node")];
-            (room_at(self.state, (pilot, Usable::All), resources, self.now), at)
+            let asked = (&asking.user, resources);
+            (room_at(self.state, (pilot, Usable::All), asked, self.now), at)
         });
-        let Some((room, node)) = rooms.filter(|(room, _)| *room != Room::Never).min() else {
-            return;
-        };
-        let (job, made, latest) = (asking.job, self.now, room.time());
-        let standing = asking.standing;
-        self.reservations.push(Reservation { job, node, latest, made, need, standing });
+        let best = rooms.filter(|(clearing, _)| clearing.room != Room::Never).min();
+        self.searches += 1;
+        let Some(best) = best else { return };
+        let asked = (asking.job, &need, asking.standing);
+        self.reservations.push(Reservation::new(asked, best, self.now));
     }
 
     fn end(mut self) -> Found {
@@ -236,7 +282,7 @@ impl Plain<'_> {
                 None => by_pilot.push((pilot, vec![placement])),
             }
         }
-        let held = self.reservations.iter().map(|held| (held.job, held.node));
+        let held = self.reservations.iter().map(|held| (held.job, held.node, held.behind_own));
         (by_pilot, held.collect())
     }
 }
