@@ -4,12 +4,13 @@
 //! because the edge chooses them; the time travels beside the command.
 
 use crate::job::JobRecord;
-use crate::pilot_token::Allocation;
 use crate::schedule::Plan;
+use crate::shape::Gang;
+use crate::site::SiteKind;
 use serde::{Deserialize, Serialize};
 use shipway_model::{
-    Actor, Attempt, JobId, JobSpec, JobState, Millis, NodeAd, Outcome, PilotId, Role, TaskId,
-    TaskIndex, TaskState, Timestamp, UserName,
+    Actor, AllocationId, Attempt, JobId, JobSpec, JobState, Millis, NodeAd, Outcome, PilotId, Role,
+    TaskId, TaskIndex, TaskState, Timestamp, UserName,
 };
 
 #[derive(Debug, Clone)]
@@ -75,16 +76,31 @@ pub enum Command {
         user: UserName,
         share: u32,
     },
-    /// A secret good for one pilot only. For this machine: when nobody holds the folder's lock.
-    IssuePilotToken {
-        /// `None`: the server, for its own machine.
-        by: Option<Actor>,
-        pilot: PilotId,
-        hash: String,
-        allocation: Allocation,
-        /// `None`: it ends with its pilot.
-        expires: Option<Timestamp>,
-    },
+    AskSite(Box<AskSite>),
+}
+
+/// Asks a site for an allocation, with a secret that is good for the one pilot that will be there.
+/// Of this machine: when nobody holds the folder's lock.
+#[derive(Debug, Clone)]
+pub struct AskSite {
+    /// `None`: the server, for its own machine.
+    pub by: Option<Actor>,
+    pub site: SiteKind,
+    pub allocation: AllocationId,
+    pub pilot: PilotId,
+    pub hash: String,
+    /// `None`: the token ends with its pilot.
+    pub expires: Option<Timestamp>,
+}
+
+impl AskSite {
+    /// For worlds without secrets: all is named after the pilot.
+    #[expect(clippy::expect_used, reason = "what is good for the one is good for the other")]
+    pub fn named_after(pilot: &PilotId, site: SiteKind) -> AskSite {
+        let allocation = AllocationId::new(pilot.as_str()).expect("as good as a pilot's");
+        let (pilot, hash) = (pilot.clone(), pilot.to_string());
+        AskSite { by: None, site, allocation, pilot, hash, expires: None }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -95,6 +111,8 @@ pub struct Submit {
     pub key: Option<String>,
     /// A digest of the specification, to tell a repeat from a mistake.
     pub digest: u64,
+    /// How many of its tasks are placed together.
+    pub gang: Gang,
     /// How the jobs in `spec.after` that are no longer in memory ended.
     pub ended: Vec<(JobId, JobState)>,
 }

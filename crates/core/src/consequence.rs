@@ -5,10 +5,10 @@
 //! The others stay where they are, held by a job that has ended, until `decide/tick.rs` comes to
 //! them.
 
-use crate::event::{CancelReason, Event, Which};
+use crate::event::{AttemptEnded, CancelReason, Event, StopReason, Verdict, Which};
 use crate::state::State;
 use shipway_model::limits::MAX_TOLD_AT_ONCE;
-use shipway_model::{Condition, JobId, JobState};
+use shipway_model::{Condition, JobId, JobState, TaskId};
 
 /// How many more jobs one step tells.
 #[derive(Debug)]
@@ -22,7 +22,11 @@ impl Default for Room {
 
 pub fn consequences(state: &State, event: &Event, room: &mut Room) -> Vec<Event> {
     match event {
-        Event::AttemptEnded(ended) => is_it_over(state, ended.task.job),
+        Event::AttemptEnded(ended) => {
+            let mut events = is_it_over(state, ended.task.job);
+            events.extend(stop_its_gang(state, ended));
+            events
+        }
         Event::TasksCancelled { job, .. } => is_it_over(state, *job),
         Event::JobEnded { job, state: ended } => tell_dependents(state, (*job, *ended), room),
         Event::ServerStarted
@@ -46,7 +50,7 @@ pub fn consequences(state: &State, event: &Event, room: &mut Room) -> Vec<Event>
         | Event::TokenIssued { .. }
         | Event::TokenRevoked { .. }
         | Event::TokensExpired { .. }
-        | Event::PilotTokenIssued { .. }
+        | Event::AllocationAsked { .. }
         | Event::PilotTokenEnded { .. }
         | Event::KeysExpired { .. }
         | Event::HalfLifeSet { .. }
@@ -57,6 +61,23 @@ pub fn consequences(state: &State, event: &Event, room: &mut Room) -> Vec<Event>
 fn is_it_over(state: &State, id: JobId) -> Vec<Event> {
     let over = state.job(id).filter(|job| job.ended.is_none() && job.tasks.counts().is_over());
     over.map(|job| Event::JobEnded { job: id, state: job.state() }).into_iter().collect()
+}
+
+/// A gang goes on only whole.
+fn stop_its_gang(state: &State, ended: &AttemptEnded) -> Option<Event> {
+    let job = state.job(ended.task.job)?;
+    let gang = state.shapes().get(job.shape).gang;
+    if gang.is_one() || ended.verdict == Verdict::Succeeded {
+        return None;
+    }
+    let others = gang.around(job.indices.ordinal(ended.task.index)?);
+    let others = others.filter_map(|task| Some(ended.task.job.task(job.indices.index(task)?)));
+    let goes_on = |task: &TaskId| {
+        let active = state.active().get(task);
+        active.is_some_and(|active| !active.stopping.is_some_and(StopReason::is_final))
+    };
+    let tasks: Vec<TaskId> = others.filter(goes_on).collect();
+    (!tasks.is_empty()).then_some(Event::StopRequested { tasks, why: StopReason::Together })
 }
 
 /// What it means for those who wait for a job that has ended this way.

@@ -2,7 +2,7 @@
 //! are on disk; whoever carries it out makes no choices.
 
 use crate::event::Placement;
-use shipway_model::{Attempt, Millis, PilotId, TaskId};
+use shipway_model::{AllocationId, Attempt, Millis, PilotId, SiteName, TaskId};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
@@ -10,6 +10,9 @@ pub enum Effect {
     Assign { pilot: PilotId, tasks: Vec<Placement> },
     /// Stop these attempts: ask, wait for the grace, kill. Unknown ones are ignored by the pilot.
     Stop { pilot: PilotId, tasks: Vec<(TaskId, Attempt)>, grace: Millis },
+    /// Ask a site for this. Said again after a restart, until something is heard of it: whoever
+    /// asks looks first whether the site has it already, by the name of the allocation.
+    Ask { site: SiteName, allocation: AllocationId },
     /// Close the connection of a pilot that is let in no more.
     Disconnect { pilot: PilotId },
 }

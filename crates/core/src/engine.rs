@@ -42,17 +42,3 @@ pub fn apply(state: &mut State, at: Timestamp, events: Vec<Event>) -> Step {
     }
     done
 }
-
-/// Reads one recorded event, from this version or an older one.
-pub fn upgrade(recorded: Recorded) -> Result<Recorded, UnknownVersion> {
-    match recorded.v {
-        EVENT_VERSION => Ok(recorded),
-        found => Err(UnknownVersion { found }),
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an event has version {found}; this binary knows versions up to {EVENT_VERSION}")]
-pub struct UnknownVersion {
-    pub found: u32,
-}

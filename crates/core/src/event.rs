@@ -1,21 +1,25 @@
 //! Facts, the only thing journaled. Written once, read by every later version.
 //!
 //! The encoding is JSON with a version in each record. A field may be added with a default; a
-//! changed meaning needs a new version and a step in `upgrade`. The snapshot test beside this file
-//! holds every event's encoding still.
+//! changed meaning needs a new version and a step in `event/older.rs`. The snapshot test of this
+//! crate (`tests/encoding.rs`) holds every event's encoding still.
+
+mod older;
+
+pub use older::Unreadable;
 
 use crate::command::{PilotJoined, Token};
 use crate::job::JobRecord;
 use crate::ordinals::Ordinals;
-use crate::pilot_token::Allocation;
+use crate::shape::Gang;
 use serde::{Deserialize, Serialize};
 use shipway_model::{
-    Attempt, DeviceId, JobId, JobSpec, JobState, Millis, NodeAd, NodeName, Outcome, PilotId, Role,
-    TaskId, Timestamp, UserName, UserNumber,
+    AllocationId, Attempt, DeviceId, JobId, JobSpec, JobState, Millis, NodeAd, NodeName, Outcome,
+    PilotId, Role, SiteName, TaskId, Timestamp, UserName, UserNumber,
 };
 
 /// The version this binary writes.
-pub const EVENT_VERSION: u32 = 1;
+pub const EVENT_VERSION: u32 = 2;
 
 /// An event with the time it was decided at.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,9 +40,9 @@ pub enum Event {
         job: JobId,
         on: JobId,
     },
+    /// All of it or nothing: what has to start together is in one of these.
     TasksPlaced {
-        pilot: PilotId,
-        tasks: Vec<Placement>,
+        parts: Vec<Part>,
     },
     AttemptsStarted {
         tasks: Vec<(TaskId, Attempt, Timestamp)>,
@@ -57,6 +61,7 @@ pub enum Event {
     /// Active tasks that were asked to stop.
     StopRequested {
         tasks: Vec<TaskId>,
+        why: StopReason,
     },
     /// Ended tasks that are to run again, at a person's wish.
     TasksRequeued {
@@ -120,12 +125,11 @@ pub enum Event {
     TokensExpired {
         before: Timestamp,
     },
-    PilotTokenIssued {
-        pilot: PilotId,
-        hash: String,
-        /// Absent in what earlier versions wrote.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        allocation: Option<Allocation>,
+    /// Something was asked of a site, and these pilots may come of it.
+    AllocationAsked {
+        allocation: AllocationId,
+        site: SiteName,
+        pilots: Vec<Awaited>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expires: Option<Timestamp>,
     },
@@ -157,9 +161,26 @@ pub struct Submitted {
     pub key: Option<String>,
     #[serde(default)]
     pub digest: u64,
+    /// How many of its tasks are placed together.
+    #[serde(default, skip_serializing_if = "Gang::is_one")]
+    pub gang: Gang,
     /// Dependencies that were already met at submission.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub met: Vec<JobId>,
+}
+
+/// A pilot that may come, by the hash of its token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Awaited {
+    pub pilot: PilotId,
+    pub hash: String,
+}
+
+/// What one pilot gets of what is placed at once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    pub pilot: PilotId,
+    pub tasks: Vec<Placement>,
 }
 
 /// A task put on a pilot with named devices.
@@ -219,6 +240,44 @@ pub enum CancelReason {
         on: JobId,
         ended: JobState,
     },
+}
+
+/// Why an active task is asked to stop. What its end then means is in `decide/verdict.rs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// A person asked for it.
+    Asked,
+    /// Whoever submitted it was removed.
+    OwnerRemoved,
+    /// A task that it was placed together with has ended in another way than success.
+    Together,
+    /// Somebody with a better claim gets its place.
+    Preempted,
+    /// Its time is over.
+    Time,
+    /// It is not worth going on with, by what it has shown so far.
+    GaveUp,
+    /// What its owner may use is used up.
+    Budget,
+    /// The site takes back what it gave.
+    Site,
+}
+
+impl StopReason {
+    /// Whether the task is not to run again: somebody decided that it has no place, and not only
+    /// that it has none here and now.
+    pub fn is_final(self) -> bool {
+        match self {
+            Self::Preempted | Self::Site => false,
+            Self::Asked
+            | Self::OwnerRemoved
+            | Self::Together
+            | Self::Time
+            | Self::GaveUp
+            | Self::Budget => true,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

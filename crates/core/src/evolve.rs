@@ -1,20 +1,22 @@
 //! What a fact does to the state. Cannot fail and decides nothing: the same for a fresh event, a
 //! restart and a replay.
 
-use crate::event::{AttemptEnded, Event, Joined, Placement, Submitted, Verdict, Which};
+use crate::event::{
+    AttemptEnded, Awaited, Event, Joined, Part, Placement, Submitted, Verdict, Which,
+};
 use crate::job::{Job, JobRecord, Terms};
 use crate::keys::{KeyDigest, UsedKey};
 use crate::load::Load;
 use crate::ordinals::Ordinals;
 use crate::pilot::{Active, Link, Pilot};
-use crate::pilot_token::{Allocation, PilotToken, REMEMBERED_FOLDERS};
 use crate::shape::Shape;
+use crate::site::{Allocation, Phase, PilotToken, REMEMBERED_FOLDERS, SiteKind};
 use crate::state::State;
 use crate::task_table::TaskTable;
 use crate::usage::charge;
 use crate::weight;
 use shipway_model::{
-    After, IndexSet, JobId, Ordinal, PilotId, TaskId, TaskState, Timestamp, UserName,
+    After, AllocationId, IndexSet, JobId, Ordinal, PilotId, TaskId, TaskState, Timestamp, UserName,
 };
 
 pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
@@ -28,7 +30,7 @@ pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
         }
         Event::JobSubmitted(submitted) => submit(state, at, submitted),
         Event::DependencyMet { job, on } => dependency_met(state, *job, *on),
-        Event::TasksPlaced { pilot, tasks } => place(state, at, pilot, tasks),
+        Event::TasksPlaced { parts } => parts.iter().for_each(|part| place(state, at, part)),
         Event::AttemptsStarted { tasks } => {
             for (task, _, started) in tasks {
                 start(state, *task, *started);
@@ -37,10 +39,10 @@ pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
         Event::AttemptEnded(ended) => attempt_ended(state, at, ended),
         Event::TasksReady { tasks } => tasks.iter().for_each(|task| ready(state, *task)),
         Event::TasksCancelled { job, which, .. } => cancel(state, *job, which),
-        Event::StopRequested { tasks } => {
+        Event::StopRequested { tasks, why } => {
             for task in tasks {
                 if let Some(active) = state.active.get_mut(task) {
-                    active.stopping = true;
+                    active.stopping = Some(*why);
                 }
             }
         }
@@ -48,7 +50,7 @@ pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
         Event::JobEnded { job, .. } => job_ended(state, at, *job),
         Event::JobRevived { record } => revive(state, record),
         Event::JobsArchived { jobs } => jobs.iter().for_each(|job| forget(state, *job)),
-        Event::PilotJoined(joined) => join(state, joined),
+        Event::PilotJoined(joined) => join(state, at, joined),
         Event::PilotAway { pilot } => set_link(state, pilot, Link::Away { since: at, lost: false }),
         Event::PilotLeaving { pilot } => leave(state, pilot),
         Event::PilotLost { pilot } => {
@@ -69,15 +71,16 @@ pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
         Event::TokensExpired { before } => {
             state.tokens.retain(|_, token| token.expires >= *before);
         }
-        Event::PilotTokenIssued { pilot, hash, allocation, expires } => {
-            let allocation = allocation.unwrap_or_else(|| Allocation::of_id(pilot));
-            let (hash, folder) = (hash.clone(), None);
-            let token = PilotToken { hash, allocation, expires: *expires, folder };
-            state.pilot_tokens.insert(pilot.clone(), token);
+        Event::AllocationAsked { allocation, site, pilots, expires } => {
+            let asked = Allocation { site: site.clone(), phase: Phase::Asked, since: at };
+            state.allocations.insert(allocation.clone(), asked);
+            for Awaited { pilot, hash } in pilots {
+                let (hash, folder, allocation) = (hash.clone(), None, allocation.clone());
+                let token = PilotToken { hash, allocation, expires: *expires, folder };
+                state.pilot_tokens.insert(pilot.clone(), token);
+            }
         }
-        Event::PilotTokenEnded { pilot } => {
-            state.pilot_tokens.remove(pilot);
-        }
+        Event::PilotTokenEnded { pilot } => end_token(state, pilot),
         Event::KeysExpired { before } => state.keys.expire(*before),
         Event::HalfLifeSet { half_life } => state.fair_share.set_half_life(at, *half_life),
         Event::ShareSet { user, share } => state.fair_share.set_share(user, at, *share),
@@ -92,7 +95,7 @@ fn submit(state: &mut State, at: Timestamp, submitted: &Submitted) {
     let terms = Terms { max_running: spec.max_running, retries: spec.retries.clone() };
     let job = Job {
         owner: state.fair_share.name(&submitted.owner, at),
-        shape: state.shapes.intern(Shape::of(spec, &submitted.owner)),
+        shape: state.shapes.intern(Shape::of(spec, &submitted.owner, submitted.gang)),
         priority: spec.priority,
         tasks: TaskTable::new(indices.len()),
         indices,
@@ -168,7 +171,7 @@ fn unlink(state: &mut State, id: JobId, on: JobId) {
     }
 }
 
-fn place(state: &mut State, at: Timestamp, pilot_id: &PilotId, tasks: &[Placement]) {
+fn place(state: &mut State, at: Timestamp, Part { pilot: pilot_id, tasks }: &Part) {
     for placement in tasks {
         let task = placement.task;
         let Some(position) = ordinal(state, task) else { continue };
@@ -180,7 +183,7 @@ fn place(state: &mut State, at: Timestamp, pilot_id: &PilotId, tasks: &[Placemen
             devices: placement.devices.clone(),
             placed: at,
             started: None,
-            stopping: false,
+            stopping: None,
         };
         state.active.insert(task, active);
     }
@@ -328,6 +331,7 @@ fn revive(state: &mut State, record: &JobRecord) {
         resources: record.resources.clone(),
         at_most: record.at_most,
         expressions: record.expressions.clone(),
+        gang: record.gang,
     };
     job.shape = state.shapes.intern(shape);
     job.terms = state.share_terms((*job.terms).clone());
@@ -389,12 +393,18 @@ fn forget(state: &mut State, id: JobId) {
     }
 }
 
-fn join(state: &mut State, joined: &Joined) {
+fn join(state: &mut State, at: Timestamp, joined: &Joined) {
+    let token = state.pilot_tokens.get_mut(&joined.pilot);
+    let Some(allocation) = allocation_of(token, joined) else { return };
+    let asked = state.allocations.get_mut(&allocation);
+    if let Some(asked) = asked.filter(|known| known.phase == Phase::Asked) {
+        (asked.phase, asked.since) = (Phase::Running, at);
+    }
     let fresh = || Pilot {
         ad: joined.ad.clone(),
         session: joined.session,
         lease: joined.lease,
-        allocation: None,
+        allocation,
         folder: None,
         link: Link::Connected,
         leaving: false,
@@ -409,25 +419,36 @@ fn join(state: &mut State, joined: &Joined) {
     pilot.link = Link::Connected;
     pilot.leaving = false;
     pilot.folder.clone_from(&joined.folder);
-    if let Some(token) = state.pilot_tokens.get_mut(&joined.pilot) {
-        pilot.allocation = Some(token.allocation);
-        if token.folder.is_none() {
-            token.folder.clone_from(&joined.folder);
-        }
-    }
     state.planner.nodes.renew(&joined.pilot, Some(pilot));
 }
 
+/// A pilot is of the allocation that its token was made for, and the token is good only in the
+/// folder that it is first used in. The first journals let pilots in without one.
+fn allocation_of(token: Option<&mut PilotToken>, joined: &Joined) -> Option<AllocationId> {
+    let Some(token) = token else { return AllocationId::new(joined.pilot.as_str()).ok() };
+    if token.folder.is_none() {
+        token.folder.clone_from(&joined.folder);
+    }
+    Some(token.allocation.clone())
+}
+
+fn end_token(state: &mut State, pilot: &PilotId) {
+    if let Some(token) = state.pilot_tokens.remove(pilot) {
+        state.forget_unused(&token.allocation);
+    }
+}
+
 fn pilot_ended(state: &mut State, at: Timestamp, id: &PilotId) {
-    let ended = state.pilots.remove(id);
+    let Some(ended) = state.pilots.remove(id) else { return end_token(state, id) };
     state.planner.nodes.renew(id, None);
-    // A pilot whose lease ran out may live and come back; a supervised one is dead.
-    if ended.as_ref().is_none_or(|ended| ended.lease.is_none()) {
+    // Where nobody sees its end, one whose lease ran out may live and come back.
+    if state.kind_of(&ended.allocation).is_none_or(SiteKind::is_watched) {
         state.pilot_tokens.remove(id);
     }
+    state.forget_unused(&ended.allocation);
     // This machine's need not be remembered: there is one folder for all of them.
-    let folder = ended.and_then(|ended| ended.folder);
-    if let Some(folder) = folder.filter(|_| Allocation::of_id(id) == Allocation::Handed) {
+    let folder = ended.folder.filter(|_| SiteKind::of_pilot(id) != SiteKind::ThisMachine);
+    if let Some(folder) = folder {
         state.folders.insert(id.clone(), (at, folder));
     }
     if state.folders.len() > REMEMBERED_FOLDERS {

@@ -4,11 +4,12 @@
 //! core never looks at it again once the job is accepted. A million of these wait at once, so what
 //! many have in common is shared.
 
-use crate::shape::{Expressions, ShapeId};
+use crate::shape::{Expressions, Gang, ShapeId};
 use crate::task_table::TaskTable;
 use serde::{Deserialize, Serialize};
 use shipway_model::{
-    After, IndexSet, JobId, JobState, Millis, Owned, Resources, RetryPolicy, Timestamp, UserName,
+    After, IndexSet, JobId, JobState, Millis, Ordinal, Owned, Resources, RetryPolicy, Timestamp,
+    UserName,
 };
 use std::sync::Arc;
 
@@ -48,6 +49,8 @@ pub struct JobRecord {
     pub at_most: Option<Millis>,
     #[serde(default, skip_serializing_if = "Expressions::are_none")]
     pub expressions: Expressions,
+    #[serde(default, skip_serializing_if = "Gang::is_one")]
+    pub gang: Gang,
     /// See `Event::JobsGiven`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<JobId>,
@@ -69,6 +72,16 @@ impl Job {
     pub fn room(&self) -> u32 {
         let limit = self.terms.max_running.unwrap_or(u32::MAX);
         limit.saturating_sub(self.tasks.counts().active)
+    }
+
+    /// Tasks that may be placed now; of gangs those that are whole, by their first.
+    pub(crate) fn placeable(&self, gang: Gang) -> Box<dyn Iterator<Item = Ordinal> + '_> {
+        if gang.is_one() {
+            return Box::new(self.tasks.placeable());
+        }
+        let is_first = move |task: &Ordinal| gang.around(*task).next() == Some(*task);
+        let is_whole = move |task: &Ordinal| gang.around(*task).all(|it| self.tasks.may_place(it));
+        Box::new(self.tasks.placeable().filter(is_first).filter(is_whole))
     }
 
     pub fn wants_placing(&self) -> bool {

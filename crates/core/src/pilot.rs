@@ -1,10 +1,12 @@
 //! One pilot as the core keeps it: its node, what is placed there, whether it is in touch.
 
+use crate::event::StopReason;
 use crate::load::Load;
-use crate::pilot_token::Allocation;
 use serde::{Deserialize, Serialize};
 use shipway_model::limits::PILOT_LOST_AFTER;
-use shipway_model::{Attempt, DeviceId, Millis, NodeAd, PilotId, TaskId, TaskState, Timestamp};
+use shipway_model::{
+    AllocationId, Attempt, DeviceId, Millis, NodeAd, PilotId, TaskId, TaskState, Timestamp,
+};
 use std::collections::BTreeSet;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -12,9 +14,8 @@ pub struct Pilot {
     pub ad: NodeAd,
     pub session: u64,
     pub lease: Option<Millis>,
-    /// What its token was made for; absent in what earlier versions wrote.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allocation: Option<Allocation>,
+    /// What it came of.
+    pub allocation: AllocationId,
     /// The hash of the key of its folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
@@ -47,8 +48,9 @@ pub struct Active {
     pub devices: Vec<DeviceId>,
     pub placed: Timestamp,
     pub started: Option<Timestamp>,
-    /// A person asked for its end.
-    pub stopping: bool,
+    /// Why it was asked to stop, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopping: Option<StopReason>,
 }
 
 impl Active {

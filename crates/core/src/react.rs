@@ -1,22 +1,27 @@
 //! What the outside has to do after a fact. Looks at the state as it is after the fact.
 
 use crate::effect::Effect;
-use crate::event::{Event, Joined, Placement};
+use crate::event::{Event, Joined, Part, Placement};
+use crate::site::{Allocation, Phase};
 use crate::state::State;
 use shipway_model::limits::CANCEL_GRACE;
-use shipway_model::{Attempt, PilotId, TaskId};
+use shipway_model::{AllocationId, Attempt, PilotId, TaskId};
 use std::collections::BTreeMap;
 
 pub fn react(state: &State, event: &Event) -> Vec<Effect> {
     match event {
-        Event::TasksPlaced { pilot, tasks } => {
-            vec![Effect::Assign { pilot: pilot.clone(), tasks: tasks.clone() }]
+        Event::TasksPlaced { parts } => {
+            let assign = |Part { pilot, tasks }| Effect::Assign { pilot, tasks };
+            parts.iter().cloned().map(assign).collect()
         }
-        Event::StopRequested { tasks } => stop(state, tasks),
+        Event::StopRequested { tasks, .. } => stop(state, tasks),
         Event::PilotJoined(joined) => joined_again(state, joined),
         Event::PilotTokenEnded { pilot } => vec![Effect::Disconnect { pilot: pilot.clone() }],
-        Event::ServerStarted
-        | Event::JobSubmitted(_)
+        Event::AllocationAsked { allocation, site, .. } => {
+            vec![Effect::Ask { site: site.clone(), allocation: allocation.clone() }]
+        }
+        Event::ServerStarted => ask_again(state),
+        Event::JobSubmitted(_)
         | Event::DependencyMet { .. }
         | Event::AttemptsStarted { .. }
         | Event::AttemptEnded(_)
@@ -36,11 +41,20 @@ pub fn react(state: &State, event: &Event) -> Vec<Effect> {
         | Event::TokenIssued { .. }
         | Event::TokenRevoked { .. }
         | Event::TokensExpired { .. }
-        | Event::PilotTokenIssued { .. }
         | Event::KeysExpired { .. }
         | Event::HalfLifeSet { .. }
         | Event::ShareSet { .. } => Vec::new(),
     }
+}
+
+/// Of what nothing was heard before the server ended, nobody knows whether it was ever asked for.
+fn ask_again(state: &State) -> Vec<Effect> {
+    let open = state.allocations().iter().filter(|(_, known)| known.phase == Phase::Asked);
+    let ask = |(id, known): (&AllocationId, &Allocation)| {
+        let (site, allocation) = (known.site.clone(), id.clone());
+        Effect::Ask { site, allocation }
+    };
+    open.map(ask).collect()
 }
 
 fn stop(state: &State, tasks: &[TaskId]) -> Vec<Effect> {
@@ -65,7 +79,7 @@ fn joined_again(state: &State, joined: &Joined) -> Vec<Effect> {
     let placed = state.pilots().get(pilot).map(|pilot| &pilot.placed);
     let stopping = placed.into_iter().flatten().filter_map(|task| {
         let active = state.active().get(task)?;
-        active.stopping.then_some((*task, active.attempt))
+        active.stopping.map(|_| (*task, active.attempt))
     });
     let stops: Vec<_> = joined.stale.iter().copied().chain(stopping).collect();
     let mut effects = Vec::new();

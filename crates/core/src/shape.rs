@@ -3,8 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 use shipway_model::reason::CONTAINERS_WORK;
-use shipway_model::{JobSpec, Millis, Resources, UserName};
+use shipway_model::{JobSpec, Millis, Ordinal, Resources, UserName};
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::sync::{Arc, LazyLock};
 
 /// Shapes that no job in memory has, remembered for how long their tasks ran: whoever submits the
@@ -22,6 +23,37 @@ pub struct Shape {
     pub at_most: Option<Millis>,
     #[serde(default, skip_serializing_if = "Expressions::are_none")]
     pub expressions: Expressions,
+    #[serde(default, skip_serializing_if = "Gang::is_one")]
+    pub gang: Gang,
+}
+
+/// How many tasks of a job are placed together, or none of them: the first so many, the next, and
+/// so on. One for most jobs: each for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Gang(NonZeroU32);
+
+impl Default for Gang {
+    fn default() -> Self {
+        Gang(NonZeroU32::MIN)
+    }
+}
+
+impl Gang {
+    pub fn of(tasks: NonZeroU32) -> Self {
+        Gang(tasks)
+    }
+    pub fn is_one(&self) -> bool {
+        self.0 == NonZeroU32::MIN
+    }
+    pub fn size(self) -> u32 {
+        self.0.get()
+    }
+    /// The tasks that are placed together with this one, itself among them.
+    pub fn around(self, task: Ordinal) -> impl Iterator<Item = Ordinal> + Clone {
+        let first = task.0 - task.0 % self.0;
+        (first..first.saturating_add(self.size())).map(Ordinal)
+    }
 }
 
 /// ClassAd expressions about the node; see `requirements/`.
@@ -63,11 +95,11 @@ fn requirements_of(spec: &JobSpec) -> Option<String> {
 }
 
 impl Shape {
-    pub fn of(spec: &JobSpec, owner: &UserName) -> Shape {
+    pub fn of(spec: &JobSpec, owner: &UserName, gang: Gang) -> Shape {
         let limit = spec.time_limit.as_ref();
         let at_most = limit.map(|limit| Millis(limit.limit.0.saturating_add(limit.grace.0)));
         let expressions = Expressions::of(spec, owner);
-        Shape { resources: spec.resources.clone(), at_most, expressions }
+        Shape { resources: spec.resources.clone(), at_most, expressions, gang }
     }
 }
 
@@ -130,6 +162,7 @@ static NOTHING: LazyLock<Shape> = LazyLock::new(|| Shape {
     resources: Resources::default(),
     at_most: None,
     expressions: Expressions::default(),
+    gang: Gang::default(),
 });
 
 impl Shapes {

@@ -1,27 +1,30 @@
 //! The state as it is stored between restarts: a line for what there is little of, and a short
 //! line for each job and each used key, so that a million of them are read in a second or two.
 //!
-//! What the first version wrote, the whole state as one JSON object, is read too.
+//! What earlier versions wrote is read too: the first had the whole state as one JSON object.
 
 mod first;
+mod older;
 
 use crate::command::Token;
 use crate::job::{Job, Terms};
 use crate::keys::{KeyDigest, UsedKey};
 use crate::pilot::{Active, Pilot};
-use crate::pilot_token::{Allocation, PilotToken};
 use crate::shape::{ShapeId, Shapes};
+use crate::site::{Allocation, PilotToken};
 use crate::state::State;
 use crate::task_table::TaskTable;
 use crate::usage::FairShare;
 use crate::users::Users;
 use serde::{Deserialize, Serialize};
-use shipway_model::{After, IndexSet, JobId, Millis, PilotId, TaskId, Timestamp, UserName};
+use shipway_model::{
+    After, AllocationId, IndexSet, JobId, Millis, PilotId, TaskId, Timestamp, UserName,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The version this binary writes.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Every snapshot of this version begins so.
 const OPENING: &[u8] = b"{\"snapshot\":";
 
@@ -55,23 +58,12 @@ struct Header {
     users: Users,
     fair_share: FairShare,
     tokens: BTreeMap<String, Token>,
-    pilot_tokens: BTreeMap<PilotId, StoredToken>,
+    allocations: BTreeMap<AllocationId, Allocation>,
+    pilot_tokens: BTreeMap<PilotId, PilotToken>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     folders: BTreeMap<PilotId, (Timestamp, String)>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     given: BTreeMap<JobId, JobId>,
-}
-
-/// A pilot's token; the first versions kept only its hash.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(untagged)]
-enum StoredToken {
-    Hash(String),
-    Whole(PilotToken),
-}
-
-fn of_hash(pilot: &PilotId, hash: String) -> PilotToken {
-    PilotToken { hash, allocation: Allocation::of_id(pilot), expires: None, folder: None }
 }
 
 /// One job: most have nothing in the last place.
@@ -124,7 +116,8 @@ pub fn write(state: &State) -> Vec<u8> {
         users: state.users.clone(),
         fair_share: state.fair_share.clone(),
         tokens: state.tokens.clone(),
-        pilot_tokens: stored(&state.pilot_tokens),
+        allocations: state.allocations.clone(),
+        pilot_tokens: state.pilot_tokens.clone(),
         folders: state.folders.clone(),
         given: state.given.clone(),
     };
@@ -139,21 +132,6 @@ pub fn write(state: &State) -> Vec<u8> {
         put(&mut out, &Line::Key(KeyLine(key.number(), used.job, used.digest, used.at)));
     }
     out
-}
-
-fn stored(tokens: &BTreeMap<PilotId, PilotToken>) -> BTreeMap<PilotId, StoredToken> {
-    tokens.iter().map(|(id, token)| (id.clone(), StoredToken::Whole(token.clone()))).collect()
-}
-
-fn restored(tokens: BTreeMap<PilotId, StoredToken>) -> BTreeMap<PilotId, PilotToken> {
-    let whole = tokens.into_iter().map(|(id, stored)| match stored {
-        StoredToken::Whole(token) => (id, token),
-        StoredToken::Hash(hash) => {
-            let token = of_hash(&id, hash);
-            (id, token)
-        }
-    });
-    whole.collect()
 }
 
 #[expect(clippy::expect_used, reason = "plain data into memory")]
@@ -188,10 +166,7 @@ pub fn read(bytes: &[u8]) -> Result<State, BadSnapshot> {
 fn read_lines(bytes: &[u8]) -> Result<State, BadSnapshot> {
     let mut lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).zip(1..);
     let (first, _) = lines.next().ok_or(BadSnapshot::Empty)?;
-    let header: Header = parse(first, 1)?;
-    if header.snapshot > VERSION {
-        return Err(BadSnapshot::Newer { found: header.snapshot });
-    }
+    let header: Header = parse_header(first)?;
     let mut state = State {
         at: header.at,
         next_job: header.next_job,
@@ -201,7 +176,8 @@ fn read_lines(bytes: &[u8]) -> Result<State, BadSnapshot> {
         users: header.users,
         fair_share: header.fair_share,
         tokens: header.tokens,
-        pilot_tokens: restored(header.pilot_tokens),
+        allocations: header.allocations,
+        pilot_tokens: header.pilot_tokens,
         folders: header.folders,
         given: header.given,
         terms: header.terms.iter().cloned().collect(),
@@ -222,6 +198,18 @@ fn read_lines(bytes: &[u8]) -> Result<State, BadSnapshot> {
         }
     }
     Ok(state)
+}
+
+fn parse_header(text: &[u8]) -> Result<Header, BadSnapshot> {
+    #[derive(Deserialize)]
+    struct Version {
+        snapshot: u32,
+    }
+    match parse::<Version>(text, 1)?.snapshot {
+        VERSION => parse(text, 1),
+        found if found > VERSION => Err(BadSnapshot::Newer { found }),
+        _ => older::read(text),
+    }
 }
 
 fn parse<'a, T: Deserialize<'a>>(text: &'a [u8], line: usize) -> Result<T, BadSnapshot> {

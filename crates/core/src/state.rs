@@ -9,15 +9,17 @@ use crate::job::{Job, JobRecord, Terms};
 use crate::job_table::JobTable;
 use crate::keys::Keys;
 use crate::pilot::{Active, Pilot};
-use crate::pilot_token::PilotToken;
 use crate::ready::Ready;
 use crate::schedule::Planner;
-use crate::shape::Shapes;
+use crate::shape::{Shape, Shapes};
+use crate::site::{Allocation, PilotToken};
 use crate::totals::Totals;
 use crate::unfinished::Unfinished;
 use crate::usage::{FairShare, charge};
 use crate::users::Users;
-use shipway_model::{JobId, Ordinal, Owned, PilotId, TaskId, TaskState, Timestamp, UserName};
+use shipway_model::{
+    AllocationId, JobId, Ordinal, Owned, PilotId, TaskId, TaskState, Timestamp, UserName,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -36,6 +38,8 @@ pub struct State {
     pub(crate) users: Users,
     pub(crate) fair_share: FairShare,
     pub(crate) tokens: BTreeMap<String, Token>,
+    /// What was asked of sites.
+    pub(crate) allocations: BTreeMap<AllocationId, Allocation>,
     pub(crate) pilot_tokens: BTreeMap<PilotId, PilotToken>,
     /// The folders of pilots that have ended, and when they did.
     pub(crate) folders: BTreeMap<PilotId, (Timestamp, String)>,
@@ -124,6 +128,9 @@ impl State {
         let theirs = |(_, job): &(JobId, &Job)| job.ended.is_none() && job.owner == *user;
         self.jobs.iter().filter(theirs).map(|(id, _)| id).collect()
     }
+    pub fn allocations(&self) -> &BTreeMap<AllocationId, Allocation> {
+        &self.allocations
+    }
     pub fn pilot_tokens(&self) -> &BTreeMap<PilotId, PilotToken> {
         &self.pilot_tokens
     }
@@ -137,11 +144,9 @@ impl State {
     /// An ended job with all that history needs to bring it back.
     pub fn record(&self, id: JobId) -> Option<JobRecord> {
         let job = self.jobs.get(id)?.clone();
-        let shape = self.shapes.get(job.shape);
-        let (resources, at_most) = (shape.resources.clone(), shape.at_most);
-        let expressions = shape.expressions.clone();
+        let Shape { resources, at_most, expressions, gang } = self.shapes.get(job.shape).clone();
         let given = self.given.get(&id).copied();
-        Some(JobRecord { id, resources, at_most, expressions, given, job })
+        Some(JobRecord { id, resources, at_most, expressions, gang, given, job })
     }
 
     /// Ended jobs that are still in memory.

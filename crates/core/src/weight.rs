@@ -73,7 +73,8 @@ mod tests {
         let of = |text: &str| {
             let requirements = Some(text.into());
             let expressions = Expressions { requirements, ..Expressions::default() };
-            of_shape(&Shape { resources: Resources::default(), at_most: None, expressions })
+            let gang = crate::shape::Gang::default();
+            of_shape(&Shape { resources: Resources::default(), at_most: None, expressions, gang })
         };
         let plain = of(r#"Name == "(a.{100}){100}z" || Name == "b""#);
         let patterns = of(r#"regexp("a.*", Name) || RegExpMember("b", Names)"#);

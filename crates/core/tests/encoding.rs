@@ -5,18 +5,20 @@
 
 use shipway_core::command::{PilotJoined, Token};
 use shipway_core::event::{
-    AttemptEnded, CancelReason, EVENT_VERSION, Event, Joined, Placement, Recorded, Submitted,
-    Verdict, Which,
+    AttemptEnded, Awaited, CancelReason, EVENT_VERSION, Event, Joined, Part, Placement, Recorded,
+    StopReason, Submitted, Unreadable, Verdict, Which,
 };
 use shipway_core::job::{Job, JobRecord, Terms};
-use shipway_core::pilot_token::Allocation;
+use shipway_core::shape::Gang;
+use shipway_core::site::SiteKind;
 use shipway_core::task_table::TaskTable;
 use shipway_model::{
-    Attempt, Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor, IndexSet, JobId,
-    JobSpec, JobState, Lost, Millis, NodeAd, NodeName, Ordinal, Outcome, PilotId, Resources,
-    RetryPolicy, Role, TaskId, TaskIndex, Timestamp, UserName, UserNumber,
+    AllocationId, Attempt, Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor,
+    IndexSet, JobId, JobSpec, JobState, Lost, Millis, NodeAd, NodeName, Ordinal, Outcome, PilotId,
+    Resources, RetryPolicy, Role, TaskId, TaskIndex, Timestamp, UserName, UserNumber,
 };
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 fn job() -> JobId {
@@ -45,7 +47,8 @@ fn submitted() -> Event {
     let spec: JobSpec = serde_json::from_str(json).expect("good");
     let (key, met) = (Some("key-1".to_string()), vec![JobId(3)]);
     let owner = user();
-    Event::JobSubmitted(Box::new(Submitted { job: job(), owner, spec, key, digest: 99, met }))
+    let gang = Gang::default();
+    Event::JobSubmitted(Box::new(Submitted { job: job(), owner, spec, key, digest: 99, gang, met }))
 }
 
 fn ended(outcome: Outcome, started: Option<Timestamp>, verdict: Verdict) -> Event {
@@ -149,6 +152,7 @@ fn revived() -> Event {
             resources,
             at_most: None,
             expressions: shipway_core::shape::Expressions::default(),
+            gang: Gang::of(NonZeroU32::new(3).expect("three")),
             given: None,
             job,
         }),
@@ -165,13 +169,13 @@ fn of_jobs() -> Vec<Event> {
     vec![
         submitted(),
         Event::DependencyMet { job: job(), on: JobId(3) },
-        Event::TasksPlaced { pilot: pilot(), tasks: vec![placed, bare] },
+        Event::TasksPlaced { parts: vec![Part { pilot: pilot(), tasks: vec![placed, bare] }] },
         Event::AttemptsStarted { tasks: vec![(task(), Attempt(2), Timestamp(1_000))] },
         Event::TasksReady { tasks: vec![task()] },
         Event::TasksCancelled { job: job(), which: Which::AllWaiting, why: dependency },
         Event::TasksCancelled { job: job(), which: these, why: CancelReason::Asked },
         Event::TasksCancelled { job: job(), which: Which::AllWaiting, why: removed },
-        Event::StopRequested { tasks: vec![task()] },
+        Event::StopRequested { tasks: vec![task()], why: StopReason::Together },
         Event::TasksRequeued { job: job(), tasks: [Ordinal(2)].into_iter().collect() },
         Event::JobEnded { job: job(), state: JobState::Failed },
         revived(),
@@ -202,16 +206,10 @@ fn of_the_rest() -> Vec<Event> {
         Event::TokenIssued { token },
         Event::TokenRevoked { id: "t1".into() },
         Event::TokensExpired { before: Timestamp(5) },
-        Event::PilotTokenIssued {
-            pilot: pilot(),
-            hash: "def".into(),
-            allocation: None,
-            expires: None,
-        },
-        Event::PilotTokenIssued {
-            pilot: pilot(),
-            hash: "def".into(),
-            allocation: Some(Allocation::Handed),
+        Event::AllocationAsked {
+            allocation: AllocationId::new("a-1").expect("good"),
+            site: SiteKind::ByHand.site(),
+            pilots: vec![Awaited { pilot: pilot(), hash: "def".into() }],
             expires: Some(Timestamp(9_000)),
         },
         Event::PilotTokenEnded { pilot: pilot() },
@@ -245,7 +243,7 @@ fn variant(event: &Event) -> u32 {
         Event::UserRemoved { .. } => 18,
         Event::TokenIssued { .. } => 19,
         Event::TokenRevoked { .. } => 20,
-        Event::PilotTokenIssued { .. } => 21,
+        Event::AllocationAsked { .. } => 21,
         Event::KeysExpired { .. } => 22,
         Event::HalfLifeSet { .. } => 23,
         Event::ShareSet { .. } => 24,
@@ -276,7 +274,35 @@ fn every_event_is_written_as_it_always_was() {
 
 #[test]
 fn an_event_of_a_later_version_is_refused() {
-    let later = Recorded { v: EVENT_VERSION + 1, at: Timestamp(1), event: Event::ServerStarted };
-    let error = shipway_core::engine::upgrade(later).expect_err("refused");
-    assert_eq!(error.found, EVENT_VERSION + 1);
+    let found = u64::from(EVENT_VERSION) + 1;
+    for rest in [r#""type":"server_started""#, r#""type":"something_new","much":[1]"#] {
+        let later = format!(r#"{{"v":{found},"at":1,{rest}}}"#);
+        let error = Recorded::read(later.as_bytes()).expect_err("refused");
+        assert!(matches!(error, Unreadable::Newer { found: it } if it == found), "{error:?}");
+    }
+}
+
+/// What the first version wrote in another form than today's.
+#[test]
+fn events_of_the_first_version_are_read_as_what_they_were() {
+    let read = |text: &str| Recorded::read(text.as_bytes()).expect("an event").event;
+    let placed = r#"{"v":1,"at":5,"type":"tasks_placed","pilot":"p-1",
+        "tasks":[{"task":"7/3","attempt":2,"devices":["GPU-1"]}]}"#;
+    let devices = vec![DeviceId::new("GPU-1").expect("good")];
+    let tasks = vec![Placement { task: task(), attempt: Attempt(2), devices }];
+    assert_eq!(read(placed), Event::TasksPlaced { parts: vec![Part { pilot: pilot(), tasks }] });
+    let issued = r#"{"v":1,"at":5,"type":"pilot_token_issued","pilot":"local-1","hash":"ab"}"#;
+    let pilot = PilotId::new("local-1").expect("good");
+    assert_eq!(
+        read(issued),
+        Event::AllocationAsked {
+            allocation: AllocationId::new("local-1").expect("good"),
+            site: SiteKind::ThisMachine.site(),
+            pilots: vec![Awaited { pilot, hash: "ab".into() }],
+            expires: None,
+        }
+    );
+    let stop = r#"{"v":1,"at":5,"type":"stop_requested","tasks":["7/3"]}"#;
+    let asked = Event::StopRequested { tasks: vec![task()], why: StopReason::Asked };
+    assert_eq!(read(stop), asked);
 }

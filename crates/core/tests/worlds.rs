@@ -3,12 +3,12 @@
 //! named is one: without it the job would go to such a node.
 
 use proptest::prelude::*;
-use shipway_core::command::{Command, PilotJoined, Submit};
+use shipway_core::command::{AskSite, Command, PilotJoined, Submit};
 use shipway_core::engine::step;
 use shipway_core::explain::{explain, explain_need, prospect, prospect_of_new};
-use shipway_core::pilot_token::Allocation;
 use shipway_core::schedule::schedule;
-use shipway_core::shape::Shape;
+use shipway_core::shape::{Gang, Shape};
+use shipway_core::site::SiteKind;
 use shipway_core::{Event, State};
 use shipway_model::gpu::Version;
 use shipway_model::prospect::Fit;
@@ -146,7 +146,8 @@ fn ada() -> UserName {
 
 fn submit(state: &mut State, spec: JobSpec) -> Option<JobId> {
     let (by, job) = (Actor::new(ada(), Role::User), state.next_job());
-    let submit = Submit { by, job, spec, key: None, digest: 0, ended: Vec::new() };
+    let (gang, ended) = (Gang::default(), Vec::new());
+    let submit = Submit { by, job, spec, key: None, digest: 0, gang, ended };
     let done = step(state, NOW, &Command::Submit(Box::new(submit))).ok()?;
     assert!(done.events.iter().any(|one| matches!(one.event, Event::JobSubmitted(_))));
     Some(job)
@@ -163,11 +164,8 @@ fn world<'a>(nodes: impl Iterator<Item = (usize, usize, &'a Make)>) -> State {
     for (at, nth, make) in nodes {
         let pilot = PilotId::new(&format!("p{at}")).expect("good");
         let ad = node(at, nth, make);
-        let (hash, allocation) = (pilot.to_string(), Allocation::Handed);
-        let (by, expires) = (None, None);
-        let issue =
-            Command::IssuePilotToken { by, pilot: pilot.clone(), hash, allocation, expires };
-        step(&mut state, NOW, &issue).expect("a token");
+        let ask = AskSite::named_after(&pilot, SiteKind::ByHand);
+        step(&mut state, NOW, &Command::AskSite(Box::new(ask))).expect("a token");
         let (lease, held, folder) = (None, Vec::new(), None);
         let joined = PilotJoined { pilot, session: 1, ad, lease, held, folder };
         step(&mut state, NOW, &Command::PilotJoined(Box::new(joined))).expect("joins");
@@ -208,7 +206,7 @@ proptest! {
             .filter(|id| !explain(&state, *id, NOW).is_empty()).collect();
         prop_assume!(waiting.is_empty());
         let asked = spec(&wanted, requirements.as_deref());
-        let shape = Shape::of(&asked, &ada());
+        let shape = Shape::of(&asked, &ada(), Gang::default());
         let Some(job) = submit(&mut state, asked.clone()) else { return Ok(()) };
         let placed = is_placed(&state, job);
         let reasons = explain(&state, job, NOW);

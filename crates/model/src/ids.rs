@@ -211,6 +211,18 @@ text_id!(
     64
 );
 text_id!(
+    /// A supplier of nodes.
+    SiteName,
+    "site name (letters, digits, `.`, `_`, `-`, `:`, `@`; at most 64)",
+    64
+);
+text_id!(
+    /// What was asked of a site once; by this name it is looked for there.
+    AllocationId,
+    "allocation id",
+    64
+);
+text_id!(
     /// The node a pilot runs on, as people know it.
     NodeName,
     "node name",

@@ -44,8 +44,8 @@ pub use each::{Each, EachBuilder, TextList};
 pub use files::{FileMap, OutputFiles, Outputs, TakenOn};
 pub use gpu::{GpuDevice, GpuRequest, GpuSource, GpuVendor};
 pub use ids::{
-    Attempt, DeviceId, GroupName, JobId, NodeName, Ordinal, PilotId, TaskId, TaskIndex, UserName,
-    UserNumber,
+    AllocationId, Attempt, DeviceId, GroupName, JobId, NodeName, Ordinal, PilotId, SiteName,
+    TaskId, TaskIndex, UserName, UserNumber,
 };
 pub use image_ref::{BadImageRef, Digest, ImageRef, RegistryRef};
 pub use indices::IndexSet;

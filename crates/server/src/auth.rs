@@ -15,7 +15,7 @@ use crate::locks::Shared;
 use crate::secrets;
 use shipway_api::proof;
 use shipway_core::State;
-use shipway_core::pilot_token::{Allocation, PilotToken};
+use shipway_core::site::{PilotToken, SiteKind};
 use shipway_model::{Actor, Millis, PilotId, Role, Timestamp, UserName, UserNumber};
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
@@ -62,9 +62,10 @@ impl Table {
             table.ends.insert(id, token.expires);
         }
         let pilots = state.pilot_tokens().iter();
-        let let_in =
-            |(pilot, token): (&PilotId, &PilotToken)| (token.hash.clone(), LetIn::of(pilot, token));
-        table.pilots = pilots.map(let_in).collect();
+        let let_in = |(pilot, token): (&PilotId, &PilotToken)| {
+            Some((token.hash.clone(), LetIn::of(state, pilot, token)?))
+        };
+        table.pilots = pilots.filter_map(let_in).collect();
         let numbers = state.users().iter().map(|(name, user)| (name.to_string(), user.number));
         table.numbers = numbers.collect();
         let hashes = table.people.keys().chain(table.pilots.keys());
@@ -86,14 +87,14 @@ impl Table {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LetIn {
     pub pilot: PilotId,
-    pub allocation: Allocation,
+    pub site: SiteKind,
     expires: Option<Timestamp>,
 }
 
 impl LetIn {
-    fn of(pilot: &PilotId, token: &PilotToken) -> Self {
-        let (allocation, expires) = (token.allocation, token.expires);
-        LetIn { pilot: pilot.clone(), allocation, expires }
+    fn of(state: &State, pilot: &PilotId, token: &PilotToken) -> Option<Self> {
+        let site = state.kind_of(&token.allocation)?;
+        Some(LetIn { pilot: pilot.clone(), site, expires: token.expires })
     }
 }
 

@@ -2,8 +2,9 @@
 //! of 160 random bits, which needs no slow hash because it cannot be guessed.
 
 use sha2::{Digest, Sha256};
-use shipway_core::pilot_token::Allocation;
-use shipway_model::PilotId;
+use shipway_core::command::AskSite;
+use shipway_core::site::SiteKind;
+use shipway_model::{Actor, AllocationId, PilotId, Timestamp};
 use std::io::{self, BufWriter};
 
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
@@ -13,10 +14,33 @@ pub fn new_secret(prefix: &str) -> String {
     format!("{prefix}{}", random_word(32))
 }
 
-/// The id and the secret of a new pilot.
-pub fn new_pilot(allocation: Allocation) -> (PilotId, String) {
-    let id = format!("{}{}", allocation.prefix(), random_word(10));
-    (PilotId::new(&id).expect("letters and a dash are a good id"), new_secret("shp_"))
+/// A pilot that is to come, with what will let it in.
+#[derive(Debug, Clone)]
+pub struct NewPilot {
+    site: SiteKind,
+    pub allocation: AllocationId,
+    pub pilot: PilotId,
+    pub token: String,
+}
+
+pub fn new_pilot(site: SiteKind) -> NewPilot {
+    let word = random_word(10);
+    let pilot = PilotId::new(&format!("{}{word}", site.prefix()));
+    let allocation = AllocationId::new(&format!("a-{word}"));
+    NewPilot {
+        site,
+        allocation: allocation.expect("letters and a dash are a good id"),
+        pilot: pilot.expect("letters and a dash are a good id"),
+        token: new_secret("shp_"),
+    }
+}
+
+impl NewPilot {
+    /// What asks for it; the secret is not in it.
+    pub fn ask(&self, by: Option<Actor>, expires: Option<Timestamp>) -> AskSite {
+        let (allocation, pilot) = (self.allocation.clone(), self.pilot.clone());
+        AskSite { by, site: self.site, allocation, pilot, hash: hash(&self.token), expires }
+    }
 }
 
 /// A random word of letters and digits; five bits a letter.

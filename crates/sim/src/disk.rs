@@ -5,7 +5,7 @@
 use shipway_core::event::{Event, Recorded};
 use shipway_core::evolve::evolve;
 use shipway_core::job::JobRecord;
-use shipway_core::{State, engine, snapshot};
+use shipway_core::{State, snapshot};
 use shipway_model::{JobId, JobSpec};
 use std::collections::BTreeMap;
 
@@ -70,9 +70,8 @@ impl Disk {
 
     fn fold(&self, state: &mut State, from: usize) -> Result<(), String> {
         for line in self.batches.iter().skip(from).flatten() {
-            let recorded: Recorded =
-                serde_json::from_str(line).map_err(|error| format!("{line}: {error}"))?;
-            let recorded = engine::upgrade(recorded).map_err(|error| error.to_string())?;
+            let recorded = Recorded::read(line.as_bytes());
+            let recorded = recorded.map_err(|error| format!("{line}: {error}"))?;
             evolve(state, recorded.at, &recorded.event);
         }
         Ok(())

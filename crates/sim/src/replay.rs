@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use shipway_core::event::{Event, Recorded};
 use shipway_core::evolve::evolve;
-use shipway_core::{State, engine, invariants};
+use shipway_core::{State, invariants};
 use std::fmt::Write;
 
 /// The story of a journal: a line per event when `every`, and a summary at the end. Fails at the
@@ -18,10 +18,8 @@ pub fn replay(lines: impl Iterator<Item = std::io::Result<String>>, every: bool)
             continue;
         }
         let number = at + 1;
-        let recorded: Recorded = serde_json::from_str(&line)
+        let recorded = Recorded::read(line.as_bytes())
             .with_context(|| format!("line {number} is not a recorded event"))?;
-        let recorded =
-            engine::upgrade(recorded).with_context(|| format!("line {number} is too new"))?;
         evolve(&mut state, recorded.at, &recorded.event);
         count += 1;
         if every {

@@ -6,13 +6,14 @@
 use crate::disk::Disk;
 use shipway_api::{link, wire};
 use shipway_core::clock::SteadyClock;
+use shipway_core::command::AskSite;
 use shipway_core::command::{Command, Ended, Held, HeldPhase, PilotJoined, PilotReported, Submit};
 use shipway_core::decide::already_submitted;
 use shipway_core::engine::step;
 use shipway_core::event::{Placement, Recorded};
 use shipway_core::invariants;
-use shipway_core::pilot_token::Allocation;
 use shipway_core::schedule::schedule;
+use shipway_core::site::SiteKind;
 use shipway_core::{Effect, Rejection, State};
 use shipway_model::{JobId, JobState, Millis, PilotId, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
@@ -222,6 +223,7 @@ impl Server {
         use wire::to_pilot::Body;
         let (pilot, body) = match effect {
             // Its pilot has said goodbye, or is one that nobody hears of again.
+            Effect::Ask { .. } => return,
             Effect::Disconnect { pilot } => {
                 self.by_pilot.remove(&pilot);
                 return;
@@ -273,10 +275,9 @@ impl Server {
             Body::Hello(hello) => {
                 let joined = joined(hello);
                 if !self.state.pilot_tokens().contains_key(&joined.pilot) {
-                    let (pilot, hash) = (joined.pilot.clone(), joined.pilot.to_string());
-                    let (allocation, by, expires) = (Allocation::Handed, None, None);
-                    let issue = Command::IssuePilotToken { by, pilot, hash, allocation, expires };
-                    self.inbox.push_back(Request { command: issue, then: Then::Nothing });
+                    let ask = AskSite::named_after(&joined.pilot, SiteKind::ByHand);
+                    let command = Command::AskSite(Box::new(ask));
+                    self.inbox.push_back(Request { command, then: Then::Nothing });
                 }
                 known.pilot = Some((joined.pilot.clone(), joined.session));
                 self.ask(Command::PilotJoined(Box::new(joined)), Then::Welcome { link });

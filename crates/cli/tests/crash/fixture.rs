@@ -3,6 +3,7 @@
 //!
 //! - `home-0`  by the first binary that could run a job
 //! - `home-1`  by the first that wrote runs of tasks as pairs
+//! - `home-2`  by the last that wrote events of the first version
 //!
 //! To write the next one: `SHIPWAY_KEEP_HOME=DIR`, with a new directory beside the old ones. None
 //! of them is ever written again.
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 const FILES: [&str; 2] = ["shipway.db", "shipway.db-wal"];
 
-const NEWEST: &str = "home-1";
+const NEWEST: &str = "home-2";
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
@@ -28,6 +29,11 @@ fn a_home_of_the_first_binary_is_read_as_it_was_meant() {
 #[test]
 fn a_home_with_runs_as_pairs_is_read_as_it_was_meant() {
     opens("home-1");
+}
+
+#[test]
+fn a_home_with_events_of_the_first_version_is_read_as_it_was_meant() {
+    opens("home-2");
 }
 
 fn opens(name: &str) {

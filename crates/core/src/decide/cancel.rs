@@ -2,7 +2,7 @@
 
 use super::select;
 use crate::command::{Pick, Select};
-use crate::event::{CancelReason, Event, Which};
+use crate::event::{CancelReason, Event, StopReason, Which};
 use crate::rejection::{Rejection, Scatters};
 use crate::state::State;
 use shipway_model::{JobId, TaskState};
@@ -34,7 +34,8 @@ pub(super) fn one(
     let which = if *pick == Pick::All {
         (job.tasks.counts().waiting > 0).then_some(Which::AllWaiting)
     } else {
-        let waiting = select::idle((id, job), pick, &[TaskState::Waiting])?;
+        let gang = state.shapes().get(job.shape).gang;
+        let waiting = select::idle((id, job), gang, pick, &[TaskState::Waiting])?;
         (!waiting.is_empty()).then_some(Which::These(waiting))
     };
     let stop = select::to_stop(state, (id, job), pick)?;
@@ -42,7 +43,11 @@ pub(super) fn one(
     // Stopping is asked for first: once the last waiting task is cancelled the job may be over.
     let mut events = Vec::new();
     if !stop.is_empty() {
-        events.push(Event::StopRequested { tasks: stop });
+        let why = match why {
+            CancelReason::OwnerRemoved => StopReason::OwnerRemoved,
+            CancelReason::Asked | CancelReason::Dependency { .. } => StopReason::Asked,
+        };
+        events.push(Event::StopRequested { tasks: stop, why });
     }
     events.extend(which.map(|which| Event::TasksCancelled { job: id, which, why }));
     Ok(events)

@@ -5,13 +5,13 @@
 
 mod apply_plan;
 mod archive;
+mod ask_site;
 mod cancel;
 mod pilot_away;
 mod pilot_ended;
 mod pilot_joined;
 mod pilot_leaving;
 mod pilot_reported;
-mod pilot_tokens;
 mod retry;
 mod select;
 mod submit;
@@ -61,12 +61,7 @@ pub fn decide(state: &State, at: Timestamp, command: &Command) -> Result<Vec<Eve
                 .collect())
         }
         Command::SetShare { by, user, share } => users::set_share(state, by, user, *share),
-        Command::IssuePilotToken { by, pilot, hash, allocation, expires } => {
-            if let Some(by) = by {
-                pilot_tokens::may_issue(state, at, by, *expires)?;
-            }
-            Ok(pilot_tokens::issue(state, pilot, hash, *allocation, *expires))
-        }
+        Command::AskSite(ask) => ask_site::decide(state, at, ask),
     }
 }
 
@@ -90,7 +85,7 @@ pub fn asked_by(command: &Command) -> Option<&Actor> {
         | Command::IssueToken { by, .. }
         | Command::RevokeToken { by, .. }
         | Command::SetShare { by, .. } => Some(by),
-        Command::IssuePilotToken { by, .. } => by.as_ref(),
+        Command::AskSite(ask) => ask.by.as_ref(),
         Command::ServerStarted
         | Command::ApplyPlan(_)
         | Command::PilotJoined(_)

@@ -2,18 +2,18 @@
 //! compared with what was placed there: nothing is started twice, nothing is forgotten.
 //!
 //! Whose place it takes is not for the pilot to say. The server finds it out from the token it made
-//! and the folder whose key the pilot has; see `pilot_token.rs`.
+//! and the folder whose key the pilot has; see `site.rs`.
 
 use super::pilot_ended::{self, Ends};
 use super::verdict;
 use crate::command::{Held, HeldPhase, PilotJoined};
 use crate::event::{Event, Joined};
 use crate::pilot::Pilot;
-use crate::pilot_token::Allocation;
 use crate::rejection::Rejection;
+use crate::site::SiteKind;
 use crate::state::State;
 use shipway_model::session::process_of;
-use shipway_model::{Attempt, PilotId, TaskId, Timestamp};
+use shipway_model::{AllocationId, Attempt, PilotId, TaskId, Timestamp};
 use std::collections::BTreeMap;
 
 /// Whether the greeting may be that of the pilot whose token it came with.
@@ -42,12 +42,13 @@ fn is_another(known: &Pilot, joined: &PilotJoined) -> bool {
 
 /// The pilots whose place it has taken.
 fn predecessors<'a>(state: &'a State, joined: &'a PilotJoined) -> Vec<&'a PilotId> {
-    let allocation = state.pilot_tokens().get(&joined.pilot).map(|token| token.allocation);
-    let is_local = allocation == Some(Allocation::ThisMachine);
+    let token = state.pilot_tokens().get(&joined.pilot);
+    let is_here =
+        |allocation: &AllocationId| state.kind_of(allocation) == Some(SiteKind::ThisMachine);
+    let comes_here = token.is_some_and(|token| is_here(&token.allocation));
     let is_before = |(id, known): &(&PilotId, &Pilot)| {
-        let of_theirs = known.allocation.unwrap_or_else(|| Allocation::of_id(id));
         let same_folder = joined.folder.is_some() && known.folder == joined.folder;
-        **id != joined.pilot && (same_folder || is_local && of_theirs == Allocation::ThisMachine)
+        **id != joined.pilot && (same_folder || comes_here && is_here(&known.allocation))
     };
     state.pilots().iter().filter(is_before).map(|(id, _)| id).collect()
 }

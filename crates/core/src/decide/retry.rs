@@ -10,6 +10,9 @@ use shipway_model::TaskState;
 use shipway_model::limits::MAX_UNFINISHED_TASKS;
 use std::collections::BTreeMap;
 
+/// Without success.
+const OVER: [TaskState; 2] = [TaskState::Failed, TaskState::Cancelled];
+
 pub(super) fn decide(
     state: &State,
     chosen: &Select,
@@ -25,16 +28,17 @@ pub(super) fn decide(
     let (mut any, mut runs) = (false, select::Runs::default());
     let (mut again, mut tasks_again) = (0_u64, 0_u64);
     for (id, pick) in &chosen.jobs {
-        let (job, is_orphan) = if let Some(record) = known.get(id) {
-            (from_history(chosen, record)?, state.is_orphaned(&record.owned()))
+        let (job, gang, is_orphan) = if let Some(record) = known.get(id) {
+            let is_orphan = state.is_orphaned(&record.owned());
+            (from_history(chosen, record)?, record.gang, is_orphan)
         } else {
             let job = select::job(state, chosen, *id)?;
-            (job, state.is_orphan(*id, job))
+            (job, state.shapes().get(job.shape).gang, state.is_orphan(*id, job))
         };
         if is_orphan {
             return Err(Rejection::OwnerRemoved(*id, job.owner.clone()));
         }
-        let tasks = select::idle((*id, job), pick, &[TaskState::Failed, TaskState::Cancelled])?;
+        let tasks = select::idle((*id, job), gang, pick, &OVER)?;
         runs.add(&tasks)?;
         if job.ended.is_none() {
             let parted = (Scatters::Retry, &tasks);

@@ -4,12 +4,16 @@
 //! those that do by what runs, which is never more than the nodes hold.
 
 use crate::command::{Pick, Select};
+use crate::event::StopReason;
 use crate::job::Job;
 use crate::ordinals::Ordinals;
+use crate::pilot::Active;
 use crate::rejection::{Rejection, Scatters, TooMany};
+use crate::shape::Gang;
 use crate::state::State;
 use shipway_model::limits::MAX_RUNS_CHANGED;
 use shipway_model::{Actor, JobId, May, Ordinal, Role, TaskId, TaskIndex, TaskState};
+use std::collections::BTreeSet;
 
 /// How many runs of tasks one request changes.
 #[derive(Default)]
@@ -53,40 +57,51 @@ pub(super) fn job<'a>(state: &'a State, select: &Select, id: JobId) -> Result<&'
     job.ok_or(Rejection::NoSuchJob(id))
 }
 
-/// The picked tasks that are in one of these states, none of which is that of an active task.
+/// The picked tasks that are in one of these states, none of which is that of an active task. Of a
+/// gang all or none.
 pub(super) fn idle(
     (id, job): (JobId, &Job),
+    gang: Gang,
     pick: &Pick,
     actionable: &[TaskState],
 ) -> Result<Ordinals, Rejection> {
     let acts = |state: TaskState| actionable.contains(&state);
-    match pick {
-        Pick::All => Ok(job.tasks.runs(0, acts).collect()),
-        Pick::State(wanted) => {
-            Ok(job.tasks.runs(0, |state| state == *wanted && acts(state)).collect())
-        }
+    let found = match pick {
+        Pick::All => job.tasks.runs(0, acts).collect(),
+        Pick::State(wanted) => job.tasks.runs(0, |state| state == *wanted && acts(state)).collect(),
         Pick::Tasks(indices) => {
             let mut found = ordinals(id, job, indices)?;
             found.retain(|task| acts(job.tasks.state(*task)));
-            Ok(found.into_iter().collect())
+            found.into_iter().collect()
         }
-    }
+    };
+    Ok(if gang.is_one() { found } else { whole(job, gang, &found) })
 }
 
-/// The picked tasks that are placed or run, and were not asked to stop yet.
+/// What is left of a gang could not be placed; and while some of it runs, it waits for its end.
+fn whole(job: &Job, gang: Gang, found: &Ordinals) -> Ordinals {
+    let is_idle = |task: Ordinal| job.tasks.state(task) != TaskState::Placed;
+    let tasks = found.runs().flat_map(|(first, last)| first..=last).map(Ordinal);
+    let firsts: BTreeSet<Ordinal> = tasks.filter_map(|task| gang.around(task).next()).collect();
+    let idle = firsts.into_iter().filter(|first| gang.around(*first).all(is_idle));
+    idle.flat_map(|first| gang.around(first)).collect()
+}
+
+/// The picked tasks that are placed or run, and were not asked to stop for good yet.
 pub(super) fn to_stop(
     state: &State,
     (id, job): (JobId, &Job),
     pick: &Pick,
 ) -> Result<Vec<TaskId>, Rejection> {
-    let goes_on = |task: &TaskId| state.active().get(task).is_some_and(|active| !active.stopping);
+    let runs_on = |active: &Active| !active.stopping.is_some_and(StopReason::is_final);
+    let goes_on = |task: &TaskId| state.active().get(task).is_some_and(runs_on);
     match pick {
         Pick::All | Pick::State(_) => {
             let is_wanted = |found: TaskState| match pick {
                 Pick::State(wanted) => found == *wanted,
                 Pick::All | Pick::Tasks(_) => true,
             };
-            let active = state.active_of(id).filter(|(_, active)| !active.stopping);
+            let active = state.active_of(id).filter(|(_, active)| runs_on(active));
             let wanted = active.filter(|(_, active)| is_wanted(active.state()));
             Ok(wanted.map(|(task, _)| *task).collect())
         }

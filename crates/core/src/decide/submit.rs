@@ -15,12 +15,13 @@ use shipway_model::{After, JobId, JobState};
 
 pub(super) fn decide(state: &State, submit: &Submit) -> Result<Vec<Event>, Rejection> {
     validate(&submit.spec).map_err(Rejection::InvalidSpec)?;
+    makes_whole_gangs(submit)?;
     if let Some(job) = already_submitted(state, submit)? {
         debug_assert!(job < state.next_job(), "a used key names a job that exists");
         return Ok(Vec::new());
     }
     has_room(state, submit)?;
-    let shape = Shape::of(&submit.spec, &submit.by.user);
+    let shape = Shape::of(&submit.spec, &submit.by.user, submit.gang);
     if let Some(problem) = pointless_rank(&shape, state) {
         return Err(Rejection::InvalidSpec(vec![problem]));
     }
@@ -40,11 +41,23 @@ pub(super) fn decide(state: &State, submit: &Submit) -> Result<Vec<Event>, Rejec
         spec: submit.spec.clone(),
         key: submit.key.clone(),
         digest: submit.digest,
+        gang: submit.gang,
         met,
     }))];
     let cancelled = never.map(|why| Event::TasksCancelled { job, which: Which::AllWaiting, why });
     events.extend(cancelled);
     Ok(events)
+}
+
+/// What is left over of the last gang would never be placed, nor would more at once than may run.
+fn makes_whole_gangs(submit: &Submit) -> Result<(), Rejection> {
+    let (tasks, size) = (submit.spec.indices().map_or(0, |it| it.len()), submit.gang.size());
+    let are_whole = tasks.is_multiple_of(size);
+    if are_whole && submit.spec.max_running.is_none_or(|most| size <= most) {
+        return Ok(());
+    }
+    let what = format!("{size} tasks together need a multiple of {size}, and as many may run");
+    Err(Rejection::InvalidSpec(vec![Problem { field: "gang", what }]))
 }
 
 /// One user's queue must not take the memory that the others' need.

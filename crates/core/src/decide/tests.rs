@@ -20,20 +20,21 @@ mod shapes;
 mod users;
 
 use crate::command::{
-    Command, Ended, Held, HeldPhase, Pick, PilotJoined, PilotReported, Select, Submit,
+    AskSite, Command, Ended, Held, HeldPhase, Pick, PilotJoined, PilotReported, Select, Submit,
 };
 use crate::engine::step;
-use crate::event::{Event, Placement, Recorded, Verdict};
+use crate::event::{Event, Placement, Recorded, StopReason, Verdict};
 use crate::evolve::evolve;
 use crate::explain::explain;
 use crate::invariants::check;
-use crate::pilot_token::Allocation;
 use crate::schedule::schedule;
+use crate::shape::Gang;
+use crate::site::SiteKind;
 use crate::{Effect, Rejection, State, snapshot};
 use shipway_model::{
-    Actor, Attempt, Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor, JobCounts,
-    JobId, JobSpec, JobState, Lost, Millis, NodeAd, NodeName, Outcome, PilotId, Reason, Role,
-    TaskId, TaskIndex, TaskState, Timestamp, UserName,
+    Actor, AllocationId, Attempt, Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource,
+    GpuVendor, JobCounts, JobId, JobSpec, JobState, Lost, Millis, NodeAd, NodeName, Outcome,
+    PilotId, Reason, Role, TaskId, TaskIndex, TaskState, Timestamp, UserName,
 };
 
 /// A core and the time, with everything that was recorded and asked for.
@@ -54,7 +55,7 @@ impl Told {
             && !self.state.pilot_tokens().contains_key(&joined.pilot)
             && !self.no_token_of_itself
         {
-            self.tell(token_for(joined.pilot.as_str(), Allocation::Handed, None));
+            self.tell(token_for(joined.pilot.as_str(), SiteKind::ByHand, None));
         }
         self.now += 1;
         let done = step(&mut self.state, Timestamp(self.now), command)?;
@@ -169,9 +170,9 @@ fn replayed(recorded: &[Recorded]) -> State {
     state
 }
 
-fn token_for(name: &str, allocation: Allocation, expires: Option<u64>) -> Command {
-    let (hash, expires) = (format!("hash of {name}"), expires.map(Timestamp));
-    Command::IssuePilotToken { by: None, pilot: id(name), hash, allocation, expires }
+fn token_for(name: &str, site: SiteKind, expires: Option<u64>) -> Command {
+    let ask = AskSite { expires: expires.map(Timestamp), ..AskSite::named_after(&id(name), site) };
+    Command::AskSite(Box::new(ask))
 }
 
 fn actor(name: &str, role: Role) -> Actor {
@@ -196,8 +197,8 @@ fn spec(json: &str) -> JobSpec {
 
 fn submission(job: JobId, by: Actor, json: &str, key: Option<&str>) -> Command {
     let digest = json.len() as u64;
-    let (spec, key) = (spec(json), key.map(Into::into));
-    Command::Submit(Box::new(Submit { by, job, spec, key, digest, ended: Vec::new() }))
+    let (spec, key, gang) = (spec(json), key.map(Into::into), Gang::default());
+    Command::Submit(Box::new(Submit { by, job, spec, key, digest, gang, ended: Vec::new() }))
 }
 
 fn task(job: JobId, index: u64) -> TaskId {

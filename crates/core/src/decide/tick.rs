@@ -1,7 +1,7 @@
 //! Time has passed: waits that are over end, pilots that stay away are noticed, leases run out,
 //! and jobs learn of ends that were too many to be told at once.
 
-use super::{pilot_tokens, verdict};
+use super::{ask_site, verdict};
 use crate::consequence::{Room, tell_dependents};
 use crate::event::Event;
 use crate::pilot::{Link, Pilot};
@@ -19,7 +19,7 @@ pub(super) fn decide(state: &State, at: Timestamp) -> Vec<Event> {
     for (id, pilot) in state.pilots() {
         events.extend(look_at(state, at, id, pilot));
     }
-    events.extend(pilot_tokens::over(state, at));
+    events.extend(ask_site::over(state, at));
     if state.keys.next_deadline().is_some_and(|due| due <= at) {
         let before = Timestamp(at.0.saturating_sub(IDEMPOTENCY_KEPT.0));
         events.push(Event::KeysExpired { before });

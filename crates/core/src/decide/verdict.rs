@@ -44,8 +44,18 @@ fn verdict(state: &State, at: Timestamp, task: TaskId, outcome: &Outcome) -> Opt
     if outcome.is_success() {
         return Some(Verdict::Succeeded);
     }
-    if state.active().get(&task)?.stopping || *outcome == Outcome::Cancelled {
+    let why = state.active().get(&task)?.stopping;
+    let is_alone = state.shapes().get(job.shape).gang.is_one();
+    if is_alone && why.is_some_and(|why| !why.is_final()) {
+        // It had to make room, and did nothing wrong.
+        return Some(Verdict::Retry { at, counted: false });
+    }
+    if why.is_some() || *outcome == Outcome::Cancelled {
         return Some(Verdict::Cancelled);
+    }
+    if !is_alone {
+        // Its others have begun without it, and what they did cannot be undone.
+        return Some(Verdict::Failed);
     }
     if let Outcome::Lost { .. } = outcome {
         let again = tries.lost + 1 < MAX_LOST_ATTEMPTS;

@@ -5,7 +5,7 @@ use super::nodes::{Class, ClassAt, NodeAt, NodeTable};
 use crate::guard::strike;
 use crate::pilot::Pilot;
 use crate::requirements::Choice;
-use crate::shape::{Shape, ShapeId};
+use crate::shape::{Gang, Shape, ShapeId};
 use crate::state::State;
 use crate::usage::charge;
 use shipway_model::{GpuRequest, GpuShare, Millis, Resources, UserName};
@@ -31,6 +31,7 @@ pub struct Need {
     pub named: bool,
     /// Its requirements have to be asked of each node, not only of each class.
     pub(super) per_node: bool,
+    pub(super) gang: Gang,
     /// The classes that could serve it when empty; see `ClassAt::bit`.
     class_bits: u64,
     pub at_most: Option<Millis>,
@@ -222,6 +223,7 @@ impl Need {
             allowed: Vec::new(),
             named: !need.named.is_empty(),
             per_node: false,
+            gang: shape.gang,
             choice: Choice::of(shape).map(Arc::new),
             at_most: shape.at_most,
             charge: charge(need),

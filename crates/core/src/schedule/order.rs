@@ -53,15 +53,26 @@ struct Served<'a> {
 }
 
 struct Feed<'a> {
+    /// The first of each gang, for a job that has them.
     tasks: Box<dyn Iterator<Item = Ordinal> + 'a>,
     next: Option<Ordinal>,
+    /// How many more may run, and how many at once are placed.
     left: u32,
+    at_once: u32,
 }
 
-impl Feed<'_> {
-    /// Of a job that is not there.
-    fn none() -> Self {
-        Feed { tasks: Box::new(std::iter::empty()), next: None, left: 0 }
+impl<'a> Feed<'a> {
+    fn of(state: &'a State, id: JobId) -> Self {
+        let (tasks, left, at_once) = match state.job(id) {
+            Some(job) => {
+                let gang = state.shapes().get(job.shape).gang;
+                (job.placeable(gang), job.room(), gang.size())
+            }
+            None => (Box::new(std::iter::empty()) as Box<dyn Iterator<Item = _>>, 0, 1),
+        };
+        let mut feed = Feed { tasks, next: None, left, at_once };
+        feed.next = feed.tasks.next();
+        feed
     }
 }
 
@@ -218,19 +229,14 @@ impl<'a> Served<'a> {
             let is_served = !self.singles.is_empty() && self.singles.contains(&id);
             return (!is_served).then_some(Ordinal(0));
         }
-        let feed = self.arrays.entry(id).or_insert_with(|| {
-            let Some(job) = state.job(id) else { return Feed::none() };
-            let mut tasks = Box::new(job.tasks.placeable());
-            let next = tasks.next();
-            Feed { tasks, next, left: job.room() }
-        });
-        feed.next.filter(|_| feed.left > 0)
+        let feed = self.arrays.entry(id).or_insert_with(|| Feed::of(state, id));
+        feed.next.filter(|_| feed.left >= feed.at_once)
     }
 
     /// Goes on to the array's next task.
     fn feed_on(&mut self, id: JobId) {
         if let Some(feed) = self.arrays.get_mut(&id) {
-            feed.left = feed.left.saturating_sub(1);
+            feed.left = feed.left.saturating_sub(feed.at_once);
             feed.next = feed.tasks.next();
         }
     }

@@ -95,6 +95,12 @@ impl<'a> Pass<'a> {
         self.need(shape).map_or(0, |need| need.charge)
     }
 
+    /// The same for all that is placed at once.
+    pub(super) fn charge_of_turn(&self, shape: ShapeId) -> u64 {
+        let all = |need: &Need| need.charge.saturating_mul(need.gang.size().into());
+        self.need(shape).map_or(0, all)
+    }
+
     fn steps(&self, shape: ShapeId) -> u64 {
         self.needs.get(shape).map_or(0, Need::steps)
     }
@@ -111,7 +117,7 @@ impl<'a> Pass<'a> {
 
     fn serve_users(&mut self) {
         while let Some(turn) = self.next_turn() {
-            if self.trial.len() == MAX_PLAN {
+            if self.trial.len() >= MAX_PLAN {
                 self.more = true;
                 return;
             }
@@ -119,7 +125,7 @@ impl<'a> Pass<'a> {
             let has_place = self.serve(&turn);
             self.order.asked(self.steps(turn.shape).saturating_sub(before));
             if has_place {
-                self.order.served(&turn, self.charge(turn.shape));
+                self.order.served(&turn, self.charge_of_turn(turn.shape));
             }
         }
     }
@@ -137,6 +143,14 @@ impl<'a> Pass<'a> {
             self.open.close(turn.shape);
             return false;
         };
+        if !need.gang.is_one() {
+            let has_place = self.serve_gang(turn, need);
+            if !has_place {
+                self.open.close(turn.shape);
+                self.keep_a_node(turn);
+            }
+            return has_place;
+        }
         let ask = Ask::of(turn, need, self.state, &self.reservations);
         let with_room = match scope {
             Scope::Hot => self.trial.find_hot(&ask),
@@ -167,6 +181,22 @@ impl<'a> Pass<'a> {
         }
         self.keep_a_node(turn);
         false
+    }
+
+    /// A place for each, or for none of them.
+    pub(super) fn serve_gang(&mut self, turn: &Turn, need: &Need) -> bool {
+        let (before, mut last) = (self.trial.mark(), None);
+        for task in need.gang.around(turn.task) {
+            let ask = Ask::of(turn, need, self.state, &self.reservations);
+            last = self.trial.find_anew(&ask, last);
+            let Some(at) = last else {
+                self.trial.undo(&before);
+                return false;
+            };
+            self.trial.put(&Turn { task, ..*turn }, need, at);
+        }
+        self.open.room_was_used(self.state, self.trial.table(), self.needs);
+        true
     }
 
     pub(super) fn put(&mut self, turn: &Turn, at: NodeAt) {

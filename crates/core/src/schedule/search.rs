@@ -214,6 +214,19 @@ impl Trial<'_> {
         }
     }
 
+    /// The same without remembering how far the search has come, for what may be taken back. The
+    /// node of the one before, while it has room; of others the one with the fewest devices left.
+    pub(super) fn find_anew(&self, ask: &Ask<'_>, last: Option<NodeAt>) -> Option<NodeAt> {
+        if let Some(last) = last.filter(|last| self.fits(ask, *last)) {
+            return Some(last);
+        }
+        ask.need.classes.iter().find_map(|(class, groups)| {
+            let nodes = self.table().class(*class).members.nodes().iter();
+            let fitting = nodes.filter(|at| self.has_room(ask, **at, *groups));
+            fitting.min_by_key(|at| self.table().free(**at).whole).copied()
+        })
+    }
+
     /// The pilot with the shortest backlog that may still grow.
     pub(super) fn find_backlog(
         &self,

@@ -3,8 +3,10 @@
 mod plain;
 
 use super::schedule;
-use crate::command::{Command, Ended, PilotJoined, PilotReported, Submit};
+use crate::command::{AskSite, Command, Ended, PilotJoined, PilotReported, Submit};
 use crate::engine::step;
+use crate::shape::Gang;
+use crate::site::SiteKind;
 use crate::state::State;
 use proptest::prelude::*;
 use shipway_model::{
@@ -64,7 +66,8 @@ fn submit(state: &mut State, now: u64, wish: &Wish) {
     let spec: JobSpec = serde_json::from_str(&json).expect(&json);
     let user = UserName::new(&format!("user{}", wish.user)).expect("good");
     let (by, job) = (Actor::new(user, Role::User), state.next_job());
-    let submit = Submit { by, job, spec, key: None, digest: 0, ended: Vec::new() };
+    let (gang, ended) = (Gang::default(), Vec::new());
+    let submit = Submit { by, job, spec, key: None, digest: 0, gang, ended };
     tell(state, now, &Command::Submit(Box::new(submit)));
 }
 
@@ -105,10 +108,8 @@ fn join(state: &mut State, at: usize, kind: usize) {
         attributes: BTreeMap::new(),
     };
     let pilot = PilotId::new(&format!("p{at:02}")).expect("good");
-    let (hash, allocation) = (format!("{at}"), crate::pilot_token::Allocation::Handed);
-    let (by, expires) = (None, None);
-    let issue = Command::IssuePilotToken { by, pilot: pilot.clone(), hash, allocation, expires };
-    tell(state, 1, &issue);
+    let ask = AskSite::named_after(&pilot, SiteKind::ByHand);
+    tell(state, 1, &Command::AskSite(Box::new(ask)));
     let (lease, held, folder) = (None, Vec::new(), None);
     let joined = PilotJoined { pilot, session: 1, ad, lease, held, folder };
     tell(state, 1, &Command::PilotJoined(Box::new(joined)));

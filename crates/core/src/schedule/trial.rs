@@ -53,6 +53,11 @@ impl Paper {
     }
 }
 
+pub(super) struct Mark {
+    put: usize,
+    taken: usize,
+}
+
 /// One task on its node.
 #[derive(Debug, Clone)]
 struct Put {
@@ -145,7 +150,32 @@ impl<'a> Trial<'a> {
         put.push(Put { at, task, job, kind, share: need.share, devices, before });
     }
 
-    /// The nodes of a class that came into another bucket, from the so-manieth on.
+    /// How far it has come, to go back to; see `undo`.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { put: self.paper.put.len(), taken: self.paper.taken.len() }
+    }
+
+    /// Takes back what was put on nodes since then. No search may have been made meanwhile but
+    /// those that remember nothing (`find_anew`).
+    pub(super) fn undo(&mut self, mark: &Mark) {
+        while self.paper.put.len() > mark.put
+            && let Some(put) = self.paper.put.pop()
+        {
+            let class = self.table.free(put.at).class;
+            let is_moved = put_back(self.table, put.at, [&put].into_iter(), &self.paper.taken);
+            let moved = &mut self.paper.moved[class.at()];
+            if is_moved && moved.last() == Some(&put.at) {
+                moved.pop();
+            }
+            let shape = self.job(put.job).map(|job| self.state.shapes().get(job.shape));
+            if let Some((shape, load)) = shape.zip(self.loads.get_mut(&put.at)) {
+                load.remove(&Resources { gpu: None, ..shape.resources.clone() }, &[]);
+            }
+        }
+        self.paper.taken.truncate(mark.taken);
+    }
+
+    /// The nodes of a class that came into another bucket, beginning with this one of them.
     pub(super) fn moved(&self, class: ClassAt, from: usize) -> &[NodeAt] {
         &self.paper.moved[class.at()][from..]
     }
@@ -227,23 +257,24 @@ fn choose(need: &Need, groups: Groups, devices: &Devices, taken: &mut Vec<usize>
     }
 }
 
-/// Makes one node what it was before any of these tasks.
+/// Makes one node what it was before any of these tasks. Whether it came into another bucket.
 fn put_back<'b>(
     table: &mut NodeTable,
     at: NodeAt,
     put: impl ExactSizeIterator<Item = &'b Put> + Clone,
     taken: &[usize],
-) {
+) -> bool {
     let count = position(put.len());
     let Some(Before { cpus, memory, disk }) = put.clone().next().map(|first| first.before) else {
-        return;
+        return false;
     };
     let amounts = |free: &mut Free| {
         (free.cpus, free.memory, free.disk) = (cpus, memory, disk);
         free.unstarted -= count;
     };
     if put.clone().all(|put| put.devices.is_empty()) {
-        return table.change(at, amounts);
+        table.change(at, amounts);
+        return false;
     }
     table.change_devices(at, |free, devices| {
         amounts(free);
@@ -252,5 +283,5 @@ fn put_back<'b>(
                 devices.each[*device].used -= put.share;
             }
         }
-    });
+    })
 }

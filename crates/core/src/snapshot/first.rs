@@ -6,10 +6,11 @@ use crate::job::Job;
 use crate::keys::{KeyDigest, UsedKey};
 use crate::pilot::{Active, Pilot};
 use crate::shape::Shapes;
+use crate::site::{Allocation, PilotToken};
 use crate::state::State;
 use crate::users::Users;
 use serde::Deserialize;
-use shipway_model::{JobId, PilotId, TaskId, Timestamp};
+use shipway_model::{AllocationId, JobId, PilotId, TaskId, Timestamp};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Deserialize)]
@@ -22,13 +23,14 @@ struct First {
     active: BTreeMap<TaskId, Active>,
     users: Users,
     tokens: BTreeMap<String, Token>,
-    pilot_tokens: BTreeMap<PilotId, String>,
+    allocations: BTreeMap<AllocationId, Allocation>,
+    pilot_tokens: BTreeMap<PilotId, PilotToken>,
     /// By owner and key, with a space between.
     keys: BTreeMap<String, UsedKey>,
 }
 
 pub(super) fn read(bytes: &[u8]) -> Result<State, BadSnapshot> {
-    let first: First = super::parse(bytes, 1)?;
+    let first: First = super::older::read(bytes)?;
     let mut state = State {
         at: first.at,
         next_job: first.next_job,
@@ -37,14 +39,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<State, BadSnapshot> {
         active: first.active,
         users: first.users,
         tokens: first.tokens,
-        pilot_tokens: first
-            .pilot_tokens
-            .into_iter()
-            .map(|(id, hash)| {
-                let token = super::of_hash(&id, hash);
-                (id, token)
-            })
-            .collect(),
+        allocations: first.allocations,
+        pilot_tokens: first.pilot_tokens,
         ..State::default()
     };
     for (id, mut job) in first.jobs {

@@ -125,7 +125,7 @@ impl Follower {
         self.kept.story.nodes.extend(self.pilots.nodes());
         let mut texts = Texts::default();
         for (seq, body) in events {
-            match serde_json::from_slice::<Recorded>(&body) {
+            match Recorded::read(&body) {
                 Ok(recorded) => {
                     for entry in self.kept.story.tell(&recorded, &self.library) {
                         self.write_entry(&entry, seq.0, &mut texts);

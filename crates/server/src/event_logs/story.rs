@@ -2,7 +2,7 @@
 //! after the other, and what it knows in between is plain data that can be kept.
 
 use serde::{Deserialize, Serialize};
-use shipway_core::event::{AttemptEnded, CancelReason, Event, Recorded, Verdict, Which};
+use shipway_core::event::{AttemptEnded, CancelReason, Event, Part, Recorded, Verdict, Which};
 use shipway_core::runs::Runs;
 use shipway_dialects::event_log::{Evicted, How, Resources, What};
 use shipway_model::{
@@ -71,9 +71,11 @@ impl Story {
                 let has_log = known.spec(*job).is_some_and(|spec| spec.event_log.is_some());
                 if has_log { self.queued(*job, tasks.runs().collect(), at, known) } else { vec![] }
             }
-            Event::TasksPlaced { pilot, tasks } => {
-                for placed in tasks {
-                    self.placed(placed.task, placed.attempt, pilot, &placed.devices, known);
+            Event::TasksPlaced { parts } => {
+                for Part { pilot, tasks } in parts {
+                    for placed in tasks {
+                        self.placed(placed.task, placed.attempt, pilot, &placed.devices, known);
+                    }
                 }
                 Vec::new()
             }

@@ -19,7 +19,7 @@ use shipway_api::error::ErrorBody;
 use shipway_api::routes;
 use shipway_api::types::LiveEvent;
 use shipway_core::Event;
-use shipway_core::event::{Recorded, Verdict};
+use shipway_core::event::{Part, Recorded, Verdict};
 use shipway_model::{Actor, JobId, May, TaskIndex, TaskState};
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -148,7 +148,7 @@ impl Watcher {
             };
             let mut page = Vec::new();
             for (number, body) in events {
-                let Ok(recorded) = serde_json::from_slice::<Recorded>(&body) else {
+                let Ok(recorded) = Recorded::read(&body) else {
                     return Ok((None, eyes));
                 };
                 let unknown = eyes.unknown(&recorded);
@@ -261,7 +261,7 @@ fn live_events(event: &Event) -> Vec<(Option<JobId>, LiveEvent)> {
         Event::JobSubmitted(new) => {
             vec![(Some(new.job), LiveEvent::JobSubmitted { job: new.job })]
         }
-        Event::TasksPlaced { tasks, .. } => by_job(tasks.iter().map(|placed| placed.task))
+        Event::TasksPlaced { parts } => by_job(placed(parts))
             .map(|(job, tasks)| (Some(job), LiveEvent::TasksPlaced { job, tasks, node: None }))
             .collect(),
         Event::AttemptsStarted { tasks } => by_job(tasks.iter().map(|(task, _, _)| *task))
@@ -295,6 +295,10 @@ fn live_events(event: &Event) -> Vec<(Option<JobId>, LiveEvent)> {
         Event::PilotEnded { pilot } => node(pilot, "ended"),
         _ => Vec::new(),
     }
+}
+
+fn placed(parts: &[Part]) -> impl Iterator<Item = shipway_model::TaskId> {
+    parts.iter().flat_map(|part| &part.tasks).map(|placed| placed.task)
 }
 
 fn by_job(

@@ -21,7 +21,7 @@ use shipway_api::link::attempt_id;
 use shipway_api::routes;
 use shipway_api::types::LogQuery;
 use shipway_api::wire;
-use shipway_core::pilot_token::KeptIn;
+use shipway_core::site::KeptIn;
 use shipway_core::{Event, Rejection};
 use shipway_model::{Attempt, JobId, NodeName, PilotId, TaskId, TaskIndex};
 use std::time::Duration;
@@ -129,7 +129,9 @@ async fn find(
 
 fn concerns(event: &Event, task: TaskId) -> bool {
     match event {
-        Event::TasksPlaced { tasks, .. } => tasks.iter().any(|placed| placed.task == task),
+        Event::TasksPlaced { parts } => {
+            parts.iter().flat_map(|part| &part.tasks).any(|placed| placed.task == task)
+        }
         Event::TasksCancelled { job, .. } | Event::JobEnded { job, .. } => *job == task.job,
         _ => false,
     }

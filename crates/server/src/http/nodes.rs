@@ -11,7 +11,7 @@ use shipway_api::error::ErrorBody;
 use shipway_api::routes;
 use shipway_api::types::{GpuView, IssuedPilot, NewPilot, NodeList, NodeView};
 use shipway_core::pilot::{Link, Pilot};
-use shipway_core::pilot_token::Allocation;
+use shipway_core::site::SiteKind;
 use shipway_core::{Command, State as Core};
 use shipway_model::{Actor, DeviceId, PilotId, TaskId};
 use std::collections::BTreeMap;
@@ -40,19 +40,11 @@ pub async fn issue(
 ) -> Result<Json<IssuedPilot>, ApiError> {
     let now = site.clock.now();
     let lasts = users::life(&site, &by, new.lasts, now)?;
-    let allocation = Allocation::Handed;
-    let (pilot, token) = secrets::new_pilot(allocation);
-    let (hash, expires) = (secrets::hash(&token), now.plus(lasts));
-    let issue = Command::IssuePilotToken {
-        // Judged again when it is decided: what was revoked meanwhile lets nobody in.
-        by: Some(by),
-        pilot: pilot.clone(),
-        hash,
-        allocation,
-        expires: Some(expires),
-    };
-    site.writer.wish(Wish::Core(issue)).await?;
-    Ok(Json(IssuedPilot { pilot, token, expires: Some(expires) }))
+    let (new, expires) = (secrets::new_pilot(SiteKind::ByHand), Some(now.plus(lasts)));
+    // Judged again when it is decided: what was revoked meanwhile lets nobody in.
+    let ask = Command::AskSite(Box::new(new.ask(Some(by), expires)));
+    site.writer.wish(Wish::Core(ask)).await?;
+    Ok(Json(IssuedPilot { pilot: new.pilot, token: new.token, expires }))
 }
 
 type Holders = BTreeMap<DeviceId, Vec<TaskId>>;

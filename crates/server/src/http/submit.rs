@@ -21,6 +21,7 @@ use shipway_api::types::{DryRun, Submission, Submitted};
 use shipway_core::Rejection;
 use shipway_core::explain::{explain_need, prospect_of_new};
 use shipway_core::requirements::{pointless_rank, validate};
+use shipway_core::shape::Gang;
 use shipway_core::shape::Shape;
 use shipway_model::expand::Placeholders;
 use shipway_model::limits::MAX_SPEC_BYTES;
@@ -81,7 +82,7 @@ pub async fn dry_run(
     may_have_log(&site, &caller, &spec)?;
     log_has_folder(spec.event_log.is_some().then(|| spec.clone())).await?;
     let (now, user) = (site.clock.now(), caller.0.user.clone());
-    let shape = Shape::of(&spec, &user);
+    let shape = Shape::of(&spec, &user, Gang::default());
     let has_expressions = spec.requirements.is_some() || spec.rank.is_some();
     let turn = if has_expressions { asking.turn().await? } else { None };
     let found = site.writer.ask(move |state| {

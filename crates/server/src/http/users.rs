@@ -17,7 +17,7 @@ use shipway_api::types::{
 };
 use shipway_core::Command;
 use shipway_core::command::Token;
-use shipway_core::pilot_token::{Allocation, PilotToken};
+use shipway_core::site::{PilotToken, SiteKind};
 use shipway_model::{Actor, May, Millis, PilotId, Role, Timestamp, UserName};
 use std::sync::Arc;
 
@@ -174,7 +174,7 @@ pub async fn tokens(
 fn pilots(state: &shipway_core::State) -> Vec<PilotTokenView> {
     let view = |(pilot, token): (&PilotId, &PilotToken)| PilotTokenView {
         pilot: pilot.clone(),
-        this_machine: token.allocation == Allocation::ThisMachine,
+        this_machine: state.kind_of(&token.allocation) == Some(SiteKind::ThisMachine),
         expires: token.expires,
         used: token.folder.is_some() || state.pilots().contains_key(pilot),
         node: state.pilots().get(pilot).map(|known| known.ad.node.clone()),

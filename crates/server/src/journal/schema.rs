@@ -10,7 +10,7 @@ use super::chain::Tip;
 use super::error::{JournalError, during, on_file};
 
 /// The format this binary writes. Raise it with every change of `TABLES`, and add a step.
-pub(super) const FORMAT: u32 = 3;
+pub(super) const FORMAT: u32 = 4;
 pub(super) const THIS_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A step brings a home from format `from` to `from + 1`.
@@ -20,8 +20,10 @@ struct Step {
 }
 
 /// Every step there is, in order. Format 2 has the same tables; its snapshots are written as lines.
-/// Format 3 knows of jobs that were given to another owner.
-const STEPS: &[Step] = &[Step { from: 1, sql: "" }, Step { from: 2, sql: GIVEN }];
+/// Format 3 knows of jobs that were given to another owner. Format 4 has the tables of format 3, and
+/// events and snapshots that earlier versions cannot read.
+const STEPS: &[Step] =
+    &[Step { from: 1, sql: "" }, Step { from: 2, sql: GIVEN }, Step { from: 3, sql: "" }];
 
 /// Whose a job is since it was submitted by somebody else; the row with the largest `seq` counts.
 const GIVEN: &str = "

@@ -22,7 +22,7 @@ use crate::writer::EffectRunner;
 use shipway_api::wire;
 use shipway_core::Effect;
 use shipway_core::event::Placement;
-use shipway_core::pilot_token::KeptIn;
+use shipway_core::site::KeptIn;
 use shipway_model::{Attempt, Millis, NodeName, PilotId, TaskId};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -185,6 +185,8 @@ impl EffectRunner for Arc<Pilots> {
             Effect::Stop { pilot, tasks, grace } => {
                 self.order(&pilot, Order::Stop { tasks, grace });
             }
+            // Its supervisor asks by itself, and finds what is there by the lock of the folder.
+            Effect::Ask { .. } => {}
             Effect::Disconnect { pilot } => {
                 let known = self.connected.locked().remove(&pilot);
                 if let Some(known) = known {

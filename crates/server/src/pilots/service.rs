@@ -17,7 +17,7 @@ use shipway_api::link::{BadMessage, PROTOCOL, decode_ad, decode_outcome};
 use shipway_api::wire::link_server::Link;
 use shipway_api::wire::{self, to_pilot, to_server};
 use shipway_core::command::{self, Command, Held, HeldPhase};
-use shipway_core::pilot_token::{Allocation, KeptIn};
+use shipway_core::site::{KeptIn, SiteKind};
 use shipway_model::{Millis, PilotId, Timestamp};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -117,9 +117,9 @@ impl PilotService {
 
 /// Whose output a pilot can read beside its own.
 fn keeps(let_in: &LetIn, joined: &command::PilotJoined) -> Option<KeptIn> {
-    match let_in.allocation {
-        Allocation::ThisMachine => Some(KeptIn::ThisMachine),
-        Allocation::Handed => joined.folder.clone().map(KeptIn::Folder),
+    match let_in.site {
+        SiteKind::ThisMachine => Some(KeptIn::ThisMachine),
+        SiteKind::ByHand => joined.folder.clone().map(KeptIn::Folder),
     }
 }
 
@@ -306,7 +306,7 @@ const LONGEST_KEY: usize = 128;
 fn greeting(let_in: &LetIn, hello: wire::Hello) -> Result<command::PilotJoined, Status> {
     let lease = (hello.lease_ms > 0).then_some(Millis(hello.lease_ms));
     // Whoever the server does not watch itself has to end its tasks by itself some day.
-    if lease.is_none() && let_in.allocation != Allocation::ThisMachine {
+    if lease.is_none() && !let_in.site.is_watched() {
         return Err(Status::invalid_argument("a pilot with this token needs a lease"));
     }
     if hello.folder_key.len() > LONGEST_KEY {

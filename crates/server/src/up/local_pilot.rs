@@ -5,8 +5,10 @@ use super::{Settings, UpError};
 use crate::panics::vital;
 use crate::secrets;
 use crate::writer::{Wish, Writer};
-use shipway_core::pilot_token::Allocation;
+use shipway_core::pilot::Pilot;
+use shipway_core::site::SiteKind;
 use shipway_core::{Command, State};
+use shipway_model::PilotId;
 use shipway_sites::local::{Credentials, LocalSite};
 use std::process::Child;
 use std::sync::Arc;
@@ -44,7 +46,7 @@ pub(super) async fn renew_if_idle(settings: &Settings, writer: &Writer) -> Resul
         return Ok(());
     }
     let options = changed.join(" and ");
-    let (pilot, tasks) = writer.ask(supervised_and_its_tasks).await?;
+    let (pilot, tasks) = writer.ask(pilots_and_their_tasks).await?;
     if tasks == 0 && end(&site).await {
         tracing::info!(pilot, options, "the pilot of this machine is replaced: other options");
         return Ok(());
@@ -60,10 +62,13 @@ pub(super) async fn renew_if_idle(settings: &Settings, writer: &Writer) -> Resul
 }
 
 /// The ids of this machine's pilots, of which one lives, and what is placed there.
-fn supervised_and_its_tasks(state: &State) -> (String, usize) {
-    let supervised = state.pilots().iter().filter(|(_, known)| known.lease.is_none());
-    let ids: Vec<&str> = supervised.clone().map(|(id, _)| id.as_str()).collect();
-    (ids.join(" "), supervised.map(|(_, known)| known.placed.len()).sum())
+fn pilots_and_their_tasks(state: &State) -> (String, usize) {
+    let is_here = |(_, known): &(&PilotId, &Pilot)| {
+        state.kind_of(&known.allocation) == Some(SiteKind::ThisMachine)
+    };
+    let here = state.pilots().iter().filter(is_here);
+    let ids: Vec<&str> = here.clone().map(|(id, _)| id.as_str()).collect();
+    (ids.join(" "), here.map(|(_, known)| known.placed.len()).sum())
 }
 
 pub(super) async fn supervise(settings: &Settings, writer: Writer) -> Result<Supervised, UpError> {
@@ -83,14 +88,12 @@ pub(super) async fn supervise(settings: &Settings, writer: Writer) -> Result<Sup
 async fn start(site: &Arc<LocalSite>, writer: &Writer) -> Result<Child, UpError> {
     // Nobody holds the lock: whoever was here before is dead, and the core takes it for that when
     // the new pilot, which has the lock then, has seen to what they left.
-    let allocation = Allocation::ThisMachine;
-    let (pilot, token) = secrets::new_pilot(allocation);
-    let hash = secrets::hash(&token);
-    let (by, expires) = (None, None);
-    let issue = Command::IssuePilotToken { by, pilot: pilot.clone(), hash, allocation, expires };
-    writer.wish(Wish::Core(issue)).await?;
-    let child = site.start(&Credentials { pilot: pilot.clone(), token })?;
+    let new = secrets::new_pilot(SiteKind::ThisMachine);
+    let ask = Command::AskSite(Box::new(new.ask(None, None)));
+    writer.wish(Wish::Core(ask)).await?;
+    let secrets::NewPilot { pilot, token, .. } = new;
     tracing::info!(%pilot, "the pilot of this machine is started");
+    let child = site.start(&Credentials { pilot, token })?;
     Ok(child)
 }
 

@@ -220,7 +220,7 @@ fn touched(event: &Event) -> u32 {
     let count = |tasks: usize| u32::try_from(tasks).unwrap_or(u32::MAX);
     #[allow(clippy::wildcard_enum_match_arm, reason = "the others are nobody's wish")]
     match event {
-        Event::StopRequested { tasks } => count(tasks.len()),
+        Event::StopRequested { tasks, .. } => count(tasks.len()),
         Event::TasksRequeued { tasks, .. } => tasks.len(),
         _ => 0,
     }
@@ -234,7 +234,7 @@ fn changes_auth(event: &Event) -> bool {
             | Event::TokenIssued { .. }
             | Event::TokenRevoked { .. }
             | Event::TokensExpired { .. }
-            | Event::PilotTokenIssued { .. }
+            | Event::AllocationAsked { .. }
             | Event::PilotTokenEnded { .. }
             | Event::PilotEnded { .. }
     )

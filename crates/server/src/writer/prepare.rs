@@ -7,6 +7,7 @@ use crate::views::may_touch;
 use shipway_core::command::{Command, Select, Submit};
 use shipway_core::job::JobRecord;
 use shipway_core::rejection::TooMany;
+use shipway_core::shape::Gang;
 use shipway_core::{Rejection, State};
 use shipway_model::{Actor, JobId, JobSpec, JobState};
 
@@ -37,7 +38,8 @@ pub(super) fn prepare(
         Wish::Submit { by, spec, digest, key, size: _ } => {
             let ended = ended_before(&by, &spec, state, history)?;
             let job = state.next_job();
-            Command::Submit(Box::new(Submit { by, job, spec: *spec, key, digest, ended }))
+            let gang = Gang::default();
+            Command::Submit(Box::new(Submit { by, job, spec: *spec, key, digest, gang, ended }))
         }
         Wish::Cancel(select) => Command::Cancel(select),
         Wish::Retry(select) => {

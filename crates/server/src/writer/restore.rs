@@ -2,8 +2,7 @@
 
 use crate::journal::{EventSeq, EventsPage, HistoryReader, Journal, JournalError, MAX_EVENTS_PAGE};
 use shipway_core::State;
-use shipway_core::engine::{UnknownVersion, upgrade};
-use shipway_core::event::Recorded;
+use shipway_core::event::{Recorded, Unreadable};
 use shipway_core::evolve::evolve;
 use shipway_core::snapshot::{self, BadSnapshot};
 use std::ops::ControlFlow;
@@ -18,20 +17,14 @@ pub enum RestoreError {
         #[source]
         source: BadSnapshot,
     },
-    #[error("event {seq} cannot be understood")]
+    #[error("event {seq} cannot be read")]
     Event {
         seq: EventSeq,
         #[source]
-        source: serde_json::Error,
+        source: Unreadable,
     },
     #[error("events after {seq} are not kept any more")]
     Pruned { seq: EventSeq },
-    #[error("event {seq} was written by a newer shipway")]
-    Newer {
-        seq: EventSeq,
-        #[source]
-        source: UnknownVersion,
-    },
 }
 
 /// The state, and how many events were read to get there.
@@ -85,7 +78,5 @@ pub(super) fn from_history(history: &HistoryReader) -> Result<State, RestoreErro
 }
 
 fn decode(seq: EventSeq, body: &[u8]) -> Result<Recorded, RestoreError> {
-    let recorded = serde_json::from_slice(body);
-    let recorded = recorded.map_err(|source| RestoreError::Event { seq, source })?;
-    upgrade(recorded).map_err(|source| RestoreError::Newer { seq, source })
+    Recorded::read(body).map_err(|source| RestoreError::Event { seq, source })
 }

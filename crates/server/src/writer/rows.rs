@@ -111,6 +111,7 @@ fn end_row(id: JobId, how: JobState, at: Timestamp, state: &State) -> Option<His
 mod tests {
     use super::*;
     use shipway_core::event::EVENT_VERSION;
+    use shipway_core::shape::Gang;
     use shipway_model::UserName;
 
     #[test]
@@ -123,7 +124,8 @@ mod tests {
             let owner = UserName::new("spec").expect("good");
             let key = Some(r#""spec":{}"#.to_string());
             let (job, met) = (JobId(7), vec![JobId(3)]);
-            let submitted = Submitted { job, owner, spec, key, digest: 9, met };
+            let submitted =
+                Submitted { job, owner, spec, key, digest: 9, gang: Gang::default(), met };
             let text = super::json(&submitted.spec);
             let event = Event::JobSubmitted(Box::new(submitted));
             let recorded = Recorded { v: EVENT_VERSION, at: Timestamp(5), event };

@@ -5,6 +5,7 @@ use shipway_core::Event;
 use shipway_core::State;
 use shipway_core::event::Submitted;
 use shipway_core::evolve::evolve;
+use shipway_core::shape::Gang;
 use shipway_model::{
     Bytes, Cores, GpuRequest, JobId, JobSpec, Millis, Resources, TimeLimit, Timestamp, UserName,
 };
@@ -62,7 +63,8 @@ pub fn submit(state: &mut State, at: Timestamp, wish: &Wish) -> JobId {
         ..JobSpec::default()
     };
     let owner = wish.user.clone();
-    let submitted = Submitted { job, owner, spec, key: None, digest: 0, met: Vec::new() };
+    let (gang, met) = (Gang::default(), Vec::new());
+    let submitted = Submitted { job, owner, spec, key: None, digest: 0, gang, met };
     evolve(state, at, &Event::JobSubmitted(Box::new(submitted)));
     job
 }

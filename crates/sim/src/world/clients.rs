@@ -3,6 +3,7 @@
 use super::{Happening, World};
 use crate::server::Then;
 use shipway_core::command::Submit;
+use shipway_core::shape::Gang;
 use shipway_core::{Command, Rejection};
 use shipway_model::{Actor, JobId, JobSpec};
 
@@ -59,6 +60,7 @@ impl World {
             spec: wanted.spec.clone(),
             key: wanted.key.clone(),
             digest: digest(&wanted.spec),
+            gang: Gang::default(),
             ended: Vec::new(),
         };
         if let Some(server) = &mut self.server {

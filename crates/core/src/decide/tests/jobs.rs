@@ -155,7 +155,10 @@ fn cancelling_takes_back_what_waits_and_asks_what_runs_to_stop() {
     let job = told.submit(r#"{"array":"1-3"}"#);
     told.place();
     let events = told.cancel(job, Pick::All);
-    assert_eq!(events[0], Event::StopRequested { tasks: vec![task(job, 1)] });
+    assert_eq!(
+        events[0],
+        Event::StopRequested { tasks: vec![task(job, 1)], why: StopReason::Asked }
+    );
     assert!(matches!(told.effects[..], [Effect::Stop { .. }]));
     assert_eq!(told.counts(job).cancelled, 2);
     assert_eq!(told.job_state(job), JobState::Running, "until the running one has stopped");

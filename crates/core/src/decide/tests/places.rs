@@ -1,13 +1,13 @@
 //! Who takes whose place, and how long a pilot's token is good: nobody is believed about others.
 
 use super::*;
-use crate::pilot_token::KeptIn;
+use crate::site::KeptIn;
 use shipway_model::session::before_first;
 
 /// A pilot of some folder with three running tasks, and a core in which nobody has a token yet.
-fn running(name: &str, allocation: Allocation, lease: Option<Millis>) -> (Told, JobId) {
+fn running(name: &str, site: SiteKind, lease: Option<Millis>) -> (Told, JobId) {
     let mut told = Told { no_token_of_itself: true, ..Told::default() };
-    told.tell(token_for(name, allocation, None));
+    told.tell(token_for(name, site, None));
     let joined = PilotJoined { lease, folder: Some("folder".into()), ..pilot(name, 4, 0) };
     told.tell(Command::PilotJoined(Box::new(joined)));
     let job = told.submit(r#"{"array":"1-3"}"#);
@@ -34,10 +34,10 @@ fn greeting(name: &str, folder: &str, process: u64, held: Vec<Held>) -> Command 
 
 #[test]
 fn nobody_declares_another_dead_or_says_how_its_tasks_ended() {
-    for allocation in [Allocation::Handed, Allocation::ThisMachine] {
-        let name = format!("{}a", allocation.prefix());
-        let (mut told, job) = running(&name, allocation, LEASE);
-        told.tell(token_for("pilot-b", Allocation::Handed, None));
+    for site in [SiteKind::ByHand, SiteKind::ThisMachine] {
+        let name = format!("{}a", site.prefix());
+        let (mut told, job) = running(&name, site, LEASE);
+        told.tell(token_for("pilot-b", SiteKind::ByHand, None));
         let own = Held { of: None, ..ended(&name, task(job, 3), OK) };
         let lies = vec![ended(&name, task(job, 1), OK), ended("pilot-b", task(job, 2), OK), own];
         told.tell(greeting("pilot-b", "another", 5, lies));
@@ -58,8 +58,8 @@ fn pilot_of(name: &str, lease: Option<Millis>) -> PilotJoined {
 
 #[test]
 fn whoever_has_the_folder_has_taken_the_place_and_its_ends_count() {
-    let (mut told, job) = running("pilot-a", Allocation::Handed, LEASE);
-    told.tell(token_for("pilot-b", Allocation::Handed, None));
+    let (mut told, job) = running("pilot-a", SiteKind::ByHand, LEASE);
+    told.tell(token_for("pilot-b", SiteKind::ByHand, None));
     // The last is of another life of the server, in which ids were given before.
     let left = vec![
         ended("pilot-a", task(job, 1), OK),
@@ -82,7 +82,7 @@ fn whoever_has_the_folder_has_taken_the_place_and_its_ends_count() {
 #[test]
 fn an_end_from_before_a_task_began_is_not_its_end() {
     let mut told = Told { no_token_of_itself: true, ..Told::default() };
-    told.tell(token_for("pilot-a", Allocation::Handed, None));
+    told.tell(token_for("pilot-a", SiteKind::ByHand, None));
     told.tell(greeting("pilot-a", "folder", 1, vec![]));
     told.wait(5_000);
     let job = told.submit(r#"{"array":"1-2"}"#);
@@ -105,20 +105,29 @@ fn an_end_from_before_a_task_began_is_not_its_end() {
 
 #[test]
 fn on_this_machine_the_server_knows_who_is_dead() {
-    let (mut told, job) = running("local-a", Allocation::ThisMachine, None);
-    told.tell(token_for("local-b", Allocation::ThisMachine, None));
-    assert_eq!(told.effects, [Effect::Disconnect { pilot: id("local-a") }]);
+    let (mut told, job) = running("local-a", SiteKind::ThisMachine, None);
+    told.tell(token_for("local-b", SiteKind::ThisMachine, None));
+    let (site, allocation) = (SiteKind::ThisMachine.site(), AllocationId::new("local-b"));
+    let ask = Effect::Ask { site, allocation: allocation.expect("good") };
+    assert_eq!(told.effects, [Effect::Disconnect { pilot: id("local-a") }, ask.clone()]);
     assert_eq!(told.state.pilot_tokens().len(), 1, "one at a time");
+    told.effects.clear();
+    told.tell(Command::ServerStarted);
+    assert_eq!(told.effects, [ask], "nobody knows whether it was asked for");
     assert_eq!(told.counts(job).active, 3, "until the next one is there");
     assert_eq!(told.refused(greeting("local-a", "folder", 9, vec![])), "no_such_pilot");
     told.tell(greeting("local-b", "folder", 5, vec![ended("local-a", task(job, 1), OK)]));
     assert_eq!((told.counts(job).succeeded, told.counts(job).waiting), (1, 2));
     assert_eq!(told.state.kept_in(&id("local-a")), Some(KeptIn::ThisMachine));
+    assert_eq!(told.state.allocations().len(), 1, "of the one before nothing is left");
+    told.effects.clear();
+    told.tell(Command::ServerStarted);
+    assert_eq!(told.effects, [], "it has come");
 }
 
 #[test]
 fn a_pilot_started_again_has_the_ends_that_it_left_and_no_more() {
-    let (mut told, job) = running("pilot-a", Allocation::Handed, LEASE);
+    let (mut told, job) = running("pilot-a", SiteKind::ByHand, LEASE);
     told.tell(greeting("pilot-a", "folder", 5, vec![ended("pilot-a", task(job, 2), OK)]));
     assert_eq!((told.counts(job).succeeded, told.counts(job).waiting), (1, 2));
     told.wait(0);
@@ -127,7 +136,7 @@ fn a_pilot_started_again_has_the_ends_that_it_left_and_no_more() {
 
 #[test]
 fn a_token_is_good_in_the_folder_where_it_was_first_used() {
-    let (mut told, job) = running("pilot-a", Allocation::Handed, LEASE);
+    let (mut told, job) = running("pilot-a", SiteKind::ByHand, LEASE);
     let copied = greeting("pilot-a", "another", 5, vec![ended("pilot-a", task(job, 1), OK)]);
     assert_eq!(told.refused(copied.clone()), "pilot_elsewhere");
     assert_eq!(told.counts(job).active, 3);
@@ -144,7 +153,7 @@ fn tokens_end_with_a_goodbye_by_a_wish_and_with_time() {
     let disconnected = |told: &Told| told.effects.contains(&Effect::Disconnect { pilot: id("p") });
     let begin = |expires| {
         let mut told = Told { no_token_of_itself: true, ..Told::default() };
-        told.tell(token_for("p", Allocation::Handed, expires));
+        told.tell(token_for("p", SiteKind::ByHand, expires));
         told.tell(greeting("p", "folder", 5, vec![]));
         told
     };

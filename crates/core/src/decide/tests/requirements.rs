@@ -232,7 +232,8 @@ fn terms_that_are_too_much_together_are_explained() {
     let term = format!("size([{}; a10 = \\\"{text}\\\"].a0) > 0", doubled.join("; "));
     let all = format!("Machine == \\\"a\\\" && {term} && {term}");
     let spec = format!(r#"{{"requirements":"{all}"}}"#);
-    let shape = crate::shape::Shape::of(&spec_of(&spec), &ada().user);
+    let shape =
+        crate::shape::Shape::of(&spec_of(&spec), &ada().user, crate::shape::Gang::default());
     let now = Timestamp(told.now);
     let reasons = crate::explain::explain_need(&told.state, &shape, &ada().user, now);
     assert!(reasons.iter().all(Reason::is_hopeless) && reasons.len() == 1, "{reasons:?}");

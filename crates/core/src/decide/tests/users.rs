@@ -68,7 +68,9 @@ fn busy() -> (Told, [JobId; 3]) {
 fn with_a_user_goes_what_they_had_not_finished() {
     let (mut told, [running, waiting, held]) = busy();
     let events = told.tell(remove("ada"));
-    assert!(events.contains(&Event::StopRequested { tasks: vec![task(running, 0)] }), "{events:?}");
+    let stop =
+        Event::StopRequested { tasks: vec![task(running, 0)], why: StopReason::OwnerRemoved };
+    assert!(events.contains(&stop), "{events:?}");
     assert_eq!(told.job_state(waiting), JobState::Cancelled);
     assert_eq!(told.job_state(held), JobState::Cancelled);
     told.ended("p", task(running, 0), 1, Outcome::Cancelled);
@@ -162,12 +164,10 @@ fn only_an_admin_whose_token_is_still_good_lets_pilots_in() {
     let good = Token { expires: Timestamp(end), ..token("1", "ada") };
     told.tell(Command::IssueToken { by: root(), token: good });
     let admin = Actor { role: Role::Admin, ..with_token("ada", "1") };
-    let made = |by: &Actor, name: &str, expires: Option<u64>| Command::IssuePilotToken {
-        by: Some(by.clone()),
-        pilot: id(name),
-        hash: format!("hash of {name}"),
-        allocation: Allocation::Handed,
-        expires: expires.map(Timestamp),
+    let made = |by: &Actor, name: &str, expires: Option<u64>| {
+        let (by, expires) = (Some(by.clone()), expires.map(Timestamp));
+        let ask = AskSite { by, expires, ..AskSite::named_after(&id(name), SiteKind::ByHand) };
+        Command::AskSite(Box::new(ask))
     };
     told.tell(made(&admin, "p1", Some(end)));
     for (by, expires) in [
@@ -183,7 +183,7 @@ fn only_an_admin_whose_token_is_still_good_lets_pilots_in() {
     assert_eq!(told.refused(made(&admin, "p2", Some(end))), "unauthenticated");
     assert_eq!(told.state.pilot_tokens().len(), 1);
     // The server itself asks nobody.
-    told.tell(token_for("p3", Allocation::ThisMachine, None));
+    told.tell(token_for("p3", SiteKind::ThisMachine, None));
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Facts of the journal in HTCondor's words, in the order of its numbers.
 
 use super::*;
-use shipway_core::event::{Placement, Submitted};
+use shipway_core::event::{EVENT_VERSION, Placement, Submitted};
 use shipway_core::ordinals::Ordinals;
+use shipway_core::shape::Gang;
 use shipway_model::{JobState, Lost, Millis, NodeName, Ordinal, UserName};
 
 const JOB: JobId = JobId(7);
@@ -30,14 +31,14 @@ impl Told {
         let mut told = Told { story: Story::default(), book };
         let owner = UserName::new("ada").unwrap();
         let (key, met) = (None, Vec::new());
-        let new = Submitted { job: JOB, owner, spec, key, digest: 0, met };
+        let new = Submitted { job: JOB, owner, spec, key, digest: 0, gang: Gang::default(), met };
         let said = told.say(Event::JobSubmitted(Box::new(new)));
         (told, said)
     }
 
     /// The numbers of what is said, each with its tasks; what is kept in between is read back.
     fn say(&mut self, event: Event) -> Vec<String> {
-        let recorded = Recorded { v: 1, at: Timestamp(5), event };
+        let recorded = Recorded { v: EVENT_VERSION, at: Timestamp(5), event };
         let entries = self.story.tell(&recorded, &self.book);
         let kept = serde_json::to_string(&self.story).unwrap();
         self.story = serde_json::from_str(&kept).unwrap();
@@ -49,7 +50,8 @@ impl Told {
         let task = JOB.task(TaskIndex(index));
         let placed = Placement { task, attempt: Attempt(attempt), devices: Vec::new() };
         let pilot = PilotId::new("p1").unwrap();
-        assert!(self.say(Event::TasksPlaced { pilot, tasks: vec![placed] }).is_empty());
+        let parts = vec![Part { pilot, tasks: vec![placed] }];
+        assert!(self.say(Event::TasksPlaced { parts }).is_empty());
     }
 
     fn start(&mut self, index: u64, attempt: u32) -> Vec<String> {
