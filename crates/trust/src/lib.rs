@@ -63,7 +63,7 @@ impl fmt::Display for Looked {
 
 /// Those that connections to others are checked against. At least one.
 pub fn certificates() -> Result<Vec<CertificateDer<'static>>, NoCertificates> {
-    certificates_of(|name| std::env::var_os(name), Path::new("/"))
+    certificates_of(std::env::var_os, Path::new("/"))
 }
 
 fn certificates_of(
@@ -75,11 +75,11 @@ fn certificates_of(
     if file.is_some() || dirs.is_some() {
         return named(file.map(PathBuf::from), &dirs.unwrap_or_default());
     }
-    let from_file = |path: &&str| load_certs_from_paths(Some(&root.join(path)), None).certs;
-    let from_dir = |path: &&str| load_certs_from_paths(None, Some(&root.join(path))).certs;
-    let mut places = FILES.iter().map(|path| from_file(&path));
+    let from_file = |path: &str| load_certs_from_paths(Some(&root.join(path)), None).certs;
+    let from_dir = |path: &str| load_certs_from_paths(None, Some(&root.join(path))).certs;
+    let mut places = FILES.iter().map(|path| from_file(path));
     let found = places.find(|found| !found.is_empty());
-    let found = found.or_else(|| DIRS.iter().map(|path| from_dir(&path)).find(|it| !it.is_empty()));
+    let found = found.or_else(|| DIRS.iter().map(|path| from_dir(path)).find(|it| !it.is_empty()));
     found.ok_or_else(|| NoCertificates(Looked::Usual(root.to_owned())))
 }
 

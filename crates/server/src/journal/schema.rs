@@ -20,7 +20,7 @@ struct Step {
 }
 
 /// Every step there is, in order. Format 2 has the same tables; its snapshots are written as lines.
-/// Format 3 knows of jobs that were given to another owner. Format 4 has the tables of format 3, and
+/// Format 3 knows of jobs that were given to another owner. Format 4 has the same tables, with
 /// events and snapshots that earlier versions cannot read.
 const STEPS: &[Step] =
     &[Step { from: 1, sql: "" }, Step { from: 2, sql: GIVEN }, Step { from: 3, sql: "" }];
