@@ -200,7 +200,7 @@ impl Client {
         let host = self.base.authority().map(ToString::to_string).unwrap_or_default();
         let mut request = Request::builder().method(method).uri(path).header(header::HOST, host);
         if let Some(token) = &self.token {
-            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+            request = request.header(header::AUTHORIZATION, crate::bearer::header(token));
         }
         if !body.is_empty() {
             request = request.header(header::CONTENT_TYPE, "application/json");

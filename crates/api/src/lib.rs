@@ -3,6 +3,7 @@
 //! Request and response types, routes, error codes, the pilot protocol and a small client. There
 //! is no behaviour of the server here, and no decision.
 
+pub mod bearer;
 pub mod causes;
 pub mod client;
 pub mod codec;

@@ -5,8 +5,8 @@
 use crate::wire;
 use shipway_model::ids::BadId;
 use shipway_model::{
-    Attempt, FileMap, GpuShare, JobId, JobSpec, NodeAd, Outcome, OutputFiles, TakenOn, TaskId,
-    TaskIndex,
+    Attempt, FileMap, GpuShare, JobId, JobSpec, Login, NodeAd, Outcome, OutputFiles, TakenOn,
+    TaskId, TaskIndex,
 };
 
 /// The protocol this binary speaks.
@@ -49,6 +49,18 @@ pub fn attempt_id(task: TaskId, attempt: Attempt) -> wire::AttemptId {
 impl std::fmt::Debug for wire::RegistryLogin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RegistryLogin").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+impl From<Login> for wire::RegistryLogin {
+    fn from(Login { user, password }: Login) -> Self {
+        wire::RegistryLogin { user, password }
+    }
+}
+
+impl From<wire::RegistryLogin> for Login {
+    fn from(wire::RegistryLogin { user, password }: wire::RegistryLogin) -> Self {
+        Login { user, password }
     }
 }
 

@@ -293,21 +293,6 @@ pub struct NewShare {
     pub share: u32,
 }
 
-/// A login for a registry, for the images of one's own jobs.
-#[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewRegistryLogin {
-    pub user: String,
-    /// Or a token. It is in no answer.
-    pub password: String,
-}
-
-impl std::fmt::Debug for NewRegistryLogin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NewRegistryLogin").field("user", &self.user).finish_non_exhaustive()
-    }
-}
-
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RegistryList {
     pub registries: Vec<RegistryView>,

@@ -13,6 +13,7 @@
 
 mod as_text;
 pub mod bind;
+pub mod credentials;
 pub mod each;
 pub mod expand;
 pub mod files;
@@ -40,6 +41,7 @@ pub mod user;
 pub mod validate;
 
 pub use bind::{BindMount, Network};
+pub use credentials::{Login, PilotCredentials};
 pub use each::{Each, EachBuilder, TextList};
 pub use files::{FileMap, OutputFiles, Outputs, TakenOn};
 pub use gpu::{GpuDevice, GpuRequest, GpuSource, GpuVendor};

@@ -4,9 +4,8 @@
 //! It is in no journal, in no answer, in no task's environment and in no program's arguments.
 
 use crate::locks::Locked;
-use shipway_images::pull::Login;
 use shipway_model::image_ref::{BadRegistry, RegistryRef, registry_name};
-use shipway_model::{ImageRef, UserName};
+use shipway_model::{ImageRef, Login, UserName};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@
 
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
-use shipway_model::PilotId;
+use shipway_model::PilotCredentials;
 use shipway_trees::write_whole;
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -48,13 +48,6 @@ impl Options {
         let pairs = self.passed_on.iter().filter(|(name, _)| name == option);
         pairs.map(|(_, value)| value.as_str()).collect()
     }
-}
-
-/// What a pilot needs to be let in; written for it alone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Credentials {
-    pub pilot: PilotId,
-    pub token: String,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -179,7 +172,7 @@ impl LocalSite {
 
     /// Starts a pilot with credentials of its own. It leaves the server's terminal and group by
     /// itself: a Ctrl-C meant for the server does not reach it.
-    pub fn start(&self, credentials: &Credentials) -> Result<Child, LocalError> {
+    pub fn start(&self, credentials: &PilotCredentials) -> Result<Child, LocalError> {
         self.make_dir()?;
         if rustix::process::geteuid().is_root() {
             self.let_accounts_pass()?;
@@ -218,6 +211,7 @@ impl LocalSite {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shipway_model::PilotId;
 
     fn site(home: &Path) -> LocalSite {
         let program = "/bin/shipway".into();
@@ -235,7 +229,7 @@ mod tests {
         site.node.declared = Some(file.clone());
         assert_eq!(changed(&site), ["--declared"]);
         let pilot = PilotId::new("p").expect("good");
-        let credentials = Credentials { pilot, token: "t".into() };
+        let credentials = PilotCredentials { pilot, token: "t".into() };
         let mut child = site.start(&credentials).expect("it starts");
         child.wait().expect("a child");
         assert_eq!(changed(&site), [""; 0]);

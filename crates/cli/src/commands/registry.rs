@@ -9,19 +9,18 @@ use crate::view::registries::{RegistryForgotten, RegistryKept, RegistryTable};
 use crate::view::{self, talk};
 use serde::de::IgnoredAny;
 use shipway_api::routes;
-use shipway_api::types::NewRegistryLogin;
-use shipway_images::pull::{Login, RegistryError, Settings, try_login};
+use shipway_images::pull::{RegistryError, Settings, try_login};
+use shipway_model::Login;
 
 pub async fn run(context: &Context, command: RegistryCommand) -> Result<Exit, Failure> {
     match command {
         RegistryCommand::Login { host, user, untried } => {
             let password = password(&format!("Password of {user} at {host}: "))?;
-            let login = Login { user: user.clone(), password: password.clone() };
+            let login = Login { user: user.clone(), password };
             if !untried {
-                try_first(&host, login).await?;
+                try_first(&host, login.clone()).await?;
             }
-            let new = NewRegistryLogin { user: user.clone(), password };
-            let _: IgnoredAny = context.client.put(&routes::registry(&host), &new).await?;
+            let _: IgnoredAny = context.client.put(&routes::registry(&host), &login).await?;
             view::show(&RegistryKept { host, user }, context.output)?;
         }
         RegistryCommand::Logout { host } => {

@@ -5,11 +5,12 @@
 
 use super::Settings;
 use super::auth::{self, Challenge};
-use super::credentials::{Credentials, Login};
+use super::credentials::{Credentials, basic};
 use super::helper::HelperError;
 use super::reach::{Judging, OutOfReach, Reach};
 use rustls::pki_types::CertificateDer;
 use serde::Deserialize;
+use shipway_model::Login;
 use shipway_trust::NoCertificates;
 use std::io::Read;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -244,7 +245,7 @@ impl Client {
         };
         match auth::challenge(header) {
             None => Err(RegistryError::Challenge { host: self.host.clone() }),
-            Some(Challenge::Basic) => Ok(self.login()?.ok_or_else(denied)?.basic()),
+            Some(Challenge::Basic) => Ok(basic(self.login()?.ok_or_else(denied)?)),
             Some(Challenge::Bearer { realm, service, scope }) => {
                 self.token(&realm, service.as_deref(), scope.as_deref())
             }
@@ -279,7 +280,7 @@ impl Client {
             if !auth::may_have_password(&self.host, &uri) {
                 return Err(RegistryError::Realm { host: self.host.clone(), realm: shown() });
             }
-            request = request.header(header::AUTHORIZATION, login.basic());
+            request = request.header(header::AUTHORIZATION, basic(login));
         }
         let answer = request.call().map_err(|source| self.unreachable(&uri, source))?;
         if !answer.status().is_success() {

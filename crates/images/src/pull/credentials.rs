@@ -4,10 +4,10 @@
 
 use super::helper::{self, HelperError};
 use base64::Engine as _;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use shipway_model::Login;
 use shipway_model::image_ref::DEFAULT_REGISTRY;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -26,25 +26,10 @@ pub enum CredentialsError {
     Form { path: PathBuf },
 }
 
-/// A name and a password. Written as data where it is kept, and nowhere else.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Login {
-    pub user: String,
-    pub password: String,
-}
-
-impl fmt::Debug for Login {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
-    }
-}
-
-impl Login {
-    /// As a header says it.
-    pub fn basic(&self) -> String {
-        let pair = format!("{}:{}", self.user, self.password);
-        format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair))
-    }
+/// A login as a header says it.
+pub(super) fn basic(Login { user, password }: &Login) -> String {
+    let pair = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
+    format!("Basic {pair}")
 }
 
 /// Logins by registry.

@@ -2,8 +2,8 @@
 //! user's desktop or site keeps them. It is told the registry on its standard input and answers
 //! on its standard output; nothing secret is ever among its arguments.
 
-use super::credentials::Login;
 use serde::Deserialize;
+use shipway_model::Login;
 use std::io::{self, Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;

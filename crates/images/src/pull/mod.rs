@@ -10,7 +10,7 @@ mod reach;
 mod registry;
 
 pub use client::RegistryError;
-pub use credentials::{Credentials, CredentialsError, Login};
+pub use credentials::{Credentials, CredentialsError};
 pub use helper::HelperError;
 pub use reach::Reach;
 pub use registry::{Registry, partial_name};
@@ -25,7 +25,7 @@ use crate::sources::oci_dir::OciDir;
 use crate::sources::sif::Sif;
 use crate::sources::{Judge, Source, SourceError, settled};
 use crate::store::{Session, Store, StoreError};
-use shipway_model::{Digest, ImageRef, Timestamp};
+use shipway_model::{Digest, ImageRef, Login, Timestamp};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use shipway_api::client::{ends_of, tls_config};
 use shipway_api::link::MAX_MESSAGE_BYTES;
 use shipway_api::proof::{self, Ends, Question, Said, Shown};
 use shipway_api::wire::{ToPilot, ToServer, link_client::LinkClient, to_server};
-use shipway_api::{local, routes};
+use shipway_api::{bearer, local, routes};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -213,7 +213,7 @@ impl Link {
             }
         }
         let mut request = Request::new(said.stream());
-        request.metadata_mut().insert("authorization", format!("Bearer {}", self.token).parse()?);
+        request.metadata_mut().insert("authorization", bearer::header(&self.token).parse()?);
         let mut client = LinkClient::new(channel)
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES);

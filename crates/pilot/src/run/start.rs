@@ -14,8 +14,7 @@ use crate::probe::{Places, probe};
 use crate::runtimes::{MissingRuntime, RuntimeChoice};
 use crate::usual::{DefaultImage, Usual};
 use crate::{folder, guard, helper, left_files, leftovers, people};
-use serde::Deserialize;
-use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotId};
+use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotCredentials, PilotId};
 use shipway_runtime::Runtime;
 use shipway_runtime::binds::AllowList;
 use shipway_runtime::native::{Helper, Keeper};
@@ -130,12 +129,6 @@ impl StartError {
             _ => None,
         }
     }
-}
-
-#[derive(Deserialize)]
-struct Credentials {
-    pilot: PilotId,
-    token: String,
 }
 
 pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
@@ -268,7 +261,7 @@ fn runtime(settings: &Settings) -> Result<Made, StartError> {
     Ok((runtime, helper, people))
 }
 
-fn credentials(path: &Path) -> Result<Credentials, StartError> {
+fn credentials(path: &Path) -> Result<PilotCredentials, StartError> {
     let failed = |source| StartError::TokenFile { path: path.into(), source };
     let text = std::fs::read_to_string(path).map_err(failed)?;
     serde_json::from_str(&text).map_err(|source| failed(io::Error::other(source)))

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// A client that sends nothing for this long in the middle of its request has gone, or means harm.
 const NEXT_PIECE_WITHIN: Duration = Duration::from_secs(20);
-/// The largest body that is taken comes in this time over a megabit a second; who drips has to end.
+/// In this time the largest body that is taken comes over a megabit a second; a slower one is cut.
 const BODY_WITHIN: Duration = Duration::from_mins(5);
 /// What is still read of a body that is too large, and dropped: whoever sends more than this hears
 /// of a broken connection instead of the answer.

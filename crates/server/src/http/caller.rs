@@ -14,6 +14,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, Deserializer};
+use shipway_api::bearer;
 use shipway_api::routes::{Endpoint, Who};
 use shipway_core::rejection::needs;
 use shipway_model::{Actor, May};
@@ -44,7 +45,7 @@ pub(super) async fn let_in(
 /// From here on the request is this person's.
 fn sign_in(site: &Site, request: &Request) -> Result<Actor, ApiError> {
     let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token = header.and_then(|header| header.strip_prefix("Bearer "));
+    let token = header.and_then(bearer::token);
     let actor = site.auth.person(token, site.clock.now())?;
     if let Some(guest) = request.extensions().get::<Guest>() {
         guest.is_person(&actor)?;

@@ -10,10 +10,9 @@ use axum::Json;
 use axum::extract::State;
 use shipway_api::error::ErrorBody;
 use shipway_api::routes;
-use shipway_api::types::{NewRegistryLogin, RegistryList, RegistryView};
+use shipway_api::types::{RegistryList, RegistryView};
 use shipway_core::Rejection;
-use shipway_images::pull::Login;
-use shipway_model::Actor;
+use shipway_model::{Actor, Login};
 
 /// The registries that one has a login for, and under which names.
 #[utoipa::path(get, path = routes::REGISTRIES, operation_id = "list_registries",
@@ -27,17 +26,16 @@ pub async fn list(
 
 /// Keeps a login for the images of one's own jobs. Answers when it is on disk.
 #[utoipa::path(put, path = routes::REGISTRY, operation_id = "keep_registry_login",
-    request_body = NewRegistryLogin, params(("host" = String, Path)),
+    request_body = Login, params(("host" = String, Path)),
     responses((status = 200, body = RegistryList), (status = "4XX", body = ErrorBody)))]
 pub async fn keep(
     Caller(by): Caller,
     Asked(asking): Asked,
     State(site): State<Site>,
     Path(host): Path<String>,
-    Body(new): Body<NewRegistryLogin>,
+    Body(login): Body<Login>,
 ) -> Result<Json<RegistryList>, ApiError> {
     let (logins, asker, here) = (site.logins.clone(), by.clone(), site.clone());
-    let login = Login { user: new.user, password: new.password };
     let may = move |by: &Actor| here.auth.still_lets_in(by, here.clock.now());
     let kept = asking.work(move || logins.keep(&asker.user, &host, login, || may(&asker)));
     kept.await?.map_err(refused)?;

@@ -127,7 +127,7 @@ fn task_of(placement: &Placement, spec: &JobSpec) -> Task {
 
 fn template_of(job: JobId, of: &Described, describe: &Describe) -> Template {
     let login = describe.logins.find(&of.owner, of.spec.image.as_ref());
-    let registry_login = login.map(|it| RegistryLogin { user: it.user, password: it.password });
+    let registry_login = login.map(RegistryLogin::from);
     let is_owner = of.owner == describe.auth.owner().as_str();
     let user_number = describe.auth.number(&of.owner).map_or(0, |number| number.0);
     let common = template(job, &of.owner, &of.spec);

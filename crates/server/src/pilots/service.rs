@@ -13,6 +13,7 @@ use crate::panics::{guarded, guarded_task};
 use crate::secrets;
 use crate::writer::Writer;
 use futures_util::Stream;
+use shipway_api::bearer;
 use shipway_api::link::{BadMessage, PROTOCOL, decode_ad, decode_outcome};
 use shipway_api::wire::link_server::Link;
 use shipway_api::wire::{self, to_pilot, to_server};
@@ -92,7 +93,7 @@ impl PilotService {
             return Err(Status::unavailable("the server cannot write its journal"));
         }
         let header = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
-        let token = header.and_then(|header| header.strip_prefix("Bearer "));
+        let token = header.and_then(bearer::token);
         let let_in = token.and_then(|token| self.auth.pilot(token, self.clock.now()));
         let unknown = "this token is no pilot's, or has ended";
         let let_in = let_in.ok_or_else(|| Status::unauthenticated(unknown))?;

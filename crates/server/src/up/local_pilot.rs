@@ -8,8 +8,8 @@ use crate::writer::{Wish, Writer};
 use shipway_core::pilot::Pilot;
 use shipway_core::site::SiteKind;
 use shipway_core::{Command, State};
-use shipway_model::PilotId;
-use shipway_sites::local::{Credentials, LocalSite};
+use shipway_model::{PilotCredentials, PilotId};
+use shipway_sites::local::LocalSite;
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -93,7 +93,7 @@ async fn start(site: &Arc<LocalSite>, writer: &Writer) -> Result<Child, UpError>
     writer.wish(Wish::Core(ask)).await?;
     let secrets::NewPilot { pilot, token, .. } = new;
     tracing::info!(%pilot, "the pilot of this machine is started");
-    let child = site.start(&Credentials { pilot, token })?;
+    let child = site.start(&PilotCredentials { pilot, token })?;
     Ok(child)
 }
 
