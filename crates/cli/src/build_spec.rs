@@ -35,9 +35,9 @@ pub enum BadArguments {
     NoVariable { name: String },
     #[error("--env {name}: your value is not UTF-8")]
     VariableNotText { name: String },
-    #[error("--output {NEW} takes all that is new; it stands alone")]
+    #[error("--output {NEW} takes all that is new: name no other output beside it")]
     NewAndOthers,
-    #[error("--resource {name} stands twice")]
+    #[error("--resource {name} is given twice")]
     ResourceTwice { name: String },
     #[error("--set is for HTCondor submit files, and this is a job file")]
     SetInJobFile,

@@ -125,7 +125,7 @@ fn yaml_words(said: &str) -> String {
     ];
     if let Some((_, rest)) = said.split_once("duplicate mapping key: ") {
         let key = rest.split(", set ").next().unwrap_or(rest);
-        return format!("the key `{key}` stands twice");
+        return format!("the key `{key}` is given twice");
     }
     let known = WORDS.iter().find(|(word, _)| said.contains(word));
     known.map_or_else(|| plain_words(said), |(_, plain)| (*plain).to_string())

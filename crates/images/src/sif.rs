@@ -19,7 +19,7 @@ const SQUASHFS: i32 = 1;
 pub enum SifError {
     #[error("the file is not a SIF image")]
     NotSif,
-    #[error("the SIF image is of version {0:?}, and 01 is known")]
+    #[error("the SIF image is of version {0:?}; only 01 is known")]
     Version(String),
     #[error("the SIF image's header is malformed")]
     Header,

@@ -162,6 +162,6 @@ pub enum LaunchError {
     LinkedTarget { target: PathBuf },
     #[error("cannot mount on {}: no such file or directory in the image", target.display())]
     MissingTarget { target: PathBuf },
-    #[error("cannot stand in {}: no such directory in the image", cwd.display())]
+    #[error("cannot work in {}: no such directory in the image", cwd.display())]
     NoDirectory { cwd: PathBuf },
 }

@@ -34,9 +34,11 @@ const _: () = assert!(SPEC_BYTES > 100 * MAX_SPEC_BYTES as u64, "large jobs are 
 pub enum Spent {
     #[error("{LOOK_UPS_AT_ONCE} of your look-ups in registries are under way already")]
     LookUpsAtOnce,
-    #[error("you have had {LOOK_UPS} look-ups in registries, and one more each {LOOK_UP_EVERY}")]
+    #[error(
+        "you have used {LOOK_UPS} look-ups in registries; there is one more each {LOOK_UP_EVERY}"
+    )]
     LookUps,
-    #[error("you have submitted jobs of {} GiB, as much as in a day", SPEC_BYTES >> 30)]
+    #[error("you have submitted {} GiB of jobs, the most for one day", SPEC_BYTES >> 30)]
     SpecBytes,
 }
 

@@ -60,7 +60,7 @@ pub enum UpError {
         #[source]
         source: JournalError,
     },
-    #[error("cannot use the home {}: {holds} is in it, or is it", .home.display())]
+    #[error("cannot use the home {}: it is, or contains, {holds}", .home.display())]
     SharedHome { home: PathBuf, holds: &'static str },
     #[error("cannot restore the state from {}", .home.display())]
     Restore {

@@ -48,7 +48,7 @@ fn a_resource_is_named_once() {
     let named = built("--resource a=1 --resource b=2 -- true").expect("good").resources.named;
     assert_eq!(named.len(), 2);
     let error = built("--resource a=1 --resource a=2 -- true").expect_err("refused");
-    assert!(error.to_string().contains("--resource a stands twice"), "{error}");
+    assert!(error.to_string().contains("--resource a is given twice"), "{error}");
     assert!(error.hint().expect("hint").contains("--resource a=N"));
 }
 

@@ -61,7 +61,7 @@ fn not_a_job() -> Vec<Row> {
         row("deep.yaml", &format!("command: {deep}"), "nested too deep", HELP),
         row("deep.json", &format!("{{\"command\": {deep}"), "nested too deep", HELP),
         row("twice.yaml", "command: a\ncommand: b\n", "line 2: this YAML", HELP),
-        row("twice.yml", "command: a\ncommand: b\n", "the key `command` stands twice", HELP),
+        row("twice.yml", "command: a\ncommand: b\n", "the key `command` is given twice", HELP),
         row("twice.json", r#"{"command": ["a"], "command": ["b"]}"#, "written twice", HELP),
         row("open.yaml", "command: [a\n", "this YAML cannot be read", HELP),
         row("tab.yaml", "command:\n\t- a\n", "tab", HELP),

@@ -63,7 +63,7 @@ pub enum Wrong {
     LongLine,
     #[error("there are more than {MAX_LINES} lines")]
     ManyLines,
-    #[error("the text has a character that no text has (U+{0:04X})")]
+    #[error("the text has a character that texts cannot have (U+{0:04X})")]
     Character(u32),
     #[error("`{0}` is no statement: NAME = VALUE, queue, if, or include is wanted")]
     NoStatement(String),
@@ -97,7 +97,7 @@ pub enum Wrong {
     Unreadable { name: String, said: String },
     #[error("`use {0}` is a template of an HTCondor installation; there is none here")]
     Use(String),
-    #[error("`queue` stands in an included file; HTCondor takes it in the submit file alone")]
+    #[error("`queue` is in an included file; HTCondor takes it only in the submit file itself")]
     QueueInInclude,
     #[error("`{0}` is not a number of tasks")]
     QueueCount(String),

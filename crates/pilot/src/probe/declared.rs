@@ -136,7 +136,7 @@ fn each_once<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, u64>
             let mut amounts = BTreeMap::new();
             while let Some((name, amount)) = map.next_entry::<String, u64>()? {
                 if amounts.contains_key(&name) {
-                    return Err(de::Error::custom(format_args!("`{name}` stands twice")));
+                    return Err(de::Error::custom(format_args!("`{name}` is given twice")));
                 }
                 amounts.insert(name, amount);
             }

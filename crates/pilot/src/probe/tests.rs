@@ -77,7 +77,7 @@ fn what_is_declared_twice_is_refused_by_name() {
     let gpu = r#"{"uuid":"GPU-7","model":"A100","memory":"40GB","vendor":"nvidia"}"#;
     for (text, words) in [
         (format!(r#"{{"gpus":[{gpu},{gpu}]}}"#), "declares the GPU GPU-7 twice"),
-        (r#"{"named":{"licences":1,"licences":2}}"#.into(), "`licences` stands twice"),
+        (r#"{"named":{"licences":1,"licences":2}}"#.into(), "`licences` is given twice"),
     ] {
         std::fs::write(&file, &text).unwrap();
         let error = Declared::read(&file).unwrap_err();

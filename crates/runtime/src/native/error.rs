@@ -16,11 +16,11 @@ pub(super) enum SetupError {
     LinkedTarget { target: PathBuf },
     #[error("cannot mount on {}: no such file or directory in the image", target.display())]
     MissingTarget { target: PathBuf },
-    #[error("cannot mount on {}: one of it and its source is a directory", target.display())]
+    #[error("cannot mount on {}: of it and its source only one is a directory", target.display())]
     WrongKind { target: PathBuf },
     #[error("cannot bind the device {}: it is not a device node", path.display())]
     NotADevice { path: PathBuf },
-    #[error("cannot stand in {}: no such directory in the container", cwd.display())]
+    #[error("cannot work in {}: no such directory in the container", cwd.display())]
     NoDirectory { cwd: PathBuf },
     #[error(
         "cannot use {} in the container: user {user}, whom the task runs as, may not enter it; \

@@ -53,7 +53,8 @@ pub(super) async fn pin_image(site: &Site, by: &Actor, spec: &mut JobSpec) -> Re
         let hint = "submit again later, or name the image by its digest: NAME@sha256:…";
         return Err(refused(format!("{host} does not answer")).hint(hint));
     };
-    let pinned = answer.map_err(|_| ApiError::internal("a registry was asked in vain"))?;
+    let pinned =
+        answer.map_err(|_| ApiError::internal("the question to the registry was cut off"))?;
     let pinned = pinned.map_err(|error| {
         let hint = hint(&error, &host);
         refused(causes(&error)).hint(hint)

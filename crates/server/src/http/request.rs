@@ -54,8 +54,7 @@ pub(super) async fn around(State(site): State<Site>, mut request: Request, next:
         if is_get { stay.answer(next.run(request)).await } else { next.run(request).await }
     }));
     let mut response = answered.await.unwrap_or_else(|Panicked| {
-        ApiError::internal("the server failed over this request; its log says where")
-            .into_response()
+        ApiError::internal("the server failed at this request; its log says where").into_response()
     });
     let told = Told {
         id: &id,
