@@ -115,6 +115,23 @@ fn join(state: &mut State, at: usize, kind: usize) {
     tell(state, 1, &Command::PilotJoined(Box::new(joined)));
 }
 
+fn nodes(kinds: &[usize]) -> State {
+    let mut state = State::default();
+    for (at, kind) in kinds.iter().enumerate() {
+        join(&mut state, at, *kind);
+    }
+    state
+}
+
+/// One after the other; the time when all are there.
+fn submit_all(state: &mut State, mut now: u64, wishes: &[Wish]) -> u64 {
+    for wish in wishes {
+        now += 1_000;
+        submit(state, now, wish);
+    }
+    now
+}
+
 /// Some of what runs ends, after long enough that nothing counts as short.
 fn end(state: &mut State, now: u64, which: &[usize]) {
     for nth in which {
@@ -138,16 +155,9 @@ proptest! {
             1..5,
         ),
     ) {
-        let mut state = State::default();
-        for (at, kind) in kinds.iter().enumerate() {
-            join(&mut state, at, *kind);
-        }
-        let mut now = 1_000;
+        let (mut state, mut now) = (nodes(&kinds), 1_000);
         for (wishes, ends) in &rounds {
-            for wish in wishes {
-                now += 1_000;
-                submit(&mut state, now, wish);
-            }
+            now = submit_all(&mut state, now, wishes);
             // Without what it remembers, which is not the plain way's.
             state.rebuild();
             let expected = plain::plan(&state, Timestamp(now));
@@ -192,16 +202,9 @@ proptest! {
             1..12,
         ),
     ) {
-        let mut state = State::default();
-        for (at, kind) in kinds.iter().enumerate() {
-            join(&mut state, at, *kind);
-        }
-        let mut now = 1_000;
+        let (mut state, mut now) = (nodes(&kinds), 1_000);
         for (wishes, ends) in &rounds {
-            for wish in wishes {
-                now += 1_000;
-                submit(&mut state, now, wish);
-            }
+            now = submit_all(&mut state, now, wishes);
             loop {
                 let plan = schedule(&mut state, Timestamp(now));
                 if plan.is_empty() {
