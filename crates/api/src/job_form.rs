@@ -12,6 +12,7 @@ mod keys;
 mod sketch;
 mod values;
 
+pub(crate) use keys::nearest;
 pub use sketch::{Sketch, sketch};
 
 use serde_json::Value;
@@ -73,12 +74,15 @@ pub fn wrong_value(job: &Value, language: Language) -> Option<Wrong> {
     values::first_wrong(job, language)
 }
 
-/// The first thing that is wrong with the job in a request's body, if it has one.
+/// The first thing that is wrong with the jobs in a request's body, if it has any.
 pub fn wrong_in_body(body: &[u8]) -> Option<Wrong> {
     let Sketch { value, is_whole } = sketch(body)?;
-    let job = value.get("spec").filter(|job| job.is_object())?;
+    let several = value.get("jobs").and_then(Value::as_array).into_iter().flatten();
+    let jobs = std::iter::once(&value).chain(several).filter_map(|one| one.get("spec"));
     // A value that was cut may look wrong where it is not.
-    unknown_key(job).or_else(|| wrong_value(job, Language::Json).filter(|_| is_whole))
+    let wrong =
+        |job| unknown_key(job).or_else(|| wrong_value(job, Language::Json).filter(|_| is_whole));
+    jobs.filter(|job| job.is_object()).find_map(wrong)
 }
 
 /// What serde says, without the words that only its users know.

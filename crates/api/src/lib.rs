@@ -13,6 +13,7 @@ pub mod link;
 pub mod local;
 pub mod proof;
 pub mod routes;
+pub mod together;
 pub mod types;
 
 /// The pilot protocol as generated from `proto/pilot.proto`.

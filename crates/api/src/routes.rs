@@ -17,6 +17,9 @@ macro_rules! endpoints {
                 GET jobs::list (Who::SignedIn, NO_BODY);
                 POST submit::submit (Who::May(May::Change), SPEC);
             }
+            SUBMISSIONS "/api/v1/submissions" {
+                POST submit::submit_together (Who::May(May::Change), SPEC);
+            }
             DRY_RUN "/api/v1/dry-run" { POST submit::dry_run (Who::May(May::Change), SPEC); }
             JOB "/api/v1/jobs/{job}" { GET jobs::show (Who::SignedIn, NO_BODY); }
             JOB_WAIT "/api/v1/jobs/{job}/wait" { GET jobs::wait (Who::SignedIn, NO_BODY); }

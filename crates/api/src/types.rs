@@ -3,13 +3,14 @@
 //! Views are what people see; they are made from the state and from history by the server and
 //! rendered by the command line and the page.
 
+use crate::together::{MAX_TOGETHER, Named};
 use serde::{Deserialize, Serialize};
-use shipway_model::limits::{MAX_LABELS, MAX_SELECTED};
+use shipway_model::limits::{MAX_DEPENDENCIES, MAX_LABELS, MAX_SELECTED};
 use shipway_model::prospect::Prospect;
 use shipway_model::reading::{list, map};
 use shipway_model::{
-    Attempt, Bytes, GpuDevice, JobCounts, JobId, JobSpec, JobState, Millis, NodeAd, NodeName,
-    Outcome, PilotId, Reason, Role, TaskId, TaskIndex, TaskState, Timestamp, UserName,
+    AfterNamed, Attempt, Bytes, GpuDevice, JobCounts, JobId, JobSpec, JobState, Millis, NodeAd,
+    NodeName, Outcome, PilotId, Reason, Role, TaskId, TaskIndex, TaskState, Timestamp, UserName,
 };
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -86,6 +87,41 @@ pub struct Submission {
 pub struct Submitted {
     pub id: JobId,
     /// The key had been used before: this is the job it made then.
+    pub repeated: bool,
+}
+
+/// Jobs that are taken together, or none of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Together {
+    /// In any order.
+    #[serde(deserialize_with = "list::<MAX_TOGETHER, _, _>")]
+    pub jobs: Vec<Member>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Member {
+    pub spec: JobSpec,
+    /// Jobs of the same request that have to end first, by their names: `NAME`, `NAME:ok`,
+    /// `NAME:failed` or `NAME:any`. Others are named by their ids in the specification.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "list::<MAX_DEPENDENCIES, _, _>")]
+    #[schema(value_type = Vec<String>)]
+    pub after: Vec<AfterNamed>,
+}
+
+impl Member {
+    pub fn named(&self) -> Named<'_> {
+        Named { name: &self.spec.name, after: &self.after }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SubmittedTogether {
+    /// In the order of the request.
+    pub ids: Vec<JobId>,
+    /// The key had been used before: these are the jobs it made then.
     pub repeated: bool,
 }
 

@@ -4,14 +4,14 @@
 //! parser says about the place where it lost its way. What is wrong with a value is said by
 //! `job_form`, in words of ours.
 
+use serde::Deserialize;
 use serde_json::Value;
 use shipway_api::job_form::{self, Language, Wrong, plain_words};
-use shipway_model::JobSpec;
+use shipway_api::together::{MAX_TOGETHER, Named, in_turn};
+use shipway_api::types::Member;
 use shipway_model::validate::Problem;
+use shipway_model::{AfterNamed, JobSpec};
 use std::path::Path;
-
-/// Jobs in one file; more of them belong into an array.
-const MAX_DOCUMENTS: usize = 1_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum JobFileError {
@@ -24,7 +24,7 @@ pub enum JobFileError {
     Unreadable { place: String, said: String },
     #[error("{place}: there is no job in it")]
     Empty { place: String },
-    #[error("{place}: {found} jobs; at most {MAX_DOCUMENTS}")]
+    #[error("{place}: {found} jobs; at most {MAX_TOGETHER}")]
     TooMany { place: String, found: usize },
     #[error("{place}: a job is written as keys and values; this is {found}")]
     NotAJob { place: String, found: &'static str },
@@ -58,25 +58,33 @@ impl JobFileError {
     }
 }
 
-pub fn parse(name: &Path, text: &str) -> Result<Vec<JobSpec>, JobFileError> {
+/// The jobs, each with those of the same file that it waits for.
+pub fn parse(name: &Path, text: &str) -> Result<Vec<Member>, JobFileError> {
     let json = name.extension().is_some_and(|ext| ext.eq_ignore_ascii_case("json"))
         || text.trim_start().starts_with('{');
     let language = if json { Language::Json } else { Language::Yaml };
     let file = name.display().to_string();
-    let values: Vec<Value> = read(language, text).map_err(|(line, said)| {
+    let mut values: Vec<Value> = read(language, text).map_err(|(line, said)| {
         let language = if json { "JSON" } else { "YAML" };
         JobFileError::Syntax { place: place(&file, line), language, said }
     })?;
     if values.iter().all(Value::is_null) {
         return Err(JobFileError::Empty { place: file });
     }
-    if values.len() > MAX_DOCUMENTS {
+    if values.len() > MAX_TOGETHER {
         return Err(JobFileError::TooMany { place: file, found: values.len() });
     }
     for value in &values {
         check_keys(&file, text, value)?;
     }
-    let specs: Vec<JobSpec> = read(language, text).map_err(|(line, said)| {
+    let named: Vec<Vec<AfterNamed>> = values.iter_mut().map(take_names).collect();
+    let read: Result<Vec<JobSpec>, _> = if named.iter().all(Vec::is_empty) {
+        read(language, text)
+    } else {
+        // What is left of them; without the lines that only the text has.
+        values.iter().map(|job| JobSpec::deserialize(job).map_err(in_no_line)).collect()
+    };
+    let specs = read.map_err(|(line, said)| {
         let wrong = values.iter().find_map(|job| job_form::wrong_value(job, language));
         match wrong {
             Some(wrong) => {
@@ -90,7 +98,32 @@ pub fn parse(name: &Path, text: &str) -> Result<Vec<JobSpec>, JobFileError> {
         let place = if specs.len() == 1 { file.clone() } else { format!("{file}: job {}", at + 1) };
         first_problem(place, spec)?;
     }
-    Ok(specs)
+    let jobs = specs.into_iter().zip(named).map(|(spec, after)| Member { spec, after });
+    let jobs: Vec<Member> = jobs.collect();
+    let names: Vec<Named<'_>> = jobs.iter().map(Member::named).collect();
+    match in_turn(&names) {
+        Ok(_) => Ok(jobs),
+        Err(problem) => Err(JobFileError::Problem { place: file, problem, more: 0 }),
+    }
+}
+
+fn in_no_line(error: serde_json::Error) -> (u64, String) {
+    (0, plain_words(&error.to_string()))
+}
+
+/// What of `after` is no job's id, and so the name of another job of the file. What begins like an
+/// id stays, to be complained about.
+fn take_names(job: &mut Value) -> Vec<AfterNamed> {
+    let Some(Value::Array(after)) = job.get_mut("after") else { return Vec::new() };
+    let name = |value: &Value| {
+        let text = value.as_str()?;
+        let word = text.split(':').next().unwrap_or(text);
+        let is_like_an_id = word.bytes().all(|byte| byte.is_ascii_digit());
+        if is_like_an_id { None } else { text.parse::<AfterNamed>().ok() }
+    };
+    let names = after.iter().filter_map(name).collect();
+    after.retain(|value| name(value).is_none());
+    names
 }
 
 /// Or the line (0: not known) and what is wrong there.

@@ -103,18 +103,43 @@ impl AskSite {
     }
 }
 
+/// Jobs of one request: all of them are taken, or none.
 #[derive(Debug, Clone)]
 pub struct Submit {
     pub by: Actor,
+    pub key: Option<String>,
+    /// A digest of all specifications, to tell a repeat from a mistake.
+    pub digest: u64,
+    /// With ids that follow each other. One may wait for those before it.
+    pub jobs: Vec<NewJob>,
+}
+
+#[derive(Debug, Clone)]
+pub struct NewJob {
     pub job: JobId,
     pub spec: JobSpec,
-    pub key: Option<String>,
-    /// A digest of the specification, to tell a repeat from a mistake.
-    pub digest: u64,
     /// How many of its tasks are placed together.
     pub gang: Gang,
     /// How the jobs in `spec.after` that are no longer in memory ended.
     pub ended: Vec<(JobId, JobState)>,
+}
+
+impl NewJob {
+    pub fn new(job: JobId, spec: JobSpec) -> NewJob {
+        NewJob { job, spec, gang: Gang::default(), ended: Vec::new() }
+    }
+}
+
+impl Submit {
+    /// One job, without a key.
+    pub fn one(by: Actor, job: NewJob) -> Submit {
+        Submit { by, key: None, digest: 0, jobs: vec![job] }
+    }
+
+    /// The id of the first one.
+    pub fn first(&self) -> Option<JobId> {
+        self.jobs.first().map(|new| new.job)
+    }
 }
 
 /// Which tasks of which jobs.

@@ -3,9 +3,8 @@
 //!
 //! One test in this file: the peak is that of the whole process.
 
-use shipway_core::command::{Command, Pick, Select, Submit};
+use shipway_core::command::{Command, NewJob, Pick, Select, Submit};
 use shipway_core::engine::step;
-use shipway_core::shape::Gang;
 use shipway_core::{Event, State};
 use shipway_model::limits::MAX_TASKS;
 use shipway_model::{Actor, JobId, Role, TaskState, Timestamp, UserName};
@@ -41,8 +40,7 @@ fn acts_on_ten_million_tasks_are_acts_on_a_few_runs() {
     let json = format!(r#"{{"command":["true"],"array":"1-{MAX_TASKS}"}}"#);
     let spec = serde_json::from_str(&json).expect("a good job");
     let job = JobId(1);
-    let (gang, ended) = (Gang::default(), Vec::new());
-    let submit = Submit { by: ada(), job, spec, key: None, digest: 0, gang, ended };
+    let submit = Submit::one(ada(), NewJob::new(job, spec));
     told(&mut state, "submitting", &Command::Submit(Box::new(submit)));
     for round in 0..2 {
         let waiting = select(job, Pick::State(TaskState::Waiting));

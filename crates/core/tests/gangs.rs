@@ -2,7 +2,7 @@
 //! a plan and its application. Random histories, each from a seed that is named when one fails.
 
 use shipway_core::command::{
-    AskSite, Command, Ended, Pick, PilotJoined, PilotReported, Select, Submit,
+    AskSite, Command, Ended, NewJob, Pick, PilotJoined, PilotReported, Select, Submit,
 };
 use shipway_core::engine::{Step, step};
 use shipway_core::event::{Event, Part};
@@ -137,8 +137,8 @@ impl World {
             format!(r#"{{"command":["true"],"resources":{{"cpus":1}},"array":"1-{tasks}"}}"#);
         let spec: JobSpec = serde_json::from_str(&text).expect("good");
         let gang = Gang::of(NonZeroU32::new(size).expect("at least one"));
-        let (by, job, ended) = (ada(), self.state.next_job(), Vec::new());
-        let submit = Submit { by, job, spec, key: None, digest: 0, gang, ended };
+        let new = NewJob { gang, ..NewJob::new(self.state.next_job(), spec) };
+        let submit = Submit::one(ada(), new);
         self.step(&Command::Submit(Box::new(submit))).expect("taken");
     }
 
@@ -305,8 +305,8 @@ fn a_gang_that_could_never_be_whole_is_refused() {
     ] {
         let spec: JobSpec = serde_json::from_str(text).expect("good");
         let gang = Gang::of(NonZeroU32::new(3).expect("three"));
-        let (by, job, ended) = (ada(), world.state.next_job(), Vec::new());
-        let submit = Submit { by, job, spec, key: None, digest: 0, gang, ended };
+        let new = NewJob { gang, ..NewJob::new(world.state.next_job(), spec) };
+        let submit = Submit::one(ada(), new);
         assert!(world.step(&Command::Submit(Box::new(submit))).is_none(), "{text}");
     }
 }

@@ -3,7 +3,7 @@
 //! named is one: without it the job would go to such a node.
 
 use proptest::prelude::*;
-use shipway_core::command::{AskSite, Command, PilotJoined, Submit};
+use shipway_core::command::{AskSite, Command, NewJob, PilotJoined, Submit};
 use shipway_core::engine::step;
 use shipway_core::explain::{explain, explain_need, prospect, prospect_of_new};
 use shipway_core::schedule::schedule;
@@ -146,8 +146,7 @@ fn ada() -> UserName {
 
 fn submit(state: &mut State, spec: JobSpec) -> Option<JobId> {
     let (by, job) = (Actor::new(ada(), Role::User), state.next_job());
-    let (gang, ended) = (Gang::default(), Vec::new());
-    let submit = Submit { by, job, spec, key: None, digest: 0, gang, ended };
+    let submit = Submit::one(by, NewJob::new(job, spec));
     let done = step(state, NOW, &Command::Submit(Box::new(submit))).ok()?;
     assert!(done.events.iter().any(|one| matches!(one.event, Event::JobSubmitted(_))));
     Some(job)

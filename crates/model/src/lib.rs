@@ -57,7 +57,7 @@ pub use people::People;
 pub use reason::{Quantity, Reason};
 pub use resources::Resources;
 pub use retry::RetryPolicy;
-pub use spec::{After, Condition, JobSpec};
+pub use spec::{After, AfterNamed, Condition, JobSpec};
 pub use states::{JobCounts, JobState, TaskState};
 pub use time_limit::TimeLimit;
 pub use units::{Bytes, Cores, GpuShare, Millis, Timestamp};

@@ -8,7 +8,7 @@ use crate::image_ref::ImageRef;
 use crate::indices::IndexSet;
 use crate::limits::{
     DEFAULT_LOG_LIMIT, MAX_ARGS_READ, MAX_BINDS, MAX_DEPENDENCIES, MAX_FILES, MAX_LABELS,
-    MAX_VARIABLES_READ,
+    MAX_NAME_BYTES, MAX_VARIABLES_READ,
 };
 use crate::reading::{elements, list, map, text_or_whole};
 use crate::resources::Resources;
@@ -207,13 +207,53 @@ impl FromStr for After {
         let bad =
             || BadId { text: text.into(), wanted: "dependency (JOB, JOB:ok, JOB:failed, JOB:any)" };
         let (job, condition) = text.split_once(':').unwrap_or((text, "ok"));
-        let condition = match condition {
-            "ok" => Condition::Ok,
-            "failed" => Condition::Failed,
-            "any" => Condition::Any,
-            _ => return Err(bad()),
-        };
+        let condition = Condition::of(condition).ok_or_else(bad)?;
         Ok(After { job: job.parse().map_err(|_| bad())?, condition })
+    }
+}
+
+impl Condition {
+    fn of(word: &str) -> Option<Condition> {
+        [Condition::Ok, Condition::Failed, Condition::Any]
+            .into_iter()
+            .find(|condition| condition.to_string() == word)
+    }
+}
+
+/// A job that has no id yet, by its name: `NAME[:ok|:failed|:any]`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AfterNamed {
+    pub name: String,
+    pub condition: Condition,
+}
+
+impl FromStr for AfterNamed {
+    type Err = BadId;
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        // A name may have a colon in it.
+        let ends =
+            text.rsplit_once(':').and_then(|(name, word)| Some((name, Condition::of(word)?)));
+        let (name, condition) = ends.unwrap_or((text, Condition::Ok));
+        if name.is_empty() || name.len() > MAX_NAME_BYTES {
+            let text = text.chars().take(80).collect();
+            return Err(BadId {
+                text,
+                wanted: "name of a job (NAME, NAME:ok, NAME:failed, NAME:any)",
+            });
+        }
+        Ok(AfterNamed { name: name.into(), condition })
+    }
+}
+
+impl Serialize for AfterNamed {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_args!("{}:{}", self.name, self.condition))
+    }
+}
+
+impl<'de> Deserialize<'de> for AfterNamed {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        text_or_whole("the name of a job such as prepare or prepare:any", from)
     }
 }
 

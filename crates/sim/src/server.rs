@@ -7,7 +7,7 @@ use crate::disk::Disk;
 use shipway_api::{link, wire};
 use shipway_core::clock::SteadyClock;
 use shipway_core::command::AskSite;
-use shipway_core::command::{Command, Ended, Held, HeldPhase, PilotJoined, PilotReported, Submit};
+use shipway_core::command::{Command, Ended, Held, HeldPhase, PilotJoined, PilotReported};
 use shipway_core::decide::already_submitted;
 use shipway_core::engine::step;
 use shipway_core::event::{Placement, Recorded};
@@ -15,7 +15,7 @@ use shipway_core::invariants;
 use shipway_core::schedule::schedule;
 use shipway_core::site::SiteKind;
 use shipway_core::{Effect, Rejection, State};
-use shipway_model::{JobId, JobState, Millis, PilotId, Timestamp};
+use shipway_model::{JobId, JobSpec, JobState, Millis, PilotId, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
 
 /// States with fewer jobs and pilots than this are checked after every step, others now and then.
@@ -132,10 +132,13 @@ impl Server {
         let mut job = None;
         match &mut request.command {
             Command::Submit(submit) => {
-                submit.job = self.state.next_job();
-                submit.ended = self.ended(submit, disk);
+                let first = self.state.next_job();
+                for new in &mut submit.jobs {
+                    new.job = first;
+                    new.ended = self.ended(&new.spec, disk);
+                }
                 let repeated = already_submitted(&self.state, submit);
-                job = Some(repeated.ok().flatten().unwrap_or(submit.job));
+                job = Some(repeated.ok().flatten().unwrap_or(first));
             }
             Command::Retry { select, revived } => {
                 let gone = select.jobs.iter().filter(|(id, _)| self.state.job(*id).is_none());
@@ -149,8 +152,8 @@ impl Server {
         batch.out.insert(said, Out::Then(request.then, result.map(|()| job)));
     }
 
-    fn ended(&self, submit: &Submit, disk: &Disk) -> Vec<(JobId, JobState)> {
-        let gone = submit.spec.after.iter().filter(|after| self.state.job(after.job).is_none());
+    fn ended(&self, spec: &JobSpec, disk: &Disk) -> Vec<(JobId, JobState)> {
+        let gone = spec.after.iter().filter(|after| self.state.job(after.job).is_none());
         gone.filter_map(|after| Some((after.job, disk.record(after.job)?.job.state()))).collect()
     }
 

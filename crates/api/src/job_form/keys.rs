@@ -62,15 +62,14 @@ pub(super) fn first_unknown(job: &Value) -> Option<Wrong> {
     })
 }
 
-pub(super) fn nearest(key: &str, known: &[&'static str]) -> Option<&'static str> {
+pub(crate) fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
     if key.chars().count() > LONGEST {
         return None;
     }
     let key = key.to_ascii_lowercase().replace('-', "_");
     // Of two equally near ones the one it begins with is meant: `gpus` is `gpu`, not `cpus`.
-    let near = |known: &&'static str| {
-        (strsim::osa_distance(&key, known), !key.starts_with(*known), *known)
-    };
+    let near =
+        |known: &&'k str| (strsim::osa_distance(&key, known), !key.starts_with(*known), *known);
     let (distance, _, found) = known.iter().map(near).min()?;
     // Half of the letters must be right, or `x` would be near to `on`.
     (distance <= FARTHEST && distance * 2 <= found.len()).then_some(found)

@@ -12,7 +12,7 @@ use crate::view::{self, talk};
 use shipway_api::client::{Client, ClientError};
 use shipway_api::error::codes;
 use shipway_api::routes;
-use shipway_api::types::{JobView, Submission, Submitted};
+use shipway_api::types::{JobView, Member, Submission, Submitted};
 use shipway_model::{JobId, Outcome, TaskIndex};
 use std::cell::Cell;
 use std::future::pending;
@@ -34,7 +34,7 @@ pub async fn run(context: &Context, args: RunArgs) -> Result<Exit, Failure> {
     let (detach, dry_run, key) = (args.detach, args.dry_run, args.key.clone());
     let mut spec = build_spec::build(args, Caller::of_this_process())?;
     if dry_run {
-        return submit::dry_run(context, vec![spec]).await;
+        return submit::dry_run(context, vec![Member { spec, after: Vec::new() }]).await;
     }
     submission::pin_image(&mut spec).await?;
     let submission = Submission { spec };

@@ -1,13 +1,15 @@
-//! Submitting a job exactly once: every submission has a key, and a repeat after a lost answer
+//! Submitting jobs exactly once: every submission has a key, and a repeat after a lost answer
 //! has the same one. And with exactly one image: what its tag or file holds now.
 
 use super::patience::may_pass;
 use crate::failure::Failure;
 use crate::settings;
 use crate::view::talk;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use shipway_api::client::{Client, ClientError};
-use shipway_api::routes::{IDEMPOTENCY_KEY, JOBS};
-use shipway_api::types::{Submission, Submitted};
+use shipway_api::routes::{IDEMPOTENCY_KEY, JOBS, SUBMISSIONS};
+use shipway_api::types::{Submission, Submitted, SubmittedTogether, Together};
 use shipway_images::pull::{RegistryError, Settings, pin};
 use shipway_images::sources::SourceError;
 use shipway_model::{ImageRef, JobSpec};
@@ -32,12 +34,29 @@ pub async fn submit(
     submission: &Submission,
     key: Option<String>,
 ) -> Result<Submitted, Failure> {
+    once(client, JOBS, submission, key).await
+}
+
+pub async fn submit_together(
+    client: &Client,
+    together: &Together,
+    key: Option<String>,
+) -> Result<SubmittedTogether, Failure> {
+    once(client, SUBMISSIONS, together, key).await
+}
+
+async fn once<A: DeserializeOwned>(
+    client: &Client,
+    path: &str,
+    asked: &impl Serialize,
+    key: Option<String>,
+) -> Result<A, Failure> {
     let key = key.map_or_else(random_key, Ok)?;
     let headers = [(IDEMPOTENCY_KEY, key.as_str())];
     let mut waits = WAITS.iter();
     let mut sent_before = false;
     loop {
-        let error = match client.post(JOBS, submission, &headers).await {
+        let error = match client.post(path, asked, &headers).await {
             Ok(submitted) => return Ok(submitted),
             Err(error) => error,
         };

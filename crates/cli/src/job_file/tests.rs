@@ -4,7 +4,8 @@ use super::*;
 use std::fmt::Write;
 
 fn yaml(text: &str) -> Result<Vec<JobSpec>, JobFileError> {
-    parse(Path::new("job.yaml"), text)
+    let jobs = parse(Path::new("job.yaml"), text)?;
+    Ok(jobs.into_iter().map(|job| job.spec).collect())
 }
 
 /// The whole message a user would see, hint included.
@@ -25,7 +26,7 @@ fn yaml_and_json_say_the_same() {
         r#" {"name":"fit","command":["python","fit.py"],"resources":{"cpus":0.5,
             "gpu":"A100:40GB..:2"},"retries":3,"time_limit":"2h","workdir":".","env":{"A":"1"}}"#,
     );
-    assert_eq!(from_yaml.expect("yaml"), from_json.expect("json"));
+    assert_eq!(from_yaml.expect("yaml")[0], from_json.expect("json")[0].spec);
 }
 
 #[test]
@@ -33,6 +34,24 @@ fn documents_are_jobs() {
     let specs = yaml("command: echo one\n---\ncommand: echo two\n").expect("good");
     assert_eq!(specs.len(), 2);
     assert_eq!(specs[1].command, ["/bin/sh", "-c", "echo two"]);
+}
+
+#[test]
+fn jobs_of_a_file_wait_for_each_other_by_name() {
+    let text = "name: make\ncommand: a\n---\ncommand: b\nafter: [make:any, 12]\ntime_limit: 1h\n";
+    let jobs = parse(Path::new("job.yaml"), text).expect("good");
+    assert_eq!(jobs[1].after, ["make:any".parse().expect("good")]);
+    assert_eq!(jobs[1].spec.after, ["12".parse().expect("good")]);
+    assert_eq!(jobs[1].spec.command, ["/bin/sh", "-c", "b"]);
+    for (text, expected) in [
+        ("name: make\ncommand: a\n---\ncommand: b\nafter: [mkae]\n", "did you mean `make`?"),
+        ("name: a\ncommand: a\nafter: [a]\n", "wait for each other: `a` after `a`"),
+        ("command: a\nafter: [\"12:soon\"]\n", "12:soon"),
+        ("name: a\ncommand: a\n---\ncommand: b\nafter: [a]\ntime_limit: soon\n", "time_limit"),
+    ] {
+        let said = complaint("job.yaml", text);
+        assert!(said.contains(expected), "{said}");
+    }
 }
 
 #[test]

@@ -9,14 +9,23 @@ use super::time::Reader;
 use serde::Serialize;
 use shipway_api::types::DryRun;
 use shipway_model::expand::Placeholders;
-use shipway_model::{JobSpec, Ordinal, Outputs, TaskIndex};
+use shipway_model::{AfterNamed, Condition, JobSpec, Ordinal, Outputs, TaskIndex};
 
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub struct DryRuns {
-    pub runs: Vec<DryRun>,
+    pub runs: Vec<MemberRun>,
     #[serde(skip)]
     pub reader: Reader,
+}
+
+#[derive(Debug, Serialize)]
+pub struct MemberRun {
+    #[serde(flatten)]
+    pub run: DryRun,
+    /// Jobs of the same file that have to end first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<AfterNamed>,
 }
 
 impl View for DryRuns {
@@ -47,7 +56,8 @@ fn first_files(paper: &mut Paper, spec: &JobSpec) {
     }
 }
 
-fn write_one(paper: &mut Paper, run: &DryRun, reader: &Reader) {
+fn write_one(paper: &mut Paper, member: &MemberRun, reader: &Reader) {
+    let MemberRun { run, after } = member;
     let tasks = if run.tasks == 1 { "task" } else { "tasks" };
     let name = if run.spec.name.is_empty() { "a job" } else { &run.spec.name };
     paper.write(Tone::Strong, &format!("Would submit {name} of {} {tasks}", run.tasks));
@@ -58,12 +68,21 @@ fn write_one(paper: &mut Paper, run: &DryRun, reader: &Reader) {
         paper.line(&format!("First task: {}", command(&run.first_command)));
         first_files(paper, &run.spec);
     }
-    if run.reasons.is_empty() {
+    if run.reasons.is_empty() && after.is_empty() {
         return paper.line("It could start now.");
     }
     paper.line("It could not start now because:");
-    for (at, reason) in run.reasons.iter().enumerate() {
-        paper.line(&format!("  {}. {}", at + 1, sentence(reason, reader)));
+    let of_this_file = |after: &AfterNamed| match after.condition {
+        Condition::Ok => format!("{} of this file has to succeed first", after.name),
+        Condition::Failed => format!("{} of this file has to fail first", after.name),
+        Condition::Any => format!("{} of this file has to end first", after.name),
+    };
+    let others = run.reasons.iter().map(|reason| sentence(reason, reader));
+    for (at, why) in after.iter().map(of_this_file).chain(others).enumerate() {
+        paper.line(&format!("  {}. {why}", at + 1));
+    }
+    if run.reasons.is_empty() {
+        return;
     }
     let advice = Advice::of(&run.reasons, &run.prospect.changes);
     super::prospect::write(paper, &run.prospect, &advice, reader);

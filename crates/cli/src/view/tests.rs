@@ -5,7 +5,7 @@ use crate::commands::gpus;
 use crate::failure::Failure;
 use crate::settings::SettingsError;
 use acted::ActedView;
-use dry_run::DryRuns;
+use dry_run::{DryRuns, MemberRun};
 use job_detail::{JobDetail, TaskDetail};
 use job_table::JobTable;
 use serde_json::{Value, json};
@@ -309,7 +309,10 @@ fn small_views() {
             "used_core_seconds": 0, "share": 100}},
         "spec": {"command": ["fit", "{seed}"], "each": [{"seed": 1}, {"seed": 2}], "priority": 3,
             "labels": {"project": "higgs"}, "time_limit": {"limit": "1h", "warn": "usr1"}}});
-    check("dry_run", &DryRuns { runs: vec![from(run)], reader: reader() });
+    check(
+        "dry_run",
+        &DryRuns { runs: vec![MemberRun { run: from(run), after: Vec::new() }], reader: reader() },
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What waits for what, and who goes first.
 
 use super::common::{World, wait_for};
-use super::{UNTIL_GO, declared, job, read, signal, state, wait_for_running};
+use super::{UNTIL_GO, declared, job, read, signal, state, wait_for_running, write};
 
 #[test]
 fn a_job_waits_for_the_end_that_it_names() {
@@ -56,6 +56,42 @@ fn chains_run_in_order_and_break_as_a_whole() {
     let unknown = world.cli(&["run", "--after", "999", "--", "true"]);
     assert_eq!(unknown.code, 3);
     assert!(unknown.stderr.contains("job 999"), "{}", unknown.stderr);
+}
+
+const GRAPH: &str = "\
+name: last\ncommand: echo last >> order\nworkdir: .\nafter: [left, 'right:failed']\n---\n\
+name: left\ncommand: until [ -e go ]; do sleep 0.02; done; echo middle >> order\n\
+workdir: .\nafter: [first]\n---\n\
+name: right\ncommand: echo middle >> order; false\nworkdir: .\nafter: [first]\n---\n\
+name: first\ncommand: echo first >> order\nworkdir: .\n---\n\
+name: never\ncommand: echo never >> order\nworkdir: .\nafter: [right]\n";
+
+#[test]
+fn jobs_of_a_file_come_together_and_wait_for_each_other() {
+    let world = World::started();
+    write(&world, "graph.yaml", GRAPH);
+    let would = world.ok(&["submit", "--dry-run", "graph.yaml"]);
+    assert!(would.contains("1. left of this file has to succeed first"), "{would}");
+    let submit = || world.ok(&["submit", "--key", "k", "graph.yaml"]);
+    let ids: Vec<String> = submit().lines().map(Into::into).collect();
+    assert_eq!(ids, ["4", "2", "3", "1", "5"], "in the order of the file");
+    assert_eq!(submit().lines().collect::<Vec<_>>(), ids, "a repeat is one");
+    let why = world.ok(&["why", "4"]);
+    assert!(why.contains("job 2") || why.contains("job 3"), "{why}");
+    signal(&world, "go");
+    assert_eq!(world.cli(&["wait", "4"]).code, 0);
+    assert_eq!(world.cli(&["wait", "5"]).code, 130);
+    assert_eq!(read(&world, "order"), "first\nmiddle\nmiddle\nlast\n");
+}
+
+#[test]
+fn a_file_with_one_bad_job_submits_none() {
+    let world = World::started();
+    write(&world, "bad.yaml", "command: 'true'\n---\ncommand: 'true'\nafter: [999]\n");
+    let refused = world.cli(&["submit", "bad.yaml"]);
+    assert_eq!(refused.code, 3, "{}", refused.stderr);
+    assert!(refused.stderr.contains("job 999"), "{}", refused.stderr);
+    assert_eq!(world.json(&["jobs"])["jobs"].as_array().map(Vec::len), Some(0));
 }
 
 #[test]

@@ -20,7 +20,8 @@ mod shapes;
 mod users;
 
 use crate::command::{
-    AskSite, Command, Ended, Held, HeldPhase, Pick, PilotJoined, PilotReported, Select, Submit,
+    AskSite, Command, Ended, Held, HeldPhase, NewJob, Pick, PilotJoined, PilotReported, Select,
+    Submit,
 };
 use crate::engine::step;
 use crate::event::{Event, Placement, Recorded, StopReason, Verdict};
@@ -28,7 +29,6 @@ use crate::evolve::evolve;
 use crate::explain::explain;
 use crate::invariants::check;
 use crate::schedule::schedule;
-use crate::shape::Gang;
 use crate::site::SiteKind;
 use crate::{Effect, Rejection, State, snapshot};
 use shipway_model::{
@@ -197,8 +197,8 @@ fn spec(json: &str) -> JobSpec {
 
 fn submission(job: JobId, by: Actor, json: &str, key: Option<&str>) -> Command {
     let digest = json.len() as u64;
-    let (spec, key, gang) = (spec(json), key.map(Into::into), Gang::default());
-    Command::Submit(Box::new(Submit { by, job, spec, key, digest, gang, ended: Vec::new() }))
+    let (jobs, key) = (vec![NewJob::new(job, spec(json))], key.map(Into::into));
+    Command::Submit(Box::new(Submit { by, key, digest, jobs }))
 }
 
 fn task(job: JobId, index: u64) -> TaskId {

@@ -3,9 +3,8 @@
 mod plain;
 
 use super::schedule;
-use crate::command::{AskSite, Command, Ended, PilotJoined, PilotReported, Submit};
+use crate::command::{AskSite, Command, Ended, NewJob, PilotJoined, PilotReported, Submit};
 use crate::engine::step;
-use crate::shape::Gang;
 use crate::site::SiteKind;
 use crate::state::State;
 use proptest::prelude::*;
@@ -66,8 +65,7 @@ fn submit(state: &mut State, now: u64, wish: &Wish) {
     let spec: JobSpec = serde_json::from_str(&json).expect(&json);
     let user = UserName::new(&format!("user{}", wish.user)).expect("good");
     let (by, job) = (Actor::new(user, Role::User), state.next_job());
-    let (gang, ended) = (Gang::default(), Vec::new());
-    let submit = Submit { by, job, spec, key: None, digest: 0, gang, ended };
+    let submit = Submit::one(by, NewJob::new(job, spec));
     tell(state, now, &Command::Submit(Box::new(submit)));
 }
 

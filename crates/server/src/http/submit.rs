@@ -10,14 +10,15 @@ use super::pinning::pin_image;
 use crate::event_logs::EventLogs;
 use crate::secrets;
 use crate::views;
-use crate::writer::Wish;
+use crate::writer::{self, Member, Wish};
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use shipway_api::error::{ErrorBody, codes};
 use shipway_api::routes;
 use shipway_api::routes::IDEMPOTENCY_KEY;
-use shipway_api::types::{DryRun, Submission, Submitted};
+use shipway_api::together::{Named, Turn, in_turn};
+use shipway_api::types::{DryRun, Submission, Submitted, SubmittedTogether, Together};
 use shipway_core::Rejection;
 use shipway_core::explain::{explain_need, prospect_of_new};
 use shipway_core::requirements::{pointless_rank, validate};
@@ -26,7 +27,7 @@ use shipway_core::shape::Shape;
 use shipway_model::expand::Placeholders;
 use shipway_model::limits::MAX_SPEC_BYTES;
 use shipway_model::validate::Problem;
-use shipway_model::{After, JobSpec, Ordinal, Reason, TaskIndex};
+use shipway_model::{After, JobId, JobSpec, Ordinal, Reason, TaskIndex};
 use std::sync::Arc;
 
 /// A job as it is stored, which one commit has room for.
@@ -48,25 +49,70 @@ pub async fn submit(
     headers: HeaderMap,
     Body(submission): Body<Submission>,
 ) -> Result<(StatusCode, Json<Submitted>), ApiError> {
-    let Checked { mut spec, digest, size } = checked(&asking, submission.spec).await?;
-    may_have_log(&site, &caller, &spec)?;
-    log_has_folder(spec.event_log.is_some().then(|| spec.clone())).await?;
+    let checked = checked(&asking, submission.spec).await?;
+    let (digest, size) = (checked.digest, checked.size);
+    let jobs = vec![Member { spec: checked.spec, after: Vec::new() }];
+    let asked = (digest, size, key(&headers)?);
+    let (status, id) = accept(&site, caller, &asking, asked, jobs).await?;
+    Ok((status, Json(Submitted { id, repeated: status == StatusCode::OK })))
+}
+
+/// Accepts jobs that may wait for each other: all of them, or none.
+#[utoipa::path(post, path = routes::SUBMISSIONS, request_body = Together,
+    params(("idempotency-key" = Option<String>, Header,
+        description = "A repeat with the same key and jobs answers with the same ids.")),
+    responses((status = 201, body = SubmittedTogether),
+        (status = 200, body = SubmittedTogether, description = "A repeat."),
+        (status = "4XX", body = ErrorBody), (status = 503, body = ErrorBody)))]
+pub async fn submit_together(
+    caller: Caller,
+    axum::extract::State(site): axum::extract::State<Site>,
+    Asked(asking): Asked,
+    headers: HeaderMap,
+    Body(together): Body<Together>,
+) -> Result<(StatusCode, Json<SubmittedTogether>), ApiError> {
+    let checked = asking.work(move || all_checked(together)).await??;
+    let Turns { jobs, turns, digest, size } = checked;
+    let asked = (digest, size, key(&headers)?);
+    let (status, first) = accept(&site, caller, &asking, asked, jobs).await?;
+    let ids = turns.into_iter().map(|turn| JobId(first.0.saturating_add(turn))).collect();
+    Ok((status, Json(SubmittedTogether { ids, repeated: status == StatusCode::OK })))
+}
+
+/// A client's name for this submission, by which a repeat is recognised.
+fn key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let key = headers.get(IDEMPOTENCY_KEY);
     let key = key.map(|key| key.to_str().map(ToString::to_string)).transpose();
-    let key = key.map_err(|_| ApiError::bad_request("the idempotency key is not plain text"))?;
+    key.map_err(|_| ApiError::bad_request("the idempotency key is not plain text"))
+}
+
+/// Has them written down: 201 and the id of the first, or 200 if that was done before.
+async fn accept(
+    site: &Site,
+    caller: Caller,
+    asking: &Arc<Asking>,
+    (digest, size, key): (u64, usize, Option<String>),
+    mut jobs: Vec<Member>,
+) -> Result<(StatusCode, JobId), ApiError> {
+    for Member { spec, .. } in &jobs {
+        may_have_log(site, &caller, spec)?;
+        log_has_folder(spec.event_log.is_some().then(|| spec.clone())).await?;
+    }
     site.budgets.keep_spec(&caller.0.user, asking.bytes(), site.clock.now())?;
-    pin_image(&site, &caller.0, &mut spec).await?;
-    if spec.event_log.is_some() {
-        begin_logs(&site).await?;
+    for Member { spec, .. } in &mut jobs {
+        pin_image(site, &caller.0, spec).await?;
+    }
+    if jobs.iter().any(|job| job.spec.event_log.is_some()) {
+        begin_logs(site).await?;
     }
     // Each is looked up while it is decided: of such jobs one of each user's at once.
-    let turn = if spec.after.len() > FEW { asking.turn().await? } else { None };
-    let wish = Wish::Submit { by: caller.0, spec: Box::new(spec), digest, key, size };
-    let done = site.writer.wish(wish).await?;
+    let looked_up: usize = jobs.iter().map(|job| job.spec.after.len()).sum();
+    let turn = if looked_up > FEW { asking.turn().await? } else { None };
+    let wish = writer::Submission { by: caller.0, jobs, digest, key, size };
+    let done = site.writer.wish(Wish::Submit(Box::new(wish))).await?;
     drop(turn);
     let id = done.job.ok_or_else(|| ApiError::internal("a submission made no job"))?;
-    let status = if done.repeated { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Json(Submitted { id, repeated: done.repeated })))
+    Ok((if done.repeated { StatusCode::OK } else { StatusCode::CREATED }, id))
 }
 
 /// Checks a job and says what it would run and wait for; submits nothing.
@@ -116,14 +162,58 @@ async fn checked(asking: &Arc<Asking>, spec: JobSpec) -> Result<Checked, ApiErro
     let is_quick = !asking.is_large() && spec.requirements.is_none() && spec.rank.is_none();
     let check = move || {
         validate(&spec).map_err(Rejection::InvalidSpec)?;
-        let (digest, size) = secrets::digest_of(&spec);
-        // The rows of `each` are stored in full, however short they were written.
-        if size > MOST_STORED {
-            return Err(ApiError::too_large());
-        }
+        let (digest, size) = stored(&spec)?;
         Ok(Checked { spec, digest, size })
     };
     if is_quick { check() } else { asking.work(check).await? }
+}
+
+/// The digest of what was asked for, and its size.
+fn stored(asked: &impl serde::Serialize) -> Result<(u64, usize), ApiError> {
+    let (digest, size) = secrets::digest_of(asked);
+    // The rows of `each` are stored in full, however short they were written.
+    if size > MOST_STORED { Err(ApiError::too_large()) } else { Ok((digest, size)) }
+}
+
+/// Jobs that are in order, each after those it waits for.
+struct Turns {
+    jobs: Vec<Member>,
+    /// For each as it was asked for, which of `jobs` it is.
+    turns: Vec<u64>,
+    digest: u64,
+    size: usize,
+}
+
+fn all_checked(together: Together) -> Result<Turns, ApiError> {
+    let refused = |problems| ApiError::from(Rejection::InvalidSpec(problems));
+    if together.jobs.is_empty() {
+        return Err(ApiError::bad_request("there is no job in it"));
+    }
+    let (digest, size) = stored(&together)?;
+    for (at, job) in together.jobs.iter().enumerate() {
+        validate(&job.spec).map_err(|problems| refused(of_job(at, problems)))?;
+    }
+    let names: Vec<Named<'_>> = together.jobs.iter().map(|job| job.named()).collect();
+    let order = in_turn(&names).map_err(|problem| refused(vec![problem]))?;
+    let mut turns = vec![0; together.jobs.len()];
+    let mut given: Vec<Option<JobSpec>> =
+        together.jobs.into_iter().map(|job| Some(job.spec)).collect();
+    let mut jobs = Vec::with_capacity(given.len());
+    for (turn, Turn { job, after }) in order.into_iter().enumerate() {
+        turns.get_mut(job).into_iter().for_each(|it| *it = turn as u64);
+        let spec = given.get_mut(job).and_then(Option::take);
+        jobs.extend(spec.map(|spec| Member { spec, after }));
+    }
+    Ok(Turns { jobs, turns, digest, size })
+}
+
+/// Which of several it is that has these problems.
+fn of_job(at: usize, problems: Vec<Problem>) -> Vec<Problem> {
+    let say = |problem: Problem| Problem {
+        what: format!("{} (job {} of the request)", problem.what, at + 1),
+        ..problem
+    };
+    problems.into_iter().map(say).collect()
 }
 
 /// The server writes event logs itself, and so only those of whoever runs it.

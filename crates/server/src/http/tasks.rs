@@ -134,9 +134,8 @@ async fn add_attempts(site: &Site, id: JobId, tasks: &mut [TaskView]) -> Result<
 mod tests {
     use super::*;
     use shipway_core::State;
-    use shipway_core::command::{Command, Pick, Select, Submit};
+    use shipway_core::command::{Command, NewJob, Pick, Select, Submit};
     use shipway_core::engine::step;
-    use shipway_core::shape::Gang;
     use shipway_model::limits::MAX_TASKS;
     use shipway_model::{Actor, Role, TaskIndex, Timestamp, UserName};
     use std::cell::Cell;
@@ -147,16 +146,8 @@ mod tests {
         let by = Actor::new(user, Role::User);
         let json = format!(r#"{{"command":["true"],"array":"1-{MAX_TASKS}"}}"#);
         let spec = serde_json::from_str(&json).expect("a good job");
-        let (job, ended) = (JobId(1), Vec::new());
-        let submit = Submit {
-            by: by.clone(),
-            job,
-            spec,
-            key: None,
-            digest: 0,
-            gang: Gang::default(),
-            ended,
-        };
+        let job = JobId(1);
+        let submit = Submit::one(by.clone(), NewJob::new(job, spec));
         let mut state = State::default();
         let last = Pick::Tasks(vec![TaskIndex(MAX_TASKS)]);
         let select = |pick| Select { by: by.clone(), jobs: vec![(job, pick)] };

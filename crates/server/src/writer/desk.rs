@@ -61,8 +61,8 @@ impl<J: Journal> Desk<J> {
     pub(super) fn handle(&mut self, request: Request) {
         match request {
             Request::Wish { wish, reply } => {
-                if let Wish::Submit { size, .. } = &wish {
-                    self.batch.encoded.expect(*size);
+                if let Wish::Submit(submission) = &wish {
+                    self.batch.encoded.expect(submission.size);
                 }
                 let prepared = guarded(|| prepare(wish, &self.state, &self.history));
                 match prepared {
@@ -108,7 +108,7 @@ impl<J: Journal> Desk<J> {
             self.is_broken = true;
         })?;
         let submitted = match command {
-            Command::Submit(submit) => Some(submit.job),
+            Command::Submit(submit) => submit.first(),
             _ => None,
         };
         let job = repeated.or(submitted);

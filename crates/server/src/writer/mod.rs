@@ -64,7 +64,7 @@ use shipway_core::decide::asked_by;
 use shipway_core::engine::Step;
 use shipway_core::rejection::Rejection;
 use shipway_core::{Effect, Event, State};
-use shipway_model::{Actor, JobId, JobSpec, Timestamp, UserName};
+use shipway_model::{Actor, Condition, JobId, JobSpec, Timestamp, UserName};
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
 
@@ -77,24 +77,35 @@ const SILENT: &str = "the journal's disk has not answered";
 /// What somebody wants to happen.
 #[derive(Debug)]
 pub enum Wish {
-    Submit {
-        by: Actor,
-        spec: Box<JobSpec>,
-        digest: u64,
-        key: Option<String>,
-        /// About how many bytes it is when it is written.
-        size: usize,
-    },
+    Submit(Box<Submission>),
     Cancel(Select),
     Retry(Select),
     Core(Command),
+}
+
+/// Jobs to be taken together.
+#[derive(Debug)]
+pub struct Submission {
+    pub by: Actor,
+    pub jobs: Vec<Member>,
+    pub digest: u64,
+    pub key: Option<String>,
+    /// About how many bytes they are when they are written.
+    pub size: usize,
+}
+
+/// One of them, that may wait for those before it: by their place, as none has a number yet.
+#[derive(Debug)]
+pub struct Member {
+    pub spec: JobSpec,
+    pub after: Vec<(usize, Condition)>,
 }
 
 impl Wish {
     /// Who wants it. `None`: the server itself, or a pilot.
     fn by(&self) -> Option<&UserName> {
         let by = match self {
-            Wish::Submit { by, .. } => Some(by),
+            Wish::Submit(submission) => Some(&submission.by),
             Wish::Cancel(select) | Wish::Retry(select) => Some(&select.by),
             Wish::Core(command) => asked_by(command),
         };
@@ -105,7 +116,7 @@ impl Wish {
 /// What came of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Done {
-    /// The job that a submission made, now or when its key was used first.
+    /// The first job that a submission made, now or when its key was used first.
     pub job: Option<JobId>,
     pub repeated: bool,
     /// Tasks that were cancelled, asked to stop, or queued again.

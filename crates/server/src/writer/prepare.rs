@@ -1,15 +1,14 @@
 //! From a wish to a command: the id of a new job, and what history knows of jobs that have left
 //! memory. The last look outside before the core decides.
 
-use super::Wish;
+use super::{Member, Submission, Wish};
 use crate::journal::{HistoryReader, JournalError};
 use crate::views::may_touch;
-use shipway_core::command::{Command, Select, Submit};
+use shipway_core::command::{Command, NewJob, Select, Submit};
 use shipway_core::job::JobRecord;
 use shipway_core::rejection::TooMany;
-use shipway_core::shape::Gang;
 use shipway_core::{Rejection, State};
-use shipway_model::{Actor, JobId, JobSpec, JobState};
+use shipway_model::{Actor, After, JobId, JobSpec, JobState};
 
 /// Bytes of records that one request brings back from history, as they are written and as they are
 /// in memory. A job takes a few hundred; one with a long list of indices or a long requirement, a
@@ -35,12 +34,7 @@ pub(super) fn prepare(
     history: &HistoryReader,
 ) -> Result<Command, Unprepared> {
     Ok(match wish {
-        Wish::Submit { by, spec, digest, key, size: _ } => {
-            let ended = ended_before(&by, &spec, state, history)?;
-            let job = state.next_job();
-            let gang = Gang::default();
-            Command::Submit(Box::new(Submit { by, job, spec: *spec, key, digest, gang, ended }))
-        }
+        Wish::Submit(submission) => Command::Submit(numbered(*submission, state, history)?.into()),
         Wish::Cancel(select) => Command::Cancel(select),
         Wish::Retry(select) => {
             let revived = from_history(&select, state, history)?;
@@ -48,6 +42,24 @@ pub(super) fn prepare(
         }
         Wish::Core(command) => command,
     })
+}
+
+/// Ids follow each other, so that a job can name those it came with.
+fn numbered(
+    submission: Submission,
+    state: &State,
+    history: &HistoryReader,
+) -> Result<Submit, JournalError> {
+    let Submission { by, jobs: members, digest, key, size: _ } = submission;
+    let number = |at: usize| JobId(state.next_job().0.saturating_add(at as u64));
+    let mut jobs = Vec::with_capacity(members.len());
+    for (at, Member { mut spec, after }) in members.into_iter().enumerate() {
+        let ended = ended_before(&by, &spec, state, history)?;
+        let of_these = after.into_iter().map(|(at, condition)| (number(at), condition));
+        spec.after.extend(of_these.map(|(job, condition)| After { job, condition }));
+        jobs.push(NewJob { ended, ..NewJob::new(number(at), spec) });
+    }
+    Ok(Submit { by, key, digest, jobs })
 }
 
 /// How the jobs it waits for ended, as far as they have left memory and are this person's. There

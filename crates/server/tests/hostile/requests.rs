@@ -18,6 +18,9 @@ const JOB: &str = r#"{"spec":{"name":"n","command":["echo","{a}"],"env":{"A":"b"
 "requirements":"Cpus >= 1 && regexp(\"a.*\", Machine)","rank":"Memory","log_limit":1}}"#;
 const PLAIN: &str = r#"{"spec":{"command":["true"],"array":"1-1000,2000-3000:7"}}"#;
 const ROWS: &str = r#"{"spec":{"command":"echo $line","each":["a","b","c"]}}"#;
+const TOGETHER: &str = r#"{"jobs":[{"spec":{"name":"a","command":["true"]}},
+{"spec":{"name":"b","command":["true"],"after":[1]},"after":["a:any"]},
+{"spec":{"command":["true"],"array":"1-10"},"after":["a","b:failed"]}]}"#;
 const SELECTION: &str =
     r#"{"jobs":[1,2,3],"tasks":["1/1","2/7"],"labels":{"l":"1"},"state":"failed"}"#;
 const USER: &str = r#"{"user":"ada","role":"user","share":100}"#;
@@ -41,6 +44,7 @@ fn bodies(endpoint: &Endpoint) -> &'static [&'static str] {
     match endpoint.path {
         _ if endpoint.most_bytes == 0 => &[],
         routes::JOBS | routes::DRY_RUN => &[JOB, PLAIN, ROWS],
+        routes::SUBMISSIONS => &[TOGETHER],
         routes::CANCEL | routes::RETRY => &[SELECTION],
         routes::USERS => &[USER],
         routes::USER_SHARE => &[SHARE],

@@ -2,8 +2,7 @@
 
 use super::{Happening, World};
 use crate::server::Then;
-use shipway_core::command::Submit;
-use shipway_core::shape::Gang;
+use shipway_core::command::{NewJob, Submit};
 use shipway_core::{Command, Rejection};
 use shipway_model::{Actor, JobId, JobSpec};
 
@@ -56,12 +55,9 @@ impl World {
         let wanted = &self.wishes[wish];
         let submit = Submit {
             by: wanted.by.clone(),
-            job: JobId(0),
-            spec: wanted.spec.clone(),
             key: wanted.key.clone(),
             digest: digest(&wanted.spec),
-            gang: Gang::default(),
-            ended: Vec::new(),
+            jobs: vec![NewJob::new(JobId(0), wanted.spec.clone())],
         };
         if let Some(server) = &mut self.server {
             server.ask(Command::Submit(Box::new(submit)), Then::Reply { wish });

@@ -51,7 +51,7 @@ fn a_specification_that_cannot_run_is_refused_with_every_problem() {
     let mut told = Told::default();
     let mut bad = submission(JobId(1), ada(), r#"{"max_running":0,"after":[1,1]}"#, None);
     if let Command::Submit(submit) = &mut bad {
-        submit.spec.command.clear();
+        submit.jobs[0].spec.command.clear();
     }
     match told.try_tell(&bad) {
         Err(Rejection::InvalidSpec(problems)) => assert!(problems.len() >= 2, "{problems:?}"),
@@ -134,13 +134,49 @@ fn a_job_waits_for_all_it_names() {
     assert_eq!(told.job_state(both), JobState::Waiting);
 }
 
+/// Of one request, numbered from the next id on.
+fn together(told: &Told, jobs: &[&str], key: Option<&str>) -> Command {
+    let first = told.state.next_job().0;
+    let new = |(at, json): (usize, &&str)| NewJob::new(JobId(first + at as u64), spec(json));
+    let jobs = jobs.iter().enumerate().map(new).collect();
+    Command::Submit(Box::new(Submit { by: ada(), key: key.map(Into::into), digest: 7, jobs }))
+}
+
+#[test]
+fn jobs_that_come_together_are_all_taken_or_none() {
+    let mut told = Told::default();
+    let graph = [r"{}", r#"{"after":[1]}"#, r#"{"after":["2:failed"]}"#];
+    told.tell(together(&told, &graph, Some("k")));
+    let states = |told: &Told| [1, 2, 3].map(|job| told.job_state(JobId(job)));
+    assert_eq!(states(&told), [JobState::Waiting, JobState::Held, JobState::Held]);
+    assert_eq!(told.tell(together(&told, &graph, Some("k"))), [], "a repeat");
+    told.cancel(JobId(1), Pick::All);
+    assert_eq!(states(&told), [JobState::Cancelled, JobState::Cancelled, JobState::Waiting]);
+    let bad = together(&told, &["{}", r#"{"after":[999]}"#], None);
+    assert_eq!(told.refused(bad), "no_such_dependency");
+    let forward = together(&told, &[r#"{"after":[5]}"#, "{}"], None);
+    assert_eq!(told.refused(forward), "no_such_dependency", "only of those before it");
+    assert_eq!(told.state.next_job(), JobId(4), "none of them was taken");
+}
+
+#[test]
+fn one_that_can_never_run_takes_those_with_it_that_came_together() {
+    let mut told = Told::default();
+    let gone = told.submit("{}");
+    told.cancel(gone, Pick::All);
+    let jobs = [r#"{"after":[1]}"#, r#"{"after":[2]}"#, r#"{"after":["3:any"]}"#];
+    told.tell(together(&told, &jobs, None));
+    let states = [2, 3, 4].map(|job| told.job_state(JobId(job)));
+    assert_eq!(states, [JobState::Cancelled, JobState::Cancelled, JobState::Waiting]);
+}
+
 #[test]
 fn a_dependency_may_have_left_memory() {
     let mut told = Told::default();
     let known = |how| {
         let mut command = submission(JobId(9), ada(), r#"{"after":[3]}"#, None);
         if let Command::Submit(submit) = &mut command {
-            submit.ended = vec![(JobId(3), how)];
+            submit.jobs[0].ended = vec![(JobId(3), how)];
         }
         command
     };
