@@ -12,7 +12,7 @@ pub enum Effect {
     Stop { pilot: PilotId, tasks: Vec<(TaskId, Attempt)>, grace: Millis },
     /// Ask a site for this. Said again after a restart, until something is heard of it: whoever
     /// asks looks first whether the site has it already, by the name of the allocation.
-    Ask { site: SiteName, allocation: AllocationId },
+    Ask { site: SiteName, allocation: AllocationId, pilots: Vec<PilotId> },
     /// Close the connection of a pilot that is let in no more.
     Disconnect { pilot: PilotId },
 }

@@ -2,7 +2,7 @@
 
 use crate::effect::Effect;
 use crate::event::{Event, Joined, Part, Placement};
-use crate::site::{Allocation, Phase};
+use crate::site::Phase;
 use crate::state::State;
 use shipway_model::limits::CANCEL_GRACE;
 use shipway_model::{AllocationId, Attempt, PilotId, TaskId};
@@ -17,9 +17,7 @@ pub fn react(state: &State, event: &Event) -> Vec<Effect> {
         Event::StopRequested { tasks, .. } => stop(state, tasks),
         Event::PilotJoined(joined) => joined_again(state, joined),
         Event::PilotTokenEnded { pilot } => vec![Effect::Disconnect { pilot: pilot.clone() }],
-        Event::AllocationAsked { allocation, site, .. } => {
-            vec![Effect::Ask { site: site.clone(), allocation: allocation.clone() }]
-        }
+        Event::AllocationAsked { allocation, .. } => ask(state, allocation).into_iter().collect(),
         Event::ServerStarted => ask_again(state),
         Event::JobSubmitted(_)
         | Event::DependencyMet { .. }
@@ -50,11 +48,16 @@ pub fn react(state: &State, event: &Event) -> Vec<Effect> {
 /// Of what nothing was heard before the server ended, nobody knows whether it was ever asked for.
 fn ask_again(state: &State) -> Vec<Effect> {
     let open = state.allocations().iter().filter(|(_, known)| known.phase == Phase::Asked);
-    let ask = |(id, known): (&AllocationId, &Allocation)| {
-        let (site, allocation) = (known.site.clone(), id.clone());
-        Effect::Ask { site, allocation }
-    };
-    open.map(ask).collect()
+    open.filter_map(|(allocation, _)| ask(state, allocation)).collect()
+}
+
+/// With all pilots that may come of it.
+fn ask(state: &State, allocation: &AllocationId) -> Option<Effect> {
+    let site = state.allocations().get(allocation)?.site.clone();
+    let tokens = state.pilot_tokens().iter();
+    let of_it = tokens.filter(|(_, token)| token.allocation == *allocation);
+    let pilots = of_it.map(|(pilot, _)| pilot.clone()).collect();
+    Some(Effect::Ask { site, allocation: allocation.clone(), pilots })
 }
 
 fn stop(state: &State, tasks: &[TaskId]) -> Vec<Effect> {

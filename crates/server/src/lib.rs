@@ -24,6 +24,7 @@ pub mod openapi;
 pub mod panics;
 pub mod pilots;
 pub mod secrets;
+mod sites;
 pub mod tls;
 pub mod up;
 pub mod views;

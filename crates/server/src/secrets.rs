@@ -1,11 +1,14 @@
 //! Random secrets and their hashes. A secret is shown once and never kept; what is kept is SHA-256
 //! of 160 random bits, which needs no slow hash because it cannot be guessed.
 
+use ring::hmac;
 use sha2::{Digest, Sha256};
 use shipway_core::command::AskSite;
 use shipway_core::site::SiteKind;
 use shipway_model::{Actor, AllocationId, PilotId, Timestamp};
+use shipway_trees::write_whole;
 use std::io::{self, BufWriter};
+use std::path::Path;
 
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
@@ -23,16 +26,50 @@ pub struct NewPilot {
     pub token: String,
 }
 
-pub fn new_pilot(site: SiteKind) -> NewPilot {
+/// From which the tokens of pilots are made that the server starts itself. What the core keeps is
+/// a token's hash; so that a site can be asked once more after a crash, the token itself must not
+/// be lost with the process that made it.
+#[derive(Debug)]
+pub struct PilotKey(hmac::Key);
+
+impl PilotKey {
+    const BYTES: usize = 32;
+
+    /// Of this home; made at the first start.
+    pub fn open(home: &Path) -> io::Result<PilotKey> {
+        let path = home.join("pilots.key");
+        let kept = match std::fs::read(&path) {
+            Ok(kept) => Some(kept).filter(|kept| kept.len() == Self::BYTES),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let key = match kept {
+            Some(kept) => kept,
+            None => {
+                let mut fresh = vec![0; Self::BYTES];
+                getrandom::fill(&mut fresh).map_err(io::Error::other)?;
+                write_whole(&path, &fresh)?;
+                fresh
+            }
+        };
+        Ok(PilotKey(hmac::Key::new(hmac::HMAC_SHA256, &key)))
+    }
+
+    pub fn token_of(&self, pilot: &PilotId) -> String {
+        let signed = hmac::sign(&self.0, pilot.as_str().as_bytes());
+        format!("shp_{}", word(signed.as_ref()))
+    }
+}
+
+/// With a key the token can be made again.
+pub fn new_pilot(site: SiteKind, key: Option<&PilotKey>) -> NewPilot {
     let word = random_word(10);
     let pilot = PilotId::new(&format!("{}{word}", site.prefix()));
     let allocation = AllocationId::new(&format!("a-{word}"));
-    NewPilot {
-        site,
-        allocation: allocation.expect("letters and a dash are a good id"),
-        pilot: pilot.expect("letters and a dash are a good id"),
-        token: new_secret("shp_"),
-    }
+    let pilot = pilot.expect("letters and a dash are a good id");
+    let token = key.map_or_else(|| new_secret("shp_"), |key| key.token_of(&pilot));
+    let allocation = allocation.expect("letters and a dash are a good id");
+    NewPilot { site, allocation, pilot, token }
 }
 
 impl NewPilot {
@@ -47,6 +84,10 @@ impl NewPilot {
 pub fn random_word(letters: usize) -> String {
     let mut bytes = vec![0u8; letters];
     getrandom::fill(&mut bytes).expect("the kernel has random bytes");
+    word(&bytes)
+}
+
+fn word(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect()
 }
 
@@ -89,6 +130,19 @@ impl io::Write for Hashing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_can_be_made_again_in_its_own_home_alone() {
+        let [one, other] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+        let key = PilotKey::open(one.path()).expect("made");
+        let [new, next] = [(); 2].map(|()| new_pilot(SiteKind::ThisMachine, Some(&key)));
+        assert_ne!(new.token, next.token);
+        assert_eq!(new.token.len(), new_secret("shp_").len());
+        let again = PilotKey::open(one.path()).expect("read");
+        assert_eq!(again.token_of(&new.pilot), new.token);
+        let elsewhere = PilotKey::open(other.path()).expect("made");
+        assert_ne!(elsewhere.token_of(&new.pilot), new.token);
+    }
 
     #[test]
     fn secrets_differ_and_hash_alike() {

@@ -3,8 +3,8 @@
 //! Opens the journal, restores the state, starts the writer, the listener and the local pilot, and
 //! says where it is by `server.json`. Ends in order when told to.
 
-mod local_pilot;
 mod owner;
+mod this_machine;
 
 use crate::auth::Auth;
 use crate::clock::{Clock, wall};
@@ -16,13 +16,15 @@ use crate::logins::{LoginError, Logins};
 use crate::metrics::Metrics;
 use crate::panics::{self, vital};
 use crate::pilots::{Describe, PilotService, Pilots, Specs};
+use crate::sites::{Outside, Sites};
 use crate::tls::{self, Tls, TlsError};
 use crate::writer::{self, Edges, Wish, WriteError};
 use shipway_api::local::{self, LocalServer};
 use shipway_api::wire::link_server::LinkServer;
+use shipway_core::site::SiteKind;
 use shipway_core::{Command, State};
 use shipway_model::{Actor, Millis, Role, UserName};
-use shipway_sites::local::LocalError;
+use shipway_sites::SiteError;
 pub use shipway_sites::local::NodeOptions;
 use std::collections::BTreeSet;
 use std::io;
@@ -85,7 +87,9 @@ pub enum UpError {
         source: io::Error,
     },
     #[error("cannot start the local pilot")]
-    Pilot(#[from] LocalError),
+    Pilot(#[from] SiteError),
+    #[error("cannot use the key of the local pilots")]
+    PilotKey(#[source] io::Error),
     #[error("cannot start")]
     Start(#[from] WriteError),
     #[error("cannot use what users have given for registries")]
@@ -123,7 +127,7 @@ pub struct Up {
     stop: watch::Sender<bool>,
     served: tokio::task::JoinHandle<()>,
     writer: writer::Running,
-    pilot: Option<local_pilot::Supervised>,
+    pilot: Option<this_machine::Supervised>,
     event_logs: Arc<EventLogs>,
     home: PathBuf,
 }
@@ -144,7 +148,9 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
     let places = Places { closed: vec![resolved(&home)], offered: settings.offered.clone() };
     let owned = (owner.clone(), reachable(address).to_string(), places);
     let auth = Auth::new(&secret, owner.clone());
-    let (site, writer) = assemble(&home, journal, restored, auth, owned)?;
+    let sites = Arc::new(Sites::default());
+    let asks = sites.runner_of(SiteKind::ThisMachine.site());
+    let (site, writer) = assemble(&home, journal, restored, (auth, sites), owned)?;
     let by = Actor::new(owner.clone(), Role::Admin);
     let add = Command::AddUser { by, user: owner, role: Role::Admin };
     site.writer.wish(Wish::Core(add)).await?;
@@ -156,7 +162,7 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
     let (config, certificate) = prepared.map_or((None, None), |(c, file)| (Some(c), file));
     let (stop, stopped) = watch::channel(false);
     if !settings.no_pilot {
-        local_pilot::renew_if_idle(&settings, &site.writer).await?;
+        this_machine::renew_if_idle(&settings, &site.writer).await?;
     }
     let told = (Arc::clone(&site.metrics), http::serve::connection_limit());
     let serving = http::serve::serve(listener, config, router(&site), told, stopped);
@@ -169,7 +175,7 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
     let pilot = if settings.no_pilot {
         None
     } else {
-        Some(local_pilot::supervise(&settings, site.writer.clone()).await?)
+        Some(this_machine::supervise(&settings, site.writer.clone(), asks).await?)
     };
     let event_logs = site.event_logs;
     Ok(Up { url, stop, served, writer, pilot, event_logs, home })
@@ -271,7 +277,7 @@ pub async fn inside(home: &Path) -> Result<Inside, UpError> {
     let (token, owner) = (owner::secret(home), owner::name());
     let auth = Auth::new(&token, owner.clone());
     let owned = (owner.clone(), "127.0.0.1".to_string(), Places::default());
-    let (site, writer) = assemble(home, journal, restored, auth, owned)?;
+    let (site, writer) = assemble(home, journal, restored, (auth, Arc::default()), owned)?;
     let by = Actor::new(owner.clone(), Role::Admin);
     let add = Command::AddUser { by, user: owner, role: Role::Admin };
     site.writer.wish(Wish::Core(add)).await?;
@@ -301,7 +307,7 @@ fn assemble(
     home: &Path,
     journal: SqliteJournal,
     restored: (State, u64),
-    auth: Auth,
+    (auth, sites): (Auth, Arc<Sites>),
     (owner, address, places): (UserName, String, Places),
 ) -> Result<(Site, writer::Running), UpError> {
     let in_home = |source| UpError::Journal { home: home.into(), source };
@@ -326,7 +332,7 @@ fn assemble(
         auth: Arc::clone(&auth),
         live: Arc::clone(&live),
         specs: Arc::clone(&specs),
-        effects: Box::new(Arc::clone(&pilots)),
+        effects: Box::new(Outside { pilots: Arc::clone(&pilots), sites }),
         event_logs: Some(Arc::clone(&event_logs)),
         clock: clock.clone(),
         metrics: Arc::clone(&metrics),

@@ -4,24 +4,28 @@
 //! processes, lives. The lock is how a later server finds the pilot again, and how its death is
 //! known for sure: when the lock is free, no process of its tasks is left.
 
+use crate::{Asked, Site, SiteError, Wanted};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
-use shipway_model::PilotCredentials;
+use shipway_model::{PilotCredentials, SiteName};
 use shipway_trees::write_whole;
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
-use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct LocalSite {
+    name: SiteName,
     /// The shipway binary.
-    pub program: PathBuf,
+    program: PathBuf,
     /// The home of the server, where the pilot learns its address.
-    pub home: PathBuf,
-    pub node: NodeOptions,
+    home: PathBuf,
+    node: NodeOptions,
+    /// The process that was started last, until it is waited for.
+    started: Mutex<Option<Child>>,
 }
 
 /// How the pilot of this machine is to be started.
@@ -50,16 +54,11 @@ impl Options {
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {act} {}", .path.display())]
-pub struct LocalError {
-    act: &'static str,
-    path: PathBuf,
-    #[source]
-    source: io::Error,
-}
-
 impl LocalSite {
+    pub fn new(name: SiteName, program: PathBuf, home: PathBuf, node: NodeOptions) -> LocalSite {
+        LocalSite { name, program, home, node, started: Mutex::default() }
+    }
+
     /// The folder of the pilot: its lock, its credentials, the output of its tasks.
     pub fn dir(&self) -> PathBuf {
         self.home.join("pilot")
@@ -73,9 +72,9 @@ impl LocalSite {
         self.dir().join("options.json")
     }
 
-    fn options(&self) -> Result<Options, LocalError> {
+    fn options(&self) -> Result<Options, SiteError> {
         let read = |path: &PathBuf| {
-            let failed = |source| LocalError { act: "read", path: path.clone(), source };
+            let failed = |source| SiteError { act: "read", path: path.clone(), source };
             std::fs::read_to_string(path).map_err(failed)
         };
         let node = &self.node;
@@ -84,7 +83,7 @@ impl LocalSite {
     }
 
     /// The options that would be different if the pilot that lives were started now.
-    pub fn changed_options(&self) -> Result<Vec<String>, LocalError> {
+    pub fn changed_options(&self) -> Result<Vec<String>, SiteError> {
         // Nothing that can be read says no more than nothing that is there.
         let text = std::fs::read_to_string(self.options_file()).unwrap_or_default();
         let started: Options = serde_json::from_str(&text).unwrap_or_default();
@@ -128,23 +127,10 @@ impl LocalSite {
         words
     }
 
-    /// Whether a pilot of this machine lives.
-    pub fn is_alive(&self) -> Result<bool, LocalError> {
-        match self.lock(FlockOperation::NonBlockingLockExclusive)? {
-            Some(_free) => Ok(false),
-            None => Ok(true),
-        }
-    }
-
-    /// Waits until no pilot of this machine lives. Blocks; for a thread of its own.
-    pub fn wait_until_gone(&self) -> Result<(), LocalError> {
-        self.lock(FlockOperation::LockExclusive).map(drop)
-    }
-
     /// The lock, or `None` when somebody holds it.
-    fn lock(&self, how: FlockOperation) -> Result<Option<File>, LocalError> {
+    fn lock(&self, how: FlockOperation) -> Result<Option<File>, SiteError> {
         let path = self.dir().join("lock");
-        let failed = |act, source| LocalError { act, path: path.clone(), source };
+        let failed = |act, source| SiteError { act, path: path.clone(), source };
         self.make_dir()?;
         let options = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
         let file = options.map_err(|source| failed("open", source))?;
@@ -155,16 +141,16 @@ impl LocalSite {
         }
     }
 
-    fn make_dir(&self) -> Result<(), LocalError> {
+    fn make_dir(&self) -> Result<(), SiteError> {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(self.dir());
-        made.map_err(|source| LocalError { act: "make", path: self.dir(), source })
+        made.map_err(|source| SiteError { act: "make", path: self.dir(), source })
     }
 
     /// Tasks run under other accounts then, and have their folders below the home. What else is
     /// there is closed file by file.
-    fn let_accounts_pass(&self) -> Result<(), LocalError> {
+    fn let_accounts_pass(&self) -> Result<(), SiteError> {
         const OTHERS_ENTER: u32 = 0o011;
-        let failed = |source| LocalError { act: "open", path: self.home.clone(), source };
+        let failed = |source| SiteError { act: "open", path: self.home.clone(), source };
         let mut mode = std::fs::metadata(&self.home).map_err(failed)?.permissions();
         mode.set_mode(mode.mode() | OTHERS_ENTER);
         std::fs::set_permissions(&self.home, mode).map_err(failed)
@@ -172,14 +158,14 @@ impl LocalSite {
 
     /// Starts a pilot with credentials of its own. It leaves the server's terminal and group by
     /// itself: a Ctrl-C meant for the server does not reach it.
-    pub fn start(&self, credentials: &PilotCredentials) -> Result<Child, LocalError> {
+    fn start(&self, credentials: &PilotCredentials) -> Result<Child, SiteError> {
         self.make_dir()?;
         if rustix::process::geteuid().is_root() {
             self.let_accounts_pass()?;
         }
         let file = self.credentials_file();
         let text = serde_json::to_string(credentials).expect("plain data");
-        let failed = |act, path: PathBuf| move |source| LocalError { act, path, source };
+        let failed = |act, path: PathBuf| move |source| SiteError { act, path, source };
         write_whole(&file, text.as_bytes()).map_err(failed("write", file.clone()))?;
         let options = serde_json::to_string(&self.options()?).expect("plain data");
         let file = self.options_file();
@@ -195,14 +181,47 @@ impl LocalSite {
             .spawn()
             .map_err(failed("start", self.program.clone()))
     }
+}
 
-    /// Asks the pilot to end; its guard ends whatever it runs.
-    pub fn ask_to_end(&self) {
+impl Site for LocalSite {
+    fn name(&self) -> SiteName {
+        self.name.clone()
+    }
+
+    fn ask(&self, wanted: &Wanted) -> Result<Asked, SiteError> {
+        // There is one at a time: whoever holds the lock is it.
+        if self.is_there()? {
+            return Ok(Asked::Before);
+        }
+        let child = self.start(&wanted.credentials)?;
+        *self.started.lock().unwrap_or_else(PoisonError::into_inner) = Some(child);
+        Ok(Asked::Now)
+    }
+
+    fn is_there(&self) -> Result<bool, SiteError> {
+        match self.lock(FlockOperation::NonBlockingLockExclusive)? {
+            Some(_free) => Ok(false),
+            None => Ok(true),
+        }
+    }
+
+    /// Of the process that was started, which may not have the lock yet; then of whatever still
+    /// holds it, because the guard may have been killed alone.
+    fn wait_for_end(&self) -> Result<(), SiteError> {
+        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut child) = started {
+            let _ = child.wait();
+        }
+        self.lock(FlockOperation::LockExclusive).map(drop)
+    }
+
+    /// Its guard ends whatever it runs.
+    fn end(&self) {
         // Whoever holds the lock wrote its process id into it.
         let pid = std::fs::read_to_string(self.dir().join("lock")).ok();
         let pid = pid.and_then(|text| text.trim().parse().ok());
         let pid = pid.and_then(rustix::process::Pid::from_raw);
-        if let (Some(pid), Ok(true)) = (pid, self.is_alive()) {
+        if let (Some(pid), Ok(true)) = (pid, self.is_there()) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
     }
@@ -211,11 +230,11 @@ impl LocalSite {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shipway_model::PilotId;
+    use shipway_model::{AllocationId, PilotId};
 
     fn site(home: &Path) -> LocalSite {
-        let program = "/bin/shipway".into();
-        LocalSite { program, home: home.into(), node: NodeOptions::default() }
+        let name = SiteName::new("this-machine").expect("good");
+        LocalSite::new(name, "/bin/shipway".into(), home.into(), NodeOptions::default())
     }
 
     #[test]
@@ -230,8 +249,10 @@ mod tests {
         assert_eq!(changed(&site), ["--declared"]);
         let pilot = PilotId::new("p").expect("good");
         let credentials = PilotCredentials { pilot, token: "t".into() };
-        let mut child = site.start(&credentials).expect("it starts");
-        child.wait().expect("a child");
+        let allocation = AllocationId::new("a").expect("good");
+        let asked = site.ask(&Wanted { allocation, credentials }).expect("it starts");
+        assert_eq!(asked, Asked::Now);
+        site.wait_for_end().expect("it has ended");
         assert_eq!(changed(&site), [""; 0]);
         std::fs::write(&file, r#"{"cpus_milli": 1}"#).expect("written");
         assert_eq!(changed(&site), ["--declared"], "it is the content that counts");
@@ -257,10 +278,14 @@ mod tests {
     fn a_held_lock_is_a_living_pilot() {
         let home = tempfile::tempdir().expect("a folder");
         let site = site(home.path());
-        assert!(!site.is_alive().expect("readable"));
+        assert!(!site.is_there().expect("readable"));
         let held = site.lock(FlockOperation::NonBlockingLockExclusive).expect("lock");
-        assert!(held.is_some() && site.is_alive().expect("readable"));
+        assert!(held.is_some() && site.is_there().expect("readable"));
+        let pilot = PilotId::new("p").expect("good");
+        let credentials = PilotCredentials { pilot, token: "t".into() };
+        let wanted = Wanted { allocation: AllocationId::new("a").expect("good"), credentials };
+        assert_eq!(site.ask(&wanted).expect("looked"), Asked::Before, "one at a time");
         drop(held);
-        assert!(!site.is_alive().expect("readable"));
+        assert!(!site.is_there().expect("readable"));
     }
 }

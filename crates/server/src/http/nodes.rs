@@ -40,7 +40,7 @@ pub async fn issue(
 ) -> Result<Json<IssuedPilot>, ApiError> {
     let now = site.clock.now();
     let lasts = users::life(&site, &by, new.lasts, now)?;
-    let (new, expires) = (secrets::new_pilot(SiteKind::ByHand), Some(now.plus(lasts)));
+    let (new, expires) = (secrets::new_pilot(SiteKind::ByHand, None), Some(now.plus(lasts)));
     // Judged again when it is decided: what was revoked meanwhile lets nobody in.
     let ask = Command::AskSite(Box::new(new.ask(Some(by), expires)));
     site.writer.wish(Wish::Core(ask)).await?;

@@ -18,9 +18,7 @@ mod service;
 mod specs;
 
 use crate::locks::Locked;
-use crate::writer::EffectRunner;
 use shipway_api::wire;
-use shipway_core::Effect;
 use shipway_core::event::Placement;
 use shipway_core::site::KeptIn;
 use shipway_model::{Attempt, Millis, NodeName, PilotId, TaskId};
@@ -178,25 +176,24 @@ impl Drop for LogPiece {
     }
 }
 
-impl EffectRunner for Arc<Pilots> {
-    fn run(&self, effect: Effect) {
-        match effect {
-            Effect::Assign { pilot, tasks } => self.order(&pilot, Order::Assign(tasks)),
-            Effect::Stop { pilot, tasks, grace } => {
-                self.order(&pilot, Order::Stop { tasks, grace });
-            }
-            // Its supervisor asks by itself, and finds what is there by the lock of the folder.
-            Effect::Ask { .. } => {}
-            Effect::Disconnect { pilot } => {
-                let known = self.connected.locked().remove(&pilot);
-                if let Some(known) = known {
-                    known.close();
-                }
-            }
+/// What the core asks of pilots.
+impl Pilots {
+    pub(crate) fn assign(&self, pilot: &PilotId, tasks: Vec<Placement>) {
+        self.order(pilot, Order::Assign(tasks));
+    }
+
+    pub(crate) fn stop(&self, pilot: &PilotId, tasks: Vec<(TaskId, Attempt)>, grace: Millis) {
+        self.order(pilot, Order::Stop { tasks, grace });
+    }
+
+    pub(crate) fn close(&self, pilot: &PilotId) {
+        let known = self.connected.locked().remove(pilot);
+        if let Some(known) = known {
+            known.close();
         }
     }
 
-    fn reset(&self) {
+    pub(crate) fn close_all(&self) {
         let mut connected = self.connected.locked();
         connected.drain().for_each(|(_, known)| known.close());
     }

@@ -108,7 +108,8 @@ fn on_this_machine_the_server_knows_who_is_dead() {
     let (mut told, job) = running("local-a", SiteKind::ThisMachine, None);
     told.tell(token_for("local-b", SiteKind::ThisMachine, None));
     let (site, allocation) = (SiteKind::ThisMachine.site(), AllocationId::new("local-b"));
-    let ask = Effect::Ask { site, allocation: allocation.expect("good") };
+    let (allocation, pilots) = (allocation.expect("good"), vec![id("local-b")]);
+    let ask = Effect::Ask { site, allocation, pilots };
     assert_eq!(told.effects, [Effect::Disconnect { pilot: id("local-a") }, ask.clone()]);
     assert_eq!(told.state.pilot_tokens().len(), 1, "one at a time");
     told.effects.clear();
