@@ -19,6 +19,8 @@ pub enum People {
         /// What an administrator of the node can do about it.
         fix: String,
     },
+    /// They could be kept apart, but that failed when it was tried: tasks of others are refused.
+    Refused { why: String, fix: String },
 }
 
 impl People {
@@ -28,6 +30,7 @@ impl People {
             Self::ByAccount => "account".into(),
             Self::BySubordinateId => "id".into(),
             Self::No { user, .. } => format!("no: all as {user}"),
+            Self::Refused { .. } => "others refused".into(),
         }
     }
 }
@@ -39,6 +42,9 @@ impl fmt::Display for People {
             Self::BySubordinateId => f.write_str("people are kept apart by subordinate id"),
             Self::No { user, why, .. } => {
                 write!(f, "people are not kept apart: their tasks all run as {user}: {why}")
+            }
+            Self::Refused { why, .. } => {
+                write!(f, "tasks of others are refused, as people cannot be kept apart: {why}")
             }
         }
     }

@@ -197,6 +197,11 @@ pub enum NoAccount {
          whoever runs the node say --accounts {user}={own}"
     )]
     Plain { user: String, own: String },
+    #[error(
+        "user {user} runs nothing on this node now: people cannot be kept apart there ({why}); \
+         whoever runs the node finds more in `shipway doctor`"
+    )]
+    NotApart { user: String, why: String },
     #[error("the server does not know user {user} any more, who has no id on this node then")]
     Unknown { user: String },
     #[error(
@@ -269,6 +274,8 @@ pub struct Accounts {
     known: HashMap<String, (Instant, Option<Account>)>,
     /// The ids by which people are kept apart, where they are.
     ids: Option<Ids>,
+    /// Why others are refused, where they should be kept apart and cannot.
+    refused: Option<String>,
 }
 
 impl Accounts {
@@ -276,13 +283,19 @@ impl Accounts {
         let (own, own_uid) = (own_name(), geteuid().as_raw());
         let is_root = own_uid == 0;
         let known = HashMap::new();
-        Self { mapping, is_root, owner_is_here, own, own_uid, known, ids: None }
+        Self { mapping, is_root, owner_is_here, own, own_uid, known, ids: None, refused: None }
     }
 
     /// The same, with ids for people who would run as the pilot otherwise.
     #[must_use]
     pub fn with_ids(self, ids: Option<Ids>) -> Self {
         Self { ids, ..self }
+    }
+
+    /// The same, where others are refused for this reason.
+    #[must_use]
+    pub fn refusing(self, refused: Option<String>) -> Self {
+        Self { refused, ..self }
     }
 
     pub fn find(&mut self, whose: Whose<'_>, in_container: bool) -> Result<Whom, NoAccount> {
@@ -302,6 +315,10 @@ impl Accounts {
             None if is_owner => Ok(Whom::Pilot),
             None if self.mapping != Mapping::Usual => {
                 Err(NoAccount::NotListed { user: user.into() })
+            }
+            None if self.refused.is_some() => {
+                let why = self.refused.clone().unwrap_or_default();
+                Err(NoAccount::NotApart { user: user.into(), why })
             }
             None if in_container => match &mut self.ids {
                 // Of a server elsewhere: it counts others only, and them it keeps apart from it.

@@ -11,6 +11,11 @@ use shipway_runtime::native::{Helper, Keeper};
 use shipway_runtime::subids::{Given, Holder, Missing, Range, free_range};
 use std::sync::Arc;
 
+/// What helps where it should have worked.
+const TRY_AGAIN: &str = "end what uses up the limits of this user (tasks, `keyctl`, namespaces), \
+                         and start `shipway up` again; to let others run as this user all the \
+                         same: --accounts";
+
 /// Lines of a name, the first of its ids, and how many there are.
 const SUBUID: &str = "/etc/subuid";
 const SUBGID: &str = "/etc/subgid";
@@ -59,7 +64,13 @@ fn said(made: Result<Arc<Keeper>, Missing>, user: String, free: Range) -> Found 
         Ok(keeper) => Found { people: People::BySubordinateId, keeper: Some(keeper) },
         Err(missing) => {
             let (why, fix) = (missing.to_string(), missing.fix(free));
-            Found { people: People::No { user, why, fix }, keeper: None }
+            // Whoever could make it fail would otherwise have everybody run as one.
+            let people = if missing.is_of_the_node() {
+                People::No { user, why, fix }
+            } else {
+                People::Refused { why, fix: TRY_AGAIN.into() }
+            };
+            Found { people, keeper: None }
         }
     }
 }
@@ -128,5 +139,19 @@ mod tests {
         assert!(fix.starts_with("as root: usermod --add-subuids 100000-165535"), "{fix}");
         assert!(found.keeper.is_none());
         assert_eq!(found.people.short(), "no: all as svc");
+    }
+
+    #[test]
+    fn what_should_work_and_does_not_makes_nobody_the_same() {
+        let why = "cannot leave the keyring: Disk quota exceeded".to_string();
+        for missing in [
+            Missing::Container { why: why.clone() },
+            Missing::Namespace { why: why.clone() },
+            Missing::Map { program: "newuidmap", said: why },
+        ] {
+            let found = said(Err(missing), "svc".into(), free_range("", ""));
+            assert!(matches!(found.people, People::Refused { .. }), "{found:?}");
+            assert!(found.keeper.is_none());
+        }
     }
 }

@@ -252,6 +252,18 @@ impl Missing {
         }
     }
 
+    /// Whether the node is made so. What else went wrong may be the doing of whoever's tasks are
+    /// to be kept apart.
+    pub fn is_of_the_node(&self) -> bool {
+        match self {
+            Self::Program { .. }
+            | Self::Uids { .. }
+            | Self::Gids { .. }
+            | Self::MayNotMap { .. } => true,
+            Self::Map { .. } | Self::Namespace { .. } | Self::Container { .. } => false,
+        }
+    }
+
     /// What helps; `free` is a range that nobody has yet.
     pub fn fix(&self, free: Range) -> String {
         let span = format!("{}-{}", free.first, free.first + (free.count - 1));

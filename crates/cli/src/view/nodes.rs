@@ -35,7 +35,7 @@ pub fn gpus_used<'a>(gpus: impl IntoIterator<Item = &'a GpuView>) -> GpuShare {
 /// Used of all, for each thing.
 fn row(node: &NodeView) -> Vec<Cell> {
     let capacity = &node.ad.capacity;
-    let together = matches!(node.ad.people, Some(People::No { .. }));
+    let together = matches!(node.ad.people, Some(People::No { .. } | People::Refused { .. }));
     let people = node.ad.people.as_ref().map(People::short).unwrap_or_default();
     let tone = if node.link == "connected" { Tone::Good } else { Tone::Bad };
     vec![

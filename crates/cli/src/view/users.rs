@@ -53,7 +53,7 @@ const NAMED: usize = 3;
 pub fn not_apart(list: &NodeList) -> Vec<String> {
     let mut alike: BTreeMap<&People, Vec<&str>> = BTreeMap::new();
     for node in &list.nodes {
-        if let Some(people @ People::No { .. }) = &node.ad.people {
+        if let Some(people @ (People::No { .. } | People::Refused { .. })) = &node.ad.people {
             alike.entry(people).or_default().push(node.ad.node.as_str());
         }
     }
@@ -62,7 +62,16 @@ pub fn not_apart(list: &NodeList) -> Vec<String> {
         if nodes.len() > NAMED {
             names = format!("{names} and {} more", nodes.len() - NAMED);
         }
-        let People::No { user, why, fix } = people else { return String::new() };
+        let (user, why, fix) = match people {
+            People::No { user, why, fix } => (user, why, fix),
+            People::Refused { why, fix } => {
+                return format!(
+                    "warning: jobs of others are refused on {names}, where people cannot be kept \
+                     apart now: {why}. What helps: {fix}"
+                );
+            }
+            People::ByAccount | People::BySubordinateId => return String::new(),
+        };
         format!(
             "warning: people are not kept apart on {names}: {why}. Their tasks run there as \
              {user}, as guests: only containers stand between them, and of the node's files they \

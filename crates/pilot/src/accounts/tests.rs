@@ -6,7 +6,8 @@ use shipway_runtime::subids::{Given, Holder};
 fn accounts(mapping: &str) -> Accounts {
     let mapping = if mapping.is_empty() { Mapping::Usual } else { mapping.parse().unwrap() };
     let (own, known) = ("root".to_string(), HashMap::new());
-    Accounts { mapping, is_root: true, owner_is_here: true, own, own_uid: 0, known, ids: None }
+    let (ids, refused) = (None, None);
+    Accounts { mapping, is_root: true, owner_is_here: true, own, own_uid: 0, known, ids, refused }
 }
 
 fn as_user(mapping: &str) -> Accounts {
@@ -71,6 +72,15 @@ fn others_have_ids_of_their_own_where_there_are_some() {
     let mut together = as_user("");
     assert_eq!(together.find(whose("ada", false, 7), true), Ok(Whom::Guest));
     assert!(!together.may_read_all(whose("ada", false, 7)), "nor can a guest");
+}
+
+#[test]
+fn where_people_should_be_apart_and_cannot_others_are_refused() {
+    let failing = |mapping| as_user(mapping).refusing(Some("no keys are left".into()));
+    let refused = of(failing(""), "ada", false, true);
+    assert!(refused.contains("kept apart there (no keys are left)"), "{refused}");
+    assert_eq!(of(failing(""), "svc", true, true), "the pilot");
+    assert_eq!(of(failing("ada=svc"), "ada", false, true), "the pilot", "the site says so");
 }
 
 #[test]

@@ -162,7 +162,7 @@ fn start(
     rustix::process::chdir("/").doing("enter", "/")?;
     let mut tree = None;
     let (identity, naming, opened) = if let Some(person) = container.person {
-        person::join(&keeper.ok_or(SetupError::NoKeeper)?)?;
+        person::join(&keeper.ok_or(SetupError::NoKeeper)?, Some(person))?;
         let (named, naming) = pipe_with(PipeFlags::CLOEXEC).doing("make", "a pipe")?;
         let not_yet = container.binds.iter().map(|_| None).collect();
         (Who::Person(named), Some((person, naming)), not_yet)

@@ -37,11 +37,24 @@ pub fn handed(at: usize, is_folder: bool) -> PathBuf {
 
 /// From here on this process is the caller as 0 of the keeper's user namespace, with every right
 /// over the ids in it, and has no keys of the caller's.
-pub(super) fn join(keeper: &OwnedFd) -> Result<(), SetupError> {
-    // What a file system takes from a keyring would go over every change of user.
-    own_keyring().doing("leave", "the keyring")?;
+pub(super) fn join(keeper: &OwnedFd, person: Option<Person>) -> Result<(), SetupError> {
     move_into_link_name_space(keeper.as_fd(), Some(LinkNameSpaceType::User))
-        .doing("join", "the keeper's user namespace")
+        .doing("join", "the keeper's user namespace")?;
+    leave_keyring(person).doing("leave", "the keyring")
+}
+
+/// What a file system takes from a keyring would go over every change of user.
+///
+/// The kernel counts a keyring for whoever asks for it, two hundred for each, and whoever has a
+/// file that was opened with it keeps it: so it is the person who asks. In the caller's name one
+/// person's tasks would use up what everybody's need.
+fn leave_keyring(person: Option<Person>) -> Result<(), Errno> {
+    let Some(person) = person else { return own_keyring() };
+    let own = Uid::ROOT;
+    set_thread_res_uid(in_keeper(person).0, own, own)?;
+    let left = own_keyring();
+    set_thread_res_uid(own, own, own)?;
+    left
 }
 
 /// Tells the user namespace of a process who is in it. Called by its parent, in the keeper's.
@@ -142,9 +155,10 @@ pub(super) fn may_write(directory: &OwnedFd, shown: &Path) -> Result<(), SetupEr
 
 /// A plain program joins the keeper, and becomes who it is to be there.
 pub(super) fn become_within(keeper: &OwnedFd, process: &Process) -> Result<(), SetupError> {
-    join(keeper)?;
-    leave_groups()?;
     let Some(within) = process.within else { return Ok(()) };
+    let person = if let Within::Person(person) = within { Some(person) } else { None };
+    join(keeper, person)?;
+    leave_groups()?;
     for (at, path) in (0..).zip(&process.handed) {
         if let Within::Person(person) = within {
             give_to(in_keeper(person), path)?;

@@ -23,8 +23,24 @@ pub(crate) const ALL: &[Case] = &[
     Case { name: "programs read as the person", on: On::Native, run: programs },
     Case { name: "no variables in who becomes the person", on: On::Native, run: variables },
     Case { name: "the keys of the caller stay behind", on: On::Native, run: keys },
+    Case { name: "keyrings count for the person", on: On::Native, run: key_quota },
     Case { name: "nobody is run without a keeper", on: On::Native, run: without_keeper },
 ];
+
+/// The kernel lets each user have two hundred. What one person's tasks hold is not to be missing to
+/// another's.
+fn key_quota(site: &Site) {
+    let of = |text: &str, uid: u32| {
+        let line = text.lines().find(|line| line.trim_start().starts_with(&format!("{uid}:")));
+        line.map(|line| line.split_whitespace().nth(3).unwrap_or_default().to_string())
+    };
+    let before = fs::read_to_string("/proc/key-users").unwrap();
+    let inside = site.ok(&on_node(site, 1, "cat /proc/key-users"));
+    let own = rustix::process::geteuid().as_raw();
+    // There the caller is 0.
+    assert_eq!(of(&inside, 0), of(&before, own), "{inside}");
+    assert!(of(&inside, 1000).is_some(), "{inside}");
+}
 
 pub(crate) fn person(site: &Site, number: u32) -> Person {
     keeper(site).given().person(NonZeroU32::new(number).unwrap()).unwrap()

@@ -18,6 +18,10 @@ pub(super) fn people(people: &People) -> Check {
             );
             check(&found).warning(fix)
         }
+        People::Refused { why, fix } => {
+            check(&format!("people cannot be kept apart now, so others' tasks are refused: {why}"))
+                .warning(fix.clone())
+        }
     }
 }
 
