@@ -5,8 +5,8 @@
 use crate::wire;
 use shipway_model::ids::BadId;
 use shipway_model::{
-    Attempt, FileMap, GpuShare, JobId, JobSpec, Login, NodeAd, Outcome, OutputFiles, TakenOn,
-    TaskId, TaskIndex,
+    Amounts, Attempt, Counts, FileMap, GpuShare, JobId, JobSpec, Kind, Login, NodeAd, Outcome,
+    OutputFiles, TakenOn, TaskId, TaskIndex,
 };
 
 /// The protocol this binary speaks.
@@ -145,6 +145,18 @@ pub fn template(job: JobId, owner: &str, spec: &JobSpec) -> wire::Template {
         is_owner: false,
         user_number: 0,
     }
+}
+
+/// How much a task of it holds, devices aside.
+pub fn counts(template: &wire::Template) -> Counts {
+    let amounts = Amounts::of(|kind| match kind {
+        Kind::Cpus => template.cpus_milli,
+        Kind::Memory => template.memory,
+        Kind::Disk => template.disk,
+    });
+    let mut counts = Counts { amounts, ..Counts::default() };
+    counts.add_named(&template.named);
+    counts
 }
 
 fn files(spec: &JobSpec) -> Option<wire::Files> {

@@ -9,7 +9,7 @@ use shipway_model::limits::{MAX_DEPENDENCIES, MAX_LABELS, MAX_SELECTED};
 use shipway_model::prospect::Prospect;
 use shipway_model::reading::{list, map};
 use shipway_model::{
-    AfterNamed, Attempt, Bytes, GpuDevice, JobCounts, JobId, JobSpec, JobState, Millis, NodeAd,
+    AfterNamed, Attempt, Capacity, GpuDevice, JobCounts, JobId, JobSpec, JobState, Millis, NodeAd,
     NodeName, Outcome, PilotId, Reason, Role, TaskId, TaskIndex, TaskState, Timestamp, UserName,
 };
 use std::collections::BTreeMap;
@@ -270,9 +270,8 @@ pub struct NodeView {
     pub away_since: Option<Timestamp>,
     pub running: u32,
     pub backlog: u32,
-    #[schema(value_type = f64)]
-    pub cpus_used: shipway_model::Cores,
-    pub memory_used: Bytes,
+    /// What its tasks hold of its capacity.
+    pub used: Capacity,
     pub gpus: Vec<GpuView>,
 }
 

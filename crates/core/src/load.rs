@@ -1,10 +1,11 @@
-//! What of a node is in use, and whether a shape still fits. All integers.
+//! What of a node is in use, and whether a shape still fits: what is counted by `model/counts.rs`,
+//! and devices, of which each is one of its own, here.
 //!
 //! The same arithmetic is used by the plan, by its re-check, and by the invariants.
 
 use crate::schedule::needs::{Groups, bit};
 use serde::{Deserialize, Serialize};
-use shipway_model::{Bytes, Cores, DeviceId, GpuShare, NodeAd, Quantity, Resources};
+use shipway_model::{Counts, DeviceId, GpuShare, NodeAd, Quantity, Resources};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Which of a node's devices a task may be given: those of some kinds, where its requirements do
@@ -31,43 +32,27 @@ impl Usable<'_> {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    pub cpus: Cores,
-    pub memory: Bytes,
-    pub disk: Bytes,
-    pub named: BTreeMap<String, u64>,
+    #[serde(flatten)]
+    pub used: Counts,
     pub gpus: BTreeMap<DeviceId, GpuShare>,
 }
 
 impl Load {
     pub fn add(&mut self, need: &Resources, devices: &[DeviceId]) {
-        self.cpus.milli = self.cpus.milli.saturating_add(need.cpus.milli);
-        self.memory.0 = self.memory.0.saturating_add(need.memory.0);
-        self.disk.0 = self.disk.0.saturating_add(need.disk.0);
-        for (name, amount) in &need.named {
-            let used = self.named.entry(name.clone()).or_default();
-            *used = used.saturating_add(*amount);
-        }
+        self.used.add(need);
         for device in devices {
-            let share = need.gpu.as_ref().map_or(GpuShare::WHOLE, |gpu| gpu.share);
             let used = self.gpus.entry(device.clone()).or_insert(GpuShare(0));
-            used.0 = used.0.saturating_add(share.0);
+            used.0 = used.0.saturating_add(share(need));
         }
     }
 
     pub fn remove(&mut self, need: &Resources, devices: &[DeviceId]) {
-        self.cpus.milli = self.cpus.milli.saturating_sub(need.cpus.milli);
-        self.memory.0 = self.memory.0.saturating_sub(need.memory.0);
-        self.disk.0 = self.disk.0.saturating_sub(need.disk.0);
-        for (name, amount) in &need.named {
-            drop_to_zero(&mut self.named, name, *amount);
-        }
+        self.used.take(need);
         for device in devices {
-            let share = need.gpu.as_ref().map_or(GpuShare::WHOLE, |gpu| gpu.share);
-            if let Some(used) = self.gpus.get_mut(device) {
-                used.0 = used.0.saturating_sub(share.0);
-                if used.0 == 0 {
-                    self.gpus.remove(device);
-                }
+            let Some(used) = self.gpus.get_mut(device) else { continue };
+            used.0 = used.0.saturating_sub(share(need));
+            if used.0 == 0 {
+                self.gpus.remove(device);
             }
         }
     }
@@ -79,32 +64,7 @@ impl Load {
         need: &Resources,
         usable: Usable<'_>,
     ) -> Option<(Quantity, Quantity)> {
-        let has = &ad.capacity;
-        let cpus = Cores { milli: has.cpus.milli.saturating_sub(self.cpus.milli) };
-        if need.cpus > cpus {
-            let quantity = |amount| Quantity::Cpus { amount };
-            return Some((quantity(need.cpus), quantity(cpus)));
-        }
-        let memory = Bytes(has.memory.0.saturating_sub(self.memory.0));
-        if need.memory > memory {
-            let quantity = |amount| Quantity::Memory { amount };
-            return Some((quantity(need.memory), quantity(memory)));
-        }
-        let disk = Bytes(has.disk.0.saturating_sub(self.disk.0));
-        if need.disk > disk {
-            let quantity = |amount| Quantity::Disk { amount };
-            return Some((quantity(need.disk), quantity(disk)));
-        }
-        self.lacks_named(ad, need).or_else(|| self.lacks_gpus(ad, need, usable))
-    }
-
-    pub fn lacks_named(&self, ad: &NodeAd, need: &Resources) -> Option<(Quantity, Quantity)> {
-        need.named.iter().find_map(|(name, wanted)| {
-            let has = ad.capacity.named.get(name).copied().unwrap_or(0);
-            let free = has.saturating_sub(self.named.get(name).copied().unwrap_or(0));
-            let quantity = |amount| Quantity::Named { name: name.clone(), amount };
-            (*wanted > free).then(|| (quantity(*wanted), quantity(free)))
-        })
+        self.used.lacks(&ad.capacity, need).or_else(|| self.lacks_gpus(ad, need, usable))
     }
 
     fn lacks_gpus(
@@ -166,11 +126,7 @@ impl Load {
     }
 }
 
-fn drop_to_zero(map: &mut BTreeMap<String, u64>, name: &str, amount: u64) {
-    if let Some(used) = map.get_mut(name) {
-        *used = used.saturating_sub(amount);
-        if *used == 0 {
-            map.remove(name);
-        }
-    }
+/// Of each device.
+fn share(need: &Resources) -> u32 {
+    need.gpu.as_ref().map_or(GpuShare::WHOLE, |gpu| gpu.share).0
 }

@@ -6,7 +6,7 @@
 //! the same order on every machine.
 
 use serde::{Deserialize, Serialize};
-use shipway_model::{Bytes, GpuShare, Millis, Resources, Timestamp, UserName};
+use shipway_model::{GpuShare, Millis, Resources, Timestamp, UserName};
 use std::collections::BTreeMap;
 
 /// The past fades in steps of this part of a half-life, at the same moments for all users.
@@ -16,8 +16,7 @@ const LEFT_AFTER_STEP: u128 = 4_202_935_003;
 /// After this many steps nothing that a person would notice is left.
 const FORGOTTEN_AFTER: u64 = 64 * STEPS_PER_HALF_LIFE;
 
-/// What counts as one thousandth of a core: the largest of the three is what a task is charged.
-const MEMORY_PER_CORE: Bytes = Bytes(4 << 30);
+/// What counts as so many cores; the largest part of what a task holds is what it is charged.
 const CORES_PER_GPU: u64 = 16;
 
 /// What runs now counts as if it had run for this long already. Without it, users who start from
@@ -76,12 +75,11 @@ impl Standing {
 
 /// What one task of this need is charged each millisecond.
 pub fn charge(need: &Resources) -> u64 {
-    let memory = u128::from(need.memory.0) * 1_000 / u128::from(MEMORY_PER_CORE.0);
     let gpus = need.gpu.as_ref().map_or(0, |gpu| {
         u64::from(gpu.count) * u64::from(gpu.share.0) * CORES_PER_GPU * 1_000
             / u64::from(GpuShare::WHOLE.0)
     });
-    need.cpus.milli.max(u64::try_from(memory).unwrap_or(u64::MAX)).max(gpus).max(1)
+    need.amounts().charge().max(gpus).max(1)
 }
 
 impl Default for FairShare {
@@ -252,7 +250,7 @@ mod tests {
     fn the_largest_part_is_what_is_charged() {
         let mut need = Resources { cpus: shipway_model::Cores::whole(2), ..Resources::default() };
         assert_eq!(charge(&need), 2_000);
-        need.memory = Bytes(16 << 30);
+        need.memory = shipway_model::Bytes(16 << 30);
         assert_eq!(charge(&need), 4_000);
         need.gpu = Some(shipway_model::GpuRequest::devices(2));
         assert_eq!(charge(&need), 32_000);

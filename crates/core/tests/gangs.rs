@@ -57,12 +57,8 @@ fn pilot(at: usize) -> PilotId {
 
 fn ad(at: usize) -> NodeAd {
     let node = NodeName::new(&format!("n{at}")).expect("good");
-    let capacity = Capacity {
-        cpus: Cores::whole(CPUS),
-        memory: Bytes(1 << 34),
-        disk: Bytes(0),
-        named: BTreeMap::new(),
-    };
+    let capacity =
+        Capacity { cpus: Cores::whole(CPUS), memory: Bytes(1 << 34), ..Capacity::default() };
     NodeAd {
         node,
         capacity,

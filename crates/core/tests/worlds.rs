@@ -16,7 +16,6 @@ use shipway_model::{
     Actor, Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor, JobId, JobSpec,
     NodeAd, NodeName, PilotId, Reason, Role, Timestamp, UserName,
 };
-use std::collections::BTreeMap;
 
 const NOW: Timestamp = Timestamp(1_000);
 
@@ -69,8 +68,7 @@ fn node(at: usize, nth: usize, make: &Make) -> NodeAd {
         capacity: Capacity {
             cpus: Cores::whole(make.cpus),
             memory: memory_of(nth),
-            disk: Bytes(0),
-            named: BTreeMap::new(),
+            ..Capacity::default()
         },
         gpus: gpus.collect(),
         notes: Vec::new(),

@@ -11,8 +11,10 @@
     clippy::unwrap_used
 )]
 
+pub mod amounts;
 mod as_text;
 pub mod bind;
+pub mod counts;
 pub mod credentials;
 pub mod each;
 pub mod expand;
@@ -40,7 +42,9 @@ pub mod units;
 pub mod user;
 pub mod validate;
 
+pub use amounts::{Amounts, Kind, Quantity};
 pub use bind::{BindMount, Network};
+pub use counts::{Counted, Counts};
 pub use credentials::{Login, PilotCredentials};
 pub use each::{Each, EachBuilder, TextList};
 pub use files::{FileMap, OutputFiles, Outputs, TakenOn};
@@ -54,7 +58,7 @@ pub use indices::IndexSet;
 pub use node::{Capacity, NodeAd, Withheld};
 pub use outcome::{Lost, Outcome};
 pub use people::People;
-pub use reason::{Quantity, Reason};
+pub use reason::Reason;
 pub use resources::Resources;
 pub use retry::RetryPolicy;
 pub use spec::{After, AfterNamed, Condition, JobSpec};

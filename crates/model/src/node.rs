@@ -1,5 +1,6 @@
 //! What a node has, as its pilot advertises it.
 
+use crate::amounts::{Amounts, Kind};
 use crate::gpu::GpuDevice;
 use crate::ids::NodeName;
 use crate::people::People;
@@ -29,6 +30,21 @@ pub struct Capacity {
         skip_serializing_if = "BTreeMap::is_empty"
     )]
     pub named: BTreeMap<String, u64>,
+}
+
+impl Capacity {
+    pub fn of(amounts: Amounts) -> Capacity {
+        let (cpus, memory, disk) = (amounts.cpus(), amounts.memory(), amounts.disk());
+        Capacity { cpus, memory, disk, named: BTreeMap::new() }
+    }
+
+    pub fn amounts(&self) -> Amounts {
+        Amounts::of(|kind| match kind {
+            Kind::Cpus => self.cpus.milli,
+            Kind::Memory => self.memory.0,
+            Kind::Disk => self.disk.0,
+        })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -3,8 +3,9 @@
 //!
 //! The sentences are here too, so that the command line, the API and the page say the same.
 
+use crate::amounts::Quantity;
 use crate::ids::NodeName;
-use crate::reason::{FailedTerm, Quantity};
+use crate::reason::FailedTerm;
 use crate::units::{Millis, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;

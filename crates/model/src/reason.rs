@@ -3,38 +3,13 @@
 //! The command line, the API and the page render the same reason; the one sentence each of them
 //! shows is written here, so that they cannot drift apart.
 
+use crate::amounts::Quantity;
 use crate::ids::{JobId, NodeName};
 use crate::spec::Condition;
 use crate::states::JobState;
-use crate::units::{Bytes, Cores, Timestamp};
+use crate::units::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-
-/// An amount of something, in that something's unit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(tag = "resource", rename_all = "snake_case")]
-pub enum Quantity {
-    Cpus {
-        #[cfg_attr(feature = "schema", schema(value_type = f64))]
-        amount: Cores,
-    },
-    Memory {
-        amount: Bytes,
-    },
-    Disk {
-        amount: Bytes,
-    },
-    /// `request` says which GPUs count.
-    Gpus {
-        amount: u32,
-        request: String,
-    },
-    Named {
-        name: String,
-        amount: u64,
-    },
-}
 
 /// A term of a job's requirements that does not hold for a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -173,61 +148,6 @@ impl FailedTerm {
             [] => "cannot change that".into(),
             _ if self.is_error => format!("{}, which cannot be compared so", each.join(" and ")),
             each => each.join(" and "),
-        }
-    }
-}
-
-impl fmt::Display for Quantity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Quantity::Cpus { amount } if amount.milli == 1_000 => write!(f, "1 core"),
-            Quantity::Cpus { amount } => write!(f, "{amount} cores"),
-            Quantity::Memory { amount } => write!(f, "{amount} of memory"),
-            Quantity::Disk { amount } => write!(f, "{amount} of disk"),
-            Quantity::Gpus { amount, request } => {
-                write!(f, "{amount} {}", if *amount == 1 { "GPU" } else { "GPUs" })?;
-                // A request that is a bare number says nothing more.
-                let says_more = request.parse::<u32>().is_err();
-                if says_more { write!(f, " ({request})") } else { Ok(()) }
-            }
-            Quantity::Named { name, amount } => write!(f, "{amount} of {name}"),
-        }
-    }
-}
-
-impl Quantity {
-    /// The amount in its own unit, to compare quantities of one kind.
-    pub fn raw(&self) -> u64 {
-        match self {
-            Quantity::Cpus { amount } => amount.milli,
-            Quantity::Memory { amount } | Quantity::Disk { amount } => amount.0,
-            Quantity::Gpus { amount, .. } => u64::from(*amount),
-            Quantity::Named { amount, .. } => *amount,
-        }
-    }
-
-    /// Another amount of the same thing.
-    #[must_use]
-    pub fn with(&self, amount: u64) -> Quantity {
-        match self {
-            Quantity::Cpus { .. } => Quantity::Cpus { amount: Cores { milli: amount } },
-            Quantity::Memory { .. } => Quantity::Memory { amount: Bytes(amount) },
-            Quantity::Disk { .. } => Quantity::Disk { amount: Bytes(amount) },
-            Quantity::Gpus { request, .. } => {
-                let amount = u32::try_from(amount).unwrap_or(u32::MAX);
-                Quantity::Gpus { amount, request: request.clone() }
-            }
-            Quantity::Named { name, .. } => Quantity::Named { name: name.clone(), amount },
-        }
-    }
-
-    /// The bare amount, for "found" beside a "wanted" that names the thing.
-    pub fn amount(&self) -> String {
-        match self {
-            Quantity::Cpus { amount } => amount.to_string(),
-            Quantity::Memory { amount } | Quantity::Disk { amount } => amount.to_string(),
-            Quantity::Gpus { amount, .. } => amount.to_string(),
-            Quantity::Named { amount, .. } => amount.to_string(),
         }
     }
 }

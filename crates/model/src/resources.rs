@@ -1,5 +1,6 @@
 //! What one task needs of a node. Integers in the type's unit; what is left out is not asked for.
 
+use crate::amounts::{Amounts, Kind};
 use crate::gpu::GpuRequest;
 use crate::limits::MAX_NAMED_RESOURCES;
 use crate::reading::map;
@@ -30,6 +31,19 @@ pub struct Resources {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
 fn is_nothing(bytes: &Bytes) -> bool {
     bytes.0 == 0
+}
+
+impl Resources {
+    /// The keys of a job file.
+    pub const KEYS: &[&str] = &["cpus", "memory", "disk", "gpu", "named"];
+
+    pub fn amounts(&self) -> Amounts {
+        Amounts::of(|kind| match kind {
+            Kind::Cpus => self.cpus.milli,
+            Kind::Memory => self.memory.0,
+            Kind::Disk => self.disk.0,
+        })
+    }
 }
 
 impl Default for Resources {

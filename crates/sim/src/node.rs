@@ -80,12 +80,13 @@ impl Node {
             slice: None,
         };
         let licences = Some(("licence".to_string(), kind.licences)).filter(|(_, n)| *n > 0);
-        let capacity = Capacity {
+        let mut capacity = Capacity {
             cpus: Cores::whole(kind.cpus),
             memory: kind.memory,
             disk: Bytes(100_000_000_000),
-            named: licences.into_iter().collect(),
+            ..Capacity::default()
         };
+        capacity.named.extend(licences);
         let ad = NodeAd {
             node: NodeName::new(name).expect("a plain name"),
             capacity,

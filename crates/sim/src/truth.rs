@@ -3,7 +3,7 @@
 //! Nothing here asks the core. Each `Err` is a broken promise, in words.
 
 use shipway_core::event::AttemptEnded;
-use shipway_model::{Attempt, GpuShare, NodeAd, Outcome, Resources, TaskId};
+use shipway_model::{Attempt, Counted, GpuShare, Kind, NodeAd, Outcome, Resources, TaskId};
 use shipway_pilot::machine::{AttemptKey, HowEnded};
 use std::collections::BTreeMap;
 
@@ -27,10 +27,8 @@ pub struct Real {
 
 #[derive(Debug, Default)]
 struct Used {
-    cpus_milli: u64,
-    memory: u64,
-    disk: u64,
-    named: BTreeMap<String, u64>,
+    /// By name, what every node counts and what a site counts itself.
+    counted: BTreeMap<String, u64>,
     devices: BTreeMap<String, u32>,
 }
 
@@ -118,11 +116,8 @@ impl Truth {
 
 impl Used {
     fn add(&mut self, real: &Real) {
-        self.cpus_milli += real.need.cpus.milli;
-        self.memory += real.need.memory.0;
-        self.disk += real.need.disk.0;
-        for (name, amount) in &real.need.named {
-            *self.named.entry(name.clone()).or_default() += amount;
+        for (name, amount) in amounts(&real.need) {
+            *self.counted.entry(name.to_owned()).or_default() += amount;
         }
         for device in &real.devices {
             *self.devices.entry(device.clone()).or_default() += share(real);
@@ -130,11 +125,8 @@ impl Used {
     }
 
     fn remove(&mut self, real: &Real) {
-        self.cpus_milli -= real.need.cpus.milli;
-        self.memory -= real.need.memory.0;
-        self.disk -= real.need.disk.0;
-        for (name, amount) in &real.need.named {
-            *self.named.entry(name.clone()).or_default() -= amount;
+        for (name, amount) in amounts(&real.need) {
+            *self.counted.entry(name.to_owned()).or_default() -= amount;
         }
         for device in &real.devices {
             *self.devices.entry(device.clone()).or_default() -= share(real);
@@ -142,24 +134,23 @@ impl Used {
     }
 
     fn check(&self, ad: &NodeAd) -> Result<(), String> {
-        let has = &ad.capacity;
-        let counted = [
-            ("cores", self.cpus_milli, has.cpus.milli),
-            ("memory", self.memory, has.memory.0),
-            ("disk", self.disk, has.disk.0),
-        ];
-        let named = self
-            .named
-            .iter()
-            .map(|(name, used)| (name.as_str(), *used, has.named.get(name).copied().unwrap_or(0)));
+        let has: BTreeMap<&str, u64> = amounts(&ad.capacity).collect();
+        let has = |name: &str| has.get(name).copied().unwrap_or(0);
+        let counted = self.counted.iter().map(|(name, used)| (name.as_str(), *used, has(name)));
         let devices = self.devices.iter().map(|(device, used)| {
             let exists = ad.gpus.iter().any(|gpu| gpu.id.as_str() == device);
             (device.as_str(), u64::from(*used), u64::from(GpuShare::WHOLE.0) * u64::from(exists))
         });
-        let over =
-            counted.into_iter().chain(named).chain(devices).find(|(_, used, has)| used > has);
+        let over = counted.chain(devices).find(|(_, used, has)| used > has);
         over.map_or(Ok(()), |(name, used, has)| Err(format!("{used} of {has} {name}")))
     }
+}
+
+/// All that is counted, by name.
+fn amounts(of: &impl Counted) -> impl Iterator<Item = (&str, u64)> {
+    let amounts = of.amounts();
+    let kinds = Kind::ALL.into_iter().map(move |kind| (kind.row().name, amounts.get(kind)));
+    kinds.chain(of.named().iter().map(|(name, amount)| (name.as_str(), *amount)))
 }
 
 fn share(real: &Real) -> u32 {

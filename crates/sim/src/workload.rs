@@ -124,9 +124,9 @@ fn needs(dice: &mut crate::dice::Dice, hopeless: bool) -> Resources {
     Resources {
         cpus: Cores { milli: if licence.is_some() { 500 } else { 500 * (1 + dice.below(6)) } },
         memory: Bytes(dice.below(4) * 1_000_000_000),
-        disk: Bytes(0),
         named: licence.filter(|_| gpu.is_none()).into_iter().collect(),
         gpu,
+        ..Resources::default()
     }
 }
 

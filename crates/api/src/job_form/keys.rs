@@ -2,6 +2,7 @@
 
 use super::{Wrong, quoted};
 use serde_json::Value;
+use shipway_model::Resources;
 
 const JOB: &[&str] = &[
     "name",
@@ -32,7 +33,6 @@ const JOB: &[&str] = &[
     "rank",
     "log_limit",
 ];
-const RESOURCES: &[&str] = &["cpus", "memory", "disk", "gpu", "named"];
 const GPU: &[&str] =
     &["count", "share", "model", "memory", "capability", "driver", "vendor", "slice"];
 const OUTPUTS: &[&str] = &["files", "renamed", "to", "on"];
@@ -42,7 +42,7 @@ const TIME_LIMIT: &[&str] = &["limit", "warn", "grace"];
 /// Where keys are fixed: how people call the place, the path to it, what is known there.
 const PLACES: &[(&str, &[&str], &[&str])] = &[
     ("a job", &[], JOB),
-    ("`resources`", &["resources"], RESOURCES),
+    ("`resources`", &["resources"], Resources::KEYS),
     ("`gpu`", &["resources", "gpu"], GPU),
     ("`outputs`", &["outputs"], OUTPUTS),
     ("`retries`", &["retries"], RETRIES),

@@ -4,18 +4,19 @@
 use super::{Language, Wrong, quoted};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use shipway_model::amounts::Unit;
 use shipway_model::retry::RetryPolicy;
 use shipway_model::time_limit::{Signal, TimeLimit};
 use shipway_model::{
-    After, BindMount, Bytes, Cores, Each, FileMap, GpuRequest, ImageRef, IndexSet, JobSpec, Millis,
-    Network, OutputFiles, Outputs, Resources, TakenOn,
+    After, BindMount, Bytes, Cores, Each, FileMap, GpuRequest, ImageRef, IndexSet, JobSpec, Kind,
+    Millis, Network, OutputFiles, Outputs, Resources, TakenOn,
 };
 use std::collections::BTreeMap;
 
 type Read = fn(&Value) -> Result<(), String>;
 
 /// A place, what belongs there, and who reads it. Inner places come before the outer ones.
-const PLACES: &[(&[&str], &str, Read)] = &[
+const PLACES: &[(&[&str], &'static str, Read)] = &[
     (&["name"], TEXT, read::<String>),
     (&["command"], "a list of words, or one text for the shell", command),
     (&["script"], TEXT, read::<Option<String>>),
@@ -53,9 +54,6 @@ const PLACES: &[(&[&str], &str, Read)] = &[
         read::<Option<TimeLimit>>,
     ),
     (&["max_running"], WHOLE, read::<Option<u32>>),
-    (&["resources", "cpus"], "a number of cores such as 4 or 0.5", read::<Cores>),
-    (&["resources", "memory"], SIZE, read::<Bytes>),
-    (&["resources", "disk"], SIZE, read::<Bytes>),
     (&["resources", "gpu"], "GPUs such as 2, A100:40GB..:2 or 0.25", read::<Option<GpuRequest>>),
     (&["resources", "named"], "names with whole numbers", read::<BTreeMap<String, u64>>),
     (&["resources"], "keys and values", read::<Resources>),
@@ -86,23 +84,42 @@ fn retry_on(value: &Value) -> Result<(), String> {
     read::<RetryPolicy>(&serde_json::json!({ "limit": 1, "on": value }))
 }
 
+/// How much of what is countable.
+fn amount(unit: Unit) -> (&'static str, Read) {
+    match unit {
+        Unit::Cores => ("a number of cores such as 4 or 0.5", read::<Cores>),
+        Unit::Bytes => (SIZE, read::<Bytes>),
+    }
+}
+
 pub(super) fn first_wrong(job: &Value, language: Language) -> Option<Wrong> {
-    PLACES.iter().find_map(|(path, wanted, read)| {
-        let value = path.iter().try_fold(job, |value, key| value.get(key))?;
-        let is_text = [TEXT, TEXTS].contains(wanted);
-        let told = if is_text && language == Language::Yaml { texts(value) } else { value.clone() };
-        let error = read(&told).err()?;
-        let whole = path.join(".");
-        let (path, value) = one_of_many(whole.clone(), value, is_text, language);
-        let plain = matches!(value, Value::Bool(_) | Value::Number(_));
-        let text_wanted = is_text || *wanted == PLACES[1].1;
-        Some(Wrong::Value {
-            wanted: if path == whole { wanted } else { TEXT },
-            path,
-            found: found(value),
-            said: ours(&error),
-            quote: plain && text_wanted,
-        })
+    let mut kinds = Kind::ALL.into_iter().map(Kind::row);
+    let amount = kinds.find_map(|row| {
+        let (wanted, read) = amount(row.unit);
+        wrong_at(job, &(&["resources", row.name], wanted, read), language)
+    });
+    amount.or_else(|| PLACES.iter().find_map(|place| wrong_at(job, place, language)))
+}
+
+fn wrong_at(
+    job: &Value,
+    (path, wanted, read): &(&[&str], &'static str, Read),
+    language: Language,
+) -> Option<Wrong> {
+    let value = path.iter().try_fold(job, |value, key| value.get(key))?;
+    let is_text = [TEXT, TEXTS].contains(wanted);
+    let told = if is_text && language == Language::Yaml { texts(value) } else { value.clone() };
+    let error = read(&told).err()?;
+    let whole = path.join(".");
+    let (path, value) = one_of_many(whole.clone(), value, is_text, language);
+    let plain = matches!(value, Value::Bool(_) | Value::Number(_));
+    let text_wanted = is_text || *wanted == PLACES[1].1;
+    Some(Wrong::Value {
+        wanted: if path == whole { wanted } else { TEXT },
+        path,
+        found: found(value),
+        said: ours(&error),
+        quote: plain && text_wanted,
     })
 }
 

@@ -70,8 +70,7 @@ fn gpu(id: &str, source: &str, used: u32, tasks: &[&str]) -> Value {
 
 fn nodes() -> Value {
     let node = |name: &str, link: &str, gpus: Value| {
-        json!({"pilot": name, "link": link, "running": 9, "backlog": 2, "cpus_used": 12.5,
-            "memory_used": 64_000_000_000u64, "gpus": gpus,
+        json!({"pilot": name, "link": link, "running": 9, "backlog": 2, "used": {"cpus": 12.5, "memory": 64_000_000_000u64, "disk": 0}, "gpus": gpus,
             "ad": {"node": name,
                 "capacity": {"cpus": 64, "memory": 256_000_000_000u64, "disk": 0}}})
     };

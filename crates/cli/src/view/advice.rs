@@ -2,8 +2,8 @@
 //! and for reasons that waiting will not end, what else would help.
 
 use super::paper::Paper;
+use shipway_model::Reason;
 use shipway_model::prospect::Change;
-use shipway_model::{Quantity, Reason};
 
 #[derive(Debug)]
 pub(super) struct Advice {
@@ -91,7 +91,7 @@ fn beyond(reason: &Reason, changes: &[Change]) -> Option<String> {
             Some(format!("connect a node that has {wanted}"))
         }
         Reason::TooSmall { wanted, found, .. } => {
-            let option = option_of(wanted);
+            let option = wanted.option();
             let less = match found.raw() {
                 0 => format!("ask for none (no {option})"),
                 _ => format!("ask for at most {} ({option})", found.amount()),
@@ -99,15 +99,5 @@ fn beyond(reason: &Reason, changes: &[Change]) -> Option<String> {
             Some(format!("{less}, or connect a node that has {wanted}"))
         }
         _ => None,
-    }
-}
-
-fn option_of(quantity: &Quantity) -> &'static str {
-    match quantity {
-        Quantity::Cpus { .. } => "--cpus",
-        Quantity::Memory { .. } => "--memory",
-        Quantity::Disk { .. } => "--disk",
-        Quantity::Gpus { .. } => "--gpus",
-        Quantity::Named { .. } => "--resource",
     }
 }

@@ -7,7 +7,7 @@ use super::task_table::{write_attempts, write_tasks};
 use super::time::{Reader, short};
 use serde::Serialize;
 use shipway_api::types::{JobView, TaskPage, TaskView};
-use shipway_model::{FileMap, JobSpec, Network, OutputFiles, Resources, TakenOn};
+use shipway_model::{FileMap, JobSpec, Kind, Network, OutputFiles, Resources, TakenOn};
 use std::collections::BTreeMap;
 
 /// A command longer than this is cut; `--json` has it whole.
@@ -266,14 +266,10 @@ pub(super) fn command(words: &[String]) -> String {
 }
 
 fn needs(resources: &Resources) -> String {
-    let cores = if resources.cpus.milli == 1_000 { "core" } else { "cores" };
-    let mut parts = vec![format!("{} {cores}", resources.cpus)];
-    if resources.memory.0 > 0 {
-        parts.push(format!("{} of memory", resources.memory));
-    }
-    if resources.disk.0 > 0 {
-        parts.push(format!("{} of disk", resources.disk));
-    }
+    let amounts = resources.amounts();
+    let quantities = Kind::ALL.into_iter().map(|kind| kind.quantity(amounts.get(kind)));
+    let asked = quantities.filter(|quantity| quantity.raw() > 0);
+    let mut parts: Vec<String> = asked.map(|quantity| quantity.to_string()).collect();
     if let Some(gpu) = &resources.gpu {
         parts.push(format!("GPU {gpu}"));
         // Only what the short form does not say.

@@ -29,11 +29,10 @@ impl Credentials {
 
     /// A greeting as a good pilot would say it, from a folder of its own.
     pub(crate) fn hello(&self, node: &str, session: u64) -> wire::Hello {
-        let named = std::collections::BTreeMap::default();
         let (memory, disk) = (Bytes(1 << 30), Bytes(1 << 30));
         let ad = NodeAd {
             node: NodeName::new(node).expect("good"),
-            capacity: Capacity { cpus: Cores::whole(4), memory, disk, named },
+            capacity: Capacity { cpus: Cores::whole(4), memory, disk, ..Capacity::default() },
             gpus: Vec::new(),
             notes: Vec::new(),
             unfit: Vec::new(),

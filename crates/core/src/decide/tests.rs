@@ -216,12 +216,8 @@ fn pilot(name: &str, cpus: u64, gpus: u64) -> PilotJoined {
         driver: None,
         slice: None,
     };
-    let capacity = Capacity {
-        cpus: Cores::whole(cpus),
-        memory: Bytes(16_000_000_000),
-        disk: Bytes(0),
-        named: std::collections::BTreeMap::default(),
-    };
+    let capacity =
+        Capacity { cpus: Cores::whole(cpus), memory: Bytes(16_000_000_000), ..Capacity::default() };
     PilotJoined {
         pilot: id(name),
         session: 1,

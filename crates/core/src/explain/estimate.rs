@@ -66,11 +66,9 @@ fn slots(state: &State, need: &Need) -> u32 {
     let nodes = &state.planner().nodes;
     let classes = nodes.classes().filter(|(at, _)| need.could_use(*at));
     let all = classes.map(|(_, class)| {
-        let has = &class.key.capacity;
-        let fit = |wanted: u64, has: u64| has.checked_div(wanted).unwrap_or(u64::MAX);
-        let each = fit(need.cpus, has.cpus.milli)
-            .min(fit(need.memory, has.memory.0))
-            .min(fit(u64::from(need.gpus), class.key.gpus() as u64));
+        let has = &class.key.capacity.amounts();
+        let by_gpus = (class.key.gpus() as u64).checked_div(u64::from(need.gpus));
+        let each = need.amounts.alike().times_in(has).min(by_gpus.unwrap_or(u64::MAX));
         each.min(u64::from(u32::MAX)).saturating_mul(class.members.nodes().len() as u64)
     });
     u32::try_from(all.fold(0u64, u64::saturating_add)).unwrap_or(u32::MAX)

@@ -10,7 +10,7 @@ use crate::shape::Shape;
 use crate::state::State;
 use shipway_model::prospect::{ClassProspect, Fit, Requirement};
 use shipway_model::reason::{During, FailedTerm};
-use shipway_model::{JobId, Quantity, Reason, Resources, Timestamp, UserName};
+use shipway_model::{JobId, Kind, Quantity, Reason, Resources, Timestamp, UserName};
 use std::collections::BTreeMap;
 
 /// Who asks: a user, with a job that waits or one that is not submitted.
@@ -192,9 +192,10 @@ fn requirements(pilot: &Pilot, need: &Resources, usable: Usable<'_>) -> Vec<Requ
             found.push(Requirement { wanted, has, free });
         }
     };
-    see(Quantity::Cpus { amount: need.cpus }, has.cpus.milli, load.cpus.milli);
-    see(Quantity::Memory { amount: need.memory }, has.memory.0, load.memory.0);
-    see(Quantity::Disk { amount: need.disk }, has.disk.0, load.disk.0);
+    let (wanted, all, used) = (need.amounts(), has.amounts(), load.used.amounts);
+    for kind in Kind::ALL {
+        see(kind.quantity(wanted.get(kind)), all.get(kind), used.get(kind));
+    }
     if let Some(gpu) = &need.gpu {
         let count = |load: &Load| u64::from(load.free_count(&pilot.ad, need, usable));
         let (has, free) = (count(&Load::default()), count(load));
@@ -204,7 +205,7 @@ fn requirements(pilot: &Pilot, need: &Resources, usable: Usable<'_>) -> Vec<Requ
     for (name, amount) in &need.named {
         let of = |amounts: &BTreeMap<String, u64>| amounts.get(name).copied().unwrap_or(0);
         let wanted = Quantity::Named { name: name.clone(), amount: *amount };
-        see(wanted, of(&has.named), of(&load.named));
+        see(wanted, of(&has.named), of(&load.used.named));
     }
     found
 }

@@ -3,7 +3,8 @@
 use crate::schedule::classes::ClassKey;
 use crate::shape::Shape;
 use shipway_classad::{Ad, Expr, Name, Value, parse_expression};
-use shipway_model::{Bytes, Cores, GpuDevice, GpuVendor, NodeAd};
+use shipway_model::amounts::{Row, Unit};
+use shipway_model::{Amounts, Bytes, GpuDevice, GpuVendor, Kind, NodeAd};
 use std::sync::Arc;
 
 /// What differs between nodes that are alike otherwise. An expression that names one of these is
@@ -35,13 +36,7 @@ pub(crate) fn class_ads(key: &ClassKey, kinds: &[(GpuDevice, u32)]) -> Vec<Arc<A
 
 fn base(key: &ClassKey, kinds: &[(GpuDevice, u32)]) -> Ad {
     let mut ad = Ad::new();
-    let (cpus, memory) = (cores(key.capacity.cpus), megabytes(key.capacity.memory));
-    for name in ["Cpus", "TotalCpus", "TotalSlotCpus", "DetectedCpus"] {
-        ad.insert(name.into(), cpus.clone());
-    }
-    for name in ["Memory", "TotalMemory", "TotalSlotMemory", "DetectedMemory"] {
-        ad.set(name, memory);
-    }
+    count(&mut ad, &["", "Total", "TotalSlot", "Detected"], key.capacity.amounts(), false);
     let gpus: u32 = kinds.iter().map(|(_, count)| count).sum();
     for name in ["GPUs", "TotalGPUs", "TotalSlotGPUs"] {
         ad.set(name, i64::from(gpus));
@@ -101,9 +96,7 @@ pub(super) fn node_ad(class: &Ad, node: &NodeAd) -> Ad {
     for name in ["Machine", "Name", "UtsnameNodename"] {
         ad.set(name, node.node.as_str());
     }
-    for name in ["Disk", "TotalDisk"] {
-        ad.set(name, kilobytes(node.capacity.disk));
-    }
+    count(&mut ad, &["", "Total"], node.capacity.amounts(), true);
     let devices: Vec<&str> = node.gpus.iter().map(|gpu| gpu.id.as_str()).collect();
     ad.set("DetectedGPUs", devices.join(", "));
     ad
@@ -113,9 +106,9 @@ pub(super) fn node_ad(class: &Ad, node: &NodeAd) -> Ad {
 pub(crate) fn job_ad(shape: &Shape) -> Ad {
     let mut ad = Ad::new();
     let need = &shape.resources;
-    ad.insert("RequestCpus".into(), cores(need.cpus));
-    ad.set("RequestMemory", megabytes(need.memory));
-    ad.set("RequestDisk", kilobytes(need.disk));
+    for is_nodes_own in [false, true] {
+        count(&mut ad, &["Request"], need.amounts(), is_nodes_own);
+    }
     ad.set("RequestGPUs", i64::from(need.gpu.as_ref().map_or(0, |gpu| gpu.count)));
     for (name, amount) in &need.named {
         ad.set(format!("Request{name}"), i64::try_from(*amount).unwrap_or(i64::MAX));
@@ -127,17 +120,28 @@ pub(crate) fn job_ad(shape: &Shape) -> Ad {
     ad
 }
 
-/// Whole cores as a whole number.
-fn cores(cores: Cores) -> Expr {
-    let (whole, rest) = (cores.milli / 1_000, cores.milli % 1_000);
-    let text = if rest == 0 { whole.to_string() } else { format!("{whole}.{rest:03}") };
+/// Says how much there is of each kind that is the node's own, or of each that is not, with these
+/// words before the name of the kind.
+fn count(ad: &mut Ad, words: &[&str], amounts: Amounts, is_nodes_own: bool) {
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.row().is_nodes_own == is_nodes_own) {
+        let value = value(kind, amounts.get(kind));
+        for word in words {
+            ad.insert(Name::from(format!("{word}{}", kind.row().ad).as_str()), value.clone());
+        }
+    }
+}
+
+/// Whole cores as a whole number; of bytes only the whole ones of the unit.
+fn value(kind: Kind, amount: u64) -> Expr {
+    let Row { unit, ad_unit, .. } = kind.row();
+    let (whole, rest) = (amount / ad_unit, amount % ad_unit);
+    if unit == Unit::Bytes || rest == 0 {
+        return Expr::literal(i64::try_from(whole).unwrap_or(i64::MAX));
+    }
+    let text = format!("{whole}.{rest:03}");
     parse_expression(&text).unwrap_or_else(|_| Expr::literal(Value::Undefined))
 }
 
 fn megabytes(bytes: Bytes) -> i64 {
     i64::try_from(bytes.0 >> 20).unwrap_or(i64::MAX)
-}
-
-fn kilobytes(bytes: Bytes) -> i64 {
-    i64::try_from(bytes.0 >> 10).unwrap_or(i64::MAX)
 }

@@ -17,9 +17,7 @@ pub fn allows(job: &Job, pilot: &Pilot, need: &Resources, unstarted: u32) -> boo
         return false;
     }
     let slots = (pilot.ad.capacity.cpus.milli / need.cpus.milli.max(1)).max(1);
-    let fits_when_empty = need.cpus <= pilot.ad.capacity.cpus
-        && need.memory <= pilot.ad.capacity.memory
-        && need.disk <= pilot.ad.capacity.disk;
+    let fits_when_empty = need.amounts().fits(&pilot.ad.capacity.amounts());
     let target = BACKLOG_TARGET.0.saturating_mul(slots) / pace.0.max(1);
     fits_when_empty && u64::from(unstarted) < target.min(u64::from(MAX_BACKLOG))
 }

@@ -2,7 +2,7 @@
 
 use crate::pilot::Pilot;
 use shipway_model::gpu::Version;
-use shipway_model::{Bytes, Capacity, DeviceId, GpuDevice, GpuSource, GpuVendor, Quantity};
+use shipway_model::{Bytes, Capacity, DeviceId, GpuDevice, GpuSource, GpuVendor, Kind};
 use std::collections::BTreeMap;
 
 /// What makes nodes alike: all they have, but for the ids of their devices.
@@ -58,8 +58,8 @@ impl GpuKind {
 pub fn class_of(pilot: &Pilot) -> ClassKey {
     let mut gpus: Vec<GpuKind> = pilot.ad.gpus.iter().map(GpuKind::of).collect();
     gpus.sort();
-    // Free disk differs from node to node by a little; it is compared per node, not per class.
-    let capacity = Capacity { disk: Bytes(0), ..pilot.ad.capacity.clone() };
+    let has = &pilot.ad.capacity;
+    let capacity = Capacity { named: has.named.clone(), ..Capacity::of(has.amounts().alike()) };
     ClassKey { capacity, gpus, attributes: pilot.ad.attributes.clone() }
 }
 
@@ -79,10 +79,10 @@ impl ClassKey {
 
     /// `8 cores, 32GB, 2 × NVIDIA A100`
     pub fn describe(&self) -> String {
-        let mut parts = vec![
-            Quantity::Cpus { amount: self.capacity.cpus }.to_string(),
-            format!("{} of memory", self.capacity.memory),
-        ];
+        let (alike, has) = (|kind: &Kind| !kind.row().is_nodes_own, self.capacity.amounts());
+        let counted = Kind::ALL.into_iter().filter(alike);
+        let counted = counted.map(|kind| kind.quantity(has.get(kind)).to_string());
+        let mut parts: Vec<String> = counted.collect();
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for gpu in &self.gpus {
             let slice = gpu.slice.as_deref().map(|slice| format!(" {slice}")).unwrap_or_default();

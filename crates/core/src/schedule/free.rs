@@ -4,15 +4,13 @@
 use super::needs::Need;
 use super::nodes::ClassAt;
 use crate::pilot::Pilot;
-use shipway_model::{GpuDevice, GpuShare};
+use shipway_model::{Amounts, GpuDevice, GpuShare};
 
 /// A line of the cache, so that a look at a node is one look at memory.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 pub struct Free {
-    pub cpus: u64,
-    pub memory: u64,
-    pub disk: u64,
+    pub amounts: Amounts,
     /// Devices that nobody uses, over all kinds.
     pub whole: u32,
     /// Work waiting there beyond what it can run.
@@ -45,11 +43,8 @@ pub struct Group {
 impl Free {
     /// All but the devices; see `count`.
     pub(super) fn amounts(pilot: &Pilot, class: ClassAt, kinds: usize) -> Free {
-        let (has, load) = (&pilot.ad.capacity, &pilot.load);
         Free {
-            cpus: has.cpus.milli.saturating_sub(load.cpus.milli),
-            memory: has.memory.0.saturating_sub(load.memory.0),
-            disk: has.disk.0.saturating_sub(load.disk.0),
+            amounts: pilot.ad.capacity.amounts().minus(pilot.load.used.amounts),
             whole: 0,
             unstarted: pilot.unstarted,
             class,
@@ -61,9 +56,7 @@ impl Free {
 
     /// One more task is there; its devices are `count`'s.
     pub(super) fn take(&mut self, need: &Need) {
-        self.cpus = self.cpus.saturating_sub(need.cpus);
-        self.memory = self.memory.saturating_sub(need.memory);
-        self.disk = self.disk.saturating_sub(need.disk);
+        self.amounts = self.amounts.minus(need.amounts);
         self.unstarted += 1;
     }
 
@@ -100,9 +93,7 @@ impl Free {
     /// Whether there is more of anything than there was.
     pub(super) fn exceeds(&self, before: &Free) -> bool {
         let more = |(now, then): (&Group, &Group)| now.whole > then.whole || now.part > then.part;
-        self.cpus > before.cpus
-            || self.memory > before.memory
-            || self.disk > before.disk
+        !self.amounts.fits(&before.amounts)
             || self.unstarted < before.unstarted
             || self.groups().zip(before.groups()).any(more)
     }

@@ -11,6 +11,7 @@
 use super::free::Free;
 use super::needs::Need;
 use super::nodes::NodeAt;
+use shipway_model::Amounts;
 use std::ops::Range;
 
 /// The bits of a word.
@@ -20,27 +21,12 @@ pub(super) const BLOCK: usize = u64::BITS as usize;
 pub struct Members {
     /// In the order of their places in the table.
     nodes: Vec<NodeAt>,
-    /// What each of them has free of what nearly all ask for: side by side, because a search goes
-    /// by dozens of nodes for one that fits.
-    rooms: Vec<Room>,
+    /// What each of them has free, side by side, because a search goes by dozens of nodes for one
+    /// that fits.
+    rooms: Vec<Amounts>,
     blocks: Vec<Box<[Bucket]>>,
     /// Devices of each node: after as many buckets and the one without any comes one for all.
     devices: usize,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Room {
-    cpus: u64,
-    memory: u64,
-}
-
-impl Room {
-    fn of(free: &Free) -> Room {
-        Room { cpus: free.cpus, memory: free.memory }
-    }
-    fn has(self, need: &Need) -> bool {
-        need.cpus <= self.cpus && need.memory <= self.memory
-    }
 }
 
 /// Some nodes of one block.
@@ -49,17 +35,15 @@ struct Bucket {
     /// Which, a bit each.
     nodes: u64,
     /// None of them has more.
-    cpus: u64,
-    memory: u64,
+    most: Amounts,
     /// One of them has less than when the bounds were taken, or has left.
     loose: bool,
 }
 
 impl Bucket {
-    fn add(&mut self, bit: u64, room: Room) {
+    fn add(&mut self, bit: u64, room: Amounts) {
         self.nodes |= bit;
-        self.cpus = self.cpus.max(room.cpus);
-        self.memory = self.memory.max(room.memory);
+        self.most = self.most.max(room);
         self.loose = true;
     }
 }
@@ -97,16 +81,16 @@ impl Members {
             }
             let (block, free) = (&mut self.blocks[place / BLOCK], &mut free[at.at()]);
             free.place = super::position(place);
-            self.rooms.push(Room::of(free));
-            block[self.devices + 1].add(1 << (place % BLOCK), Room::of(free));
-            block[free.whole as usize].add(1 << (place % BLOCK), Room::of(free));
+            self.rooms.push(free.amounts);
+            block[self.devices + 1].add(1 << (place % BLOCK), free.amounts);
+            block[free.whole as usize].add(1 << (place % BLOCK), free.amounts);
         }
     }
 
     /// What is free on a node has changed; so many of its devices were unused before.
     pub(super) fn changed(&mut self, whole_before: u32, free: &Free) {
         let place = free.place as usize;
-        let room = Room::of(free);
+        let room = free.amounts;
         self.rooms[place] = room;
         let (block, bit) = (&mut self.blocks[place / BLOCK], 1 << (place % BLOCK));
         if whole_before != free.whole {
@@ -131,11 +115,11 @@ impl Members {
     /// block goes; a bit each. `None` past the last block.
     pub(super) fn in_bucket(&self, need: &Need, bucket: usize, from: usize) -> Option<u64> {
         let bucket = &self.blocks.get(from / BLOCK)?[bucket];
-        let may_fit = need.cpus <= bucket.cpus && need.memory <= bucket.memory;
+        let may_fit = need.amounts.fits(&bucket.most);
         Some(if may_fit { bucket.nodes & u64::MAX << (from % BLOCK) } else { 0 })
     }
 
-    /// Those of these nodes of a block that have the cores and the memory, with their places.
+    /// Those of these nodes of a block that have enough of what is no device, with their places.
     pub(super) fn with_room(
         &self,
         bits: u64,
@@ -143,7 +127,7 @@ impl Members {
         need: &Need,
     ) -> impl Iterator<Item = (usize, NodeAt)> {
         let rooms = &self.rooms[block * BLOCK..];
-        each(bits, move |at| rooms[at].has(need)).map(move |at| {
+        each(bits, move |at| need.amounts.fits(&rooms[at])).map(move |at| {
             let place = block * BLOCK + at;
             (place, self.nodes[place])
         })
@@ -178,11 +162,11 @@ impl Members {
         let mut buckets = self.blocks[place / BLOCK].iter().enumerate();
         let is_right = |(whole, bucket): (usize, &Bucket)| {
             let is_in = bucket.nodes >> (place % BLOCK) & 1 == 1;
-            let is_bounded = free.cpus <= bucket.cpus && free.memory <= bucket.memory;
+            let is_bounded = free.amounts.fits(&bucket.most);
             let belongs = whole == free.whole as usize || whole == self.devices + 1;
             is_in == belongs && (is_bounded || !is_in)
         };
-        let is_known = self.rooms.get(place) == Some(&Room::of(free));
+        let is_known = self.rooms.get(place) == Some(&free.amounts);
         is_known && self.nodes.get(place) == Some(&at) && buckets.all(is_right)
     }
 }

@@ -8,7 +8,8 @@ use crate::requirements::Choice;
 use crate::shape::{Gang, Shape, ShapeId};
 use crate::state::State;
 use crate::usage::charge;
-use shipway_model::{GpuRequest, GpuShare, Millis, Resources, UserName};
+use shipway_model::amounts::thousandths;
+use shipway_model::{Amounts, GpuRequest, GpuShare, Kind, Millis, Resources, UserName};
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
@@ -19,9 +20,7 @@ use std::{mem, vec};
 #[derive(Debug, Clone, PartialEq)]
 #[repr(C, align(64))]
 pub struct Need {
-    pub cpus: u64,
-    pub memory: u64,
-    pub disk: u64,
+    pub amounts: Amounts,
     pub gpus: u32,
     /// Of each device; a part of one when it is less than a whole.
     pub share: u32,
@@ -86,8 +85,7 @@ pub(super) struct Needs {
 pub(super) struct Size {
     pub(super) shape: ShapeId,
     pub(super) gpus: u32,
-    pub(super) cpus: u64,
-    pub(super) memory: u64,
+    pub(super) amounts: Amounts,
     /// The classes that could serve it when empty; see `ClassAt::bit`.
     pub(super) classes: u64,
 }
@@ -214,9 +212,7 @@ impl Need {
         strike("panics_in_need", need);
         let gpu = need.gpu.as_ref();
         let mut made = Need {
-            cpus: need.cpus.milli,
-            memory: need.memory.0,
-            disk: need.disk.0,
+            amounts: need.amounts(),
             gpus: gpu.map_or(0, |gpu| gpu.count),
             share: gpu.map_or(GpuShare::WHOLE, |gpu| gpu.share).0,
             gpu: need.gpu.clone().map(Box::new),
@@ -242,8 +238,8 @@ impl Need {
     }
 
     pub(super) fn size(&self, shape: ShapeId) -> Size {
-        let Need { gpus, cpus, memory, class_bits: classes, .. } = *self;
-        Size { shape, gpus, cpus, memory, classes }
+        let Need { gpus, amounts, class_bits: classes, .. } = *self;
+        Size { shape, gpus, amounts, classes }
     }
 
     /// Which kinds of a class's devices will do, even when there are too few of them.
@@ -344,26 +340,19 @@ impl Need {
 
     /// Whether one more task fits, leaving aside what a site counts itself.
     pub(super) fn fits(&self, free: &Free, groups: Groups) -> bool {
-        self.cpus <= free.cpus
-            && self.memory <= free.memory
-            && self.disk <= free.disk
-            && (self.gpus == 0 || self.gpus_fit(free, groups))
+        self.amounts.fits(&free.amounts) && (self.gpus == 0 || self.gpus_fit(free, groups))
     }
 
     /// How many things are short on a node, and by how many thousandths of what is wanted in all.
-    /// Disk and what a site counts itself are left aside: they are named when it comes to it.
+    /// What a site counts itself is left aside: it is named when it comes to it.
     pub(crate) fn shortage(&self, groups: Groups, free: &Free) -> (u32, u64) {
         let matched = free.groups().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
         let gpus: u32 =
             matched.map(|(_, group)| group.whole + u32::from(group.part >= self.share)).sum();
-        let pairs = [
-            (self.cpus, free.cpus),
-            (self.memory, free.memory),
-            (self.disk, free.disk),
-            (u64::from(self.gpus), u64::from(gpus)),
-        ];
+        let counted = Kind::ALL.map(|kind| (self.amounts.get(kind), free.amounts.get(kind)));
+        let all = counted.into_iter().chain([(u64::from(self.gpus), u64::from(gpus))]);
         let mut short = (0, 0);
-        for (wanted, free) in pairs.into_iter().filter(|(wanted, free)| wanted > free) {
+        for (wanted, free) in all.filter(|(wanted, free)| wanted > free) {
             short.0 += 1;
             short.1 += thousandths(wanted - free, wanted);
         }
@@ -390,24 +379,13 @@ impl Need {
     }
 }
 
-/// How much of the whole a part is. Asked of every node there is, and the division of long numbers
-/// is many times as slow as that of short ones.
-pub(crate) fn thousandths(part: u64, whole: u64) -> u64 {
-    let whole = whole.max(1);
-    if let Some(part) = part.checked_mul(1_000) {
-        return part / whole;
-    }
-    let part = u128::from(part).saturating_mul(1_000) / u128::from(whole);
-    u64::try_from(part).unwrap_or(u64::MAX)
-}
-
-/// Whether an empty node of this class has enough of what is no device. Disk is each node's own and
-/// is left aside.
+/// Whether an empty node of this class has enough of what is no device. What is each node's own is
+/// left aside.
 fn is_large_enough(need: &Resources, class: &Class) -> bool {
     let has = &class.key.capacity;
     let named =
         |(name, wanted): (&String, &u64)| has.named.get(name).is_some_and(|has| wanted <= has);
-    need.cpus <= has.cpus && need.memory <= has.memory && need.named.iter().all(named)
+    need.amounts().alike().fits(&has.amounts()) && need.named.iter().all(named)
 }
 
 /// Smaller is better: no devices for those who need none, then the least device that will do, then

@@ -161,9 +161,9 @@ impl NodeTable {
     pub(crate) fn refresh(&mut self, id: &PilotId, pilot: &Pilot) {
         let Some(at) = self.by_pilot.get(id).copied() else { return };
         let Some(node) = self.nodes[at.at()].as_mut() else { return };
-        let named_changed = node.named != pilot.load.named;
+        let named_changed = node.named != pilot.load.used.named;
         if named_changed {
-            node.named.clone_from(&pilot.load.named);
+            node.named.clone_from(&pilot.load.used.named);
         }
         for (known, used) in node.devices.each.iter_mut().zip(used(pilot)) {
             known.used = used;
@@ -225,7 +225,7 @@ impl NodeTable {
         let mut free = Free::amounts(pilot, class, entry.kinds.len());
         free.count(&devices.each);
         self.came += 1;
-        let (came, named) = (self.came, pilot.load.named.clone());
+        let (came, named) = (self.came, pilot.load.used.named.clone());
         let node = Some(Node { pilot: id.clone(), came, devices, named });
         let at = if let Some(at) = self.vacant.pop() {
             self.nodes[at.at()] = node;
@@ -275,7 +275,7 @@ impl PartialEq for NodeTable {
                 let devices = table.devices(*at).map(|devices| devices.each.clone());
                 let free = table.free(*at);
                 let class = table.class(free.class);
-                let amounts = (free.cpus, free.memory, free.disk, free.unstarted);
+                let amounts = (free.amounts, free.unstarted);
                 let listed = class.members.lists(*at, free) && table.whole(*at) == free.whole;
                 let groups: Vec<Group> = free.groups().copied().collect();
                 (pilot.clone(), class.key.clone(), amounts, groups, devices, listed)

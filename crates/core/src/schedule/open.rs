@@ -8,6 +8,7 @@ use super::search::{Backlogs, Progress, Scope};
 use super::{Planner, backlog};
 use crate::shape::ShapeId;
 use crate::state::State;
+use shipway_model::Amounts;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
@@ -189,8 +190,7 @@ impl Open {
 /// The nodes that have more room, with the most that any of them has.
 struct HotRoom<'b> {
     nodes: Vec<&'b Free>,
-    cpus: u64,
-    memory: u64,
+    most: Amounts,
     devices: u32,
     /// Their classes; see `ClassAt::bit`.
     classes: u64,
@@ -199,10 +199,9 @@ struct HotRoom<'b> {
 impl<'b> HotRoom<'b> {
     fn of(table: &'b NodeTable) -> Self {
         let nodes: Vec<&Free> = table.hot.iter().map(|at| table.free(*at)).collect();
-        let mut room = HotRoom { nodes, cpus: 0, memory: 0, devices: 0, classes: 0 };
+        let mut room = HotRoom { nodes, most: Amounts::default(), devices: 0, classes: 0 };
         for free in &room.nodes {
-            room.cpus = room.cpus.max(free.cpus);
-            room.memory = room.memory.max(free.memory);
+            room.most = room.most.max(free.amounts);
             room.devices = room.devices.max(free.devices());
             room.classes |= free.class.bit();
         }
@@ -214,8 +213,7 @@ impl<'b> HotRoom<'b> {
         if size.classes & self.classes == 0 {
             return false;
         }
-        let is_small =
-            size.cpus <= self.cpus && size.memory <= self.memory && size.gpus <= self.devices;
+        let is_small = size.amounts.fits(&self.most) && size.gpus <= self.devices;
         let is_short = backlog::may_be_short(state.shapes().pace(size.shape));
         let Some(need) = needs.get(size.shape).filter(|_| is_small || is_short) else {
             return false;

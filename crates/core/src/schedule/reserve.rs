@@ -106,14 +106,11 @@ impl Reservation {
         let fits = |mine: u64, theirs: u64, more: u64, free: u64| {
             theirs == 0 || mine == 0 || mine.saturating_add(more) <= free
         };
-        let amount = |mine, theirs, free| fits(mine, theirs, theirs, free);
         // A part of a device that is in use already takes no other device.
         let devices = if other.fits_in_part(free) { 0 } else { u64::from(other.gpus) };
         let (gpus, theirs) = (u64::from(self.need.gpus), u64::from(other.gpus));
         !self.need.named
-            && amount(self.need.cpus, other.cpus, free.cpus)
-            && amount(self.need.memory, other.memory, free.memory)
-            && amount(self.need.disk, other.disk, free.disk)
+            && other.amounts.is_beside(&self.need.amounts, &free.amounts)
             && fits(gpus, theirs, devices, u64::from(free.whole))
     }
 }

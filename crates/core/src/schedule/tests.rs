@@ -95,8 +95,8 @@ fn join(state: &mut State, at: usize, kind: usize) {
         capacity: Capacity {
             cpus: Cores::whole(cpus),
             memory: Bytes(gigabytes * 1_000_000_000),
-            disk: Bytes(0),
             named: if at.is_multiple_of(3) { named } else { BTreeMap::new() },
+            ..Capacity::default()
         },
         gpus: gpus.iter().enumerate().map(device).collect(),
         notes: Vec::new(),

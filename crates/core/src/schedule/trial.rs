@@ -13,12 +13,12 @@ use super::{Plan, position};
 use crate::event::Placement;
 use crate::guard::strike;
 use crate::job::Job;
-use crate::load::Load;
 use crate::pilot::Pilot;
 use crate::ranks::Kind;
 use crate::state::State;
 use shipway_model::{
-    Attempt, DeviceId, GpuShare, JobId, Ordinal, Resources, TaskId, TaskIndex, Timestamp,
+    Amounts, Attempt, Counts, DeviceId, GpuShare, JobId, Ordinal, Resources, TaskId, TaskIndex,
+    Timestamp,
 };
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub(super) struct Trial<'a> {
     table: &'a mut NodeTable,
     pub(super) now: Timestamp,
     /// Named things, where this pass has given some out.
-    loads: BTreeMap<NodeAt, Load>,
+    named: BTreeMap<NodeAt, Counts>,
     paper: Paper,
 }
 
@@ -69,15 +69,8 @@ struct Put {
     share: u32,
     /// Which of those taken are its own.
     devices: Range<u32>,
-    before: Before,
-}
-
-/// What was free before.
-#[derive(Debug, Clone, Copy)]
-struct Before {
-    cpus: u64,
-    memory: u64,
-    disk: u64,
+    /// What was free before.
+    before: Amounts,
 }
 
 impl<'a> Trial<'a> {
@@ -90,7 +83,7 @@ impl<'a> Trial<'a> {
         paper.moved.resize(table.class_count(), Vec::new());
         paper.put.clear();
         paper.taken.clear();
-        Trial { state, table, now, loads: BTreeMap::new(), paper }
+        Trial { state, table, now, named: BTreeMap::new(), paper }
     }
 
     /// How many tasks were put on nodes.
@@ -114,8 +107,8 @@ impl<'a> Trial<'a> {
     /// Whether what a site counts itself is there for one more.
     pub(super) fn has_named(&self, need: &Resources, at: NodeAt) -> bool {
         let Some(pilot) = self.pilot(at) else { return false };
-        let load = self.loads.get(&at).unwrap_or(&pilot.load);
-        load.lacks_named(&pilot.ad, need).is_none()
+        let used = self.named.get(&at).unwrap_or(&pilot.load.used);
+        used.lacks_named(&pilot.ad.capacity.named, &need.named).is_none()
     }
 
     /// Puts one task there.
@@ -123,14 +116,14 @@ impl<'a> Trial<'a> {
         if let Some(pilot) = self.pilot(at).filter(|_| need.named) {
             let resources = &self.state.shapes().get(turn.shape).resources;
             strike("panics_in_put", resources);
-            let load = self.loads.entry(at).or_insert_with(|| pilot.load.clone());
-            load.add(&Resources { gpu: None, ..resources.clone() }, &[]);
+            let used = self.named.entry(at).or_insert_with(|| pilot.load.used.clone());
+            used.add_named(&resources.named);
         }
         let groups = if need.gpus == 0 { 0 } else { self.groups_at(need, at).unwrap_or(0) };
         let free = self.table.free(at);
         let Paper { put, taken, moved, .. } = &mut self.paper;
         let (class, first) = (free.class, taken.len());
-        let before = Before { cpus: free.cpus, memory: free.memory, disk: free.disk };
+        let before = free.amounts;
         if need.gpus == 0 {
             self.table.change(at, |free| free.take(need));
         } else {
@@ -168,8 +161,8 @@ impl<'a> Trial<'a> {
                 moved.pop();
             }
             let shape = self.job(put.job).map(|job| self.state.shapes().get(job.shape));
-            if let Some((shape, load)) = shape.zip(self.loads.get_mut(&put.at)) {
-                load.remove(&Resources { gpu: None, ..shape.resources.clone() }, &[]);
+            if let Some((shape, used)) = shape.zip(self.named.get_mut(&put.at)) {
+                used.take_named(&shape.resources.named);
             }
         }
         self.paper.taken.truncate(mark.taken);
@@ -265,11 +258,9 @@ fn put_back<'b>(
     taken: &[usize],
 ) -> bool {
     let count = position(put.len());
-    let Some(Before { cpus, memory, disk }) = put.clone().next().map(|first| first.before) else {
-        return false;
-    };
+    let Some(before) = put.clone().next().map(|first| first.before) else { return false };
     let amounts = |free: &mut Free| {
-        (free.cpus, free.memory, free.disk) = (cpus, memory, disk);
+        free.amounts = before;
         free.unstarted -= count;
     };
     if put.clone().all(|put| put.devices.is_empty()) {

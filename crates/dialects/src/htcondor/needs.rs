@@ -142,13 +142,15 @@ fn resources(values: &Values<'_>, warnings: &mut Vec<Warning>) -> Result<Resourc
             }
         }
     }
-    Ok(Resources {
+    let mut asked = Resources {
         cpus: Cores::whole(cpus),
         memory: sized(Key::RequestMemory, 1 << 20)?,
         disk: sized(Key::RequestDisk, 1 << 10)?,
         gpu: gpus::gpus(values)?,
-        named,
-    })
+        ..Resources::default()
+    };
+    asked.named = named;
+    Ok(asked)
 }
 
 fn image(values: &Values<'_>) -> Result<Option<ImageRef>, SubmitError> {

@@ -99,7 +99,7 @@ fn capacity(places: &Places, notes: &mut Vec<String>) -> Capacity {
         cpus: Cores::whole(cores),
         memory: Bytes(memory),
         disk: Bytes(disk),
-        named: BTreeMap::new(),
+        ..Capacity::default()
     }
 }
 

@@ -87,8 +87,7 @@ fn view(id: &PilotId, pilot: &Pilot, holders: &Holders) -> NodeView {
         away_since,
         running: placed.saturating_sub(pilot.unstarted),
         backlog: pilot.unstarted,
-        cpus_used: pilot.load.cpus,
-        memory_used: pilot.load.memory,
+        used: pilot.load.used.clone().into(),
         gpus: gpus.collect(),
     }
 }

@@ -134,8 +134,8 @@ impl Nodes {
     fn add(&mut self, pilot: &Pilot) {
         let (capacity, load) = (&pilot.ad.capacity, &pilot.load);
         self.pilots += 1;
-        self.milli_cores.add(capacity.cpus.milli, load.cpus.milli);
-        self.memory.add(capacity.memory.0, load.memory.0);
+        self.milli_cores.add(capacity.cpus.milli, load.used.amounts.cpus().milli);
+        self.memory.add(capacity.memory.0, load.used.amounts.memory().0);
         for device in &pilot.ad.gpus {
             let declared = device.source == GpuSource::Declared;
             let of = if declared { &mut self.declared } else { &mut self.found };

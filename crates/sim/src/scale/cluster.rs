@@ -83,7 +83,7 @@ pub fn ad(node: u32, kind: Kind) -> NodeAd {
             cpus: Cores::whole(kind.cpus),
             memory: Bytes(kind.memory_gb * GB),
             disk: Bytes(1_000 * GB),
-            named: BTreeMap::new(),
+            ..Capacity::default()
         },
         gpus: (0..kind.gpus).map(device).collect(),
         notes: Vec::new(),

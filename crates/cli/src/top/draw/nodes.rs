@@ -40,13 +40,13 @@ fn node_row(app: &App, node: &NodeView, is_roomy: bool) -> Vec<Cell> {
     let with_bar = |text: String, used: u64, all: u64| {
         if is_roomy { format!("{} {text}", bar(used, all, BAR)) } else { text }
     };
-    let cores = format!("{}/{}", node.cpus_used, capacity.cpus);
-    let memory = format!("{}/{}", node.memory_used, capacity.memory);
+    let cores = format!("{}/{}", node.used.cpus, capacity.cpus);
+    let memory = format!("{}/{}", node.used.memory, capacity.memory);
     vec![
         Cell::from(&node.ad.node),
         Cell::toned(link, tone),
-        with_bar(cores, node.cpus_used.milli, capacity.cpus.milli).into(),
-        with_bar(memory, node.memory_used.0, capacity.memory.0).into(),
+        with_bar(cores, node.used.cpus.milli, capacity.cpus.milli).into(),
+        with_bar(memory, node.used.memory.0, capacity.memory.0).into(),
         format!("{}/{}", gpus_used(&node.gpus), node.gpus.len()).into(),
         node.running.into(),
         node.backlog.into(),
