@@ -47,7 +47,7 @@ pub struct JobRecord {
     /// The longest a task of it may run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<Millis>,
-    #[serde(default, skip_serializing_if = "Expressions::are_none")]
+    #[serde(default, skip_serializing_if = "Expressions::is_nothing")]
     pub expressions: Expressions,
     #[serde(default, skip_serializing_if = "Gang::is_one")]
     pub gang: Gang,

@@ -2,7 +2,8 @@
 //! of how long tasks of each shape run.
 
 use serde::{Deserialize, Serialize};
-use shipway_model::reason::CONTAINERS_WORK;
+use shipway_classad::parse_expression;
+use shipway_model::reason::FailedTerm;
 use shipway_model::{JobSpec, Millis, Ordinal, Resources, UserName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -21,7 +22,7 @@ pub struct Shape {
     /// before a reservation depends on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<Millis>,
-    #[serde(default, skip_serializing_if = "Expressions::are_none")]
+    #[serde(default, skip_serializing_if = "Expressions::is_nothing")]
     pub expressions: Expressions,
     #[serde(default, skip_serializing_if = "Gang::is_one")]
     pub gang: Gang,
@@ -56,41 +57,78 @@ impl Gang {
     }
 }
 
-/// ClassAd expressions about the node; see `requirements/`.
+/// What is asked of the node beside amounts: ClassAd expressions (see `requirements/`), and that
+/// containers work there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "Written")]
 pub struct Expressions {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub requirements: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<String>,
     /// Whose job it is, where the expressions ask for it: otherwise jobs of all users share one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<UserName>,
+    /// It has an image: a node that has found that containers fail there is not for it. Otherwise
+    /// such a node would take one task after the other, and fail them.
+    pub in_container: bool,
+}
+
+/// The same as it is stored.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Written {
+    requirements: Option<String>,
+    rank: Option<String>,
+    owner: Option<UserName>,
+    in_container: Option<bool>,
+}
+
+impl From<Written> for Expressions {
+    fn from(written: Written) -> Expressions {
+        let Written { requirements, rank, owner, in_container } = written;
+        let (requirements, in_container) = match in_container {
+            Some(in_container) => (requirements, in_container),
+            None => without_image(requirements),
+        };
+        Expressions { requirements, rank, owner, in_container }
+    }
+}
+
+/// What an image needs once stood as a text before the job's own requirements. Without it, and
+/// whether it was there.
+fn without_image(text: Option<String>) -> (Option<String>, bool) {
+    match text.as_ref().and_then(|text| text.strip_prefix(FailedTerm::CONTAINERS_WORK)) {
+        Some("") => return (None, true),
+        Some(rest) => {
+            let own = rest.strip_prefix(" && (").and_then(|own| own.strip_suffix(')'));
+            if let Some(own) = own.filter(|own| parse_expression(own).is_ok()) {
+                return (Some(own.to_owned()), true);
+            }
+        }
+        None => {}
+    }
+    (text, false)
 }
 
 impl Expressions {
     fn of(spec: &JobSpec, owner: &UserName) -> Expressions {
-        let (requirements, rank) = (requirements_of(spec), spec.rank.clone());
+        let (requirements, rank) = (spec.requirements.clone(), spec.rank.clone());
         let names_owner = |text: &String| {
             let text = text.to_ascii_lowercase();
             text.contains("owner") || text.contains("user")
         };
         let asks = requirements.iter().chain(&rank).any(names_owner);
-        Expressions { requirements, rank, owner: asks.then(|| owner.clone()) }
+        let (owner, in_container) = (asks.then(|| owner.clone()), spec.image.is_some());
+        Expressions { requirements, rank, owner, in_container }
+    }
+
+    pub(crate) fn is_nothing(&self) -> bool {
+        *self == Expressions::default()
     }
 
     pub fn are_none(&self) -> bool {
         self.requirements.is_none() && self.rank.is_none()
-    }
-}
-
-/// A job with an image asks for a node that has not found that containers fail there. Otherwise
-/// such a node would take one task after the other, and fail them.
-fn requirements_of(spec: &JobSpec) -> Option<String> {
-    match (&spec.requirements, spec.image.is_some()) {
-        (own, false) => own.clone(),
-        (None, true) => Some(CONTAINERS_WORK.to_owned()),
-        (Some(own), true) => Some(format!("{CONTAINERS_WORK} && ({own})")),
     }
 }
 
@@ -269,5 +307,31 @@ impl Shapes {
     /// How many are in memory, and how many places for them there are.
     pub(crate) fn len_and_places(&self) -> (usize, usize) {
         (self.ids.len(), self.by_id.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_image_needs_is_read_where_it_stood_as_a_text() {
+        for (stored, own, in_container) in [
+            (r#"{"requirements":"HasContainer =!= false"}"#, None, true),
+            (r#"{"requirements":"HasContainer =!= false && (A > (1))"}"#, Some("A > (1)"), true),
+            (r#"{"requirements":"A > 1","in_container":true}"#, Some("A > 1"), true),
+            (r#"{"requirements":"A > 1"}"#, Some("A > 1"), false),
+            (r#"{"requirements":"HasContainer"}"#, Some("HasContainer"), false),
+            (
+                r#"{"requirements":"HasContainer =!= false && (A) || (B)"}"#,
+                Some("HasContainer =!= false && (A) || (B)"),
+                false,
+            ),
+        ] {
+            let read: Expressions = serde_json::from_str(stored).expect(stored);
+            assert_eq!((read.requirements.as_deref(), read.in_container), (own, in_container));
+            let again = serde_json::to_string(&read).expect("json");
+            assert_eq!(serde_json::from_str::<Expressions>(&again).expect(&again), read);
+        }
     }
 }

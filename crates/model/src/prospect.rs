@@ -105,7 +105,7 @@ impl ClassProspect {
     pub fn fit_text(&self) -> String {
         let is_large_enough = self.requirements.iter().all(Requirement::can_be_met);
         match self.failed.first() {
-            Some(failed) if failed.is_of_image() && is_large_enough => "no containers".into(),
+            Some(failed) if failed.of_image && is_large_enough => "no containers".into(),
             Some(failed) if self.fit == Fit::Never && is_large_enough => {
                 let term: String = failed.term.chars().take(SHOWN_TERM).collect();
                 let more = if term.len() < failed.term.len() { "…" } else { "" };

@@ -25,6 +25,9 @@ pub struct FailedTerm {
     /// The limit that asking for it went beyond, with what was asked before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beyond: Option<String>,
+    /// It is not the job's own: the job has an image, and containers fail there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_image: bool,
 }
 
 /// What a server was doing when it failed.
@@ -108,22 +111,28 @@ impl Reason {
     }
 }
 
-/// What every job with an image requires, though nobody wrote it.
-pub const CONTAINERS_WORK: &str = "HasContainer =!= false";
-
 impl FailedTerm {
-    /// Whether it is not the job's own: it has an image, and containers fail there.
-    pub fn is_of_image(&self) -> bool {
-        self.term == CONTAINERS_WORK
+    /// What every job with an image requires, though nobody wrote it.
+    pub const CONTAINERS_WORK: &str = "HasContainer =!= false";
+
+    pub fn of_image() -> FailedTerm {
+        let (name, value) = ("HasContainer".into(), Some("false".into()));
+        FailedTerm {
+            term: Self::CONTAINERS_WORK.into(),
+            found: vec![Attribute { name, value, nearest: None }],
+            is_error: false,
+            beyond: None,
+            of_image: true,
+        }
     }
 
     fn tell(&self, f: &mut fmt::Formatter<'_>, nodes: u32, class: &str) -> fmt::Result {
         let (term, why) = (&self.term, self.why());
         match nodes {
-            1 if self.is_of_image() => {
+            1 if self.of_image => {
                 write!(f, "needs a container for its image; they fail on the node with {class}")
             }
-            many if self.is_of_image() => write!(
+            many if self.of_image => write!(
                 f,
                 "needs a container for its image; they fail on each of {many} nodes with {class}"
             ),

@@ -58,7 +58,7 @@ fn beyond(reason: &Reason, changes: &[Change]) -> Option<String> {
             "mend the GPU of node {node} (`shipway doctor` there says how), then start its pilot \
              again"
         )),
-        Reason::Requires { failed, .. } if failed.is_of_image() => Some(
+        Reason::Requires { failed, .. } if failed.of_image => Some(
             "mend containers there (`shipway doctor` on the node says how), connect a node where \
              they start, or leave the image out"
                 .into(),

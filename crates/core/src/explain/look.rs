@@ -140,6 +140,9 @@ fn nearest<'a>(
 /// The terms of the requirements that keep a need off a node: those that do not hold for devices
 /// that were asked for. None, if the requirements are not what is in the way.
 fn failed(state: &State, class: &Class, need: &Need, at: NodeAt) -> Vec<FailedTerm> {
+    if need.is_kept_by_containers(class) {
+        return vec![FailedTerm::of_image()];
+    }
     let (Some(choice), Some(pilot)) = (&need.choice, pilot_at(state, at)) else {
         return Vec::new();
     };

@@ -81,7 +81,7 @@ fn without_term(look: &Look) -> Option<(u64, Change)> {
     const SIZE: u64 = 500;
     let [failed] = look.failed.as_slice() else { return None };
     // What goes beyond a limit may do so without this term too.
-    if failed.is_of_image() || failed.beyond.is_some() {
+    if failed.of_image || failed.beyond.is_some() {
         return None;
     }
     let change = Change {

@@ -23,6 +23,7 @@ impl Choice {
             is_error: term.value.is_error(),
             beyond: term.exceeded.map(|limit| limit.to_string()),
             term: term.text,
+            of_image: false,
         });
         found.collect()
     }

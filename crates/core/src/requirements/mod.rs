@@ -15,6 +15,7 @@ pub use rank::pointless_rank;
 use crate::schedule::needs::{Groups, MAX_GROUPS, bit};
 use crate::shape::Shape;
 use shipway_classad::{Ad, Context, Expr, Sides, parse_expression, prepare, references};
+use shipway_model::reason::FailedTerm;
 use shipway_model::validate::{Problem, validate_with};
 use shipway_model::{JobSpec, NodeAd};
 use std::collections::BTreeMap;
@@ -151,6 +152,16 @@ impl Choice {
         });
         ranks.max().unwrap_or(0)
     }
+}
+
+/// Whether a class of nodes has found that containers fail there.
+pub(crate) fn containers_fail(ads: &[Arc<Ad>]) -> bool {
+    let Ok(work) = parse_expression(FailedTerm::CONTAINERS_WORK) else { return false };
+    let fail = |ad: &Arc<Ad>| {
+        let sides = Sides::new(Arc::default(), Arc::clone(ad));
+        !shipway_classad::holds(&work, &sides, &Context::default(), MAX_MATCH_STEPS).0
+    };
+    ads.iter().any(fail)
 }
 
 /// The ads of a class, with what is this node's own.

@@ -159,7 +159,7 @@ impl Planner {
         (name, pilot): (&PilotId, &Pilot),
     ) -> Option<Usable<'_>> {
         let shape = shapes.get(id);
-        if shape.expressions.requirements.is_none() {
+        if shape.expressions.requirements.is_none() && !shape.expressions.in_container {
             return Some(Usable::All);
         }
         let at = self.nodes.at(name)?;

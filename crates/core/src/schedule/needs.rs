@@ -30,6 +30,7 @@ pub struct Need {
     pub named: bool,
     /// Its requirements have to be asked of each node, not only of each class.
     pub(super) per_node: bool,
+    pub(super) in_container: bool,
     pub(super) gang: Gang,
     /// The classes that could serve it when empty; see `ClassAt::bit`.
     class_bits: u64,
@@ -219,6 +220,7 @@ impl Need {
             allowed: Vec::new(),
             named: !need.named.is_empty(),
             per_node: false,
+            in_container: shape.expressions.in_container,
             gang: shape.gang,
             choice: Choice::of(shape).map(Arc::new),
             at_most: shape.at_most,
@@ -264,7 +266,11 @@ impl Need {
         let all = (0..super::position(table.class_count())).map(ClassAt).map(|at| {
             let class = table.class(at);
             let choice = self.choice.as_ref();
-            let allowed = choice.map_or(Groups::MAX, |choice| choice.kinds_of_class(&class.ads));
+            let allowed = match choice.filter(|_| !self.is_kept_by_containers(class)) {
+                Some(choice) => choice.kinds_of_class(&class.ads),
+                None if self.is_kept_by_containers(class) => 0,
+                None => Groups::MAX,
+            };
             let groups = self.choose(class, allowed).filter(|_| is_large_enough(need, class));
             (at, allowed, groups)
         });
@@ -295,7 +301,8 @@ impl Need {
         pilot: impl FnOnce() -> Option<&'p Pilot>,
     ) -> Groups {
         let class_at = table.free(at).class;
-        let Some(choice) = self.choice.as_ref().filter(|_| self.per_node) else {
+        let is_per_node = self.per_node && self.could_use(class_at);
+        let Some(choice) = self.choice.as_ref().filter(|_| is_per_node) else {
             return self.allowed.get(class_at.at()).copied().unwrap_or(0);
         };
         let (Some(node), Some(pilot)) = (table.identity(at), pilot()) else { return 0 };
@@ -322,6 +329,16 @@ impl Need {
     /// Whether the requirements leave too few of a class's devices, or none of its nodes.
     pub(crate) fn is_kept_out(&self, class: &Class, allowed: Groups) -> bool {
         self.choose(class, allowed).is_none()
+    }
+
+    /// Whether its tasks are to be in containers, and those fail there.
+    pub(crate) fn is_kept_by_containers(&self, class: &Class) -> bool {
+        self.in_container && class.containers_fail
+    }
+
+    /// Whether its tasks may be sent ahead of a free place: for them one node is like another.
+    pub(super) fn may_go_ahead(&self) -> bool {
+        self.gpus == 0 && !self.named && self.choice.is_none() && !self.in_container
     }
 
     pub(super) fn groups(&self, class: ClassAt) -> Option<Groups> {

@@ -12,7 +12,7 @@ use super::needs::{Groups, MAX_GROUPS, bit};
 use super::position;
 use crate::load::Usable;
 use crate::pilot::Pilot;
-use crate::requirements::class_ads;
+use crate::requirements::{class_ads, containers_fail};
 use shipway_classad::Ad;
 use shipway_model::{DeviceId, GpuDevice, PilotId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,6 +48,8 @@ pub struct Class {
     pub(super) examples: Vec<(GpuDevice, u32)>,
     /// What requirements are asked of: an ad for each kind, or one without devices.
     pub(crate) ads: Vec<Arc<Ad>>,
+    /// What is in containers is not for its nodes.
+    pub(crate) containers_fail: bool,
     pub members: Members,
 }
 
@@ -262,7 +264,8 @@ impl NodeTable {
         let ads = class_ads(&key, &examples);
         self.ids.insert(key.clone(), at);
         let members = Members::new(key.gpus());
-        self.classes.push(Class { key, kinds, examples, ads, members });
+        let containers_fail = containers_fail(&ads);
+        self.classes.push(Class { key, kinds, examples, ads, containers_fail, members });
         at
     }
 }

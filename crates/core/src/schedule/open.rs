@@ -218,7 +218,7 @@ impl<'b> HotRoom<'b> {
         let Some(need) = needs.get(size.shape).filter(|_| is_small || is_short) else {
             return false;
         };
-        let is_short = is_short && need.gpus == 0 && !need.named && need.choice.is_none();
+        let is_short = is_short && need.may_go_ahead();
         self.nodes.iter().any(|free| {
             need.groups(free.class).is_some_and(|groups| is_short || need.fits(free, groups))
         })

@@ -234,7 +234,7 @@ impl Trial<'_> {
         scope: Scope,
         backlogs: &mut BTreeMap<ShapeId, Backlogs>,
     ) -> Option<NodeAt> {
-        if ask.need.gpus > 0 || ask.need.named || ask.need.choice.is_some() {
+        if !ask.need.may_go_ahead() {
             return None;
         }
         let job = self.job(ask.id).filter(|job| is_short(job))?;
