@@ -118,9 +118,14 @@ impl Load {
 
     /// The devices one more task gets; for shares the fullest that still fits, so that whole
     /// devices stay whole. Empty when it needs none.
-    pub fn choose_devices(&self, ad: &NodeAd, need: &Resources) -> Vec<DeviceId> {
+    pub fn choose_devices(
+        &self,
+        ad: &NodeAd,
+        need: &Resources,
+        usable: Usable<'_>,
+    ) -> Vec<DeviceId> {
         let count = need.gpu.as_ref().map_or(0, |gpu| gpu.count as usize);
-        let mut free: Vec<_> = self.free_devices(ad, need, Usable::All).collect();
+        let mut free: Vec<_> = self.free_devices(ad, need, usable).collect();
         free.sort_by_key(|(used, id)| (std::cmp::Reverse(*used), *id));
         free.into_iter().take(count).map(|(_, id)| id.clone()).collect()
     }

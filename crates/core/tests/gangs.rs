@@ -127,15 +127,20 @@ impl World {
         self.step(&Command::PilotJoined(Box::new(joined)));
     }
 
-    fn submit(&mut self, size: u32, gangs: u32) {
+    fn submit(&mut self, size: u32, gangs: u32) -> JobId {
+        self.submit_as("ada", [size, gangs], r#""resources":{"cpus":1}"#)
+    }
+
+    fn submit_as(&mut self, user: &str, [size, gangs]: [u32; 2], rest: &str) -> JobId {
         let tasks = size * gangs;
-        let text =
-            format!(r#"{{"command":["true"],"resources":{{"cpus":1}},"array":"1-{tasks}"}}"#);
+        let text = format!(r#"{{"command":["true"],{rest},"array":"1-{tasks}"}}"#);
         let spec: JobSpec = serde_json::from_str(&text).expect("good");
         let gang = Gang::of(NonZeroU32::new(size).expect("at least one"));
-        let new = NewJob { gang, ..NewJob::new(self.state.next_job(), spec) };
-        let submit = Submit::one(ada(), new);
+        let by = Actor::new(UserName::new(user).expect("good"), Role::User);
+        let job = self.state.next_job();
+        let submit = Submit::one(by, NewJob { gang, ..NewJob::new(job, spec) });
         self.step(&Command::Submit(Box::new(submit))).expect("taken");
+        job
     }
 
     /// Plans, lets something happen, and carries out the plan that may be old by then.
@@ -207,8 +212,8 @@ impl World {
         for _ in 0..STEPS {
             self.now = self.now.plus(Millis(1_000));
             match self.dice.below(8) {
-                0 => self.submit(1, 1),
-                1 => self.submit(3, 1),
+                0 => drop(self.submit(1, 1)),
+                1 => drop(self.submit(3, 1)),
                 2 => {
                     let (size, gangs) = (2 + self.dice.below(4), 1 + self.dice.below(3));
                     let few = |number: usize| u32::try_from(number).expect("few");
@@ -288,6 +293,137 @@ impl World {
 
     fn active_of(&self, job: JobId) -> usize {
         self.state.active_of(job).count()
+    }
+}
+
+/// Who has used less than all who submit small tasks all the time, so that the nodes are never
+/// free together, and wants three of the four nodes at once.
+fn starts_in_the_end(seed: u64) -> Option<usize> {
+    let mut world = World::new(seed);
+    let mut left: BTreeMap<TaskId, u64> = BTreeMap::new();
+    for round in 0..120 {
+        world.now = world.now.plus(Millis(60_000));
+        if round == 10 {
+            world.submit_as("ada", [3, 1], r#""resources":{"cpus":2}"#);
+        }
+        // Some say how long they may take, and all are done within ten minutes.
+        for user in ["bob", "cleo"] {
+            let limit = ["", r#","time_limit":"10m""#][world.dice.below(2)];
+            let few = u32::try_from(1 + world.dice.below(3)).expect("few");
+            world.submit_as(user, [1, few], &format!(r#""resources":{{"cpus":1}}{limit}"#));
+        }
+        world.step(&Command::Tick);
+        world.plan_now();
+        let active: Vec<TaskId> = world.state.active().keys().copied().collect();
+        for task in active {
+            let rounds = u64::try_from(1 + world.dice.below(9)).expect("few");
+            let rounds = left.entry(task).or_insert(rounds);
+            *rounds -= 1;
+            if *rounds == 0 {
+                world.end(task, 0);
+            }
+        }
+        if world.gangs_placed > 0 {
+            return Some(round);
+        }
+    }
+    None
+}
+
+#[test]
+fn a_gang_is_not_starved_by_small_tasks() {
+    for seed in 0..SEEDS {
+        assert!(starts_in_the_end(seed).is_some(), "seed {seed}: three nodes are never free");
+    }
+}
+
+const HOUR: &str = r#","time_limit":"1h""#;
+const NODES_KEPT: &str = "nodes are kept for the gang";
+
+impl World {
+    /// Each node has a task that leaves half a core: the first of one user, the others of another.
+    fn begun(first: (&str, &str), others: (&str, &str)) -> World {
+        let mut world = World::new(1);
+        for (user, tasks, limit) in [(first.0, 1, first.1), (others.0, 3, others.1)] {
+            let rest = format!(r#""resources":{{"cpus":1.5}}{limit}"#);
+            world.submit_as(user, [1, tasks], &rest);
+            world.plan_now();
+        }
+        assert_eq!(world.state.active().len(), NODES);
+        world
+    }
+
+    /// As many small tasks as there are nodes, one of which fits on each.
+    fn small(&mut self, user: &str, limit: &str) -> JobId {
+        let rest = format!(r#""resources":{{"cpus":0.5}}{limit}"#);
+        let few = u32::try_from(NODES).expect("few");
+        self.submit_as(user, [1, few], &rest)
+    }
+
+    fn large(&mut self, user: &str, nodes: u32) -> JobId {
+        self.submit_as(user, [nodes, 1], r#""resources":{"cpus":2}"#)
+    }
+
+    fn kept(&self, job: JobId) -> Option<(usize, bool)> {
+        let held = self.state.planner().reservation_of(job)?;
+        Some((held.node_count(), held.behind_own))
+    }
+}
+
+#[test]
+fn only_what_ends_in_time_goes_before_a_gang() {
+    let mut world = World::begun(("bob", HOUR), ("bob", HOUR));
+    let gang = world.large("ada", 3);
+    let long = world.small("cleo", r#","time_limit":"2h""#);
+    world.plan_now();
+    assert_eq!(world.kept(gang), Some((3, false)));
+    assert_eq!(world.active_of(long), 1, "on the node that is not kept");
+    let short = world.small("dora", r#","time_limit":"30m""#);
+    world.plan_now();
+    assert_eq!((world.active_of(long), world.active_of(short)), (1, 3));
+    // One node after the other is free, and not given away.
+    let there: Vec<TaskId> = world.state.active().keys().copied().collect();
+    let there = there.into_iter().filter(|task| task.job != long);
+    for task in there {
+        assert_eq!(world.active_of(gang), 0);
+        world.end(task, 0);
+        world.plan_now();
+        assert_eq!(world.active_of(long), 1);
+    }
+    assert_eq!(world.active_of(gang), 3);
+}
+
+#[test]
+fn nodes_are_kept_from_nobody_else_behind_ones_own_tasks() {
+    let two = r#","time_limit":"2h""#;
+    // The one that leaves last of all is hers; or it is not, though hers is in the way as well.
+    for (hers, theirs, is_own) in [(two, HOUR, true), (HOUR, HOUR, true), (HOUR, two, false)] {
+        let mut world = World::begun(("ada", hers), ("bob", theirs));
+        let gang = world.large("ada", 4);
+        // With priority, or they would stand behind it in any case.
+        let own = world.small("ada", "");
+        let other = world.small("bob", "");
+        world.plan_now();
+        assert_eq!(world.kept(gang), Some((4, is_own)), "{hers} {theirs}");
+        let placed = (world.active_of(own), world.active_of(other));
+        assert_eq!(placed, (0, if is_own { 4 } else { 0 }), "{hers} {theirs}");
+    }
+}
+
+#[test]
+fn without_a_moment_by_which_all_are_free_others_have_their_turn() {
+    // One of the nodes is enough.
+    for limit in ["", r#","time_limit":"30d""#] {
+        let mut world = World::begun(("bob", limit), ("bob", HOUR));
+        let gang = world.large("ada", 4);
+        let small = world.small("cleo", "");
+        world.plan_now();
+        assert_eq!((world.kept(gang), world.active_of(small)), (Some((4, false)), 0));
+        let held = world.state.planner().reservation_of(gang).expect(NODES_KEPT);
+        assert_eq!(held.latest, None);
+        world.now = world.state.next_deadline().expect("looked at again");
+        world.plan_now();
+        assert_eq!((world.kept(gang), world.active_of(small)), (None, 4), "it is they who rest");
     }
 }
 

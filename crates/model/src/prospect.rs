@@ -34,7 +34,7 @@ pub struct Place {
     /// What the owner has used, with the past counting less and less.
     pub used_core_seconds: u64,
     pub share: u32,
-    /// A node that is kept for this job.
+    /// The nodes that are kept for this job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
 }
@@ -42,8 +42,9 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Held {
-    #[cfg_attr(feature = "schema", schema(value_type = String))]
-    pub node: NodeName,
+    /// One, or as many as tasks that are placed together take.
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
+    pub nodes: Vec<NodeName>,
     /// When all that is in the way has to have ended, by its time limits. Without: something has no
     /// time limit, or one that is more than a week away.
     #[serde(default, skip_serializing_if = "Option::is_none")]

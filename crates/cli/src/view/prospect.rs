@@ -5,6 +5,7 @@ use super::advice::Advice;
 use super::paper::{Paper, Tone};
 use super::table::{Cell, Table};
 use super::time::{Reader, short};
+use shipway_model::NodeName;
 use shipway_model::prospect::{ClassProspect, Estimate, Fit, Held, Prospect, Requirement, count};
 
 pub(super) fn write(paper: &mut Paper, prospect: &Prospect, advice: &Advice, reader: &Reader) {
@@ -41,7 +42,9 @@ fn kept(held: &Held, reader: &Reader) -> String {
     } else {
         ""
     };
-    format!("Kept for it: node {}{from} ({until}).", held.node)
+    let names: Vec<&str> = held.nodes.iter().map(NodeName::as_str).collect();
+    let nodes = if names.len() == 1 { "node" } else { "nodes" };
+    format!("Kept for it: {nodes} {}{from} ({until}).", names.join(", "))
 }
 
 fn requirements(classes: &[ClassProspect]) -> Table {

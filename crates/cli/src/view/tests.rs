@@ -136,7 +136,7 @@ fn prospect() -> Value {
     let memory = |amount: u64| json!({"resource": "memory", "amount": amount * 1_000_000_000});
     json!({
         "place": {"own_before": 3, "users_before": 1, "used_core_seconds": 12, "share": 100,
-            "held": {"node": "gpu-07", "latest": NOW + 5 * MINUTE}},
+            "held": {"nodes": ["gpu-07"], "latest": NOW + 5 * MINUTE}},
         "classes": [
             {"class": "4 cores, 16GB of memory, no GPU", "nodes": 1, "fit": "never",
                 "requirements": [
@@ -155,7 +155,7 @@ fn prospect() -> Value {
 #[test]
 fn what_is_kept_says_from_whom_and_how_long() {
     let mut prospect = prospect();
-    prospect["place"]["held"] = json!({"node": "gpu-07", "behind_own": true});
+    prospect["place"]["held"] = json!({"nodes": ["gpu-07"], "behind_own": true});
     let why = json!({"job": 12, "state": "waiting", "reasons": [busy_reason()],
         "prospect": prospect});
     let said = text(&why::WhyView { why: from(why), reader: reader() }, false).replace('\n', " ");

@@ -176,12 +176,13 @@ fn kept_for<'a>(
     now: Timestamp,
 ) -> Option<&'a Reservation> {
     let free = state.planner().nodes.free(at);
-    let held = state.planner().reservations().iter().filter(|held| held.node == at);
+    let held = state.planner().reservations().iter();
     let mut others = held.filter(|held| asker.job != Some(held.job));
     others.find(|held| {
+        let Some(kept) = held.at(at) else { return false };
         let is_own = state.job(held.job).is_some_and(|job| job.owner == *asker.user);
         let standing = Some(state.fair_share().standing(asker.user, now));
-        !held.lets_by(now, &Other { need, standing, is_own }, free)
+        !held.lets_by(kept, now, &Other { need, standing, is_own }, free)
     })
 }
 

@@ -118,9 +118,9 @@ fn change(look: &Look, now: bool) -> Option<(u64, Change)> {
 }
 
 pub(super) fn place(state: &State, id: JobId, job: &Job, now: Timestamp) -> Place {
-    let held = state.planner().reservation_of(id).and_then(|held| {
-        let node = pilot_at(state, held.node)?.ad.node.clone();
-        Some(Held { node, latest: held.latest, behind_own: held.behind_own })
+    let held = state.planner().reservation_of(id).map(|held| {
+        let nodes = held.nodes().filter_map(|at| Some(pilot_at(state, at)?.ad.node.clone()));
+        Held { nodes: nodes.collect(), latest: held.latest, behind_own: held.behind_own }
     });
     let own_before = own_before(state, &job.owner, Some(rank(id, job)));
     Place { own_before, held, ..place_of_new(state, &job.owner, now) }

@@ -4,7 +4,10 @@
 use super::nodes::NodeAt;
 use super::order::Turn;
 use super::pass::Pass;
-use super::reserve::{self, MAX_BEHIND_OWN, MAX_LOOKED_AT, Reservation, Room, room_at};
+use super::reserve::{
+    self, MAX_BEHIND_OWN, MAX_KEPT_TASKS, MAX_LOOKED_AT, MAX_PLACES, Reservation, rooms_at,
+};
+use super::trial::Trial;
 use super::{Planner, search::Ask};
 use crate::shape::ShapeId;
 use crate::state::State;
@@ -34,10 +37,10 @@ pub(super) fn drop_old(state: &State, planner: &mut Planner, now: Timestamp) {
         if let Some(job) = job {
             held.standing = state.fair_share().standing(&job.owner, now);
         }
-        let keep = job.is_some() && !rests && nodes.is_connected(held.node);
+        let keep = job.is_some() && !rests && held.nodes().all(|at| nodes.is_connected(at));
         // What is made anew may keep others away from then on, or elsewhere.
-        if (!keep || is_over) && nodes.is_connected(held.node) {
-            nodes.hot.insert(held.node);
+        if !keep || is_over {
+            nodes.are_hot(held.nodes());
         }
         keep
     });
@@ -48,18 +51,33 @@ impl Pass<'_> {
     /// tasks of their own, when it is their turn.
     pub(super) fn serve_reservations(&mut self) {
         let mut at = 0;
-        while let Some(&Reservation { node, job, behind_own, .. }) = self.reservations.get(at) {
+        while let Some(&Reservation { job, behind_own, .. }) = self.reservations.get(at) {
             let turn = if behind_own { None } else { self.order.turn_of(job) };
-            let fits = |turn: &Turn| self.ask(turn).is_some_and(|ask| self.trial.fits(&ask, node));
-            let fitting = turn.filter(fits);
-            if let Some(turn) = fitting {
-                self.put(&turn, node);
+            if let Some(turn) = turn.filter(|turn| self.put_on_kept(turn, at)) {
                 self.order.served_out_of_turn(&turn, self.charge(turn.shape));
                 self.reservations.remove(at);
             } else {
                 at += 1;
             }
         }
+    }
+
+    /// Whether all that are placed together have their places on the nodes that are kept for them.
+    fn put_on_kept(&mut self, turn: &Turn, held: usize) -> bool {
+        let (Some(need), Some(held)) = (self.need(turn.shape), self.reservations.get(held)) else {
+            return false;
+        };
+        let ask = Ask::of(turn, need, self.state, &self.reservations);
+        // Nearly always none has room yet.
+        if !held.nodes().any(|at| self.trial.fits(&ask, at)) {
+            return false;
+        }
+        let nodes: Vec<NodeAt> = held.nodes().collect();
+        let find = |trial: &Trial<'_>, ask: &Ask<'_>, last: Option<NodeAt>| {
+            let all = last.into_iter().chain(nodes.iter().copied());
+            all.into_iter().find(|at| trial.fits(ask, *at))
+        };
+        self.put_all(turn, need, find).is_ok()
     }
 
     /// What was said of these nodes is to be looked at again: somebody else may be in the way by
@@ -86,18 +104,18 @@ impl Pass<'_> {
 
     /// Requests that were found to fit nowhere earlier, and stand before the first that may fit
     /// now: they are not to be passed by for ever.
-    pub(super) fn keep_nodes_for_the_first(&mut self) {
+    pub(super) fn keep_for_the_first(&mut self) {
         // Nearly always the very first may fit, and nobody is passed by.
         let first = self.order.first_shape();
         if self.are_enough_kept() || first.is_none_or(|shape| self.open.is_open(shape)) {
             return;
         }
         let held = |job| self.reservations.iter().find(|held: &&Reservation| held.job == job);
-        let charge = |job| held(job).map_or(0, |held| held.need.charge);
+        let charge = |job| held(job).map_or(0, Reservation::charge);
         for (id, shape) in self.order.passed_by(&self.open, MAX_PASSED_BY, charge) {
             let turn = self.may_keep(id, shape).then(|| self.order.turn_of(id)).flatten();
             if let Some(turn) = turn {
-                self.keep_a_node(&turn);
+                self.keep_nodes(&turn);
             }
         }
     }
@@ -107,7 +125,8 @@ impl Pass<'_> {
     }
 
     fn are_enough_kept(&self) -> bool {
-        self.reservations.iter().filter(|held| !held.behind_own).count() >= self.most()
+        let from_all = self.reservations.iter().filter(|held| !held.behind_own);
+        from_all.map(Reservation::node_count).sum::<usize>() >= self.most()
     }
 
     /// Whether a node may be kept for this one. Without anybody smaller in line, the next room
@@ -146,7 +165,7 @@ impl Pass<'_> {
         concerns_nobody_else || !self.resting.contains_key(user)
     }
 
-    pub(super) fn keep_a_node(&mut self, turn: &Turn) {
+    pub(super) fn keep_nodes(&mut self, turn: &Turn) {
         if self.may_keep(turn.id, turn.shape) {
             self.searches += 1;
             let made = self.reserve(turn);
@@ -154,23 +173,29 @@ impl Pass<'_> {
         }
     }
 
-    /// The node where it can start first, by the time limits of what runs there. One that is kept
+    /// The nodes where it can start first, by the time limits of what runs there. One that is kept
     /// from another user's own tasks is as good as any.
     fn reserve(&self, turn: &Turn) -> Option<Reservation> {
         let (ask, owner) = (self.ask(turn)?, self.owner(turn.id)?);
         let Ask { need, standing, .. } = ask;
+        let tasks = need.gang.size() as usize;
+        if tasks > MAX_KEPT_TASKS {
+            return None;
+        }
         let from_all = self.reservations.iter().filter(|held| !held.behind_own);
         let taken: BTreeSet<NodeAt> =
-            from_all.chain(self.behind_own(owner)).map(|held| held.node).collect();
-        let nodes = self.trial.candidates(need, MAX_LOOKED_AT);
+            from_all.chain(self.behind_own(owner)).flat_map(Reservation::nodes).collect();
+        let nodes = self.trial.candidates(need, MAX_LOOKED_AT.max(tasks));
+        let most = nodes.len().max(MAX_PLACES);
         let free = nodes.into_iter().filter(|at| !taken.contains(at));
-        let times = free.filter_map(|at| {
+        let rooms = free.filter_map(|at| {
             let (pilot, groups) = (self.trial.pilot(at)?, self.trial.groups_at(need, at)?);
             let node = (pilot, self.trial.table().usable(at, groups));
-            Some((room_at(self.state, node, (owner, ask.resources()), self.now), at))
+            let rooms = rooms_at(self.state, node, (owner, ask.resources(), tasks), self.now);
+            Some(rooms.into_iter().map(move |room| (room, at)))
         });
-        let best = times.filter(|(clearing, _)| clearing.room != Room::Never).min()?;
-        let made = Reservation::new((turn.id, need, standing), best, self.now);
+        let places = rooms.flatten().take(most).collect();
+        let made = Reservation::new((turn.id, need, standing), places, self.now)?;
         self.may_be_made(&made, owner).then_some(made)
     }
 

@@ -234,6 +234,11 @@ impl Need {
         made
     }
 
+    /// What all that are placed together are charged.
+    pub(super) fn charge_of_gang(&self) -> u64 {
+        self.charge.saturating_mul(self.gang.size().into())
+    }
+
     /// Steps that its expressions have taken so far.
     pub(super) fn steps(&self) -> u64 {
         self.choice.as_ref().map_or(0, |choice| choice.steps())

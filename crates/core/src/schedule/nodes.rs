@@ -159,6 +159,15 @@ impl NodeTable {
         }
     }
 
+    /// These are to be looked at by the next pass, as far as they are still there.
+    pub(super) fn are_hot(&mut self, nodes: impl Iterator<Item = NodeAt>) {
+        for at in nodes {
+            if self.is_connected(at) {
+                self.hot.insert(at);
+            }
+        }
+    }
+
     /// What is placed on a pilot has changed.
     pub(crate) fn refresh(&mut self, id: &PilotId, pilot: &Pilot) {
         let Some(at) = self.by_pilot.get(id).copied() else { return };

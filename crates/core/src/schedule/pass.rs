@@ -40,8 +40,7 @@ pub(super) fn run(
     keep::drop_old(state, planner, now);
     if mem::take(&mut planner.somebody_came) {
         // Who came may stand before those that nodes are kept for.
-        let kept = planner.reservations.iter().map(|held| held.node);
-        planner.nodes.hot.extend(kept);
+        planner.nodes.are_hot(planner.reservations.iter().flat_map(Reservation::nodes));
     }
     let (mut open, mut paper) = (mem::take(&mut planner.open), mem::take(&mut planner.paper));
     if !mem::take(&mut planner.was_full) || !planner.nodes.hot.is_empty() {
@@ -75,7 +74,7 @@ pub(super) fn run(
     };
     pass.serve_reservations();
     pass.make_anew();
-    pass.keep_nodes_for_the_first();
+    pass.keep_for_the_first();
     pass.serve_users();
     let was_cut = pass.order.was_cut;
     let (plan, held, open, paper) = pass.end();
@@ -91,14 +90,9 @@ impl<'a> Pass<'a> {
         self.needs.get(shape)
     }
 
+    /// For all that is placed at once.
     pub(super) fn charge(&self, shape: ShapeId) -> u64 {
-        self.need(shape).map_or(0, |need| need.charge)
-    }
-
-    /// The same for all that is placed at once.
-    pub(super) fn charge_of_turn(&self, shape: ShapeId) -> u64 {
-        let all = |need: &Need| need.charge.saturating_mul(need.gang.size().into());
-        self.need(shape).map_or(0, all)
+        self.need(shape).map_or(0, Need::charge_of_gang)
     }
 
     fn steps(&self, shape: ShapeId) -> u64 {
@@ -125,7 +119,7 @@ impl<'a> Pass<'a> {
             let has_place = self.serve(&turn);
             self.order.asked(self.steps(turn.shape).saturating_sub(before));
             if has_place {
-                self.order.served(&turn, self.charge_of_turn(turn.shape));
+                self.order.served(&turn, self.charge(turn.shape));
             }
         }
     }
@@ -143,14 +137,27 @@ impl<'a> Pass<'a> {
             self.open.close(turn.shape);
             return false;
         };
-        if !need.gang.is_one() {
-            let has_place = self.serve_gang(turn, need);
-            if !has_place {
-                self.open.close(turn.shape);
-                self.keep_a_node(turn);
-            }
-            return has_place;
+        let found = if need.gang.is_one() {
+            self.find(turn, need, scope).and_then(|at| self.put_all(turn, need, |_, _, _| Some(at)))
+        } else {
+            self.put_all(turn, need, |trial, ask, last| trial.find_anew(ask, last))
+        };
+        let Err(only) = found else {
+            self.has_begun(turn.id);
+            return true;
+        };
+        if only == NoPlace::ForThisUser {
+            self.open.closed_for_one.push(turn.shape);
+            self.order.leave_shape();
+        } else {
+            self.open.close(turn.shape);
         }
+        self.keep_nodes(turn);
+        false
+    }
+
+    /// A node for one task, or one where it may wait.
+    fn find(&mut self, turn: &Turn, need: &Need, scope: Scope) -> Result<NodeAt, NoPlace> {
         let ask = Ask::of(turn, need, self.state, &self.reservations);
         let with_room = match scope {
             Scope::Hot => self.trial.find_hot(&ask),
@@ -167,41 +174,42 @@ impl<'a> Pass<'a> {
         };
         let backlogs = &mut self.open.backlogs;
         let found = with_room.or_else(|| self.trial.find_backlog(&ask, scope, backlogs));
-        let is_for_one_user = ask.is_for_one_user();
-        if let Some(at) = found {
-            self.put(turn, at);
-            self.has_begun(turn.id);
-            return true;
-        }
-        if is_for_one_user {
-            self.open.closed_for_one.push(turn.shape);
-            self.order.leave_shape();
-        } else {
-            self.open.close(turn.shape);
-        }
-        self.keep_a_node(turn);
-        false
+        found.ok_or_else(|| NoPlace::of(&ask))
     }
 
-    /// A place for each, or for none of them.
-    pub(super) fn serve_gang(&mut self, turn: &Turn, need: &Need) -> bool {
+    /// A place for each task that is placed together with this one, or for none of them.
+    pub(super) fn put_all(
+        &mut self,
+        turn: &Turn,
+        need: &Need,
+        find: impl Fn(&Trial<'_>, &Ask<'_>, Option<NodeAt>) -> Option<NodeAt>,
+    ) -> Result<(), NoPlace> {
         let (before, mut last) = (self.trial.mark(), None);
         for task in need.gang.around(turn.task) {
             let ask = Ask::of(turn, need, self.state, &self.reservations);
-            last = self.trial.find_anew(&ask, last);
+            last = find(&self.trial, &ask, last);
             let Some(at) = last else {
+                let why = NoPlace::of(&ask);
                 self.trial.undo(&before);
-                return false;
+                return Err(why);
             };
             self.trial.put(&Turn { task, ..*turn }, need, at);
         }
         self.open.room_was_used(self.state, self.trial.table(), self.needs);
-        true
+        Ok(())
     }
+}
 
-    pub(super) fn put(&mut self, turn: &Turn, at: NodeAt) {
-        let Some(need) = self.need(turn.shape) else { return };
-        self.trial.put(turn, need, at);
-        self.open.room_was_used(self.state, self.trial.table(), self.needs);
+/// For whom there is no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoPlace {
+    ForAnybody,
+    /// One that would do is left to another job of the same user.
+    ForThisUser,
+}
+
+impl NoPlace {
+    fn of(ask: &Ask<'_>) -> NoPlace {
+        if ask.is_for_one_user() { NoPlace::ForThisUser } else { NoPlace::ForAnybody }
     }
 }

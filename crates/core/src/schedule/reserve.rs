@@ -1,12 +1,13 @@
-//! Reservations: a node kept for the first requests that fit nowhere yet, so that smaller ones
-//! cannot starve them, and what may still go before them.
+//! Reservations: nodes kept for the first requests that fit nowhere yet, so that smaller ones
+//! cannot starve them, and what may still go before them. One node for most; for tasks that are
+//! placed together as many as they take, with one moment by which there is room for all.
 //!
 //! A reservation is not a fact: it is made anew after a restart. It stands until its job has
-//! started there or elsewhere, or is gone; what it says of the node is looked at again now and
+//! started there or elsewhere, or is gone; what it says of the nodes is looked at again now and
 //! then.
 //!
 //! It keeps nobody away on account of its own user's tasks: where one of those has to leave last,
-//! the reservation is behind its own, and concerns that user's tasks only.
+//! of all its nodes, the reservation is behind its own, and concerns that user's tasks only.
 
 use super::free::Free;
 use super::needs::Need;
@@ -18,8 +19,9 @@ use crate::usage::Standing;
 use shipway_model::{JobId, Millis, Resources, TaskId, Timestamp, UserName};
 use std::cmp::Ordering;
 
-/// Nodes that are kept at the same time: never more than every second one, and not so many that
-/// looking through them would cost.
+/// Nodes that are kept at the same time: when every second one is, nobody gets another, and when
+/// they are so many that looking through them would cost. The last that came may have brought it
+/// beyond: what is placed together on most of the nodes would wait for ever otherwise.
 pub const MAX_RESERVATIONS: usize = 32;
 
 pub fn most(nodes: usize) -> usize {
@@ -41,13 +43,27 @@ const FORESEEABLE: Millis = Millis(7 * 24 * 3_600 * 1_000);
 /// is looked at again.
 const AFTER_LATEST: Millis = Millis(10_000);
 
-/// Nodes that are looked at for one reservation.
+/// Nodes of a class that are looked at for one reservation; more for tasks that are placed together
+/// on more, up to as many as nodes are kept for.
 pub(super) const MAX_LOOKED_AT: usize = 64;
+/// Tasks placed together for which nodes are kept. More of them take what they find.
+pub(super) const MAX_KEPT_TASKS: usize = 1_024;
+/// Places for them that are compared; and never fewer than nodes were looked at.
+pub(super) const MAX_PLACES: usize = 4 * MAX_KEPT_TASKS;
+
+/// A node that is kept, for so many tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    pub(crate) at: NodeAt,
+    pub(crate) tasks: u32,
+}
 
 #[derive(Debug, Clone)]
 pub struct Reservation {
     pub job: JobId,
-    pub node: NodeAt,
+    /// Nearly always the only one.
+    first: Kept,
+    others: Box<[Kept]>,
     /// When everything that is in the way has to have ended, by its time limits. `None`: something
     /// in the way has no limit, or one that is too far away.
     pub latest: Option<Timestamp>,
@@ -70,18 +86,53 @@ pub(crate) struct Other<'a> {
 }
 
 impl Reservation {
+    /// In these places, one for each task that is placed together. `None` if there are too few.
     pub(super) fn new(
         (job, need, standing): (JobId, &Need, Standing),
-        (clearing, node): (Clearing, NodeAt),
+        mut places: Vec<(Clearing, NodeAt)>,
         now: Timestamp,
-    ) -> Reservation {
-        let Clearing { room, behind_own } = clearing;
+    ) -> Option<Reservation> {
+        let tasks = need.gang.size() as usize;
+        places.sort_unstable();
+        places.truncate(tasks);
+        let (Clearing { room, behind_own }, _) =
+            *places.last().filter(|_| places.len() == tasks)?;
+        places.sort_unstable_by_key(|(_, at)| *at);
+        let kept = |of_node: &[(Clearing, NodeAt)]| {
+            let tasks = super::position(of_node.len());
+            of_node.first().map(|(_, at)| Kept { at: *at, tasks })
+        };
+        let mut nodes = places.chunk_by(|(_, one), (_, other)| one == other).filter_map(kept);
+        let (first, others) = (nodes.next()?, nodes.collect());
         let latest = room.time().filter(|latest| latest.since(now) <= FORESEEABLE);
         let for_some_time = now.plus(KEPT_WITHOUT_LIMIT);
         let ends = latest.map_or(for_some_time, |latest| latest.plus(AFTER_LATEST));
         // Others may have come by then, and be what it has to wait for.
         let ends = if behind_own { ends.min(for_some_time) } else { ends };
-        Reservation { job, node, latest, behind_own, ends, need: need.clone(), standing }
+        let need = need.clone();
+        Some(Reservation { job, first, others, latest, behind_own, ends, need, standing })
+    }
+
+    /// In the order of their places in the table.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeAt> + Clone {
+        std::iter::once(&self.first).chain(&self.others).map(|kept| kept.at)
+    }
+    pub fn node_count(&self) -> usize {
+        self.others.len() + 1
+    }
+
+    /// What is kept of this node, if anything is.
+    pub(crate) fn at(&self, at: NodeAt) -> Option<Kept> {
+        if self.first.at == at {
+            return Some(self.first);
+        }
+        let found = self.others.binary_search_by_key(&at, |kept| kept.at).ok()?;
+        self.others.get(found).copied()
+    }
+
+    /// What all that are placed together are charged each millisecond.
+    pub(super) fn charge(&self) -> u64 {
+        self.need.charge_of_gang()
     }
 
     /// Whether its user is to have no other for a while when it ends.
@@ -89,29 +140,32 @@ impl Reservation {
         self.latest.is_none()
     }
 
-    /// Whether another task may use the node, with so much of it free: it is none of those that are
+    /// Whether another task may use a node, with so much of it free: it is none of those that are
     /// kept away, its user stands before this one's, it is over before the reservation begins, or
     /// it takes nothing that is waited for.
-    pub(crate) fn lets_by(&self, now: Timestamp, other: &Other<'_>, free: &Free) -> bool {
+    pub(crate) fn lets_by(
+        &self,
+        kept: Kept,
+        now: Timestamp,
+        other: &Other<'_>,
+        free: &Free,
+    ) -> bool {
         let before = |standing: Standing| standing.order(self.standing) == Ordering::Less;
         let ends = other.need.at_most.map(|at_most| now.plus(at_most));
         (self.behind_own && !other.is_own)
             || other.standing.is_some_and(before)
             || ends.zip(self.latest).is_some_and(|(ends, latest)| ends <= latest)
-            || self.is_beside(other.need, free)
+            || self.is_beside(kept.tasks, other.need, free)
     }
 
     /// Whether both would fit although all that is there now stayed.
-    fn is_beside(&self, other: &Need, free: &Free) -> bool {
-        let fits = |mine: u64, theirs: u64, more: u64, free: u64| {
-            theirs == 0 || mine == 0 || mine.saturating_add(more) <= free
-        };
+    fn is_beside(&self, tasks: u32, other: &Need, free: &Free) -> bool {
+        let gpus = self.need.gpus.saturating_mul(tasks);
         // A part of a device that is in use already takes no other device.
-        let devices = if other.fits_in_part(free) { 0 } else { u64::from(other.gpus) };
-        let (gpus, theirs) = (u64::from(self.need.gpus), u64::from(other.gpus));
-        !self.need.named
-            && other.amounts.is_beside(&self.need.amounts, &free.amounts)
-            && fits(gpus, theirs, devices, u64::from(free.whole))
+        let theirs = if other.fits_in_part(free) { 0 } else { other.gpus };
+        let are_beside = gpus == 0 || other.gpus == 0 || gpus.saturating_add(theirs) <= free.whole;
+        let amounts = self.need.amounts.times(tasks.into());
+        !self.need.named && are_beside && other.amounts.is_beside(&amounts, &free.amounts)
     }
 }
 
@@ -142,15 +196,16 @@ pub(super) struct Clearing {
     behind_own: bool,
 }
 
-/// When one more task of this user would fit on a node, by the time limits of what runs there.
-pub(super) fn room_at(
+/// When one more task of this user would fit on a node, by the time limits of what runs there; then
+/// when one beside it, and so on for at most so many.
+pub(super) fn rooms_at(
     state: &State,
     node: (&Pilot, Usable<'_>),
-    (user, need): (&UserName, &Resources),
+    (user, need, most): (&UserName, &Resources, usize),
     now: Timestamp,
-) -> Clearing {
+) -> Vec<Clearing> {
     let is_own = |task: TaskId| state.job(task.job).is_some_and(|job| job.owner == *user);
-    clearing(state, node, need, now, |task| (limit_of(state, task, now), is_own(task)))
+    clearings(state, node, (need, most), now, |task| (limit_of(state, task, now), is_own(task)))
 }
 
 /// When a task has to have ended, by its time limit.
@@ -168,36 +223,47 @@ pub fn room_by(
     now: Timestamp,
     end_of: impl Fn(TaskId) -> Option<Timestamp>,
 ) -> Room {
-    clearing(state, node, need, now, |task| (end_of(task), false)).room
+    let found = clearings(state, node, (need, 1), now, |task| (end_of(task), false));
+    found.first().map_or(Room::Never, |clearing| clearing.room)
 }
 
-/// The same, where `end_of` also says whether a task is of the user who waits. Of tasks that end
-/// together those leave last: whoever else ran there, theirs would still be in the way.
-fn clearing(
+/// The same for one more, and then for more beside it, where `end_of` also says whether a task is of
+/// the user who waits. Of tasks that end together those leave last: whoever else ran there, theirs
+/// would still be in the way. None where not even one fits when the node is empty.
+fn clearings(
     state: &State,
     (pilot, usable): (&Pilot, Usable<'_>),
-    need: &Resources,
+    (need, most): (&Resources, usize),
     now: Timestamp,
     end_of: impl Fn(TaskId) -> (Option<Timestamp>, bool),
-) -> Clearing {
-    let others = |room| Clearing { room, behind_own: false };
+) -> Vec<Clearing> {
+    let mut found = Vec::new();
     if Load::default().lacks(&pilot.ad, need, usable).is_some() {
-        return others(Room::Never);
+        return found;
     }
     let mut load = pilot.load.clone();
-    if load.lacks(&pilot.ad, need, usable).is_none() {
-        return others(Room::At(now));
+    let mut fill = |load: &mut Load, room: Room, behind_own: bool| {
+        while found.len() < most && load.lacks(&pilot.ad, need, usable).is_none() {
+            found.push(Clearing { room, behind_own });
+            if found.len() < most {
+                load.add(need, &load.choose_devices(&pilot.ad, need, usable));
+            }
+        }
+        found.len() == most
+    };
+    if fill(&mut load, Room::At(now), false) {
+        return found;
     }
     let mut tasks: Vec<_> = pilot.placed.iter().map(|task| (end_of(*task), *task)).collect();
     tasks.sort_by_key(|((end, is_own), _)| (end.is_none(), *end, *is_own));
-    for ((end, behind_own), task) in tasks {
+    for ((end, is_own), task) in tasks {
         let (Some(active), Some(job)) = (state.active().get(&task), state.job(task.job)) else {
             continue;
         };
         load.remove(&state.shapes().get(job.shape).resources, &active.devices);
-        if load.lacks(&pilot.ad, need, usable).is_none() {
-            return Clearing { room: end.map_or(Room::SomeTime, Room::At), behind_own };
+        if fill(&mut load, end.map_or(Room::SomeTime, Room::At), is_own) {
+            break;
         }
     }
-    others(Room::SomeTime)
+    found
 }

@@ -4,7 +4,7 @@ use super::members::BLOCK;
 use super::needs::{Groups, Need};
 use super::nodes::{ClassAt, NodeAt};
 use super::order::Turn;
-use super::reserve::{Other, Reservation};
+use super::reserve::{Kept, Other, Reservation};
 use super::trial::Trial;
 use super::{backlog, is_short, position};
 use crate::job::Job;
@@ -45,17 +45,18 @@ impl<'b> Ask<'b> {
         self.left_to_own.get()
     }
 
-    fn held_at(&self, at: NodeAt) -> impl Iterator<Item = &'b Reservation> {
-        self.held.iter().filter(move |held| held.node == at)
+    fn held_at(&self, at: NodeAt) -> impl Iterator<Item = (&'b Reservation, Kept)> {
+        self.held.iter().filter_map(move |held| Some((held, held.at(at)?)))
     }
 
     /// Whether all that keep this node are passed in this way; if not, whose affair that is.
-    fn passes(&self, at: NodeAt, is_passed: impl Fn(&&Reservation) -> bool) -> bool {
-        let mut in_the_way = self.held_at(at).filter(|held| !is_passed(held)).peekable();
+    fn passes(&self, at: NodeAt, is_passed: impl Fn(&Reservation, Kept) -> bool) -> bool {
+        let held = self.held_at(at).filter(|(held, kept)| !is_passed(held, *kept));
+        let mut in_the_way = held.peekable();
         if in_the_way.peek().is_none() {
             return true;
         }
-        if in_the_way.all(|held| held.behind_own) {
+        if in_the_way.all(|(held, _)| held.behind_own) {
             self.left_to_own.set(true);
         }
         false
@@ -125,10 +126,10 @@ impl Trial<'_> {
     }
 
     fn is_let_by(&self, ask: &Ask<'_>, at: NodeAt) -> bool {
-        let lets_by = |held: &&Reservation| {
+        let lets_by = |held: &Reservation, kept: Kept| {
             let is_own = held.behind_own && self.is_own(ask, held);
             let other = Other { need: ask.need, standing: Some(ask.standing), is_own };
-            held.job == ask.id || held.lets_by(self.now, &other, self.table().free(at))
+            held.job == ask.id || held.lets_by(kept, self.now, &other, self.table().free(at))
         };
         ask.passes(at, lets_by)
     }
@@ -249,7 +250,7 @@ impl Trial<'_> {
             } else if self.may_wait_at(ask, job, at, unstarted) {
                 backlogs.push(entry);
                 break Some(at);
-            } else if ask.held_at(at).next().is_some_and(|held| held.behind_own) {
+            } else if ask.held_at(at).next().is_some_and(|(held, _)| held.behind_own) {
                 for_others.push(entry);
             }
         };
@@ -267,7 +268,7 @@ impl Trial<'_> {
 
     fn may_wait_at(&self, ask: &Ask<'_>, job: &Job, at: NodeAt, unstarted: u32) -> bool {
         let allows = |pilot| backlog::allows(job, pilot, ask.resources(), unstarted);
-        let is_passed = |held: &&Reservation| held.behind_own && !self.is_own(ask, held);
+        let is_passed = |held: &Reservation, _| held.behind_own && !self.is_own(ask, held);
         self.pilot(at).is_some_and(allows) && ask.passes(at, is_passed)
     }
 

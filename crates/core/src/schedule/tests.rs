@@ -21,6 +21,8 @@ struct Wish {
     tasks: u32,
     priority: i32,
     at_once: u32,
+    /// How many are placed together.
+    gang: u32,
 }
 
 /// What they ask for, in the order of the numbers in `Wish::shape`.
@@ -43,8 +45,12 @@ const SHAPES: [&str; 14] = [
 
 fn wish() -> impl Strategy<Value = Wish> {
     let tasks = prop_oneof![3 => Just(1u32), 1 => 2u32..9];
-    (0u32..4, 0usize..SHAPES.len() * 2, tasks, 0i32..3, 1u32..6).prop_map(
-        |(user, shape, tasks, priority, at_once)| Wish { user, shape, tasks, priority, at_once },
+    let gang = prop_oneof![4 => Just(1u32), 1 => 2u32..5];
+    (0u32..4, 0usize..SHAPES.len() * 2, tasks, 0i32..3, 1u32..6, gang).prop_map(
+        |(user, shape, tasks, priority, at_once, gang)| {
+            let (tasks, at_once) = (tasks * gang, at_once.max(gang));
+            Wish { user, shape, tasks, priority, at_once, gang }
+        },
     )
 }
 
@@ -65,7 +71,8 @@ fn submit(state: &mut State, now: u64, wish: &Wish) {
     let spec: JobSpec = serde_json::from_str(&json).expect(&json);
     let user = UserName::new(&format!("user{}", wish.user)).expect("good");
     let (by, job) = (Actor::new(user, Role::User), state.next_job());
-    let submit = Submit::one(by, NewJob::new(job, spec));
+    let gang = Gang::of(wish.gang.try_into().expect("at least one"));
+    let submit = Submit::one(by, NewJob { gang, ..NewJob::new(job, spec) });
     tell(state, now, &Command::Submit(Box::new(submit)));
 }
 
@@ -163,7 +170,7 @@ proptest! {
             let found: Vec<_> =
                 plan.by_pilot().map(|(pilot, tasks)| (pilot.clone(), tasks.to_vec())).collect();
             let held = state.planner().reservations().iter();
-            let held = held.map(|held| (held.job, held.node, held.behind_own));
+            let held = held.map(|held| (held.job, held.nodes().collect(), held.behind_own));
             prop_assert_eq!((found, held.collect::<Vec<_>>()), expected);
             if !plan.is_empty() {
                 tell(&mut state, now, &Command::ApplyPlan(plan));

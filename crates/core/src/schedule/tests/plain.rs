@@ -7,7 +7,7 @@ use crate::load::Usable;
 use crate::ready::rank;
 use crate::schedule::needs::{Groups, Need};
 use crate::schedule::nodes::{ClassAt, NodeAt, NodeTable};
-use crate::schedule::reserve::{Other, Reservation, Room, most, room_at};
+use crate::schedule::reserve::{Other, Reservation, most, rooms_at};
 use crate::shape::ShapeId;
 use crate::state::State;
 use crate::usage::Standing;
@@ -58,7 +58,7 @@ pub(super) struct Plain<'a> {
 }
 
 /// What goes to which pilot, and for which jobs nodes are kept, from all or from their own users.
-pub(super) type Found = (Vec<(PilotId, Vec<Placement>)>, Vec<(JobId, NodeAt, bool)>);
+pub(super) type Found = (Vec<(PilotId, Vec<Placement>)>, Vec<(JobId, Vec<NodeAt>, bool)>);
 
 /// The plan of a planner that remembers nothing.
 pub(super) fn plan(state: &State, now: Timestamp) -> Found {
@@ -79,9 +79,8 @@ pub(super) fn plan(state: &State, now: Timestamp) -> Found {
         placed: Vec::new(),
     };
     while let Some(asking) = plain.next() {
-        match plain.find(&asking) {
-            Some(at) => plain.put(&asking, at),
-            None => plain.close(&asking),
+        if !plain.place(&asking) {
+            plain.close(&asking);
         }
     }
     plain.end()
@@ -95,10 +94,48 @@ impl Plain<'_> {
         Need::of(self.state.shapes().get(shape), self.table())
     }
 
+    /// The first of the next that are placed together.
     fn task_of(&self, id: JobId, job: &Job) -> Option<Ordinal> {
+        let gang = self.state.shapes().get(job.shape).gang;
         let given = self.given.get(&id).copied().unwrap_or(0);
-        let task = job.tasks.placeable().nth(given as usize)?;
-        (job.wants_placing() && given < job.room()).then_some(task)
+        let task = job.placeable(gang).nth(given as usize)?;
+        (job.wants_placing() && (given + 1) * gang.size() <= job.room()).then_some(task)
+    }
+
+    /// A place for each that is placed together with this one, or for none.
+    fn place(&mut self, asking: &Asking) -> bool {
+        let job = self.state.job(asking.job).expect("a job");
+        let first = self.task_of(asking.job, job).expect("its turn");
+        let need = self.need(asking.shape);
+        let before = (self.after.clone(), self.moved.clone(), self.placed.clone());
+        let mut last = None;
+        for task in need.gang.around(first) {
+            self.left_to_own.set(false);
+            last = match need.gang.is_one() {
+                true => self.find(asking),
+                false => self.find_beside(asking, &need, last),
+            };
+            let Some(at) = last else {
+                (self.after, self.moved, self.placed) = before;
+                return false;
+            };
+            self.put(asking, task, at);
+        }
+        *self.given.entry(asking.job).or_default() += 1;
+        let standing = self.standings.get_mut(&job.owner).expect("a user");
+        *standing = standing.with(need.charge_of_gang());
+        true
+    }
+
+    /// Where the one before is, or the fullest of the first class that has room.
+    fn find_beside(&self, asking: &Asking, need: &Need, last: Option<NodeAt>) -> Option<NodeAt> {
+        let has_room = |at: &NodeAt| self.has_room(asking, need, *at);
+        last.filter(has_room).or_else(|| {
+            need.classes.iter().find_map(|(class, _)| {
+                let nodes = self.table().class(*class).members.nodes().iter().copied();
+                nodes.filter(has_room).min_by_key(|at| self.table().free(*at).whole)
+            })
+        })
     }
 
     /// The best job of the user who stands first, of all that may still be placed.
@@ -142,12 +179,13 @@ impl Plain<'_> {
 
     /// The reservations that keep a node from this one.
     fn in_the_way(&self, asking: &Asking, need: &Need, at: NodeAt) -> Vec<&Reservation> {
-        let held = self.reservations.iter().filter(|held| held.node == at);
+        let held = self.reservations.iter();
         let others = held.filter(|held| held.job != asking.job);
         let lets_by = |held: &&Reservation| {
+            let Some(kept) = held.at(at) else { return true };
             let is_own = self.is_of(held, &asking.user);
             let other = Other { need, standing: Some(asking.standing), is_own };
-            held.lets_by(self.now, &other, self.table().free(at))
+            held.lets_by(kept, self.now, &other, self.table().free(at))
         };
         others.filter(|held| !lets_by(held)).collect()
     }
@@ -156,7 +194,6 @@ impl Plain<'_> {
         let need = self.need(asking.shape);
         let mut cursor = self.cursors.get(&asking.shape).copied().unwrap_or_default();
         let mut found = None;
-        self.left_to_own.set(false);
         while let Some((class, _)) = need.classes.get(cursor.class) {
             let moved = self.moved.get(class).map_or(0, Vec::len);
             let least = if need.is_whole() { need.gpus } else { 0 };
@@ -209,18 +246,13 @@ impl Plain<'_> {
         None
     }
 
-    fn put(&mut self, asking: &Asking, at: NodeAt) {
+    fn put(&mut self, asking: &Asking, task: Ordinal, at: NodeAt) {
         let job = self.state.job(asking.job).expect("a job");
-        let task = self.task_of(asking.job, job).expect("its turn");
-        *self.given.entry(asking.job).or_default() += 1;
-        let charge = self.need(asking.shape).charge;
-        let standing = self.standings.get_mut(&job.owner).expect("a user");
-        *standing = standing.with(charge);
         let resources = &self.state.shapes().get(asking.shape).resources;
         let (before, class) = (self.table().free(at).whole, self.table().free(at).class);
         let id = self.table().pilot(at).expect("a node").clone();
         let pilot = self.after.pilots.get_mut(&id).expect("a pilot");
-        let devices = pilot.load.choose_devices(&pilot.ad, resources);
+        let devices = pilot.load.choose_devices(&pilot.ad, resources, Usable::All);
         pilot.load.add(resources, &devices);
         pilot.unstarted += 1;
         self.after.planner.nodes.refresh(&id, &self.after.pilots[&id]);
@@ -245,14 +277,16 @@ impl Plain<'_> {
         let held = || self.reservations.iter();
         let own = || held().filter(|held| held.behind_own && self.is_of(held, &asking.user));
         let is_enough = |count: usize| count >= most(self.table().len());
-        let are_enough = is_enough(held().filter(|held| !held.behind_own).count())
+        let from_all = held().filter(|held| !held.behind_own);
+        let are_enough = is_enough(from_all.flat_map(Reservation::nodes).count())
             || is_enough(own().count())
             || held().any(|held| held.job == asking.job);
-        if least >= need.charge || are_enough || self.searches == MAX_SEARCHES {
+        if least >= need.charge_of_gang() || are_enough || self.searches == MAX_SEARCHES {
             return;
         }
         let taken = |at: &NodeAt| {
-            held().filter(|held| !held.behind_own).chain(own()).any(|held| held.node == *at)
+            let mut all = held().filter(|held| !held.behind_own).chain(own());
+            all.any(|held| held.at(*at).is_some())
         };
         let resources = &self.state.shapes().get(asking.shape).resources;
         let nodes = need.classes.iter().flat_map(|(class, _): &(ClassAt, Groups)| {
@@ -260,16 +294,17 @@ impl Plain<'_> {
             nodes.sort_by_key(|at| Reverse(self.table().free(*at).whole));
             nodes.into_iter().take(MAX_LOOKED_AT)
         });
-        let rooms = nodes.filter(|at| !taken(at)).map(|at| {
+        // When each node has room for one of them, for a second beside it, and so on.
+        let rooms = nodes.filter(|at| !taken(at)).flat_map(|at| {
             let pilot = &self.state.pilots()[self.table().pilot(at).expect("a node")];
-            let asked = (&asking.user, resources);
-            (room_at(self.state, (pilot, Usable::All), asked, self.now), at)
+            let asked = (&asking.user, resources, need.gang.size() as usize);
+            let rooms = rooms_at(self.state, (pilot, Usable::All), asked, self.now);
+            rooms.into_iter().map(move |room| (room, at))
         });
-        let best = rooms.filter(|(clearing, _)| clearing.room != Room::Never).min();
+        let (places, asked) = (rooms.collect(), (asking.job, &need, asking.standing));
+        let made = Reservation::new(asked, places, self.now);
         self.searches += 1;
-        let Some(best) = best else { return };
-        let asked = (asking.job, &need, asking.standing);
-        self.reservations.push(Reservation::new(asked, best, self.now));
+        self.reservations.extend(made);
     }
 
     fn end(mut self) -> Found {
@@ -282,7 +317,8 @@ impl Plain<'_> {
                 None => by_pilot.push((pilot, vec![placement])),
             }
         }
-        let held = self.reservations.iter().map(|held| (held.job, held.node, held.behind_own));
+        let held = self.reservations.iter();
+        let held = held.map(|held| (held.job, held.nodes().collect(), held.behind_own));
         (by_pilot, held.collect())
     }
 }
