@@ -3,8 +3,8 @@
 use crate::load::{Load, Usable};
 use crate::pilot::Pilot;
 use crate::requirements::ads_of_node;
+use crate::schedule::index::nodes::{Class, NodeAt};
 use crate::schedule::needs::{Groups, Need};
-use crate::schedule::nodes::{Class, NodeAt};
 use crate::schedule::reserve::{Other, Reservation};
 use crate::shape::Shape;
 use crate::state::State;

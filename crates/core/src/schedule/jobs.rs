@@ -1,6 +1,6 @@
 //! One user's jobs in the order they go: best first, over all shapes.
 
-use super::open::Open;
+use super::index::open::Open;
 use super::position;
 use crate::ranks::{Following, Rank};
 use crate::ready::{Head, UserQueue};

@@ -1,7 +1,7 @@
 //! Nodes kept for requests that fit nowhere yet: which requests, and which nodes.
 //! What a reservation keeps others from is in `reserve.rs`.
 
-use super::nodes::NodeAt;
+use super::index::nodes::NodeAt;
 use super::order::Turn;
 use super::pass::Pass;
 use super::reserve::{

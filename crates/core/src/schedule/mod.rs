@@ -5,26 +5,24 @@
 //! what makes a pass cost shapes × classes, and the end of one task cost one node. The first few
 //! that fit nowhere get a reservation.
 //!
-//! - `classes.rs`  what makes nodes alike
-//! - `nodes.rs`    the nodes: what is `free.rs` on each, and where they stand in `members.rs`
-//! - `needs.rs`    what a shape needs, and which classes could serve it; some at a time
-//! - `open.rs`     the shapes that may find a place
+//! Policy, a file each:
+//!
 //! - `order.rs`    who is next; `jobs.rs`, with which of their jobs
+//! - `needs.rs`    what a shape needs, and which classes could serve it; `classes.rs`, what makes
+//!   nodes alike
 //! - `search.rs`   the node for one more task
-//! - `trial.rs`    the nodes while a plan is made
-//! - `pass.rs`     one pass: order, search, keep
-//! - `keep.rs`     who gets a node kept, and which; `reserve.rs`, what may go before them
+//! - `keep.rs`     who gets nodes kept, and which; `reserve.rs`, what may go before them
 //! - `backlog.rs`  how much may wait at a pilot
+//! - `pass.rs`     one pass: order, search, keep; `trial.rs`, the nodes while a plan is made
+//!
+//! What is remembered so that this is fast is in `index/`.
 
 pub mod backlog;
 pub mod classes;
-pub mod free;
+pub mod index;
 mod jobs;
 mod keep;
-pub mod members;
 pub mod needs;
-pub mod nodes;
-mod open;
 mod order;
 mod pass;
 pub mod reserve;
@@ -40,7 +38,8 @@ use crate::load::Usable;
 use crate::pilot::Pilot;
 use crate::shape::{ShapeId, Shapes};
 use crate::state::State;
-use nodes::NodeTable;
+use index::nodes::NodeTable;
+use index::{known, open};
 use reserve::Reservation;
 use shipway_model::{JobId, PilotId, Timestamp, UserName};
 use std::cell::Cell;
@@ -91,7 +90,7 @@ impl FromIterator<(PilotId, Vec<Placement>)> for Plan {
 #[derive(Debug, Clone, Default)]
 pub struct Planner {
     pub nodes: NodeTable,
-    needs: needs::Needs,
+    needs: known::Needs,
     blocked: open::Blocked,
     reservations: Vec<Reservation>,
     /// Users for whom no node is kept until then; see `reserve::KEPT_WITHOUT_LIMIT`.

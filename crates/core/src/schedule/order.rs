@@ -1,8 +1,8 @@
 //! Who is next, and with which task: users by their standing, their jobs by rank.
 #![expect(clippy::indexing_slicing, reason = "a place in the line is one among the users")]
 
+use super::index::open::Open;
 use super::jobs::Jobs;
-use super::open::Open;
 use crate::ranks::{Kind, Rank};
 use crate::ready::{UserQueue, rank};
 use crate::shape::ShapeId;

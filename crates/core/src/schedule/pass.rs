@@ -1,8 +1,9 @@
 //! One pass: the next user, their next task, a node for it; until nothing fits or the plan is full.
 
-use super::needs::{Need, Needs};
-use super::nodes::NodeAt;
-use super::open::Open;
+use super::index::known::Needs;
+use super::index::nodes::NodeAt;
+use super::index::open::Open;
+use super::needs::Need;
 use super::order::{Order, Turn};
 use super::reserve::Reservation;
 use super::search::{Ask, Scope};

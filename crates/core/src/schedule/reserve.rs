@@ -9,9 +9,9 @@
 //! It keeps nobody away on account of its own user's tasks: where one of those has to leave last,
 //! of all its nodes, the reservation is behind its own, and concerns that user's tasks only.
 
-use super::free::Free;
+use super::index::free::Free;
+use super::index::nodes::NodeAt;
 use super::needs::Need;
-use super::nodes::NodeAt;
 use crate::load::{Load, Usable};
 use crate::pilot::Pilot;
 use crate::state::State;

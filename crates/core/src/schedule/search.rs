@@ -1,8 +1,8 @@
 //! The node for one more task: the fullest that fits, in the least class that will do.
 
-use super::members::BLOCK;
+use super::index::members::BLOCK;
+use super::index::nodes::{ClassAt, NodeAt};
 use super::needs::{Groups, Need};
-use super::nodes::{ClassAt, NodeAt};
 use super::order::Turn;
 use super::reserve::{Kept, Other, Reservation};
 use super::trial::Trial;

@@ -5,9 +5,9 @@
     reason = "places that this module gives out itself, asked for very often"
 )]
 
-use super::free::{Device, Free};
+use super::index::free::{Device, Free};
+use super::index::nodes::{ClassAt, Devices, NodeAt, NodeTable};
 use super::needs::{Groups, Need};
-use super::nodes::{ClassAt, Devices, NodeAt, NodeTable};
 use super::order::Turn;
 use super::{Plan, position};
 use crate::event::Placement;

@@ -1,9 +1,9 @@
 //! What is free on one node, as plain numbers. Names that a site counts itself are looked up in the
 //! pilot: few ask.
 
-use super::needs::Need;
 use super::nodes::ClassAt;
 use crate::pilot::Pilot;
+use crate::schedule::needs::Need;
 use shipway_model::{Amounts, GpuDevice, GpuShare};
 
 /// A line of the cache, so that a look at a node is one look at memory.
@@ -16,9 +16,9 @@ pub struct Free {
     /// Work waiting there beyond what it can run.
     pub unstarted: u32,
     /// Beside the numbers, because whoever compares them asks for it too.
-    pub(super) class: ClassAt,
+    pub(in crate::schedule) class: ClassAt,
     /// Where the node stands in its class; `members.rs` keeps it true.
-    pub(super) place: u32,
+    pub(in crate::schedule) place: u32,
     /// Of the first kind of device of the node's class, which is nearly always the only one.
     first: Group,
     others: Box<[Group]>,
@@ -26,11 +26,11 @@ pub struct Free {
 
 /// One device of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Device {
+pub(in crate::schedule) struct Device {
     /// Its kind, by its place among those of the class.
-    pub(super) kind: u32,
+    pub(in crate::schedule) kind: u32,
     /// How much of it is used.
-    pub(super) used: u32,
+    pub(in crate::schedule) used: u32,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub struct Group {
 
 impl Free {
     /// All but the devices; see `count`.
-    pub(super) fn amounts(pilot: &Pilot, class: ClassAt, kinds: usize) -> Free {
+    pub(in crate::schedule) fn amounts(pilot: &Pilot, class: ClassAt, kinds: usize) -> Free {
         Free {
             amounts: pilot.ad.capacity.amounts().minus(pilot.load.used.amounts),
             whole: 0,
@@ -55,13 +55,13 @@ impl Free {
     }
 
     /// One more task is there; its devices are `count`'s.
-    pub(super) fn take(&mut self, need: &Need) {
+    pub(in crate::schedule) fn take(&mut self, need: &Need) {
         self.amounts = self.amounts.minus(need.amounts);
         self.unstarted += 1;
     }
 
     /// What is left of these devices.
-    pub(super) fn count(&mut self, devices: &[Device]) {
+    pub(in crate::schedule) fn count(&mut self, devices: &[Device]) {
         self.first = Group::default();
         self.others.fill(Group::default());
         self.whole = 0;
@@ -86,12 +86,12 @@ impl Free {
     }
 
     /// Devices that nobody uses, and those with a part left.
-    pub(super) fn devices(&self) -> u32 {
+    pub(in crate::schedule) fn devices(&self) -> u32 {
         self.whole + self.groups().map(|group| u32::from(group.part > 0)).sum::<u32>()
     }
 
     /// Whether there is more of anything than there was.
-    pub(super) fn exceeds(&self, before: &Free) -> bool {
+    pub(in crate::schedule) fn exceeds(&self, before: &Free) -> bool {
         let more = |(now, then): (&Group, &Group)| now.whole > then.whole || now.part > then.part;
         !self.amounts.fits(&before.amounts)
             || self.unstarted < before.unstarted
@@ -100,7 +100,7 @@ impl Free {
 }
 
 /// How much of each device is used, in the order of the node's ad.
-pub(super) fn used(pilot: &Pilot) -> impl Iterator<Item = u32> {
+pub(in crate::schedule) fn used(pilot: &Pilot) -> impl Iterator<Item = u32> {
     let used = |gpu: &GpuDevice| pilot.load.gpus.get(&gpu.id).map_or(0, |share| share.0);
     pilot.ad.gpus.iter().map(used)
 }

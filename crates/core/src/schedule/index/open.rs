@@ -2,10 +2,10 @@
 //! others those that may fit where room was made.
 
 use super::free::Free;
-use super::needs::{Needs, Size};
+use super::known::{Needs, Size};
 use super::nodes::NodeTable;
-use super::search::{Backlogs, Progress, Scope};
-use super::{Planner, backlog};
+use crate::schedule::search::{Backlogs, Progress, Scope};
+use crate::schedule::{Planner, backlog};
 use crate::shape::ShapeId;
 use crate::state::State;
 use shipway_model::Amounts;
@@ -23,7 +23,7 @@ const FEW_HOT: usize = 4;
 /// Shapes that are known to fit nowhere, as of the last time that room was made; a bit each. A
 /// shape that nobody waited with then was not looked at, and is not known to.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Blocked {
+pub(in crate::schedule) struct Blocked {
     words: Vec<u64>,
 }
 
@@ -35,7 +35,7 @@ impl Blocked {
         let (word, bit) = Blocked::place(shape);
         self.words.get(word).is_some_and(|word| word & bit != 0)
     }
-    pub(super) fn set(&mut self, shape: ShapeId) {
+    pub(in crate::schedule) fn set(&mut self, shape: ShapeId) {
         let (word, bit) = Blocked::place(shape);
         if self.words.len() <= word {
             self.words.resize(word + 1, 0);
@@ -44,7 +44,7 @@ impl Blocked {
             *word |= bit;
         }
     }
-    pub(super) fn clear(&mut self, shape: ShapeId) {
+    pub(in crate::schedule) fn clear(&mut self, shape: ShapeId) {
         let (word, bit) = Blocked::place(shape);
         if let Some(word) = self.words.get_mut(word) {
             *word &= !bit;
@@ -54,24 +54,24 @@ impl Blocked {
 
 /// The shapes that may still find a place in this pass. Its lists are used again by the next one.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Open {
+pub(in crate::schedule) struct Open {
     by_shape: Vec<Option<Scope>>,
     listed: Vec<Size>,
     len: usize,
     /// How far the search of each has come.
-    pub(super) progress: Vec<Progress>,
-    pub(super) backlogs: BTreeMap<ShapeId, Backlogs>,
+    pub(in crate::schedule) progress: Vec<Progress>,
+    pub(in crate::schedule) backlogs: BTreeMap<ShapeId, Backlogs>,
     /// Shapes that were found to fit nowhere.
-    pub(super) closed: Vec<ShapeId>,
+    pub(in crate::schedule) closed: Vec<ShapeId>,
     /// Those that were found to fit nowhere for one user, and are open to the others.
-    pub(super) closed_for_one: Vec<ShapeId>,
+    pub(in crate::schedule) closed_for_one: Vec<ShapeId>,
     /// The least that anybody who waits is charged.
-    pub(super) least: u64,
+    pub(in crate::schedule) least: u64,
 }
 
 impl Open {
     /// Opens the shapes that may fit now.
-    pub(super) fn renew(
+    pub(in crate::schedule) fn renew(
         &mut self,
         state: &State,
         planner: &mut Planner,
@@ -102,13 +102,18 @@ impl Open {
     }
 
     /// How far searches have come says nothing any more.
-    pub(super) fn start_over(&mut self) {
+    pub(in crate::schedule) fn start_over(&mut self) {
         self.progress.clear();
         self.backlogs.clear();
     }
 
     /// Something was put on a node: what room was made for may be gone again.
-    pub(super) fn room_was_used(&mut self, state: &State, nodes: &NodeTable, needs: &Needs) {
+    pub(in crate::schedule) fn room_was_used(
+        &mut self,
+        state: &State,
+        nodes: &NodeTable,
+        needs: &Needs,
+    ) {
         if !(1..=FEW_HOT).contains(&nodes.hot.len()) {
             return;
         }
@@ -124,7 +129,7 @@ impl Open {
     }
 
     /// Whether a shape may still find a place; it is out of this pass otherwise.
-    pub(super) fn may_fit(
+    pub(in crate::schedule) fn may_fit(
         &mut self,
         shape: ShapeId,
         state: &State,
@@ -157,29 +162,29 @@ impl Open {
     }
 
     /// It fits nowhere, or no longer.
-    pub(super) fn close(&mut self, shape: ShapeId) {
+    pub(in crate::schedule) fn close(&mut self, shape: ShapeId) {
         if self.by_shape.get_mut(shape.at()).is_some_and(|scope| scope.take().is_some()) {
             self.len -= 1;
             self.closed.push(shape);
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::schedule) fn len(&self) -> usize {
         self.len
     }
-    pub(super) fn scope(&self, shape: ShapeId) -> Option<Scope> {
+    pub(in crate::schedule) fn scope(&self, shape: ShapeId) -> Option<Scope> {
         self.by_shape.get(shape.at()).copied().flatten()
     }
-    pub(super) fn is_open(&self, shape: ShapeId) -> bool {
+    pub(in crate::schedule) fn is_open(&self, shape: ShapeId) -> bool {
         self.scope(shape).is_some()
     }
-    pub(super) fn shapes(&self) -> impl Iterator<Item = ShapeId> + '_ {
+    pub(in crate::schedule) fn shapes(&self) -> impl Iterator<Item = ShapeId> + '_ {
         self.listed.iter().map(|size| size.shape).filter(|shape| self.is_open(*shape))
     }
 
     /// How far the search of a shape has come.
     #[expect(clippy::indexing_slicing, reason = "a shape that is open has a place in both lists")]
-    pub(super) fn progress(&mut self, shape: ShapeId) -> &mut Progress {
+    pub(in crate::schedule) fn progress(&mut self, shape: ShapeId) -> &mut Progress {
         if self.progress.len() <= shape.at() {
             self.progress.resize(self.by_shape.len(), Progress::default());
         }

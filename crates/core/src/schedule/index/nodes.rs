@@ -5,14 +5,14 @@
     reason = "places that this module gives out itself, asked for very often"
 )]
 
-use super::classes::{ClassKey, GpuKind, class_of};
 use super::free::{Device, Free, Group, used};
 use super::members::Members;
-use super::needs::{Groups, MAX_GROUPS, bit};
-use super::position;
 use crate::load::Usable;
 use crate::pilot::Pilot;
 use crate::requirements::{class_ads, containers_fail};
+use crate::schedule::classes::{ClassKey, GpuKind, class_of};
+use crate::schedule::needs::{Groups, MAX_GROUPS, bit};
+use crate::schedule::position;
 use shipway_classad::Ad;
 use shipway_model::{DeviceId, GpuDevice, PilotId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,22 +20,22 @@ use std::sync::Arc;
 
 /// A node's place in the table; used again when the node has gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NodeAt(pub(super) u32);
+pub struct NodeAt(pub(in crate::schedule) u32);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ClassAt(pub(super) u32);
+pub struct ClassAt(pub(in crate::schedule) u32);
 
 impl NodeAt {
-    pub(super) fn at(self) -> usize {
+    pub(in crate::schedule) fn at(self) -> usize {
         self.0 as usize
     }
 }
 impl ClassAt {
     /// One of sixty-four, for sets of classes that may say too much: beyond those they share.
-    pub(super) fn bit(self) -> u64 {
+    pub(in crate::schedule) fn bit(self) -> u64 {
         1 << (self.0 % u64::BITS)
     }
-    pub(super) fn at(self) -> usize {
+    pub(in crate::schedule) fn at(self) -> usize {
         self.0 as usize
     }
 }
@@ -43,9 +43,9 @@ impl ClassAt {
 #[derive(Debug, Clone)]
 pub struct Class {
     pub key: ClassKey,
-    pub(super) kinds: Vec<GpuKind>,
+    pub(in crate::schedule) kinds: Vec<GpuKind>,
     /// A device of each kind, to be asked whether a request matches it, and how many there are.
-    pub(super) examples: Vec<(GpuDevice, u32)>,
+    pub(in crate::schedule) examples: Vec<(GpuDevice, u32)>,
     /// What requirements are asked of: an ad for each kind, or one without devices.
     pub(crate) ads: Vec<Arc<Ad>>,
     /// What is in containers is not for its nodes.
@@ -55,7 +55,7 @@ pub struct Class {
 
 impl Class {
     /// How many devices of these kinds a node has.
-    pub(super) fn count(&self, groups: Groups) -> u32 {
+    pub(in crate::schedule) fn count(&self, groups: Groups) -> u32 {
         let kinds = self.examples.iter().take(MAX_GROUPS).enumerate();
         let counted = kinds.filter(|(kind, _)| groups & bit(*kind) != 0);
         counted.fold(0, |sum: u32, (_, (_, count))| sum.saturating_add(*count))
@@ -80,9 +80,9 @@ struct Node {
 
 /// The devices of one node, in the order of its ad.
 #[derive(Debug, Clone)]
-pub(super) struct Devices {
-    pub(super) ids: Box<[DeviceId]>,
-    pub(super) each: Box<[Device]>,
+pub(in crate::schedule) struct Devices {
+    pub(in crate::schedule) ids: Box<[DeviceId]>,
+    pub(in crate::schedule) each: Box<[Device]>,
     /// The kind of each, by its place among those of the class.
     kinds: Box<[u32]>,
 }
@@ -99,7 +99,7 @@ pub struct NodeTable {
     vacant: Vec<NodeAt>,
     came: u64,
     /// Nodes that have more room than when the scheduler last looked.
-    pub(super) hot: BTreeSet<NodeAt>,
+    pub(in crate::schedule) hot: BTreeSet<NodeAt>,
 }
 
 impl NodeTable {
@@ -115,13 +115,13 @@ impl NodeTable {
         all.filter(|(_, class)| !class.members.nodes().is_empty())
     }
     /// How many classes were ever seen.
-    pub(super) fn class_count(&self) -> usize {
+    pub(in crate::schedule) fn class_count(&self) -> usize {
         self.classes.len()
     }
     pub fn class(&self, at: ClassAt) -> &Class {
         &self.classes[at.at()]
     }
-    pub(super) fn whole(&self, at: NodeAt) -> u32 {
+    pub(in crate::schedule) fn whole(&self, at: NodeAt) -> u32 {
         self.whole[at.at()]
     }
     /// What is free on a connected node.
@@ -138,10 +138,10 @@ impl NodeTable {
     pub(crate) fn at(&self, pilot: &PilotId) -> Option<NodeAt> {
         self.by_pilot.get(pilot).copied()
     }
-    pub(super) fn is_connected(&self, at: NodeAt) -> bool {
+    pub(in crate::schedule) fn is_connected(&self, at: NodeAt) -> bool {
         self.nodes.get(at.at()).is_some_and(Option::is_some)
     }
-    pub(super) fn devices(&self, at: NodeAt) -> Option<&Devices> {
+    pub(in crate::schedule) fn devices(&self, at: NodeAt) -> Option<&Devices> {
         self.nodes.get(at.at())?.as_ref().map(|node| &node.devices)
     }
 
@@ -160,7 +160,7 @@ impl NodeTable {
     }
 
     /// These are to be looked at by the next pass, as far as they are still there.
-    pub(super) fn are_hot(&mut self, nodes: impl Iterator<Item = NodeAt>) {
+    pub(in crate::schedule) fn are_hot(&mut self, nodes: impl Iterator<Item = NodeAt>) {
         for at in nodes {
             if self.is_connected(at) {
                 self.hot.insert(at);
@@ -191,7 +191,7 @@ impl NodeTable {
 
     /// Changes what is free, and with it where the node stands among its like. For amounts;
     /// devices are `change_devices`'s.
-    pub(super) fn change(&mut self, at: NodeAt, change: impl FnOnce(&mut Free)) {
+    pub(in crate::schedule) fn change(&mut self, at: NodeAt, change: impl FnOnce(&mut Free)) {
         let free = &mut self.free[at.at()];
         let whole_before = free.whole;
         change(free);
@@ -200,7 +200,7 @@ impl NodeTable {
     }
 
     /// The same, and how much of each device is used. Whether fewer or more are whole then.
-    pub(super) fn change_devices(
+    pub(in crate::schedule) fn change_devices(
         &mut self,
         at: NodeAt,
         change: impl FnOnce(&mut Free, &mut Devices),
@@ -217,7 +217,7 @@ impl NodeTable {
     }
 
     /// Takes the bounds of one bucket of a class anew.
-    pub(super) fn tighten(&mut self, class: ClassAt, block: usize, bucket: usize) {
+    pub(in crate::schedule) fn tighten(&mut self, class: ClassAt, block: usize, bucket: usize) {
         self.classes[class.at()].members.tighten(block, bucket);
     }
 

@@ -9,13 +9,13 @@
 )]
 
 use super::free::Free;
-use super::needs::Need;
 use super::nodes::NodeAt;
+use crate::schedule::needs::Need;
 use shipway_model::Amounts;
 use std::ops::Range;
 
 /// The bits of a word.
-pub(super) const BLOCK: usize = u64::BITS as usize;
+pub(in crate::schedule) const BLOCK: usize = u64::BITS as usize;
 
 #[derive(Debug, Clone, Default)]
 pub struct Members {
@@ -49,7 +49,7 @@ impl Bucket {
 }
 
 impl Members {
-    pub(super) fn new(devices: usize) -> Members {
+    pub(in crate::schedule) fn new(devices: usize) -> Members {
         Members { devices, ..Members::default() }
     }
 
@@ -58,13 +58,13 @@ impl Members {
     }
 
     /// Puts a node where it belongs; the table has what is free on each.
-    pub(super) fn insert(&mut self, at: NodeAt, free: &mut [Free]) {
+    pub(in crate::schedule) fn insert(&mut self, at: NodeAt, free: &mut [Free]) {
         let place = self.nodes.partition_point(|other| *other < at);
         self.nodes.insert(place, at);
         self.renew(place / BLOCK, free);
     }
 
-    pub(super) fn remove(&mut self, at: NodeAt, free: &mut [Free]) {
+    pub(in crate::schedule) fn remove(&mut self, at: NodeAt, free: &mut [Free]) {
         if let Ok(place) = self.nodes.binary_search(&at) {
             self.nodes.remove(place);
             self.renew(place / BLOCK, free);
@@ -80,7 +80,7 @@ impl Members {
                 self.blocks.push(vec![Bucket::default(); self.devices + 2].into());
             }
             let (block, free) = (&mut self.blocks[place / BLOCK], &mut free[at.at()]);
-            free.place = super::position(place);
+            free.place = crate::schedule::position(place);
             self.rooms.push(free.amounts);
             block[self.devices + 1].add(1 << (place % BLOCK), free.amounts);
             block[free.whole as usize].add(1 << (place % BLOCK), free.amounts);
@@ -88,7 +88,7 @@ impl Members {
     }
 
     /// What is free on a node has changed; so many of its devices were unused before.
-    pub(super) fn changed(&mut self, whole_before: u32, free: &Free) {
+    pub(in crate::schedule) fn changed(&mut self, whole_before: u32, free: &Free) {
         let place = free.place as usize;
         let room = free.amounts;
         self.rooms[place] = room;
@@ -102,7 +102,7 @@ impl Members {
 
     /// The buckets where one more task is to be looked for: the fullest nodes that may do first.
     /// Who needs no device takes nodes as they come.
-    pub(super) fn buckets(&self, need: &Need) -> Range<usize> {
+    pub(in crate::schedule) fn buckets(&self, need: &Need) -> Range<usize> {
         if need.gpus == 0 {
             return self.devices + 1..self.devices + 2;
         }
@@ -113,14 +113,19 @@ impl Members {
 
     /// The nodes of one bucket that may have room, from this place in the class on, as far as one
     /// block goes; a bit each. `None` past the last block.
-    pub(super) fn in_bucket(&self, need: &Need, bucket: usize, from: usize) -> Option<u64> {
+    pub(in crate::schedule) fn in_bucket(
+        &self,
+        need: &Need,
+        bucket: usize,
+        from: usize,
+    ) -> Option<u64> {
         let bucket = &self.blocks.get(from / BLOCK)?[bucket];
         let may_fit = need.amounts.fits(&bucket.most);
         Some(if may_fit { bucket.nodes & u64::MAX << (from % BLOCK) } else { 0 })
     }
 
     /// Those of these nodes of a block that have enough of what is no device, with their places.
-    pub(super) fn with_room(
+    pub(in crate::schedule) fn with_room(
         &self,
         bits: u64,
         block: usize,
@@ -134,7 +139,7 @@ impl Members {
     }
 
     /// Takes the bounds of a bucket anew, where they may be too high.
-    pub(super) fn tighten(&mut self, block: usize, bucket: usize) {
+    pub(in crate::schedule) fn tighten(&mut self, block: usize, bucket: usize) {
         let known = &mut self.blocks[block][bucket];
         if known.loose {
             let nodes = std::mem::take(known).nodes;
@@ -147,7 +152,7 @@ impl Members {
     }
 
     /// Nodes with most devices unused first.
-    pub(super) fn emptiest(&self) -> impl Iterator<Item = NodeAt> + '_ {
+    pub(in crate::schedule) fn emptiest(&self) -> impl Iterator<Item = NodeAt> + '_ {
         (0..=self.devices).rev().flat_map(move |whole| {
             let blocks = self.blocks.iter().enumerate();
             blocks.flat_map(move |(block, buckets)| {
@@ -157,7 +162,7 @@ impl Members {
     }
 
     /// Whether a node is listed here, and where what is free on it says.
-    pub(super) fn lists(&self, at: NodeAt, free: &Free) -> bool {
+    pub(in crate::schedule) fn lists(&self, at: NodeAt, free: &Free) -> bool {
         let place = free.place as usize;
         let mut buckets = self.blocks[place / BLOCK].iter().enumerate();
         let is_right = |(whole, bucket): (usize, &Bucket)| {
