@@ -95,12 +95,13 @@ fn joined() -> Event {
         driver: Some("550.54".parse().expect("good")),
         slice: Some("1g.10gb".into()),
     };
-    let capacity = Capacity {
+    let mut capacity = Capacity {
         cpus: Cores { milli: 7_500 },
         memory: Bytes(1 << 34),
         disk: Bytes(1 << 40),
-        named: [("licence".to_string(), 2)].into(),
+        ..Capacity::default()
     };
+    capacity.named.insert("licence".to_string(), 2);
     let notes = vec!["no NVML".to_string()];
     let from = PilotJoined {
         pilot: pilot(),

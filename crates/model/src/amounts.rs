@@ -45,6 +45,7 @@ impl Kind {
     pub const COUNT: usize = 3;
     pub const ALL: [Kind; Kind::COUNT] = [Kind::Cpus, Kind::Memory, Kind::Disk];
 
+    #[inline]
     pub const fn row(self) -> Row {
         match self {
             Kind::Cpus => Row {
@@ -277,18 +278,17 @@ impl Amounts {
     }
 
     /// What it is charged each millisecond, in thousandths of a core: the largest part counts.
+    #[inline]
     pub fn charge(&self) -> u64 {
-        let charge = |kind: Kind| {
-            let per_core = kind.row().per_core?;
-            let milli = u128::from(self.get(kind)).saturating_mul(1_000) / u128::from(per_core);
-            Some(u64::try_from(milli).unwrap_or(u64::MAX))
-        };
+        let charge =
+            |kind: Kind| kind.row().per_core.map(|per_core| thousandths(self.get(kind), per_core));
         Kind::ALL.into_iter().filter_map(charge).max().unwrap_or(0)
     }
 }
 
 /// How much of the whole a part is. Asked of every node there is, and the division of long numbers
 /// is many times as slow as that of short ones.
+#[inline]
 pub fn thousandths(part: u64, whole: u64) -> u64 {
     let whole = whole.max(1);
     if let Some(part) = part.checked_mul(1_000) {

@@ -57,6 +57,7 @@ impl Counts {
         self.add_named(more.named());
     }
 
+    #[inline]
     pub fn add_named<'a>(&mut self, more: impl IntoIterator<Item = (&'a String, &'a u64)>) {
         for (name, amount) in more.into_iter().filter(|(_, amount)| **amount > 0) {
             let sum = self.named.entry(name.clone()).or_default();
@@ -69,6 +70,7 @@ impl Counts {
         self.take_named(less.named());
     }
 
+    #[inline]
     pub fn take_named(&mut self, less: &Named) {
         for (name, amount) in less {
             let Some(sum) = self.named.get_mut(name) else { continue };
@@ -85,6 +87,7 @@ impl Counts {
         need.amounts().lacks(&free).or_else(|| self.lacks_named(has.named(), need.named()))
     }
 
+    #[inline]
     pub fn lacks_named(&self, has: &Named, need: &Named) -> Option<(Quantity, Quantity)> {
         need.iter().find_map(|(name, wanted)| {
             let of = |named: &Named| named.get(name).copied().unwrap_or(0);

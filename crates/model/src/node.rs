@@ -38,6 +38,7 @@ impl Capacity {
         Capacity { cpus, memory, disk, named: BTreeMap::new() }
     }
 
+    #[inline]
     pub fn amounts(&self) -> Amounts {
         Amounts::of(|kind| match kind {
             Kind::Cpus => self.cpus.milli,

@@ -37,6 +37,7 @@ impl Resources {
     /// The keys of a job file.
     pub const KEYS: &[&str] = &["cpus", "memory", "disk", "gpu", "named"];
 
+    #[inline]
     pub fn amounts(&self) -> Amounts {
         Amounts::of(|kind| match kind {
             Kind::Cpus => self.cpus.milli,

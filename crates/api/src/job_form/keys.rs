@@ -78,7 +78,7 @@ pub(crate) fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shipway_model::JobSpec;
+    use shipway_model::{JobSpec, Kind};
 
     #[test]
     fn the_nearest_key_is_found_and_a_far_one_is_not() {
@@ -98,7 +98,7 @@ mod tests {
     /// The tables above repeat what the types say; this is what notices when they differ.
     #[test]
     fn the_known_keys_are_those_of_the_types() {
-        let all = serde_json::json!({
+        let mut all = serde_json::json!({
             "name": "n", "command": ["c"], "script": "s", "env": {"A": "b"}, "workdir": "/w",
             "image": "host", "binds": ["/a"], "network": "none",
             "stdin": "/i", "stdout": "/o", "stderr": "/e", "inputs": ["/a"], "basedir": "/b",
@@ -107,11 +107,14 @@ mod tests {
             "labels": {"l": "1"}, "priority": 1, "array": "1-2", "after": ["1:ok"],
             "each": ["a"], "retries": {"limit": 1, "delay": "1s", "on": "75"},
             "time_limit": {"limit": "1h", "warn": "USR1", "grace": "1s"}, "max_running": 1,
-            "resources": {"cpus": 1, "memory": 1, "disk": 1, "named": {"x": 1}, "gpu": {
+            "resources": {"named": {"x": 1}, "gpu": {
                 "count": 1, "share": "0.5", "model": ["a"], "memory": "1GB..",
                 "capability": "8.0..", "driver": "550..", "vendor": "nvidia", "slice": "1g.10gb"
             }}, "requirements": "true", "rank": "0", "log_limit": 1
         });
+        for kind in Kind::ALL {
+            all["resources"][kind.row().name] = 1.into();
+        }
         let spec: JobSpec = serde_json::from_value(all.clone()).expect("every key is taken");
         let printed = serde_json::to_value(&spec).expect("printed");
         assert!(first_unknown(&printed).is_none(), "{:?}", first_unknown(&printed));

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 type Read = fn(&Value) -> Result<(), String>;
 
 /// A place, what belongs there, and who reads it. Inner places come before the outer ones.
-const PLACES: &[(&[&str], &'static str, Read)] = &[
+const PLACES: &[(&[&str], &str, Read)] = &[
     (&["name"], TEXT, read::<String>),
     (&["command"], "a list of words, or one text for the shell", command),
     (&["script"], TEXT, read::<Option<String>>),

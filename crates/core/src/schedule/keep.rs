@@ -187,14 +187,14 @@ impl Pass<'_> {
             from_all.chain(self.behind_own(owner)).flat_map(Reservation::nodes).collect();
         let nodes = self.trial.candidates(need, MAX_LOOKED_AT.max(tasks));
         let most = nodes.len().max(MAX_PLACES);
-        let free = nodes.into_iter().filter(|at| !taken.contains(at));
-        let rooms = free.filter_map(|at| {
-            let (pilot, groups) = (self.trial.pilot(at)?, self.trial.groups_at(need, at)?);
+        let mut places = Vec::new();
+        for at in nodes.into_iter().filter(|at| !taken.contains(at)) {
+            let found = self.trial.pilot(at).zip(self.trial.groups_at(need, at));
+            let Some((pilot, groups)) = found.filter(|_| places.len() < most) else { continue };
             let node = (pilot, self.trial.table().usable(at, groups));
-            let rooms = rooms_at(self.state, node, (owner, ask.resources(), tasks), self.now);
-            Some(rooms.into_iter().map(move |room| (room, at)))
-        });
-        let places = rooms.flatten().take(most).collect();
+            let asked = (owner, ask.resources(), tasks);
+            rooms_at(self.state, node, asked, self.now, |room| places.push((room, at)));
+        }
         let made = Reservation::new((turn.id, need, standing), places, self.now)?;
         self.may_be_made(&made, owner).then_some(made)
     }

@@ -1,5 +1,6 @@
 //! What a shape needs as plain numbers, and which classes could ever serve it, best fit first.
 
+use super::index::common::Common;
 use super::index::free::Free;
 use super::index::known::Size;
 use super::index::nodes::{Class, ClassAt, NodeAt, NodeTable};
@@ -91,8 +92,8 @@ impl Need {
     }
 
     pub(super) fn size(&self, shape: ShapeId) -> Size {
-        let Need { gpus, amounts, class_bits: classes, .. } = *self;
-        Size { shape, gpus, amounts, classes }
+        let Need { gpus, class_bits: classes, .. } = *self;
+        Size { shape, gpus, amounts: Common::of(&self.amounts), classes }
     }
 
     /// Which kinds of a class's devices will do, even when there are too few of them.

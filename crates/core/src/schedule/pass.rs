@@ -139,9 +139,9 @@ impl<'a> Pass<'a> {
             return false;
         };
         let found = if need.gang.is_one() {
-            self.find(turn, need, scope).and_then(|at| self.put_all(turn, need, |_, _, _| Some(at)))
+            self.find(turn, need, scope).map(|at| self.put(turn, need, at))
         } else {
-            self.put_all(turn, need, |trial, ask, last| trial.find_anew(ask, last))
+            self.put_all(turn, need, Trial::find_anew)
         };
         let Err(only) = found else {
             self.has_begun(turn.id);
@@ -178,12 +178,17 @@ impl<'a> Pass<'a> {
         found.ok_or_else(|| NoPlace::of(&ask))
     }
 
+    fn put(&mut self, turn: &Turn, need: &Need, at: NodeAt) {
+        self.trial.put(turn, need, at);
+        self.open.room_was_used(self.state, self.trial.table(), self.needs);
+    }
+
     /// A place for each task that is placed together with this one, or for none of them.
     pub(super) fn put_all(
         &mut self,
         turn: &Turn,
         need: &Need,
-        find: impl Fn(&Trial<'_>, &Ask<'_>, Option<NodeAt>) -> Option<NodeAt>,
+        find: impl Fn(&Trial<'a>, &Ask<'_>, Option<NodeAt>) -> Option<NodeAt>,
     ) -> Result<(), NoPlace> {
         let (before, mut last) = (self.trial.mark(), None);
         for task in need.gang.around(turn.task) {

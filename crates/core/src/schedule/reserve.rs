@@ -63,6 +63,8 @@ pub struct Reservation {
     pub job: JobId,
     /// Nearly always the only one.
     first: Kept,
+    /// The last of the others, or the first: beside it, so that most are told without a look there.
+    last: NodeAt,
     others: Box<[Kept]>,
     /// When everything that is in the way has to have ended, by its time limits. `None`: something
     /// in the way has no limit, or one that is too far away.
@@ -93,24 +95,28 @@ impl Reservation {
         now: Timestamp,
     ) -> Option<Reservation> {
         let tasks = need.gang.size() as usize;
-        places.sort_unstable();
+        if places.len() < tasks {
+            return None;
+        }
+        // The best of them, and the last of those.
+        let (_, (Clearing { room, behind_own }, _), _) = places.select_nth_unstable(tasks - 1);
+        let (room, behind_own) = (*room, *behind_own);
         places.truncate(tasks);
-        let (Clearing { room, behind_own }, _) =
-            *places.last().filter(|_| places.len() == tasks)?;
         places.sort_unstable_by_key(|(_, at)| *at);
         let kept = |of_node: &[(Clearing, NodeAt)]| {
             let tasks = super::position(of_node.len());
             of_node.first().map(|(_, at)| Kept { at: *at, tasks })
         };
         let mut nodes = places.chunk_by(|(_, one), (_, other)| one == other).filter_map(kept);
-        let (first, others) = (nodes.next()?, nodes.collect());
+        let (first, others): (Kept, Box<[Kept]>) = (nodes.next()?, nodes.collect());
+        let last = others.last().unwrap_or(&first).at;
         let latest = room.time().filter(|latest| latest.since(now) <= FORESEEABLE);
         let for_some_time = now.plus(KEPT_WITHOUT_LIMIT);
         let ends = latest.map_or(for_some_time, |latest| latest.plus(AFTER_LATEST));
         // Others may have come by then, and be what it has to wait for.
         let ends = if behind_own { ends.min(for_some_time) } else { ends };
         let need = need.clone();
-        Some(Reservation { job, first, others, latest, behind_own, ends, need, standing })
+        Some(Reservation { job, first, last, others, latest, behind_own, ends, need, standing })
     }
 
     /// In the order of their places in the table.
@@ -125,6 +131,9 @@ impl Reservation {
     pub(crate) fn at(&self, at: NodeAt) -> Option<Kept> {
         if self.first.at == at {
             return Some(self.first);
+        }
+        if at < self.first.at || at > self.last {
+            return None;
         }
         let found = self.others.binary_search_by_key(&at, |kept| kept.at).ok()?;
         self.others.get(found).copied()
@@ -196,16 +205,18 @@ pub(super) struct Clearing {
     behind_own: bool,
 }
 
-/// When one more task of this user would fit on a node, by the time limits of what runs there; then
-/// when one beside it, and so on for at most so many.
+/// Tells when one more task of this user would fit on a node, by the time limits of what runs
+/// there; then when one beside it, and so on for at most so many.
 pub(super) fn rooms_at(
     state: &State,
     node: (&Pilot, Usable<'_>),
     (user, need, most): (&UserName, &Resources, usize),
     now: Timestamp,
-) -> Vec<Clearing> {
+    tell: impl FnMut(Clearing),
+) {
     let is_own = |task: TaskId| state.job(task.job).is_some_and(|job| job.owner == *user);
-    clearings(state, node, (need, most), now, |task| (limit_of(state, task, now), is_own(task)))
+    let end_of = |task| (limit_of(state, task, now), is_own(task));
+    clearings(state, node, (need, most), now, end_of, tell);
 }
 
 /// When a task has to have ended, by its time limit.
@@ -223,36 +234,39 @@ pub fn room_by(
     now: Timestamp,
     end_of: impl Fn(TaskId) -> Option<Timestamp>,
 ) -> Room {
-    let found = clearings(state, node, (need, 1), now, |task| (end_of(task), false));
-    found.first().map_or(Room::Never, |clearing| clearing.room)
+    let mut found = Room::Never;
+    let end_of = |task| (end_of(task), false);
+    clearings(state, node, (need, 1), now, end_of, |clearing| found = clearing.room);
+    found
 }
 
-/// The same for one more, and then for more beside it, where `end_of` also says whether a task is of
-/// the user who waits. Of tasks that end together those leave last: whoever else ran there, theirs
-/// would still be in the way. None where not even one fits when the node is empty.
+/// The same for one more, and then for more beside it, where `end_of` also says whether a task is
+/// of the user who waits. Of tasks that end together those leave last: whoever else ran there,
+/// theirs would still be in the way. None where not even one fits when the node is empty.
 fn clearings(
     state: &State,
     (pilot, usable): (&Pilot, Usable<'_>),
     (need, most): (&Resources, usize),
     now: Timestamp,
     end_of: impl Fn(TaskId) -> (Option<Timestamp>, bool),
-) -> Vec<Clearing> {
-    let mut found = Vec::new();
+    mut tell: impl FnMut(Clearing),
+) {
     if Load::default().lacks(&pilot.ad, need, usable).is_some() {
-        return found;
+        return;
     }
-    let mut load = pilot.load.clone();
+    let (mut load, mut found) = (pilot.load.clone(), 0);
     let mut fill = |load: &mut Load, room: Room, behind_own: bool| {
-        while found.len() < most && load.lacks(&pilot.ad, need, usable).is_none() {
-            found.push(Clearing { room, behind_own });
-            if found.len() < most {
+        while found < most && load.lacks(&pilot.ad, need, usable).is_none() {
+            tell(Clearing { room, behind_own });
+            found += 1;
+            if found < most {
                 load.add(need, &load.choose_devices(&pilot.ad, need, usable));
             }
         }
-        found.len() == most
+        found == most
     };
     if fill(&mut load, Room::At(now), false) {
-        return found;
+        return;
     }
     let mut tasks: Vec<_> = pilot.placed.iter().map(|task| (end_of(*task), *task)).collect();
     tasks.sort_by_key(|((end, is_own), _)| (end.is_none(), *end, *is_own));
@@ -262,8 +276,7 @@ fn clearings(
         };
         load.remove(&state.shapes().get(job.shape).resources, &active.devices);
         if fill(&mut load, end.map_or(Room::SomeTime, Room::At), is_own) {
-            break;
+            return;
         }
     }
-    found
 }

@@ -5,6 +5,7 @@ mod plain;
 use super::schedule;
 use crate::command::{AskSite, Command, Ended, NewJob, PilotJoined, PilotReported, Submit};
 use crate::engine::step;
+use crate::shape::Gang;
 use crate::site::SiteKind;
 use crate::state::State;
 use proptest::prelude::*;

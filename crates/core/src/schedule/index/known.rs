@@ -1,11 +1,12 @@
 //! The needs of shapes that were worked out before: some in each pass, kept until there are other
 //! classes. What a need is, is in `needs.rs`.
 
+use super::common::Common;
 use super::nodes::NodeTable;
 use crate::schedule::needs::Need;
 use crate::shape::ShapeId;
 use crate::state::State;
-use shipway_model::{Amounts, UserName};
+use shipway_model::UserName;
 use std::cell::Cell;
 use std::collections::{BTreeSet, VecDeque};
 use std::{mem, vec};
@@ -40,7 +41,7 @@ pub(in crate::schedule) struct Needs {
 pub(in crate::schedule) struct Size {
     pub(in crate::schedule) shape: ShapeId,
     pub(in crate::schedule) gpus: u32,
-    pub(in crate::schedule) amounts: Amounts,
+    pub(in crate::schedule) amounts: Common,
     /// The classes that could serve it when empty; see `ClassAt::bit`.
     pub(in crate::schedule) classes: u64,
 }

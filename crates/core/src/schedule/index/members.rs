@@ -8,10 +8,10 @@
     reason = "places that this module gives out itself, asked for very often"
 )]
 
+use super::common::Common;
 use super::free::Free;
 use super::nodes::NodeAt;
 use crate::schedule::needs::Need;
-use shipway_model::Amounts;
 use std::ops::Range;
 
 /// The bits of a word.
@@ -23,7 +23,7 @@ pub struct Members {
     nodes: Vec<NodeAt>,
     /// What each of them has free, side by side, because a search goes by dozens of nodes for one
     /// that fits.
-    rooms: Vec<Amounts>,
+    rooms: Vec<Common>,
     blocks: Vec<Box<[Bucket]>>,
     /// Devices of each node: after as many buckets and the one without any comes one for all.
     devices: usize,
@@ -35,13 +35,13 @@ struct Bucket {
     /// Which, a bit each.
     nodes: u64,
     /// None of them has more.
-    most: Amounts,
+    most: Common,
     /// One of them has less than when the bounds were taken, or has left.
     loose: bool,
 }
 
 impl Bucket {
-    fn add(&mut self, bit: u64, room: Amounts) {
+    fn add(&mut self, bit: u64, room: Common) {
         self.nodes |= bit;
         self.most = self.most.max(room);
         self.loose = true;
@@ -81,16 +81,16 @@ impl Members {
             }
             let (block, free) = (&mut self.blocks[place / BLOCK], &mut free[at.at()]);
             free.place = crate::schedule::position(place);
-            self.rooms.push(free.amounts);
-            block[self.devices + 1].add(1 << (place % BLOCK), free.amounts);
-            block[free.whole as usize].add(1 << (place % BLOCK), free.amounts);
+            self.rooms.push(Common::of(&free.amounts));
+            block[self.devices + 1].add(1 << (place % BLOCK), Common::of(&free.amounts));
+            block[free.whole as usize].add(1 << (place % BLOCK), Common::of(&free.amounts));
         }
     }
 
     /// What is free on a node has changed; so many of its devices were unused before.
     pub(in crate::schedule) fn changed(&mut self, whole_before: u32, free: &Free) {
         let place = free.place as usize;
-        let room = free.amounts;
+        let room = Common::of(&free.amounts);
         self.rooms[place] = room;
         let (block, bit) = (&mut self.blocks[place / BLOCK], 1 << (place % BLOCK));
         if whole_before != free.whole {
@@ -120,7 +120,7 @@ impl Members {
         from: usize,
     ) -> Option<u64> {
         let bucket = &self.blocks.get(from / BLOCK)?[bucket];
-        let may_fit = need.amounts.fits(&bucket.most);
+        let may_fit = Common::of(&need.amounts).fits(bucket.most);
         Some(if may_fit { bucket.nodes & u64::MAX << (from % BLOCK) } else { 0 })
     }
 
@@ -131,8 +131,8 @@ impl Members {
         block: usize,
         need: &Need,
     ) -> impl Iterator<Item = (usize, NodeAt)> {
-        let rooms = &self.rooms[block * BLOCK..];
-        each(bits, move |at| need.amounts.fits(&rooms[at])).map(move |at| {
+        let (rooms, need) = (&self.rooms[block * BLOCK..], Common::of(&need.amounts));
+        each(bits, move |at| need.fits(rooms[at])).map(move |at| {
             let place = block * BLOCK + at;
             (place, self.nodes[place])
         })
@@ -167,11 +167,11 @@ impl Members {
         let mut buckets = self.blocks[place / BLOCK].iter().enumerate();
         let is_right = |(whole, bucket): (usize, &Bucket)| {
             let is_in = bucket.nodes >> (place % BLOCK) & 1 == 1;
-            let is_bounded = free.amounts.fits(&bucket.most);
+            let is_bounded = Common::of(&free.amounts).fits(bucket.most);
             let belongs = whole == free.whole as usize || whole == self.devices + 1;
             is_in == belongs && (is_bounded || !is_in)
         };
-        let is_known = self.rooms.get(place) == Some(&free.amounts);
+        let is_known = self.rooms.get(place) == Some(&Common::of(&free.amounts));
         is_known && self.nodes.get(place) == Some(&at) && buckets.all(is_right)
     }
 }

@@ -1,6 +1,7 @@
 //! Which shapes may find a place in a pass: those that are not known to fit nowhere, and of the
 //! others those that may fit where room was made.
 
+use super::common::Common;
 use super::free::Free;
 use super::known::{Needs, Size};
 use super::nodes::NodeTable;
@@ -8,7 +9,6 @@ use crate::schedule::search::{Backlogs, Progress, Scope};
 use crate::schedule::{Planner, backlog};
 use crate::shape::ShapeId;
 use crate::state::State;
-use shipway_model::Amounts;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
@@ -195,7 +195,7 @@ impl Open {
 /// The nodes that have more room, with the most that any of them has.
 struct HotRoom<'b> {
     nodes: Vec<&'b Free>,
-    most: Amounts,
+    most: Common,
     devices: u32,
     /// Their classes; see `ClassAt::bit`.
     classes: u64,
@@ -204,9 +204,9 @@ struct HotRoom<'b> {
 impl<'b> HotRoom<'b> {
     fn of(table: &'b NodeTable) -> Self {
         let nodes: Vec<&Free> = table.hot.iter().map(|at| table.free(*at)).collect();
-        let mut room = HotRoom { nodes, most: Amounts::default(), devices: 0, classes: 0 };
+        let mut room = HotRoom { nodes, most: Common::default(), devices: 0, classes: 0 };
         for free in &room.nodes {
-            room.most = room.most.max(free.amounts);
+            room.most = room.most.max(Common::of(&free.amounts));
             room.devices = room.devices.max(free.devices());
             room.classes |= free.class.bit();
         }
@@ -218,7 +218,7 @@ impl<'b> HotRoom<'b> {
         if size.classes & self.classes == 0 {
             return false;
         }
-        let is_small = size.amounts.fits(&self.most) && size.gpus <= self.devices;
+        let is_small = size.amounts.fits(self.most) && size.gpus <= self.devices;
         let is_short = backlog::may_be_short(state.shapes().pace(size.shape));
         let Some(need) = needs.get(size.shape).filter(|_| is_small || is_short) else {
             return false;

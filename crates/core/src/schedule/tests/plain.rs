@@ -111,9 +111,10 @@ impl Plain<'_> {
         let mut last = None;
         for task in need.gang.around(first) {
             self.left_to_own.set(false);
-            last = match need.gang.is_one() {
-                true => self.find(asking),
-                false => self.find_beside(asking, &need, last),
+            last = if need.gang.is_one() {
+                self.find(asking)
+            } else {
+                self.find_beside(asking, &need, last)
             };
             let Some(at) = last else {
                 (self.after, self.moved, self.placed) = before;
@@ -298,8 +299,10 @@ impl Plain<'_> {
         let rooms = nodes.filter(|at| !taken(at)).flat_map(|at| {
             let pilot = &self.state.pilots()[self.table().pilot(at).expect("a node")];
             let asked = (&asking.user, resources, need.gang.size() as usize);
-            let rooms = rooms_at(self.state, (pilot, Usable::All), asked, self.now);
-            rooms.into_iter().map(move |room| (room, at))
+            let mut rooms = Vec::new();
+            let node = (pilot, Usable::All);
+            rooms_at(self.state, node, asked, self.now, |room| rooms.push((room, at)));
+            rooms
         });
         let (places, asked) = (rooms.collect(), (asking.job, &need, asking.standing));
         let made = Reservation::new(asked, places, self.now);
