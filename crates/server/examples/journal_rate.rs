@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use shipway_server::journal::{Batch, EventSeq, Journal as _, Lines, SqliteJournal};
+use shipway_server::journal::{Commit, EventSeq, Journal as _, Lines, SqliteJournal};
 
 /// Raw and journal take turns this often, so that both meet the same disk on a busy machine.
 const TURNS: u32 = 16;
@@ -50,7 +50,7 @@ fn compare(dir: &Path, events: u64) -> Result<(), Box<dyn Error>> {
             Ok(file.sync_data()?)
         })?;
         commits += turn(|| {
-            journal.append(&Batch { at_ms: 0, events: &events, rows: &[] })?;
+            journal.append(&Commit { at_ms: 0, events: &events, rows: &[] })?;
             Ok(())
         })?;
     }
@@ -93,7 +93,7 @@ fn large(dir: &Path, batch: u64) -> Result<(), Box<dyn Error>> {
     let mut journal = SqliteJournal::open(&home, 0)?;
     let events: Lines = (0..batch).map(event).collect();
     for _ in 0..LARGE.min(batch * 50_000) / batch {
-        journal.append(&Batch { at_ms: 0, events: &events, rows: &[] })?;
+        journal.append(&Commit { at_ms: 0, events: &events, rows: &[] })?;
     }
     let total = journal.tip();
     drop(journal);

@@ -14,8 +14,8 @@ use crate::clock::Clock;
 use crate::locks::Shared;
 use crate::secrets;
 use shipway_api::proof;
-use shipway_core::State;
 use shipway_core::site::{PilotToken, SiteKind};
+use shipway_core::{Event, State};
 use shipway_model::{Actor, Millis, PilotId, Role, Timestamp, UserName, UserNumber};
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
@@ -207,4 +207,19 @@ impl Auth {
         let found = self.table.seen().pilots.get(&hash).cloned();
         found.filter(|found| found.expires.is_none_or(|expires| now < expires))
     }
+}
+
+/// Whether it may change who comes in.
+pub(crate) fn changes_doors(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::UserAdded { .. }
+            | Event::UserRemoved { .. }
+            | Event::TokenIssued { .. }
+            | Event::TokenRevoked { .. }
+            | Event::TokensExpired { .. }
+            | Event::AllocationAsked { .. }
+            | Event::PilotTokenEnded { .. }
+            | Event::PilotEnded { .. }
+    )
 }

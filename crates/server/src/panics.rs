@@ -14,9 +14,11 @@
 
 use futures_util::FutureExt;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::AssertUnwindSafe;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) use shipway_shell::{Panicked, guarded};
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
@@ -47,15 +49,6 @@ pub fn watch() {
             }
         }));
     });
-}
-
-/// It panicked; the log says where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Panicked;
-
-/// Work that leaves nothing half-changed behind which is used again.
-pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|_| Panicked)
 }
 
 /// The same for work that waits.

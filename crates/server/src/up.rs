@@ -10,7 +10,7 @@ use crate::auth::Auth;
 use crate::clock::{Clock, wall};
 use crate::event_logs::{self, EventLogs, Places};
 use crate::http::{self, Readers, Site};
-use crate::journal::{HistoryReader, Journal, JournalError, SqliteJournal};
+use crate::journal::{HistoryReader, JournalError, SqliteJournal};
 use crate::live::Live;
 use crate::logins::{LoginError, Logins};
 use crate::metrics::Metrics;

@@ -9,6 +9,8 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params_from_i
 
 use super::error::{JournalError, during};
 use super::{DB_FILE, EventSeq};
+use shipway_model::{JobId, UserName};
+use shipway_shell::History;
 
 /// Rows of one page: enough for a screen or a script's loop, small enough to answer at once, and
 /// one more by which the caller knows that another page follows.
@@ -75,6 +77,22 @@ const OWNER: &str = "coalesce((SELECT given.owner FROM given WHERE given.job = j
 const SINCE: &str = "coalesce((SELECT given.since FROM given WHERE given.job = jobs.job
     ORDER BY given.seq DESC LIMIT 1), job)";
 
+impl History for HistoryReader {
+    type Error = JournalError;
+
+    fn owner(&self, job: JobId) -> Result<Option<(UserName, JobId)>, JournalError> {
+        let row = self.job(job.0)?;
+        Ok(row.and_then(|row| Some((UserName::new(&row.owner).ok()?, JobId(row.since)))))
+    }
+    fn last_state(&self, job: JobId) -> Result<Option<String>, JournalError> {
+        let sql = "SELECT state FROM job_ends WHERE job = ?1 ORDER BY revision DESC LIMIT 1";
+        self.one(sql, job.0, |row| row.get(0))
+    }
+    fn last_record(&self, job: JobId) -> Result<Option<String>, JournalError> {
+        Ok(self.last_end(job.0)?.map(|end| end.record))
+    }
+}
+
 fn job_columns() -> String {
     let plain = "name, labels, tasks, priority, submitted_ms, octet_length(spec)";
     format!("job, seq, {OWNER}, {plain}, {SINCE}")
@@ -114,12 +132,6 @@ impl HistoryReader {
         let sql = "SELECT job, seq, revision, state, ended_ms, ok, failed, cancelled, record
                    FROM job_ends WHERE job = ?1 ORDER BY revision DESC LIMIT 1";
         self.one(sql, job, end_row)
-    }
-
-    /// The state that the job ended in last.
-    pub fn last_state(&self, job: u64) -> Result<Option<String>, JournalError> {
-        let sql = "SELECT state FROM job_ends WHERE job = ?1 ORDER BY revision DESC LIMIT 1";
-        self.one(sql, job, |row| row.get(0))
     }
 
     /// How many tasks the job has.

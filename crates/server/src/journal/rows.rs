@@ -1,83 +1,14 @@
-//! Writes the history rows of a batch. Insert-only: a row says what happened and never changes.
+//! Writes the history rows of a commit. Insert-only: a row says what happened and never changes.
 //! Reading them back is `history.rs`.
 
-use super::{Batch, Lines};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, params};
-use std::ops::Range;
+use shipway_shell::{Commit, HistoryRow, Lines};
 
-/// One line of the history tables. JSON fields are text that the caller encoded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HistoryRow {
-    JobSubmitted {
-        job: u64,
-        owner: String,
-        name: String,
-        /// A JSON object of strings.
-        labels: String,
-        spec: Text,
-        tasks: u64,
-        priority: i64,
-        submitted_ms: u64,
-    },
-    JobGiven {
-        job: u64,
-        owner: String,
-        /// A number of a job, for `Owned` of the model.
-        since: u64,
-    },
-    AttemptEnded {
-        job: u64,
-        index: u64,
-        attempt: u64,
-        state: String,
-        outcome: String,
-        node: Option<String>,
-        pilot: Option<String>,
-        placed_ms: Option<u64>,
-        started_ms: Option<u64>,
-        ended_ms: u64,
-    },
-    JobEnded {
-        job: u64,
-        /// Counts the ends of a job: a retried job ends again.
-        revision: u64,
-        state: String,
-        ended_ms: u64,
-        ok: u64,
-        failed: u64,
-        cancelled: u64,
-        record: String,
-    },
-}
-
-/// A text that may be megabytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Text {
-    Own(String),
-    /// It stands in the events of the same batch, and is not there twice.
-    InEvents(Range<usize>),
-}
-
-impl From<&str> for Text {
-    fn from(text: &str) -> Text {
-        Text::Own(text.to_owned())
-    }
-}
-
-impl Text {
-    fn of<'a>(&'a self, events: &'a Lines) -> &'a [u8] {
-        match self {
-            Text::Own(text) => text.as_bytes(),
-            Text::InEvents(place) => events.text().get(place.clone()).unwrap_or_default(),
-        }
-    }
-}
-
-/// Inserts the rows of a batch as written by the commit whose first event is `seq`.
-pub(super) fn insert(conn: &Connection, seq: u64, batch: &Batch<'_>) -> rusqlite::Result<()> {
-    batch.rows.iter().try_for_each(|row| match row {
-        HistoryRow::JobSubmitted { .. } => insert_job(conn, seq, row, batch.events),
+/// Inserts the rows of a commit as written by the commit whose first event is `seq`.
+pub(super) fn insert(conn: &Connection, seq: u64, commit: &Commit<'_>) -> rusqlite::Result<()> {
+    commit.rows.iter().try_for_each(|row| match row {
+        HistoryRow::JobSubmitted { .. } => insert_job(conn, seq, row, commit.events),
         HistoryRow::JobGiven { job, owner, since } => conn
             .prepare_cached("INSERT INTO given VALUES (?1, ?2, ?3, ?4)")?
             .execute(params![job.cast_signed(), seq.cast_signed(), owner, since.cast_signed()])
@@ -105,7 +36,7 @@ fn insert_job(
             owner,
             name,
             labels,
-            ToSqlOutput::Borrowed(ValueRef::Text(spec.of(events))),
+            ToSqlOutput::Borrowed(ValueRef::Text(spec.in_full(events.text()))),
             tasks.cast_signed(),
             priority,
             submitted_ms.cast_signed()

@@ -16,8 +16,8 @@ use super::recover::{self, Found, RecoveryKind, RecoveryNote, damaged};
 use super::room::Room;
 use super::wal::Tail;
 use super::{
-    Batch, Committed, DB_FILE, EventSeq, Journal, MAX_COMMIT_BYTES, Recorded, Snapshot, rows,
-    schema, snapshots,
+    Commit, Committed, DB_FILE, EventSeq, HistoryReader, Journal, Lines, MAX_COMMIT_BYTES,
+    Snapshot, Stored, rows, schema, snapshots,
 };
 
 /// Bytes that must fit on the disk before a journal that failed is used again.
@@ -104,7 +104,12 @@ impl SqliteJournal {
         Ok(Self { conn, db, tip, room, needs_reopen: false, notes, _lock: lock })
     }
 
-    fn commit(&mut self, batch: &Batch<'_>) -> Result<Tip, JournalError> {
+    /// What was repaired or left behind so far. For the log and for `doctor`.
+    pub fn notes(&self) -> &[RecoveryNote] {
+        &self.notes
+    }
+
+    fn commit(&mut self, batch: &Commit<'_>) -> Result<Tip, JournalError> {
         let appending = || during("appending a batch");
         let count = batch.events.len() as u64;
         let first = self.tip.seq + 1;
@@ -188,7 +193,10 @@ impl SqliteJournal {
 }
 
 impl Journal for SqliteJournal {
-    fn append(&mut self, batch: &Batch<'_>) -> Result<Committed, JournalError> {
+    type Error = JournalError;
+    type History = HistoryReader;
+
+    fn append(&mut self, batch: &Commit<'_>) -> Result<Committed, JournalError> {
         self.writable()?;
         if batch.events.is_empty() {
             return Err(JournalError::Refused { what: "a batch without events" });
@@ -196,7 +204,7 @@ impl Journal for SqliteJournal {
         if batch.events.text().len() > MAX_COMMIT_BYTES {
             return Err(JournalError::Refused { what: "a batch over the size limit" });
         }
-        batch.events.check()?;
+        check(batch.events)?;
         let result = self.commit(batch);
         let tip = self.watch(result)?;
         let first = EventSeq(self.tip.seq + 1);
@@ -234,7 +242,7 @@ impl Journal for SqliteJournal {
     fn replay(
         &mut self,
         after: EventSeq,
-        visit: &mut dyn FnMut(Recorded<'_>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Stored<'_>) -> ControlFlow<()>,
     ) -> Result<(), JournalError> {
         let base = schema::base(&self.conn)?;
         if after.0 < base.seq {
@@ -242,7 +250,7 @@ impl Journal for SqliteJournal {
         }
         let walked = chain::walk(&self.conn, base, |commit| {
             (commit.seq_first..).zip(chain::lines(commit.body)).all(|(seq, body)| {
-                let event = Recorded { seq: EventSeq(seq), at_ms: commit.at_ms, body };
+                let event = Stored { seq: EventSeq(seq), at_ms: commit.at_ms, body };
                 seq <= after.0 || visit(event).is_continue()
             })
         })?;
@@ -278,9 +286,20 @@ impl Journal for SqliteJournal {
         EventSeq(self.tip.seq)
     }
 
-    fn notes(&self) -> &[RecoveryNote] {
-        &self.notes
+    fn words(error: &(dyn std::error::Error + 'static)) -> String {
+        shipway_api::causes::causes(error)
     }
+}
+
+/// Whether they would come back as they are.
+fn check(events: &Lines) -> Result<(), JournalError> {
+    if chain::lines(events.text()).count() != events.len() {
+        return Err(JournalError::Refused { what: "an event with a line break in it" });
+    }
+    if std::str::from_utf8(events.text()).is_err() {
+        return Err(JournalError::Refused { what: "an event that is not UTF-8" });
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -20,10 +20,10 @@ fn with_two_commits() -> (tempfile::TempDir, SqliteJournal, Tip) {
     let home = tempfile::tempdir().unwrap();
     let mut journal = SqliteJournal::open(home.path(), 0).unwrap();
     let events = [b"{}".to_vec(), b"[]".to_vec()].into_iter().collect();
-    let batch = Batch { at_ms: 1, events: &events, rows: &[] };
+    let batch = Commit { at_ms: 1, events: &events, rows: &[] };
     journal.append(&batch).unwrap();
     let first = journal.tip;
-    journal.append(&Batch { rows: &[job_row()], ..batch }).unwrap();
+    journal.append(&Commit { rows: &[job_row()], ..batch }).unwrap();
     (home, journal, first)
 }
 
@@ -36,7 +36,7 @@ fn a_batch_that_was_never_confirmed_is_taken_out() {
     journal.reopen().unwrap();
     // With its history row: were it still there, writing it again would be refused.
     let batch =
-        Batch { at_ms: 1, events: &[b"7".to_vec()].into_iter().collect(), rows: &[job_row()] };
+        Commit { at_ms: 1, events: &[b"7".to_vec()].into_iter().collect(), rows: &[job_row()] };
     assert_eq!(journal.append(&batch).unwrap().last, EventSeq(3));
     drop(journal);
     assert_eq!(SqliteJournal::open(home.path(), 0).unwrap().tip(), EventSeq(3));
@@ -48,6 +48,6 @@ fn a_disk_that_lost_a_confirmed_commit_is_not_written_to() {
     let other = Connection::open(home.path().join(DB_FILE)).unwrap();
     other.execute("DELETE FROM commits WHERE seq_first = 3", []).unwrap();
     assert!(matches!(journal.reopen(), Err(JournalError::Damaged { .. })));
-    let batch = Batch { at_ms: 1, events: &[b"7".to_vec()].into_iter().collect(), rows: &[] };
+    let batch = Commit { at_ms: 1, events: &[b"7".to_vec()].into_iter().collect(), rows: &[] };
     assert!(matches!(journal.append(&batch), Err(JournalError::NeedsReopen)));
 }

@@ -4,20 +4,38 @@
 //! is overtaken, and no write that others could have shared is made alone. Where the writer's own
 //! thread is needed after all, it is called.
 
-use super::Request;
-use super::desk::Desk;
-use crate::journal::Journal;
+use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
+use super::way::{Asked, Reply, Request};
+use crate::clock::Clock;
 use crate::panics::guarded;
 use shipway_core::State;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use shipway_core::command::Command;
+use shipway_shell::{Desk, Journal, Outside};
+use std::sync::Arc;
+
+/// Those who are told, if they can be told from any thread.
+pub(super) trait Everybody:
+    Outside<Reply = Reply, Question = Asked, Doors: Send> + Send + Sync + 'static
+{
+}
+
+impl<O> Everybody for O where
+    O: Outside<Reply = Reply, Question = Asked, Doors: Send> + Send + Sync + 'static
+{
+}
+
+/// A journal that goes from thread to thread.
+pub(super) trait Portable: Journal<History: Send> + Send + 'static {}
+
+impl<J: Journal<History: Send> + Send + 'static> Portable for J {}
 
 /// The desk, and who is on the way to it.
-pub(super) struct Shared<J> {
-    pub(super) desk: Mutex<Desk<J>>,
+pub(super) struct Shared<J: Portable, O: Everybody> {
+    desk: Mutex<Desk<J, O>>,
     /// Requests sent to the writer's thread that are not decided yet.
     pub(super) waiting: AtomicUsize,
     present: Arc<AtomicUsize>,
+    pub(super) clock: Clock,
 }
 
 /// What everybody else sees of it, whatever the journal.
@@ -27,8 +45,8 @@ pub(super) trait AtOnce: Send + Sync + std::fmt::Debug {
     fn is_quiet(&self) -> bool;
     /// Takes the request, decides and writes. Leaves it if others are there.
     fn at_once(&self, request: &mut Option<Request>, present: &Present) -> Then;
-    /// Shows the state, if all of it is on disk and nobody is before. False: not now.
-    fn look(&self, question: &mut dyn FnMut(&State)) -> bool;
+    /// Shows the state, if all of it is on disk and nobody is before.
+    fn look(&self, question: &mut dyn FnMut(&State));
     fn expect_one(&self);
     fn expect_one_less(&self);
 }
@@ -57,19 +75,43 @@ pub(super) enum Then {
     CallTheWriter,
 }
 
-impl<J> Shared<J> {
-    pub(super) fn new(desk: Desk<J>) -> Self {
-        Shared { desk: Mutex::new(desk), waiting: AtomicUsize::new(0), present: Arc::default() }
+impl<J: Portable, O: Everybody> Shared<J, O> {
+    pub(super) fn new(desk: Desk<J, O>, clock: Clock) -> Self {
+        let (waiting, present) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+        Shared { desk: Mutex::new(desk), waiting, present, clock }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Desk<J, O>> {
+        self.desk.lock().unwrap_or_else(|poisoned| {
+            self.desk.clear_poison();
+            let mut desk = poisoned.into_inner();
+            // Nobody knows how far the holder had come.
+            desk.distrust();
+            desk
+        })
+    }
+
+    pub(super) fn handle(&self, desk: &mut Desk<J, O>, request: Request) {
+        match request {
+            Request::Wish { wish, reply } => desk.wish(self.clock.now(), wish, reply),
+            Request::Ask(question) => desk.ask(question),
+            Request::Wake => {
+                desk.outside().wake_at(None);
+                desk.command(self.clock.now(), &Command::Tick, None);
+            }
+            // The writer's own thread sees to these.
+            Request::Attend | Request::Stop => {}
+        }
     }
 }
 
-impl<J> std::fmt::Debug for Shared<J> {
+impl<J: Portable, O: Everybody> std::fmt::Debug for Shared<J, O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Shared")
     }
 }
 
-impl<J: Journal + Send> AtOnce for Shared<J> {
+impl<J: Portable, O: Everybody> AtOnce for Shared<J, O> {
     fn come_in(&self) -> Present {
         self.present.fetch_add(1, Ordering::Relaxed);
         Present(Arc::clone(&self.present))
@@ -87,22 +129,22 @@ impl<J: Journal + Send> AtOnce for Shared<J> {
         }
         let Some(request) = request.take() else { return Then::Nothing };
         let done = guarded(|| {
-            desk.handle(request);
-            desk.plan();
-            desk.failed = desk.write().err();
+            self.handle(&mut desk, request);
+            desk.plan(self.clock.now());
+            desk.write(self.clock.now());
         });
-        desk.is_broken |= done.is_err();
-        let needed = desk.failed.is_some() || desk.is_broken || desk.is_snapshot_due();
+        if done.is_err() {
+            desk.distrust();
+        }
+        let needed = desk.is_in_trouble() || desk.is_snapshot_due();
         if needed { Then::CallTheWriter } else { Then::Nothing }
     }
 
-    fn look(&self, question: &mut dyn FnMut(&State)) -> bool {
-        let Ok(desk) = self.desk.try_lock() else { return false };
-        let settled = self.waiting.load(Ordering::Acquire) == 0 && desk.is_settled();
-        if settled {
-            question(&desk.state);
+    fn look(&self, question: &mut dyn FnMut(&State)) {
+        let Ok(desk) = self.desk.try_lock() else { return };
+        if self.waiting.load(Ordering::Acquire) == 0 && desk.is_settled() {
+            question(desk.state());
         }
-        settled
     }
 
     fn expect_one(&self) {

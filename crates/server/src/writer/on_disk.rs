@@ -6,11 +6,12 @@
 //! from that. Nothing of it is in memory while the disk answers.
 
 use super::pulse::Pulse;
-use super::restore::{RestoreError, from_history};
 use crate::clock::Clock;
-use crate::journal::HistoryReader;
+use crate::journal::{EventsPage, HistoryReader, JournalError, MAX_EVENTS_PAGE};
 use shipway_core::State;
+use shipway_core::evolve::evolve;
 use shipway_core::schedule::schedule;
+use shipway_shell::{RestoreError, read_event, read_snapshot};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -68,7 +69,7 @@ impl OnDisk {
         }
     }
 
-    fn restore(&self) -> Result<State, RestoreError> {
+    fn restore(&self) -> Result<State, RestoreError<JournalError>> {
         let history = {
             let first = self.history.lock().unwrap_or_else(PoisonError::into_inner);
             first.try_clone()?
@@ -92,6 +93,25 @@ impl OnDisk {
             if read.is_none() {
                 return;
             }
+        }
+    }
+}
+
+/// As `restore` of the shell, from a connection that only reads, while the journal is being
+/// written: what it shows is on disk.
+fn from_history(history: &HistoryReader) -> Result<State, RestoreError<JournalError>> {
+    let (mut state, mut seen) = read_snapshot(history.snapshot()?)?;
+    loop {
+        let EventsPage::Events(events) = history.events_after(seen, MAX_EVENTS_PAGE)? else {
+            return Err(RestoreError::Pruned { seq: seen });
+        };
+        if events.is_empty() {
+            return Ok(state);
+        }
+        for (seq, body) in events {
+            let recorded = read_event(seq, &body)?;
+            evolve(&mut state, recorded.at, &recorded.event);
+            seen = seq;
         }
     }
 }

@@ -2,21 +2,25 @@
 //! thread.
 
 mod mistakes;
+mod queue;
 mod turns;
 
-use super::keeper::WORTH_HANDING_OVER;
-use super::run::start_with;
+use super::start::start_with;
+use super::timed::WORTH_HANDING_OVER;
+use super::way::Request;
 use super::*;
 use crate::journal::{
-    Batch, Committed, EventSeq, HistoryReader, JournalError, Recorded, RecoveryNote, Snapshot,
-    SqliteJournal,
+    Commit, Committed, EventSeq, HistoryReader, JournalError, Snapshot, SqliteJournal, Stored,
 };
-use shipway_model::{Role, Timestamp, UserName};
+use futures_util::FutureExt as _;
+use shipway_core::{Effect, State};
+use shipway_model::{Actor, Role, Timestamp, UserName};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::mpsc as std_mpsc;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 
 /// Longer than anything here takes; only a failure waits for it.
 const LONG: Duration = Duration::from_secs(20);
@@ -36,7 +40,10 @@ struct Gated {
 }
 
 impl crate::journal::Journal for Gated {
-    fn append(&mut self, batch: &Batch<'_>) -> Result<Committed, JournalError> {
+    type Error = JournalError;
+    type History = HistoryReader;
+
+    fn append(&mut self, batch: &Commit<'_>) -> Result<Committed, JournalError> {
         let events = batch.events.len();
         let _ = self.begun.send((events, std::thread::current().id()));
         // The test has ended: so does the writer.
@@ -55,7 +62,7 @@ impl crate::journal::Journal for Gated {
     fn replay(
         &mut self,
         after: EventSeq,
-        visit: &mut dyn FnMut(Recorded<'_>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Stored<'_>) -> ControlFlow<()>,
     ) -> Result<(), JournalError> {
         self.inner.replay(after, visit)
     }
@@ -67,9 +74,6 @@ impl crate::journal::Journal for Gated {
     }
     fn tip(&self) -> EventSeq {
         self.inner.tip()
-    }
-    fn notes(&self) -> &[RecoveryNote] {
-        self.inner.notes()
     }
 }
 
@@ -181,7 +185,7 @@ impl Rig {
     fn send_of(&self, by: &str, name: &str) -> Answer {
         let (reply, answer) = oneshot::channel();
         let request = Request::Wish { wish: add_by(by, name), reply: Some(reply) };
-        self.writer.try_send(request).expect("there is room");
+        self.writer.way.try_send(request).expect("there is room");
         answer
     }
 }
@@ -267,6 +271,31 @@ async fn a_failed_write_takes_back_what_was_decided_since() {
     });
     let seen = rig.finish_until(seen).await;
     assert_eq!(seen, BTreeSet::from([user("slow")]));
+}
+
+/// Also where the disk is good again before whoever asked has looked: nobody is told that the
+/// server stops.
+#[tokio::test]
+async fn a_question_over_which_the_disk_failed_is_told_so() {
+    let rig = Rig::new();
+    let _answers = a_batch_under_way(&rig);
+    let mut question = std::pin::pin!(rig.writer.ask(users));
+    assert!(question.as_mut().now_or_never().is_none(), "it waits for the disk");
+    rig.order(Order::Fail);
+    let recovered = tokio::spawn({
+        let writer = rig.writer.clone();
+        async move {
+            while writer.problem().is_none() {
+                tokio::task::yield_now().await;
+            }
+            while writer.problem().is_some() {
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+    rig.finish_until(recovered).await;
+    let answer = question.await;
+    assert!(matches!(answer, Err(WriteError::NotDurable(_))), "{answer:?}");
 }
 
 #[tokio::test]

@@ -1,8 +1,10 @@
 //! The reading side, beside a writer that has the journal open.
 
+use shipway_model::JobId;
 use shipway_server::journal::{
-    Batch, EventSeq, EventsPage, HistoryReader, HistoryRow, JobFilter, Journal as _,
+    Commit, EventSeq, EventsPage, HistoryReader, HistoryRow, JobFilter, Journal as _,
 };
+use shipway_shell::History as _;
 
 use crate::support::{NOW, append, events, job, open};
 
@@ -48,7 +50,7 @@ fn filled() -> (tempfile::TempDir, shipway_server::journal::SqliteJournal, Histo
         end(1, 1, 2),
         end(1, 2, 3),
     ];
-    let batch = Batch { at_ms: NOW, events: &events(1, 4), rows: &rows };
+    let batch = Commit { at_ms: NOW, events: &events(1, 4), rows: &rows };
     journal.append(&batch).unwrap();
     (home, journal, reader)
 }
@@ -82,10 +84,10 @@ fn a_job_tells_its_story() {
     assert_eq!((&*owner, &*spec), ("ada", "{\"command\":[\"job-1\"]}"));
     assert_eq!(reader.last_end(1).unwrap().unwrap().ok, 3);
     let last = reader.last_end(1).unwrap().unwrap().state;
-    assert_eq!(reader.last_state(1).unwrap(), Some(last));
+    assert_eq!(reader.last_state(JobId(1)).unwrap(), Some(last));
     let tasks = reader.job(1).unwrap().unwrap().tasks;
     assert_eq!(reader.tasks_of(1).unwrap(), Some(tasks));
-    assert_eq!((reader.last_state(9).unwrap(), reader.tasks_of(9).unwrap()), (None, None));
+    assert_eq!((reader.last_state(JobId(9)).unwrap(), reader.tasks_of(9).unwrap()), (None, None));
     assert_eq!((reader.job(9).unwrap(), reader.last_end(2).unwrap()), (None, None));
     let tries = |index, after| {
         let rows = reader.attempts(1, index, after, 10).unwrap();
@@ -128,7 +130,7 @@ fn a_page_of_large_events_ends_before_it_is_full_in_number() {
     let before = reader.tip().unwrap();
     let large = format!("{{\"pad\":\"{}\"}}", "x".repeat(3 << 20)).into_bytes();
     let events = std::iter::repeat_n(large, 5).collect();
-    journal.append(&Batch { at_ms: NOW, events: &events, rows: &[] }).unwrap();
+    journal.append(&Commit { at_ms: NOW, events: &events, rows: &[] }).unwrap();
     let (mut after, mut pages) = (before, Vec::new());
     loop {
         let EventsPage::Events(page) = reader.events_after(after, 1_000).unwrap() else {

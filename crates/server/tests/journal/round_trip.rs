@@ -1,7 +1,7 @@
 //! What goes in comes out: events, snapshots, pruning.
 
 use shipway_server::journal::{
-    Batch, EventSeq, EventsPage, HistoryReader, Journal, JournalError, KEPT_EVENTS,
+    Commit, EventSeq, EventsPage, HistoryReader, Journal, JournalError, KEPT_EVENTS,
 };
 
 use crate::support::{NOW, append, check_events, event, events, open};
@@ -29,12 +29,12 @@ fn what_cannot_be_kept_is_refused_and_harmless() {
     let mut journal = open(home.path());
     for bad in [vec![], vec![b"{\n}".to_vec()], vec![vec![0xff]]] {
         let bad = bad.into_iter().collect();
-        let batch = Batch { at_ms: NOW, events: &bad, rows: &[] };
+        let batch = Commit { at_ms: NOW, events: &bad, rows: &[] };
         assert!(matches!(journal.append(&batch), Err(JournalError::Refused { .. })));
     }
     append(&mut journal, 1).unwrap();
     let again = [crate::support::job(1, "ada", "{}")];
-    let batch = Batch { at_ms: NOW, events: &events(2, 1), rows: &again };
+    let batch = Commit { at_ms: NOW, events: &events(2, 1), rows: &again };
     assert!(matches!(journal.append(&batch), Err(JournalError::DuplicateRow(_))));
     append(&mut journal, 1).unwrap();
     assert_eq!(check_events(&mut journal, 0).unwrap(), 2);

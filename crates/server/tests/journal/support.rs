@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use shipway_server::journal::{
-    Batch, EventSeq, HistoryRow, Journal, JournalError, Lines, SqliteJournal,
+    Commit, EventSeq, HistoryRow, Journal, JournalError, Lines, SqliteJournal,
 };
 
 pub(crate) const NOW: u64 = 1_700_000_000_000;
@@ -37,7 +37,7 @@ pub(crate) fn job(id: u64, owner: &str, labels: &str) -> HistoryRow {
 pub(crate) fn append(journal: &mut SqliteJournal, count: u64) -> Result<u64, JournalError> {
     let first = journal.tip().0 + 1;
     let rows = [job(first, "ada", "{}")];
-    let batch = Batch { at_ms: NOW, events: &events(first, count), rows: &rows };
+    let batch = Commit { at_ms: NOW, events: &events(first, count), rows: &rows };
     journal.append(&batch).map(|committed| {
         assert_eq!(committed.first, EventSeq(first));
         committed.last.0

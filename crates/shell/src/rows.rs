@@ -1,19 +1,88 @@
 //! What of an event goes into the history tables, in the same commit as the event.
 
-use crate::journal::{HistoryRow, Text};
 use serde::de::IgnoredAny;
 use shipway_core::State;
 use shipway_core::event::{AttemptEnded, Event, Recorded, Submitted, Verdict};
 use shipway_model::{JobId, JobState, Timestamp};
+use std::ops::Range;
+
+/// One line of the history tables. JSON fields are text that the caller encoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HistoryRow {
+    JobSubmitted {
+        job: u64,
+        owner: String,
+        name: String,
+        /// A JSON object of strings.
+        labels: String,
+        spec: Text,
+        tasks: u64,
+        priority: i64,
+        submitted_ms: u64,
+    },
+    JobGiven {
+        job: u64,
+        owner: String,
+        /// A number of a job, for `Owned` of the model.
+        since: u64,
+    },
+    AttemptEnded {
+        job: u64,
+        index: u64,
+        attempt: u64,
+        state: String,
+        outcome: String,
+        node: Option<String>,
+        pilot: Option<String>,
+        placed_ms: Option<u64>,
+        started_ms: Option<u64>,
+        ended_ms: u64,
+    },
+    JobEnded {
+        job: u64,
+        /// Counts the ends of a job: a retried job ends again.
+        revision: u64,
+        state: String,
+        ended_ms: u64,
+        ok: u64,
+        failed: u64,
+        cancelled: u64,
+        record: String,
+    },
+}
+
+/// A text that may be megabytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Text {
+    Own(String),
+    /// It stands in the events of the same batch, and is not there twice.
+    InEvents(Range<usize>),
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Text {
+        Text::Own(text.to_owned())
+    }
+}
+
+impl Text {
+    /// All of it, given the events of the batch as they are stored.
+    pub fn in_full<'a>(&'a self, events: &'a [u8]) -> &'a [u8] {
+        match self {
+            Text::Own(text) => text.as_bytes(),
+            Text::InEvents(place) => events.get(place.clone()).unwrap_or_default(),
+        }
+    }
+}
 
 /// An event as it is written: the last of a batch, and where it begins.
-pub(super) struct Written<'a> {
-    pub(super) text: &'a [u8],
-    pub(super) start: usize,
+pub(crate) struct Written<'a> {
+    pub(crate) text: &'a [u8],
+    pub(crate) start: usize,
 }
 
 /// The state is the one after the event.
-pub(super) fn add(
+pub(crate) fn add(
     rows: &mut Vec<HistoryRow>,
     recorded: &Recorded,
     written: &Written<'_>,
