@@ -17,11 +17,11 @@ pub fn not_over(world: &World) -> Option<String> {
     if let Some(wish) = unanswered {
         return Some(format!("wish {wish} was never answered"));
     }
-    let (id, job) = server.state.jobs().iter().find(|(_, job)| job.ended.is_none())?;
+    let (id, job) = server.state().jobs().iter().find(|(_, job)| job.ended.is_none())?;
     let reasons: Vec<String> =
-        explain(&server.state, id, server.state.at()).iter().map(ToString::to_string).collect();
+        explain(server.state(), id, server.state().at()).iter().map(ToString::to_string).collect();
     let active: Vec<String> = server
-        .state
+        .state()
         .active_of(id)
         .take(3)
         .map(|(task, active)| format!("{task} on {}: {:?}", active.pilot, active))
@@ -34,22 +34,22 @@ pub fn not_over(world: &World) -> Option<String> {
 
 pub fn check(world: &World) -> Result<(), String> {
     let Some(server) = &world.server else { return Err("the server is down".into()) };
-    if let Some(first) = invariants::check(&server.state).first() {
+    if let Some(first) = invariants::check(server.state()).first() {
         return Err(format!("at the end: {first:?}"));
     }
     if let Some(id) = world.truth.alive().next() {
         return Err(format!("{id} is alive though every job is over"));
     }
     for (id, _) in world.accepted() {
-        if !world.disk.specs().contains_key(&id) {
+        if world.disk.spec(id).is_none() {
             return Err(format!("job {id} was accepted and is in no journal"));
         }
     }
-    for id in world.disk.specs().keys() {
-        let record = world.disk.record(*id);
-        let job = server.state.job(*id).or(record.as_ref().map(|record| &record.job));
+    for id in world.disk.jobs() {
+        let record = world.disk.record(id);
+        let job = server.state().job(id).or(record.as_ref().map(|record| &record.job));
         let job = job.ok_or_else(|| format!("job {id} is neither in memory nor in history"))?;
-        check_job(world, *id, job)?;
+        check_job(world, id, job)?;
     }
     Ok(())
 }

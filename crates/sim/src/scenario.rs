@@ -3,7 +3,8 @@
 //! ```text
 //! pilot a cpus=4 gpus=2 model=A100 lease=60s     a node and its pilot
 //! submit j1 array=1-10 retries=2 run=5s exits=1,0 after=j0:failed
-//! at 5s cut a for 30s [silent]      also: kill, start, drain, crash server, clock +2h, advance 30s
+//! at 5s cut a for 30s [silent]      also: kill, start, drain, clock +2h, advance 30s
+//! crash server [for 30s] · fail disk [3]          the next commit, and three looks at it
 //! cancel j1 · retry j1 · duplicate all · reorder all
 //! show jobs · show pilots · why j1
 //! expect j1 succeeded · expect attempts j1 3
@@ -12,6 +13,7 @@
 mod words;
 
 use crate::behaviour::Behaviour;
+use crate::disk::Fault;
 use crate::node::Node;
 use crate::world::{Happening, Settings, WishState, World};
 use shipway_core::Command;
@@ -90,6 +92,11 @@ impl Scenario {
             "start" => self.world.start_pilot(self.node(&mut words)?),
             "drain" => self.world.drain_pilot(self.node(&mut words)?),
             "crash" => self.crash(words)?,
+            "fail" => {
+                words.expect("disk")?;
+                let stays_bad = words.number("a number").unwrap_or(0);
+                self.world.disk.fail(Fault { stays_bad });
+            }
             "clock" => self.clock(&mut words)?,
             "duplicate" => self.world.settings.duplicate = 1_000,
             "reorder" => self.world.settings.reorder = 500,
@@ -214,7 +221,7 @@ impl Scenario {
     fn look<T>(&self, id: JobId, look: impl FnOnce(&Job) -> T) -> Result<T, String> {
         let server = self.world.server.as_ref().ok_or("the server is down")?;
         let record = self.world.disk.record(id);
-        let job = server.state.job(id).or(record.as_ref().map(|record| &record.job));
+        let job = server.state().job(id).or(record.as_ref().map(|record| &record.job));
         job.map(look).ok_or_else(|| format!("there is no job {id}"))
     }
 
@@ -266,14 +273,14 @@ impl Scenario {
             };
             format!("  {id} is {link}, {} placed\n", pilot.placed.len())
         };
-        Ok(server.state.pilots().iter().map(line).collect())
+        Ok(server.state().pilots().iter().map(line).collect())
     }
 
     fn why(&self, words: &mut Words) -> Result<String, String> {
         let id = self.job(words.next("a job")?)?;
         let server = self.world.server.as_ref().ok_or("the server is down")?;
         let mut out = String::new();
-        for reason in explain(&server.state, id, server.state.at()) {
+        for reason in explain(server.state(), id, server.state().at()) {
             show(&mut out, &format!("  {reason}"));
         }
         Ok(out)

@@ -1,32 +1,42 @@
-//! The simulated server: the real core between an inbox and a disk, in the order of the real
-//! writer. It decides a batch, hands it back to be committed, and only then lets anything out.
-//!
-//! It has no network of its own: `world` carries what goes out.
+//! The simulated server: the real shell around the real core, with an inbox before it and an outbox
+//! behind it. `world` says when it works, when the disk fails, and carries what goes out.
 
 use crate::disk::Disk;
 use shipway_api::{link, wire};
 use shipway_core::clock::SteadyClock;
 use shipway_core::command::AskSite;
 use shipway_core::command::{Command, Ended, Held, HeldPhase, PilotJoined, PilotReported};
-use shipway_core::decide::already_submitted;
-use shipway_core::engine::step;
 use shipway_core::event::{Placement, Recorded};
 use shipway_core::invariants;
-use shipway_core::schedule::schedule;
 use shipway_core::site::SiteKind;
-use shipway_core::{Effect, Rejection, State};
-use shipway_model::{JobId, JobSpec, JobState, Millis, PilotId, Timestamp};
+use shipway_core::{Effect, State};
+use shipway_model::{JobId, Millis, PilotId, Timestamp};
+use shipway_shell::{
+    Batch, Core, Desk, Done, EventSeq, Keeper, Limits, Lines, Outside, Question, Wish, WriteError,
+};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// States with fewer jobs and pilots than this are checked after every step, others now and then.
 const SMALL_STATE: usize = 60;
 const CHECK_EVERY: u64 = 97;
-/// Ended jobs that stay in memory.
-const KEEP_ENDED: usize = 20;
+/// Little of everything, so that a short story comes to the end of it.
+const LIMITS: fn(u64) -> Limits = |snapshot_every| Limits {
+    keep_ended: 20,
+    archive_step: 1,
+    snapshot_every,
+    full_events: 300,
+    ..Limits::default()
+};
 
 #[derive(Debug)]
 pub struct Server {
-    pub state: State,
+    desk: Desk<Disk, Outbox>,
+    outbox: Arc<Outbox>,
+    /// The journal and the batch it is away with.
+    away: Option<(Keeper<Disk, Outbox>, Batch<Outbox>)>,
+    /// Why nothing is accepted now.
+    pub problem: Option<String>,
     clock: SteadyClock,
     inbox: VecDeque<Request>,
     links: BTreeMap<u64, Link>,
@@ -47,7 +57,7 @@ struct Link {
 
 #[derive(Debug)]
 struct Request {
-    command: Command,
+    wish: Wish,
     then: Then,
 }
 
@@ -62,42 +72,126 @@ pub enum Then {
 
 #[derive(Debug)]
 pub enum Outgoing {
-    ToPilot { link: u64, message: wire::ToPilot },
-    Reply { wish: usize, answer: Result<JobId, Rejection> },
+    ToPilot {
+        link: u64,
+        message: wire::ToPilot,
+    },
+    Reply {
+        wish: usize,
+        answer: Result<JobId, WriteError>,
+    },
+    /// Somebody was shown a state in which this is the number of the next job.
+    Shown {
+        next_job: JobId,
+    },
+    /// The server gives up a connection.
+    Close {
+        link: u64,
+    },
 }
 
-/// A decided batch: to be committed, then let out.
+/// What the shell has let out, in order, and when it wants to be woken.
 #[derive(Debug, Default)]
-pub struct Batch {
-    pub events: Vec<Recorded>,
-    out: Vec<Out>,
-    pub violation: Option<String>,
-}
+struct Outbox(Mutex<(Vec<Out>, Option<Timestamp>)>);
 
 #[derive(Debug)]
 enum Out {
-    Then(Then, Result<Option<JobId>, Rejection>),
+    Reply(Then, Result<Done, WriteError>),
     Effect(Effect),
+    Shown(JobId),
+    Reset,
+}
+
+impl Outbox {
+    fn change<A>(&self, change: impl FnOnce(&mut (Vec<Out>, Option<Timestamp>)) -> A) -> A {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn put(&self, out: Out) {
+        self.change(|(all, _)| all.push(out));
+    }
+}
+
+impl Outside for Outbox {
+    type Reply = Then;
+    type Question = Look;
+    type Doors = ();
+
+    fn wake_at(&self, at: Option<Timestamp>) {
+        self.change(|(_, wake_at)| *wake_at = at);
+    }
+    fn effect(&self, effect: Effect) {
+        self.put(Out::Effect(effect));
+    }
+    fn reply(&self, then: Then, answer: Result<Done, WriteError>) {
+        self.put(Out::Reply(then, answer));
+    }
+    fn reset(&self) {
+        self.put(Out::Reset);
+    }
+    fn doors(&self, _: &State, _: &[Recorded]) -> Option<()> {
+        None
+    }
+    fn decided(&self, _: bool) {}
+    fn written(&self, _: Option<()>, _: &mut [Recorded], _: &Lines) {}
+    fn happened(&self, _: EventSeq, _: Vec<Recorded>) {}
+    fn restored(&self, _: &State) {}
+    fn health(&self, _: Option<&str>) {}
+}
+
+/// Somebody asks what jobs there are.
+#[derive(Debug)]
+struct Look {
+    outbox: Arc<Outbox>,
+    next_job: JobId,
+}
+
+impl Question for Look {
+    fn look(&mut self, state: &State) {
+        self.next_job = state.next_job();
+    }
+    fn answer(self, found: Result<(), WriteError>) {
+        if found.is_ok() {
+            self.outbox.put(Out::Shown(self.next_job));
+        }
+    }
 }
 
 impl Server {
-    /// A server that found this state on its disk.
-    pub fn start(state: State, wall: Timestamp, steady: Millis) -> Server {
-        let clock = SteadyClock::new(wall, steady, state.at());
+    /// A server that found this on its disk.
+    pub fn start(
+        restored: (State, u64),
+        disk: &Disk,
+        (wall, steady): (Timestamp, Millis),
+        snapshot_every: u64,
+    ) -> Server {
+        let outbox = Arc::new(Outbox::default());
+        let clock = SteadyClock::new(wall, steady, restored.0.at());
+        let (journal, history) = (disk.clone(), disk.clone());
+        let (outside, limits) = (Arc::clone(&outbox), LIMITS(snapshot_every));
+        let desk = Desk::new(restored, journal, history, outside, Core::default(), limits);
         let mut server = Server {
-            state,
+            desk,
+            outbox,
+            away: None,
+            problem: None,
             clock,
             inbox: VecDeque::new(),
             links: BTreeMap::new(),
             by_pilot: BTreeMap::new(),
             steps: 0,
         };
-        server.ask(Command::ServerStarted, Then::Nothing);
+        server.ask(Wish::Core(Command::ServerStarted), Then::Nothing);
         server
     }
 
-    pub fn ask(&mut self, command: Command, then: Then) {
-        self.inbox.push_back(Request { command, then });
+    /// What it believes, which is ahead of the disk.
+    pub fn state(&self) -> &State {
+        self.desk.state()
+    }
+
+    pub fn ask(&mut self, wish: Wish, then: Then) {
+        self.inbox.push_back(Request { wish, then });
     }
 
     pub fn is_idle(&self) -> bool {
@@ -106,116 +200,117 @@ impl Server {
 
     /// How long until the core wants to be told the time.
     pub fn wait(&self, steady: u64) -> Option<u64> {
-        let deadline = self.state.next_deadline()?;
-        Some(deadline.since(self.clock.now(Millis(steady))).0)
+        let deadline = self.outbox.change(|(_, wake_at)| *wake_at)?;
+        Some(deadline.since(self.core_now(steady)).0)
     }
 
     pub fn core_now(&self, steady: u64) -> Timestamp {
         self.clock.now(Millis(steady))
     }
 
-    pub fn decide(&mut self, steady: u64, disk: &Disk) -> Batch {
-        let at = self.clock.now(Millis(steady));
-        let mut batch = Batch::default();
-        while let Some(request) = self.inbox.pop_front() {
-            self.one(at, request, disk, &mut batch);
+    /// Decides what waits, as far as one batch goes. Returns what is wrong with the state then.
+    pub fn decide(&mut self, steady: u64) -> Option<String> {
+        let at = self.core_now(steady);
+        let mut wrong = None;
+        while !self.desk.is_full()
+            && let Some(request) = self.inbox.pop_front()
+        {
+            let then = request.then;
+            self.desk.wish(at, request.wish, Some(then));
+            wrong = wrong.or_else(|| self.check(&format!("{then:?}")));
         }
-        loop {
-            let plan = schedule(&mut self.state, at);
-            if plan.is_empty() || self.apply(at, &Command::ApplyPlan(plan), &mut batch).is_err() {
-                return batch;
-            }
-        }
+        let outbox = Arc::clone(&self.outbox);
+        self.desk.ask(Look { outbox, next_job: JobId(0) });
+        self.desk.plan(at);
+        wrong.or_else(|| self.check("planning"))
     }
 
-    fn one(&mut self, at: Timestamp, mut request: Request, disk: &Disk, batch: &mut Batch) {
-        let mut job = None;
-        match &mut request.command {
-            Command::Submit(submit) => {
-                let first = self.state.next_job();
-                for new in &mut submit.jobs {
-                    new.job = first;
-                    new.ended = self.ended(&new.spec, disk);
-                }
-                let repeated = already_submitted(&self.state, submit);
-                job = Some(repeated.ok().flatten().unwrap_or(first));
-            }
-            Command::Retry { select, revived } => {
-                let gone = select.jobs.iter().filter(|(id, _)| self.state.job(*id).is_none());
-                *revived = gone.filter_map(|(id, _)| disk.record(*id)).collect();
-            }
-            _ => {}
+    fn check(&mut self, after: &str) -> Option<String> {
+        if self.desk.is_in_trouble() {
+            return Some(format!("a panic at {after}"));
         }
-        // What is said goes before what is done: a pilot is welcomed before it gets work.
-        let said = batch.out.len();
-        let result = self.apply(at, &request.command, batch);
-        batch.out.insert(said, Out::Then(request.then, result.map(|()| job)));
-    }
-
-    fn ended(&self, spec: &JobSpec, disk: &Disk) -> Vec<(JobId, JobState)> {
-        let gone = spec.after.iter().filter(|after| self.state.job(after.job).is_none());
-        gone.filter_map(|after| Some((after.job, disk.record(after.job)?.job.state()))).collect()
-    }
-
-    fn apply(
-        &mut self,
-        at: Timestamp,
-        command: &Command,
-        batch: &mut Batch,
-    ) -> Result<(), Rejection> {
-        let done = step(&mut self.state, at, command)?;
         self.steps += 1;
-        let size = self.state.jobs().len() + self.state.pilots().len();
-        if size < SMALL_STATE || self.steps.is_multiple_of(CHECK_EVERY) {
-            let found = invariants::check(&self.state);
-            if let Some(first) = found.first().filter(|_| batch.violation.is_none()) {
-                batch.violation = Some(format!("after {command:?}: {first:?}"));
-            }
+        let size = self.state().jobs().len() + self.state().pilots().len();
+        if size >= SMALL_STATE && !self.steps.is_multiple_of(CHECK_EVERY) {
+            return None;
         }
-        batch.events.extend(done.events);
-        batch.out.extend(done.effects.into_iter().map(Out::Effect));
-        Ok(())
+        let found = invariants::check(self.state());
+        found.first().map(|first| format!("after {after}: {first:?}"))
     }
 
-    /// What goes out once the batch is on disk, in order.
-    pub fn release(&mut self, batch: Batch, disk: &Disk) -> Vec<Outgoing> {
-        let mut outgoing = Vec::new();
-        for out in batch.out {
-            match out {
-                Out::Then(then, result) => self.say(then, result, &mut outgoing),
-                Out::Effect(effect) => self.carry_out(effect, disk, &mut outgoing),
-            }
+    /// Has what is decided written by other hands, if that is worth it; `written` is the end of it.
+    pub fn hand_over(&mut self, steady: u64) -> bool {
+        self.away = self.desk.hand_over(self.core_now(steady));
+        self.away.is_some()
+    }
+
+    /// Writes what is decided here and now.
+    pub fn write(&mut self, steady: u64) {
+        self.desk.settle(self.core_now(steady));
+        self.problem = self.desk.take_back();
+    }
+
+    pub fn is_writing(&self) -> bool {
+        self.away.is_some()
+    }
+
+    /// The hands are done with their batch.
+    pub fn written(&mut self) {
+        if let Some((mut keeper, batch)) = self.away.take() {
+            let written = keeper.write(batch);
+            self.desk.put_back(keeper, written);
         }
-        let jobs = self.state.archivable(KEEP_ENDED, u64::MAX);
-        if !jobs.is_empty() {
-            self.ask(Command::Archive { jobs }, Then::Nothing);
+    }
+
+    /// Says no to all that waits.
+    pub fn refuse(&mut self) {
+        let Some(problem) = &self.problem else { return };
+        for request in self.inbox.drain(..) {
+            self.outbox.reply(request.then, Err(WriteError::NotDurable(problem.clone())));
+        }
+    }
+
+    /// Tries the disk again.
+    pub fn go_on(&mut self, steady: u64) {
+        self.problem = self.desk.go_on(self.core_now(steady)).err();
+    }
+
+    /// What the shell has let out.
+    pub fn release(&mut self, disk: &Disk) -> Vec<Outgoing> {
+        let all = self.outbox.change(|(out, _)| std::mem::take(out));
+        let mut outgoing = Vec::new();
+        for out in all {
+            match out {
+                Out::Reply(then, answer) => self.say(then, answer, &mut outgoing),
+                Out::Effect(effect) => self.carry_out(effect, disk, &mut outgoing),
+                Out::Shown(next_job) => outgoing.push(Outgoing::Shown { next_job }),
+                Out::Reset => {
+                    self.by_pilot.clear();
+                    outgoing.extend(self.links.keys().map(|link| Outgoing::Close { link: *link }));
+                }
+            }
         }
         outgoing
     }
 
-    fn say(
-        &mut self,
-        then: Then,
-        result: Result<Option<JobId>, Rejection>,
-        out: &mut Vec<Outgoing>,
-    ) {
+    fn say(&mut self, then: Then, answer: Result<Done, WriteError>, out: &mut Vec<Outgoing>) {
         use wire::to_pilot::Body;
         match then {
-            Then::Nothing => {}
-            // A greeting that was overtaken is not answered.
-            Then::Welcome { .. } if result.is_err() => {}
-            Then::Welcome { link } => {
-                if let Some((pilot, _)) = self.links.get(&link).and_then(|link| link.pilot.clone())
-                {
-                    self.by_pilot.insert(pilot, link);
-                }
+            Then::Welcome { link } if answer.is_ok() => {
                 out.extend(self.message(link, Body::Welcome(wire::Welcome::default())));
             }
-            Then::Ack { link, report } => {
+            // A greeting that was overtaken is not answered.
+            Then::Welcome { link } => {
+                self.by_pilot.retain(|_, known| *known != link);
+                let is_refused = matches!(answer, Err(WriteError::NotDurable(_)));
+                out.extend(is_refused.then_some(Outgoing::Close { link }));
+            }
+            Then::Ack { link, report } if answer.is_ok() => {
                 out.extend(self.message(link, Body::Ack(wire::Ack { report })));
             }
+            Then::Nothing | Then::Ack { .. } => {}
             Then::Reply { wish } => {
-                let answer = result.map(|job| job.unwrap_or(JobId(0)));
+                let answer = answer.map(|done| done.job.unwrap_or(JobId(0)));
                 out.push(Outgoing::Reply { wish, answer });
             }
         }
@@ -260,7 +355,7 @@ impl Server {
             if self.by_pilot.get(&pilot) == Some(&link) {
                 self.by_pilot.remove(&pilot);
             }
-            self.ask(Command::PilotAway { pilot, session }, Then::Nothing);
+            self.ask(Wish::Core(Command::PilotAway { pilot, session }), Then::Nothing);
         }
     }
 
@@ -277,13 +372,19 @@ impl Server {
         match message.body? {
             Body::Hello(hello) => {
                 let joined = joined(hello);
-                if !self.state.pilot_tokens().contains_key(&joined.pilot) {
-                    let ask = AskSite::named_after(&joined.pilot, SiteKind::ByHand);
-                    let command = Command::AskSite(Box::new(ask));
-                    self.inbox.push_back(Request { command, then: Then::Nothing });
+                let pilot = joined.pilot.clone();
+                known.pilot = Some((pilot.clone(), joined.session));
+                if !self.state().pilot_tokens().contains_key(&pilot) {
+                    let ask = AskSite::named_after(&pilot, SiteKind::ByHand);
+                    self.ask(Wish::Core(Command::AskSite(Box::new(ask))), Then::Nothing);
                 }
-                known.pilot = Some((joined.pilot.clone(), joined.session));
-                self.ask(Command::PilotJoined(Box::new(joined)), Then::Welcome { link });
+                // Connected before it is welcomed: orders of the same batch must reach it.
+                let session = |link: &u64| Some(self.links.get(link)?.pilot.as_ref()?.1);
+                if self.by_pilot.get(&pilot).and_then(session) <= Some(joined.session) {
+                    self.by_pilot.insert(pilot, link);
+                }
+                let joined = Command::PilotJoined(Box::new(joined));
+                self.ask(Wish::Core(joined), Then::Welcome { link });
             }
             Body::Report(report) => {
                 known.ahead.insert(report.number, report);
@@ -297,7 +398,8 @@ impl Server {
                 known.ahead.retain(|number, _| *number >= next);
                 for report in in_turn {
                     let then = Then::Ack { link, report: report.number };
-                    self.ask(Command::PilotReported(reported(pilot.clone(), &report)), then);
+                    let reported = reported(pilot.clone(), &report);
+                    self.ask(Wish::Core(Command::PilotReported(reported)), then);
                 }
             }
             Body::Ping(ping) => {
@@ -306,11 +408,11 @@ impl Server {
             }
             Body::Leaving(_) => {
                 let (pilot, session) = known.pilot.clone()?;
-                self.ask(Command::PilotLeaving { pilot, session }, Then::Nothing);
+                self.ask(Wish::Core(Command::PilotLeaving { pilot, session }), Then::Nothing);
             }
             Body::Goodbye(_) => {
                 let (pilot, _) = known.pilot.clone()?;
-                self.ask(Command::PilotEnded { pilot }, Then::Nothing);
+                self.ask(Wish::Core(Command::PilotEnded { pilot }), Then::Nothing);
             }
             Body::Log(_) => {}
         }
@@ -323,7 +425,7 @@ fn assignment(tasks: &[Placement], disk: &Disk) -> wire::Assign {
     for placement in tasks {
         let job = placement.task.job;
         if let Some(spec) = disk.spec(job) {
-            templates.entry(job).or_insert_with(|| link::template(job, "", spec));
+            templates.entry(job).or_insert_with(|| link::template(job, "", &spec));
         }
     }
     let task = |placement: &Placement| wire::Task {

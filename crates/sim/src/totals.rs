@@ -12,6 +12,7 @@ pub struct Totals {
     pub jobs: u64,
     pub attempts: u64,
     pub crashes: u64,
+    pub disk_faults: u64,
     pub cuts: u64,
     pub kills: u64,
     pub clock_jumps: u64,
@@ -30,6 +31,7 @@ impl AddAssign for Totals {
         self.jobs += other.jobs;
         self.attempts += other.attempts;
         self.crashes += other.crashes;
+        self.disk_faults += other.disk_faults;
         self.cuts += other.cuts;
         self.kills += other.kills;
         self.clock_jumps += other.clock_jumps;
@@ -43,8 +45,9 @@ impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:>12} pilots, {} jobs, {} attempts", self.pilots, self.jobs, self.attempts)?;
         writeln!(f, "{:>12} journaled events of {} commands", self.events, self.steps)?;
-        writeln!(f, "{:>12} server crashes, {} cut links", self.crashes, self.cuts)?;
-        writeln!(f, "{:>12} killed pilots, {} clock jumps", self.kills, self.clock_jumps)?;
+        writeln!(f, "{:>12} server crashes, {} failed commits", self.crashes, self.disk_faults)?;
+        let (cuts, jumps) = (self.cuts, self.clock_jumps);
+        writeln!(f, "{:>12} killed pilots, {cuts} cut links, {jumps} clock jumps", self.kills)?;
         let lost = self.lost_attempts;
         writeln!(f, "{:>12} leases run out, {lost} attempts lost", self.leases_run_out)?;
         write!(f, "{:>12} happenings in {} virtual seconds", self.happenings, self.seconds)

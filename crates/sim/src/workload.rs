@@ -36,8 +36,9 @@ pub fn settings(dice: &mut crate::dice::Dice) -> Settings {
         reorder: dice.below(100),
         lose_reply: dice.below(100),
         crash: dice.below(4),
+        disk_fails: dice.below(10),
         server_down: (100, 40_000),
-        snapshot_every: 20,
+        snapshot_every: 60,
     }
 }
 
@@ -182,8 +183,8 @@ pub fn cancel_hopeless(world: &mut World) {
     // Looked up on the disk: of a job without a key the client may never have heard.
     let wants_all =
         |spec: &JobSpec| spec.resources.gpu.as_ref().is_some_and(|gpu| gpu.count == HOPELESS_GPUS);
-    let specs = world.disk.specs().iter().filter(|(_, spec)| wants_all(spec));
-    let hopeless: Vec<JobId> = specs.map(|(job, _)| *job).collect();
+    let is_hopeless = |job: &JobId| world.disk.spec(*job).is_some_and(|spec| wants_all(&spec));
+    let hopeless: Vec<JobId> = world.disk.jobs().into_iter().filter(is_hopeless).collect();
     for job in hopeless {
         let select = Select { by: by.clone(), jobs: vec![(job, Pick::All)] };
         world.after(1, Happening::Asked { command: Command::Cancel(select) });

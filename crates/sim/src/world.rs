@@ -8,7 +8,7 @@ mod network;
 mod pilots;
 mod serving;
 
-pub use clients::{Wish, WishState};
+pub use clients::{Wanted, WishState};
 
 use crate::dice::Dice;
 use crate::disk::Disk;
@@ -19,8 +19,9 @@ use crate::truth::Truth;
 use network::Connection;
 use shipway_api::wire;
 use shipway_core::Command;
-use shipway_model::Timestamp;
+use shipway_model::{JobId, Timestamp};
 use shipway_pilot::machine::AttemptKey;
+use shipway_shell::WriteError;
 use std::collections::{BTreeMap, VecDeque};
 
 /// The wall clock when a run begins.
@@ -40,10 +41,12 @@ pub struct Settings {
     pub duplicate: u64,
     pub reorder: u64,
     pub lose_reply: u64,
-    /// A crash in one batch: before the commit, after it, and while effects go out.
+    /// A crash in one batch: amid the commit, after it, and while effects go out.
     pub crash: u64,
+    /// A commit that fails, after which the server goes on.
+    pub disk_fails: u64,
     pub server_down: (u64, u64),
-    pub snapshot_every: usize,
+    pub snapshot_every: u64,
 }
 
 impl Settings {
@@ -57,8 +60,9 @@ impl Settings {
         reorder: 0,
         lose_reply: 0,
         crash: 0,
+        disk_fails: 0,
         server_down: (1_000, 1_000),
-        snapshot_every: 50,
+        snapshot_every: 100,
     };
 }
 
@@ -109,6 +113,12 @@ pub enum Happening {
     ServerWorks {
         run: u64,
     },
+    ServerWritten {
+        run: u64,
+    },
+    ServerRetries {
+        run: u64,
+    },
     ServerTick {
         run: u64,
     },
@@ -121,7 +131,7 @@ pub enum Happening {
     },
     Replied {
         wish: usize,
-        answer: Result<shipway_model::JobId, shipway_core::Rejection>,
+        answer: Result<JobId, WriteError>,
     },
     NoReply {
         wish: usize,
@@ -146,11 +156,13 @@ pub struct World {
     works_at: Option<u64>,
     tick_at: Option<u64>,
     busy_until: u64,
+    /// Commits whose events were compared with the truth.
+    accounted: usize,
     wall_offset: i64,
     pub nodes: Vec<Node>,
     connections: BTreeMap<u64, Connection>,
     last_connection: u64,
-    pub wishes: Vec<Wish>,
+    pub wishes: Vec<Wanted>,
     pub truth: Truth,
     pub totals: Totals,
     pub log: VecDeque<String>,
@@ -173,6 +185,7 @@ impl World {
             works_at: None,
             tick_at: None,
             busy_until: 0,
+            accounted: 0,
             wall_offset: 0,
             nodes: Vec::new(),
             connections: BTreeMap::new(),
@@ -248,6 +261,8 @@ impl World {
             }
             Happening::StartPilot { node } => self.start_pilot(node),
             Happening::ServerWorks { run } => self.server_works(run),
+            Happening::ServerWritten { run } => self.server_written(run),
+            Happening::ServerRetries { run } => self.server_retries(run),
             Happening::ServerTick { run } => self.server_tick(run),
             Happening::ServerRestarts => self.restart_server(),
             Happening::Asked { command } => self.ask(command),

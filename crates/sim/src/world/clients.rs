@@ -2,16 +2,15 @@
 
 use super::{Happening, World};
 use crate::server::Then;
-use shipway_core::command::{NewJob, Submit};
-use shipway_core::{Command, Rejection};
 use shipway_model::{Actor, JobId, JobSpec};
+use shipway_shell::{Member, Submission, Wish, WriteError};
 
 /// How long a client waits for an answer before it asks again.
 const PATIENCE: u64 = 5_000;
 
 /// A job somebody wants.
 #[derive(Debug)]
-pub struct Wish {
+pub struct Wanted {
     pub by: Actor,
     pub spec: JobSpec,
     /// Without one it is never asked for again, because that might make two jobs.
@@ -33,7 +32,7 @@ impl World {
     /// Asks for a job now; the answer comes later, or the question is repeated.
     pub fn wish(&mut self, by: Actor, spec: JobSpec, key: Option<String>, hopeless: bool) -> usize {
         let state = WishState::Unanswered;
-        self.wishes.push(Wish { by, spec, key, state, hopeless, sent: 0 });
+        self.wishes.push(Wanted { by, spec, key, state, hopeless, sent: 0 });
         let wish = self.wishes.len() - 1;
         self.send_wish(wish);
         wish
@@ -53,23 +52,27 @@ impl World {
 
     pub(super) fn deliver_submission(&mut self, wish: usize) {
         let wanted = &self.wishes[wish];
-        let submit = Submit {
+        let submission = Submission {
             by: wanted.by.clone(),
-            key: wanted.key.clone(),
+            jobs: vec![Member { spec: wanted.spec.clone(), after: Vec::new() }],
             digest: digest(&wanted.spec),
-            jobs: vec![NewJob::new(JobId(0), wanted.spec.clone())],
+            key: wanted.key.clone(),
+            size: 0,
         };
         if let Some(server) = &mut self.server {
-            server.ask(Command::Submit(Box::new(submit)), Then::Reply { wish });
+            server.ask(Wish::Submit(Box::new(submission)), Then::Reply { wish });
         }
         self.wake_server();
     }
 
-    pub(super) fn replied(&mut self, wish: usize, answer: Result<JobId, Rejection>) {
+    pub(super) fn replied(&mut self, wish: usize, answer: Result<JobId, WriteError>) {
         let key = self.wishes[wish].key.clone();
         let state = match answer {
             Ok(job) => WishState::Accepted(job),
-            Err(rejection) => WishState::Refused(rejection.code()),
+            Err(WriteError::Rejected(rejection)) => WishState::Refused(rejection.code()),
+            // It is asked for again.
+            Err(WriteError::NotDurable(_)) => return,
+            Err(error) => return self.fail(format!("key {key:?} was answered by {error:?}")),
         };
         let known = &self.wishes[wish].state;
         if *known != WishState::Unanswered && *known != state {
@@ -87,7 +90,7 @@ impl World {
         }
     }
 
-    pub fn accepted(&self) -> impl Iterator<Item = (JobId, &Wish)> {
+    pub fn accepted(&self) -> impl Iterator<Item = (JobId, &Wanted)> {
         self.wishes.iter().filter_map(|wish| match wish.state {
             WishState::Accepted(job) => Some((job, wish)),
             WishState::Unanswered | WishState::Refused(_) => None,
@@ -98,7 +101,7 @@ impl World {
     pub(super) fn check_promises_kept(&mut self) {
         let Some(server) = &self.server else { return };
         let known =
-            |job: &JobId| server.state.job(*job).is_some() || self.disk.record(*job).is_some();
+            |job: &JobId| server.state().job(*job).is_some() || self.disk.record(*job).is_some();
         let forgotten = self.accepted().map(|(job, _)| job).find(|job| !known(job));
         if let Some(job) = forgotten {
             self.fail(format!("job {job} was accepted and is forgotten after a restart"));

@@ -25,7 +25,8 @@ impl World {
     pub fn get_calm(&mut self) {
         self.rough = false;
         let settings = &mut self.settings;
-        (settings.duplicate, settings.reorder, settings.lose_reply, settings.crash) = (0, 0, 0, 0);
+        (settings.duplicate, settings.reorder, settings.lose_reply) = (0, 0, 0);
+        (settings.crash, settings.disk_fails) = (0, 0);
         for node in 0..self.nodes.len() {
             self.nodes[node].cut_until = self.now;
             self.after(1_000, Happening::StartPilot { node });

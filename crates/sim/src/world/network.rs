@@ -138,6 +138,11 @@ impl World {
         if end > self.now {
             return self.at(end, Happening::Silence { link });
         }
+        self.hang_up(link);
+    }
+
+    /// The server gives up a connection; the pilot learns of it in its own time.
+    pub(super) fn hang_up(&mut self, link: u64) {
         self.server_saw_link_down(link);
         let node = self.connections.get(&link).map_or(0, |connection| connection.node);
         let at = self.arrival(node, 0, false);

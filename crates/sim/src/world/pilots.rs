@@ -101,8 +101,8 @@ impl World {
         let Some(pilot) = &mut self.nodes[node].pilot else { return };
         pilot.processes.insert(start.id, process);
         if fate.starts {
-            let need = self.disk.spec(JobId(start.template.job)).map(|spec| &spec.resources);
-            let need = need.cloned().unwrap_or_else(Resources::default);
+            let spec = self.disk.spec(JobId(start.template.job));
+            let need = spec.map_or_else(Resources::default, |spec| spec.resources.clone());
             let ad = &self.nodes[node].ad;
             if let Err(what) = self.truth.started(node, ad, start.id, &need, &start.devices) {
                 self.fail(what);
