@@ -2,6 +2,7 @@
 //! thread.
 
 mod mistakes;
+mod model;
 mod queue;
 mod turns;
 
