@@ -8,7 +8,8 @@ use crate::{final_check, workload};
 /// How long things break, and how long the rest may take to come to an end.
 const ROUGH: (u64, u64) = (60_000, 180_000);
 const REST_STEP: u64 = 10_000;
-const REST_LIMIT: u64 = 4 * 3_600 * 1_000;
+/// Sixty tasks one after the other, three minutes and four attempts each, take twelve hours.
+const REST_LIMIT: u64 = 24 * 3_600 * 1_000;
 
 #[derive(Debug)]
 pub struct Report {
