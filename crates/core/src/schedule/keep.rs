@@ -25,14 +25,19 @@ const PUT_OFF: Millis = Millis(1_000);
 /// nobody knows how long it will take, others have their turn now and then: the user rests, however
 /// many requests that differ a little they have.
 pub(super) fn drop_old(state: &State, planner: &mut Planner, now: Timestamp) {
-    let Planner { nodes, reservations, resting, .. } = planner;
+    let Planner { nodes, reservations, resting, gave_up, .. } = planner;
     resting.retain(|_, until| *until > now);
+    gave_up.retain(|_, until| *until > now);
     reservations.retain_mut(|held| {
         let job = state.job(held.job).filter(|job| state.ready().contains(held.job, job));
         let is_over = held.ends <= now;
         let rests = is_over && held.rests();
         if let Some(job) = job.filter(|_| rests) {
             resting.insert(job.owner.clone(), now.plus(reserve::KEPT_WITHOUT_LIMIT));
+        }
+        if let Some(owner) = given_up(state, held).filter(|_| job.is_none() && !is_over) {
+            let until = gave_up.entry(owner.clone()).or_insert(held.ends);
+            *until = held.ends.min(*until);
         }
         if let Some(job) = job {
             held.standing = state.fair_share().standing(&job.owner, now);
@@ -44,6 +49,11 @@ pub(super) fn drop_old(state: &State, planner: &mut Planner, now: Timestamp) {
         }
         keep
     });
+}
+
+/// Whose it was, if others would have had their turn at the end.
+fn given_up<'a>(state: &'a State, held: &Reservation) -> Option<&'a UserName> {
+    state.job(held.job).filter(|_| held.rests()).map(|job| &job.owner)
 }
 
 impl Pass<'_> {
@@ -195,7 +205,10 @@ impl Pass<'_> {
             let asked = (owner, ask.resources(), tasks);
             rooms_at(self.state, node, asked, self.now, |room| places.push((room, at)));
         }
-        let made = Reservation::new((turn.id, need, standing), places, self.now)?;
+        let mut made = Reservation::new((turn.id, need, standing), places, self.now)?;
+        if let Some(until) = self.gave_up.get(owner).filter(|_| made.rests()) {
+            made.ends = made.ends.min(*until);
+        }
         self.may_be_made(&made, owner).then_some(made)
     }
 

@@ -95,6 +95,9 @@ pub struct Planner {
     reservations: Vec<Reservation>,
     /// Users for whom no node is kept until then; see `reserve::KEPT_WITHOUT_LIMIT`.
     resting: BTreeMap<UserName, Timestamp>,
+    /// Users who gave up a node that was kept without a known moment, and when it would have been
+    /// given to others: what is kept for them next ends no later, or they would never rest.
+    gave_up: BTreeMap<UserName, Timestamp>,
     /// Of the shapes that fit nowhere those of which this is known for one user only.
     blocked_for_one: BTreeSet<ShapeId>,
     /// A job was submitted since the last pass.

@@ -25,6 +25,7 @@ pub(super) struct Pass<'a> {
     pub(super) trial: Trial<'a>,
     pub(super) reservations: Vec<Reservation>,
     pub(super) resting: &'a BTreeMap<UserName, Timestamp>,
+    pub(super) gave_up: &'a BTreeMap<UserName, Timestamp>,
     /// Searches for a node to keep.
     pub(super) searches: usize,
     more: bool,
@@ -59,7 +60,7 @@ pub(super) fn run(
         (planner.open, planner.paper) = (open, paper);
         return Plan::default();
     }
-    let Planner { nodes, needs, reservations, resting, .. } = planner;
+    let Planner { nodes, needs, reservations, resting, gave_up, .. } = planner;
     let mut pass = Pass {
         state,
         needs,
@@ -69,6 +70,7 @@ pub(super) fn run(
         trial: Trial::new(state, nodes, paper, now),
         reservations: mem::take(reservations),
         resting,
+        gave_up,
         searches: 0,
         more: false,
         serving,

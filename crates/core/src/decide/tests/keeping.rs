@@ -215,6 +215,23 @@ fn a_request_that_differs_a_little_gets_no_node_while_its_user_rests() {
 }
 
 #[test]
+fn who_takes_a_request_back_for_another_one_rests_as_soon() {
+    let mut told = begun(bob(), "");
+    let first = told.submit(ALL);
+    let small = told.submit_as(cleo(), GPU);
+    told.place();
+    assert_eq!((kept(&told, first), active(&told, small)), (Some(false), 0));
+    told.now += KEPT_WITHOUT_LIMIT.0 * 7 / 10;
+    let second = told.submit(ALL);
+    told.cancel(first, Pick::All);
+    told.place();
+    assert_eq!((kept(&told, second), active(&told, small)), (Some(false), 0));
+    told.now += KEPT_WITHOUT_LIMIT.0 * 4 / 10;
+    told.place();
+    assert_eq!((kept(&told, second), active(&told, small)), (None, 1), "others have their turn");
+}
+
+#[test]
 fn it_is_looked_at_again_where_nothing_else_is_to_be_done() {
     let mut told = begun(ada(), HOUR);
     let large = told.submit(ALL);
