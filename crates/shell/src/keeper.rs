@@ -4,6 +4,10 @@
 use crate::{Batch, Commit, EventSeq, Journal, Lines, Outside, Question, guarded};
 use std::sync::Arc;
 
+/// An event that is larger counts as several: reading it back takes as long. Few are this large, and
+/// a restart should not take longer because somebody's jobs are.
+const BYTES_OF_AN_EVENT: usize = 16 << 10;
+
 pub struct Keeper<J, O> {
     pub(crate) journal: J,
     pub(crate) outside: Arc<O>,
@@ -51,7 +55,8 @@ impl<J: Journal, O: Outside> Keeper<J, O> {
         let committed =
             guarded(|| self.journal.append(&commit)).map_err(|_| MISTAKE.to_string())?;
         let committed = committed.map_err(|error| J::words(&error))?;
-        self.since_snapshot += batch.events.len() as u64;
+        let (events, bytes) = (batch.events.len(), batch.encoded.text().len());
+        self.since_snapshot += events.max(bytes / BYTES_OF_AN_EVENT) as u64;
         Ok(Some(committed.first))
     }
 

@@ -61,9 +61,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use way::{Request, Way};
 
-pub use shipway_shell::{
-    Core, Done, Member, RestoreError, Submission, Wish, WriteError, restore,
-};
+pub use shipway_shell::{Core, Done, Member, RestoreError, Submission, Wish, WriteError, restore};
 pub use start::{Running, start};
 pub use way::Answer;
 
