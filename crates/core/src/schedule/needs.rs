@@ -91,6 +91,7 @@ impl Need {
         self.choice.as_ref().map_or(0, |choice| choice.steps())
     }
 
+    #[inline]
     pub(super) fn size(&self, shape: ShapeId) -> Size {
         let Need { gpus, class_bits: classes, .. } = *self;
         Size { shape, gpus, amounts: Common::of(&self.amounts), classes }
@@ -189,10 +190,12 @@ impl Need {
     }
 
     /// Whether its tasks may be sent ahead of a free place: for them one node is like another.
+    #[inline]
     pub(super) fn may_go_ahead(&self) -> bool {
         self.gpus == 0 && !self.named && self.choice.is_none() && !self.in_container
     }
 
+    #[inline]
     pub(super) fn groups(&self, class: ClassAt) -> Option<Groups> {
         self.groups.get(class.at()).copied().flatten()
     }
@@ -208,6 +211,7 @@ impl Need {
     }
 
     /// Whether one more task fits, leaving aside what a site counts itself.
+    #[inline]
     pub(super) fn fits(&self, free: &Free, groups: Groups) -> bool {
         self.amounts.fits(&free.amounts) && (self.gpus == 0 || self.gpus_fit(free, groups))
     }

@@ -63,8 +63,8 @@ pub struct Reservation {
     pub job: JobId,
     /// Nearly always the only one.
     first: Kept,
-    /// The last of the others, or the first: beside it, so that most are told without a look there.
-    last: NodeAt,
+    /// How far the last of the others is from it, so that most nodes are told without a look there.
+    span: u32,
     others: Box<[Kept]>,
     /// When everything that is in the way has to have ended, by its time limits. `None`: something
     /// in the way has no limit, or one that is too far away.
@@ -109,14 +109,14 @@ impl Reservation {
         };
         let mut nodes = places.chunk_by(|(_, one), (_, other)| one == other).filter_map(kept);
         let (first, others): (Kept, Box<[Kept]>) = (nodes.next()?, nodes.collect());
-        let last = others.last().unwrap_or(&first).at;
+        let span = others.last().unwrap_or(&first).at.0 - first.at.0;
         let latest = room.time().filter(|latest| latest.since(now) <= FORESEEABLE);
         let for_some_time = now.plus(KEPT_WITHOUT_LIMIT);
         let ends = latest.map_or(for_some_time, |latest| latest.plus(AFTER_LATEST));
         // Others may have come by then, and be what it has to wait for.
         let ends = if behind_own { ends.min(for_some_time) } else { ends };
         let need = need.clone();
-        Some(Reservation { job, first, last, others, latest, behind_own, ends, need, standing })
+        Some(Reservation { job, first, span, others, latest, behind_own, ends, need, standing })
     }
 
     /// In the order of their places in the table.
@@ -128,12 +128,14 @@ impl Reservation {
     }
 
     /// What is kept of this node, if anything is.
+    #[inline]
     pub(crate) fn at(&self, at: NodeAt) -> Option<Kept> {
-        if self.first.at == at {
-            return Some(self.first);
-        }
-        if at < self.first.at || at > self.last {
+        let away = at.0.wrapping_sub(self.first.at.0);
+        if away > self.span {
             return None;
+        }
+        if away == 0 {
+            return Some(self.first);
         }
         let found = self.others.binary_search_by_key(&at, |kept| kept.at).ok()?;
         self.others.get(found).copied()

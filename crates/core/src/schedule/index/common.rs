@@ -4,23 +4,24 @@
 use shipway_model::{Amounts, Kind};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::schedule) struct Common([u64; 2]);
+pub(in crate::schedule) struct Common {
+    cpus: u64,
+    memory: u64,
+}
 
 impl Common {
     #[inline]
     pub(in crate::schedule) fn of(amounts: &Amounts) -> Common {
-        Common([amounts.get(Kind::Cpus), amounts.get(Kind::Memory)])
+        Common { cpus: amounts.get(Kind::Cpus), memory: amounts.get(Kind::Memory) }
     }
     /// Whether there may be room; not, if there is none.
     #[inline]
     pub(in crate::schedule) fn fits(self, room: Common) -> bool {
-        let (Common([one, other]), Common([has_one, has_other])) = (self, room);
-        one <= has_one && other <= has_other
+        self.cpus <= room.cpus && self.memory <= room.memory
     }
     /// The larger of each.
     #[inline]
     pub(in crate::schedule) fn max(self, other: Common) -> Common {
-        let (Common([a, b]), Common([c, d])) = (self, other);
-        Common([a.max(c), b.max(d)])
+        Common { cpus: self.cpus.max(other.cpus), memory: self.memory.max(other.memory) }
     }
 }

@@ -150,6 +150,7 @@ impl Needs {
     }
 
     /// Known of the shapes that are listed.
+    #[inline]
     pub(in crate::schedule) fn get(&self, shape: ShapeId) -> Option<&Need> {
         self.by_shape.get(shape.at())?.as_ref()
     }

@@ -31,6 +31,7 @@ impl Blocked {
     fn place(shape: ShapeId) -> (usize, u64) {
         (shape.at() / 64, 1 << (shape.at() % 64))
     }
+    #[inline]
     fn contains(&self, shape: ShapeId) -> bool {
         let (word, bit) = Blocked::place(shape);
         self.words.get(word).is_some_and(|word| word & bit != 0)
@@ -129,6 +130,7 @@ impl Open {
     }
 
     /// Whether a shape may still find a place; it is out of this pass otherwise.
+    #[inline]
     pub(in crate::schedule) fn may_fit(
         &mut self,
         shape: ShapeId,
@@ -149,6 +151,7 @@ impl Open {
         fits
     }
 
+    #[inline]
     fn add(&mut self, size: Size, scope: Scope) {
         let shape = size.shape;
         if self.by_shape.len() <= shape.at() {
@@ -172,6 +175,7 @@ impl Open {
     pub(in crate::schedule) fn len(&self) -> usize {
         self.len
     }
+    #[inline]
     pub(in crate::schedule) fn scope(&self, shape: ShapeId) -> Option<Scope> {
         self.by_shape.get(shape.at()).copied().flatten()
     }
@@ -214,6 +218,7 @@ impl<'b> HotRoom<'b> {
     }
 
     /// Whether one more task may fit on one of them, leaving reservations aside.
+    #[inline]
     fn may_fit(&self, size: Size, state: &State, needs: &Needs) -> bool {
         if size.classes & self.classes == 0 {
             return false;
