@@ -10,7 +10,7 @@ use crate::bundle::{Bundle, Bundles};
 use crate::foreign::{
     Missing, check_places, check_program, launch, looking_at_tree, refuse_what_none_can, seen,
 };
-use crate::native::{Helper, Start, TERMINAL_INPUT, refused_calls};
+use crate::native::{Helper, KEEPS_PIPES, SENDS_FILES, Start, TERMINAL_INPUT, refused_calls};
 use crate::plan::{Bind, Container, Network, Room, Root, Shown};
 use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
 use rustix::process::{getegid, geteuid};
@@ -222,6 +222,9 @@ fn seccomp() -> Value {
             terminals[0],
             terminals[1],
             {"names": refused_calls(), "action": "SCMP_ACT_ERRNO", "errnoRet": libc::EPERM},
+            {"names": KEEPS_PIPES, "action": "SCMP_ACT_ERRNO", "errnoRet": libc::EINVAL},
+            {"names": [SENDS_FILES], "action": "SCMP_ACT_ERRNO", "errnoRet": libc::EINVAL,
+             "args": [{"index": 2, "value": 0, "op": "SCMP_CMP_EQ"}]},
             {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": libc::ENOSYS},
             {"names": ["clone", "unshare"], "action": "SCMP_ACT_ERRNO", "errnoRet": libc::EPERM,
              "args": [{"index": 0, "value": libc::CLONE_NEWUSER, "valueTwo": libc::CLONE_NEWUSER,

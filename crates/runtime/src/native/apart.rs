@@ -96,10 +96,10 @@ pub fn start_clean() -> io::Result<()> {
 }
 
 /// From here on this thread, and every process it starts, gains no rights by starting a program,
-/// and puts no keys into anybody's terminal.
+/// puts no keys into anybody's terminal and keeps nobody's pipe busy.
 pub fn give_up_gaining_rights() -> io::Result<()> {
     set_no_new_privs(true)?;
-    Ok(install_filter(&seccomp::terminals())?)
+    Ok(install_filter(&seccomp::plain())?)
 }
 
 /// What every helper does first. One whose starter has seen to a session has it already.
@@ -115,8 +115,8 @@ pub(super) fn stand_apart() -> Result<(), SetupError> {
 }
 
 /// What a plain program does not get by a container's own filter.
-pub(super) fn spare_terminals() -> Result<(), SetupError> {
-    install_filter(&seccomp::terminals()).doing("spare", "terminals")
+pub(super) fn spare_others() -> Result<(), SetupError> {
+    install_filter(&seccomp::plain()).doing("spare", "terminals and pipes")
 }
 
 /// Leaves the terminal and the group of whoever started this, who goes on without it. Where there

@@ -38,7 +38,7 @@ mod sys;
 mod underlay;
 mod vfork;
 
-pub(crate) use seccomp::{TERMINAL_INPUT, refused_calls};
+pub(crate) use seccomp::{KEEPS_PIPES, SENDS_FILES, TERMINAL_INPUT, refused_calls};
 
 pub use apart::{Apart, give_up_gaining_rights, keep_descriptors, leave_terminal, start_clean};
 pub use helper::{become_asked, main};

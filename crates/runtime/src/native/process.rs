@@ -4,7 +4,7 @@
 //! the program. Its words are this process's own, behind those that led here; its environment came
 //! with the letter, and nothing of it is set before.
 
-use super::apart::spare_terminals;
+use super::apart::spare_others;
 use super::confine;
 use super::error::{Doing, SetupError};
 use super::identity::{self, say};
@@ -65,7 +65,7 @@ fn prepare(process: &Process, keeper: Option<OwnedFd>) -> Result<(), SetupError>
     if process.within.is_some() {
         person::become_within(&keeper.ok_or(SetupError::NoKeeper)?, process)?;
     }
-    spare_terminals()?;
+    spare_others()?;
     if process.guest {
         // A container's own filter lets nobody ask for keys; this one may have none.
         own_keyring().doing("leave", "the keyring")?;

@@ -22,6 +22,9 @@ const NUMBER_AT: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
 const FIRST_ARGUMENT_AT: u32 = 16;
 const SECOND_ARGUMENT_AT: u32 = 24;
+const THIRD_ARGUMENT_AT: u32 = 32;
+/// Behind an argument: its upper half.
+const UPPER_HALF: u32 = 4;
 
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: u32 = 0xC000_003E;
@@ -50,11 +53,33 @@ pub(crate) const TERMINAL_INPUT: [u32; 2] = [0x5412, 0x541C];
 /// Families of sockets: to the virtual machine's host, and to the kernel's own ciphers.
 const STRANGE_FAMILIES: [u32; 2] = [40, 38];
 
+/// What moves bytes into or out of a pipe keeps it to itself for as long as the other side lets
+/// it wait: whoever reads that pipe hangs, and cannot be killed. Programs that are told that these
+/// files cannot do it read and write instead. `sendfile` from a place in a file is left to them:
+/// what has places does not wait for anybody.
+pub(crate) const KEEPS_PIPES: [&str; 3] = ["splice", "tee", "vmsplice"];
+pub(crate) const SENDS_FILES: &str = "sendfile";
+
+/// The same in the numbers of 32-bit programs, which no container runs.
+#[cfg(target_arch = "x86_64")]
+const OF_32_BITS: [i64; 5] = [313, 315, 316, 187, 239];
+#[cfg(target_arch = "aarch64")]
+const OF_32_BITS: [i64; 5] = [340, 342, 343, 187, 239];
+
+/// From here on numbers are those of another way to call.
+const SECOND_NUMBERING: i64 = 0x4000_0000;
+const IN_SECOND_NUMBERING: [i64; 4] =
+    [0x4000_0000 + 275, 0x4000_0000 + 276, 0x4000_0000 + 532, 0x4000_0000 + 40];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Allow,
     /// Not permitted.
     Refuse,
+    /// Not with these files.
+    Invalid,
+    /// Invalid if the third argument, a place in memory, is none.
+    UnlessThirdIsNone,
     /// As if the kernel did not know it: libraries then use an older call.
     Unknown,
     /// Unless the first argument has one of these bits.
@@ -139,6 +164,18 @@ const JUDGED: &[(i64, Verdict)] = &[
     (libc::SYS_socketpair, Verdict::UnlessFirst(STRANGE_FAMILIES)),
 ];
 
+/// What no task may, be it in a container or not.
+fn for_everybody() -> impl Iterator<Item = (i64, Verdict)> {
+    keeping_pipes(&[libc::SYS_splice, libc::SYS_tee, libc::SYS_vmsplice, libc::SYS_sendfile])
+}
+
+/// The first three are `KEEPS_PIPES`, the others kinds of `sendfile`.
+fn keeping_pipes(numbers: &[i64]) -> impl Iterator<Item = (i64, Verdict)> {
+    let verdict =
+        |at| if at < KEEPS_PIPES.len() { Verdict::Invalid } else { Verdict::UnlessThirdIsNone };
+    numbers.iter().enumerate().map(move |(at, number)| (*number, verdict(at)))
+}
+
 /// The names of what is refused whatever its arguments, for runtimes that make their own filter.
 pub(crate) fn refused_calls() -> Vec<&'static str> {
     REFUSED.iter().map(|(name, _)| *name).collect()
@@ -153,48 +190,49 @@ pub(super) fn program() -> Vec<sock_filter> {
         answer(Verdict::Unknown),
         load(NUMBER_AT),
     ];
-    program.extend(search(&ranges()));
+    let refused = REFUSED.iter().map(|(_, number)| (*number, Verdict::Refuse));
+    let known = refused.chain(JUDGED.iter().copied()).chain(for_everybody()).collect();
+    let bases = [(0, Verdict::Allow), (YOUNGEST + 1, Verdict::Unknown)];
+    program.extend(search(&ranges(known, &bases)));
     program
 }
 
-/// A filter for what is no container: everything but keys that are put into a terminal. Where a
-/// call has other numbers, whatever looks like that request is refused.
-pub(super) fn terminals() -> Vec<sock_filter> {
-    /// From here on numbers are those of another way to call.
-    const SECOND_NUMBERING: u32 = 0x4000_0000;
-    let number = u32::try_from(libc::SYS_ioctl).expect("system calls have small numbers");
-    let mut program = vec![
-        load(ARCHITECTURE_AT),
-        jump(JUMP_IF_EQUAL, ARCHITECTURE, 0, 4),
-        load(NUMBER_AT),
-        jump(JUMP_IF_EQUAL, number, 2, 0),
-        jump(JUMP_IF_AT_LEAST, SECOND_NUMBERING, 1, 0),
-        answer(Verdict::Allow),
-    ];
-    program.extend(judge(Verdict::UnlessSecond(TERMINAL_INPUT)));
+/// A filter for what is no container: everything but keys that are put into a terminal and what
+/// keeps pipes busy. Where `ioctl` has other numbers, whatever looks like that request is refused.
+pub(super) fn plain() -> Vec<sock_filter> {
+    let keys = Verdict::UnlessSecond(TERMINAL_INPUT);
+    let mut known: Vec<_> = for_everybody().chain([(libc::SYS_ioctl, keys)]).collect();
+    known.extend(keeping_pipes(&IN_SECOND_NUMBERING));
+    let ours = search(&ranges(known, &[(0, Verdict::Allow), (SECOND_NUMBERING, keys)]));
+    let over = u8::try_from(ours.len() + 1).expect("a short filter is shorter than a jump");
+    let mut program =
+        vec![load(ARCHITECTURE_AT), jump(JUMP_IF_EQUAL, ARCHITECTURE, 0, over), load(NUMBER_AT)];
+    program.extend(ours);
+    program.push(load(NUMBER_AT));
+    program.extend(search(&ranges(keeping_pipes(&OF_32_BITS).collect(), &[(0, keys)])));
     program
 }
 
-/// From which number on which verdict holds, in order.
-fn ranges() -> Vec<(u32, Verdict)> {
-    let number = |number: i64| u32::try_from(number).expect("system calls have small numbers");
-    let mut known: Vec<(u32, Verdict)> =
-        REFUSED.iter().map(|(_, refused)| (number(*refused), Verdict::Refuse)).collect();
-    known.extend(JUDGED.iter().map(|(judged, verdict)| (number(*judged), *verdict)));
-    known.push((number(YOUNGEST) + 1, Verdict::Unknown));
+/// From which number on which verdict holds, in order: that of the known number, and otherwise of
+/// the last base at or below it.
+fn ranges(mut known: Vec<(i64, Verdict)>, bases: &[(i64, Verdict)]) -> Vec<(u32, Verdict)> {
+    let mut ranges = Vec::new();
+    let base = |number: i64| bases.iter().rev().find(|(from, _)| *from <= number);
     known.sort_by_key(|(number, _)| *number);
-    let mut ranges = vec![(0, Verdict::Allow)];
-    for (index, (number, verdict)) in known.iter().enumerate() {
-        push_range(&mut ranges, *number, *verdict);
-        let next = known.get(index + 1).map(|(next, _)| *next);
-        if next.is_some_and(|next| next > number + 1) {
-            push_range(&mut ranges, number + 1, Verdict::Allow);
+    let mut starts: Vec<i64> = bases.iter().map(|(from, _)| *from).collect();
+    starts.extend(known.iter().flat_map(|(number, _)| [*number, number + 1]));
+    starts.sort_unstable();
+    for start in starts {
+        let named = known.iter().find(|(number, _)| *number == start);
+        if let Some((_, verdict)) = named.or_else(|| base(start)) {
+            push_range(&mut ranges, start, *verdict);
         }
     }
     ranges
 }
 
-fn push_range(ranges: &mut Vec<(u32, Verdict)>, from: u32, verdict: Verdict) {
+fn push_range(ranges: &mut Vec<(u32, Verdict)>, from: i64, verdict: Verdict) {
+    let from = u32::try_from(from).expect("system calls have small numbers");
     if ranges.last().is_none_or(|(_, last)| *last != verdict) {
         ranges.push((from, verdict));
     }
@@ -225,7 +263,17 @@ fn judge(verdict: Verdict) -> Vec<sock_filter> {
         ]
     };
     match verdict {
-        Verdict::Allow | Verdict::Refuse | Verdict::Unknown => vec![answer(verdict)],
+        Verdict::Allow | Verdict::Refuse | Verdict::Invalid | Verdict::Unknown => {
+            vec![answer(verdict)]
+        }
+        Verdict::UnlessThirdIsNone => vec![
+            load(THIRD_ARGUMENT_AT),
+            jump(JUMP_IF_EQUAL, 0, 0, 2),
+            load(THIRD_ARGUMENT_AT + UPPER_HALF),
+            jump(JUMP_IF_EQUAL, 0, 1, 0),
+            answer(Verdict::Allow),
+            answer(Verdict::Invalid),
+        ],
         Verdict::UnlessBits(bits) => vec![
             load(FIRST_ARGUMENT_AT),
             jump(JUMP_IF_ANY_BIT, bits, 1, 0),
@@ -252,6 +300,7 @@ fn answer(verdict: Verdict) -> sock_filter {
     let value = match verdict {
         Verdict::Allow => ALLOW,
         Verdict::Unknown => error(libc::ENOSYS),
+        Verdict::Invalid => error(libc::EINVAL),
         _ => error(libc::EPERM),
     };
     sock_filter { code: RETURN, jt: 0, jf: 0, k: value }
@@ -264,9 +313,10 @@ mod tests {
     const ALLOWED: u32 = 0x7FFF_0000;
     const REFUSED_WITH: u32 = 0x0005_0001;
     const UNKNOWN: u32 = 0x0005_0026;
+    const INVALID: u32 = 0x0005_0016;
 
     fn run(architecture: u32, number: i64, first: u32, second: u32) -> u32 {
-        run_in(&program(), architecture, number, first, second)
+        run_in(&program(), architecture, number, [first, second, 0, 0])
     }
 
     /// The kernel's machine, as far as the filter uses it.
@@ -274,8 +324,7 @@ mod tests {
         program: &[sock_filter],
         architecture: u32,
         number: i64,
-        first: u32,
-        second: u32,
+        [first, second, third, third_upper]: [u32; 4],
     ) -> u32 {
         let (mut word, mut at) = (0, 0);
         loop {
@@ -289,6 +338,8 @@ mod tests {
                         ARCHITECTURE_AT => architecture,
                         FIRST_ARGUMENT_AT => first,
                         SECOND_ARGUMENT_AT => second,
+                        THIRD_ARGUMENT_AT => third,
+                        36 => third_upper,
                         other => panic!("load from {other}"),
                     }
                 }
@@ -310,6 +361,7 @@ mod tests {
         for number in 0..1000 {
             let expected = match number {
                 _ if REFUSED.iter().any(|(_, refused)| *refused == number) => REFUSED_WITH,
+                _ if for_everybody().any(|(known, _)| known == number) => INVALID,
                 _ if number > YOUNGEST || number == libc::SYS_clone3 => UNKNOWN,
                 _ => ALLOWED,
             };
@@ -331,9 +383,11 @@ mod tests {
     }
 
     #[test]
-    fn plain_programs_may_all_but_type_for_others() {
-        let verdict = |number, second| run_in(&terminals(), ARCHITECTURE, number, 0, second);
-        for number in (0..1000).filter(|number| *number != libc::SYS_ioctl) {
+    fn plain_programs_may_all_but_type_for_others_and_keep_pipes() {
+        let verdict = |number, second| run_in(&plain(), ARCHITECTURE, number, [0, second, 0, 0]);
+        let judged =
+            |number| number == libc::SYS_ioctl || for_everybody().any(|(known, _)| known == number);
+        for number in (0..1000).filter(|number| !judged(*number)) {
             assert_eq!(verdict(number, TERMINAL_INPUT[0]), ALLOWED, "system call {number}");
         }
         assert_eq!(verdict(libc::SYS_ioctl, 0x5401), ALLOWED);
@@ -341,9 +395,25 @@ mod tests {
             assert_eq!(verdict(libc::SYS_ioctl, request), REFUSED_WITH);
         }
         for (architecture, number) in [(0x4000_0003, 54), (ARCHITECTURE, 0x4000_0202)] {
-            let verdict = |second| run_in(&terminals(), architecture, number, 0, second);
+            let verdict = |second| run_in(&plain(), architecture, number, [0, second, 0, 0]);
             assert_eq!(verdict(TERMINAL_INPUT[0]), REFUSED_WITH);
             assert_eq!(verdict(0x5401), ALLOWED);
+        }
+    }
+
+    #[test]
+    fn what_keeps_pipes_is_invalid_by_every_number() {
+        let other = keeping_pipes(&OF_32_BITS).map(|it| (0x4000_0003, it));
+        let ours = for_everybody().chain(keeping_pipes(&IN_SECOND_NUMBERING));
+        for (architecture, (number, verdict)) in ours.map(|it| (ARCHITECTURE, it)).chain(other) {
+            let judged = |third| {
+                let [lower, upper] = third;
+                run_in(&plain(), architecture, number, [0, 0, lower, upper])
+            };
+            assert_eq!(judged([0, 0]), INVALID, "{number}");
+            // From a place in a file, wherever that place is kept.
+            let otherwise = if verdict == Verdict::Invalid { INVALID } else { ALLOWED };
+            assert_eq!([judged([8, 0]), judged([0, 1])], [otherwise; 2], "{number}");
         }
     }
 

@@ -88,6 +88,10 @@ fn main() -> ExitCode {
             probe::say_whether_typing();
             ExitCode::SUCCESS
         }
+        probe::PIPES => {
+            probe::say_which_hold_pipes();
+            ExitCode::SUCCESS
+        }
         probe::TRACED => {
             probe::be_traced(&std::env::args().nth(2).unwrap_or_default());
             ExitCode::from(7)

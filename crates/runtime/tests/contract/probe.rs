@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "calls that no safe crate wraps, to see them refused")]
 
 use std::io;
+use std::os::fd::AsRawFd;
 
 /// The word by which this program knows that it is the probe.
 pub(crate) const COMMAND: &str = "probe";
@@ -69,6 +70,33 @@ pub(crate) fn say_whether_typing() {
         // Let through, it is said to be no terminal.
         let refused = result < 0 && errno == Some(libc::EPERM);
         println!("{}", if refused { "refused" } else { "allowed" });
+    }
+}
+
+/// The word by which it tries to keep a pipe busy: its reader would hang, whatever it asked for.
+pub(crate) const PIPES: &str = "probe-pipes";
+
+/// Says of each call with what it was refused, or that it was not. None of them has to wait.
+pub(crate) fn say_which_hold_pipes() {
+    let file = std::fs::File::open("/proc/self/exe").unwrap();
+    let (full, fill) = rustix::pipe::pipe().unwrap();
+    rustix::io::write(&fill, b"x").unwrap();
+    let (_reading, writing) = rustix::pipe::pipe().unwrap();
+    let (file, from, to) = (file.as_raw_fd(), full.as_raw_fd(), writing.as_raw_fd());
+    let byte = libc::iovec { iov_base: c"x".as_ptr().cast_mut().cast(), iov_len: 1 };
+    let (none, mut start) = (std::ptr::null_mut::<i64>(), 0_i64);
+    let said = |name, result: isize| match result {
+        1.. => println!("{name}: allowed"),
+        _ => println!("{name}: {:?}", io::Error::last_os_error().raw_os_error()),
+    };
+    // SAFETY: descriptors that are open, one byte that the kernel reads, and a number that it
+    // writes, each of which outlives its call.
+    unsafe {
+        said("splice", libc::splice(file, none, to, none, 1, 0));
+        said("tee", libc::tee(from, to, 1, libc::SPLICE_F_NONBLOCK));
+        said("vmsplice", libc::vmsplice(to, &raw const byte, 1, 0));
+        said("sendfile", libc::sendfile(to, file, none, 1));
+        said("sendfile of what has a size", libc::sendfile(to, file, &raw mut start, 1));
     }
 }
 

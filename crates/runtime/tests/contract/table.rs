@@ -23,6 +23,7 @@ pub(crate) const ALL: &[Case] = &[
     Case { name: "a session of its own", on: On::PlainToo, run: session },
     Case { name: "no terminal", on: On::PlainToo, run: no_terminal },
     Case { name: "no keys into a terminal", on: On::PlainToo, run: terminal_input },
+    Case { name: "no pipe is kept busy", on: On::PlainToo, run: busy_pipes },
     Case { name: "no keys of the starter's", on: On::PlainToo, run: keyring },
     Case { name: "the usual mask", on: On::PlainToo, run: mask },
     Case { name: "limits below the starter's", on: On::PlainToo, run: limits },
@@ -121,6 +122,14 @@ fn no_terminal(site: &Site) {
 fn terminal_input(site: &Site) {
     let said = site.ok(&with_this_program(site, "typing", &[probe::TYPE]));
     assert_eq!(said, "refused\n".repeat(4));
+}
+
+/// Refused as what these files cannot do, so that programs read and write instead.
+fn busy_pipes(site: &Site) {
+    let said = site.ok(&with_this_program(site, "pipes", &[probe::PIPES]));
+    let refused = |name| format!("{name}: {:?}\n", Some(libc::EINVAL));
+    let refused: String = ["splice", "tee", "vmsplice", "sendfile"].map(refused).concat();
+    assert_eq!(said, refused + "sendfile of what has a size: allowed\n");
 }
 
 fn keyring(site: &Site) {
