@@ -23,7 +23,7 @@ pub(crate) enum Do {
 }
 
 /// Goes down from the children of `top`. Whether nobody was met who could not be ended.
-pub(crate) fn end_below(top: Pid, judge: impl Fn(Pid) -> Do) -> bool {
+pub(crate) fn end_below(top: Pid, mut judge: impl FnMut(Pid) -> Do) -> bool {
     let (mut parents, mut visited, mut all) = (vec![top], 0, true);
     while let Some(parent) = parents.pop() {
         for child in procfs::children_of(parent) {

@@ -3,7 +3,7 @@
 //! It holds the lock of the node's directory, starts the pilot, passes signals on, and when the
 //! pilot ends in any way (`kill -9` too) it kills every process the pilot left, and only then
 //! lets go of the lock. So a free lock means that no task of this directory runs; what is left of
-//! one that was killed and hangs in the kernel is written down. Of those that ended well by
+//! one that was killed and hangs in the kernel, the pilot among them, is written down. Of those that ended well by
 //! themselves it leaves word, by their numbers, for the next pilot. It knows nothing of tasks,
 //! servers or logs: whatever could break it must not be in it.
 //!
@@ -13,7 +13,8 @@
 mod descendants;
 mod word;
 
-use crate::{hanging, leftovers};
+use crate::hanging::{self, HANG_LIMIT, Whose};
+use crate::{leftovers, procfs};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, set_child_subreaper, waitid,
@@ -32,6 +33,10 @@ use word::Word;
 
 /// How long a pilot that is asked to end may take: it does so at once, unless it hangs.
 const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// Between two looks whether the pilot has begun to end: nobody says so while one of its threads
+/// hangs.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// What a shell reports for a process that a signal ended.
 const SIGNAL_EXIT_BASE: i32 = 128;
@@ -75,12 +80,16 @@ pub fn run(dir: &Path, program: &Path, args: &[OsString]) -> Result<i32, GuardEr
         watch_pilot(pilot, signals).await.map_err(|source| GuardError::Watch { source })
     });
     // Also after a failure to watch: whatever was started must not outlive the lock.
-    let hanging = descendants::end(&mut Word::new(dir));
+    let hung = code.as_ref().ok().and_then(|end| end.hangs);
+    let hanging = descendants::end(&mut Word::new(dir), hung);
     let hanging = hanging.map_err(|source| GuardError::Clear { source })?;
-    hanging::write_down(dir, &hanging, None);
+    let (pilot, others): (Vec<Pid>, _) = hanging.into_iter().partition(|pid| Some(*pid) == hung);
+    hanging::write_down(dir, &pilot, Whose::Pilot);
+    hanging::write_down(dir, &others, Whose::Session);
     leftovers::clear_groups(dir);
-    drop(lock);
-    code
+    // For a pilot that hangs too: no thread of it ever gets back to its program.
+    let _held_no_more = flock(&lock, FlockOperation::Unlock);
+    code.map(|end| end.code)
 }
 
 /// Called by the pilot itself: takes the lock over from standard input, so that it is held for as
@@ -156,8 +165,15 @@ struct Signals {
 enum Wake {
     PassOn(Signal),
     ChildChanged,
-    /// It was asked to end, and has not.
+    /// Time for a look, or for more.
     Late,
+}
+
+/// How a pilot ended.
+struct End {
+    code: i32,
+    /// It was killed and is not dead: a thread of it hangs in the kernel.
+    hangs: Option<Pid>,
 }
 
 impl Signals {
@@ -170,15 +186,9 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self, deadline: Option<Instant>) -> Wake {
-        let late = async {
-            match deadline {
-                Some(deadline) => tokio::time::sleep_until(deadline).await,
-                None => std::future::pending().await,
-            }
-        };
+    async fn next(&mut self, at: Instant) -> Wake {
         tokio::select! {
-            () = late => Wake::Late,
+            () = tokio::time::sleep_until(at) => Wake::Late,
             _ = self.terminate.recv() => Wake::PassOn(Signal::TERM),
             _ = self.interrupt.recv() => Wake::PassOn(Signal::INT),
             _ = self.hangup.recv() => Wake::PassOn(Signal::HUP),
@@ -188,34 +198,47 @@ impl Signals {
 }
 
 /// Passes signals on until the pilot is dead; returns the code to exit with. One that is asked to
-/// end and hangs is killed.
-async fn watch_pilot(pilot: Pid, mut signals: Signals) -> io::Result<i32> {
-    let mut deadline = None;
+/// end and hangs is killed, and one that was killed, by whomever, is not waited for without end.
+async fn watch_pilot(pilot: Pid, mut signals: Signals) -> io::Result<End> {
+    let (mut kill_at, mut give_up_at) = (None, None);
     loop {
-        match signals.next(deadline).await {
+        match signals.next(Instant::now() + LOOK_EVERY).await {
             // Not reaped yet, so the pid is still the pilot's, be it dead or alive.
             Wake::PassOn(signal) => {
                 kill_process(pilot, signal)?;
                 if signal == Signal::TERM {
-                    deadline.get_or_insert_with(|| Instant::now() + END_LIMIT);
+                    kill_at.get_or_insert_with(|| Instant::now() + END_LIMIT);
                 }
             }
-            Wake::Late => {
+            Wake::Late if is_past(give_up_at) => {
+                tracing::warn!("the pilot was killed and hangs in the kernel; it counts as ended");
+                let code = SIGNAL_EXIT_BASE + Signal::KILL.as_raw();
+                return Ok(End { code, hangs: Some(pilot) });
+            }
+            Wake::Late if give_up_at.is_none() && is_past(kill_at) => {
                 tracing::warn!(
                     limit = ?END_LIMIT,
                     "the pilot does not end, although it was asked to; it is killed"
                 );
                 kill_process(pilot, Signal::KILL)?;
-                deadline = None;
+                give_up_at = Some(Instant::now() + HANG_LIMIT);
             }
+            Wake::Late if give_up_at.is_none() && procfs::is_ending(pilot) => {
+                give_up_at = Some(Instant::now() + HANG_LIMIT);
+            }
+            Wake::Late => {}
             Wake::ChildChanged => {
                 let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
                 if let Some(status) = waitid(WaitId::Pid(pilot), options)? {
-                    return Ok(exit_code(&status));
+                    return Ok(End { code: exit_code(&status), hangs: None });
                 }
             }
         }
     }
+}
+
+fn is_past(moment: Option<Instant>) -> bool {
+    moment.is_some_and(|moment| moment <= Instant::now())
 }
 
 fn exit_code(status: &WaitIdStatus) -> i32 {

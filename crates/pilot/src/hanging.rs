@@ -37,9 +37,19 @@ pub struct Hanging {
     pub whose: String,
 }
 
-/// Adds those of `processes` that are still there, says so in the log, and forgets the dead. They
-/// are of the task of `leader`, or of that whose session they are in.
-pub(crate) fn write_down(dir: &Path, processes: &[Pid], leader: Option<Pid>) {
+/// By what it is known whose a process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Of the task with this leader, or the one whose session it is in.
+    Leader(Pid),
+    /// Of the task whose session it is in.
+    Session,
+    /// It was a pilot.
+    Pilot,
+}
+
+/// Adds those of `processes` that are still there, says so in the log, and forgets the dead.
+pub(crate) fn write_down(dir: &Path, processes: &[Pid], whose: Whose) {
     if processes.is_empty() && !dir.join(FILE).exists() {
         return;
     }
@@ -48,9 +58,16 @@ pub(crate) fn write_down(dir: &Path, processes: &[Pid], leader: Option<Pid>) {
     let new = processes.iter().filter_map(|pid| {
         let stat = procfs::stat(*pid).filter(|stat| !stat.is_dead)?;
         let pid = pid.as_raw_nonzero().get();
-        let of = [leader.map_or(pid, |leader| leader.as_raw_nonzero().get()), stat.session];
+        let of = match whose {
+            Whose::Leader(leader) => [leader.as_raw_nonzero().get(), stat.session],
+            Whose::Session | Whose::Pilot => [pid, stat.session],
+        };
         let task = of.iter().find_map(|pid| tasks.get(pid));
-        let whose = task.map_or("of an earlier task".into(), |task| format!("of task {task}"));
+        let whose = match (whose, task) {
+            (Whose::Pilot, _) => "of an earlier pilot".into(),
+            (_, None) => "of an earlier task".into(),
+            (_, Some(task)) => format!("of task {task}"),
+        };
         Some(Hanging { pid, start: stat.start, whose })
     });
     let is_known = |new: &Hanging| {
@@ -113,11 +130,11 @@ mod tests {
         assert_eq!(still(dir.path()), []);
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
         let pid = Pid::from_child(&child);
-        write_down(dir.path(), &[pid], None);
+        write_down(dir.path(), &[pid], Whose::Session);
         // Once, by whatever name.
         let text = std::fs::read_to_string(dir.path().join(FILE)).unwrap();
         std::fs::write(dir.path().join(FILE), text.replace("an earlier task", "task 7/1")).unwrap();
-        write_down(dir.path(), &[pid], None);
+        write_down(dir.path(), &[pid], Whose::Session);
         let found: Vec<i32> = still(dir.path()).iter().map(|hanging| hanging.pid).collect();
         assert_eq!(found, [pid.as_raw_nonzero().get()]);
         // Another process of the same number, and a line that is cut off.

@@ -4,7 +4,7 @@
 //! killed with -9. Processes are known by a variable in their environment, so one that cleared
 //! its environment is not found. It must be called with the directory's lock held.
 
-use crate::hanging::{self, HANG_LIMIT};
+use crate::hanging::{self, HANG_LIMIT, Whose};
 use crate::inside::GO_LIMIT;
 use crate::procfs::{self, Mark};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -109,7 +109,7 @@ pub fn end_all(dir: &Path, key: &str) -> Result<usize, LeftoversError> {
             empty_scans = 0;
             let left = wait_gone(&found, Instant::now() + HANG_LIMIT)?;
             ended += found.len() - left.len();
-            hanging::write_down(dir, &left, None);
+            hanging::write_down(dir, &left, Whose::Session);
             spared.extend(left);
             killing += began.elapsed();
         }

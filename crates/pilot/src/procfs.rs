@@ -100,11 +100,26 @@ fn variable_in(folder: &Path, name: &str) -> io::Result<Option<Vec<u8>>> {
 
 /// As whom a process runs, be it dead.
 pub(crate) fn real_uid(pid: Pid) -> Option<u32> {
+    status(pid, "Uid:")?.parse().ok()
+}
+
+/// Whether a process that ends as a whole, or not at all, has begun to: its first thread has, or
+/// hangs and would.
+pub(crate) fn is_ending(pid: Pid) -> bool {
+    /// The bit of SIGKILL.
+    const KILLED: u64 = 1 << 8;
+    let pending = || u64::from_str_radix(&status(pid, "SigPnd:")?, 16).ok();
+    stat(pid).is_some_and(|stat| stat.first_ends)
+        || pending().is_some_and(|pending| pending & KILLED != 0)
+}
+
+/// The first word behind a name in the `status` of a process.
+fn status(pid: Pid, name: &str) -> Option<String> {
     let read = looks::at(pid, move || fs::read(process_folder(pid).join("status")));
     let status = read?.ok()?;
     let status = String::from_utf8_lossy(&status);
-    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    ids.split_ascii_whitespace().next()?.parse().ok()
+    let words = status.lines().find_map(|line| line.strip_prefix(name))?;
+    words.split_ascii_whitespace().next().map(str::to_owned)
 }
 
 /// Every process id in `/proc`.

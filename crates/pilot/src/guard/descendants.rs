@@ -3,7 +3,8 @@
 //! Children are killed until there is none. Only direct children are ever reaped: a pid of ours
 //! cannot be reused before that, and what they leave becomes our direct child in turn. One whose
 //! end is kept by whoever traces it is dead, and one that was killed and does not die within
-//! `HANG_LIMIT` never runs again: neither is waited for.
+//! `HANG_LIMIT` never runs again: neither is waited for. What stands below such a one does not
+//! become ours, and is ended where it is.
 
 use super::word::Word;
 use crate::below::{Do, end_below, is_dead};
@@ -22,13 +23,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Most of them that are waited for at once, with a descriptor each.
 const MOST_WAITED_FOR: usize = 256;
 
-/// Returns those that were killed and do not die.
-pub(super) fn end(word: &mut Word) -> io::Result<Vec<Pid>> {
+/// Returns those that were killed and do not die. Of `hung` that is known already.
+pub(super) fn end(word: &mut Word, hung: Option<Pid>) -> io::Result<Vec<Pid>> {
     // First those that died before anybody killed them.
     let mut children = procfs::own_children()?;
     children.retain(|child| !word.bury(*child));
     inside::end(&children);
-    let mut killed = Killed::default();
+    let mut killed = Killed { since: BTreeMap::new(), hung };
     loop {
         let mut children = procfs::own_children()?;
         children.retain(|child| !word.bury(*child));
@@ -40,22 +41,33 @@ pub(super) fn end(word: &mut Word) -> io::Result<Vec<Pid>> {
         // One that has died just now is ours to bury, unless somebody keeps its end.
         let (dead, alive): (Vec<Pid>, _) = children.into_iter().partition(|it| is_dead(*it));
         let kept: Vec<Pid> = dead.into_iter().filter(|child| !word.bury(*child)).collect();
-        let (waited_for, hanging) = killed.sort(alive, Instant::now());
-        if waited_for.is_empty() && nothing_else_is_left(&hanging, &kept)? {
+        let (mut waited_for, mut hanging) = killed.sort(alive, Instant::now());
+        let (all_ended, below) = end_all_below(&hanging);
+        below.iter().for_each(|pid| killed.note(*pid, Instant::now()));
+        // What those have left that were buried is ours by now, and nobody has killed it.
+        let is_known = |child: &Pid| hanging.contains(child) || kept.contains(child);
+        let all_known = procfs::own_children()?.iter().all(is_known);
+        let (dying, hanging_below) = killed.sort(below, Instant::now());
+        waited_for.extend(dying);
+        hanging.extend(hanging_below);
+        if waited_for.is_empty() && all_ended && all_known {
             return Ok(hanging);
         }
         wait(&waited_for);
     }
 }
 
-/// Whether all there is hangs or is dead, with all that stands below it killed.
-fn nothing_else_is_left(hanging: &[Pid], kept: &[Pid]) -> io::Result<bool> {
-    if !hanging.iter().all(|pid| end_below(*pid, |_| Do::End)) {
-        return Ok(false);
+/// Whether all that stands below those that hang could be killed, and who of it is not dead yet.
+fn end_all_below(hanging: &[Pid]) -> (bool, Vec<Pid>) {
+    let (mut all, mut below) = (true, Vec::new());
+    for top in hanging {
+        all &= end_below(*top, |pid| {
+            below.push(pid);
+            Do::End
+        });
     }
-    // What those have left that were buried is ours by now, and nobody has killed it.
-    let is_known = |child: &Pid| hanging.contains(child) || kept.contains(child);
-    Ok(procfs::own_children()?.iter().all(is_known))
+    below.retain(|pid| !is_dead(*pid));
+    (all, below)
 }
 
 /// Until one of them is dead, or for a while.
@@ -67,20 +79,24 @@ fn wait(processes: &[Pid]) {
     let _looked_at_again = poll(&mut fds, Timespec::try_from(LOOK_EVERY).ok().as_ref());
 }
 
-/// Since when each process was killed.
 #[derive(Debug, Default)]
-struct Killed(BTreeMap<i32, Instant>);
+struct Killed {
+    /// Since when each process was killed.
+    since: BTreeMap<i32, Instant>,
+    hung: Option<Pid>,
+}
 
 impl Killed {
     fn note(&mut self, pid: Pid, now: Instant) {
-        self.0.entry(pid.as_raw_nonzero().get()).or_insert(now);
+        self.since.entry(pid.as_raw_nonzero().get()).or_insert(now);
     }
 
     /// Those of the living that are waited for, and those that hang.
     fn sort(&self, alive: Vec<Pid>, now: Instant) -> (Vec<Pid>, Vec<Pid>) {
         let hangs = |pid: &Pid| {
-            let since = self.0.get(&pid.as_raw_nonzero().get());
-            since.is_some_and(|since| now.saturating_duration_since(*since) >= HANG_LIMIT)
+            let since = self.since.get(&pid.as_raw_nonzero().get());
+            let is_long_ago = |since| now.saturating_duration_since(since) >= HANG_LIMIT;
+            self.hung == Some(*pid) || since.copied().is_some_and(is_long_ago)
         };
         alive.into_iter().partition(|pid| !hangs(pid))
     }

@@ -13,7 +13,7 @@ use super::{
     start_next,
 };
 use crate::below::{Do, end_below};
-use crate::hanging::{self, HANG_LIMIT};
+use crate::hanging::{self, HANG_LIMIT, Whose};
 use crate::logs::CHUNK_BYTES;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -328,7 +328,7 @@ impl WatchThread<'_> {
         if let Some(slots) = &self.shared.slots
             && !processes.is_empty()
         {
-            hanging::write_down(slots.dir(), processes, Some(task.leader.pid));
+            hanging::write_down(slots.dir(), processes, Whose::Leader(task.leader.pid));
         }
     }
 

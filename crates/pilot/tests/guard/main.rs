@@ -53,7 +53,7 @@ fn main() {
 }
 
 fn all_tests() {
-    let tests: [(&str, fn()); 8] = [
+    let tests: [(&str, fn()); 9] = [
         ("a_killed_pilot_leaves_nothing", a_killed_pilot_leaves_nothing),
         ("signals_are_passed_on_and_the_code_comes_back", signals_are_passed_on),
         ("the_lock_is_held_while_either_lives", the_lock_is_held_while_either_lives),
@@ -62,6 +62,7 @@ fn all_tests() {
         ("who_does_not_die_holds_up_no_pilot", held::who_does_not_die_holds_up_no_pilot),
         ("who_keeps_an_end_holds_up_no_guard", held::who_keeps_an_end_holds_up_no_guard),
         ("a_pilot_that_does_not_end_is_killed", held::a_pilot_that_does_not_end_is_killed),
+        ("a_pilot_that_does_not_die_holds_up_no_other", held::a_pilot_that_does_not_die),
     ];
     for (name, test) in tests {
         test();
@@ -93,6 +94,7 @@ fn play_pilot(dir: &Path) {
     runtime.block_on(async {
         let mut terminate =
             tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).unwrap();
+        held::read_what_is_there(dir);
         pool.start(task_request(dir)).unwrap();
         std::fs::write(dir.join("pilot"), format!("{}\n", std::process::id())).unwrap();
         terminate.recv().await;
