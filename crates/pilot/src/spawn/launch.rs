@@ -80,6 +80,11 @@ pub enum StartError {
     StdinKind { file: String },
     #[error("cannot read its standard input: {message}")]
     StdinClosed { message: String },
+    #[error(
+        "cannot start `{program}`: the output of another task of yours is kept busy by a process \
+         that has its pipe; end that process"
+    )]
+    OutputHeld { program: String },
     /// It says itself what could not be done.
     #[error("{message}")]
     Container { message: String },
@@ -92,17 +97,14 @@ pub(super) struct Launched {
     pub(super) pidfd: OwnedFd,
     pub(super) out: OwnedFd,
     pub(super) err: OwnedFd,
-    /// Our copies of the writing ends.
-    pub(super) writing: Writing,
+    /// Our copies of the writing ends. While they are there no pipe hangs up, so a task that ends
+    /// wakes us once, by its end, and not by each pipe before.
+    pub(super) writing: [OwnedFd; 2],
     /// What says how the task in a container ended.
     pub(super) after: Option<After>,
     pub(super) started: SystemTime,
     pub(super) clock: Instant,
 }
-
-/// Holds the writing ends of a task's pipes open on our side too. While it is there no pipe hangs
-/// up, so a task that ends wakes us once, by its end, and not by each pipe before.
-pub(super) struct Writing(#[allow(dead_code, reason = "held open")] [OwnedFd; 2]);
 
 /// What is the same for every process of a pool.
 pub(super) struct Launcher {
@@ -285,7 +287,7 @@ fn spawn(
     // It runs: from here on it is not started again.
     let pidfd = patiently(|| Ok(pidfd_open(pid, PidfdFlags::empty())?));
     let pidfd = pidfd.inspect_err(|_| end_unwatched(pid)).map_err(io::Error::other)?;
-    let writing = Writing([out_end, err_end]);
+    let writing = [out_end, err_end];
     Ok(Launched { pid, pidfd, out, err, writing, after: None, started, clock })
 }
 

@@ -12,6 +12,7 @@ mod graves;
 mod launch;
 mod lines;
 mod orphans;
+mod pipes;
 mod task;
 mod watch;
 mod whose;
@@ -26,6 +27,7 @@ use crate::stage;
 use launch::{Launched, Launcher};
 use lines::{Lines, Owned};
 use orphans::Orphans;
+use pipes::Pipes;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 use shipway_runtime::again;
@@ -265,6 +267,9 @@ struct Shared {
     leaders: Mutex<HashMap<Ticket, Arc<Leader>>>,
     orphans: Orphans,
     watcher: Watcher,
+    pipes: Pipes,
+    /// How many threads there were.
+    threads: AtomicUsize,
     /// Where it is written down which process is which attempt.
     slots: Option<Slots>,
     /// Requests taken and not yet answered by `NotStarted` or `Ended`.
@@ -356,21 +361,17 @@ impl Pool {
             leaders: Mutex::default(),
             orphans: Orphans::new(),
             watcher: Watcher::new()?,
+            pipes: Pipes::default(),
+            threads: AtomicUsize::new(0),
             slots,
             unfinished: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
         });
-        let threads = shared.spawners + ALWAYS_WATCHING;
-        for number in 0..threads {
-            let shared = Arc::clone(&shared);
-            again::thread(&format!("tasks-{number}"), move || {
-                // Whatever is started here, and so every task, has given it up as well.
-                match give_up_gaining_rights() {
-                    Ok(()) => watch::run(&shared),
-                    Err(error) => tracing::error!(%error, "a thread that runs tasks cannot begin"),
-                }
-            })?;
+        for _ in 0..shared.spawners + ALWAYS_WATCHING {
+            start_thread(&shared)?;
         }
+        let others = Arc::clone(&shared);
+        again::thread("tasks-look", move || pipes::look_after(&others))?;
         Ok(Self { shared, logs })
     }
 
@@ -456,6 +457,19 @@ impl Drop for Pool {
     }
 }
 
+fn start_thread(shared: &Arc<Shared>) -> io::Result<()> {
+    let number = shared.threads.fetch_add(1, Ordering::Relaxed);
+    let (shared, mark) = (Arc::clone(shared), shared.pipes.new_mark());
+    let started = again::thread(&format!("tasks-{number}"), move || {
+        // Whatever is started here, and so every task, has given it up as well.
+        match give_up_gaining_rights() {
+            Ok(()) => watch::run(&shared, mark),
+            Err(error) => tracing::error!(%error, "a thread that runs tasks cannot begin"),
+        }
+    });
+    started.map(drop)
+}
+
 /// Starts one of the requests that wait, if there is one and a thread is left to watch meanwhile.
 /// Returns whether more of them could be started now.
 fn start_next(shared: &Shared) -> bool {
@@ -475,6 +489,11 @@ fn start_next(shared: &Shared) -> bool {
 
 fn start_or_try_later(shared: &Shared, mut queued: Queued) {
     let ticket = queued.request.ticket;
+    if shared.pipes.are_held(&queued.request.user) {
+        let program = queued.request.argv.first().map(|name| name.to_string_lossy().into_owned());
+        let error = StartError::OutputHeld { program: program.unwrap_or_default() };
+        return shared.finish(ProcessEvent::NotStarted { ticket, error });
+    }
     let started = match shared.launcher.launch(&queued.request) {
         Err(error) if queued.is_tried_again(&error) => {
             let mut queue = lock(&shared.queue);
@@ -518,13 +537,14 @@ impl Queue {
 }
 
 fn watch_it(shared: &Shared, queued: Queued, launched: Launched) -> Result<(), StartError> {
-    let Queued { request, output, .. } = queued;
+    let Queued { mut request, output, .. } = queued;
     let ticket = request.ticket;
     let holds = request.container.as_ref().map(|contained| Arc::clone(&contained.holds));
     let (pid, at) = (launched.pid.as_raw_nonzero().get().unsigned_abs(), launched.started);
     let slot = shared.slots.as_ref().map(|slots| slots.take(&place_of(&request, pid, at)));
     let key = shared.launcher.attempt_key(ticket);
-    let task = Task::new((ticket, slot), key, launched, output, holds);
+    let user = std::mem::take(&mut request.user);
+    let task = Task::new((ticket, slot), (user, key), launched, output, holds);
     let leader = Arc::clone(task.leader());
     lock(&shared.leaders).insert(ticket, Arc::clone(&leader));
     let announce = || (shared.sink)(ProcessEvent::Started { ticket, pid, at });

@@ -2,7 +2,8 @@
 //!
 //! It watches nothing and waits for nothing; that is done in `watch.rs`.
 
-use super::launch::{Launched, Writing};
+use super::launch::Launched;
+use super::pipes::Mark;
 use super::whose::Claim;
 use super::{Ended, HowEnded, Leader, Ticket};
 use crate::logs::StreamWriter;
@@ -16,39 +17,68 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-/// One of the two streams of a task: the pipe until its end, and the log it goes to.
-pub(super) struct Output {
-    pub(super) open: Option<(OwnedFd, StreamWriter)>,
+/// A pipe, and the log that its bytes go to.
+pub(super) struct Piped {
+    pub(super) pipe: OwnedFd,
+    pub(super) log: StreamWriter,
+}
+
+/// One of the two streams of a task.
+pub(super) enum Output {
+    Open(Piped),
+    /// A thread reads it, without the lock of its task: it may hang in that.
+    Taken,
+    Closed,
 }
 
 impl Output {
-    pub(super) fn new(pipe: OwnedFd, log: StreamWriter) -> Self {
-        Self { open: Some((pipe, log)) }
+    /// To be read, or closed, without the lock.
+    pub(super) fn take(&mut self) -> Option<Piped> {
+        match std::mem::replace(self, Self::Taken) {
+            Self::Open(piped) => return Some(piped),
+            Self::Taken => {}
+            Self::Closed => *self = Self::Closed,
+        }
+        None
     }
 
-    /// Adds a line of our own.
-    pub(super) fn say(&mut self, words: &str) {
-        if let Some((_, log)) = &mut self.open {
-            log.append(format!("shipway: {words}\n").as_bytes());
+    /// The pipe of one that nobody reads, whose log ends here.
+    pub(super) fn close(&mut self) -> Option<OwnedFd> {
+        let piped = self.take()?;
+        *self = Self::Closed;
+        Some(piped.pipe)
+    }
+}
+
+impl Piped {
+    /// Adds lines of our own.
+    fn say(&mut self, words: &mut Vec<String>) {
+        for words in words.drain(..) {
+            self.log.append(format!("shipway: {words}\n").as_bytes());
         }
     }
 
-    /// Moves what is there to the log, in at most `reads` pieces.
-    pub(super) fn pump(&mut self, buffer: &mut [u8], reads: usize) {
+    /// Moves what is there to the log, in at most `reads` pieces. Whether more may come.
+    pub(super) fn pump(&mut self, buffer: &mut [u8], reads: usize, mark: &Mark) -> bool {
         for _ in 0..reads {
-            let Some((pipe, log)) = &mut self.open else { return };
-            match rustix::io::read(&*pipe, &mut *buffer) {
-                Ok(length) if length > 0 => log.append(&buffer[..length]),
-                Err(Errno::AGAIN) => return,
+            let (read, given_up) = mark.during(|| rustix::io::read(&self.pipe, &mut *buffer));
+            match read {
+                // Its task was ended without it.
+                _ if given_up => return false,
+                Ok(length) if length > 0 => self.log.append(&buffer[..length]),
+                Err(Errno::AGAIN) => return true,
                 Err(Errno::INTR) => {}
-                Ok(_) | Err(_) => self.open = None,
+                Ok(_) | Err(_) => return false,
             }
         }
+        true
     }
 }
 
 pub(super) struct Task {
     pub(super) ticket: Ticket,
+    /// Whose it is.
+    pub(super) user: String,
     /// Its place where it is written down which process it is.
     pub(super) slot: Option<u32>,
     /// By what its processes are found that have left its group.
@@ -56,8 +86,12 @@ pub(super) struct Task {
     pub(super) leader: Arc<Leader>,
     pub(super) pidfd: OwnedFd,
     pub(super) outputs: [Output; 2],
-    /// Until the leader is dead.
-    pub(super) writing: Option<Writing>,
+    /// Our copies of the writing ends, until the leader is dead.
+    pub(super) writing: [Option<OwnedFd>; 2],
+    /// Its end was told.
+    pub(super) is_over: bool,
+    /// What is to be said behind its error output.
+    pub(super) words: Vec<String>,
     pub(super) after: Option<After>,
     /// What a container needs as long as it runs.
     _holds: Option<Arc<dyn std::fmt::Debug + Send + Sync>>,
@@ -81,7 +115,7 @@ pub(super) struct Task {
 impl Task {
     pub(super) fn new(
         (ticket, slot): (Ticket, Option<u32>),
-        key: String,
+        (user, key): (String, String),
         launched: Launched,
         (out, err): (StreamWriter, StreamWriter),
         holds: Option<Arc<dyn std::fmt::Debug + Send + Sync>>,
@@ -91,12 +125,16 @@ impl Task {
         let claim = Claim { key, leader: pid, in_container: holds.is_some() };
         Self {
             ticket,
+            user,
             slot,
             claim,
             leader: Arc::new(Leader::new(pid)),
             pidfd,
-            outputs: [Output::new(out_pipe, out), Output::new(err_pipe, err)],
-            writing: Some(writing),
+            outputs: [(out_pipe, out), (err_pipe, err)]
+                .map(|(pipe, log)| Output::Open(Piped { pipe, log })),
+            writing: writing.map(Some),
+            is_over: false,
+            words: Vec::new(),
             after,
             _holds: holds,
             started,
@@ -135,9 +173,33 @@ impl Task {
         }
     }
 
+    /// Says what there is to say, unless another thread has its error output and will.
+    pub(super) fn say(&mut self) {
+        match &mut self.outputs[1] {
+            Output::Open(piped) => piped.say(&mut self.words),
+            Output::Taken => {}
+            Output::Closed => self.words.clear(),
+        }
+    }
+
+    /// Puts a pipe back that was taken.
+    pub(super) fn put_back(&mut self, which: usize, piped: Piped) {
+        self.outputs[which] = Output::Open(piped);
+        self.say();
+    }
+
+    /// Ends the logs of both outputs. Their pipes are closed when the task is unlocked: that may
+    /// never come back.
+    pub(super) fn close_outputs(&mut self) -> [Option<OwnedFd>; 2] {
+        self.say();
+        let [out, err] = &mut self.outputs;
+        [out.close(), err.close()]
+    }
+
     /// What its end waits for.
     pub(super) fn left(&self) -> usize {
-        let open = self.outputs.iter().filter(|output| output.open.is_some()).count();
+        let is_open = |output: &&Output| !matches!(output, Output::Closed);
+        let open = self.outputs.iter().filter(is_open).count();
         open + self.orphans.len() + usize::from(self.unsettled)
     }
 }

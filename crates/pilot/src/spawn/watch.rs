@@ -5,8 +5,10 @@
 //! descriptor speaks once and is armed again when it was listened to: so no event is seen by two,
 //! and closing a descriptor is enough to hear no more of it. A task that runs is not polled; one
 //! that is killed or dead is looked at now and then until nothing of it is left, and of one that is
-//! dead `DRAIN_LIMIT` is the end. No thread waits for a process: it may never end.
+//! dead `DRAIN_LIMIT` is the end. No thread waits for a process: it may never end. Nor does one have
+//! the lock of a task while it reads or closes a pipe: that may never come back (`pipes.rs`).
 
+use super::pipes::{Errand, Lane, Mark};
 use super::task::{Output, Task};
 use super::{
     DRAIN_LIMIT, Ended, HowEnded, Leader, ProcessEvent, Shared, StartError, graves, lock,
@@ -28,7 +30,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Reads from one pipe when its task has ended before other tasks get their turn; a pipe holds
@@ -99,6 +101,17 @@ impl Watcher {
         self.wake();
     }
 
+    /// Has a dead task end then, whatever it waits for.
+    pub(super) fn give_up_at(&self, slot: u64, at: Instant) {
+        lock(&self.draining).push_back((at, slot));
+        self.wake();
+    }
+
+    /// Gone when it has ended.
+    pub(super) fn task(&self, slot: u64) -> Option<Arc<Mutex<Task>>> {
+        lock(&self.tasks).get(&slot).cloned()
+    }
+
     /// From here on any thread may see to the task. `announce` runs before anything that happens
     /// to it is looked at.
     pub(super) fn add(&self, task: Task, announce: impl FnOnce()) -> io::Result<()> {
@@ -120,8 +133,8 @@ impl Watcher {
 
     fn register_all(&self, task: &Task, slot: u64) -> io::Result<()> {
         for (output, about) in task.outputs.iter().zip([ABOUT_OUT, ABOUT_ERR]) {
-            if let Some((pipe, _)) = &output.open {
-                patiently(|| self.register(pipe, slot, about))?;
+            if let Output::Open(piped) = output {
+                patiently(|| self.register(&piped.pipe, slot, about))?;
             }
         }
         patiently(|| self.register(&task.pidfd, slot, ABOUT_LEADER))
@@ -152,10 +165,10 @@ pub(super) fn is_pool_thread() -> bool {
 /// The body of each thread; returns when the pool is closed and nothing is left. Not before: the
 /// children of a thread that ends are handed to the main thread, where they would be taken for
 /// orphans.
-pub(super) fn run(shared: &Shared) {
+pub(super) fn run(shared: &Shared, mark: Arc<Mark>) {
     IS_POOL_THREAD.set(true);
     let watcher = &shared.watcher;
-    let mut thread = WatchThread { shared, watcher, buffer: Vec::new() };
+    let mut thread = WatchThread::new(shared, mark, false);
     // Room for one: whichever thread is free takes the next.
     let mut events: Vec<Event> = Vec::with_capacity(1);
     while !shared.is_over() {
@@ -175,14 +188,21 @@ pub(super) fn run(shared: &Shared) {
     watcher.wake();
 }
 
-struct WatchThread<'a> {
+pub(super) struct WatchThread<'a> {
     shared: &'a Shared,
     watcher: &'a Watcher,
     /// Made when the first output comes.
     buffer: Vec<u8>,
+    mark: Arc<Mark>,
+    /// It has the pipes of one person, and nothing else to do.
+    is_apart: bool,
 }
 
-impl WatchThread<'_> {
+impl<'a> WatchThread<'a> {
+    pub(super) fn new(shared: &'a Shared, mark: Arc<Mark>, is_apart: bool) -> Self {
+        Self { shared, watcher: &shared.watcher, buffer: Vec::new(), mark, is_apart }
+    }
+
     fn handle(&mut self, event: Event) {
         let number = event.data.u64();
         if number == WAKE {
@@ -190,41 +210,46 @@ impl WatchThread<'_> {
         }
         let (slot, about) = (number >> ABOUT_BITS, number & ((1 << ABOUT_BITS) - 1));
         // Gone when another event has finished the task meanwhile.
-        let Some(task) = lock(&self.watcher.tasks).get(&slot).cloned() else { return };
-        let mut task = lock(&task);
+        let Some(task) = self.watcher.task(slot) else { return };
         match about {
-            ABOUT_LEADER => self.leader_died(slot, &mut task),
-            ABOUT_OUT => self.output_ready(slot, &mut task.outputs[0], about),
-            ABOUT_ERR => self.output_ready(slot, &mut task.outputs[1], about),
-            ABOUT_ORPHAN => self.sweep(slot, &mut task),
+            ABOUT_LEADER => self.leader_died(slot, &task),
+            ABOUT_OUT | ABOUT_ERR => self.output_ready(slot, &task, about),
+            ABOUT_ORPHAN => self.sweep(slot, &mut lock(&task)),
             _ => unreachable!("two bits hold four values"),
         }
-        self.finish_if_over(slot, &mut task);
+        self.finish_if_over(slot, &task);
     }
 
-    fn finish_if_over(&self, slot: u64, task: &mut Task) {
-        if task.ended.is_some() && task.left() == 0 {
-            self.finish(slot, task);
+    fn finish_if_over(&self, slot: u64, task: &Mutex<Task>) {
+        let mut locked = lock(task);
+        if locked.ended.is_some() && locked.left() == 0 {
+            // Nothing is left, and so no pipe.
+            self.finish(slot, &mut locked);
         }
     }
 
     /// Sees to those that are killed or dead and of which no event may come.
     fn look_again(&mut self) {
         while let Some(slot) = self.next_to_look_at() {
-            let Some(task) = lock(&self.watcher.tasks).get(&slot).cloned() else { continue };
-            let mut task = lock(&task);
-            task.is_looked_at_again = false;
-            if task.ended.is_some() {
-                self.sweep(slot, &mut task);
-            } else if task.held.is_some() {
-                self.leader_died(slot, &mut task);
-            } else if task.leader.killed.get().is_some_and(|at| at.elapsed() >= HANG_LIMIT) {
-                self.leader_hangs(slot, &mut task);
+            let Some(task) = self.watcher.task(slot) else { continue };
+            let mut locked = lock(&task);
+            locked.is_looked_at_again = false;
+            if locked.is_over {
+                continue;
+            } else if locked.ended.is_some() {
+                self.sweep(slot, &mut locked);
+                drop(locked);
+            } else if locked.held.is_some() {
+                drop(locked);
+                self.leader_died(slot, &task);
+            } else if locked.leader.killed.get().is_some_and(|at| at.elapsed() >= HANG_LIMIT) {
+                self.leader_hangs(slot, &task, locked);
             } else {
-                task.leader.signal(Signal::KILL);
+                locked.leader.signal(Signal::KILL);
+                drop(locked);
                 self.watcher.look_at(slot, Instant::now() + KILL_AGAIN);
             }
-            self.finish_if_over(slot, &mut task);
+            self.finish_if_over(slot, &task);
         }
     }
 
@@ -244,10 +269,61 @@ impl WatchThread<'_> {
         }
     }
 
-    fn output_ready(&mut self, slot: u64, output: &mut Output, about: u64) {
-        output.pump(self.buffer(), 1);
-        if let Some((pipe, _)) = &output.open {
-            self.watcher.listen_again(pipe, slot, about);
+    fn output_ready(&mut self, slot: u64, task: &Mutex<Task>, about: u64) {
+        match self.lane_of(task) {
+            Some(lane) => lane.leave(Errand::Read(slot, about)),
+            None => self.pump(slot, task, about, 1),
+        }
+    }
+
+    /// For somebody whose pipes have a thread of their own, which this is.
+    pub(super) fn read_apart(&mut self, slot: u64, about: u64) {
+        if let Some(task) = self.watcher.task(slot) {
+            self.pump(slot, &task, about, 1);
+            self.finish_if_over(slot, &task);
+        }
+    }
+
+    /// Who else reads and closes the pipes of this task.
+    fn lane_of(&self, task: &Mutex<Task>) -> Option<Arc<Lane>> {
+        let pipes = &self.shared.pipes;
+        (!self.is_apart && pipes.has_lanes()).then(|| pipes.lane(&lock(task).user)).flatten()
+    }
+
+    /// Reads one output. What is left of it is listened to again, as its event may have come to
+    /// somebody who did not find it.
+    fn pump(&mut self, slot: u64, task: &Mutex<Task>, about: u64, reads: usize) {
+        let which = usize::from(about == ABOUT_ERR);
+        let taken = lock(task).outputs[which].take();
+        let Some(mut piped) = taken else { return };
+        self.mark.at(slot);
+        let mark = Arc::clone(&self.mark);
+        let is_open = piped.pump(self.buffer(), reads, &mark);
+        let mut locked = lock(task);
+        let is_over = locked.is_over;
+        locked.put_back(which, piped);
+        if is_open && !is_over {
+            if let Output::Open(piped) = &locked.outputs[which] {
+                self.watcher.listen_again(&piped.pipe, slot, about);
+            }
+            return;
+        }
+        let pipe = locked.outputs[which].close();
+        drop(locked);
+        mark.during(|| drop(pipe));
+    }
+
+    /// Never with a task locked.
+    fn close(&self, slot: u64, task: &Mutex<Task>, pipes: [Option<OwnedFd>; 2]) {
+        if pipes.iter().all(Option::is_none) {
+            return;
+        }
+        match self.lane_of(task) {
+            Some(lane) => lane.leave(Errand::Close(pipes)),
+            None => {
+                self.mark.at(slot);
+                self.mark.during(|| drop(pipes));
+            }
         }
     }
 
@@ -256,60 +332,81 @@ impl WatchThread<'_> {
         &mut self.buffer
     }
 
-    fn leader_died(&mut self, slot: u64, task: &mut Task) {
-        let seen = end_group(&task.leader, &task.pidfd);
-        let is_held = matches!(seen, Seen::Held);
-        if is_held && task.held.get_or_insert_with(Instant::now).elapsed() < HELD_LIMIT {
-            return self.look_later(slot, task);
+    fn leader_died(&mut self, slot: u64, task: &Mutex<Task>) {
+        let mut locked = lock(task);
+        if locked.ended.is_some() || locked.is_over {
+            return;
         }
-        let how = match (&seen, task.after.take()) {
-            (Seen::Ended(status), Some(after)) => task.how_container_ended(status, &after),
+        let seen = end_group(&locked.leader, &locked.pidfd);
+        let is_held = matches!(seen, Seen::Held);
+        if is_held && locked.held.get_or_insert_with(Instant::now).elapsed() < HELD_LIMIT {
+            return self.look_later(slot, &mut locked);
+        }
+        let how = match (&seen, locked.after.take()) {
+            (Seen::Ended(status), Some(after)) => locked.how_container_ended(status, &after),
             (Seen::Ended(status), None) => how_ended(status),
             (Seen::Held | Seen::Nothing, _) => (HowEnded::Unknown, false),
         };
-        self.leader_is_over(slot, task, how, is_held.then_some(HELD));
+        self.leader_is_over(slot, task, locked, how, is_held.then_some(HELD));
     }
 
     /// It was killed and is not dead: its program does not go on, and what is left of it is the
     /// kernel's. So it is over.
-    fn leader_hangs(&mut self, slot: u64, task: &mut Task) {
-        *lock(&task.leader.over) = true;
-        self.write_down(&[task.leader.pid], task);
-        end_below(task.leader.pid, |_| Do::End);
+    fn leader_hangs(&mut self, slot: u64, task: &Mutex<Task>, locked: MutexGuard<'_, Task>) {
+        *lock(&locked.leader.over) = true;
+        self.write_down(&[locked.leader.pid], &locked);
+        end_below(locked.leader.pid, |_| Do::End);
         let killed = HowEnded::Signal(Signal::KILL.as_raw());
-        self.leader_is_over(slot, task, (killed, false), Some(HANGS));
+        self.leader_is_over(slot, task, locked, (killed, false), Some(HANGS));
     }
 
     fn leader_is_over(
         &mut self,
         slot: u64,
-        task: &mut Task,
+        task: &Mutex<Task>,
+        mut locked: MutexGuard<'_, Task>,
         (how, core_dumped): (HowEnded, bool),
         remark: Option<&str>,
     ) {
-        task.ended = Some(Ended {
-            ticket: task.ticket,
+        locked.ended = Some(Ended {
+            ticket: locked.ticket,
             how,
             core_dumped,
-            started: task.started,
+            started: locked.started,
             ended: SystemTime::now(),
-            ran: task.clock.elapsed(),
+            ran: locked.clock.elapsed(),
             left_behind: 0,
         });
-        let words = lock(&task.leader.last_words).take();
-        for words in words.into_iter().chain(remark.map(str::to_owned)) {
-            task.outputs[1].pump(self.buffer(), END_READS);
-            task.outputs[1].say(&words);
+        // Until it was swept nobody finishes it.
+        locked.unsettled = true;
+        let words = lock(&locked.leader.last_words).take();
+        let words: Vec<String> = words.into_iter().chain(remark.map(str::to_owned)).collect();
+        let writing = std::mem::take(&mut locked.writing);
+        drop(locked);
+        if !words.is_empty() {
+            self.read_rest(slot, task, ABOUT_ERR);
+            let mut locked = lock(task);
+            locked.words.extend(words);
+            locked.say();
         }
-        task.writing = None;
-        for output in &mut task.outputs {
-            output.pump(self.buffer(), END_READS);
+        self.close(slot, task, writing);
+        self.read_rest(slot, task, ABOUT_OUT);
+        self.read_rest(slot, task, ABOUT_ERR);
+        let mut locked = lock(task);
+        // Finished by others, while this hung.
+        if locked.is_over {
+            return;
         }
-        self.sweep(slot, task);
-        if task.left() > 0 {
-            let give_up = (Instant::now() + DRAIN_LIMIT, slot);
-            lock(&self.watcher.draining).push_back(give_up);
-            self.watcher.wake();
+        self.sweep(slot, &mut locked);
+        if locked.left() > 0 {
+            self.watcher.give_up_at(slot, Instant::now() + DRAIN_LIMIT);
+        }
+    }
+
+    fn read_rest(&mut self, slot: u64, task: &Mutex<Task>, about: u64) {
+        match self.lane_of(task) {
+            Some(lane) => lane.leave(Errand::Read(slot, about)),
+            None => self.pump(slot, task, about, END_READS),
         }
     }
 
@@ -332,15 +429,15 @@ impl WatchThread<'_> {
         }
     }
 
-    fn finish(&self, slot: u64, task: &mut Task) {
-        let Some(mut ended) = task.ended.take() else { return };
+    /// Ends the task. Its pipes are closed by whoever unlocks it.
+    fn finish(&self, slot: u64, task: &mut Task) -> [Option<OwnedFd>; 2] {
+        let Some(mut ended) = task.ended.take() else { return [None, None] };
         ended.left_behind = task.left();
         let left: Vec<Pid> = task.orphans.iter().map(|(pid, _)| *pid).collect();
         self.write_down(&left, task);
         lock(&self.watcher.tasks).remove(&slot);
-        for output in &mut task.outputs {
-            output.open = None;
-        }
+        task.is_over = true;
+        let pipes = task.close_outputs();
         task.orphans.clear();
         self.shared.finish(match task.not_started.take() {
             None => ProcessEvent::Ended(ended),
@@ -350,6 +447,7 @@ impl WatchThread<'_> {
             }
         });
         self.bury(task);
+        pipes
     }
 
     /// Reaps the leader. Not before its end is known to the sink: if this process is killed before
@@ -373,8 +471,9 @@ impl WatchThread<'_> {
 
     fn give_up_overdue(&self) {
         while let Some(slot) = self.next_overdue() {
-            let Some(task) = lock(&self.watcher.tasks).get(&slot).cloned() else { continue };
-            self.finish(slot, &mut lock(&task));
+            let Some(task) = self.watcher.task(slot) else { continue };
+            let pipes = self.finish(slot, &mut lock(&task));
+            self.close(slot, &task, pipes);
         }
     }
 

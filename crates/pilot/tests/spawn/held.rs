@@ -1,10 +1,13 @@
 //! Processes that do not let themselves be ended, or whose end somebody keeps: nobody waits for
 //! them but their own task, and that not for ever.
 
-use super::programs::{PROGRAMS, STOP_AT_EXIT, Tracer};
+use super::programs::{Holder, PROGRAMS, STOP_AT_EXIT, Tracer};
 use super::{Stream, World, is_gone, state_of, wait_for, world};
 use rustix::process::Signal;
-use shipway_pilot::spawn::{HowEnded, Ticket};
+use shipway_pilot::spawn::{HowEnded, ProcessEvent, StartError, Ticket};
+use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::time::{Duration, Instant};
 
 fn assert_ends_without(world: &World, pid: u32, tracer: Tracer, how: HowEnded, words: &str) {
     let ended = world.ended();
@@ -60,4 +63,91 @@ fn a_process_without_a_first_thread_ends_with_its_task() {
     assert_eq!((ended.ticket, ended.how), (Ticket(1), HowEnded::Exit(0)));
     let pid = std::fs::read_to_string(left).unwrap();
     assert!(is_gone(&pid), "still there: {}", state_of(&pid));
+}
+
+/// More than there are threads.
+const HELD_TASKS: u64 = 5;
+
+/// How a task of this person ends, or why it is not started.
+fn try_one(world: &World, ticket: u64, user: &str) -> Result<HowEnded, StartError> {
+    let mut request = world.request(ticket, &["true"]);
+    request.user = user.into();
+    world.pool.start(request).unwrap();
+    loop {
+        match world.next() {
+            ProcessEvent::Ended(ended) if ended.ticket == Ticket(ticket) => return Ok(ended.how),
+            ProcessEvent::NotStarted { error, .. } => return Err(error),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn whoever_keeps_the_output_of_tasks_busy_holds_up_nobody_else() {
+    let world = world();
+    let mut holders = Vec::new();
+    for ticket in 1..=HELD_TASKS {
+        world.shell(ticket, "sleep 1000");
+        let pid = world.started();
+        for fd in [1, 2] {
+            let pipe = OpenOptions::new().write(true).open(format!("/proc/{pid}/fd/{fd}"));
+            holders.push(Holder::of(pipe.unwrap()));
+        }
+    }
+    wait_for("all pipes to be held", || holders.iter().all(Holder::holds));
+    for ticket in 1..=HELD_TASKS {
+        world.pool.signal(Ticket(ticket), Signal::KILL);
+    }
+    let ended: BTreeSet<Ticket> = (0..HELD_TASKS).map(|_| world.ended().ticket).collect();
+    assert_eq!(ended.len(), 5, "each counts as ended");
+    assert_eq!(try_one(&world, 10, "bob"), Ok(HowEnded::Exit(0)));
+    // Each task of theirs would leave pipes that nobody can close.
+    let mut tickets = 100..;
+    wait_for("it is their own tasks that are refused", || {
+        let tried = try_one(&world, tickets.next().unwrap(), "ada");
+        tried == Err(StartError::OutputHeld { program: "true".into() })
+    });
+    assert_eq!(try_one(&world, 11, "bob"), Ok(HowEnded::Exit(0)));
+    drop(holders);
+    wait_for("they are taken again when nothing is held", || {
+        try_one(&world, tickets.next().unwrap(), "ada") == Ok(HowEnded::Exit(0))
+    });
+}
+
+/// Whether a thread of a pool waits where no signal reaches it, within a moment.
+fn a_thread_hangs() -> bool {
+    let hangs = |stat: &str| stat.contains("(tasks-") && stat.contains(") D ");
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_millis(200) {
+        let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        let mut stats =
+            threads.filter_map(|it| std::fs::read_to_string(it.path().join("stat")).ok());
+        if stats.any(|stat| hangs(&stat)) {
+            return true;
+        }
+        std::thread::yield_now();
+    }
+    false
+}
+
+#[test]
+fn a_running_task_whose_output_is_kept_busy_is_ended() {
+    let world = world();
+    world.shell(1, "sleep 1000");
+    let pid = world.started();
+    let pipe = OpenOptions::new().write(true).open(format!("/proc/{pid}/fd/1")).unwrap();
+    let mut holder = None;
+    // Bytes that are there, and the pipe held before anybody has read them.
+    wait_for("a thread to hang", || {
+        drop(holder.take());
+        let holder = holder.insert(Holder::behind(b"x", pipe.try_clone().unwrap()));
+        while !holder.holds() {
+            std::thread::yield_now();
+        }
+        a_thread_hangs()
+    });
+    let ended = world.ended();
+    assert_eq!(ended.how, HowEnded::Signal(Signal::KILL.as_raw()));
+    assert!(world.text(1, Stream::Err).contains("keeps the pipe of this output busy"));
+    assert_eq!(try_one(&world, 10, "bob"), Ok(HowEnded::Exit(0)));
 }
