@@ -4,9 +4,11 @@
 //! It reads; it kills nobody.
 
 use crate::procfs::{self, Stat};
+use rustix::fs::{Mode, OFlags, ResolveFlags, fstatfs, open, openat2};
 use rustix::process::Pid;
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// All processes at about one instant. One pass serves every task of a node.
@@ -69,7 +71,7 @@ impl Snapshot {
             // The helper outside sees the node's files, and its first process inside is closed.
             let mounts = process.join("ns/mnt").read_link().ok();
             mounts.filter(|mounts| Some(mounts) != own.as_ref())?;
-            Some(process.join("root"))
+            open(process.join("root"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
         });
         let Some(root) = inside else { return 0 };
         let places: &[&str] = match which {
@@ -77,7 +79,7 @@ impl Snapshot {
             FilesIn::Tmp => &["tmp", "dev/shm"],
             FilesIn::TmpAndRoot => &["tmp", "dev/shm", "."],
         };
-        places.iter().filter_map(|place| used_in_memory(&root.join(place))).sum()
+        places.iter().filter_map(|place| used_in_memory(&root, place)).sum()
     }
 
     /// Whether a process is one of the task whose leader is `leader`.
@@ -117,11 +119,14 @@ pub enum FilesIn {
     TmpAndRoot,
 }
 
-/// What a file system in memory holds, be it itself or the upper layer of an overlay.
-fn used_in_memory(path: &Path) -> Option<u64> {
+/// What a file system in memory holds, be it itself or the upper layer of an overlay. The task may
+/// have put a link where it is expected, which would lead us about the node: none is followed.
+fn used_in_memory(root: &OwnedFd, place: &str) -> Option<u64> {
     const TMPFS: i64 = 0x0102_1994;
     const OVERLAY: i64 = 0x794c_7630;
-    let found = rustix::fs::statfs(path).ok()?;
+    let stay = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let place = openat2(root, place, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), stay).ok()?;
+    let found = fstatfs(&place).ok()?;
     // The kernel's own type for these numbers differs between processors.
     #[allow(clippy::unnecessary_cast, trivial_numeric_casts, reason = "see above")]
     let (kind, block) = (found.f_type as i64, found.f_bsize as i64);
@@ -152,6 +157,18 @@ mod tests {
         assert_eq!(parse_oom_kills("pgfault 3\noom_kill 7\noom_killer 9\n"), Some(7));
         assert_eq!(parse_oom_kills("pgfault 3\n"), None);
         kernel_oom_kills().unwrap();
+    }
+
+    #[test]
+    fn no_link_of_a_task_leads_to_file_systems_of_the_node() {
+        let inside = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/dev", inside.path().join("dev")).unwrap();
+        let used = |root: &Path| {
+            let root = open(root, OFlags::PATH, Mode::empty()).unwrap();
+            used_in_memory(&root, "dev/shm")
+        };
+        assert!(used(Path::new("/")).is_some(), "it is in memory on every node");
+        assert_eq!(used(inside.path()), None);
     }
 
     #[test]
