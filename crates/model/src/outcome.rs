@@ -37,7 +37,8 @@ pub enum Outcome {
     OutputsFailed {
         message: String,
     },
-    /// The attempt went down with its pilot; what it did is not known.
+    /// The attempt went down with its pilot, and what it did is not known; or its node failed it
+    /// before it began.
     Lost {
         why: Lost,
     },
@@ -52,6 +53,8 @@ pub enum Lost {
     PilotDied,
     /// The pilot was out of touch until its lease ran out; it ends its tasks by itself then.
     LeaseRanOut,
+    /// The node could not make another container just then, whosoever: it was not begun.
+    NoRoom,
 }
 
 impl Outcome {
@@ -94,6 +97,9 @@ impl fmt::Display for Outcome {
             Outcome::Lost { why: Lost::PilotDied } => write!(f, "lost: its pilot died"),
             Outcome::Lost { why: Lost::LeaseRanOut } => {
                 write!(f, "lost: its pilot was out of touch for too long")
+            }
+            Outcome::Lost { why: Lost::NoRoom } => {
+                write!(f, "not begun: its node has no room for another container for now")
             }
             Outcome::Cancelled => write!(f, "cancelled"),
         }

@@ -29,7 +29,7 @@ use inbox::Inbox;
 use queue::Queue;
 use room::Room;
 use shipway_api::wire;
-use shipway_model::{Bytes, Millis, NodeAd, Outcome, PilotId, Timestamp};
+use shipway_model::{Bytes, Lost, Millis, NodeAd, Outcome, PilotId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use weight::Scales;
@@ -75,6 +75,10 @@ pub enum Input {
     ProcessNotStarted {
         id: AttemptKey,
         message: String,
+    },
+    /// The node could not make another container.
+    NoRoom {
+        id: AttemptKey,
     },
     ProcessEnded {
         id: AttemptKey,
@@ -308,7 +312,11 @@ impl Machine {
             Input::LinkDown { .. } | Input::Message { .. } => {}
             Input::ProcessStarted { id } => self.process_started(now, id, &mut out),
             Input::ProcessNotStarted { id, message } => {
-                self.process_not_started(now, id, message, &mut out);
+                self.process_not_started(now, id, Outcome::NotStarted { message }, &mut out);
+            }
+            Input::NoRoom { id } => {
+                let outcome = Outcome::Lost { why: Lost::NoRoom };
+                self.process_not_started(now, id, outcome, &mut out);
             }
             Input::ProcessEnded { id, how, out_of_memory } => {
                 self.process_ended(now, id, how, out_of_memory, &mut out);

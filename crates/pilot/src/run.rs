@@ -385,7 +385,14 @@ impl Work {
             }
             ProcessEvent::NotStarted { ticket, error } => {
                 let Some(id) = self.forget(ticket) else { return };
-                (id, Input::ProcessNotStarted { id, message: causes(&error) })
+                let message = causes(&error);
+                match error {
+                    spawn::StartError::NoContainer { .. } => {
+                        tracing::warn!(message, "a task is given back: it may begin elsewhere");
+                        (id, Input::NoRoom { id })
+                    }
+                    _ => (id, Input::ProcessNotStarted { id, message }),
+                }
             }
             ProcessEvent::Ended(ended) => {
                 let over_share = self.shares.ended(ended.ticket);

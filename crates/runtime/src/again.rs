@@ -25,8 +25,10 @@ pub fn is_for_now(error: &io::Error) -> bool {
         Errno::NFILE,
         Errno::NOBUFS,
         Errno::TOOMANYREFS,
-        // Of a watch, not of a disk: nothing here writes files.
+        // Of a watch or a namespace, not of a disk: nothing here writes files.
         Errno::NOSPC,
+        // Of namespaces within each other.
+        Errno::USERS,
     ];
     Errno::from_io_error(error).is_some_and(|errno| for_now.contains(&errno))
 }

@@ -59,6 +59,8 @@ pub struct NotStarted {
 pub enum Why {
     /// The container could not be made: the node's or the plan's fault.
     Container,
+    /// The node has no room for another container for now.
+    NoRoom,
     /// There is no such program in the image.
     NoProgram,
     /// It is there and cannot be run.
@@ -69,7 +71,7 @@ impl Why {
     /// What the helper exits with, as shells and other runtimes do.
     pub const fn exit_code(self) -> i32 {
         match self {
-            Self::Container => 125,
+            Self::Container | Self::NoRoom => 125,
             Self::NotExecutable => 126,
             Self::NoProgram => 127,
         }

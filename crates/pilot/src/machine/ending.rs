@@ -33,7 +33,7 @@ impl Machine {
         &mut self,
         now: Now,
         id: AttemptKey,
-        message: String,
+        outcome: Outcome,
         out: &mut Vec<Output>,
     ) {
         let Some(held) = self.held.get(&id) else { return };
@@ -44,7 +44,7 @@ impl Machine {
         let outcome = match &held.ending {
             ending if ending.lease_ran_out => Outcome::Lost { why: Lost::LeaseRanOut },
             ending if ending.stopped.is_some() => Outcome::Cancelled,
-            _ => Outcome::NotStarted { message },
+            _ => outcome,
         };
         self.release(now, id, &outcome, out);
     }

@@ -85,6 +85,9 @@ pub enum StartError {
          that has its pipe; end that process"
     )]
     OutputHeld { program: String },
+    /// The node has no room for another, whosoever.
+    #[error("{message}")]
+    NoContainer { message: String },
     /// It says itself what could not be done.
     #[error("{message}")]
     Container { message: String },

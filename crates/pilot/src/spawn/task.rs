@@ -9,7 +9,7 @@ use super::{Ended, HowEnded, Leader, Ticket};
 use crate::logs::StreamWriter;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitIdStatus};
-use shipway_runtime::report::Ending;
+use shipway_runtime::report::{Ending, NotStarted};
 use shipway_runtime::runtime::After;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
@@ -102,7 +102,7 @@ pub(super) struct Task {
     /// Set when the leader is dead, and how is known or will not be.
     pub(super) ended: Option<Ended>,
     /// Why there was no task in the container.
-    pub(super) not_started: Option<String>,
+    pub(super) not_started: Option<NotStarted>,
     pub(super) orphans: Vec<(Pid, OwnedFd)>,
     /// There may be more that it left: see `Swept`.
     pub(super) unsettled: bool,
@@ -167,7 +167,7 @@ impl Task {
             Ending::Signal { number, core_dumped } => (HowEnded::Signal(number), core_dumped),
             Ending::NotStarted(told) => {
                 let code = told.why.exit_code();
-                self.not_started = Some(told.message);
+                self.not_started = Some(told);
                 (HowEnded::Exit(code), false)
             }
         }

@@ -25,6 +25,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid,
 };
 use shipway_runtime::again::patiently;
+use shipway_runtime::report::{NotStarted, Why};
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
@@ -441,8 +442,11 @@ impl<'a> WatchThread<'a> {
         task.orphans.clear();
         self.shared.finish(match task.not_started.take() {
             None => ProcessEvent::Ended(ended),
-            Some(message) => {
-                let error = StartError::Container { message };
+            Some(NotStarted { why, message }) => {
+                let error = match why {
+                    Why::NoRoom => StartError::NoContainer { message },
+                    _ => StartError::Container { message },
+                };
                 ProcessEvent::NotStarted { ticket: ended.ticket, error }
             }
         });

@@ -62,6 +62,11 @@ pub(super) enum SetupError {
     NoProgram { program: String },
     #[error("cannot start `{program}`")]
     NotExecutable { program: String, source: std::io::Error },
+    #[error(
+        "cannot make namespaces: the node has no room for another container for now (others have \
+         as many as whoever runs the pilot may have: sysctl user.max_mnt_namespaces and its like)"
+    )]
+    NoRoom { source: std::io::Error },
     #[error("cannot start a container: whoever asked for it is gone")]
     Abandoned,
 }
@@ -71,6 +76,7 @@ impl SetupError {
         let why = match self {
             Self::NotInPath { .. } | Self::NoProgram { .. } => Why::NoProgram,
             Self::NotExecutable { .. } => Why::NotExecutable,
+            Self::NoRoom { .. } => Why::NoRoom,
             _ => Why::Container,
         };
         let mut message = self.to_string();

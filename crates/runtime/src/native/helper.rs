@@ -14,7 +14,7 @@ use super::process;
 use super::root;
 use super::sys::{Namespaces, block_signals, die_of, fork_into, own_users};
 use super::{WITH_BOTH, WITH_KEEPER, WITH_STDIN};
-use crate::again::patiently;
+use crate::again::{is_for_now, patiently};
 use crate::plan::{Bind, Container, Network, Person, Root};
 use crate::report::{Ending, Letter, Order, Why};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
@@ -180,7 +180,7 @@ fn start(
     // Made by root where this is root: whoever makes a user namespace has all rights in it, and
     // so would every other process of the task's account.
     let forked = patiently(|| fork_into(namespaces));
-    if let Some(init) = forked.map_err(act("make namespaces"))? {
+    if let Some(init) = forked.map_err(no_namespaces)? {
         if let Who::Own(identity) = &identity
             && identity.by_root
         {
@@ -196,6 +196,13 @@ fn start(
     drop((ours, naming));
     Init { container, letter, identity, helper, tree, opened }.run();
     Ok(Side::Inside)
+}
+
+fn no_namespaces(source: io::Error) -> SetupError {
+    if is_for_now(&source) {
+        return SetupError::NoRoom { source };
+    }
+    SetupError::Act { act: "make namespaces", source }
 }
 
 /// Says who is in the new user namespace, and lets its first process go on. Where that fails it
@@ -282,4 +289,19 @@ const SIGNAL_EXIT_BASE: i32 = 128;
 
 fn code(number: i32) -> ExitCode {
     ExitCode::from(u8::try_from(number & 0xFF).expect("eight bits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn a_limit_that_others_have_reached_is_no_fault_of_the_task() {
+        let why = |errno: Errno| no_namespaces(errno.into()).told().why;
+        for for_now in [Errno::NOSPC, Errno::AGAIN, Errno::NOMEM, Errno::USERS] {
+            assert_eq!(why(for_now), Why::NoRoom, "{for_now}");
+        }
+        assert_eq!(why(Errno::PERM), Why::Container);
+    }
 }

@@ -152,3 +152,12 @@ fn a_program_that_cannot_start_ends_and_frees_its_room() {
     assert_eq!(report.ended[0].started_ms, 0, "it never started");
     assert_eq!(outcome(&report.ended[0]).1, Outcome::NotStarted { message });
 }
+
+#[test]
+fn a_task_that_its_node_has_no_room_for_did_nothing_wrong() {
+    let mut rig = Rig::up(None);
+    rig.run(template(1, 1), id(1, 0));
+    rig.tell(Input::NoRoom { id: id(1, 0) });
+    let lost = Outcome::Lost { why: shipway_model::Lost::NoRoom };
+    assert_eq!(outcome(&rig.report().ended[0]), (id(1, 0), lost));
+}
