@@ -63,8 +63,8 @@ pub(super) enum SetupError {
     #[error("cannot start `{program}`")]
     NotExecutable { program: String, source: std::io::Error },
     #[error(
-        "cannot make namespaces: the node has no room for another container for now (others have \
-         as many as whoever runs the pilot may have: sysctl user.max_mnt_namespaces and its like)"
+        "the node has no room for another container for now: as many as the kernel allows are held \
+         (sysctl user.max_mnt_namespaces and its like, kernel.keys.maxkeys)"
     )]
     NoRoom { source: std::io::Error },
     #[error("cannot start a container: whoever asked for it is gone")]

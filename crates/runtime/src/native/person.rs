@@ -40,7 +40,11 @@ pub fn handed(at: usize, is_folder: bool) -> PathBuf {
 pub(super) fn join(keeper: &OwnedFd, person: Option<Person>) -> Result<(), SetupError> {
     move_into_link_name_space(keeper.as_fd(), Some(LinkNameSpaceType::User))
         .doing("join", "the keeper's user namespace")?;
-    leave_keyring(person).doing("leave", "the keyring")
+    match leave_keyring(person) {
+        // As many as the person may have are held by tasks of theirs.
+        Err(Errno::DQUOT) => Err(SetupError::NoRoom { source: Errno::DQUOT.into() }),
+        left => left.doing("leave", "the keyring"),
+    }
 }
 
 /// What a file system takes from a keyring would go over every change of user.
