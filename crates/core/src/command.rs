@@ -32,6 +32,12 @@ pub enum Command {
         pilot: PilotId,
         session: u64,
     },
+    /// A pilot's node is another than it said when it joined.
+    PilotChanged {
+        pilot: PilotId,
+        session: u64,
+        ad: Box<NodeAd>,
+    },
     /// A pilot takes nothing more; it finishes what it runs, then says goodbye.
     PilotLeaving {
         pilot: PilotId,

@@ -41,6 +41,7 @@ pub fn consequences(state: &State, event: &Event, room: &mut Room) -> Vec<Event>
         | Event::JobsArchived { .. }
         | Event::PilotJoined(_)
         | Event::PilotAway { .. }
+        | Event::PilotChanged { .. }
         | Event::PilotLeaving { .. }
         | Event::PilotLost { .. }
         | Event::PilotEnded { .. }

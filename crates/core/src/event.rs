@@ -83,6 +83,11 @@ pub enum Event {
     PilotAway {
         pilot: PilotId,
     },
+    /// Its node is described anew.
+    PilotChanged {
+        pilot: PilotId,
+        ad: Box<NodeAd>,
+    },
     /// It is in touch and finishes what it runs, but takes nothing more.
     PilotLeaving {
         pilot: PilotId,

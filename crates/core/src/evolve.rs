@@ -51,8 +51,9 @@ pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
         Event::JobRevived { record } => revive(state, record),
         Event::JobsArchived { jobs } => jobs.iter().for_each(|job| forget(state, *job)),
         Event::PilotJoined(joined) => join(state, at, joined),
-        Event::PilotAway { pilot } => set_link(state, pilot, Link::Away { since: at, lost: false }),
-        Event::PilotLeaving { pilot } => leave(state, pilot),
+        Event::PilotAway { pilot } => change_pilot(state, pilot, |it| it.link = away_since(at)),
+        Event::PilotChanged { pilot, ad } => change_pilot(state, pilot, |it| it.ad.clone_from(ad)),
+        Event::PilotLeaving { pilot } => change_pilot(state, pilot, |pilot| pilot.leaving = true),
         Event::PilotLost { pilot } => {
             if let Some(Pilot { link: Link::Away { lost, .. }, .. }) = state.pilots.get_mut(pilot) {
                 *lost = true;
@@ -459,16 +460,13 @@ fn pilot_ended(state: &mut State, at: Timestamp, id: &PilotId) {
     }
 }
 
-fn leave(state: &mut State, id: &PilotId) {
-    if let Some(pilot) = state.pilots.get_mut(id) {
-        pilot.leaving = true;
-        state.planner.nodes.renew(id, Some(pilot));
-    }
+fn away_since(since: Timestamp) -> Link {
+    Link::Away { since, lost: false }
 }
 
-fn set_link(state: &mut State, id: &PilotId, link: Link) {
+fn change_pilot(state: &mut State, id: &PilotId, change: impl FnOnce(&mut Pilot)) {
     if let Some(pilot) = state.pilots.get_mut(id) {
-        pilot.link = link;
+        change(pilot);
         state.planner.nodes.renew(id, Some(pilot));
     }
 }

@@ -30,6 +30,7 @@ pub fn react(state: &State, event: &Event) -> Vec<Effect> {
         | Event::JobRevived { .. }
         | Event::JobsArchived { .. }
         | Event::PilotAway { .. }
+        | Event::PilotChanged { .. }
         | Event::PilotLeaving { .. }
         | Event::PilotLost { .. }
         | Event::PilotEnded { .. }

@@ -84,7 +84,7 @@ fn ends() -> Vec<Event> {
     ]
 }
 
-fn joined() -> Event {
+fn ad() -> NodeAd {
     let gpu = GpuDevice {
         id: DeviceId::new("GPU-1").expect("good"),
         model: "NVIDIA A100".into(),
@@ -102,20 +102,23 @@ fn joined() -> Event {
         ..Capacity::default()
     };
     capacity.named.insert("licence".to_string(), 2);
-    let notes = vec!["no NVML".to_string()];
+    NodeAd {
+        node: node(),
+        capacity,
+        gpus: vec![gpu],
+        notes: vec!["no NVML".to_string()],
+        unfit: Vec::new(),
+        withheld: Vec::new(),
+        people: None,
+        attributes: std::collections::BTreeMap::default(),
+    }
+}
+
+fn joined() -> Event {
     let from = PilotJoined {
         pilot: pilot(),
         session: 4,
-        ad: NodeAd {
-            node: node(),
-            capacity,
-            gpus: vec![gpu],
-            notes,
-            unfit: Vec::new(),
-            withheld: Vec::new(),
-            people: None,
-            attributes: std::collections::BTreeMap::default(),
-        },
+        ad: ad(),
         lease: Some(Millis(60_000)),
         held: Vec::new(),
         folder: Some("f01de2".into()),
@@ -196,6 +199,7 @@ fn of_the_rest() -> Vec<Event> {
         Event::ServerStarted,
         joined(),
         Event::PilotAway { pilot: pilot() },
+        Event::PilotChanged { pilot: pilot(), ad: Box::new(ad()) },
         Event::PilotLeaving { pilot: pilot() },
         Event::PilotLost { pilot: pilot() },
         Event::PilotEnded { pilot: pilot() },
@@ -252,9 +256,10 @@ fn variant(event: &Event) -> u32 {
         Event::JobsGiven { .. } => 26,
         Event::TokensExpired { .. } => 27,
         Event::PilotTokenEnded { .. } => 28,
+        Event::PilotChanged { .. } => 29,
     }
 }
-const VARIANTS: u32 = 29;
+const VARIANTS: u32 = 30;
 
 #[test]
 fn every_event_is_written_as_it_always_was() {

@@ -8,6 +8,7 @@ mod archive;
 mod ask_site;
 mod cancel;
 mod pilot_away;
+mod pilot_changed;
 mod pilot_ended;
 mod pilot_joined;
 mod pilot_leaving;
@@ -41,6 +42,9 @@ pub fn decide(state: &State, at: Timestamp, command: &Command) -> Result<Vec<Eve
         Command::PilotJoined(joined) => pilot_joined::decide(state, at, joined),
         Command::PilotReported(report) => Ok(pilot_reported::decide(state, at, report)),
         Command::PilotAway { pilot, session } => Ok(pilot_away::decide(state, pilot, *session)),
+        Command::PilotChanged { pilot, session, ad } => {
+            Ok(pilot_changed::decide(state, pilot, *session, ad))
+        }
         Command::PilotLeaving { pilot, session } => {
             Ok(pilot_leaving::decide(state, pilot, *session))
         }
@@ -91,6 +95,7 @@ pub fn asked_by(command: &Command) -> Option<&Actor> {
         | Command::PilotJoined(_)
         | Command::PilotReported(_)
         | Command::PilotAway { .. }
+        | Command::PilotChanged { .. }
         | Command::PilotLeaving { .. }
         | Command::PilotEnded { .. }
         | Command::Tick

@@ -289,6 +289,7 @@ fn live_events(event: &Event) -> Vec<(Option<JobId>, LiveEvent)> {
             vec![(Some(*job), LiveEvent::JobEnded { job: *job, state: *state })]
         }
         Event::PilotJoined(joined) => node(&joined.pilot, "connected"),
+        Event::PilotChanged { pilot, .. } => node(pilot, "connected"),
         Event::PilotAway { pilot } => node(pilot, "away"),
         Event::PilotLeaving { pilot } => node(pilot, "leaving"),
         Event::PilotLost { pilot } => node(pilot, "lost"),

@@ -174,3 +174,31 @@ fn a_pilot_that_leaves_gets_nothing_more_and_keeps_what_it_runs() {
     told.tell(Command::PilotEnded { pilot: id("p") });
     assert!(told.state.pilots().get(&id("p")).is_none());
 }
+
+#[test]
+fn a_node_that_changes_keeps_what_it_runs_and_takes_what_fits_it_now() {
+    let mut told = Told::default();
+    told.join("p", 1, 0);
+    let job = told.submit(r#"{"array":"1-3"}"#);
+    assert_eq!(told.place().len(), 1);
+    told.started("p", task(job, 1), 1);
+    let ad = Box::new(pilot("p", 2, 0).ad);
+    let changed = |session, ad: &Box<shipway_model::NodeAd>| Command::PilotChanged {
+        pilot: id("p"),
+        session,
+        ad: ad.clone(),
+    };
+    assert_eq!(told.tell(changed(7, &ad)), [], "said on another connection");
+    let mut elsewhere = ad.clone();
+    elsewhere.node = shipway_model::NodeName::new("other").unwrap();
+    assert_eq!(told.tell(changed(1, &elsewhere)), [], "a pilot does not move");
+    let event = Event::PilotChanged { pilot: id("p"), ad: ad.clone() };
+    assert_eq!(told.tell(changed(1, &ad)), [event]);
+    assert_eq!(told.tell(changed(1, &ad)), [], "no news");
+    assert_eq!(told.counts(job).active, 1, "what runs goes on");
+    assert_eq!(told.place().len(), 1, "there is room for one more");
+    let mut unfit = ad;
+    unfit.unfit.push("GPU 0 failed its proof".into());
+    told.tell(changed(1, &unfit));
+    assert!(!told.state.pilots()[&id("p")].takes_work());
+}

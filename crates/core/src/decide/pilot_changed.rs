@@ -1,0 +1,13 @@
+//! A pilot describes its node anew, over the connection that it has. What is placed there stays.
+
+use crate::event::Event;
+use crate::state::State;
+use shipway_model::{NodeAd, PilotId};
+
+pub(super) fn decide(state: &State, pilot: &PilotId, session: u64, ad: &NodeAd) -> Vec<Event> {
+    let known = state.pilots().get(pilot).filter(|known| known.session == session);
+    // It is on the node that it greeted from: the name is what people and history know it by.
+    let is_news = known.is_some_and(|known| known.ad.node == ad.node && known.ad != *ad);
+    let changed = || Event::PilotChanged { pilot: pilot.clone(), ad: Box::new(ad.clone()) };
+    is_news.then(changed).into_iter().collect()
+}
