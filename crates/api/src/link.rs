@@ -10,8 +10,10 @@ use shipway_model::{
 };
 
 /// The protocol this binary speaks.
-pub const PROTOCOL: u32 = 1;
-/// One message: a batch of assignments or a piece of a log.
+pub const PROTOCOL: u32 = 2;
+/// The number of the connection that a call beside the control call belongs to.
+pub const SESSION: &str = "shipway-session";
+/// One message to a pilot: a batch of assignments.
 pub const MAX_MESSAGE_BYTES: usize = 96 << 20;
 /// One message from a pilot: a greeting or a report of as many attempts as it may name.
 pub const MAX_FROM_PILOT: usize = 16 << 20;
@@ -23,8 +25,14 @@ const MAX_AD_BYTES: usize = 1 << 20;
 const MAX_OUTCOME_BYTES: usize = 64 << 10;
 /// A reason in it; as JSON it may be six times as long.
 const MAX_WHY_BYTES: usize = 8 << 10;
-/// A piece of a log in one message.
+/// A piece of a log, and the message it is in.
 pub const MAX_LOG_CHUNK: usize = 256 << 10;
+pub const MAX_LOG_MESSAGE: usize = MAX_LOG_CHUNK + (16 << 10);
+/// What of one call is on its way at most: as much is held where nobody reads it, and as much of a
+/// bulk call may be before a message of another one.
+pub const CALL_WINDOW: u32 = 256 << 10;
+/// Of data that is handed over at once: others may be in between.
+pub const FRAME_BYTES: u32 = 64 << 10;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BadMessage {

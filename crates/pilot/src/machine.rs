@@ -10,7 +10,6 @@ mod begun;
 mod contact;
 mod ending;
 mod held;
-mod inbox;
 mod need;
 mod queue;
 mod reads;
@@ -25,7 +24,6 @@ use crate::logs::Keep;
 use begun::Begun;
 use contact::Contact;
 use held::Held;
-use inbox::Inbox;
 use queue::Queue;
 use room::Room;
 use shipway_api::wire;
@@ -64,6 +62,8 @@ pub enum Input {
     /// The connection of this session is gone.
     LinkDown {
         session: u64,
+        /// The server ended it, and wants to hear no more of this pilot.
+        parted: bool,
     },
     Message {
         session: u64,
@@ -147,7 +147,7 @@ pub enum Output {
     },
     /// The connection is useless: drop it and open another.
     Reconnect,
-    /// Drained, and goodbye said: the process may end.
+    /// Drained, and the server has the goodbye on disk: the process may end.
     Finished,
 }
 
@@ -186,8 +186,9 @@ impl Start {
 /// What is known of the connection that is open now.
 #[derive(Debug)]
 struct Connection {
-    inbox: Inbox,
     welcomed: bool,
+    /// The ad has changed since the Hello.
+    has_new_ad: bool,
     /// Ended attempts that this connection's Hello told of.
     in_hello: Vec<AttemptKey>,
     last_report: u64,
@@ -226,7 +227,8 @@ pub struct Machine {
     /// The server should hear of room when so few are left in the queue.
     refill_at: usize,
     draining: bool,
-    finished: bool,
+    /// The connection that the goodbye was last said on.
+    goodbye: Option<u64>,
 }
 
 impl Machine {
@@ -251,7 +253,7 @@ impl Machine {
             report_due: None,
             refill_at: 0,
             draining: false,
-            finished: false,
+            goodbye: None,
         }
     }
 
@@ -284,6 +286,11 @@ impl Machine {
         self.session
     }
 
+    /// Whether all is done, as far as the pilot knows, and the server was told so.
+    pub fn has_said_goodbye(&self) -> bool {
+        self.goodbye.is_some()
+    }
+
     /// Whether the server has answered on the connection that is open.
     pub fn is_welcome(&self) -> bool {
         self.link.as_ref().is_some_and(|link| link.welcomed)
@@ -304,9 +311,11 @@ impl Machine {
         let mut out = Vec::new();
         match input {
             Input::LinkUp => self.link_up(now, &mut out),
-            Input::LinkDown { session } if session == self.session => self.link = None,
+            Input::LinkDown { session, parted } if session == self.session => {
+                self.link_down(parted, &mut out);
+            }
             Input::Message { session, message } if session == self.session => {
-                self.receive(now, message, &mut out);
+                self.hear(now, message, &mut out);
             }
             // Said by a connection that was given up already.
             Input::LinkDown { .. } | Input::Message { .. } => {}
@@ -359,10 +368,13 @@ impl Machine {
         self.say_leaving(out);
     }
 
-    /// An ad is only ever said in a greeting, so the server is greeted again.
+    /// Without a connection the next greeting says it.
     fn proven(&mut self, ad: NodeAd, out: &mut Vec<Output>) {
         self.identity.ad = ad;
-        self.drop_link(out);
+        if let Some(link) = &mut self.link {
+            link.has_new_ad = true;
+            self.say_ad(out);
+        }
     }
 
     fn drop_link(&mut self, out: &mut Vec<Output>) {

@@ -6,7 +6,7 @@
 //! end of one task starts the next one without waking a third thread in between.
 //!
 //! - `start.rs`  everything before the first connection
-//! - `link.rs`   the connection to the server, again and again; `said.rs` what goes over it first
+//! - `link.rs`   the connection to the server, again and again; `dial.rs` how one is opened
 //! - `task.rs`   from an assignment to a process
 //! - `launch.rs` from a start to a running process: image, files, limits, and off it goes
 //! - `images.rs` the image of a task, before it starts
@@ -25,6 +25,7 @@ mod containers;
 mod copying;
 mod crowding;
 mod cuda;
+mod dial;
 mod groups;
 mod images;
 mod launch;
@@ -36,7 +37,6 @@ mod mps;
 mod own_folder;
 mod proving;
 mod removing;
-mod said;
 mod serve_logs;
 mod shares;
 mod stage_in;
@@ -78,8 +78,8 @@ use tokio::sync::{Notify, mpsc};
 use told::Told;
 
 pub(crate) use crowding::room_for_processes;
+pub use dial::Server;
 pub use images::ImageKeep;
-pub use link::Server;
 pub use start::{Settings, StartError, node_name};
 
 /// What stands below the output of a task whose end its pilot did not live to see.
@@ -440,7 +440,9 @@ impl Work {
             FromLink::Message { session, message } => {
                 self.tell(Input::Message { session, message });
             }
-            FromLink::Down { session } => self.tell(Input::LinkDown { session }),
+            FromLink::Down { session, parted } => self.tell(Input::LinkDown { session, parted }),
+            // A token ends with the goodbye: this is how it is known to have been heard.
+            FromLink::Refused if self.machine.has_said_goodbye() => self.finished = true,
             FromLink::Refused => self.refused = true,
         }
     }

@@ -19,8 +19,10 @@ use crate::pilots::{Describe, PilotService, Pilots, Specs};
 use crate::sites::{Outside, Sites};
 use crate::tls::{self, Tls, TlsError};
 use crate::writer::{self, Edges, Wish, WriteError};
+use shipway_api::link::{MAX_FROM_PILOT, MAX_LOG_MESSAGE, MAX_MESSAGE_BYTES};
 use shipway_api::local::{self, LocalServer};
 use shipway_api::wire::link_server::LinkServer;
+use shipway_api::wire::logs_server::LogsServer;
 use shipway_core::site::SiteKind;
 use shipway_core::{Command, State};
 use shipway_model::{Actor, Millis, Role, UserName};
@@ -238,10 +240,13 @@ fn router(site: &Site) -> axum::Router {
         writer: site.writer.clone(),
         clock: site.clock.clone(),
     };
+    let logs = LogsServer::new(service.clone()).max_decoding_message_size(MAX_LOG_MESSAGE);
     let link = LinkServer::new(service)
-        .max_decoding_message_size(shipway_api::link::MAX_FROM_PILOT)
-        .max_encoding_message_size(shipway_api::link::MAX_MESSAGE_BYTES);
-    http::router(site.clone()).route_service("/shipway.pilot.v1.Link/{*method}", link)
+        .max_decoding_message_size(MAX_FROM_PILOT)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES);
+    http::router(site.clone())
+        .route_service("/shipway.pilot.v1.Link/{*method}", link)
+        .route_service("/shipway.pilot.v1.Logs/{*method}", logs)
 }
 
 /// Starts, tells when it is ready, and ends in order at the first SIGINT or SIGTERM.

@@ -5,7 +5,7 @@
 //! submit j1 array=1-10 retries=2 run=5s exits=1,0 after=j0:failed
 //! at 5s cut a for 30s [silent]      also: kill, start, drain, clock +2h, advance 30s
 //! crash server [for 30s] · fail disk [3]          the next commit, and three looks at it
-//! cancel j1 · retry j1 · duplicate all · reorder all
+//! cancel j1 · retry j1 · duplicate all
 //! show jobs · show pilots · why j1
 //! expect j1 succeeded · expect attempts j1 3
 //! ```
@@ -99,7 +99,6 @@ impl Scenario {
             }
             "clock" => self.clock(&mut words)?,
             "duplicate" => self.world.settings.duplicate = 1_000,
-            "reorder" => self.world.settings.reorder = 500,
             "cancel" => self.interfere(&mut words, Command::Cancel)?,
             "retry" => {
                 self.interfere(&mut words, |select| Command::Retry {

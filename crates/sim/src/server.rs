@@ -48,10 +48,9 @@ pub struct Server {
 #[derive(Debug, Default)]
 struct Link {
     pilot: Option<(PilotId, u64)>,
-    sent: u64,
-    next_report: u64,
-    /// Reports that overtook another.
-    ahead: BTreeMap<u64, wire::Report>,
+    is_welcome: bool,
+    /// What is said after the welcome.
+    early: Vec<wire::ToPilot>,
     pub heard: u64,
 }
 
@@ -84,8 +83,11 @@ pub enum Outgoing {
     Shown {
         next_job: JobId,
     },
-    /// The server gives up a connection.
-    Close {
+    /// The server is done with this connection, when all that was said is heard.
+    HangUp {
+        link: u64,
+    },
+    GiveUp {
         link: u64,
     },
 }
@@ -286,7 +288,7 @@ impl Server {
                 Out::Shown(next_job) => outgoing.push(Outgoing::Shown { next_job }),
                 Out::Reset => {
                     self.by_pilot.clear();
-                    outgoing.extend(self.links.keys().map(|link| Outgoing::Close { link: *link }));
+                    outgoing.extend(self.links.keys().map(|link| Outgoing::GiveUp { link: *link }));
                 }
             }
         }
@@ -303,7 +305,7 @@ impl Server {
             Then::Welcome { link } => {
                 self.by_pilot.retain(|_, known| *known != link);
                 let is_refused = matches!(answer, Err(WriteError::NotDurable(_)));
-                out.extend(is_refused.then_some(Outgoing::Close { link }));
+                out.extend(is_refused.then_some(Outgoing::GiveUp { link }));
             }
             Then::Ack { link, report } if answer.is_ok() => {
                 out.extend(self.message(link, Body::Ack(wire::Ack { report })));
@@ -323,8 +325,8 @@ impl Server {
             // Its pilot has said goodbye, or is one that nobody hears of again.
             Effect::Ask { .. } => return,
             Effect::Disconnect { pilot } => {
-                self.by_pilot.remove(&pilot);
-                return;
+                let link = self.by_pilot.remove(&pilot);
+                return out.extend(link.map(|link| Outgoing::HangUp { link }));
             }
             Effect::Assign { pilot, tasks } => (pilot, Body::Assign(assignment(&tasks, disk))),
             Effect::Stop { pilot, tasks, grace } => {
@@ -337,15 +339,19 @@ impl Server {
         }
     }
 
-    fn message(&mut self, link: u64, body: wire::to_pilot::Body) -> Option<Outgoing> {
-        let known = self.links.get_mut(&link)?;
-        known.sent += 1;
-        let message = wire::ToPilot { number: known.sent, body: Some(body) };
-        Some(Outgoing::ToPilot { link, message })
+    /// As the server's connections do: the welcome goes first.
+    fn message(&mut self, link: u64, body: wire::to_pilot::Body) -> Vec<Outgoing> {
+        let Some(known) = self.links.get_mut(&link) else { return Vec::new() };
+        known.is_welcome |= matches!(body, wire::to_pilot::Body::Welcome(_));
+        let is_first = known.is_welcome && !known.early.is_empty();
+        let at = if is_first { 0 } else { known.early.len() };
+        known.early.insert(at, wire::ToPilot { body: Some(body) });
+        let said = if known.is_welcome { std::mem::take(&mut known.early) } else { Vec::new() };
+        said.into_iter().map(|message| Outgoing::ToPilot { link, message }).collect()
     }
 
     pub fn opened(&mut self, link: u64, now: u64) {
-        let fresh = Link { next_report: 1, heard: now, ..Link::default() };
+        let fresh = Link { heard: now, ..Link::default() };
         self.links.insert(link, fresh);
     }
 
@@ -365,7 +371,7 @@ impl Server {
     }
 
     /// A message of a pilot. A heartbeat is answered at once, everything else by the writer.
-    pub fn hear(&mut self, now: u64, link: u64, message: wire::ToServer) -> Option<Outgoing> {
+    pub fn hear(&mut self, now: u64, link: u64, message: wire::ToServer) -> Option<Vec<Outgoing>> {
         use wire::to_server::Body;
         let known = self.links.get_mut(&link)?;
         known.heard = now;
@@ -387,24 +393,14 @@ impl Server {
                 self.ask(Wish::Core(joined), Then::Welcome { link });
             }
             Body::Report(report) => {
-                known.ahead.insert(report.number, report);
                 let (pilot, _) = known.pilot.clone()?;
-                let mut in_turn = Vec::new();
-                while let Some(report) = known.ahead.remove(&known.next_report) {
-                    known.next_report += 1;
-                    in_turn.push(report);
-                }
-                let next = known.next_report;
-                known.ahead.retain(|number, _| *number >= next);
-                for report in in_turn {
-                    let then = Then::Ack { link, report: report.number };
-                    let reported = reported(pilot.clone(), &report);
-                    self.ask(Wish::Core(Command::PilotReported(reported)), then);
-                }
+                let then = Then::Ack { link, report: report.number };
+                let reported = reported(pilot, &report);
+                self.ask(Wish::Core(Command::PilotReported(reported)), then);
             }
             Body::Ping(ping) => {
                 let pong = wire::Pong { number: ping.number };
-                return self.message(link, wire::to_pilot::Body::Pong(pong));
+                return Some(self.message(link, wire::to_pilot::Body::Pong(pong)));
             }
             Body::Leaving(_) => {
                 let (pilot, session) = known.pilot.clone()?;
@@ -414,7 +410,12 @@ impl Server {
                 let (pilot, _) = known.pilot.clone()?;
                 self.ask(Wish::Core(Command::PilotEnded { pilot }), Then::Nothing);
             }
-            Body::Log(_) => {}
+            Body::Ad(changed) => {
+                let (pilot, session) = known.pilot.clone()?;
+                let ad = link::decode_ad(&changed.ad_json).expect("encoded by the pilot");
+                let command = Command::PilotChanged { pilot, session, ad: Box::new(ad) };
+                self.ask(Wish::Core(command), Then::Nothing);
+            }
         }
         None
     }

@@ -33,7 +33,6 @@ pub fn settings(dice: &mut crate::dice::Dice) -> Settings {
         process_start: (1, 50),
         dying: (1, 1_500),
         duplicate: dice.below(100),
-        reorder: dice.below(100),
         lose_reply: dice.below(100),
         crash: dice.below(4),
         disk_fails: dice.below(10),

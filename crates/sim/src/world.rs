@@ -38,8 +38,8 @@ pub struct Settings {
     pub process_start: (u64, u64),
     /// From a signal to the death by it.
     pub dying: (u64, u64),
+    /// A submission that is made twice.
     pub duplicate: u64,
-    pub reorder: u64,
     pub lose_reply: u64,
     /// A crash in one batch: amid the commit, after it, and while effects go out.
     pub crash: u64,
@@ -57,7 +57,6 @@ impl Settings {
         process_start: (3, 3),
         dying: (10, 10),
         duplicate: 0,
-        reorder: 0,
         lose_reply: 0,
         crash: 0,
         disk_fails: 0,
@@ -85,6 +84,7 @@ pub enum Happening {
     },
     PilotSawLinkDown {
         link: u64,
+        parted: bool,
     },
     Silence {
         link: u64,
@@ -247,7 +247,7 @@ impl World {
             Happening::ToServer { link, message } => self.deliver_to_server(link, message),
             Happening::ToPilot { link, message } => self.deliver_to_pilot(link, message),
             Happening::ServerSawLinkDown { link } => self.server_saw_link_down(link),
-            Happening::PilotSawLinkDown { link } => self.pilot_saw_link_down(link),
+            Happening::PilotSawLinkDown { link, parted } => self.pilot_saw_link_down(link, parted),
             Happening::Silence { link } => self.check_silence(link),
             Happening::PilotTick { node, life } => self.pilot_tick(node, life),
             Happening::ProcessConfirmed { node, life, id } => self.confirm(node, life, id),

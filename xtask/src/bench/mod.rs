@@ -65,6 +65,8 @@ enum Measure {
     FdatasyncTime,
     ApiJob,
     ApiJobP99,
+    ReadJob,
+    ReadJobP99,
     /// What `shipway run` may take: a job by the API, and some for a process of its own.
     CliAllowed,
     ApiSubmit,
@@ -283,6 +285,10 @@ impl Subjects {
         results.add(M::ApiJob, median);
         results.add(M::ApiJobP99, p99);
         results.add(M::CliAllowed, median + CLI_EXTRA);
+        let beside = shipway.latency_beside_reader(size.api_jobs)?;
+        let (median, p99) = beside.median().zip(beside.p99()).context("no job was run")?;
+        results.add(M::ReadJob, median);
+        results.add(M::ReadJobP99, p99);
         Ok(())
     }
 

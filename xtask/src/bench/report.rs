@@ -57,7 +57,7 @@ const FDATASYNC: Reference = Measured("fdatasync 256 B", M::Fdatasync);
 const FLOOR: Reference = Measured("sync+spawn+trip", M::Floor);
 const VERSION: &str = "shipway --version";
 
-const LINES: [Line; 30] = [
+const LINES: [Line; 32] = [
     line("peer: true", M::HyperQueueTrue, spawn(M::SpawnTrue), "/s", Goal::None),
     line("peer: static", M::HyperQueueStatic, spawn(M::SpawnStatic), "/s", Goal::None),
     line("dispatch true", M::ShipwayTrue, spawn(M::SpawnTrue), "/s", AtLeast(0.85)),
@@ -66,6 +66,8 @@ const LINES: [Line; 30] = [
     line("dispatch static", M::ShipwayStatic, peer(M::HyperQueueStatic), "/s", Goal::None),
     line("job by API, p50", M::ApiJob, FLOOR, "ms", AtMost(2.5)),
     line("job by API, p99", M::ApiJobP99, FLOOR, "ms", Goal::None),
+    line("beside a reader, p50", M::ReadJob, Measured("job by API", M::ApiJob), "ms", AtMost(2.0)),
+    line("beside a reader, p99", M::ReadJobP99, ALONE_P99, "ms", Goal::None),
     line("run -- true, p50", M::ShipwayLatency, ALLOWED, "ms", AtMost(1.0)),
     line(
         "run -- true, p50",
@@ -105,6 +107,7 @@ const BWRAP: Reference = Measured("bwrap", M::BwrapStart);
 const UMOCI: Reference = Measured("umoci unpack alone", M::UmociUnpack);
 const UNPACK_FLOOR: Reference = Measured("inflate + write", M::UnpackFloor);
 const ALLOWED: Reference = Measured("by API + 6 ms", M::CliAllowed);
+const ALONE_P99: Reference = Measured("job by API, p99", M::ApiJobP99);
 const ONE_CLIENT: Reference = Measured("one client", M::ApiSubmit);
 const FDATASYNC_TIME: Reference = Measured("one fdatasync", M::FdatasyncTime);
 

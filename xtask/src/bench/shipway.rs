@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
@@ -12,6 +13,9 @@ use super::http::Door;
 use super::samples::Samples;
 use crate::children;
 use crate::instance::{self, Instance};
+
+/// A large output: a little less than is kept of one.
+const LARGE_OUTPUT: &str = "60000000";
 
 /// A server for the length of the benchmark.
 pub(super) struct Shipway(Instance);
@@ -41,6 +45,26 @@ impl Shipway {
             let job = client.get(&format!("/api/v1/jobs/{id}/wait"))?;
             ensure!(job["state"] == "succeeded", "a job ended as {job}");
             Ok(())
+        })
+    }
+
+    /// The same, while somebody reads a large output of that node over and over.
+    pub(super) fn latency_beside_reader(&self, count: u32) -> Result<Samples> {
+        let mut print =
+            self.0.command(&["run", "-d", "--", "head", "-c", LARGE_OUTPUT, "/dev/zero"]);
+        let id = children::stdout_of(print.stderr(Stdio::null()))?;
+        children::run(&mut self.quiet(&["wait", id.trim()]))?;
+        let enough = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                while !enough.load(Ordering::Relaxed) {
+                    children::run(&mut self.quiet(&["logs", "--stdout", id.trim()]))?;
+                }
+                Ok(())
+            });
+            let measured = self.api_latency(count);
+            enough.store(true, Ordering::Relaxed);
+            reader.join().expect("a reader does not panic").and(measured)
         })
     }
 

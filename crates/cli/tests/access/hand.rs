@@ -1,8 +1,9 @@
 //! A pilot played by hand: it says whatever a test wants, with a token that is good.
 
 use super::common::World;
-use shipway_api::link::{PROTOCOL, encode_ad, encode_outcome};
-use shipway_api::wire::{self, link_client::LinkClient, to_pilot, to_server};
+use shipway_api::link::{PROTOCOL, SESSION, encode_ad, encode_outcome};
+use shipway_api::wire::{self, link_client::LinkClient, logs_client::LogsClient};
+use shipway_api::wire::{to_pilot, to_server};
 use shipway_model::{Bytes, Capacity, Cores, NodeAd, NodeName, Outcome};
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -57,7 +58,7 @@ pub(crate) struct Hand {
     runtime: Runtime,
     say: mpsc::UnboundedSender<wire::ToServer>,
     heard: Streaming<wire::ToPilot>,
-    _channel: Channel,
+    channel: Channel,
 }
 
 impl Hand {
@@ -78,10 +79,26 @@ impl Hand {
             attached.expect("an answer in time").map(|answer| (answer.into_inner(), channel))
         });
         let (heard, channel) = answer?;
-        let mut hand = Hand { runtime, say, heard, _channel: channel };
-        // What it is to do may come first.
-        while !matches!(hand.hear().expect("a welcome"), to_pilot::Body::Welcome(_)) {}
+        let mut hand = Hand { runtime, say, heard, channel };
+        let first = hand.hear();
+        assert!(matches!(first, Some(to_pilot::Body::Welcome(_))), "{first:?}");
         Ok(hand)
+    }
+
+    /// Makes a logs call with these pieces, as of any pilot and any connection.
+    pub(crate) fn show(
+        &self,
+        token: &str,
+        session: u64,
+        pieces: Vec<wire::LogChunk>,
+    ) -> Result<(), Status> {
+        let mut request = Request::new(tokio_stream::iter(pieces));
+        let bearer = format!("Bearer {token}").parse().expect("plain text");
+        request.metadata_mut().insert("authorization", bearer);
+        request.metadata_mut().insert(SESSION, session.into());
+        let mut client = LogsClient::new(self.channel.clone());
+        let shown = async { tokio::time::timeout(PATIENCE, client.show(request)).await };
+        self.runtime.block_on(shown).expect("an answer in time").map(drop)
     }
 
     pub(crate) fn say(&self, body: to_server::Body) {

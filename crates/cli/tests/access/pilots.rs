@@ -130,16 +130,20 @@ fn output_is_taken_only_from_the_pilot_that_was_asked() {
     let mut text = String::new();
     printed.read_line(&mut text).expect("a line");
     // The next piece is asked for before this one was handed out: now somebody waits for it.
-    let other = Credentials::new(&world, &[]);
+    let (other, mut refused) = (Credentials::new(&world, &[]), 0);
     for id in 0..64 {
-        let hello = other.hello("elsewhere", before_first(1) + 1 + id);
+        let session = before_first(1) + 1 + id;
+        let hello = other.hello("elsewhere", session);
         let mut hand = Hand::attach(&world, &other.token, hello).expect("let in");
         let data = b"forged\n".to_vec();
         let forged = wire::LogChunk { id, data, end: true, ..wire::LogChunk::default() };
-        hand.say(to_server::Body::Log(forged));
-        // Answered, or hung up on: it was looked at.
-        hand.is_connected();
+        // Refused where somebody waits for it, and taken for nobody where not.
+        let shown = hand.show(&other.token, session, vec![forged]).map_err(|no| no.code());
+        refused += u32::from(shown == Err(Code::PermissionDenied));
+        assert!(shown.is_ok() || refused > 0, "{shown:?}");
+        assert!(hand.is_connected());
     }
+    assert!(refused > 0, "what the follower waits for was among them");
     std::fs::write(world.work().join("go"), "").expect("written");
     printed.read_to_string(&mut text).expect("the rest");
     assert!(follow.wait().expect("ended").success());
@@ -169,8 +173,8 @@ fn a_name_does_not_make_a_pilot_the_keeper_of_anothers_output() {
     let asked = hand.hear_all().expect("connected");
     assert!(!asked.iter().any(|body| matches!(body, to_pilot::Body::Log(_))), "{asked:?}");
     // Whoever has the folder is asked.
-    let third = Credentials::new(&world, &[]);
-    let mut hello = third.hello("node-2", before_first(1) + 1);
+    let (third, session) = (Credentials::new(&world, &[]), before_first(1) + 1);
+    let mut hello = third.hello("node-2", session);
     hello.folder_key = first.hello("node-1", 0).folder_key;
     let mut heir = Hand::attach(&world, &third.token, hello).expect("let in");
     let mut command = world.command(&["logs", "--stdout", &job]);
@@ -180,8 +184,33 @@ fn a_name_does_not_make_a_pilot_the_keeper_of_anothers_output() {
         _ => None,
     });
     let end = wire::LogChunk { id: request.id, end: true, ..wire::LogChunk::default() };
-    heir.say(to_server::Body::Log(end));
+    heir.show(&third.token, session, vec![end]).expect("it was asked");
     assert!(reading.wait().expect("ended").success());
+}
+
+#[test]
+fn a_logs_call_is_good_for_one_connection_of_one_pilot() {
+    let world = World::new();
+    world.up_with(&["--no-pilot"], |_| {});
+    let (one, other) = (Credentials::new(&world, &[]), Credentials::new(&world, &[]));
+    let session = |number| before_first(1) + number;
+    let first = Hand::attach(&world, &one.token, one.hello("node-1", session(1))).expect("let in");
+    let piece = || vec![wire::LogChunk::default()];
+    let shown = |token: &str, number| {
+        first.show(token, session(number), piece()).map_err(|refused| refused.code())
+    };
+    assert_eq!(shown(&one.token, 1), Ok(()));
+    assert_eq!(shown(&one.token, 2), Err(Code::FailedPrecondition), "none that is yet to come");
+    assert_eq!(shown(&other.token, 1), Err(Code::FailedPrecondition), "nor another's");
+    assert_eq!(shown("no token", 1), Err(Code::Unauthenticated));
+    let large = wire::LogChunk { data: vec![7; 1 << 20], ..wire::LogChunk::default() };
+    let refused = first.show(&one.token, session(1), vec![large]).expect_err("too large");
+    assert_eq!(refused.code(), Code::OutOfRange, "{refused}");
+    let second = Hand::attach(&world, &one.token, one.hello("node-1", session(2)));
+    let second = second.expect("let in");
+    assert_eq!(shown(&one.token, 1), Err(Code::FailedPrecondition), "nor one that is over");
+    assert_eq!(shown(&one.token, 2), Ok(()));
+    drop(second);
 }
 
 #[test]
@@ -273,4 +302,43 @@ fn a_pilot_whose_token_is_revoked_ends_and_this_machine_gets_another() {
     let mut said = String::new();
     pilot.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
     assert!(!status.success() && said.contains("token has ended or was revoked"), "{said}");
+}
+
+/// What it missed is ordered while its greeting is written down, and said after the answer to it.
+#[test]
+fn a_pilot_is_welcomed_before_it_gets_work() {
+    let world = World::new();
+    world.up_with(&["--no-pilot"], |_| {});
+    let owner = Credentials::new(&world, &[]);
+    let greet = |session| {
+        let hello = owner.hello("node", before_first(1) + session);
+        Hand::attach(&world, &owner.token, hello).expect("let in")
+    };
+    let mut first = greet(1);
+    world.submit(&["--", "true"]);
+    wait_for("it is placed", || format!("{:?}", first.hear_all()).contains("Assign"));
+    // It holds nothing of it. That the welcome comes first is seen where it attaches.
+    let heard = greet(2).hear_all();
+    assert!(matches!(heard.as_deref(), Some([to_pilot::Body::Assign(_)])), "{heard:?}");
+}
+
+/// Its last word is heard before it ends, so that the node is not waited for.
+#[test]
+fn a_pilot_that_is_asked_to_end_is_gone_from_the_list_when_it_has() {
+    let world = World::new();
+    world.up_with(&["--no-pilot"], |_| {});
+    let dir = world.work().join("node");
+    let words = ["pilot", "--dir", dir.to_str().expect("text"), "--server", &world.url()];
+    for _ in 0..5 {
+        let file = world.work().join("pilot.json");
+        std::fs::write(&file, world.ok(&["token", "pilot", "--json"])).expect("written");
+        let mut command = world.command(&words);
+        command.arg("--token-file").arg(&file).stdin(Stdio::null()).stderr(Stdio::null());
+        let mut pilot = command.spawn().expect("started");
+        wait_for("it is there", || !pilots(&world).is_empty());
+        let pid = rustix::process::Pid::from_child(&pilot);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("signalled");
+        assert!(pilot.wait().expect("a child").success());
+        assert_eq!(pilots(&world), Vec::<String>::new(), "its goodbye was lost");
+    }
 }

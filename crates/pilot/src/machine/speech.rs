@@ -5,7 +5,7 @@
 //! each end leaves at once.
 
 use super::held::Phase;
-use super::{AttemptKey, Connection, Held, Inbox, Machine, Now, Output};
+use super::{AttemptKey, Connection, Held, Machine, Now, Output};
 use shipway_api::{link, wire};
 use shipway_model::Millis;
 use std::collections::VecDeque;
@@ -31,8 +31,8 @@ impl Machine {
         self.contact.hello(now.steady);
         let ended = self.held.iter().filter(|(_, held)| held.has_ended());
         self.link = Some(Connection {
-            inbox: Inbox::new(),
             welcomed: false,
+            has_new_ad: false,
             in_hello: ended.map(|(id, _)| *id).collect(),
             last_report: 0,
             reports: VecDeque::new(),
@@ -55,21 +55,24 @@ impl Machine {
         })));
     }
 
-    pub(super) fn receive(&mut self, now: Now, message: wire::ToPilot, out: &mut Vec<Output>) {
-        let Some(link) = &mut self.link else { return };
-        if link.inbox.put(message).is_err() {
-            return self.drop_link(out);
-        }
-        while let Some(message) = self.link.as_mut().and_then(|link| link.inbox.take()) {
-            self.hear(now, message, out);
+    /// A goodbye that the server has heard is the last word; one that it may not have heard is said
+    /// again on the next connection.
+    pub(super) fn link_down(&mut self, parted: bool, out: &mut Vec<Output>) {
+        self.link = None;
+        if parted && self.goodbye == Some(self.session) {
+            out.push(Output::Finished);
         }
     }
 
-    fn hear(&mut self, now: Now, message: wire::ToPilot, out: &mut Vec<Output>) {
+    pub(super) fn hear(&mut self, now: Now, message: wire::ToPilot, out: &mut Vec<Output>) {
         use wire::to_pilot::Body;
+        if self.link.is_none() {
+            return;
+        }
         match message.body {
             Some(Body::Welcome(_)) => {
                 self.welcome(now);
+                self.say_ad(out);
                 self.say_leaving(out);
             }
             Some(Body::Assign(assign)) => self.assign(now, assign, out),
@@ -171,17 +174,25 @@ impl Machine {
 
     /// So that the server gives nothing more. A new connection begins without it.
     pub(super) fn say_leaving(&self, out: &mut Vec<Output>) {
-        if self.draining && !self.finished && self.is_welcome() {
+        if self.draining && self.is_welcome() {
             out.push(say(wire::to_server::Body::Leaving(wire::Leaving {})));
         }
     }
 
+    /// Not before the Welcome: until then the server knows no node to change.
+    pub(super) fn say_ad(&mut self, out: &mut Vec<Output>) {
+        let Some(link) = self.link.as_mut().filter(|link| link.welcomed) else { return };
+        if std::mem::take(&mut link.has_new_ad) {
+            let ad_json = link::encode_ad(&self.identity.ad);
+            out.push(say(wire::to_server::Body::Ad(wire::Ad { ad_json })));
+        }
+    }
+
     fn say_goodbye(&mut self, out: &mut Vec<Output>) {
-        let done = self.draining && !self.finished && self.held.is_empty() && self.is_welcome();
-        if done {
-            self.finished = true;
+        let done = self.draining && self.held.is_empty() && self.is_welcome();
+        if done && self.goodbye != Some(self.session) {
+            self.goodbye = Some(self.session);
             out.push(say(wire::to_server::Body::Goodbye(wire::Goodbye {})));
-            out.push(Output::Finished);
         }
     }
 }

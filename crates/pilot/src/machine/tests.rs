@@ -18,8 +18,6 @@ use shipway_model::{Attempt, Cores, JobId, NodeName, Outcome, TaskIndex};
 struct Rig {
     machine: Machine,
     now: u64,
-    /// Messages the server sent on this connection.
-    sent: u64,
     /// The ends that were to be written down.
     kept: Vec<AttemptKey>,
 }
@@ -55,7 +53,7 @@ impl Rig {
             lease: lease.map(Millis),
             folder_key: "key".into(),
         });
-        Rig { machine, now: 1_000, sent: 0, kept: Vec::new() }
+        Rig { machine, now: 1_000, kept: Vec::new() }
     }
 
     /// Connected and welcomed.
@@ -89,7 +87,6 @@ impl Rig {
     }
 
     fn link_up(&mut self) -> wire::Hello {
-        self.sent = 0;
         let mut out = self.tell(Input::LinkUp);
         let hello = out.pop();
         assert_eq!(out, [Output::CloseLogs], "whoever asked on an earlier connection is gone");
@@ -107,18 +104,13 @@ impl Rig {
 
     fn cut(&mut self) {
         let session = self.machine.session();
-        assert_eq!(self.tell(Input::LinkDown { session }), []);
-    }
-
-    fn say_as(&mut self, number: u64, body: to_pilot::Body) -> Vec<Output> {
-        let session = self.machine.session();
-        let message = wire::ToPilot { number, body: Some(body) };
-        self.tell(Input::Message { session, message })
+        assert_eq!(self.tell(Input::LinkDown { session, parted: false }), []);
     }
 
     fn say(&mut self, body: to_pilot::Body) -> Vec<Output> {
-        self.sent += 1;
-        self.say_as(self.sent, body)
+        let session = self.machine.session();
+        let message = wire::ToPilot { body: Some(body) };
+        self.tell(Input::Message { session, message })
     }
 
     fn assign(&mut self, template: wire::Template, ids: &[AttemptKey]) -> Vec<Output> {

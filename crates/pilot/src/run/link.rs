@@ -1,66 +1,33 @@
 //! The connection to the server: opened, used, lost, opened again, for as long as the pilot lives.
+//! Control and output go by a call each; see `api/proto/pilot.proto`.
 //!
 //! Says nothing of its own accord; what goes over it is the machine's business.
 
+use super::dial::{Failure, Server};
 use super::log_turns::Turn;
-use super::said;
-use hyper_util::rt::TokioIo;
+use futures_util::{Stream, stream};
+use shipway_api::bearer;
 use shipway_api::causes::causes;
-use shipway_api::client::{ends_of, tls_config};
-use shipway_api::link::MAX_MESSAGE_BYTES;
-use shipway_api::proof::{self, Ends, Question, Said, Shown};
-use shipway_api::wire::{ToPilot, ToServer, link_client::LinkClient, to_server};
-use shipway_api::{bearer, local, routes};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use shipway_api::link::{MAX_MESSAGE_BYTES, SESSION};
+use shipway_api::wire::{
+    LogChunk, ToPilot, ToServer, link_client::LinkClient, logs_client::LogsClient, to_server,
+};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
-use tokio_rustls::client::TlsStream;
-use tonic::codegen::http;
-use tonic::transport::{Channel, Endpoint, Uri};
-use tonic::{Request, Status, Streaming};
-use tower::{Service as _, ServiceExt as _};
+use tonic::transport::Channel;
+use tonic::{Request, Status};
 
 /// Waits between tries: short at first, for a server that is just restarting.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
-const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(5);
-const KEEP_ALIVE_ANSWER: Duration = Duration::from_secs(10);
 /// Messages from the server on their way to the machine.
 const INBOX: usize = 64;
-
-/// Where the server is.
-#[derive(Debug, Clone)]
-pub enum Server {
-    /// As the home of a local server says, read anew before each try: the port may change.
-    Home(PathBuf),
-    Url {
-        url: String,
-        certificate: Option<PathBuf>,
-    },
-}
-
-impl Server {
-    /// Whether whoever started the server is the one who runs this pilot. Said by whose folder its
-    /// home is: only they, or root, can have put something there. Of a server elsewhere nobody
-    /// knows it.
-    pub(super) fn is_of_this_user(&self) -> bool {
-        let Self::Home(home) = self else { return false };
-        let own = rustix::process::geteuid().as_raw();
-        // Others than root can read the token of a server only if it is theirs.
-        own != 0 || std::fs::metadata(home).is_ok_and(|found| found.uid() == own)
-    }
-}
 
 #[derive(Debug)]
 pub(super) enum ToLink {
     Say(ToServer),
     /// A piece of output. It is the reader's turn until the connection takes it.
-    Show(ToServer, Turn),
+    Show(LogChunk, Turn),
     Reconnect,
 }
 
@@ -76,6 +43,8 @@ pub(super) enum FromLink {
     },
     Down {
         session: u64,
+        /// The server ended it in order.
+        parted: bool,
     },
     /// The server does not know the token, or no longer.
     Refused,
@@ -94,7 +63,7 @@ pub(super) fn run(
         loop {
             match link.once().await {
                 Ok(Ended::Stopped) => return,
-                Ok(Ended::WasUp) => {
+                Ok(Ended::WasUp | Ended::Parted) => {
                     wait = FIRST_WAIT;
                     last.clear();
                 }
@@ -127,16 +96,16 @@ struct Link {
 
 enum Ended {
     WasUp,
+    /// The server wants to hear no more.
+    Parted,
     /// The pilot itself has ended.
     Stopped,
 }
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
-
 impl Link {
     /// One connection, from its opening to its end.
     async fn once(&mut self) -> Result<Ended, Failure> {
-        let channel = self.connect().await?;
+        let channel = self.server.connect(&self.token).await?;
         // What was said to a connection that is gone is not for this one.
         while self.orders.try_recv().is_ok() {}
         let (session, named) = oneshot::channel();
@@ -145,99 +114,98 @@ impl Link {
         }
         let session = named.await?;
         let ended = self.talk(channel, session).await;
-        if self.send.send(FromLink::Down { session }).await.is_err() {
+        let parted = matches!(ended, Ok(Ended::Parted));
+        if self.send.send(FromLink::Down { session, parted }).await.is_err() {
             return Ok(Ended::Stopped);
         }
         ended
     }
 
-    /// A connection to a server that has shown to be the right one.
-    async fn connect(&self) -> Result<Channel, Failure> {
-        let (url, certificate, of_home) = match &self.server {
-            Server::Home(home) => {
-                let server = local::read(home)?;
-                (server.url, server.certificate, Some(server.token))
-            }
-            Server::Url { url, certificate } => (url.clone(), certificate.clone(), None),
-        };
-        let uri: Uri = url.parse()?;
-        let secure = uri.scheme_str() == Some("https");
-        let address = uri.authority().ok_or("no address")?.as_str();
-        // TLS is ours, below; for the library the connection is a plain one.
-        let plain = Uri::builder().scheme("http").path_and_query("/").authority(address).build()?;
-        let endpoint = Endpoint::from(plain)
-            .connect_timeout(CONNECT_WITHIN)
-            .http2_keep_alive_interval(KEEP_ALIVE_EVERY)
-            .keep_alive_timeout(KEEP_ALIVE_ANSWER);
-        let stream = tokio::time::timeout(CONNECT_WITHIN, tcp(&uri)).await??;
-        if secure {
-            let stream = encrypted(&uri, certificate.as_deref(), stream).await?;
-            return over(endpoint, stream).await;
-        }
-        let ends = ends_of(&stream)?;
-        let mut channel = over(endpoint, stream).await?;
-        let known_by = of_home.as_deref().unwrap_or(&self.token);
-        match tokio::time::timeout(CONNECT_WITHIN, ask_who_it_is(&mut channel, known_by, ends))
-            .await??
-        {
-            Shown::IsTheServer => Ok(channel),
-            Shown::PassesOn(at) => {
-                let tunnel = proof::TUNNEL;
-                Err(format!(
-                    "what answers at {address} passes on what the server at {at} says \
-                     (if that is a tunnel of yours: {tunnel}={at})"
-                )
-                .into())
-            }
-            // It keeps no such token; of the server of a home that cannot be.
-            Shown::IsAnother if of_home.is_none() => {
-                Err(Box::new(Status::unauthenticated("unknown token")))
-            }
-            Shown::IsAnother => Err(format!("what answers at {address} is another program").into()),
-        }
-    }
-
     async fn talk(&mut self, channel: Channel, session: u64) -> Result<Ended, Failure> {
-        let (say, said) = said::lines();
         // The greeting comes first: the server answers nothing before it. What stands before it
         // in line was said to the connection before this one.
-        loop {
+        let hello = loop {
             match self.orders.recv().await {
-                Some(ToLink::Say(message)) if is_hello(&message) => {
-                    say.say(message);
-                    break;
-                }
+                Some(ToLink::Say(message)) if is_hello(&message) => break message,
                 Some(ToLink::Say(_) | ToLink::Show(..)) => {}
                 Some(ToLink::Reconnect) => return Ok(Ended::WasUp),
                 None => return Ok(Ended::Stopped),
             }
-        }
-        let mut request = Request::new(said.stream());
-        request.metadata_mut().insert("authorization", bearer::header(&self.token).parse()?);
-        let mut client = LinkClient::new(channel)
+        };
+        // Neither line is bounded itself: a pilot reports no more than it has tasks, and output
+        // waits for its turn before it is read.
+        let (say, said) = mpsc::unbounded_channel();
+        let (show, shown) = mpsc::unbounded_channel();
+        let _ = say.send(hello);
+        let mut control = LinkClient::new(channel.clone())
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES);
-        let mut heard = client.attach(request).await?.into_inner();
+        let heard = control.attach(self.request(taken_from(said), None)?);
+        let mut heard = heard.await?.into_inner();
+        let shown = self.request(pieces_from(shown), Some(session))?;
+        let mut logs = LogsClient::new(channel);
+        let mut showing = std::pin::pin!(logs.show(shown));
+        let (mut show, mut goodbye) = (Some(show), None);
         loop {
             tokio::select! {
                 order = self.orders.recv() => match order {
-                    Some(ToLink::Say(message)) => say.say(message),
-                    Some(ToLink::Show(piece, turn)) => say.show(piece, turn),
+                    // After this one the server hangs up: output that is on its way goes before.
+                    Some(ToLink::Say(message)) if is_goodbye(&message) => {
+                        goodbye = Some(message);
+                        show = None;
+                    }
+                    // Once the connection has ended nobody takes it, which is noticed below.
+                    Some(ToLink::Say(message)) => drop(say.send(message)),
+                    Some(ToLink::Show(piece, turn)) => {
+                        drop(show.as_ref().map(|show| show.send((piece, turn))));
+                    }
                     Some(ToLink::Reconnect) => return Ok(Ended::WasUp),
                     None => return Ok(Ended::Stopped),
                 },
-                message = next(&mut heard) => match message {
-                    Some(message) => self.send.send(FromLink::Message { session, message }).await?,
-                    None => return Ok(Ended::WasUp),
+                ended = &mut showing, if goodbye.is_some() || show.is_some() => {
+                    // The two end together: whichever breaks, another connection has both.
+                    let Some(last) = goodbye.take().filter(|_| ended.is_ok()) else {
+                        return Ok(Ended::WasUp);
+                    };
+                    let _ = say.send(last);
+                }
+                message = heard.message() => match message {
+                    Ok(Some(message)) => {
+                        self.send.send(FromLink::Message { session, message }).await?;
+                    }
+                    Ok(None) => return Ok(Ended::Parted),
+                    Err(_) => return Ok(Ended::WasUp),
                 },
             }
         }
     }
+
+    /// A call of this pilot. All but the first name the connection that they belong to.
+    fn request<S>(&self, said: S, session: Option<u64>) -> Result<Request<S>, Failure> {
+        let mut request = Request::new(said);
+        request.metadata_mut().insert("authorization", bearer::header(&self.token).parse()?);
+        if let Some(session) = session {
+            request.metadata_mut().insert(SESSION, session.into());
+        }
+        Ok(request)
+    }
+}
+
+fn taken_from(said: mpsc::UnboundedReceiver<ToServer>) -> impl Stream<Item = ToServer> {
+    stream::unfold(said, |mut said| async move { Some((said.recv().await?, said)) })
+}
+
+fn pieces_from(shown: mpsc::UnboundedReceiver<(LogChunk, Turn)>) -> impl Stream<Item = LogChunk> {
+    stream::unfold(shown, |mut shown| async move {
+        // Taken: the next piece may be read.
+        let (piece, _turn) = shown.recv().await?;
+        Some((piece, shown))
+    })
 }
 
 /// Trying again would not help: a token that has ended does not come back.
 fn is_refusal(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
-    let status = error.downcast_ref::<tonic::Status>();
+    let status = error.downcast_ref::<Status>();
     status.is_some_and(|status| status.code() == tonic::Code::Unauthenticated)
 }
 
@@ -245,51 +213,6 @@ fn is_hello(message: &ToServer) -> bool {
     matches!(message.body, Some(to_server::Body::Hello(_)))
 }
 
-async fn next(heard: &mut Streaming<ToPilot>) -> Option<ToPilot> {
-    heard.message().await.ok().flatten()
-}
-
-async fn tcp(uri: &Uri) -> std::io::Result<TcpStream> {
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
-    let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(usual))).await?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
-}
-
-async fn encrypted(
-    uri: &Uri,
-    certificate: Option<&Path>,
-    stream: TcpStream,
-) -> Result<TlsStream<TcpStream>, Failure> {
-    let mut config = tls_config(certificate)?;
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_string();
-    let name = rustls::pki_types::ServerName::try_from(host)?;
-    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
-    Ok(tokio::time::timeout(CONNECT_WITHIN, connector.connect(name, stream)).await??)
-}
-
-/// HTTP/2 over this one connection. The library would open another one when it breaks, to whoever
-/// listens then; what this one has shown is not true for that.
-async fn over<S>(endpoint: Endpoint, stream: S) -> Result<Channel, Failure>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let mut only = Some(TokioIo::new(stream));
-    let connect = tower::service_fn(move |_: Uri| {
-        let stream = only.take().ok_or_else(|| std::io::Error::other("the connection is over"));
-        std::future::ready(stream)
-    });
-    Ok(endpoint.connect_with_connector(connect).await?)
-}
-
-/// Whether the server at the other end keeps this token.
-async fn ask_who_it_is(channel: &mut Channel, token: &str, ends: Ends) -> Result<Shown, Failure> {
-    let question = Question::about(token).ok_or("no random numbers")?;
-    let request = http::Request::get(routes::HEALTHZ)
-        .header(proof::QUESTION, question.heading())
-        .body(tonic::body::Body::empty())?;
-    let answer = channel.ready().await?.call(request).await?;
-    Ok(question.judge(Said::of(answer.headers()), ends))
+fn is_goodbye(message: &ToServer) -> bool {
+    matches!(message.body, Some(to_server::Body::Goodbye(_)))
 }

@@ -7,7 +7,7 @@ use super::link::ToLink;
 use super::log_turns::{LogTurns, Turn};
 use crate::logs::{Chunk, LogName, LogReader, Logs, Stream};
 use shipway_api::link::MAX_LOG_CHUNK;
-use shipway_api::wire::{LogChunk, LogRequest, ToServer, to_server};
+use shipway_api::wire::{LogChunk, LogRequest};
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -69,11 +69,10 @@ impl ServeLogs {
         let mut listed = self.waiting.lock().expect("no holder panics");
         let answering = self.runtime.spawn(async move {
             let Some((chunk, turn)) = answer(&logs, &wanted, &turns).await else { return };
-            let body = Some(to_server::Body::Log(message(asked.number, chunk)));
             // Said only while it is wanted, or it would answer another's question.
             let mut waiting = waiting.lock().expect("no holder panics");
             if waiting.remove(&asked).is_some() {
-                let _ = to_link.send(ToLink::Show(ToServer { body }, turn));
+                let _ = to_link.send(ToLink::Show(message(asked.number, chunk), turn));
             }
         });
         listed.insert(asked, answering.abort_handle());
@@ -180,9 +179,7 @@ mod tests {
         held.push(shown.recv().await.expect("a piece"));
         ask(MANY, "ada");
         let hers = shown.recv().await.expect("a piece");
-        let ToLink::Show(ToServer { body: Some(to_server::Body::Log(chunk)) }, turn) = hers else {
-            panic!("not output: {hers:?}");
-        };
+        let ToLink::Show(chunk, turn) = hers else { panic!("not output: {hers:?}") };
         assert_eq!((chunk.id, chunk.data.as_slice()), (MANY, b"much".as_slice()));
         assert!(shown.try_recv().is_err(), "the rest of eve's is not even read");
         drop((held, turn));

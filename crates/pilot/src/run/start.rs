@@ -1,8 +1,8 @@
 //! Everything before the first connection: the lock, the leftovers, who we are, what the node has.
 
+use super::dial::Server;
 use super::groups::Groups;
 use super::images::ImageKeep;
-use super::link::Server;
 use super::mps::MpsError;
 use super::proving::Unproven;
 use crate::accounts::Mapping;

@@ -9,6 +9,7 @@ use crate::metrics::{Connections, Metrics};
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use shipway_api::link::{CALL_WINDOW, FRAME_BYTES};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +31,9 @@ const MAX_HEADER_BYTES: usize = 64 << 10;
 const MAX_HEADER_LIST: u32 = 16 << 10;
 /// Requests at once on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 128;
+/// What a whole HTTP/2 connection may have on its way to us, which is held where nobody reads it:
+/// the two calls of a pilot, each with its own window, and as much again for people's.
+const CONNECTION_WINDOW: u32 = 4 * CALL_WINDOW;
 /// Requests that a client takes back before they were looked at, and such that break the protocol:
 /// more than this and the connection is closed.
 const MAX_RESET_STREAMS: usize = 20;
@@ -150,6 +154,9 @@ where
         .timer(TokioTimer::new())
         .keep_alive_interval(KEEP_ALIVE_EVERY)
         .keep_alive_timeout(KEEP_ALIVE_ANSWER)
+        .initial_stream_window_size(CALL_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_frame_size(FRAME_BYTES)
         .max_concurrent_streams(MAX_STREAMS)
         .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
         .max_local_error_reset_streams(MAX_FAULTY_STREAMS)

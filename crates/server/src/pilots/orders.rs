@@ -3,7 +3,7 @@
 
 use super::later::Later;
 use super::specs::{AtHand, Described};
-use super::{Order, Specs};
+use super::{End, Order, Specs};
 use crate::auth::Auth;
 use crate::logins::Logins;
 use prost::Message as _;
@@ -54,17 +54,16 @@ pub(super) fn put_off(order: Order, later: &mut Later, describe: &Describe) -> O
             let tasks = later.stop(tasks, grace);
             (!tasks.is_empty()).then_some(Order::Stop { tasks, grace })
         }
-        Order::Say(_) | Order::Close => Some(order),
+        Order::Say(_) | Order::End(_) => Some(order),
     }
 }
 
-/// What is said, and what remains of the order when it is said. `None`: the order is to close the
-/// connection.
+/// What is said, and what remains of the order when it is said; or how the call is to end.
 pub(super) fn message(
     order: Order,
     describe: &Describe,
-) -> Option<(to_pilot::Body, Option<Order>)> {
-    let (body, rest) = match order {
+) -> Result<(to_pilot::Body, Option<Order>), End> {
+    Ok(match order {
         Order::Assign(placements) => {
             let (message, rest) = assign(&placements, describe);
             let rest = (!rest.is_empty()).then(|| Order::Assign(rest.to_vec()));
@@ -75,9 +74,8 @@ pub(super) fn message(
             (to_pilot::Body::Stop(Stop { ids, grace_ms: grace.0 }), None)
         }
         Order::Say(body) => (body, None),
-        Order::Close => return None,
-    };
-    Some((body, rest))
+        Order::End(end) => return Err(end),
+    })
 }
 
 /// As many as a message has room for, and those that are left.

@@ -1,18 +1,17 @@
-//! The gRPC service that pilots connect to: one stream each way.
+//! The control call of a pilot.
 //!
 //! What a pilot says becomes commands; it is acknowledged when it is on disk. The connection's end
 //! is reported too: whether the pilot is lost is for the core to say.
 
-use super::later::Later;
-use super::orders::{Describe, message, put_off};
-use super::{Connected, Order, Pilots};
+use super::orders::Describe;
+use super::saying::{Outbound, outbound};
+use super::{Connected, End, Order, Pilots, over};
 use crate::auth::{Auth, LetIn};
 use crate::clock::Clock;
 use crate::http::places::Guest;
-use crate::panics::{guarded, guarded_task};
+use crate::panics::guarded_task;
 use crate::secrets;
 use crate::writer::Writer;
-use futures_util::Stream;
 use shipway_api::bearer;
 use shipway_api::link::{BadMessage, PROTOCOL, decode_ad, decode_outcome};
 use shipway_api::wire::link_server::Link;
@@ -20,11 +19,9 @@ use shipway_api::wire::{self, to_pilot, to_server};
 use shipway_core::command::{self, Command, Held, HeldPhase};
 use shipway_core::site::{KeptIn, SiteKind};
 use shipway_model::{Millis, PilotId, Timestamp};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc::error::TryRecvError;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{mpsc, watch};
 use tonic::{Request, Response, Status, Streaming};
 
 #[derive(Debug, Clone)]
@@ -40,8 +37,6 @@ pub struct PilotService {
 const REPORTS_WAITING: usize = 1_024;
 /// From the token to the greeting, which a pilot sends at once.
 const GREETS_WITHIN: Duration = Duration::from_secs(10);
-
-type Outbound = Pin<Box<dyn Stream<Item = Result<wire::ToPilot, Status>> + Send>>;
 
 #[tonic::async_trait]
 impl Link for PilotService {
@@ -71,24 +66,24 @@ impl Link for PilotService {
         self.may_join(&joined).await?;
         let session = joined.session;
         let (orders, ordered) = mpsc::unbounded_channel();
-        let hung_up = Arc::new(Notify::new());
+        let (here, still_here) = watch::channel(());
         let comes = Connected {
             session,
             node: joined.ad.node.clone(),
             keeps: keeps(&let_in, &joined),
             orders: orders.clone(),
-            hung_up: Arc::clone(&hung_up),
+            here,
         };
         self.pilots.connect(&pilot, comes);
-        let connection = Connection { service: self.clone(), pilot, session, orders, hung_up };
+        let connection = Connection { service: self.clone(), pilot, session, orders };
         connection.greet(joined).await?;
-        tokio::spawn(connection.listen(inbound));
+        tokio::spawn(connection.listen(inbound, still_here));
         Ok(Response::new(outbound(ordered, self.describe.clone())))
     }
 }
 
 impl PilotService {
-    fn authenticate<T>(&self, request: &Request<T>) -> Result<LetIn, Status> {
+    pub(super) fn authenticate<T>(&self, request: &Request<T>) -> Result<LetIn, Status> {
         if self.writer.problem().is_some() {
             return Err(Status::unavailable("the server cannot write its journal"));
         }
@@ -124,74 +119,12 @@ fn keeps(let_in: &LetIn, joined: &command::PilotJoined) -> Option<KeptIn> {
     }
 }
 
-/// What goes out on one connection.
-struct Saying {
-    ordered: mpsc::UnboundedReceiver<Order>,
-    /// Of an order that took more than a message.
-    rest: Option<Order>,
-    later: Later,
-    /// Messages since something was said that was put off.
-    since_later: u32,
-    describe: Describe,
-    number: u64,
-}
-
-/// However much there is to say, something that was put off is said after this many messages.
-const MOST_BEFORE_LATER: u32 = 64;
-
-impl Saying {
-    /// The next message, with its number. `None`: the connection ends.
-    async fn next(&mut self) -> Option<wire::ToPilot> {
-        loop {
-            let Some(order) = self.next_order().await? else { continue };
-            // Of orders that cannot be said the others still go out.
-            let Ok(said) = guarded(|| message(order, &self.describe)) else { continue };
-            let (body, rest) = said?;
-            self.rest = rest;
-            self.number += 1;
-            return Some(wire::ToPilot { number: self.number, body: Some(body) });
-        }
-    }
-
-    /// The outer `None`: there will be no more. The inner: what came was put off.
-    async fn next_order(&mut self) -> Option<Option<Order>> {
-        if let Some(rest) = self.rest.take() {
-            return Some(Some(rest));
-        }
-        let order = if self.later.is_empty() {
-            self.ordered.recv().await?
-        } else {
-            let waited_long = self.since_later >= MOST_BEFORE_LATER;
-            match if waited_long { Err(TryRecvError::Empty) } else { self.ordered.try_recv() } {
-                Ok(order) => order,
-                Err(TryRecvError::Empty) => {
-                    self.since_later = 0;
-                    return Some(self.later.next());
-                }
-                Err(TryRecvError::Disconnected) => return None,
-            }
-        };
-        self.since_later = self.since_later.saturating_add(1);
-        Some(guarded(|| put_off(order, &mut self.later, &self.describe)).ok().flatten())
-    }
-}
-
-fn outbound(ordered: mpsc::UnboundedReceiver<Order>, describe: Describe) -> Outbound {
-    let (rest, later) = (None, Later::default());
-    let saying = Saying { ordered, rest, later, since_later: 0, describe, number: 0 };
-    Box::pin(futures_util::stream::unfold(saying, |mut saying| async move {
-        let said = saying.next().await?;
-        Some((Ok(said), saying))
-    }))
-}
-
 #[derive(Clone)]
 struct Connection {
     service: PilotService,
     pilot: PilotId,
     session: u64,
     orders: mpsc::UnboundedSender<Order>,
-    hung_up: Arc<Notify>,
 }
 
 impl Connection {
@@ -203,8 +136,6 @@ impl Connection {
             return Err(Status::unavailable(error.to_string()));
         }
         tracing::info!(pilot = %self.pilot, %node, session = self.session, "a pilot is connected");
-        let server_version = env!("CARGO_PKG_VERSION").to_string();
-        self.say(to_pilot::Body::Welcome(wire::Welcome { server_version }));
         Ok(())
     }
 
@@ -214,7 +145,9 @@ impl Connection {
 
     /// Hears what the pilot says until it is gone. What is to be written down goes on to a task of
     /// its own, in order, so that heartbeats are answered while the disk takes its time.
-    async fn listen(self, mut inbound: Streaming<wire::ToServer>) {
+    async fn listen(self, mut inbound: Streaming<wire::ToServer>, still_here: watch::Receiver<()>) {
+        let connection_over = over(still_here);
+        tokio::pin!(connection_over);
         let (to_write, writing) = mpsc::channel(REPORTS_WAITING);
         tokio::spawn(self.clone().write_down(writing));
         loop {
@@ -222,7 +155,7 @@ impl Connection {
             let message = tokio::select! {
                 message = inbound.message() => message,
                 () = self.orders.closed() => break,
-                () = self.hung_up.notified() => break,
+                () = &mut connection_over => break,
             };
             match message {
                 Ok(Some(wire::ToServer { body: Some(body) })) => {
@@ -253,14 +186,13 @@ impl Connection {
                 self.say(to_pilot::Body::Pong(wire::Pong { number: ping.number }));
                 return Ok(());
             }
-            to_server::Body::Log(chunk) => {
-                let taken = self.service.pilots.deliver_log(&pilot, session, chunk);
-                let nobody = BadMessage::Missing("request: nobody asked it");
-                return if taken { Ok(()) } else { Err(nobody) };
-            }
             to_server::Body::Report(report) => {
                 let number = report.number;
                 (Command::PilotReported(reported(&pilot, report)?), Some(number))
+            }
+            to_server::Body::Ad(changed) => {
+                let ad = Box::new(decode_ad(&changed.ad_json)?);
+                (Command::PilotChanged { pilot, session, ad }, None)
             }
             to_server::Body::Leaving(_) => {
                 tracing::info!(%pilot, "a pilot takes nothing more");
@@ -289,7 +221,7 @@ impl Connection {
                 });
             }
         }
-        let _ = self.orders.send(Order::Close);
+        let _ = self.orders.send(Order::End(End::GivenUp));
     }
 }
 

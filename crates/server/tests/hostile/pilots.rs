@@ -5,12 +5,14 @@ use crate::mutate;
 use crate::world::{Input, World};
 use axum::http::Request;
 use prost::Message;
+use shipway_api::link::{PROTOCOL, SESSION};
 use shipway_api::wire::{self, to_server};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A little more than the server takes.
 const LARGEST: usize = 20 << 20;
-const PATH: &str = "/shipway.pilot.v1.Link/Attach";
+const CONTROL: &str = "/shipway.pilot.v1.Link/Attach";
+const LOGS: &str = "/shipway.pilot.v1.Logs/Show";
 const AD: &str = r#"{"node":"n","capacity":{"cpus":4,"memory":8000000000,"disk":1,"named":{"x":1}},
 "gpus":[{"id":"GPU-1","model":"H200","memory":140000000000,"vendor":"nvidia","source":"declared",
 "capability":"9.0","driver":"550.54"}],"attributes":{"HasAVX2":"true","A":"B","B":"A + 1"},
@@ -64,7 +66,7 @@ fn hello(world: &World, chance: &mut Chance) -> wire::Hello {
     let ad = if chance.one_in(2) { AD.as_bytes().to_vec() } else { mutate::text(AD, chance) };
     let held = held(chance);
     wire::Hello {
-        protocol: if chance.one_in(20) { 9 } else { 1 },
+        protocol: if chance.one_in(20) { 9 } else { PROTOCOL },
         pilot: world.pilot.0.clone(),
         // Mostly newer than the last one: any other greeting is refused.
         session: if chance.one_in(8) { chance.next() % 100 } else { next_session() },
@@ -88,34 +90,46 @@ fn body(world: &World, chance: &mut Chance) -> to_server::Body {
             to_server::Body::Report(wire::Report { number: chance.next(), started, ended })
         }
         3 => to_server::Body::Ping(wire::Ping { number: chance.next() }),
-        4 => to_server::Body::Log(wire::LogChunk {
-            id: chance.next() % 9,
-            data: vec![7; chance.below(1 << 12)],
-            ..wire::LogChunk::default()
-        }),
+        4 => {
+            let ad = mutate::text(AD, chance);
+            to_server::Body::Ad(wire::Ad { ad_json: String::from_utf8_lossy(&ad).into_owned() })
+        }
         // Very seldom: it is the last that is heard with this token.
         5 if chance.one_in(2_000) => to_server::Body::Goodbye(wire::Goodbye {}),
         _ => to_server::Body::Leaving(wire::Leaving {}),
     }
 }
 
-/// A greeting, mostly a good one, then up to three messages.
+fn piece(chance: &mut Chance) -> wire::LogChunk {
+    let size = if chance.one_in(mutate::SELDOM) { LARGEST } else { 1 << 12 };
+    let data = vec![7; chance.below(size)];
+    wire::LogChunk { id: chance.next() % 9, data, ..wire::LogChunk::default() }
+}
+
+/// On the control call a greeting, mostly a good one, then up to three messages; on the logs call
+/// as many pieces.
 pub(crate) fn input(world: &World, chance: &mut Chance) -> Input {
     let mut stream = Vec::new();
+    let of_logs = chance.one_in(5);
     for at in 0..=chance.below(4) {
-        let body = if at == 0 {
-            to_server::Body::Hello(hello(world, chance))
+        let good = if of_logs {
+            piece(chance).encode_to_vec()
+        } else if at == 0 {
+            let body = Some(to_server::Body::Hello(hello(world, chance)));
+            wire::ToServer { body }.encode_to_vec()
         } else {
-            body(world, chance)
+            wire::ToServer { body: Some(body(world, chance)) }.encode_to_vec()
         };
-        let good = wire::ToServer { body: Some(body) }.encode_to_vec();
         let message = if chance.one_in(3) { mutate::bytes(good, chance) } else { good };
         let told = if chance.one_in(50) { chance.next() >> 32 } else { message.len() as u64 };
         stream.push(u8::from(chance.one_in(100)));
         stream.extend(u32::try_from(told).unwrap_or(u32::MAX).to_be_bytes());
         stream.extend(message);
     }
-    let mut request = Request::post(PATH).body(()).expect("a request");
+    let path = if of_logs { LOGS } else { CONTROL };
+    let mut request = Request::post(path).body(()).expect("a request");
+    let session = chance.next() >> chance.below(64);
+    request.headers_mut().insert(SESSION, session.into());
     let token = format!("Bearer {}", world.pilot.1);
     for (name, value) in [
         ("authorization", token.as_str()),

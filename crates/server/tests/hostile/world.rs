@@ -51,7 +51,7 @@ impl Input {
     }
 
     pub(crate) fn is_pilots(&self) -> bool {
-        self.request.uri().path().ends_with("/Attach")
+        self.request.uri().path().starts_with("/shipway.pilot.v1.")
     }
 }
 

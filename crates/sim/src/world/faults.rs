@@ -25,7 +25,7 @@ impl World {
     pub fn get_calm(&mut self) {
         self.rough = false;
         let settings = &mut self.settings;
-        (settings.duplicate, settings.reorder, settings.lose_reply) = (0, 0, 0);
+        (settings.duplicate, settings.lose_reply) = (0, 0);
         (settings.crash, settings.disk_fails) = (0, 0);
         for node in 0..self.nodes.len() {
             self.nodes[node].cut_until = self.now;
@@ -57,6 +57,7 @@ impl World {
             25..=26 => self.drain_pilot(node),
             27 => self.crash_server(),
             28..=29 => self.set_clock(),
+            30 => self.prove(node),
             _ => workload::interfere(self),
         }
         let pause = self.dice.between(FAULT_PAUSE);

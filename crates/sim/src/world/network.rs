@@ -1,6 +1,6 @@
-//! The network between pilots and the server: delay, repetition, overtaking, cuts.
+//! The network between pilots and the server: delay and cuts.
 //!
-//! A connection keeps what was sent on it in order, as TCP does, unless the settings ask for worse.
+//! A connection keeps what was sent on it in order, and loses nothing in between, as a call does.
 //! Behind a cut things wait; they are lost only when an end gives the connection up.
 
 use super::{Happening, World};
@@ -49,49 +49,48 @@ impl World {
     }
 
     /// When something sent now arrives, given what was sent before.
-    fn arrival(&mut self, node: usize, after: u64, may_overtake: bool) -> u64 {
+    fn arrival(&mut self, node: usize, after: u64) -> u64 {
         let sent = self.now.max(self.nodes[node].cut_until);
-        let delay = self.dice.between(self.settings.delay);
-        if may_overtake && self.dice.chance(self.settings.reorder) {
-            return sent + delay * (1 + self.dice.below(20));
-        }
-        (sent + delay).max(after)
+        (sent + self.dice.between(self.settings.delay)).max(after)
     }
 
     pub(super) fn send_to_server(&mut self, link: u64, message: wire::ToServer) {
         let Some(connection) = self.connections.get(&link) else { return };
-        let (node, after) = (connection.node, connection.to_server_after);
-        let is_report = matches!(message.body, Some(wire::to_server::Body::Report(_)));
-        let at = self.arrival(node, after, is_report);
+        let at = self.arrival(connection.node, connection.to_server_after);
         if let Some(connection) = self.connections.get_mut(&link) {
-            connection.to_server_after = after.max(at);
-        }
-        if is_report && self.dice.chance(self.settings.duplicate) {
-            let again = self.arrival(node, after, true);
-            self.at(again, Happening::ToServer { link, message: message.clone() });
+            connection.to_server_after = at;
         }
         self.at(at, Happening::ToServer { link, message });
     }
 
     pub(super) fn send_to_pilot(&mut self, link: u64, message: wire::ToPilot) {
-        let Some(connection) = self.connections.get(&link) else { return };
-        let (node, after) = (connection.node, connection.to_pilot_after);
-        let at = self.arrival(node, after, true);
-        if let Some(connection) = self.connections.get_mut(&link) {
-            connection.to_pilot_after = after.max(at);
+        if let Some(at) = self.arrival_at_pilot(link) {
+            self.at(at, Happening::ToPilot { link, message });
         }
-        if self.dice.chance(self.settings.duplicate) {
-            let again = self.arrival(node, after, true);
-            self.at(again, Happening::ToPilot { link, message: message.clone() });
+    }
+
+    /// Behind all that was said.
+    pub(super) fn hang_up(&mut self, link: u64) {
+        if let Some(at) = self.arrival_at_pilot(link) {
+            self.at(at, Happening::PilotSawLinkDown { link, parted: true });
+            self.at(at, Happening::ServerSawLinkDown { link });
         }
-        self.at(at, Happening::ToPilot { link, message });
+    }
+
+    fn arrival_at_pilot(&mut self, link: u64) -> Option<u64> {
+        let connection = self.connections.get(&link)?;
+        let at = self.arrival(connection.node, connection.to_pilot_after);
+        self.connections.get_mut(&link)?.to_pilot_after = at;
+        Some(at)
     }
 
     pub(super) fn deliver_to_server(&mut self, link: u64, message: wire::ToServer) {
         let now = self.now;
         let answer = self.server.as_mut().and_then(|server| server.hear(now, link, message));
-        if let Some(Outgoing::ToPilot { link, message }) = answer {
-            self.send_to_pilot(link, message);
+        for said in answer.into_iter().flatten() {
+            if let Outgoing::ToPilot { link, message } = said {
+                self.send_to_pilot(link, message);
+            }
         }
         self.wake_server();
     }
@@ -116,7 +115,7 @@ impl World {
         self.wake_server();
     }
 
-    pub(super) fn pilot_saw_link_down(&mut self, link: u64) {
+    pub(super) fn pilot_saw_link_down(&mut self, link: u64, parted: bool) {
         let Some(connection) = self.connections.get(&link) else { return };
         let (node, life, session) = (connection.node, connection.life, connection.session);
         if !self.uses(node, link) {
@@ -125,7 +124,7 @@ impl World {
         if let Some(pilot) = &mut self.nodes[node].pilot {
             pilot.connection = None;
         }
-        self.tell_pilot(node, Input::LinkDown { session });
+        self.tell_pilot(node, Input::LinkDown { session, parted });
         self.redial(node, life);
     }
 
@@ -138,15 +137,15 @@ impl World {
         if end > self.now {
             return self.at(end, Happening::Silence { link });
         }
-        self.hang_up(link);
+        self.give_up(link);
     }
 
     /// The server gives up a connection; the pilot learns of it in its own time.
-    pub(super) fn hang_up(&mut self, link: u64) {
+    pub(super) fn give_up(&mut self, link: u64) {
         self.server_saw_link_down(link);
         let node = self.connections.get(&link).map_or(0, |connection| connection.node);
-        let at = self.arrival(node, 0, false);
-        self.at(at, Happening::PilotSawLinkDown { link });
+        let at = self.arrival(node, 0);
+        self.at(at, Happening::PilotSawLinkDown { link, parted: false });
     }
 
     /// Both ends learn that the connection is gone, each in its own time.
@@ -154,7 +153,7 @@ impl World {
         let server = self.dice.between(self.settings.delay);
         self.after(server, Happening::ServerSawLinkDown { link });
         let pilot = self.dice.between(self.settings.delay);
-        self.after(pilot, Happening::PilotSawLinkDown { link });
+        self.after(pilot, Happening::PilotSawLinkDown { link, parted: false });
     }
 
     /// Nothing gets through to or from a node for a while. `noticed`: the connection breaks at

@@ -73,13 +73,8 @@ impl World {
             }
             Output::Finished => {
                 let id = pilot.id.clone();
-                let link = pilot.connection;
                 self.nodes[node].pilot = None;
                 self.note(|| format!("pilot {id} has said goodbye"));
-                if let Some(link) = link {
-                    // After the goodbye, which is on its way.
-                    self.after(1_000, Happening::ServerSawLinkDown { link });
-                }
                 self.after(5_000, Happening::StartPilot { node });
             }
             // Tasks here have no files, so there is nothing to take.
@@ -180,6 +175,13 @@ impl World {
             let delay = self.dice.between(self.settings.delay);
             self.at(heals + delay, Happening::ServerSawLinkDown { link });
         }
+    }
+
+    /// The node is found to be a little other than it was.
+    pub fn prove(&mut self, node: usize) {
+        let mut ad = Box::new(self.nodes[node].ad.clone());
+        ad.notes.push(format!("seen at {}", self.now));
+        self.tell_pilot(node, Input::Proven { ad });
     }
 
     pub fn drain_pilot(&mut self, node: usize) {

@@ -192,7 +192,8 @@ impl World {
     fn let_out(&mut self, out: Outgoing) {
         match out {
             Outgoing::ToPilot { link, message } => self.send_to_pilot(link, message),
-            Outgoing::Close { link } => self.hang_up(link),
+            Outgoing::HangUp { link } => self.hang_up(link),
+            Outgoing::GiveUp { link } => self.give_up(link),
             Outgoing::Shown { next_job } => {
                 let last = self.disk.jobs().last().copied().unwrap_or(JobId(0));
                 if next_job.0 > last.0 + 1 {

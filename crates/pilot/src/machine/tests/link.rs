@@ -1,7 +1,6 @@
-//! Connections: greetings, order, repeats, acknowledgements, heartbeats, the goodbye.
+//! Connections: greetings, acknowledgements, heartbeats, the goodbye.
 
 use super::*;
-use crate::machine::inbox::MAX_AHEAD;
 use shipway_api::link;
 
 #[test]
@@ -44,36 +43,13 @@ fn what_an_earlier_pilot_left_word_of_is_told_until_the_server_has_it() {
 }
 
 #[test]
-fn messages_are_taken_in_order_and_once() {
-    let mut rig = Rig::up(None);
-    let third = assignment(template(1, 1), &[id(1, 1)]);
-    assert_eq!(rig.say_as(3, third.clone()), []);
-    assert_eq!(rig.say_as(3, third), [], "a repeat of one that waits");
-    let second = assignment(template(1, 1), &[id(1, 0)]);
-    assert_eq!(starts(&rig.say_as(2, second)), [id(1, 0), id(1, 1)]);
-    assert_eq!(rig.say_as(2, assignment(template(1, 1), &[id(1, 5)])), [], "a repeat");
-    assert_eq!(rig.say_as(0, assignment(template(1, 1), &[id(1, 6)])), [], "no number");
-}
-
-#[test]
-fn too_many_messages_ahead_of_a_lost_one_mean_a_new_connection() {
-    let mut rig = Rig::up(None);
-    for number in 0..MAX_AHEAD as u64 {
-        assert_eq!(rig.say_as(3 + number, to_pilot::Body::Ack(wire::Ack::default())), []);
-    }
-    let out = rig.say_as(5_000, to_pilot::Body::Ack(wire::Ack::default()));
-    assert_eq!(out, [Output::Reconnect]);
-    assert!(!rig.machine.is_welcome());
-}
-
-#[test]
 fn what_an_older_connection_said_is_not_heard() {
     let mut rig = Rig::up(None);
     rig.cut();
     rig.connect();
-    let late = wire::ToPilot { number: 2, body: Some(assignment(template(1, 1), &[id(1, 0)])) };
+    let late = wire::ToPilot { body: Some(assignment(template(1, 1), &[id(1, 0)])) };
     assert_eq!(rig.tell(Input::Message { session: 1, message: late }), []);
-    assert_eq!(rig.tell(Input::LinkDown { session: 1 }), []);
+    assert_eq!(rig.tell(Input::LinkDown { session: 1, parted: true }), []);
     assert!(rig.machine.is_welcome(), "the end of the old one is not the end of the new one");
 }
 
@@ -185,20 +161,45 @@ fn a_draining_pilot_finishes_what_runs_and_says_goodbye() {
     assert_eq!(rig.flush(), [], "not before the end is acknowledged");
     rig.ack(2);
     let goodbye = wire::ToServer { body: Some(to_server::Body::Goodbye(wire::Goodbye {})) };
-    assert_eq!(rig.flush(), [Output::Send(goodbye), Output::Finished]);
+    assert_eq!(rig.flush(), [Output::Send(goodbye.clone())], "and waits until it is heard");
     assert_eq!(rig.flush(), [], "once");
+    // It may not have been heard.
+    rig.cut();
+    rig.link_up();
+    let welcome = to_pilot::Body::Welcome(wire::Welcome::default());
+    assert_eq!(rig.say(welcome), [Output::Send(leaving)]);
+    assert_eq!(rig.flush(), [Output::Send(goodbye)], "so it is said again");
+    let session = rig.machine.session();
+    assert_eq!(rig.tell(Input::LinkDown { session, parted: true }), [Output::Finished]);
 }
 
 #[test]
-fn a_proof_that_changes_the_ad_is_told_by_a_new_greeting() {
+fn whoever_has_not_said_goodbye_does_not_end_with_the_connection() {
     let mut rig = Rig::up(None);
-    rig.run(template(1, 1), id(1, 0));
+    let session = rig.machine.session();
+    rig.tell(Input::Drain);
+    assert_eq!(rig.tell(Input::LinkDown { session, parted: true }), []);
+}
+
+#[test]
+fn a_proof_that_changes_the_ad_is_told_over_the_same_connection() {
+    let mut rig = Rig::up(None);
     let mut ad = rig.machine.identity.ad.clone();
-    ad.notes.push("GPU 0 failed its proof".into());
-    let proven = Input::Proven { ad: Box::new(ad.clone()) };
-    assert_eq!(rig.tell(proven.clone()), [Output::Reconnect]);
-    assert_eq!(rig.tell(proven), [], "no connection: the next greeting says it anyway");
-    let hello = rig.connect();
-    assert_eq!(hello.ad_json, link::encode_ad(&ad));
-    assert_eq!(hello.held.len(), 1, "what runs goes on");
+    let mut prove = |rig: &mut Rig, note: &str| {
+        ad.notes.push(note.into());
+        let ad_json = link::encode_ad(&ad);
+        let told = to_server::Body::Ad(wire::Ad { ad_json: ad_json.clone() });
+        let told = Output::Send(wire::ToServer { body: Some(told) });
+        (rig.tell(Input::Proven { ad: Box::new(ad.clone()) }), told, ad_json)
+    };
+    let (out, told, _) = prove(&mut rig, "GPU 0 failed its proof");
+    assert_eq!(out, [told]);
+    rig.cut();
+    let (out, _, ad_json) = prove(&mut rig, "GPU 1 too");
+    assert_eq!(out, [], "no connection: the next greeting says it anyway");
+    assert_eq!(rig.link_up().ad_json, ad_json);
+    let (out, told, _) = prove(&mut rig, "GPU 2 too");
+    assert_eq!(out, [], "the server does not know the node yet");
+    let welcome = to_pilot::Body::Welcome(wire::Welcome::default());
+    assert_eq!(rig.say(welcome), [told]);
 }

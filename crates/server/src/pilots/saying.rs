@@ -1,0 +1,81 @@
+//! What goes out on one control call, and in which order: the welcome, then orders as they come,
+//! but for those that take long to be said (`later.rs`).
+
+use super::later::Later;
+use super::orders::{Describe, message, put_off};
+use super::{End, Order};
+use crate::panics::guarded;
+use futures_util::{Stream, stream};
+use shipway_api::wire::{ToPilot, Welcome, to_pilot};
+use std::pin::Pin;
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TryRecvError;
+use tonic::Status;
+
+pub(super) type Outbound = Pin<Box<dyn Stream<Item = Result<ToPilot, Status>> + Send>>;
+
+struct Saying {
+    ordered: mpsc::UnboundedReceiver<Order>,
+    /// What comes before all else: the rest of an order that took more than a message.
+    rest: Option<Order>,
+    later: Later,
+    /// Messages since something was said that was put off.
+    since_later: u32,
+    describe: Describe,
+}
+
+/// However much there is to say, something that was put off is said after this many messages.
+const MOST_BEFORE_LATER: u32 = 64;
+
+impl Saying {
+    /// The next message, or how the call ends.
+    async fn next(&mut self) -> Result<ToPilot, End> {
+        loop {
+            let Some(order) = self.next_order().await? else { continue };
+            // Of orders that cannot be said the others still go out.
+            let Ok(said) = guarded(|| message(order, &self.describe)) else { continue };
+            let (body, rest) = said?;
+            self.rest = rest;
+            return Ok(ToPilot { body: Some(body) });
+        }
+    }
+
+    /// `None`: what came was put off.
+    async fn next_order(&mut self) -> Result<Option<Order>, End> {
+        if let Some(rest) = self.rest.take() {
+            return Ok(Some(rest));
+        }
+        let order = if self.later.is_empty() {
+            self.ordered.recv().await.ok_or(End::GivenUp)?
+        } else {
+            let waited_long = self.since_later >= MOST_BEFORE_LATER;
+            match if waited_long { Err(TryRecvError::Empty) } else { self.ordered.try_recv() } {
+                Ok(order) => order,
+                Err(TryRecvError::Empty) => {
+                    self.since_later = 0;
+                    return Ok(self.later.next());
+                }
+                Err(TryRecvError::Disconnected) => return Err(End::GivenUp),
+            }
+        };
+        self.since_later = self.since_later.saturating_add(1);
+        Ok(guarded(|| put_off(order, &mut self.later, &self.describe)).ok().flatten())
+    }
+}
+
+/// Begins with the welcome, whatever was ordered before: the pilot is told that its greeting is on
+/// disk before it gets work.
+pub(super) fn outbound(ordered: mpsc::UnboundedReceiver<Order>, describe: Describe) -> Outbound {
+    let server_version = env!("CARGO_PKG_VERSION").to_string();
+    let welcome = to_pilot::Body::Welcome(Welcome { server_version });
+    let (rest, later) = (Some(Order::Say(welcome)), Later::default());
+    let saying = Saying { ordered, rest, later, since_later: 0, describe };
+    Box::pin(stream::unfold(Some(saying), |saying| async move {
+        let mut saying = saying?;
+        match saying.next().await {
+            Ok(said) => Some((Ok(said), Some(saying))),
+            Err(End::Parted) => None,
+            Err(End::GivenUp) => Some((Err(Status::unavailable("greet again")), None)),
+        }
+    }))
+}
