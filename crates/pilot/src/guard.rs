@@ -3,9 +3,9 @@
 //! It holds the lock of the node's directory, starts the pilot, passes signals on, and when the
 //! pilot ends in any way (`kill -9` too) it kills every process the pilot left, and only then
 //! lets go of the lock. So a free lock means that no task of this directory runs; what is left of
-//! one that was killed and hangs in the kernel, the pilot among them, is written down. Of those that ended well by
-//! themselves it leaves word, by their numbers, for the next pilot. It knows nothing of tasks,
-//! servers or logs: whatever could break it must not be in it.
+//! one that was killed and hangs in the kernel, be it the pilot, is written down. Of those that
+//! ended well by themselves it leaves word, by their numbers, for the next pilot. It knows nothing
+//! of tasks, servers or logs: whatever could break it must not be in it.
 //!
 //! The lock travels as the pilot's standard input: a descriptor both can name without unsafe
 //! code, held while either lives, and never inherited by a task, which gets its own.

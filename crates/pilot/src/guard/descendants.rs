@@ -43,7 +43,9 @@ pub(super) fn end(word: &mut Word, hung: Option<Pid>) -> io::Result<Vec<Pid>> {
         let kept: Vec<Pid> = dead.into_iter().filter(|child| !word.bury(*child)).collect();
         let (mut waited_for, mut hanging) = killed.sort(alive, Instant::now());
         let (all_ended, below) = end_all_below(&hanging);
-        below.iter().for_each(|pid| killed.note(*pid, Instant::now()));
+        for pid in &below {
+            killed.note(*pid, Instant::now());
+        }
         // What those have left that were buried is ours by now, and nobody has killed it.
         let is_known = |child: &Pid| hanging.contains(child) || kept.contains(child);
         let all_known = procfs::own_children()?.iter().all(is_known);

@@ -367,7 +367,8 @@ impl Pool {
             unfinished: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
         });
-        for _ in 0..shared.spawners + ALWAYS_WATCHING {
+        let threads = shared.spawners + ALWAYS_WATCHING;
+        for _ in 0..threads {
             start_thread(&shared)?;
         }
         let others = Arc::clone(&shared);

@@ -47,10 +47,15 @@ impl Mark {
 
     /// What may never come back. With it, whether it was given up meanwhile.
     pub(super) fn during<T>(&self, act: impl FnOnce() -> T) -> (T, bool) {
-        self.acts.fetch_add(1, Ordering::Release);
+        self.acts.fetch_add(1, Ordering::SeqCst);
         let done = act();
-        self.acts.fetch_add(1, Ordering::Release);
-        (done, self.hangs.load(Ordering::Relaxed) && self.hangs.swap(false, Ordering::AcqRel))
+        // One order for this and what `give_up` does: one of the two sees the other.
+        self.acts.fetch_add(1, Ordering::SeqCst);
+        let given_up = self.hangs.load(Ordering::SeqCst);
+        if given_up {
+            self.hangs.store(false, Ordering::SeqCst);
+        }
+        (done, given_up)
     }
 }
 
@@ -157,19 +162,23 @@ pub(super) fn look_after(shared: &Arc<Shared>) {
         let marks = lock(&shared.pipes.marks).clone();
         seen.resize(marks.len(), (0, 0));
         for (mark, (last, times)) in marks.iter().zip(&mut seen) {
-            let acts = mark.acts.load(Ordering::Acquire);
+            let acts = mark.acts.load(Ordering::SeqCst);
             *times = if acts == *last && acts % 2 == 1 { *times + 1 } else { 0 };
             *last = acts;
             if *times == HANGS_AFTER {
-                give_up(shared, mark);
+                give_up(shared, mark, acts);
             }
         }
     }
 }
 
 /// One of them hangs: others go on in its place.
-fn give_up(shared: &Arc<Shared>, mark: &Arc<Mark>) {
-    mark.hangs.store(true, Ordering::Release);
+fn give_up(shared: &Arc<Shared>, mark: &Arc<Mark>, acts: u64) {
+    mark.hangs.store(true, Ordering::SeqCst);
+    if mark.acts.load(Ordering::SeqCst) != acts {
+        // It has come back just now.
+        return mark.hangs.store(false, Ordering::SeqCst);
+    }
     let slot = mark.slot.load(Ordering::Relaxed);
     if let Some(task) = shared.watcher.task(slot) {
         let (person, leader) = {

@@ -5,8 +5,8 @@
 //! descriptor speaks once and is armed again when it was listened to: so no event is seen by two,
 //! and closing a descriptor is enough to hear no more of it. A task that runs is not polled; one
 //! that is killed or dead is looked at now and then until nothing of it is left, and of one that is
-//! dead `DRAIN_LIMIT` is the end. No thread waits for a process: it may never end. Nor does one have
-//! the lock of a task while it reads or closes a pipe: that may never come back (`pipes.rs`).
+//! dead `DRAIN_LIMIT` is the end. No thread waits for a process: it may never end. Nor does one
+//! have the lock of a task while it reads or closes a pipe: that may never come back (`pipes.rs`).
 
 use super::pipes::{Errand, Lane, Mark};
 use super::task::{Output, Task};
@@ -237,7 +237,8 @@ impl<'a> WatchThread<'a> {
             locked.is_looked_at_again = false;
             if locked.is_over {
                 continue;
-            } else if locked.ended.is_some() {
+            }
+            if locked.ended.is_some() {
                 self.sweep(slot, &mut locked);
                 drop(locked);
             } else if locked.held.is_some() {
@@ -319,13 +320,11 @@ impl<'a> WatchThread<'a> {
         if pipes.iter().all(Option::is_none) {
             return;
         }
-        match self.lane_of(task) {
-            Some(lane) => lane.leave(Errand::Close(pipes)),
-            None => {
-                self.mark.at(slot);
-                self.mark.during(|| drop(pipes));
-            }
+        if let Some(lane) = self.lane_of(task) {
+            return lane.leave(Errand::Close(pipes));
         }
+        self.mark.at(slot);
+        self.mark.during(|| drop(pipes));
     }
 
     fn buffer(&mut self) -> &mut [u8] {
