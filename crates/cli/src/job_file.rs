@@ -82,7 +82,10 @@ pub fn parse(name: &Path, text: &str) -> Result<Vec<Member>, JobFileError> {
         read(language, text)
     } else {
         // What is left of them; without the lines that only the text has.
-        values.iter().map(|job| JobSpec::deserialize(job).map_err(in_no_line)).collect()
+        values
+            .iter()
+            .map(|job| JobSpec::deserialize(job).map_err(|error| in_no_line(&error)))
+            .collect()
     };
     let specs = read.map_err(|(line, said)| {
         let wrong = values.iter().find_map(|job| job_form::wrong_value(job, language));
@@ -107,7 +110,7 @@ pub fn parse(name: &Path, text: &str) -> Result<Vec<Member>, JobFileError> {
     }
 }
 
-fn in_no_line(error: serde_json::Error) -> (u64, String) {
+fn in_no_line(error: &serde_json::Error) -> (u64, String) {
     (0, plain_words(&error.to_string()))
 }
 

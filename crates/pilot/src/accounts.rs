@@ -12,6 +12,7 @@ pub use ids::Ids;
 
 use rustix::process::geteuid;
 use shipway_api::wire;
+use shipway_model::People;
 use shipway_runtime::again::{self, patiently};
 use shipway_runtime::plan::{Person, User};
 use std::collections::{BTreeMap, HashMap};
@@ -292,9 +293,13 @@ impl Accounts {
         Self { ids, ..self }
     }
 
-    /// The same, where others are refused for this reason.
+    /// The same, where others are refused if people should be kept apart and cannot.
     #[must_use]
-    pub fn refusing(self, refused: Option<String>) -> Self {
+    pub fn refusing(self, people: Option<&People>) -> Self {
+        let refused = match people {
+            Some(People::Refused { why, .. }) => Some(why.clone()),
+            _ => None,
+        };
         Self { refused, ..self }
     }
 

@@ -65,7 +65,7 @@ use serve_logs::ServeLogs;
 use shares::Shares;
 use shipway_api::causes::causes;
 use shipway_api::wire;
-use shipway_model::{Millis, NodeAd, People, Timestamp};
+use shipway_model::{Millis, NodeAd, Timestamp};
 use shipway_runtime::native::Helper;
 use staging::{Staged, Staging};
 use std::collections::HashMap;
@@ -112,10 +112,6 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let runtime = started.runtime;
     let containers = Arc::new(Containers::new(Arc::clone(&runtime), &unproven.probe));
     let (to_link, from_link) = link::run(settings.server.clone(), started.token.clone());
-    let refused = match &first_ad.people {
-        Some(People::Refused { why, .. }) => Some(why.clone()),
-        _ => None,
-    };
     let ids = started.keeper.as_ref().map(|keeper| Ids::new(keeper.given().clone()));
     let accounts = Accounts::new(settings.accounts.clone(), settings.server.is_of_this_user());
     let hands = Arc::new(Hands::new(started.node_key.clone(), started.keeper));
@@ -124,7 +120,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
             .of_process(started.process)
             .with_left(started.left.ends),
         tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd, &hands).with(mps),
-        accounts: accounts.with_ids(ids).refusing(refused),
+        accounts: accounts.with_ids(ids).refusing(first_ad.people.as_ref()),
         reaches: Reaches::new(settings.kept(), settings.binds.clone()),
         staging: Staging::new(hands, tell_of_files),
         helper: started.helper,

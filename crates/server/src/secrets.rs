@@ -43,14 +43,13 @@ impl PilotKey {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        let key = match kept {
-            Some(kept) => kept,
-            None => {
-                let mut fresh = vec![0; Self::BYTES];
-                getrandom::fill(&mut fresh).map_err(io::Error::other)?;
-                write_whole(&path, &fresh)?;
-                fresh
-            }
+        let key = if let Some(kept) = kept {
+            kept
+        } else {
+            let mut fresh = vec![0; Self::BYTES];
+            getrandom::fill(&mut fresh).map_err(io::Error::other)?;
+            write_whole(&path, &fresh)?;
+            fresh
         };
         Ok(PilotKey(hmac::Key::new(hmac::HMAC_SHA256, &key)))
     }

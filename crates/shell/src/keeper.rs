@@ -4,8 +4,8 @@
 use crate::{Batch, Commit, EventSeq, Journal, Lines, Outside, Question, guarded};
 use std::sync::Arc;
 
-/// An event that is larger counts as several: reading it back takes as long. Few are this large, and
-/// a restart should not take longer because somebody's jobs are.
+/// An event that is larger counts as several: reading it back takes as long. Few are this large,
+/// and a restart should not take longer because somebody's jobs are.
 const BYTES_OF_AN_EVENT: usize = 16 << 10;
 
 pub struct Keeper<J, O> {

@@ -76,7 +76,8 @@ fn others_have_ids_of_their_own_where_there_are_some() {
 
 #[test]
 fn where_people_should_be_apart_and_cannot_others_are_refused() {
-    let failing = |mapping| as_user(mapping).refusing(Some("no keys are left".into()));
+    let people = People::Refused { why: "no keys are left".into(), fix: String::new() };
+    let failing = |mapping| as_user(mapping).refusing(Some(&people));
     let refused = of(failing(""), "ada", false, true);
     assert!(refused.contains("kept apart there (no keys are left)"), "{refused}");
     assert_eq!(of(failing(""), "svc", true, true), "the pilot");

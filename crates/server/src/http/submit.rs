@@ -72,10 +72,10 @@ pub async fn submit_together(
     Body(together): Body<Together>,
 ) -> Result<(StatusCode, Json<SubmittedTogether>), ApiError> {
     let checked = asking.work(move || all_checked(together)).await??;
-    let Turns { jobs, turns, digest, size } = checked;
+    let Turns { jobs, places, digest, size } = checked;
     let asked = (digest, size, key(&headers)?);
     let (status, first) = accept(&site, caller, &asking, asked, jobs).await?;
-    let ids = turns.into_iter().map(|turn| JobId(first.0.saturating_add(turn))).collect();
+    let ids = places.into_iter().map(|at| JobId(first.0.saturating_add(at))).collect();
     Ok((status, Json(SubmittedTogether { ids, repeated: status == StatusCode::OK })))
 }
 
@@ -179,7 +179,7 @@ fn stored(asked: &impl serde::Serialize) -> Result<(u64, usize), ApiError> {
 struct Turns {
     jobs: Vec<Member>,
     /// For each as it was asked for, which of `jobs` it is.
-    turns: Vec<u64>,
+    places: Vec<u64>,
     digest: u64,
     size: usize,
 }
@@ -195,16 +195,16 @@ fn all_checked(together: Together) -> Result<Turns, ApiError> {
     }
     let names: Vec<Named<'_>> = together.jobs.iter().map(|job| job.named()).collect();
     let order = in_turn(&names).map_err(|problem| refused(vec![problem]))?;
-    let mut turns = vec![0; together.jobs.len()];
+    let mut places = vec![0; together.jobs.len()];
     let mut given: Vec<Option<JobSpec>> =
         together.jobs.into_iter().map(|job| Some(job.spec)).collect();
     let mut jobs = Vec::with_capacity(given.len());
     for (turn, Turn { job, after }) in order.into_iter().enumerate() {
-        turns.get_mut(job).into_iter().for_each(|it| *it = turn as u64);
+        places.get_mut(job).into_iter().for_each(|place| *place = turn as u64);
         let spec = given.get_mut(job).and_then(Option::take);
         jobs.extend(spec.map(|spec| Member { spec, after }));
     }
-    Ok(Turns { jobs, turns, digest, size })
+    Ok(Turns { jobs, places, digest, size })
 }
 
 /// Which of several it is that has these problems.

@@ -91,7 +91,7 @@ mod tests {
             .map(|order| match order {
                 Order::Assign(placements) => (placements[0].task.job.0, true),
                 Order::Stop { tasks, .. } => (tasks[0].0.job.0, false),
-                Order::Say(_) | Order::End(_) => panic!("nobody said that"),
+                Order::Say(_) | Order::Answer(..) | Order::End(_) => panic!("nobody said that"),
             })
             .collect()
     }

@@ -28,7 +28,7 @@ use shipway_core::site::KeptIn;
 use shipway_model::{Attempt, Millis, NodeName, PilotId, TaskId};
 use std::collections::HashMap;
 use std::sync::Mutex;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
 pub(crate) use logs::LogPiece;
 pub use orders::Describe;
@@ -39,8 +39,13 @@ pub use specs::Specs;
 #[derive(Debug)]
 pub(crate) enum Order {
     Assign(Vec<Placement>),
-    Stop { tasks: Vec<(TaskId, Attempt)>, grace: Millis },
+    Stop {
+        tasks: Vec<(TaskId, Attempt)>,
+        grace: Millis,
+    },
     Say(wire::to_pilot::Body),
+    /// To something that the pilot said, with its place among those that wait to be taken.
+    Answer(wire::to_pilot::Body, OwnedSemaphorePermit),
     End(End),
 }
 

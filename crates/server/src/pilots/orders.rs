@@ -54,7 +54,7 @@ pub(super) fn put_off(order: Order, later: &mut Later, describe: &Describe) -> O
             let tasks = later.stop(tasks, grace);
             (!tasks.is_empty()).then_some(Order::Stop { tasks, grace })
         }
-        Order::Say(_) | Order::End(_) => Some(order),
+        Order::Say(_) | Order::Answer(..) | Order::End(_) => Some(order),
     }
 }
 
@@ -74,6 +74,10 @@ pub(super) fn message(
             (to_pilot::Body::Stop(Stop { ids, grace_ms: grace.0 }), None)
         }
         Order::Say(body) => (body, None),
+        Order::Answer(body, place) => {
+            drop(place);
+            (body, None)
+        }
         Order::End(end) => return Err(end),
     })
 }

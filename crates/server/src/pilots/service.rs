@@ -21,7 +21,7 @@ use shipway_core::site::{KeptIn, SiteKind};
 use shipway_model::{Millis, PilotId, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tonic::{Request, Response, Status, Streaming};
 
 #[derive(Debug, Clone)]
@@ -35,6 +35,8 @@ pub struct PilotService {
 
 /// Reports that wait for the disk. A pilot makes no more than it has tasks to report of.
 const REPORTS_WAITING: usize = 1_024;
+/// Answers that one pilot has not taken. One that works has a few at a time.
+const ANSWERS_WAITING: usize = 1_024;
 /// From the token to the greeting, which a pilot sends at once.
 const GREETS_WITHIN: Duration = Duration::from_secs(10);
 
@@ -75,7 +77,8 @@ impl Link for PilotService {
             here,
         };
         self.pilots.connect(&pilot, comes);
-        let connection = Connection { service: self.clone(), pilot, session, orders };
+        let answers = Arc::new(Semaphore::new(ANSWERS_WAITING));
+        let connection = Connection { service: self.clone(), pilot, session, orders, answers };
         connection.greet(joined).await?;
         tokio::spawn(connection.listen(inbound, still_here));
         Ok(Response::new(outbound(ordered, self.describe.clone())))
@@ -125,6 +128,8 @@ struct Connection {
     pilot: PilotId,
     session: u64,
     orders: mpsc::UnboundedSender<Order>,
+    /// Places for answers that the pilot has not taken yet.
+    answers: Arc<Semaphore>,
 }
 
 impl Connection {
@@ -137,10 +142,6 @@ impl Connection {
         }
         tracing::info!(pilot = %self.pilot, %node, session = self.session, "a pilot is connected");
         Ok(())
-    }
-
-    fn say(&self, body: to_pilot::Body) {
-        let _ = self.orders.send(Order::Say(body));
     }
 
     /// Hears what the pilot says until it is gone. What is to be written down goes on to a task of
@@ -178,17 +179,24 @@ impl Connection {
 
     async fn hear(&self, body: to_server::Body, to_write: &ToWrite) -> Result<(), BadMessage> {
         let (pilot, session) = (self.pilot.clone(), self.session);
-        let (command, number) = match body {
+        let (command, ack) = match body {
             to_server::Body::Hello(_) => {
                 return Err(BadMessage::Missing("place: one greeting is enough"));
             }
             to_server::Body::Ping(ping) => {
-                self.say(to_pilot::Body::Pong(wire::Pong { number: ping.number }));
+                // Whoever takes no answers needs no more of them.
+                if let Ok(place) = Arc::clone(&self.answers).try_acquire_owned() {
+                    let pong = to_pilot::Body::Pong(wire::Pong { number: ping.number });
+                    let _ = self.orders.send(Order::Answer(pong, place));
+                }
                 return Ok(());
             }
             to_server::Body::Report(report) => {
                 let number = report.number;
-                (Command::PilotReported(reported(&pilot, report)?), Some(number))
+                // Nothing more is heard of one that does not take its acknowledgements.
+                let place = Arc::clone(&self.answers).acquire_owned().await.ok();
+                let ack = place.map(|place| (number, place));
+                (Command::PilotReported(reported(&pilot, report)?), ack)
             }
             to_server::Body::Ad(changed) => {
                 let ad = Box::new(decode_ad(&changed.ad_json)?);
@@ -201,22 +209,23 @@ impl Connection {
             to_server::Body::Goodbye(_) => (Command::PilotEnded { pilot }, None),
         };
         // Nobody takes it only when the writer has stopped.
-        let _ = to_write.send((command, number)).await;
+        let _ = to_write.send((command, ack)).await;
         Ok(())
     }
 
     /// Hands what was said to the writer, in order. Acknowledgements follow the commit.
-    async fn write_down(self, mut said: mpsc::Receiver<(Command, Option<u64>)>) {
-        while let Some((command, number)) = said.recv().await {
+    async fn write_down(self, mut said: mpsc::Receiver<(Command, Ack)>) {
+        while let Some((command, ack)) = said.recv().await {
             let is_last = matches!(command, Command::PilotAway { .. });
             let Some(answer) = self.service.writer.hand_in(command).await else { break };
             let orders = self.orders.clone();
             if is_last {
                 let _ = answer.await;
-            } else if let Some(report) = number {
+            } else if let Some((report, place)) = ack {
                 tokio::spawn(async move {
                     if let Ok(Ok(_)) = answer.await {
-                        let _ = orders.send(Order::Say(to_pilot::Body::Ack(wire::Ack { report })));
+                        let ack = to_pilot::Body::Ack(wire::Ack { report });
+                        let _ = orders.send(Order::Answer(ack, place));
                     }
                 });
             }
@@ -225,8 +234,10 @@ impl Connection {
     }
 }
 
-/// What is to be written down, and the number of the report to acknowledge.
-type ToWrite = mpsc::Sender<(Command, Option<u64>)>;
+/// The number of the report to acknowledge, and the place of that answer.
+type Ack = Option<(u64, OwnedSemaphorePermit)>;
+/// What is to be written down.
+type ToWrite = mpsc::Sender<(Command, Ack)>;
 
 #[expect(clippy::needless_pass_by_value, reason = "the signature map_err asks for")]
 fn unreadable(error: BadMessage) -> Status {

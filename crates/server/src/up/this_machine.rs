@@ -123,16 +123,15 @@ impl Runner {
     /// Nobody holds the lock: whoever was here before is dead, and the core takes it for that when
     /// the next pilot, which has the lock then, has seen to what they left.
     async fn next(&mut self) -> Result<(), UpError> {
-        let ask = match self.newest() {
-            // Asked for before a crash, and nothing was heard of it.
-            Some(ask) => ask,
-            None => {
-                let new = secrets::new_pilot(SiteKind::ThisMachine, Some(&self.key));
-                let ask = Command::AskSite(Box::new(new.ask(None, None)));
-                self.writer.wish(Wish::Core(ask)).await?;
-                // Effects go out before the answer does.
-                self.newest().ok_or(WriteError::Stopping)?
-            }
+        // Asked for before a crash, and nothing was heard of it.
+        let ask = if let Some(ask) = self.newest() {
+            ask
+        } else {
+            let new = secrets::new_pilot(SiteKind::ThisMachine, Some(&self.key));
+            let ask = Command::AskSite(Box::new(new.ask(None, None)));
+            self.writer.wish(Wish::Core(ask)).await?;
+            // Effects go out before the answer does.
+            self.newest().ok_or(WriteError::Stopping)?
         };
         for pilot in ask.pilots {
             tracing::info!(%pilot, "the pilot of this machine is started");
