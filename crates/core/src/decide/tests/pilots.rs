@@ -183,10 +183,10 @@ fn a_node_that_changes_keeps_what_it_runs_and_takes_what_fits_it_now() {
     assert_eq!(told.place().len(), 1);
     told.started("p", task(job, 1), 1);
     let ad = Box::new(pilot("p", 2, 0).ad);
-    let changed = |session, ad: &Box<shipway_model::NodeAd>| Command::PilotChanged {
+    let changed = |session, ad: &shipway_model::NodeAd| Command::PilotChanged {
         pilot: id("p"),
         session,
-        ad: ad.clone(),
+        ad: Box::new(ad.clone()),
     };
     assert_eq!(told.tell(changed(7, &ad)), [], "said on another connection");
     let mut elsewhere = ad.clone();
