@@ -26,20 +26,26 @@ pub(super) struct Piped {
 /// One of the two streams of a task.
 pub(super) enum Output {
     Open(Piped),
-    /// A thread reads it, without the lock of its task: it may hang in that.
-    Taken,
+    /// A thread reads it, without the lock of its task: it may hang in that. Another may have been
+    /// woken for it meanwhile.
+    Taken {
+        missed: bool,
+    },
     Closed,
 }
 
 impl Output {
     /// To be read, or closed, without the lock.
     pub(super) fn take(&mut self) -> Option<Piped> {
-        match std::mem::replace(self, Self::Taken) {
-            Self::Open(piped) => return Some(piped),
-            Self::Taken => {}
-            Self::Closed => *self = Self::Closed,
+        let missed = match self {
+            Self::Closed => return None,
+            Self::Taken { .. } => true,
+            Self::Open(_) => false,
+        };
+        match std::mem::replace(self, Self::Taken { missed }) {
+            Self::Open(piped) => Some(piped),
+            Self::Taken { .. } | Self::Closed => None,
         }
-        None
     }
 
     /// The pipe of one that nobody reads, whose log ends here.
@@ -177,15 +183,16 @@ impl Task {
     pub(super) fn say(&mut self) {
         match &mut self.outputs[1] {
             Output::Open(piped) => piped.say(&mut self.words),
-            Output::Taken => {}
+            Output::Taken { .. } => {}
             Output::Closed => self.words.clear(),
         }
     }
 
-    /// Puts a pipe back that was taken.
-    pub(super) fn put_back(&mut self, which: usize, piped: Piped) {
-        self.outputs[which] = Output::Open(piped);
+    /// Puts a pipe back that was taken. Whether somebody was woken for it meanwhile.
+    pub(super) fn put_back(&mut self, which: usize, piped: Piped) -> bool {
+        let before = std::mem::replace(&mut self.outputs[which], Output::Open(piped));
         self.say();
+        matches!(before, Output::Taken { missed: true })
     }
 
     /// Ends the logs of both outputs. Their pipes are closed when the task is unlocked: that may

@@ -274,14 +274,14 @@ impl<'a> WatchThread<'a> {
     fn output_ready(&mut self, slot: u64, task: &Mutex<Task>, about: u64) {
         match self.lane_of(task) {
             Some(lane) => lane.leave(Errand::Read(slot, about)),
-            None => self.pump(slot, task, about, 1),
+            None => self.pump(slot, task, about, (1, true)),
         }
     }
 
     /// For somebody whose pipes have a thread of their own, which this is.
     pub(super) fn read_apart(&mut self, slot: u64, about: u64) {
         if let Some(task) = self.watcher.task(slot) {
-            self.pump(slot, &task, about, 1);
+            self.pump(slot, &task, about, (1, true));
             self.finish_if_over(slot, &task);
         }
     }
@@ -292,9 +292,15 @@ impl<'a> WatchThread<'a> {
         (!self.is_apart && pipes.has_lanes()).then(|| pipes.lane(&lock(task).user)).flatten()
     }
 
-    /// Reads one output. What is left of it is listened to again, as its event may have come to
-    /// somebody who did not find it.
-    fn pump(&mut self, slot: u64, task: &Mutex<Task>, about: u64, reads: usize) {
+    /// Reads one output. What is left of it is listened to again, if its event has come: to this
+    /// thread, or to one that did not find it.
+    fn pump(
+        &mut self,
+        slot: u64,
+        task: &Mutex<Task>,
+        about: u64,
+        (reads, has_come): (usize, bool),
+    ) {
         let which = usize::from(about == ABOUT_ERR);
         let taken = lock(task).outputs[which].take();
         let Some(mut piped) = taken else { return };
@@ -303,9 +309,11 @@ impl<'a> WatchThread<'a> {
         let is_open = piped.pump(self.buffer(), reads, &mark);
         let mut locked = lock(task);
         let is_over = locked.is_over;
-        locked.put_back(which, piped);
+        let has_come = locked.put_back(which, piped) || has_come;
         if is_open && !is_over {
-            if let Output::Open(piped) = &locked.outputs[which] {
+            if let Output::Open(piped) = &locked.outputs[which]
+                && has_come
+            {
                 self.watcher.listen_again(&piped.pipe, slot, about);
             }
             return;
@@ -406,7 +414,7 @@ impl<'a> WatchThread<'a> {
     fn read_rest(&mut self, slot: u64, task: &Mutex<Task>, about: u64) {
         match self.lane_of(task) {
             Some(lane) => lane.leave(Errand::Read(slot, about)),
-            None => self.pump(slot, task, about, END_READS),
+            None => self.pump(slot, task, about, (END_READS, false)),
         }
     }
 
