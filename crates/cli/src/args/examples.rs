@@ -54,7 +54,10 @@ A job file:
   workdir: .
   resources: {cpus: 4, memory: 16GB, gpu: \"A100:2\"}
   retries: {limit: 3, delay: 10s, on: [75, signal]}
-  time_limit: 2h";
+  time_limit: 2h
+  after: [12, \"prepare:any\"]                     # jobs by id, or by name of the same file
+
+Several jobs stand in one YAML file, parted by a line of ---. All of them are submitted, or none.";
 
 pub const JOBS: &str = "\
 Examples:
