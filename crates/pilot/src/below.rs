@@ -2,7 +2,8 @@
 //! kernel, so its children are not handed to whoever is its subreaper.
 //!
 //! A process that has been sent SIGKILL makes no more children, so going down once from there
-//! reaches all of them; those whose parent is gone meanwhile are the subreaper's by then.
+//! reaches all of them, but for those whose parent is gone meanwhile. They are the subreaper's by
+//! then; where that is `top` itself, whoever asks has to look again.
 
 use crate::procfs;
 use rustix::io::Errno;

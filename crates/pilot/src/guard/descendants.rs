@@ -4,7 +4,8 @@
 //! cannot be reused before that, and what they leave becomes our direct child in turn. One whose
 //! end is kept by whoever traces it is dead, and one that was killed and does not die within
 //! `HANG_LIMIT` never runs again: neither is waited for. What stands below such a one does not
-//! become ours, and is ended where it is.
+//! become ours, and is ended where it is: a pilot that hangs gets what its dead children leave, so
+//! that is looked for again until a look meets nobody new.
 
 use super::word::Word;
 use crate::below::{Do, end_below, is_dead};
@@ -13,6 +14,7 @@ use crate::{inside, procfs};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -42,33 +44,33 @@ pub(super) fn end(word: &mut Word, hung: Option<Pid>) -> io::Result<Vec<Pid>> {
         let (dead, alive): (Vec<Pid>, _) = children.into_iter().partition(|it| is_dead(*it));
         let kept: Vec<Pid> = dead.into_iter().filter(|child| !word.bury(*child)).collect();
         let (mut waited_for, mut hanging) = killed.sort(alive, Instant::now());
-        let (all_ended, below) = end_all_below(&hanging);
-        for pid in &below {
-            killed.note(*pid, Instant::now());
-        }
+        let (all_ended, mut below) = end_all_below(&hanging);
+        let nobody_new = below.iter().filter(|pid| killed.note(**pid, Instant::now())).count() == 0;
+        below.retain(|pid| !is_dead(*pid));
         // What those have left that were buried is ours by now, and nobody has killed it.
         let is_known = |child: &Pid| hanging.contains(child) || kept.contains(child);
         let all_known = procfs::own_children()?.iter().all(is_known);
         let (dying, hanging_below) = killed.sort(below, Instant::now());
         waited_for.extend(dying);
         hanging.extend(hanging_below);
-        if waited_for.is_empty() && all_ended && all_known {
+        if waited_for.is_empty() && nobody_new && all_ended && all_known {
             return Ok(hanging);
         }
         wait(&waited_for);
     }
 }
 
-/// Whether all that stands below those that hang could be killed, and who of it is not dead yet.
+/// Whether all that stands below those that hang could be killed, and who of it was not dead.
 fn end_all_below(hanging: &[Pid]) -> (bool, Vec<Pid>) {
     let (mut all, mut below) = (true, Vec::new());
     for top in hanging {
         all &= end_below(*top, |pid| {
-            below.push(pid);
+            if !is_dead(pid) {
+                below.push(pid);
+            }
             Do::End
         });
     }
-    below.retain(|pid| !is_dead(*pid));
     (all, below)
 }
 
@@ -89,8 +91,12 @@ struct Killed {
 }
 
 impl Killed {
-    fn note(&mut self, pid: Pid, now: Instant) {
-        self.since.entry(pid.as_raw_nonzero().get()).or_insert(now);
+    /// Whether it is the first time: that is the one that counts.
+    fn note(&mut self, pid: Pid, now: Instant) -> bool {
+        let known = self.since.entry(pid.as_raw_nonzero().get());
+        let is_new = matches!(known, Entry::Vacant(_));
+        known.or_insert(now);
+        is_new
     }
 
     /// Those of the living that are waited for, and those that hang.
@@ -113,10 +119,8 @@ mod tests {
         let pid = |number| Pid::from_raw(number).unwrap();
         let (mut killed, begin) = (Killed::default(), Instant::now());
         let later = begin + HANG_LIMIT;
-        killed.note(pid(1), begin);
-        killed.note(pid(2), later);
-        // The first time counts.
-        killed.note(pid(1), later);
+        assert!(killed.note(pid(1), begin) && killed.note(pid(2), later));
+        assert!(!killed.note(pid(1), later));
         let there = || vec![pid(1), pid(2), pid(3)];
         let (waited_for, hanging) = killed.sort(there(), begin);
         assert_eq!((waited_for, hanging), (there(), vec![]));
