@@ -11,6 +11,7 @@
 pub mod auth;
 pub mod budgets;
 pub mod clock;
+pub mod documents;
 pub mod event_logs;
 pub mod http;
 pub mod journal;

@@ -1,14 +1,13 @@
-//! What users have given us to open registries with, for the images of their jobs: kept in one file
-//! that only the server can read, and handed to pilots with the tasks that need it.
+//! What users have given us to open registries with, for the images of their jobs: kept in one
+//! document that only the server can read, and handed to pilots with the tasks that need it.
 //!
 //! It is in no journal, in no answer, in no task's environment and in no program's arguments.
 
+use crate::documents::{Document, DocumentError, Documents};
 use crate::locks::Locked;
 use shipway_model::image_ref::{BadRegistry, RegistryRef, registry_name};
 use shipway_model::{ImageRef, Login, UserName};
 use std::collections::BTreeMap;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 /// Registries of one user; people have a handful.
@@ -17,28 +16,13 @@ pub const MAX_REGISTRIES: usize = 64;
 pub const MAX_PASSWORD_BYTES: usize = 16 * 1024;
 /// Names are shown, all of one user's in one answer.
 pub const MAX_NAME_BYTES: usize = 256;
-const FILE: &str = "registry-logins.json";
 
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
-    #[error("cannot read the logins in {}", .path.display())]
-    Read {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    #[error("the logins in {} are damaged", .path.display())]
-    Form {
-        path: PathBuf,
-        #[source]
-        source: serde_json::Error,
-    },
-    #[error("cannot keep the login in {}", .path.display())]
-    Write {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Keep(#[from] DocumentError),
+    #[error("the logins that were kept are damaged")]
+    Form(#[source] serde_json::Error),
     #[error(
         "a login has a name of at most {MAX_NAME_BYTES} bytes without control characters and a \
          password of at most {MAX_PASSWORD_BYTES} bytes"
@@ -56,7 +40,7 @@ type Table = BTreeMap<UserName, BTreeMap<String, Login>>;
 
 #[derive(Debug)]
 pub struct Logins {
-    path: PathBuf,
+    documents: Arc<dyn Documents>,
     /// What is on disk. Held for a look at it, never while something is written.
     table: Mutex<Arc<Table>>,
     /// Held by whoever changes it.
@@ -64,15 +48,12 @@ pub struct Logins {
 }
 
 impl Logins {
-    pub fn open(home: &Path) -> Result<Self, LoginError> {
-        let path = home.join(FILE);
-        let table = match std::fs::read(&path) {
-            Ok(text) => serde_json::from_slice(&text)
-                .map_err(|source| LoginError::Form { path: path.clone(), source })?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Table::new(),
-            Err(source) => return Err(LoginError::Read { path, source }),
+    pub fn open(documents: Arc<dyn Documents>) -> Result<Self, LoginError> {
+        let table = match documents.read(Document::RegistryLogins)? {
+            Some(text) => serde_json::from_slice(&text).map_err(LoginError::Form)?,
+            None => Table::new(),
         };
-        Ok(Logins { path, table: Mutex::new(Arc::new(table)), writing: Mutex::default() })
+        Ok(Logins { documents, table: Mutex::new(Arc::new(table)), writing: Mutex::default() })
     }
 
     /// Returns when it is on disk. What was kept for this registry before is replaced.
@@ -159,8 +140,7 @@ impl Logins {
         let answer = change(&mut changed)?;
         if changed != *before {
             let text = serde_json::to_vec(&changed).expect("plain data");
-            let written = shipway_trees::write_whole(&self.path, &text);
-            written.map_err(|source| LoginError::Write { path: self.path.clone(), source })?;
+            self.documents.write(Document::RegistryLogins, &text)?;
             *self.table.locked() = Arc::new(changed);
         }
         Ok(answer)
@@ -170,7 +150,12 @@ impl Logins {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
+    use crate::documents::HomeFiles;
+    use std::path::Path;
+
+    fn open(home: &Path) -> Result<Logins, LoginError> {
+        Logins::open(Arc::new(HomeFiles(home.into())))
+    }
 
     fn ada() -> UserName {
         UserName::new("ada").unwrap()
@@ -181,14 +166,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_there_after_a_restart_and_closed_to_others() {
+    fn what_is_kept_is_there_after_a_restart() {
         let home = tempfile::tempdir().unwrap();
-        let logins = Logins::open(home.path()).unwrap();
+        let logins = open(home.path()).unwrap();
         logins.keep(&ada(), "example.org:5000", login("one"), || true).unwrap();
         logins.keep(&ada(), "example.org:5000", login("two"), || true).unwrap();
-        let mode = home.path().join(FILE).metadata().unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-        let logins = Logins::open(home.path()).unwrap();
+        let logins = open(home.path()).unwrap();
         let image: ImageRef = "docker://example.org:5000/a/b:1".parse().unwrap();
         assert_eq!(logins.find("ada", Some(&image)), Some(login("two")));
         assert_eq!(logins.find("bob", Some(&image)), None);
@@ -196,14 +179,14 @@ mod tests {
         assert!(!format!("{:?}", logins.find("ada", Some(&image))).contains("two"));
         assert!(logins.forget(&ada(), "example.org:5000").unwrap());
         assert!(!logins.forget(&ada(), "example.org:5000").unwrap());
-        assert_eq!(Logins::open(home.path()).unwrap().find("ada", Some(&image)), None);
+        assert_eq!(open(home.path()).unwrap().find("ada", Some(&image)), None);
     }
 
     /// Asked in the middle of a change, by whoever sends tasks out or lists their own.
     #[test]
     fn nobody_waits_for_a_change_that_is_written() {
         let home = tempfile::tempdir().unwrap();
-        let logins = Logins::open(home.path()).unwrap();
+        let logins = open(home.path()).unwrap();
         logins.keep(&ada(), "a.org", login("x"), || true).unwrap();
         let looked = || logins.of(&ada()).len() == 1;
         logins.keep(&ada(), "b.org", login("x"), looked).unwrap();
@@ -213,7 +196,7 @@ mod tests {
     #[test]
     fn what_is_no_registry_or_too_large_is_refused() {
         let home = tempfile::tempdir().unwrap();
-        let logins = Logins::open(home.path()).unwrap();
+        let logins = open(home.path()).unwrap();
         for host in ["", "a/b", "https://example.org", "ubuntu", "a b.org", "x@y.org"] {
             assert!(matches!(
                 logins.keep(&ada(), host, login("x"), || true),
@@ -241,9 +224,9 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_not_taken_for_an_empty_one() {
+    fn what_is_damaged_is_not_taken_for_empty() {
         let home = tempfile::tempdir().unwrap();
-        std::fs::write(home.path().join(FILE), "{").unwrap();
-        assert!(matches!(Logins::open(home.path()), Err(LoginError::Form { .. })));
+        std::fs::write(home.path().join("registry-logins.json"), "{").unwrap();
+        assert!(matches!(open(home.path()), Err(LoginError::Form(_))));
     }
 }

@@ -1,14 +1,13 @@
 //! Random secrets and their hashes. A secret is shown once and never kept; what is kept is SHA-256
 //! of 160 random bits, which needs no slow hash because it cannot be guessed.
 
+use crate::documents::{Document, DocumentError, Documents};
 use ring::hmac;
 use sha2::{Digest, Sha256};
 use shipway_core::command::AskSite;
 use shipway_core::site::SiteKind;
 use shipway_model::{Actor, AllocationId, PilotId, Timestamp};
-use shipway_trees::write_whole;
 use std::io::{self, BufWriter};
-use std::path::Path;
 
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
@@ -35,20 +34,14 @@ pub struct PilotKey(hmac::Key);
 impl PilotKey {
     const BYTES: usize = 32;
 
-    /// Of this home; made at the first start.
-    pub fn open(home: &Path) -> io::Result<PilotKey> {
-        let path = home.join("pilots.key");
-        let kept = match std::fs::read(&path) {
-            Ok(kept) => Some(kept).filter(|kept| kept.len() == Self::BYTES),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
-        let key = if let Some(kept) = kept {
+    /// Of this server; made at the first start.
+    pub fn open(documents: &dyn Documents) -> Result<PilotKey, DocumentError> {
+        let kept = documents.read(Document::PilotKey)?;
+        let key = if let Some(kept) = kept.filter(|kept| kept.len() == Self::BYTES) {
             kept
         } else {
-            let mut fresh = vec![0; Self::BYTES];
-            getrandom::fill(&mut fresh).map_err(io::Error::other)?;
-            write_whole(&path, &fresh)?;
+            let fresh = random_bytes(Self::BYTES);
+            documents.write(Document::PilotKey, &fresh)?;
             fresh
         };
         Ok(PilotKey(hmac::Key::new(hmac::HMAC_SHA256, &key)))
@@ -81,9 +74,13 @@ impl NewPilot {
 
 /// A random word of letters and digits; five bits a letter.
 pub fn random_word(letters: usize) -> String {
-    let mut bytes = vec![0u8; letters];
+    word(&random_bytes(letters))
+}
+
+fn random_bytes(count: usize) -> Vec<u8> {
+    let mut bytes = vec![0; count];
     getrandom::fill(&mut bytes).expect("the kernel has random bytes");
-    word(&bytes)
+    bytes
 }
 
 fn word(bytes: &[u8]) -> String {
@@ -129,17 +126,19 @@ impl io::Write for Hashing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::documents::HomeFiles;
 
     #[test]
     fn a_token_can_be_made_again_in_its_own_home_alone() {
-        let [one, other] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
-        let key = PilotKey::open(one.path()).expect("made");
+        let homes = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+        let [one, other] = homes.each_ref().map(|home| HomeFiles(home.path().into()));
+        let key = PilotKey::open(&one).expect("made");
         let [new, next] = [(); 2].map(|()| new_pilot(SiteKind::ThisMachine, Some(&key)));
         assert_ne!(new.token, next.token);
         assert_eq!(new.token.len(), new_secret("shp_").len());
-        let again = PilotKey::open(one.path()).expect("read");
+        let again = PilotKey::open(&one).expect("read");
         assert_eq!(again.token_of(&new.pilot), new.token);
-        let elsewhere = PilotKey::open(other.path()).expect("made");
+        let elsewhere = PilotKey::open(&other).expect("made");
         assert_ne!(elsewhere.token_of(&new.pilot), new.token);
     }
 

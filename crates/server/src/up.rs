@@ -8,6 +8,7 @@ mod this_machine;
 
 use crate::auth::Auth;
 use crate::clock::{Clock, wall};
+use crate::documents::{DocumentError, Documents, HomeFiles};
 use crate::event_logs::{self, EventLogs, Places};
 use crate::http::{self, Readers, Site};
 use crate::journal::{HistoryReader, JournalError, SqliteJournal};
@@ -16,6 +17,7 @@ use crate::logins::{LoginError, Logins};
 use crate::metrics::Metrics;
 use crate::panics::{self, vital};
 use crate::pilots::{Describe, PilotService, Pilots, Specs};
+use crate::secrets::PilotKey;
 use crate::sites::{Outside, Sites};
 use crate::tls::{self, Tls, TlsError};
 use crate::writer::{self, Edges, Wish, WriteError};
@@ -32,7 +34,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -64,6 +66,8 @@ pub enum UpError {
         #[source]
         source: JournalError,
     },
+    #[error("cannot read the history")]
+    History(#[from] JournalError),
     #[error("cannot use the home {}: it is, or contains, {holds}", .home.display())]
     SharedHome { home: PathBuf, holds: &'static str },
     #[error("cannot restore the state from {}", .home.display())]
@@ -91,7 +95,7 @@ pub enum UpError {
     #[error("cannot start the local pilot")]
     Pilot(#[from] SiteError),
     #[error("cannot use the key of the local pilots")]
-    PilotKey(#[source] io::Error),
+    PilotKey(#[from] DocumentError),
     #[error("cannot start")]
     Start(#[from] WriteError),
     #[error("cannot use what users have given for registries")]
@@ -142,7 +146,8 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
         return Err(UpError::PlainText(settings.listen));
     }
     refuse_shared(&home)?;
-    let (journal, restored) = open_home(&home)?;
+    let opened = open_home(&home)?;
+    let documents = Arc::clone(&opened.documents);
     let (listener, address) = listen(settings.listen).await?;
     let prepared = tls::prepare(&settings.tls, &home, &names(address))?;
     let secret = owner::secret(&home);
@@ -152,7 +157,7 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
     let auth = Auth::new(&secret, owner.clone());
     let sites = Arc::new(Sites::default());
     let asks = sites.runner_of(SiteKind::ThisMachine.site());
-    let (site, writer) = assemble(&home, journal, restored, (auth, sites), owned)?;
+    let (site, writer) = assemble(opened, (auth, sites), owned)?;
     let by = Actor::new(owner.clone(), Role::Admin);
     let add = Command::AddUser { by, user: owner, role: Role::Admin };
     site.writer.wish(Wish::Core(add)).await?;
@@ -177,7 +182,8 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
     let pilot = if settings.no_pilot {
         None
     } else {
-        Some(this_machine::supervise(&settings, site.writer.clone(), asks).await?)
+        let key = PilotKey::open(&*documents)?;
+        Some(this_machine::supervise(&settings, site.writer.clone(), asks, key).await?)
     };
     let event_logs = site.event_logs;
     Ok(Up { url, stop, served, writer, pilot, event_logs, home })
@@ -200,8 +206,16 @@ fn resolved(home: &Path) -> PathBuf {
     home.canonicalize().or_else(|_| std::path::absolute(home)).unwrap_or_else(|_| home.to_owned())
 }
 
-/// The journal, and the state that it leads to.
-fn open_home(home: &Path) -> Result<(SqliteJournal, (State, u64)), UpError> {
+/// All that is kept in a home. What it is kept in is said here and nowhere else.
+struct Opened {
+    journal: SqliteJournal,
+    history: HistoryReader,
+    documents: Arc<dyn Documents>,
+    /// The state that the journal leads to, and how many events were read for it.
+    restored: (State, u64),
+}
+
+fn open_home(home: &Path) -> Result<Opened, UpError> {
     let began = Instant::now();
     let in_home = |source| UpError::Journal { home: home.into(), source };
     let mut journal = SqliteJournal::open(home, wall().0).map_err(in_home)?;
@@ -217,7 +231,8 @@ fn open_home(home: &Path) -> Result<(SqliteJournal, (State, u64)), UpError> {
     let (jobs, replayed) = (restored.0.jobs().len(), restored.1);
     let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     tracing::info!(jobs, replayed, millis, "the state is restored");
-    Ok((journal, restored))
+    let documents = Arc::new(HomeFiles(home.into()));
+    Ok(Opened { journal, history: HistoryReader::open(home)?, documents, restored })
 }
 
 async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), UpError> {
@@ -278,11 +293,11 @@ pub struct Inside {
 
 /// Everything behind the listener, without a pilot.
 pub async fn inside(home: &Path) -> Result<Inside, UpError> {
-    let (journal, restored) = open_home(home)?;
+    let opened = open_home(home)?;
     let (token, owner) = (owner::secret(home), owner::name());
     let auth = Auth::new(&token, owner.clone());
     let owned = (owner.clone(), "127.0.0.1".to_string(), Places::default());
-    let (site, writer) = assemble(home, journal, restored, (auth, Arc::default()), owned)?;
+    let (site, writer) = assemble(opened, (auth, Arc::default()), owned)?;
     let by = Actor::new(owner.clone(), Role::Admin);
     let add = Command::AddUser { by, user: owner, role: Role::Admin };
     site.writer.wish(Wish::Core(add)).await?;
@@ -309,14 +324,10 @@ async fn end_writer(writer: writer::Running, event_logs: Arc<EventLogs>) {
 
 /// Starts the writer and joins it with everything that speaks to it.
 fn assemble(
-    home: &Path,
-    journal: SqliteJournal,
-    restored: (State, u64),
+    Opened { journal, history: reader, documents, restored }: Opened,
     (auth, sites): (Auth, Arc<Sites>),
     (owner, address, places): (UserName, String, Places),
 ) -> Result<(Site, writer::Running), UpError> {
-    let in_home = |source| UpError::Journal { home: home.into(), source };
-    let reader = HistoryReader::open(home).map_err(in_home)?;
     let clock = Clock::start(restored.0.at());
     let users = restored.0.users().iter().map(|(name, _)| name.clone());
     let known: BTreeSet<UserName> = users.chain([owner.clone()]).collect();
@@ -324,9 +335,10 @@ fn assemble(
     let live = Arc::new(Live::default());
     let metrics = Arc::new(Metrics::default());
     let pilots = Arc::new(Pilots::default());
-    let specs = Arc::new(Specs::new(reader.try_clone().map_err(in_home)?));
+    let specs = Arc::new(Specs::new(reader.try_clone()?));
     let event_logs = Arc::new(EventLogs::start(event_logs::Sources {
-        home: home.to_owned(),
+        documents: Arc::clone(&documents),
+        history: Mutex::new(reader.try_clone()?),
         places,
         owner,
         address,
@@ -343,11 +355,11 @@ fn assemble(
         metrics: Arc::clone(&metrics),
         core: writer::Core::default(),
     };
-    let history = reader.try_clone().map_err(in_home)?;
+    let history = reader.try_clone()?;
     let running = writer::start(restored, journal, history, edges).map_err(UpError::Thread)?;
     let writer = running.writer.clone();
     let readers = Arc::new(Readers::new(reader));
-    let logins = Logins::open(home)?;
+    let logins = Logins::open(documents)?;
     logins.keep_only(|user| known.contains(user))?;
     let logins = Arc::new(logins);
     let intake = Arc::default();

@@ -1,11 +1,13 @@
 //! The thread that writes event logs: reads the journal, renders, appends, remembers. Trouble with
 //! a log is said, in the server's log and on `show`; the job goes on.
 
-use super::keep::{self, Kept};
+use super::keep::Kept;
 use super::place::Places;
 use super::story::{Entry, Known};
 use super::{NotBegun, PROBLEMS_KEPT, Shared, Sources, file};
+use crate::documents::Documents;
 use crate::journal::{EventSeq, EventsPage, HistoryReader, JournalError};
+use crate::locks::Locked;
 use crate::pilots::{Pilots, Specs};
 use shipway_core::event::Recorded;
 use shipway_dialects::event_log::{Event, render};
@@ -27,7 +29,7 @@ const NOTE_EVERY: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Follower {
-    home: PathBuf,
+    documents: Arc<dyn Documents>,
     places: Places,
     kept: Kept,
     reader: HistoryReader,
@@ -59,20 +61,15 @@ impl Known for Library {
 impl Follower {
     /// When this returns, whatever happens from now on is written, now or by the next server.
     pub(super) fn new(from: &Sources, shared: Arc<Shared>) -> Result<Self, NotBegun> {
-        let reader = HistoryReader::open(&from.home)?;
+        let reader = from.history.locked().try_clone()?;
         let tip = reader.tip()?;
-        let is_there = keep::path(&from.home).exists();
-        let mut kept = Kept::read(&from.home).unwrap_or_default();
-        if !is_there {
-            kept.story.seq = tip.0;
-        }
+        let mut kept = Kept::read(&*from.documents)?.unwrap_or_else(|| Kept::after(tip));
         kept.story.nodes.extend(from.pilots.nodes());
-        let failed = |source| NotBegun::Keep { path: keep::path(&from.home), source };
-        kept.write(&from.home).map_err(failed)?;
+        kept.write(&*from.documents)?;
         // What becomes of jobs of an earlier server is news too.
         shared.active.store(!kept.story.jobs.is_empty(), Ordering::Release);
         Ok(Follower {
-            home: from.home.clone(),
+            documents: Arc::clone(&from.documents),
             places: from.places.clone(),
             kept,
             reader,
@@ -214,7 +211,7 @@ impl Follower {
 
     fn note(&mut self) {
         self.noted = Instant::now();
-        if let Err(error) = self.kept.write(&self.home) {
+        if let Err(error) = self.kept.write(&*self.documents) {
             tracing::warn!(%error, "how far event logs are written could not be noted");
         }
     }

@@ -1,11 +1,12 @@
 //! What is remembered over a restart: how far the journal was read, what was known then, and how
-//! long each log was. Written whole and renamed; an old one is as good as a new one, because what
-//! follows is read from the journal again and what is in the logs already is recognised there.
+//! long each log was. An old one is as good as a new one, because what follows is read from the
+//! journal again and what is in the logs already is recognised there.
 
 use super::story::Story;
+use crate::documents::{Document, DocumentError, Documents};
+use crate::journal::EventSeq;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// Logs whose length is remembered. Others, of jobs with a log for each task, are short and read
@@ -18,23 +19,25 @@ pub(super) struct Kept {
     sizes: BTreeMap<PathBuf, u64>,
 }
 
-pub(super) fn path(home: &Path) -> PathBuf {
-    home.join("event-logs.json")
-}
-
 impl Kept {
-    /// `None`: there is none yet, or it cannot be read.
-    pub(super) fn read(home: &Path) -> Option<Kept> {
-        let text = std::fs::read(path(home)).ok()?;
-        serde_json::from_slice(&text)
-            .inspect_err(
-                |error| tracing::warn!(%error, "what was known of event logs is unreadable"),
-            )
-            .ok()
+    /// Of whatever happens after this event.
+    pub(super) fn after(tip: EventSeq) -> Kept {
+        Kept { story: Story { seq: tip.0, ..Story::default() }, ..Kept::default() }
     }
 
-    pub(super) fn write(&self, home: &Path) -> io::Result<()> {
-        shipway_trees::write_whole(&path(home), &serde_json::to_vec(self).expect("plain data"))
+    /// `None`: no job here ever had a log.
+    pub(super) fn read(from: &dyn Documents) -> Result<Option<Kept>, DocumentError> {
+        let read = |text: Vec<u8>| {
+            serde_json::from_slice(&text).unwrap_or_else(|error| {
+                tracing::warn!(%error, "what was known of event logs is unreadable");
+                Kept::default()
+            })
+        };
+        Ok(from.read(Document::EventLogs)?.map(read))
+    }
+
+    pub(super) fn write(&self, to: &dyn Documents) -> Result<(), DocumentError> {
+        to.write(Document::EventLogs, &serde_json::to_vec(self).expect("plain data"))
     }
 
     pub(super) fn size(&self, log: &Path) -> u64 {

@@ -2,8 +2,8 @@
 //! to the file they name, by a thread of its own. The writer only wakes it.
 //!
 //! The thread reads the journal from where it left off, so that a restart, a slow disk or a long
-//! queue changes nothing but the time. What it knows and how far it came is in `event-logs.json`
-//! of the home, from before the first such job is accepted.
+//! queue changes nothing but the time. What it knows and how far it came is kept beside the journal
+//! (`documents.rs`), from before the first such job is accepted.
 //!
 //! - `story.rs`  from events to what the log says of them; pure
 //! - `follow.rs` the thread: reads, renders, appends, remembers
@@ -17,10 +17,13 @@ mod keep;
 mod place;
 mod story;
 
-use crate::journal::JournalError;
+use crate::documents::{DocumentError, Documents};
+use crate::journal::{HistoryReader, JournalError};
+use crate::locks::Locked;
 use crate::panics::Vital;
 use crate::pilots::{Pilots, Specs};
 use follow::Follower;
+use keep::Kept;
 pub use place::Places;
 use shipway_core::event::{Event, Recorded};
 use shipway_model::{Actor, JobId, JobSpec, Ordinal, UserName};
@@ -28,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::{JoinHandle, Thread};
 
 /// Jobs whose trouble with their log is remembered for `show`.
@@ -41,8 +44,8 @@ const LOGS_LOOKED_AT: u32 = 1_000;
 /// Why a log was not begun.
 #[derive(Debug, thiserror::Error)]
 pub enum NotBegun {
-    #[error("cannot remember how far event logs are written in {}", .path.display())]
-    Keep { path: PathBuf, source: io::Error },
+    #[error("cannot remember how far event logs are written")]
+    Keep(#[from] DocumentError),
     #[error("cannot read the journal for event logs")]
     Journal(#[from] JournalError),
     #[error("cannot start the thread that writes event logs")]
@@ -52,7 +55,9 @@ pub enum NotBegun {
 /// What the thread needs of the server.
 #[derive(Debug)]
 pub struct Sources {
-    pub home: PathBuf,
+    pub documents: Arc<dyn Documents>,
+    /// The connection that the thread's own is made from.
+    pub history: Mutex<HistoryReader>,
     /// Where logs may be.
     pub places: Places,
     /// Whoever runs the server, and so whose files it may write.
@@ -85,7 +90,7 @@ struct Shared {
 
 impl Shared {
     fn problems(&self) -> MutexGuard<'_, BTreeMap<JobId, String>> {
-        self.problems.lock().unwrap_or_else(PoisonError::into_inner)
+        self.problems.locked()
     }
 }
 
@@ -93,7 +98,7 @@ impl EventLogs {
     /// Goes on where an earlier server left off, if any job here ever had a log.
     pub fn start(sources: Sources) -> Result<Self, NotBegun> {
         let logs = EventLogs { sources, shared: Arc::default(), thread: Mutex::default() };
-        if keep::path(&logs.sources.home).exists() {
+        if Kept::read(&*logs.sources.documents)?.is_some() {
             logs.begin()?;
         }
         Ok(logs)
@@ -135,7 +140,7 @@ impl EventLogs {
 
     /// Called before a job with a log is accepted: from then on nothing of it is missed.
     pub fn begin(&self) -> Result<(), NotBegun> {
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut thread = self.thread.locked();
         if thread.is_some() {
             return Ok(());
         }
@@ -180,7 +185,7 @@ impl EventLogs {
     pub fn stop(&self) {
         self.shared.stopping.store(true, Ordering::Release);
         self.wake();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.locked().take();
         if let Some(thread) = thread {
             let _ = thread.join();
         }

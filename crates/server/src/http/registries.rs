@@ -69,7 +69,7 @@ fn view(site: &Site, by: &Actor) -> RegistryList {
 #[allow(clippy::needless_pass_by_value, reason = "the signature map_err asks for")]
 fn refused(error: LoginError) -> ApiError {
     match error {
-        LoginError::Read { .. } | LoginError::Form { .. } | LoginError::Write { .. } => {
+        LoginError::Keep(_) | LoginError::Form(_) => {
             ApiError::internal_because("logins cannot be kept", &error)
         }
         LoginError::UserGone => Rejection::TokenEnded.into(),

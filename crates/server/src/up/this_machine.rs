@@ -83,9 +83,9 @@ pub(super) async fn supervise(
     settings: &Settings,
     writer: Writer,
     asks: Asks,
+    key: PilotKey,
 ) -> Result<Supervised, UpError> {
     let (site, stopping) = (site(settings), Arc::new(AtomicBool::new(false)));
-    let key = PilotKey::open(&settings.home).map_err(UpError::PilotKey)?;
     let (supervised, watched) = (Arc::clone(&site), Arc::clone(&stopping));
     let mut runner = Runner { site, asks, writer, key, stopping };
     if runner.site.is_there()? {
