@@ -70,6 +70,8 @@ pub enum UpError {
     History(#[from] JournalError),
     #[error("cannot use the home {}: it is, or contains, {holds}", .home.display())]
     SharedHome { home: PathBuf, holds: &'static str },
+    #[error("cannot go on with the home {}: {problem}", .home.display())]
+    TakenOver { home: PathBuf, problem: String },
     #[error("cannot restore the state from {}", .home.display())]
     Restore {
         home: PathBuf,
@@ -118,6 +120,11 @@ impl UpError {
             UpError::SharedHome { .. } => Some(
                 "the home is hidden from tasks with all that is in it: name a folder that is for \
                      nothing else in SHIPWAY_HOME"
+                    .into(),
+            ),
+            UpError::TakenOver { .. } => Some(
+                "one server uses a home at a time; its lock does not hold where the file was \
+                     removed or the file system has no locks"
                     .into(),
             ),
             UpError::Listen { .. } => Some("choose another address with --listen".into()),
@@ -269,11 +276,16 @@ pub async fn run(settings: Settings, ready: impl FnOnce(&Up)) -> Result<(), UpEr
     let mut interrupt = signal(SignalKind::interrupt()).map_err(UpError::Thread)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(UpError::Thread)?;
     panics::watch();
-    let up = start(settings).await?;
+    let mut up = start(settings).await?;
     ready(&up);
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
+        // By itself: the home is another server's now, with all that is in it. The pilot goes on.
+        _ = &mut up.writer.ended => {
+            let problem = up.writer.writer.problem().unwrap_or_default();
+            return Err(UpError::TakenOver { home: up.home, problem });
+        }
     }
     tracing::info!("stopping");
     up.stop().await;

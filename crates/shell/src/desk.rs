@@ -93,6 +93,11 @@ impl<J: Journal, O: Outside> Desk<J, O> {
         self.keeper.is_none()
     }
 
+    /// Whether another server writes this journal now: what could not be written never will be.
+    pub fn is_taken_over(&self) -> bool {
+        self.keeper.as_ref().is_some_and(|keeper| keeper.journal.is_taken_over())
+    }
+
     /// From a wish to events in the batch, and an answer that waits for them.
     pub fn wish(&mut self, now: Timestamp, wish: Wish, reply: Option<O::Reply>) {
         if let Wish::Submit(submission) = &wish {

@@ -51,7 +51,8 @@ pub struct Stored<'a> {
     pub body: &'a [u8],
 }
 
-/// Durable storage of events. One writer owns it; every method blocks until the disk has answered.
+/// Durable storage of events. One writer owns it, the one that opened it last: what an earlier one
+/// would write is refused. Every method blocks until the disk has answered.
 pub trait Journal {
     type Error: Error + 'static;
     /// Reads what this one has written.
@@ -87,6 +88,11 @@ pub trait Journal {
 
     /// Whether the last write took so long that the next batch should be decided meanwhile.
     fn is_slow(&self) -> bool {
+        false
+    }
+
+    /// Whether another writer has taken it over: then it takes nothing from this one ever again.
+    fn is_taken_over(&self) -> bool {
         false
     }
 

@@ -11,7 +11,7 @@ use shipway_model::{JobId, JobSpec, UserName};
 use shipway_shell::{
     Commit, Committed, EventSeq, History, HistoryRow, Journal, Snapshot, Stored, restore,
 };
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::io::Error;
 use std::ops::ControlFlow;
@@ -19,7 +19,11 @@ use std::rc::Rc;
 
 /// The same disk in several hands: the writer's, a reader's, the world's.
 #[derive(Debug, Clone, Default)]
-pub struct Disk(Rc<RefCell<Inside>>);
+pub struct Disk {
+    inside: Rc<RefCell<Inside>>,
+    /// Whose hands these are: only the writer that came last may write.
+    epoch: u64,
+}
 
 #[derive(Debug, Default)]
 struct Inside {
@@ -32,6 +36,8 @@ struct Inside {
     /// How often a look at the failed journal fails still.
     stays_bad: u64,
     is_slow: bool,
+    /// Of the writer that came last.
+    epoch: u64,
 }
 
 /// What happens to the next commit. Whether it is on disk is found out by whoever looks later.
@@ -87,18 +93,33 @@ impl Inside {
 }
 
 impl Disk {
+    /// For a writer; those before it write nothing any more.
+    #[must_use]
+    pub fn for_writing(&self) -> Disk {
+        let mut inside = self.inside.borrow_mut();
+        inside.epoch += 1;
+        Disk { inside: Rc::clone(&self.inside), epoch: inside.epoch }
+    }
+
+    fn writable(&self) -> Result<RefMut<'_, Inside>, Error> {
+        if self.is_taken_over() {
+            return Err(Error::other("another server has taken over"));
+        }
+        Ok(self.inside.borrow_mut())
+    }
+
     /// The next commit fails.
     pub fn fail(&self, fault: Fault) {
-        self.0.borrow_mut().fault = Some(fault);
+        self.inside.borrow_mut().fault = Some(fault);
     }
 
     pub fn set_slow(&self, is_slow: bool) {
-        self.0.borrow_mut().is_slow = is_slow;
+        self.inside.borrow_mut().is_slow = is_slow;
     }
 
     /// The process is gone. What it had not seen confirmed may be there or not.
     pub fn crashed(&self, is_there: bool) {
-        let mut inside = self.0.borrow_mut();
+        let mut inside = self.inside.borrow_mut();
         (inside.fault, inside.stays_bad) = (None, 0);
         if let Some((kept, rows)) = inside.torn.take().filter(|_| is_there) {
             inside.keep(kept, rows);
@@ -106,12 +127,12 @@ impl Disk {
     }
 
     pub fn commits(&self) -> usize {
-        self.0.borrow().commits.len()
+        self.inside.borrow().commits.len()
     }
 
     /// Shows the events of all commits but the first so many.
     pub fn show(&self, skip: usize, mut visit: impl FnMut(&str)) {
-        let inside = self.0.borrow();
+        let inside = self.inside.borrow();
         inside.commits.iter().skip(skip).flat_map(Kept::lines).for_each(|(_, line)| visit(line));
     }
 
@@ -131,15 +152,15 @@ impl Disk {
     }
 
     pub fn spec(&self, job: JobId) -> Option<Rc<JobSpec>> {
-        self.0.borrow().history.get(&job).map(|known| Rc::clone(&known.spec))
+        self.inside.borrow().history.get(&job).map(|known| Rc::clone(&known.spec))
     }
 
     pub fn jobs(&self) -> Vec<JobId> {
-        self.0.borrow().history.keys().copied().collect()
+        self.inside.borrow().history.keys().copied().collect()
     }
 
     pub fn record(&self, job: JobId) -> Option<JobRecord> {
-        let inside = self.0.borrow();
+        let inside = self.inside.borrow();
         let (_, text) = inside.history.get(&job)?.end.as_ref()?;
         Some(serde_json::from_str(text).expect("history reads what it wrote"))
     }
@@ -150,7 +171,7 @@ impl Journal for Disk {
     type History = Disk;
 
     fn append(&mut self, commit: &Commit<'_>) -> Result<Committed, Error> {
-        let mut inside = self.0.borrow_mut();
+        let mut inside = self.writable()?;
         if inside.torn.is_some() {
             return Err(Error::other("not reopened"));
         }
@@ -167,12 +188,12 @@ impl Journal for Disk {
     }
 
     fn save_snapshot(&mut self, seq: EventSeq, body: &[u8]) -> Result<(), Error> {
-        self.0.borrow_mut().snapshot = Some(Snapshot { seq, body: body.to_vec() });
+        self.writable()?.snapshot = Some(Snapshot { seq, body: body.to_vec() });
         Ok(())
     }
 
     fn load_snapshot(&mut self) -> Result<Option<Snapshot>, Error> {
-        Ok(self.0.borrow().snapshot.clone())
+        Ok(self.inside.borrow().snapshot.clone())
     }
 
     fn replay(
@@ -180,7 +201,7 @@ impl Journal for Disk {
         after: EventSeq,
         visit: &mut dyn FnMut(Stored<'_>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        let inside = self.0.borrow();
+        let inside = self.inside.borrow();
         let from = inside.commits.partition_point(|kept| kept.first <= after.0).saturating_sub(1);
         let lines = inside.commits.iter().skip(from).flat_map(Kept::lines);
         for (seq, line) in lines.filter(|(seq, _)| *seq > after) {
@@ -197,7 +218,7 @@ impl Journal for Disk {
     }
 
     fn reopen(&mut self) -> Result<(), Error> {
-        let mut inside = self.0.borrow_mut();
+        let mut inside = self.writable()?;
         if inside.stays_bad > 0 {
             inside.stays_bad -= 1;
             return Err(Error::other("the disk is bad still"));
@@ -207,11 +228,15 @@ impl Journal for Disk {
     }
 
     fn tip(&self) -> EventSeq {
-        EventSeq(self.0.borrow().tip())
+        EventSeq(self.inside.borrow().tip())
     }
 
     fn is_slow(&self) -> bool {
-        self.0.borrow().is_slow
+        self.inside.borrow().is_slow
+    }
+
+    fn is_taken_over(&self) -> bool {
+        self.epoch != self.inside.borrow().epoch
     }
 }
 
@@ -219,17 +244,34 @@ impl History for Disk {
     type Error = Error;
 
     fn owner(&self, job: JobId) -> Result<Option<(UserName, JobId)>, Error> {
-        let inside = self.0.borrow();
+        let inside = self.inside.borrow();
         Ok(inside.history.get(&job).map(|known| (known.owner.clone(), JobId(0))))
     }
 
     fn last_state(&self, job: JobId) -> Result<Option<String>, Error> {
-        let inside = self.0.borrow();
+        let inside = self.inside.borrow();
         Ok(inside.history.get(&job).and_then(|known| known.end.as_ref()).map(|end| end.0.clone()))
     }
 
     fn last_record(&self, job: JobId) -> Result<Option<String>, Error> {
-        let inside = self.0.borrow();
+        let inside = self.inside.borrow();
         Ok(inside.history.get(&job).and_then(|known| known.end.as_ref()).map(|end| end.1.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_writer_that_came_last_writes() {
+        let disk = Disk::default();
+        let (mut first, mut second) = (disk.for_writing(), disk.for_writing());
+        let events = [b"{}".to_vec()].into_iter().collect();
+        let commit = Commit { at_ms: 1, events: &events, rows: &[] };
+        assert!(first.append(&commit).is_err() && first.reopen().is_err());
+        assert!(first.save_snapshot(EventSeq(0), b"").is_err() && first.is_taken_over());
+        assert_eq!((disk.commits(), second.append(&commit).is_ok()), (0, true));
+        assert!(!second.is_taken_over());
     }
 }

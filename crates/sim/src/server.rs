@@ -169,7 +169,7 @@ impl Server {
     ) -> Server {
         let outbox = Arc::new(Outbox::default());
         let clock = SteadyClock::new(wall, steady, restored.0.at());
-        let (journal, history) = (disk.clone(), disk.clone());
+        let (journal, history) = (disk.for_writing(), disk.clone());
         let (outside, limits) = (Arc::clone(&outbox), LIMITS(snapshot_every));
         let desk = Desk::new(restored, journal, history, outside, Core::default(), limits);
         let mut server = Server {

@@ -7,6 +7,7 @@
 //! - `pilots.rs`   the pilot and its guard killed
 //! - `hanging.rs`  processes that were killed and do not die
 //! - `absence.rs`  the server away, and an orderly stop
+//! - `taken_over.rs` two servers on one home
 //! - `disk.rs`     disks that are full or fail
 //! - `output.rs`   tasks that print without end
 //! - `damage.rs`   journals that are damaged or too new
@@ -27,4 +28,5 @@ mod hanging;
 mod kills;
 mod output;
 mod pilots;
+mod taken_over;
 mod tasks;

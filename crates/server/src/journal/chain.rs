@@ -1,9 +1,10 @@
 //! The commit chain: how a batch becomes one row, and how the rows vouch for each other.
 //! Not here: what to do about a row that does not check out (`recover.rs`).
 
-use rusqlite::{Connection, Row, types::ValueRef};
+use rusqlite::{Connection, OptionalExtension as _, Row, types::ValueRef};
 
 use super::error::{JournalError, during};
+use super::schema;
 
 /// Where the chain stands after some commit. The default is the empty journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -118,6 +119,15 @@ pub(super) fn walk(
         }
     }
     Ok(Walked { tip, bad: None })
+}
+
+/// Where the chain ends, unchecked.
+pub(super) fn last(conn: &Connection) -> Result<Tip, JournalError> {
+    let sql = "SELECT seq_first + count - 1, crc FROM commits ORDER BY seq_first DESC LIMIT 1";
+    let tip =
+        |row: &Row<'_>| Ok(Tip { seq: row.get::<_, i64>(0)?.cast_unsigned(), crc: row.get(1)? });
+    let last = conn.query_row(sql, [], tip).optional();
+    last.map_err(during("reading the last commit"))?.map_or_else(|| schema::base(conn), Ok)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rusqlite::{ErrorCode, ffi};
 
-use super::EventSeq;
+use super::{Epoch, EventSeq};
 
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
@@ -41,6 +41,12 @@ pub enum JournalError {
 
     #[error("the journal takes no writes until it is reopened after an earlier write failed")]
     NeedsReopen,
+
+    /// Nothing was written, and nothing of this writer's ever will be.
+    #[error(
+        "another server has taken over the journal: its epoch is {newest}, that of this one {own}"
+    )]
+    TakenOver { own: Epoch, newest: Epoch },
 
     /// A caller's mistake; nothing was written and the journal is still good.
     #[error("the journal cannot keep this: {what}")]

@@ -1,5 +1,6 @@
 //! One server per home: a lock on `<home>/lock` that the kernel releases when the process ends.
-//! The pid inside is for the message only; nothing is decided by it.
+//! The pid inside is for the message only; nothing is decided by it. Who writes where the lock does
+//! not hold is decided by `epoch.rs`.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{Read as _, Write as _};

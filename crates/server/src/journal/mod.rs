@@ -6,18 +6,22 @@
 //! `Journal` is the shell's, and small, so that a database server can stand in for it.
 //!
 //! - `chain.rs` one row per commit, each checksummed over the one before
-//! - `recover.rs`, `wal.rs` what is looked at before a home is believed
+//! - `recover.rs`, `wal.rs` what is looked at before a home is believed; `reopen.rs` the same for a
+//!   disk that failed
+//! - `lock.rs`, `epoch.rs` one writer at a time
 //! - `sqlite.rs`, `connection.rs`, `room.rs`, `snapshots.rs`, `rows.rs` the writing side
 //! - `history.rs`, `attempts.rs`, `live.rs` the reading side, used while the writer writes
 
 mod attempts;
 mod chain;
 mod connection;
+mod epoch;
 mod error;
 mod history;
 mod live;
 mod lock;
 mod recover;
+mod reopen;
 mod room;
 mod rows;
 mod schema;
@@ -26,6 +30,7 @@ mod sqlite;
 mod wal;
 
 pub use attempts::{AttemptRow, MAX_ATTEMPTS};
+pub use epoch::Epoch;
 pub use error::{JournalError, NotDurable};
 pub use history::{HistoryReader, JobEnd, JobFilter, JobRow, MAX_PAGE, MAX_SELECTION};
 pub use live::{EventsPage, MAX_EVENTS_PAGE};

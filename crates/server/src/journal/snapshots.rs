@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 
 use super::chain::Tip;
 use super::error::{JournalError, during};
-use super::{EventSeq, Snapshot, schema};
+use super::{Epoch, EventSeq, Snapshot, schema};
 
 /// The newest events that are kept whatever snapshots exist, so that a live view that was cut off
 /// for a while resumes without loss.
@@ -17,9 +17,15 @@ const KEPT_SNAPSHOTS: i64 = 2;
 /// Commits dropped per call of `prune`, so that the writer is never away for long.
 const PRUNED_COMMITS_PER_CALL: i64 = 10_000;
 
-pub(super) fn save(conn: &mut Connection, seq: u64, body: &[u8]) -> Result<(), JournalError> {
-    let saving = || during("saving a snapshot");
-    let change = conn.transaction().map_err(saving())?;
+pub(super) fn save(
+    conn: &mut Connection,
+    epoch: Epoch,
+    seq: u64,
+    body: &[u8],
+) -> Result<(), JournalError> {
+    const SAVING: &str = "saving a snapshot";
+    let saving = || during(SAVING);
+    let change = epoch.begin(conn, SAVING)?;
     change
         .execute(
             "INSERT OR REPLACE INTO snapshots VALUES (?1, ?2, ?3)",
@@ -65,15 +71,21 @@ pub(super) fn choose(conn: &Connection) -> Result<Choice, JournalError> {
 
 /// Drops the oldest commits that are before the older snapshot and not among the newest events.
 /// What the last dropped one ended with is kept, so the chain still has a beginning to check.
-pub(super) fn prune(conn: &mut Connection, tip: Tip, keep: u64) -> Result<u64, JournalError> {
-    let pruning = || during("pruning old events");
+pub(super) fn prune(
+    conn: &mut Connection,
+    epoch: Epoch,
+    tip: Tip,
+    keep: u64,
+) -> Result<u64, JournalError> {
+    const PRUNING: &str = "pruning old events";
+    let pruning = || during(PRUNING);
     let base = schema::base(conn)?;
     let Some(older) = older_snapshot(conn).map_err(pruning())? else { return Ok(0) };
     let until = older.min(tip.seq.saturating_sub(keep));
     let Some((last, new_base)) = last_within(conn, until).map_err(pruning())? else {
         return Ok(0);
     };
-    let change = conn.transaction().map_err(pruning())?;
+    let change = epoch.begin(conn, PRUNING)?;
     change.execute("DELETE FROM commits WHERE seq_first <= ?1", [last]).map_err(pruning())?;
     for (key, value) in [("base_seq", new_base.seq), ("base_crc", u64::from(new_base.crc))] {
         change

@@ -6,30 +6,31 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, TransactionBehavior, params};
+use rusqlite::{Connection, params};
 
 use super::chain::{self, Tip, Walked};
 use super::connection::{checkpoint, connect};
 use super::error::{JournalError, NotDurable, during, on_file};
 use super::lock::HomeLock;
 use super::recover::{self, Found, RecoveryKind, RecoveryNote, damaged};
+use super::reopen::reconnect;
 use super::room::Room;
 use super::wal::Tail;
 use super::{
-    Commit, Committed, DB_FILE, EventSeq, HistoryReader, Journal, Lines, MAX_COMMIT_BYTES,
+    Commit, Committed, DB_FILE, Epoch, EventSeq, HistoryReader, Journal, Lines, MAX_COMMIT_BYTES,
     Snapshot, Stored, rows, schema, snapshots,
 };
-
-/// Bytes that must fit on the disk before a journal that failed is used again.
-const ROOM_TO_GO_ON: i64 = 128 << 10;
 
 #[derive(Debug)]
 pub struct SqliteJournal {
     conn: Connection,
     db: PathBuf,
     tip: Tip,
+    epoch: Epoch,
     room: Room,
     needs_reopen: bool,
+    /// Whose it is since another server took it over.
+    newer: Option<Epoch>,
     notes: Vec<RecoveryNote>,
     /// Last: the connection closes before another server may come.
     _lock: HomeLock,
@@ -93,7 +94,11 @@ impl SqliteJournal {
         tip: Tip,
         notes: Vec<RecoveryNote>,
     ) -> Result<Self, JournalError> {
-        let conn = connect(&db)?;
+        let mut conn = connect(&db)?;
+        let Some(epoch) = Epoch::take(&mut conn, tip)? else {
+            let home = db.parent().unwrap_or(&db).to_owned();
+            return Err(JournalError::InUse { home, pid: None });
+        };
         // An empty log to start with: a leftover tail would look like damage after the next crash.
         // A foreign reader may keep the log busy; that is no reason not to start.
         match checkpoint(&conn) {
@@ -101,7 +106,8 @@ impl SqliteJournal {
             Err(error) => return Err(error),
         }
         let room = Room::of(&db);
-        Ok(Self { conn, db, tip, room, needs_reopen: false, notes, _lock: lock })
+        let (needs_reopen, newer) = (false, None);
+        Ok(Self { conn, db, tip, epoch, room, needs_reopen, newer, notes, _lock: lock })
     }
 
     /// What was repaired or left behind so far. For the log and for `doctor`.
@@ -110,15 +116,13 @@ impl SqliteJournal {
     }
 
     fn commit(&mut self, batch: &Commit<'_>) -> Result<Tip, JournalError> {
-        let appending = || during("appending a batch");
+        const APPENDING: &str = "appending a batch";
+        let appending = || during(APPENDING);
         let count = batch.events.len() as u64;
         let first = self.tip.seq + 1;
         let body = batch.events.text();
         let crc = chain::crc(self.tip.crc, first, count, batch.at_ms, body);
-        let change = self
-            .conn
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(appending())?;
+        let change = self.epoch.begin(&mut self.conn, APPENDING)?;
         change
             .prepare_cached("INSERT INTO commits VALUES (?1, ?2, ?3, ?4, ?5)")
             .and_then(|mut insert| {
@@ -140,55 +144,19 @@ impl SqliteJournal {
     fn watch<T>(&mut self, result: Result<T, JournalError>) -> Result<T, JournalError> {
         if let Err(error) = &result {
             self.needs_reopen |= !matches!(error, JournalError::DuplicateRow(_));
+            if let JournalError::TakenOver { newest, .. } = error {
+                self.newer = Some(*newest);
+            }
         }
         result
     }
 
     fn writable(&self) -> Result<(), JournalError> {
-        if self.needs_reopen { Err(JournalError::NeedsReopen) } else { Ok(()) }
-    }
-
-    /// Takes out what was never confirmed, and writes something: a disk that only reads is no use.
-    fn settle(&self, conn: &mut Connection, found: Tip) -> Result<(), JournalError> {
-        let probing = || during("the probe after a failure");
-        let change =
-            conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(probing())?;
-        if found != self.tip {
-            change
-                .execute("DELETE FROM commits WHERE seq_first > ?1", [self.tip.seq.cast_signed()])
-                .map_err(probing())?;
-            recover::delete_rows_after(&change, self.tip)?;
+        match self.newer {
+            Some(newest) => Err(JournalError::TakenOver { own: self.epoch, newest }),
+            None if self.needs_reopen => Err(JournalError::NeedsReopen),
+            None => Ok(()),
         }
-        change
-            .execute("UPDATE meta SET value = value + 1 WHERE key = 'probe'", [])
-            .map_err(probing())?;
-        change.commit().map_err(probing())
-    }
-
-    /// Writes and frees as much as an ordinary batch takes: a disk with room for a byte would be
-    /// called good now and full at the next batch, over and over.
-    fn find_room(conn: &Connection) -> Result<(), JournalError> {
-        let probing = || during("the search for room after a failure");
-        conn.execute("INSERT OR REPLACE INTO meta VALUES ('room', zeroblob(?1))", [ROOM_TO_GO_ON])
-            .map_err(probing())?;
-        conn.execute("DELETE FROM meta WHERE key = 'room'", []).map_err(probing())?;
-        // Hands the log's room back; what the database grew by stays its own, to be used again.
-        checkpoint(conn)
-    }
-
-    /// The whole chain must hold, and must contain the last commit that was confirmed.
-    fn check_confirmed(&self, conn: &Connection) -> Result<Tip, JournalError> {
-        let mut confirmed = false;
-        let base = schema::base(conn)?;
-        let walked = chain::walk(conn, base, |commit| {
-            confirmed |= commit.tip() == self.tip;
-            true
-        })?;
-        if walked.bad.is_none() && (confirmed || self.tip == base) {
-            return Ok(walked.tip);
-        }
-        let what = "the disk does not hold what it had confirmed";
-        Err(damaged(&self.db, Some(EventSeq(walked.tip.seq)), what))
     }
 }
 
@@ -218,7 +186,7 @@ impl Journal for SqliteJournal {
         if seq.0 > self.tip.seq {
             return Err(JournalError::Refused { what: "a snapshot of events not yet committed" });
         }
-        let result = snapshots::save(&mut self.conn, seq.0, body);
+        let result = snapshots::save(&mut self.conn, self.epoch, seq.0, body);
         self.watch(result)
     }
 
@@ -261,7 +229,8 @@ impl Journal for SqliteJournal {
 
     fn prune(&mut self) -> Result<u64, JournalError> {
         self.writable()?;
-        let result = snapshots::prune(&mut self.conn, self.tip, snapshots::KEPT_EVENTS);
+        let keep = snapshots::KEPT_EVENTS;
+        let result = snapshots::prune(&mut self.conn, self.epoch, self.tip, keep);
         self.watch(result)
     }
 
@@ -269,17 +238,15 @@ impl Journal for SqliteJournal {
         // The old connection stays until the new one stands: closing the last one would itself
         // write to a disk we do not trust.
         self.needs_reopen = true;
-        let mut conn = connect(&self.db)?;
-        // After a failed sync the kernel may call pages clean that never reached the disk. This
-        // writes all of the log once more, into the other file, and syncs that.
-        checkpoint(&conn)?;
-        let found = self.check_confirmed(&conn)?;
-        self.settle(&mut conn, found)?;
-        Self::find_room(&conn)?;
-        self.conn = conn;
+        let reconnected = reconnect(&self.db, self.tip, self.epoch);
+        self.conn = self.watch(reconnected)?;
         self.room = Room::of(&self.db);
         self.needs_reopen = false;
         Ok(())
+    }
+
+    fn is_taken_over(&self) -> bool {
+        self.newer.is_some()
     }
 
     fn tip(&self) -> EventSeq {

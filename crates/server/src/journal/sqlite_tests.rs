@@ -1,4 +1,5 @@
-//! What `reopen` finds on a disk that failed: the two cases a process cannot bring about itself.
+//! What `reopen` finds on a disk that failed, and an opening of a journal that grew meanwhile:
+//! cases that a process cannot bring about itself.
 
 use super::super::HistoryRow;
 use super::*;
@@ -50,4 +51,15 @@ fn a_disk_that_lost_a_confirmed_commit_is_not_written_to() {
     assert!(matches!(journal.reopen(), Err(JournalError::Damaged { .. })));
     let batch = Commit { at_ms: 1, events: &[b"7".to_vec()].into_iter().collect(), rows: &[] };
     assert!(matches!(journal.append(&batch), Err(JournalError::NeedsReopen)));
+}
+
+/// Another server wrote between the look at the chain and the opening.
+#[test]
+fn no_epoch_is_taken_of_a_journal_that_has_grown() {
+    let (_home, mut journal, first) = with_two_commits();
+    let (own, tip) = (journal.epoch, journal.tip);
+    assert_eq!(Epoch::take(&mut journal.conn, first).unwrap(), None);
+    own.check(&journal.conn).unwrap();
+    assert!(Epoch::take(&mut journal.conn, tip).unwrap() > Some(own));
+    assert!(own.check(&journal.conn).is_err());
 }

@@ -1,5 +1,6 @@
 //! The writer's thread: wait, drain, decide, plan, have it written. And what it does when the disk
-//! does not take a batch: it takes back what it decided, says so, and tries until it can go on.
+//! does not take a batch: it takes back what it decided, says so, and tries until it can go on; or
+//! ends, where another server has taken over the journal.
 //!
 //! A short write it does itself: handing it over would only cost time. Where writes take long and
 //! several have wishes, a second thread writes, and the next batch is decided meanwhile.
@@ -25,7 +26,7 @@ pub(super) struct Loop<J: Portable, O: Everybody> {
     /// A batch takes no more requests after this long.
     pub(super) longest_batch: Duration,
     pub(super) hands: Hands<J, O>,
-    /// Told to stop.
+    /// Told to stop, or of no use any more.
     pub(super) stopped: bool,
 }
 
@@ -62,7 +63,9 @@ impl<J: Portable, O: Everybody> Loop<J, O> {
         desk.plan(shared.clock.now());
         self.settle(&mut desk);
         drop(desk);
-        while let Some(first) = self.queue.blocking_recv() {
+        while !self.stopped
+            && let Some(first) = self.queue.blocking_recv()
+        {
             self.stopped |= matches!(first, Request::Stop);
             let mut desk = shared.lock();
             if desk.is_in_trouble() {
@@ -153,11 +156,13 @@ impl<J: Portable, O: Everybody> Loop<J, O> {
 
     fn stall(&mut self, desk: &mut Desk<J, O>, mut problem: String) {
         tracing::error!(problem, "the journal cannot be written; nothing is accepted");
+        self.stopped |= desk.is_taken_over();
         while !self.stopped && self.refuse_for_a_while(desk, &problem) {
             match desk.go_on(self.shared.clock.now()) {
                 Ok(()) => return tracing::info!("the journal can be written again"),
                 Err(still) => problem = still,
             }
+            self.stopped |= desk.is_taken_over();
         }
     }
 

@@ -16,10 +16,11 @@ use crate::panics::vital;
 use shipway_core::State;
 use shipway_model::Timestamp;
 use shipway_shell::{Desk, Limits};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// A batch takes no more requests after this long: where each takes long, those who were first must
 /// not wait for all that came since. Ordinary ones take microseconds: hundreds share a commit.
@@ -30,6 +31,8 @@ const LONGEST_BATCH: Duration = Duration::from_millis(20);
 pub struct Running {
     pub writer: Writer,
     pub thread: JoinHandle<()>,
+    /// Comes when the thread has ended, told to or not.
+    pub ended: oneshot::Receiver<Infallible>,
 }
 
 /// Needs a tokio runtime for the timer.
@@ -68,11 +71,12 @@ pub(super) fn start_with<J: Journal<History = HistoryReader> + Send + 'static>(
     tokio::spawn(vital("the writer's timer", timer(clock, wake_at_seen, way.clone())));
     let hands = Hands::start(way.clone())?;
     let mut work = Loop { shared, queue, longest_batch, hands, stopped: false };
+    let (alive, ended) = oneshot::channel();
     let thread = std::thread::Builder::new().name("writer".into()).spawn(move || {
-        let _vital = Vital("the writer");
+        let (_vital, _alive) = (Vital("the writer"), alive);
         work.run();
     })?;
-    Ok(Running { writer: Writer { way, health: health_seen, pulse, on_disk }, thread })
+    Ok(Running { writer: Writer { way, health: health_seen, pulse, on_disk }, thread, ended })
 }
 
 /// Sends one wake-up at the time the writer asks for; a later wish replaces an earlier one.

@@ -17,6 +17,7 @@ use futures_util::FutureExt as _;
 use shipway_core::{Effect, State};
 use shipway_model::{Actor, Role, Timestamp, UserName};
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::sync::mpsc as std_mpsc;
 use std::thread::ThreadId;
@@ -76,6 +77,9 @@ impl crate::journal::Journal for Gated {
     fn tip(&self) -> EventSeq {
         self.inner.tip()
     }
+    fn is_taken_over(&self) -> bool {
+        self.inner.is_taken_over()
+    }
 }
 
 struct NoPilots;
@@ -90,7 +94,8 @@ struct Rig {
     metrics: Arc<Metrics>,
     begun: std_mpsc::Receiver<(usize, ThreadId)>,
     orders: std_mpsc::Sender<Order>,
-    _home: tempfile::TempDir,
+    ended: oneshot::Receiver<Infallible>,
+    home: tempfile::TempDir,
 }
 
 impl Rig {
@@ -126,7 +131,8 @@ impl Rig {
         let journal = Gated { inner, begun: begin, orders: ordered };
         let restored = (State::default(), 0);
         let running = start_with(restored, journal, history, edges, longest).expect("threads");
-        let rig = Rig { writer: running.writer, metrics, begun, orders, _home: home };
+        let (writer, ended) = (running.writer, running.ended);
+        let rig = Rig { writer, metrics, begun, orders, ended, home };
         rig.next_write();
         rig.order(Order::Write);
         rig
@@ -272,6 +278,27 @@ async fn a_failed_write_takes_back_what_was_decided_since() {
     });
     let seen = rig.finish_until(seen).await;
     assert_eq!(seen, BTreeSet::from([user("slow")]));
+}
+
+/// Nothing is tried again: what is there is another's to write.
+#[tokio::test]
+async fn a_writer_ends_whose_journal_was_taken_over() {
+    let rig = Rig::new();
+    let early = rig.send("early");
+    rig.next_write();
+    rig.order(Order::Write);
+    assert!(early.await.expect("an answer").is_ok());
+    std::fs::remove_file(rig.home.path().join("lock")).expect("a lock");
+    let _other = SqliteJournal::open(rig.home.path(), 1).expect("past the lock");
+    let answer = rig.send("late");
+    rig.next_write();
+    rig.order(Order::Write);
+    let answer = answer.await.expect("an answer");
+    assert!(matches!(answer, Err(WriteError::NotDurable(_))), "{answer:?}");
+    let _over = tokio::time::timeout(LONG, rig.ended).await.expect("it ends by itself");
+    let problem = rig.writer.problem().expect("why");
+    assert!(problem.starts_with("another server has taken over the journal"), "{problem}");
+    assert!(matches!(rig.writer.wish(add("later")).await, Err(WriteError::Stopping)));
 }
 
 /// Also where the disk is good again before whoever asked has looked: nobody is told that the

@@ -74,6 +74,10 @@ impl<J: Journal> Journal for Timed<J> {
         self.last_took >= WORTH_HANDING_OVER
     }
 
+    fn is_taken_over(&self) -> bool {
+        self.journal.is_taken_over()
+    }
+
     fn words(error: &(dyn Error + 'static)) -> String {
         J::words(error)
     }

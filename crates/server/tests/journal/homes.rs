@@ -1,11 +1,12 @@
-//! Which homes open at all: one server at a time, and never one that a newer shipway wrote.
+//! Which homes open at all, and who writes there: one server at a time, and never where a newer
+//! shipway wrote.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::SystemTime;
 
-use shipway_server::journal::{JournalError, SqliteJournal};
+use shipway_server::journal::{EventSeq, Journal as _, JournalError, SqliteJournal};
 
 use crate::support::{Image, NOW, append, check_events, open};
 
@@ -20,6 +21,64 @@ fn a_second_server_is_told_who_holds_the_home() {
     append(&mut first, 1).unwrap();
     drop(first);
     assert_eq!(check_events(&mut open(home.path()), 0).unwrap(), 1);
+}
+
+/// As where the lock's file was removed, or the file system has no locks.
+fn open_past_the_lock(home: &Path) -> SqliteJournal {
+    std::fs::remove_file(home.join("lock")).unwrap();
+    open(home)
+}
+
+/// Whatever it tries first. A journal that is reopened takes out what it did not write itself.
+#[test]
+fn a_server_that_was_taken_over_writes_nothing() {
+    type Act = fn(&mut SqliteJournal) -> Result<(), JournalError>;
+    let acts: [Act; 3] = [
+        |first| append(first, 3).map(drop),
+        |first| first.save_snapshot(EventSeq(2), b"old"),
+        |first| first.reopen(),
+    ];
+    for act in acts {
+        let home = tempfile::tempdir().unwrap();
+        let mut first = open(home.path());
+        append(&mut first, 2).unwrap();
+        let mut second = open_past_the_lock(home.path());
+        append(&mut second, 1).unwrap();
+        for act in [act, acts[0]] {
+            let error = act(&mut first).unwrap_err();
+            assert!(matches!(error, JournalError::TakenOver { .. }), "{error}");
+            let said = "another server has taken over the journal: \
+                        its epoch is 2, that of this one 1";
+            assert_eq!(error.to_string(), said);
+        }
+        assert!(first.is_taken_over() && !second.is_taken_over());
+        append(&mut second, 1).unwrap();
+        drop((first, second));
+        let mut third = open(home.path());
+        assert_eq!(third.notes(), []);
+        assert_eq!(check_events(&mut third, 0).unwrap(), 4, "the second's, and nothing else");
+        assert_eq!(third.load_snapshot().unwrap(), None);
+    }
+}
+
+/// Also a home of a version that knew of none.
+#[test]
+fn every_opening_takes_the_next_epoch() {
+    let home = tempfile::tempdir().unwrap();
+    let epoch = |home: &Path| {
+        let conn = rusqlite::Connection::open(home.join("shipway.db")).unwrap();
+        let sql = "SELECT value FROM meta WHERE key = 'epoch'";
+        conn.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    for expected in [1, 2, 3] {
+        append(&mut open(home.path()), 1).unwrap();
+        assert_eq!(epoch(home.path()), expected);
+    }
+    let conn = rusqlite::Connection::open(home.path().join("shipway.db")).unwrap();
+    conn.execute("DELETE FROM meta WHERE key = 'epoch'", []).unwrap();
+    drop(conn);
+    append(&mut open(home.path()), 1).unwrap();
+    assert_eq!(epoch(home.path()), 1);
 }
 
 /// Variables of jobs are in there, and the folder may be one that everybody can enter.

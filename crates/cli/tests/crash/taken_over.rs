@@ -1,0 +1,36 @@
+//! A second server on a home whose lock does not hold: the first one ends and leaves all to it.
+
+use crate::common::{World, plain_tasks, wait_for, wait_some};
+use std::fs::File;
+use std::process::Stdio;
+
+#[test]
+fn the_first_of_two_servers_ends_and_the_pilot_goes_on() {
+    let world = World::new();
+    let said = world.work().join("first.log");
+    let mut command = world.command(&["up", "--listen", "127.0.0.1:0"]);
+    command.args(plain_tasks(&[])).stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(File::create(&said).expect("a file"));
+    let mut first = command.spawn().expect("the binary starts");
+    wait_for("the first server is ready", || world.is_ready());
+    let (url, token) = (world.url(), world.token());
+    let job = world.submit(&["--", "sh", "-c", "until [ -e go ]; do sleep 0.05; done"]);
+    let pilot = world.pilot_pid();
+
+    std::fs::remove_file(world.home().join("lock")).expect("a lock");
+    world.up();
+    let mut late = world.command(&["run", "-d", "--name", "late", "--", "true"]);
+    let late = late.env("SHIPWAY_URL", &url).env("SHIPWAY_TOKEN", &token).output();
+    assert!(!late.expect("the binary runs").status.success(), "it is not the first's to take");
+    let status = wait_some("the first ends", || first.try_wait().expect("a child"));
+    let said = std::fs::read_to_string(&said).expect("a log");
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("another server has taken over the journal"), "{said}");
+    assert!(said.contains("one server uses a home at a time"), "{said}");
+
+    std::fs::write(world.work().join("go"), "").expect("a file");
+    assert_eq!(world.cli(&["wait", &job]).code, 0);
+    assert_eq!(world.pilot_pid(), pilot, "the same pilot");
+    let jobs = world.json(&["jobs"]);
+    assert_eq!(jobs["jobs"].as_array().map(Vec::len), Some(1), "{jobs:#}");
+}

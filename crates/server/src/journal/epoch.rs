@@ -1,0 +1,60 @@
+//! Which writer may commit. Each opening takes the next epoch, and from then on no transaction of
+//! an earlier one begins.
+//!
+//! The lock of the home keeps a second server out to begin with (`lock.rs`). This holds where that
+//! does not: its file was removed, or the file system has no locks that both can see.
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use super::chain::{self, Tip};
+use super::error::{JournalError, during};
+
+/// The number of an opening; the first is 1. A home that never had one is before that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Epoch(u64);
+
+impl std::fmt::Display for Epoch {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(out)
+    }
+}
+
+impl Epoch {
+    /// The next one, for a journal that was found to end at `tip`. `None`: it does not any more, so
+    /// somebody else writes there.
+    pub(super) fn take(conn: &mut Connection, tip: Tip) -> Result<Option<Epoch>, JournalError> {
+        let taking = || during("taking the next epoch");
+        let change =
+            conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(taking())?;
+        if chain::last(&change)? != tip {
+            return Ok(None);
+        }
+        let sql = "INSERT INTO meta VALUES ('epoch', 1)
+                   ON CONFLICT(key) DO UPDATE SET value = value + 1 RETURNING value";
+        let epoch = change.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(taking())?;
+        change.commit().map_err(taking())?;
+        Ok(Some(Epoch(epoch.cast_unsigned())))
+    }
+
+    /// A transaction of the writer that has this epoch.
+    pub(super) fn begin<'a>(
+        self,
+        conn: &'a mut Connection,
+        act: &'static str,
+    ) -> Result<Transaction<'a>, JournalError> {
+        let change =
+            conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(during(act))?;
+        self.check(&change)?;
+        Ok(change)
+    }
+
+    /// Whether it is still the newest.
+    pub(super) fn check(self, conn: &Connection) -> Result<(), JournalError> {
+        let newest = conn
+            .prepare_cached("SELECT value FROM meta WHERE key = 'epoch'")
+            .and_then(|mut query| query.query_row([], |row| row.get::<_, i64>(0)))
+            .map_err(during("reading the epoch"))?;
+        let newest = Epoch(newest.cast_unsigned());
+        if newest == self { Ok(()) } else { Err(JournalError::TakenOver { own: self, newest }) }
+    }
+}
