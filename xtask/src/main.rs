@@ -9,9 +9,11 @@
 )]
 
 mod bench;
+mod cargo_tools;
 mod children;
 mod demo;
 mod instance;
+mod mutants;
 mod openapi;
 mod repo;
 mod test;
@@ -41,6 +43,8 @@ enum Command {
     Openapi(openapi::Args),
     /// Compare Shipway with this machine's limits and with HyperQueue, in one run
     Bench(bench::Args),
+    /// Change the pure crates, one thing at a time, and see whether their tests notice
+    Mutants(mutants::Args),
     /// Start Shipway in a temporary home and show what it does
     Demo(demo::Args),
 }
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
         Command::Test(args) => test::run(&args),
         Command::Openapi(args) => openapi::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Mutants(args) => mutants::run(&args),
         Command::Demo(args) => demo::run(&args),
     });
     if children::interrupted() {
