@@ -348,4 +348,20 @@ mod tests {
             assert!(half.is_beside(&Amounts::default(), &room));
         }
     }
+
+    #[test]
+    fn one_is_said_as_one() {
+        let cores = |milli| Quantity::Cpus { amount: Cores { milli } }.to_string();
+        assert_eq!([1_000, 2_000, 500].map(cores), ["1 core", "2 cores", "0.5 cores"]);
+        let gpus = |amount, request: &str| Quantity::Gpus { amount, request: request.into() };
+        let said = [gpus(1, "1"), gpus(2, "a100:2")].map(|gpus| gpus.to_string());
+        assert_eq!(said, ["1 GPU", "2 GPUs (a100:2)"]);
+    }
+
+    #[test]
+    fn parts_of_numbers_that_are_long_are_as_right() {
+        assert_eq!([thousandths(1, 2), thousandths(3, 0)], [500, 3_000]);
+        assert_eq!(thousandths(1 << 62, 1 << 63), 500);
+        assert_eq!(thousandths(u64::MAX, 1), u64::MAX);
+    }
 }
