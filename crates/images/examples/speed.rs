@@ -15,7 +15,7 @@ mod listing;
 use libdeflater::Decompressor;
 use shipway_images::progress::Silent;
 use shipway_images::tar::{Kind, Member, TarReader, Time, write};
-use shipway_images::{Pull, Session, Settings, Store, walk};
+use shipway_images::{Holder, Pull, Settings, Store, walk};
 use shipway_model::Timestamp;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -87,10 +87,9 @@ fn sync(at: &Path) {
 }
 
 fn ours(reference: &str, to: &Path) {
-    let session = Session::begin(&Store::create(to).expect("store")).expect("session");
+    let holder = Holder::begin(&Store::create(to).expect("store")).expect("holder");
     let settings = Settings::default();
-    let pull =
-        Pull { session: &session, settings: &settings, progress: &Silent, now: Timestamp(0) };
+    let pull = Pull { holder: &holder, settings: &settings, progress: &Silent, now: Timestamp(0) };
     let done = pull.run(&reference.parse().expect("reference")).expect("pulled");
     assert!(done.fetched);
 }

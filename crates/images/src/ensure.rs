@@ -10,7 +10,7 @@ use crate::progress::{Phase, Progress};
 use crate::room::{NoRoom, Room};
 use crate::sources::manifest::{ImagePlan, PlannedLayer};
 use crate::sources::{Blob, Source, SourceError};
-use crate::store::{Claim, ImageRecord, LayerRecord, NewLayer, Session, StoreError};
+use crate::store::{Claim, Holder, ImageRecord, LayerRecord, NewLayer, StoreError};
 use crate::store::{GC_CLAIM, LOOK_AGAIN, claim_name, layer_claim};
 use crate::tree::merge::{Body, merge};
 use crate::tree::{MergeError, build};
@@ -62,7 +62,7 @@ pub struct Ensured {
 
 /// What does not change from image to image.
 pub struct Ensure<'a> {
-    pub session: &'a Session,
+    pub holder: &'a Holder,
     pub limits: Limits,
     pub progress: &'a dyn Progress,
     /// On the disk of the store.
@@ -75,7 +75,7 @@ pub struct Ensure<'a> {
 
 impl std::fmt::Debug for Ensure<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ensure").field("session", self.session).finish_non_exhaustive()
+        f.debug_struct("Ensure").field("holder", self.holder).finish_non_exhaustive()
     }
 }
 
@@ -97,15 +97,15 @@ impl Ensure<'_> {
             Some(_claim) => self.fetch(name, &plan, source).map(|()| true)?,
             None => self.prove(&plan, source).map(|()| false)?,
         };
-        self.session.name(name, plan.image)?;
-        self.session.store().mark_used(&plan.image);
+        self.holder.name(name, plan.image)?;
+        self.holder.store().mark_used(&plan.image);
         Ok(Ensured { image: plan.image, fetched })
     }
 
     /// Of an image that is here: whether whoever asks could have fetched it. What cannot be told by
     /// asking is fetched, and dropped.
     fn prove(&self, plan: &ImagePlan, source: &dyn Source) -> Result<(), ImageError> {
-        let record = self.session.store().image(&plan.image)?;
+        let record = self.holder.store().image(&plan.image)?;
         let is_free = record
             .is_some_and(|record| !record.needs_proof() || source.plan_is_proof(&record.source));
         if !self.for_others || is_free {
@@ -127,7 +127,7 @@ impl Ensure<'_> {
         if !self.for_others {
             return true;
         }
-        let origins = self.session.store().origins(&layer.diff_id);
+        let origins = self.holder.store().origins(&layer.diff_id);
         origins.public || source.could_fetch(layer, &origins)
     }
 
@@ -139,11 +139,11 @@ impl Ensure<'_> {
     ) -> Result<(), ImageError> {
         let Some(host) = source.registry() else { return Ok(()) };
         for layer in layers {
-            let known = self.session.store().origins(&layer.diff_id);
+            let known = self.holder.store().origins(&layer.diff_id);
             let mut origins = known.clone();
             origins.add(host, layer.digest, source.is_private());
             if origins != known {
-                self.session.note_origins(&layer.diff_id, &origins)?;
+                self.holder.note_origins(&layer.diff_id, &origins)?;
             }
         }
         Ok(())
@@ -156,13 +156,13 @@ impl Ensure<'_> {
         source: &dyn Source,
     ) -> Result<Option<Claim>, ImageError> {
         let name = claim_name(&plan.image, source.registry());
-        let there = || self.session.store().image(&plan.image).map(|found| found.is_some());
+        let there = || self.holder.store().image(&plan.image).map(|found| found.is_some());
         let mut told = false;
         loop {
             if there()? {
                 return Ok(None);
             }
-            if let Some(claim) = self.session.claim(&name)? {
+            if let Some(claim) = self.holder.claim(&name)? {
                 // Published between the look and the claim.
                 return Ok(if there()? { None } else { Some(claim) });
             }
@@ -187,7 +187,7 @@ impl Ensure<'_> {
         let fetched = match self.fetch_once(name, plan, source) {
             // An index spoke of an object that is gone: without it the layer is fetched again.
             Err(ImageError::Build(error)) if is_missing(&error) => {
-                self.session.store().forget_layers(plan.layers.iter().map(|layer| &layer.diff_id));
+                self.holder.store().forget_layers(plan.layers.iter().map(|layer| &layer.diff_id));
                 self.fetch_once(name, plan, source)
             }
             other => other,
@@ -209,9 +209,9 @@ impl Ensure<'_> {
         plan: &ImagePlan,
         source: &dyn Source,
     ) -> Result<(), ImageError> {
-        let scratch = self.session.scratch_once()?;
+        let scratch = self.holder.scratch_once()?;
         let stage = scratch.path.join("stage");
-        let objects = self.session.store().root().join("objects");
+        let objects = self.holder.store().root().join("objects");
         let open = |path: &std::path::Path| {
             open_dir(CWD, path).map_err(|source| StoreError::Act {
                 act: "open",
@@ -224,7 +224,7 @@ impl Ensure<'_> {
             path: stage.clone(),
             source,
         })?;
-        let owners = self.session.store().owners();
+        let owners = self.holder.store().owners();
         let staging = Staging::new(open(&stage)?, open(&objects)?, owners, &self.room);
         let work = Fetch {
             ensure: self,
@@ -251,7 +251,7 @@ impl Ensure<'_> {
             .iter()
             .map(|diff_id| NewLayer { diff_id: *diff_id, index: &layers[diff_id] })
             .collect();
-        self.session.publish(&staging, &new, Some((&dir, &record)))?;
+        self.holder.publish(&staging, &new, Some((&dir, &record)))?;
         // Without a login every layer was had from this registry, or confirmed by it.
         let all: Vec<&PlannedLayer> = plan.layers.iter().collect();
         let fetched = |layer: &&&PlannedLayer| new.iter().any(|one| one.diff_id == layer.diff_id);
@@ -267,7 +267,7 @@ impl Ensure<'_> {
 
     /// Objects are not removed while anybody fetches; whoever comes during it waits.
     fn wait_for_clearing(&self) {
-        while self.session.is_claimed_by_others(GC_CLAIM) {
+        while self.holder.is_claimed_by_others(GC_CLAIM) {
             thread::sleep(LOOK_AGAIN);
         }
     }
@@ -327,7 +327,7 @@ struct Fetch<'a> {
 impl Fetch<'_> {
     /// All layers of the plan; those that are new, with the claims on them.
     fn all(&self, plan: &ImagePlan) -> Result<(Layers, Vec<Digest>, Vec<Claim>), ImageError> {
-        let session = self.ensure.session;
+        let holder = self.ensure.holder;
         let mut layers = Layers::new();
         let mut missing: BTreeMap<Digest, &PlannedLayer> = BTreeMap::new();
         for layer in &plan.layers {
@@ -345,7 +345,7 @@ impl Fetch<'_> {
         let mut mine = Vec::new();
         let mut others = Vec::new();
         for layer in missing.into_values() {
-            match session.claim(&self.claim_on(layer))? {
+            match holder.claim(&self.claim_on(layer))? {
                 Some(claim) => {
                     claims.push(claim);
                     mine.push(layer);
@@ -360,7 +360,7 @@ impl Fetch<'_> {
         if !others.is_empty() && !new.is_empty() {
             // Nobody waits while others wait for him: what is done is handed over first.
             let done = new.iter().map(|id| NewLayer { diff_id: *id, index: &layers[id] });
-            session.publish(&self.staging, &done.collect::<Vec<_>>(), None)?;
+            holder.publish(&self.staging, &done.collect::<Vec<_>>(), None)?;
             self.ensure.note_origins(&mine, self.source)?;
             self.staging.all_stored();
             claims.clear();
@@ -384,18 +384,18 @@ impl Fetch<'_> {
 
     /// A layer of the store, if it counts for whoever asks.
     fn here(&self, layer: &PlannedLayer) -> Option<LayerIndex> {
-        let index = self.ensure.session.store().layer(&layer.diff_id)?;
+        let index = self.ensure.holder.store().layer(&layer.diff_id)?;
         self.ensure.may_reuse(layer, self.source).then_some(index)
     }
 
     /// A layer somebody else fetches; ours to fetch when they give up.
     fn wait_for(&self, layer: &PlannedLayer) -> Result<(LayerIndex, Option<Claim>), ImageError> {
-        let session = self.ensure.session;
+        let holder = self.ensure.holder;
         loop {
             if let Some(index) = self.here(layer) {
                 return Ok((index, None));
             }
-            if let Some(claim) = session.claim(&self.claim_on(layer))? {
+            if let Some(claim) = holder.claim(&self.claim_on(layer))? {
                 if let Some(index) = self.here(layer) {
                     return Ok((index, None));
                 }

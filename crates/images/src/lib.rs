@@ -29,4 +29,4 @@ pub mod walk;
 
 pub use ensure::{Ensured, ImageError};
 pub use pull::{Pull, Settings};
-pub use store::{Session, Store};
+pub use store::{Holder, Store};

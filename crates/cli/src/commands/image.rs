@@ -10,7 +10,7 @@ use crate::view::time::Reader;
 use crate::view::{self, talk};
 use shipway_images::pull::{LOGINS, Pull, Settings};
 use shipway_images::store::{Cleared, Keep, StoreError};
-use shipway_images::{Session, Store};
+use shipway_images::{Holder, Store};
 use shipway_model::ImageRef;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -30,8 +30,8 @@ pub fn run(command: ImageCommand, output: Output) -> Result<Exit, Failure> {
         ImageCommand::Rm { images, store } => remove(&images, &directory(&store)?, output)?,
         ImageCommand::Gc { unused_for, max_size, store } => {
             let keep = Keep { used_within: unused_for, at_most: max_size };
-            let session = Session::begin(&Store::open(&directory(&store)?)?)?;
-            let cleared = session.collect(keep, settings::now())?;
+            let holder = Holder::begin(&Store::open(&directory(&store)?)?)?;
+            let cleared = holder.collect(keep, settings::now())?;
             view::show(&ClearedView { cleared }, output)?;
         }
     }
@@ -57,9 +57,9 @@ fn pull(
     output: Output,
 ) -> Result<(), Failure> {
     let store = Store::create(dir)?;
-    let session = Session::begin(&store)?;
+    let holder = Holder::begin(&store)?;
     let progress = Fetching::new(reference);
-    let pull = Pull { session: &session, settings, progress: &progress, now: settings::now() };
+    let pull = Pull { holder: &holder, settings, progress: &progress, now: settings::now() };
     let done = pull.run(reference);
     progress.finish();
     let done = done?;
@@ -129,11 +129,11 @@ fn known_form(text: &str) -> Result<String, Failure> {
 
 fn remove(images: &[String], dir: &Path, output: Output) -> Result<(), Failure> {
     let store = Store::open(dir)?;
-    let session = Session::begin(&store)?;
+    let holder = Holder::begin(&store)?;
     let mut cleared = Cleared::default();
     for text in images {
         let image = store.find(&known_form(text)?)?;
-        cleared.add(&session.remove(&image)?);
+        cleared.add(&holder.remove(&image)?);
     }
     view::show(&ClearedView { cleared }, output)
 }

@@ -24,7 +24,7 @@ use crate::sources::manifest::{ImagePlan, this_platform};
 use crate::sources::oci_dir::OciDir;
 use crate::sources::sif::Sif;
 use crate::sources::{Judge, Source, SourceError, settled};
-use crate::store::{Session, Store, StoreError};
+use crate::store::{Holder, Store, StoreError};
 use shipway_model::{Digest, ImageRef, Login, Timestamp};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -108,7 +108,7 @@ fn hosts(listed: Option<OsString>) -> Vec<String> {
 
 /// One pull to be done.
 pub struct Pull<'a> {
-    pub session: &'a Session,
+    pub holder: &'a Holder,
     pub settings: &'a Settings,
     pub progress: &'a dyn Progress,
     pub now: Timestamp,
@@ -155,7 +155,7 @@ impl Pull<'_> {
         shown: &Shown,
     ) -> Result<Ensured, ImageError> {
         let name = settled(reference.clone());
-        let store = self.session.store();
+        let store = self.holder.store();
         if let Some(image) = store.pinned(&name)
             && shown.may_have(store, user, &image)?
         {
@@ -173,8 +173,8 @@ impl Pull<'_> {
     /// not asked for again.
     pub fn run(&self, reference: &ImageRef) -> Result<Ensured, ImageError> {
         let name = settled(reference.clone());
-        if let Some(image) = self.session.store().pinned(&name) {
-            self.session.store().mark_used(&image);
+        if let Some(image) = self.holder.store().pinned(&name) {
+            self.holder.store().mark_used(&image);
             return Ok(Ensured { image, fetched: false });
         }
         self.ensure(&name, false)
@@ -182,9 +182,9 @@ impl Pull<'_> {
 
     fn ensure(&self, name: &ImageRef, for_others: bool) -> Result<Ensured, ImageError> {
         let platform = this_platform();
-        let room = Arc::new(Room::of(self.session.store().root()));
+        let room = Arc::new(Room::of(self.holder.store().root()));
         let ensure = Ensure {
-            session: self.session,
+            holder: self.holder,
             limits: self.settings.limits,
             progress: self.progress,
             room: Arc::clone(&room),
@@ -193,12 +193,12 @@ impl Pull<'_> {
         };
         match name {
             ImageRef::Registry(at) => {
-                let partial = self.session.store().root().join("partial");
+                let partial = self.holder.store().root().join("partial");
                 let registry = Registry::new(at, self.settings, &platform, &partial);
                 ensure.run(name, &registry.within(&room))
             }
             ImageRef::Sif { file, .. } => {
-                let scratch = self.session.scratch_once()?;
+                let scratch = self.holder.scratch_once()?;
                 let limits = self.settings.limits;
                 let sif = Sif::new(Path::new(file), &platform, &scratch.path, limits);
                 ensure.run(name, &sif.within(&room).judged_by(&self.settings.judge))

@@ -3,7 +3,7 @@
 //! A claim says "I am at it": others wait instead of fetching the same. Nothing breaks when two
 //! hold one by mistake; the work is done twice. A lease says "I run it": it is not removed.
 
-use super::session::{Owner, Session, random_name, touch};
+use super::holder::{Holder, Owner, random_name, touch};
 use super::{Store, StoreError, act, names_in};
 use shipway_model::Digest;
 use std::fs;
@@ -18,13 +18,13 @@ pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Claim {
     path: PathBuf,
-    session: String,
+    holder: String,
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
         // Taken over by somebody who thought us dead, it is no longer ours to remove.
-        if Owner::read(&self.path).is_some_and(|owner| owner.session == self.session) {
+        if Owner::read(&self.path).is_some_and(|owner| owner.holder == self.holder) {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -44,20 +44,20 @@ impl Drop for Lease {
     }
 }
 
-impl Session {
+impl Holder {
     /// Claims something, or says that somebody else who is alive has it.
     pub fn claim(&self, what: &str) -> Result<Option<Claim>, StoreError> {
         let path = self.store.root.join("claims").join(what);
         loop {
             match fs::hard_link(self.owner_file(), &path) {
                 Ok(()) => {
-                    return Ok(Some(Claim { path, session: self.owner.session.clone() }));
+                    return Ok(Some(Claim { path, holder: self.owner.holder.clone() }));
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(act("claim", &path)(error)),
             }
-            let session = |path: &Path| Owner::read(path).map(|owner| owner.session);
-            let other = session(&path);
+            let holder = |path: &Path| Owner::read(path).map(|owner| owner.holder);
+            let other = holder(&path);
             if !path.exists() {
                 // Let go just now.
                 continue;
@@ -67,7 +67,7 @@ impl Session {
             }
             // Whoever moves it away has it: two who found it stale do not both take it.
             let aside = self.scratch("stale")?.join(random_name()?);
-            if fs::rename(&path, &aside).is_ok() && session(&aside) != other {
+            if fs::rename(&path, &aside).is_ok() && holder(&aside) != other {
                 // That was a fresh one: somebody was faster. Put it back.
                 let _ = fs::hard_link(&aside, &path);
             }
@@ -77,7 +77,7 @@ impl Session {
 
     pub(crate) fn is_claimed_by_others(&self, what: &str) -> bool {
         let path = self.store.root.join("claims").join(what);
-        let other = Owner::read(&path).is_some_and(|o| o.session != self.owner.session);
+        let other = Owner::read(&path).is_some_and(|o| o.holder != self.owner.holder);
         other && !self.is_dead(&path, &path)
     }
 
@@ -93,7 +93,7 @@ impl Session {
         let dir = self.store.root.join("claims");
         for name in names_in(&dir)? {
             let path = dir.join(name);
-            let other = Owner::read(&path).is_some_and(|o| o.session != self.owner.session);
+            let other = Owner::read(&path).is_some_and(|o| o.holder != self.owner.holder);
             if other && !self.is_dead(&path, &path) {
                 return Ok(true);
             }
@@ -101,7 +101,7 @@ impl Session {
         Ok(false)
     }
 
-    /// Holds an image: as long as the lease lives (and this session), it is not removed.
+    /// Holds an image: as long as the lease lives (and this holder), it is not removed.
     pub fn lease(&self, image: &Digest) -> Result<Lease, StoreError> {
         let name = format!("{}-{}", image.hex(), random_name()?);
         let path = self.store.root.join("leases").join(name);

@@ -1,9 +1,9 @@
 //! Making room: images removed, by name or because nobody has wanted them for long; then layers
 //! and objects that no image needs.
 
+use super::holder::random_name;
 use super::images::name_file;
-use super::session::random_name;
-use super::{Session, StoreError, act, names_in, remove_tree};
+use super::{Holder, StoreError, act, names_in, remove_tree};
 use crate::layer::index::ObjectId;
 use serde::Serialize;
 use shipway_model::{Bytes, Digest, Millis, Timestamp};
@@ -30,7 +30,7 @@ pub struct Cleared {
     pub others_at_work: bool,
 }
 
-impl Session {
+impl Holder {
     /// Removes an image and what only it needed. Refused while somebody runs it.
     pub fn remove(&self, image: &Digest) -> Result<Cleared, StoreError> {
         self.take_away(image)?;

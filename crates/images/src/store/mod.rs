@@ -8,7 +8,7 @@
 //! origins/HEX              where a layer came from, and so who may have it
 //! names/HEX                a reference, and the image it last led to
 //! partial/HEX              layers being fetched, to go on from after a break
-//! claims/, leases/, work/  who does what just now: see `session`
+//! claims/, leases/, work/  who does what just now: see `holder`
 //! ```
 //!
 //! Everything appears by a rename of something complete, after one `syncfs`: whoever is killed
@@ -16,22 +16,22 @@
 
 mod claim;
 mod clear;
+mod holder;
 mod images;
 mod origins;
 mod publish;
 mod record;
-mod session;
 mod verify;
 
 pub(crate) use claim::LOOK_AGAIN;
 pub use claim::{Claim, Lease};
 pub use clear::{Cleared, Keep};
 pub(crate) use clear::{GC_CLAIM, claim_name, layer_claim};
+pub use holder::Holder;
 pub use images::Usage;
 pub use origins::Origins;
 pub(crate) use publish::NewLayer;
 pub use record::{ImageRecord, LayerRecord, Named, RunConfig};
-pub use session::Session;
 pub use verify::Damage;
 
 use crate::layer::index::LayerIndex;
@@ -132,7 +132,7 @@ impl Store {
         let format = serde_json::to_vec(&Format { format: FORMAT, owners }).expect("plain data");
         // Last, whole, and never over one that is there: several may be doing this at once.
         let path = root.join("format.json");
-        let new = root.join(format!("work/format-{}", session::random_name()?));
+        let new = root.join(format!("work/format-{}", holder::random_name()?));
         fs::write(&new, format).map_err(act("write", &new))?;
         match fs::hard_link(&new, &path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {

@@ -3,9 +3,9 @@
 //!
 //! A file beside the layer. Where it is missing or cannot be read, the layer is fetched again.
 
+use super::holder::random_name;
 use super::publish::put;
-use super::session::random_name;
-use super::{Session, Store, StoreError, make_dir};
+use super::{Holder, Store, StoreError, make_dir};
 use serde::{Deserialize, Serialize};
 use shipway_model::Digest;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +47,7 @@ impl Store {
     }
 }
 
-impl Session {
+impl Holder {
     /// What others note at the same time may be lost, which only makes somebody fetch once more.
     pub(crate) fn note_origins(
         &self,

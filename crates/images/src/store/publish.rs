@@ -1,9 +1,9 @@
 //! From staged to published: one `syncfs`, then renames, in an order in which a kill at any
 //! moment leaves only complete things.
 
+use super::holder::random_name;
 use super::images::name_file;
-use super::session::random_name;
-use super::{ImageRecord, Named, Session, StoreError, act};
+use super::{Holder, ImageRecord, Named, StoreError, act};
 use crate::layer::index::LayerIndex;
 use crate::layer::stage::{Staging, object_path};
 use shipway_model::{Digest, ImageRef};
@@ -19,7 +19,7 @@ pub(crate) struct NewLayer<'a> {
     pub(crate) index: &'a LayerIndex,
 }
 
-impl Session {
+impl Holder {
     /// Publishes layers, and an image whose tree lies in `dir/tree`, if there is one.
     pub(crate) fn publish(
         &self,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use shipway_images::progress::Silent;
 use shipway_images::tar::{Kind, Member, Time, write};
-use shipway_images::{Ensured, ImageError, Pull, Session, Settings, Store};
+use shipway_images::{Ensured, Holder, ImageError, Pull, Settings, Store};
 use shipway_model::{ImageRef, Timestamp};
 use std::fs;
 use std::io::Write;
@@ -172,8 +172,8 @@ impl Fixture {
     }
 
     pub(crate) fn pull(&self, reference: &ImageRef) -> Result<Ensured, ImageError> {
-        let session = Session::begin(&self.store)?;
-        pull(&session, &self.settings, reference)
+        let holder = Holder::begin(&self.store)?;
+        pull(&holder, &self.settings, reference)
     }
 
     /// Pulls an image of these layers and says where its tree is.
@@ -188,11 +188,11 @@ impl Fixture {
 }
 
 pub(crate) fn pull(
-    session: &Session,
+    holder: &Holder,
     settings: &Settings,
     reference: &ImageRef,
 ) -> Result<Ensured, ImageError> {
-    Pull { session, settings, progress: &Silent, now: NOW }.run(reference)
+    Pull { holder, settings, progress: &Silent, now: NOW }.run(reference)
 }
 
 /// An error with all its causes.

@@ -5,7 +5,7 @@ use crate::engines::Door;
 use crate::registry::{noisy, serve};
 use shipway_images::progress::{Phase, Progress, Silent};
 use shipway_images::pull::{Pull, Shown};
-use shipway_images::{Ensured, ImageError, Session};
+use shipway_images::{Ensured, Holder, ImageError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
@@ -30,9 +30,9 @@ fn pull(
     port: u16,
     progress: &dyn Progress,
 ) -> Result<Ensured, ImageError> {
-    let session = Session::begin(&fixture.store)?;
+    let holder = Holder::begin(&fixture.store)?;
     let reference = format!("docker://127.0.0.1:{port}/test/a:latest").parse().expect("reference");
-    let pull = Pull { session: &session, settings: &fixture.settings, progress, now: NOW };
+    let pull = Pull { holder: &holder, settings: &fixture.settings, progress, now: NOW };
     pull.run_for_one(&reference, user, &Shown::default())
 }
 

@@ -8,7 +8,7 @@ use crate::engines::{Door, Registry, have, wait_for};
 use crate::registry::noise;
 use shipway_images::store::{Keep, StoreError};
 use shipway_images::tar::Kind;
-use shipway_images::{Session, Settings, Store};
+use shipway_images::{Holder, Settings, Store};
 use shipway_model::{Bytes, ImageRef, Timestamp};
 use std::fs;
 use std::path::Path;
@@ -23,14 +23,14 @@ fn child() {
     let Ok(task) = std::env::var(TASK) else { return };
     let (store, what) = task.split_once('|').expect("a store and a task");
     let store = Store::create(Path::new(store)).expect("store");
-    let session = Session::begin(&store).expect("session");
+    let holder = Holder::begin(&store).expect("holder");
     if what == "clear" {
         let keep = Keep { used_within: None, at_most: Some(Bytes(0)) };
-        session.collect(keep, Timestamp(u64::MAX)).expect("cleared");
+        holder.collect(keep, Timestamp(u64::MAX)).expect("cleared");
         return;
     }
     let reference: ImageRef = what.parse().expect("reference");
-    pull(&session, &Settings::default(), &reference).expect("pulled");
+    pull(&holder, &Settings::default(), &reference).expect("pulled");
 }
 
 fn start(store: &Path, what: &str) -> Child {
@@ -80,24 +80,24 @@ fn a_kill_at_any_moment_leaves_a_whole_store() {
         // Spread over a whole run and a bit more, in a scattered order.
         let moment = whole * ((round * 17 + 5) % 40) / 36;
         finished += u32::from(kill_after(start(&root, &task), moment));
-        let session = Session::begin(&fixture.store).expect("session");
+        let holder = Holder::begin(&fixture.store).expect("holder");
         fixture.assert_whole();
         if let Some(record) = fixture.store.image(&image).expect("read") {
             published += 1;
             assert_eq!(count(&fixture.store.tree(&image)), record.files, "round {round}");
         }
-        drop(session);
+        drop(holder);
         let left = |name: &str| fs::read_dir(root.join(name)).expect("listed").count();
         assert_eq!((left("work"), left("claims"), left("leases")), (0, 0, 0), "round {round}");
     }
     assert!(finished < rounds, "nothing was killed");
     assert!(published > 0, "nothing was published");
-    let session = Session::begin(&fixture.store).expect("session");
-    pull(&session, &fixture.settings, &reference).expect("pulled");
+    let holder = Holder::begin(&fixture.store).expect("holder");
+    pull(&holder, &fixture.settings, &reference).expect("pulled");
     assert_eq!(count(&fixture.store.tree(&image)), 900);
-    session.remove(&image).expect("removed");
-    assert_eq!(session.size().expect("size"), Bytes(0));
-    assert!(matches!(session.lease(&image), Err(StoreError::NoImage { .. })));
+    holder.remove(&image).expect("removed");
+    assert_eq!(holder.size().expect("size"), Bytes(0));
+    assert!(matches!(holder.lease(&image), Err(StoreError::NoImage { .. })));
 }
 
 fn count(dir: &Path) -> u64 {

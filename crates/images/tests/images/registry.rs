@@ -2,7 +2,7 @@
 
 use crate::common::{Fixture, Layer, Tar, layout, pull, sha256, told};
 use crate::engines::{Door, Registry, have, pass, reply};
-use shipway_images::Session;
+use shipway_images::Holder;
 use shipway_images::pull::{partial_name, pin};
 use shipway_images::sources::settled;
 use shipway_model::ImageRef;
@@ -53,8 +53,8 @@ fn an_image_comes_from_a_real_registry_once() {
         for name in ["test/a:1", "test/b:1", "test/a:1", "test/b:1"] {
             let (fixture, port) = (&fixture, door.port);
             scope.spawn(move || {
-                let session = Session::begin(&fixture.store).expect("session");
-                pull(&session, &fixture.settings, &reference(port, name)).expect("pulled")
+                let holder = Holder::begin(&fixture.store).expect("holder");
+                pull(&holder, &fixture.settings, &reference(port, name)).expect("pulled")
             });
         }
     });
@@ -70,8 +70,8 @@ fn an_image_comes_from_a_real_registry_once() {
     // By digest, nothing is asked at all.
     let before = door.asked.lock().expect("held").len();
     let pinned = format!("docker://127.0.0.1:{}/test/b@{image}", door.port);
-    let session = Session::begin(&fixture.store).expect("session");
-    let again = pull(&session, &fixture.settings, &pinned.parse().expect("reference"));
+    let holder = Holder::begin(&fixture.store).expect("holder");
+    let again = pull(&holder, &fixture.settings, &pinned.parse().expect("reference"));
     assert!(!again.expect("there").fetched);
     assert_eq!(door.asked.lock().expect("held").len(), before);
     fixture.assert_whole();

@@ -188,9 +188,9 @@ fn what_is_kept_for_another_try_takes_no_room_that_the_image_needs() {
     let image: ImageRef = at(&door);
     let pulled = small.fixture.pull(&image).expect("it fits by itself");
     assert!(small.fixture.store.tree(&pulled.image).join("fits").is_file());
-    let session = shipway_images::Session::begin(&small.fixture.store).expect("session");
-    session.remove(&pulled.image).expect("removed");
-    drop(session);
+    let holder = shipway_images::Holder::begin(&small.fixture.store).expect("holder");
+    holder.remove(&pulled.image).expect("removed");
+    drop(holder);
     // Of an earlier try, of something that does not fit.
     let noise = crate::registry::noise(9 * MIB, 5);
     let tar = airy_files("x", 46).with(member("noise", Kind::File), &noise);

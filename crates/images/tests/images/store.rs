@@ -4,7 +4,7 @@ use crate::common::{Fixture, Layer, NOW, Tar, layout, member, pull, told};
 use shipway_images::progress::{Phase, Progress};
 use shipway_images::store::{Keep, StoreError};
 use shipway_images::tar::{Kind, Member};
-use shipway_images::{ImageError, Pull, Session, Store};
+use shipway_images::{Holder, ImageError, Pull, Store};
 use shipway_model::{Bytes, Millis, Timestamp};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -52,8 +52,8 @@ fn a_second_image_brings_only_what_is_new() {
     let upper = |text: &str| Layer::new(&Tar::new().file("new", text).end());
     let first = fixture.unpack("first", &[base(), upper("1")]).expect("unpacked");
     let objects = |store: &Store| {
-        let session = Session::begin(store).expect("session");
-        session.size().expect("size").0
+        let holder = Holder::begin(store).expect("holder");
+        holder.size().expect("size").0
     };
     let before = objects(&fixture.store);
     // Its base is not even read: the layout has no such blob.
@@ -90,18 +90,18 @@ fn pulling_again_does_nothing_and_names_lead_to_the_image() {
 fn what_somebody_runs_is_not_removed() {
     let fixture = Fixture::new();
     let reference = layout(&fixture.path("image"), &[base()]);
-    let session = Session::begin(&fixture.store).expect("session");
-    let image = pull(&session, &fixture.settings, &reference).expect("pulled").image;
-    let other = Session::begin(&fixture.store).expect("session");
+    let holder = Holder::begin(&fixture.store).expect("holder");
+    let image = pull(&holder, &fixture.settings, &reference).expect("pulled").image;
+    let other = Holder::begin(&fixture.store).expect("holder");
     let lease = other.lease(&image).expect("leased");
     let keep = Keep { used_within: Some(Millis(0)), at_most: Some(Bytes(0)) };
     let later = Timestamp(u64::MAX);
-    assert!(matches!(session.remove(&image), Err(StoreError::InUse { .. })));
-    assert_eq!(session.collect(keep, later).expect("collected").images, []);
+    assert!(matches!(holder.remove(&image), Err(StoreError::InUse { .. })));
+    assert_eq!(holder.collect(keep, later).expect("collected").images, []);
     drop(lease);
-    let cleared = session.collect(keep, later).expect("collected");
+    let cleared = holder.collect(keep, later).expect("collected");
     assert_eq!((cleared.images.as_slice(), cleared.files), (&[image][..], 4));
-    assert_eq!(session.size().expect("size"), Bytes(0));
+    assert_eq!(holder.size().expect("size"), Bytes(0));
     assert!(matches!(other.lease(&image), Err(StoreError::NoImage { .. })));
     assert_eq!(fixture.store.find(&reference.to_string()).ok(), None);
     fixture.assert_whole();
@@ -123,12 +123,12 @@ fn room_is_made_by_last_use() {
     };
     used(&old, 1000);
     used(&new, 2000);
-    let session = Session::begin(&fixture.store).expect("session");
+    let holder = Holder::begin(&fixture.store).expect("holder");
     let keep = Keep { used_within: None, at_most: Some(Bytes(5)) };
-    assert_eq!(session.collect(keep, NOW).expect("collected").images, [old]);
+    assert_eq!(holder.collect(keep, NOW).expect("collected").images, [old]);
     let keep = Keep { used_within: Some(Millis(5_000)), at_most: None };
-    assert_eq!(session.collect(keep, Timestamp(2_004_000)).expect("collected").images, []);
-    assert_eq!(session.collect(keep, Timestamp(2_006_000)).expect("collected").images, [new]);
+    assert_eq!(holder.collect(keep, Timestamp(2_004_000)).expect("collected").images, []);
+    assert_eq!(holder.collect(keep, Timestamp(2_006_000)).expect("collected").images, [new]);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_layer_whose_objects_are_gone_is_fetched_again() {
 #[test]
 fn leftovers_of_the_dead_are_cleared_and_the_living_are_left_alone() {
     let fixture = Fixture::new();
-    let alive = Session::begin(&fixture.store).expect("session");
+    let alive = Holder::begin(&fixture.store).expect("holder");
     let claim = alive.claim("image-x").expect("claimed").expect("free");
     let work = fixture.store.root().join("work");
     let owner = fs::read_dir(&work).expect("listed").next().expect("one").expect("entry").path();
@@ -165,26 +165,26 @@ fn leftovers_of_the_dead_are_cleared_and_the_living_are_left_alone() {
     fs::write(left.join("owner"), dead.to_string()).expect("written");
     let claims = fixture.store.root().join("claims");
     fs::hard_link(left.join("owner"), claims.join("image-y")).expect("linked");
-    let session = Session::begin(&fixture.store).expect("session");
+    let holder = Holder::begin(&fixture.store).expect("holder");
     assert!(!left.exists() && !claims.join("image-y").exists());
-    assert!(session.claim("image-x").expect("asked").is_none());
+    assert!(holder.claim("image-x").expect("asked").is_none());
     drop(claim);
-    assert!(session.claim("image-x").expect("asked").is_some());
+    assert!(holder.claim("image-x").expect("asked").is_some());
 }
 
 #[test]
 fn a_claim_of_the_dead_is_taken_over() {
     let fixture = Fixture::new();
-    let session = Session::begin(&fixture.store).expect("session");
+    let holder = Holder::begin(&fixture.store).expect("holder");
     let text = {
-        let other = Session::begin(&fixture.store).expect("session");
+        let other = Holder::begin(&fixture.store).expect("holder");
         let _claim = other.claim("probe").expect("asked").expect("free");
         fs::read_to_string(fixture.store.root().join("claims/probe")).expect("read")
     };
     let mut dead: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     dead["pid"] = 4_000_000_000u32.into();
     fs::write(fixture.store.root().join("claims/image-z"), dead.to_string()).expect("written");
-    assert!(session.claim("image-z").expect("asked").is_some());
+    assert!(holder.claim("image-z").expect("asked").is_some());
 }
 
 #[test]
@@ -219,13 +219,13 @@ fn a_pull_that_nobody_waits_for_ends_and_leaves_nothing() {
     }
     let fixture = Fixture::new();
     let reference = layout(&fixture.path("image"), &[base()]);
-    let session = Session::begin(&fixture.store).expect("session");
+    let holder = Holder::begin(&fixture.store).expect("holder");
     let settings = &fixture.settings;
-    let pull = Pull { session: &session, settings, progress: &Unwanted, now: NOW };
+    let pull = Pull { holder: &holder, settings, progress: &Unwanted, now: NOW };
     let error = pull.run(&reference).expect_err("called off");
     assert!(told(&error).contains("nobody waits for it any more"), "{}", told(&error));
     assert_eq!(fixture.store.images().expect("listed"), []);
-    drop(session);
+    drop(holder);
     assert!(fixture.pull(&reference).expect("pulled").fetched);
     fixture.assert_whole();
 }

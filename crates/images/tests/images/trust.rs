@@ -11,7 +11,7 @@ use shipway_images::pull::{Pull, Settings, Shown};
 use shipway_images::sources::manifest::this_platform;
 use shipway_images::sources::sif::Sif;
 use shipway_images::sources::{Judge, Source, SourceError};
-use shipway_images::{Ensured, ImageError, Session};
+use shipway_images::{Ensured, Holder, ImageError};
 use shipway_model::ImageRef;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,8 +25,8 @@ fn pull_for(
     reference: &str,
     shown: &Shown,
 ) -> Result<Ensured, ImageError> {
-    let session = Session::begin(&fixture.store)?;
-    let pull = Pull { session: &session, settings, progress: &Silent, now: NOW };
+    let holder = Holder::begin(&fixture.store)?;
+    let pull = Pull { holder: &holder, settings, progress: &Silent, now: NOW };
     pull.run_for_one(&reference.parse().expect("a reference"), user, shown)
 }
 

@@ -11,7 +11,7 @@ use shipway_api::causes::causes;
 use shipway_images::pull::{Pull, Settings, Shown};
 use shipway_images::sources::settled;
 use shipway_images::store::{Keep, StoreError};
-use shipway_images::{Session, Store};
+use shipway_images::{Holder, Store};
 use shipway_model::{Bytes, Digest, ImageRef, Millis, Timestamp};
 use shipway_runtime::again;
 use shipway_runtime::plan::Root;
@@ -44,8 +44,8 @@ pub(super) struct Shelf {
 
 impl Shelf {
     pub(super) fn new(store: PathBuf, tell: Tell) -> Self {
-        let (shown, sessions) = (Shown::default(), Mutex::default());
-        let desk = Arc::new(Desk { store, sessions, shown, tell });
+        let (shown, holders) = (Shown::default(), Mutex::default());
+        let desk = Arc::new(Desk { store, holders, shown, tell });
         let fetcher = Arc::clone(&desk);
         let fetching = Workers::new("images", FETCHED, move |order| fetcher.bring(order));
         let look = move |order: Order| match desk.in_store(&order) {
@@ -67,34 +67,34 @@ impl Shelf {
 struct Desk {
     store: PathBuf,
     /// Work in the store that is begun and that no thread is at.
-    sessions: Mutex<Vec<Session>>,
+    holders: Mutex<Vec<Holder>>,
     shown: Shown,
     tell: Tell,
 }
 
 impl Desk {
-    fn sessions(&self) -> MutexGuard<'_, Vec<Session>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    fn holders(&self) -> MutexGuard<'_, Vec<Holder>> {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn in_store(&self, order: &Order) -> Option<ReadyImage> {
-        let begun = self.sessions().pop();
-        let session = match begun {
-            Some(session) => session,
+        let begun = self.holders().pop();
+        let holder = match begun {
+            Some(holder) => holder,
             // Only where there is a store already; whoever fetches makes one.
-            None => Session::begin(&Store::open(&self.store).ok()?).ok()?,
+            None => Holder::begin(&Store::open(&self.store).ok()?).ok()?,
         };
-        let ready = self.found(&session, order);
-        self.sessions().push(session);
+        let ready = self.found(&holder, order);
+        self.holders().push(holder);
         ready
     }
 
-    fn found(&self, session: &Session, order: &Order) -> Option<ReadyImage> {
-        let digest = session.store().pinned(&settled(order.asked.image.clone()))?;
+    fn found(&self, holder: &Holder, order: &Order) -> Option<ReadyImage> {
+        let digest = holder.store().pinned(&settled(order.asked.image.clone()))?;
         // Whether one may have it is for its registry to say, or for whoever has the file.
         let user = &order.asked.user;
-        let may = self.shown.may_have(session.store(), user, &digest).unwrap_or(false);
-        if may { ready(session, &digest).ok() } else { None }
+        let may = self.shown.may_have(holder.store(), user, &digest).unwrap_or(false);
+        if may { ready(holder, &digest).ok() } else { None }
     }
 
     fn bring(&self, order: Order) {
@@ -109,19 +109,19 @@ impl Desk {
     }
 
     fn fetch(&self, order: &Order) -> Result<ReadyImage, Box<dyn std::error::Error>> {
-        let begun = self.sessions().pop();
-        let session = match begun {
-            Some(session) => session,
-            None => Session::begin(&Store::create(&self.store)?)?,
+        let begun = self.holders().pop();
+        let holder = match begun {
+            Some(holder) => holder,
+            None => Holder::begin(&Store::create(&self.store)?)?,
         };
-        let fetched = self.fetch_in(&session, order);
-        self.sessions().push(session);
+        let fetched = self.fetch_in(&holder, order);
+        self.holders().push(holder);
         fetched
     }
 
     fn fetch_in(
         &self,
-        session: &Session,
+        holder: &Holder,
         order: &Order,
     ) -> Result<ReadyImage, Box<dyn std::error::Error>> {
         // Read for each: passwords change while a pilot runs for weeks.
@@ -132,18 +132,18 @@ impl Desk {
         }
         settings.judge = order.judge.clone();
         let telling = Telling::new(order, &self.tell);
-        let pull = Pull { session, settings: &settings, progress: &telling, now: now() };
+        let pull = Pull { holder, settings: &settings, progress: &telling, now: now() };
         let ensured = pull.run_for_one(image, &order.asked.user, &self.shown)?;
-        Ok(ready(session, &ensured.image)?)
+        Ok(ready(holder, &ensured.image)?)
     }
 }
 
 /// Holds an image of the store.
-fn ready(session: &Session, digest: &Digest) -> Result<ReadyImage, StoreError> {
-    let lease = session.lease(digest)?;
-    let record = session.store().image(digest)?;
+fn ready(holder: &Holder, digest: &Digest) -> Result<ReadyImage, StoreError> {
+    let lease = holder.lease(digest)?;
+    let record = holder.store().image(digest)?;
     let config = record.map(|record| record.config).unwrap_or_default();
-    let root = Root::Tree(session.store().tree(digest));
+    let root = Root::Tree(holder.store().tree(digest));
     Ok(ReadyImage { root, config, lease: Some(lease) })
 }
 
@@ -170,9 +170,9 @@ pub(in crate::run) fn keep_room(store: &Path, keep: ImageKeep) {
 }
 
 fn make_room(store: &Path, keep: ImageKeep) -> Result<(), StoreError> {
-    let session = Session::begin(&Store::open(store)?)?;
+    let holder = Holder::begin(&Store::open(store)?)?;
     let keep = Keep { used_within: keep.used_within, at_most: keep.at_most };
-    let cleared = session.collect(keep, now())?;
+    let cleared = holder.collect(keep, now())?;
     if !cleared.images.is_empty() {
         let (images, bytes) = (cleared.images.len(), cleared.bytes);
         tracing::info!(images, %bytes, "removed images that nobody has used for long");

@@ -23,7 +23,9 @@ const SILENCE: Duration = Duration::from_mins(3);
 /// Who is at work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Owner {
-    pub(super) session: String,
+    /// Its name in the store. Other versions know it by another word.
+    #[serde(rename = "session")]
+    pub(super) holder: String,
     pub(super) host: String,
     boot: String,
     /// Process ids mean something only inside their namespace.
@@ -33,7 +35,7 @@ pub(super) struct Owner {
 }
 
 #[derive(Debug)]
-pub struct Session {
+pub struct Holder {
     pub(super) store: Store,
     pub(super) owner: Owner,
     dir: PathBuf,
@@ -41,11 +43,11 @@ pub struct Session {
     beat: Option<JoinHandle<()>>,
 }
 
-impl Session {
+impl Holder {
     /// Begins work in a store, and clears away what dead processes left.
-    pub fn begin(store: &Store) -> Result<Session, StoreError> {
+    pub fn begin(store: &Store) -> Result<Holder, StoreError> {
         let owner = Owner::me()?;
-        let dir = store.root.join("work").join(&owner.session);
+        let dir = store.root.join("work").join(&owner.holder);
         make_dir(&dir)?;
         let file = dir.join("owner");
         let text = serde_json::to_vec(&owner).expect("plain data");
@@ -56,9 +58,9 @@ impl Session {
         let thread = std::thread::Builder::new().name("images-beat".into());
         let beat = thread.spawn(move || beat(&file, &waiting));
         let beat = beat.map_err(act("start a thread for", &dir))?;
-        let session = Session { store: store.clone(), owner, dir, stop, beat: Some(beat) };
-        session.clear_leftovers()?;
-        Ok(session)
+        let holder = Holder { store: store.clone(), owner, dir, stop, beat: Some(beat) };
+        holder.clear_leftovers()?;
+        Ok(holder)
     }
 
     pub fn store(&self) -> &Store {
@@ -87,7 +89,7 @@ impl Session {
         let work = self.store.root.join("work");
         for name in names_in(&work)? {
             let dir = work.join(&name);
-            if name == self.owner.session || !self.is_dead(&dir.join("owner"), &dir) {
+            if name == self.owner.holder || !self.is_dead(&dir.join("owner"), &dir) {
                 continue;
             }
             for held in ["claims", "leases"] {
@@ -102,11 +104,11 @@ impl Session {
         Ok(())
     }
 
-    fn let_go(&self, held: &str, session: &str) -> Result<(), StoreError> {
+    fn let_go(&self, held: &str, holder: &str) -> Result<(), StoreError> {
         let dir = self.store.root.join(held);
         for name in names_in(&dir)? {
             let path = dir.join(name);
-            if Owner::read(&path).is_some_and(|owner| owner.session == session) {
+            if Owner::read(&path).is_some_and(|owner| owner.holder == holder) {
                 let _ = fs::remove_file(&path);
             }
         }
@@ -138,14 +140,14 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for Holder {
     fn drop(&mut self) {
         *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.1.notify_all();
         if let Some(beat) = self.beat.take() {
             let _ = beat.join();
         }
-        // What stays is cleared away by the next session.
+        // What stays is cleared away by the next holder.
         let _ = remove_tree(&self.dir);
     }
 }
@@ -184,14 +186,14 @@ impl Owner {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         let mut owner = Owner {
-            session: String::new(),
+            holder: String::new(),
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             boot: read("/proc/sys/kernel/random/boot_id"),
             namespace: namespace.to_string_lossy().into_owned(),
             pid,
             started: started(pid).unwrap_or_default(),
         };
-        owner.session = format!("{}-{pid}-{}-{}", random_name()?, owner.started, owner.place());
+        owner.holder = format!("{}-{pid}-{}-{}", random_name()?, owner.started, owner.place());
         Ok(owner)
     }
 
@@ -215,9 +217,9 @@ impl Owner {
     }
 }
 
-/// Process id, when it began and where that holds: the parts of a session's name behind its number.
-fn named_after(session: &str) -> Option<(u32, &str, &str)> {
-    let mut parts = session.split('-').skip(1);
+/// Process id, when it began and where that holds: the parts of a holder's name behind its number.
+fn named_after(holder: &str) -> Option<(u32, &str, &str)> {
+    let mut parts = holder.split('-').skip(1);
     let (pid, began, place) = (parts.next()?, parts.next()?, parts.next()?);
     Some((pid.parse().ok()?, began, place))
 }
@@ -265,7 +267,7 @@ mod tests {
         for (name, _) in &folders {
             make_dir(&store.root.join("work").join(name)).unwrap();
         }
-        let _session = Session::begin(&store).unwrap();
+        let _holder = Holder::begin(&store).unwrap();
         for (name, stays) in folders {
             assert_eq!(store.root.join("work").join(&name).exists(), stays, "{name}");
         }
