@@ -384,6 +384,7 @@ fn assemble(
         readers,
         logins,
         event_logs,
+        explained: Arc::default(),
         budgets: Arc::default(),
         clock,
         metrics,

@@ -8,16 +8,18 @@
     clippy::unwrap_used
 )]
 
+use crate::explained::LISTED_REASONS;
 use crate::http::Site;
 use crate::http::error::ApiError;
 use crate::journal::{AttemptRow, JobRow};
+use crate::published::{JobNow, Stamp};
 use shipway_api::types::{AttemptView, JobView};
 use shipway_core::State;
 use shipway_core::explain::Explainer;
-use shipway_core::job::{Job, JobRecord};
+use shipway_core::job::JobRecord;
 use shipway_model::{
-    Actor, Attempt, IndexSet, JobCounts, JobId, JobSpec, JobState, Ordinal, Outcome, Owned, Reason,
-    TaskIndex, Timestamp, UserName,
+    Actor, Attempt, JobId, JobSpec, JobState, Outcome, Owned, Reason, TaskIndex, Timestamp,
+    UserName,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -27,17 +29,9 @@ use std::time::{Duration, Instant};
 /// others have theirs in between. At least one job is explained in each.
 const AT_ONCE: Duration = Duration::from_millis(5);
 
-/// Reasons of each job in a list. A thousand jobs may wait for a thousand others each; the answer
-/// about one of them says all.
-pub const LISTED_REASONS: usize = 16;
-
-/// The part of a job that changes.
+/// The part of a job that changes, and why it waits.
 struct Now {
-    state: JobState,
-    counts: JobCounts,
-    ended: Option<Timestamp>,
-    is_array: bool,
-    last_attempt: Option<Attempt>,
+    job: JobNow,
     reasons: Vec<Reason>,
 }
 
@@ -86,13 +80,7 @@ pub async fn jobs(
     rows: Vec<JobRow>,
     reasons: usize,
 ) -> Result<Vec<JobView>, ApiError> {
-    let mut now = HashMap::new();
-    let mut rest: VecDeque<JobId> = rows.iter().map(|row| JobId(row.job)).collect();
-    while !rest.is_empty() {
-        let (found, left) = now_of(site, rest, reasons).await?;
-        now.extend(found);
-        rest = left;
-    }
+    let mut now = in_memory(site, &rows, reasons).await?;
     let gone: Vec<u64> =
         rows.iter().map(|row| row.job).filter(|job| !now.contains_key(&JobId(*job))).collect();
     if !gone.is_empty() {
@@ -102,45 +90,93 @@ pub async fn jobs(
             for job in gone {
                 let end = history.last_end(job)?;
                 let record = end.and_then(|end| serde_json::from_str(&end.record).ok());
-                found.extend(record.map(|record: JobRecord| (record.id, now_in_history(&record))));
+                found.extend(record.map(|JobRecord { id, job, .. }| (id, JobNow::of(&job))));
             }
             Ok(found)
         });
-        now.extend(ended.await?);
+        let ended = ended.await?.into_iter();
+        now.extend(ended.map(|(id, job)| (id, Now { job, reasons: Vec::new() })));
     }
     let mut views: Vec<JobView> = rows.into_iter().filter_map(|row| view(row, &mut now)).collect();
     add_outcomes(site, &mut views).await?;
     Ok(views)
 }
 
-type Found = (HashMap<JobId, Now>, VecDeque<JobId>);
-
-/// What is in memory of the first of these jobs, and those that are to be asked about next.
-async fn now_of(site: &Site, ids: VecDeque<JobId>, reasons: usize) -> Result<Found, ApiError> {
+/// What is in memory of these jobs. The writer is asked only why some of them wait, where that is
+/// not known already.
+async fn in_memory(
+    site: &Site,
+    rows: &[JobRow],
+    most: usize,
+) -> Result<HashMap<JobId, Now>, ApiError> {
+    let found: Vec<(JobId, JobNow, Stamp)> = site
+        .writer
+        .look(|board| {
+            let seen = rows.iter().filter_map(|row| {
+                let owner = UserName::new(&row.owner).ok()?;
+                let job = board.job(JobId(row.job), tasks_of(row))?;
+                Some((JobId(row.job), job, board.stamp(&owner)))
+            });
+            seen.collect()
+        })
+        .await?;
     let at = site.clock.now();
+    let (mut now, mut unknown) = (HashMap::new(), HashMap::new());
+    for (id, job, stamp) in found {
+        let known = match job.counts.waiting {
+            0 => Some(Vec::new()),
+            _ => site.explained.find(id, stamp, at, most),
+        };
+        if known.is_none() {
+            unknown.insert(id, stamp);
+        }
+        now.insert(id, Now { job, reasons: known.unwrap_or_default() });
+    }
+    let mut rest: VecDeque<JobId> = unknown.keys().copied().collect();
+    while !rest.is_empty() {
+        let (found, left) = why(site, (rest, most), at).await?;
+        for (id, mut reasons) in found {
+            let stamp = unknown.get(&id).copied();
+            stamp.inspect(|stamp| site.explained.keep(id, *stamp, at, &reasons));
+            reasons.truncate(most);
+            now.entry(id).and_modify(|now| now.reasons = reasons);
+        }
+        rest = left;
+    }
+    Ok(now)
+}
+
+type Found = (Vec<(JobId, Vec<Reason>)>, VecDeque<JobId>);
+
+/// Why the first of these jobs wait, and those that are to be asked about next.
+async fn why(
+    site: &Site,
+    (ids, most): (VecDeque<JobId>, usize),
+    at: Timestamp,
+) -> Result<Found, ApiError> {
     let one = ids.len() == 1;
+    // One more than is kept tells that there are more.
+    let most = most.max(LISTED_REASONS + 1);
     let look = move |state: &State| {
         let began = Instant::now();
-        some_of((&ids, reasons), || began.elapsed() >= AT_ONCE, state, at)
+        some_of((&ids, most), || began.elapsed() >= AT_ONCE, state, at)
     };
     Ok(if one { site.writer.glance(look).await? } else { site.writer.ask(look).await? })
 }
 
 fn some_of(
-    (ids, reasons): (&VecDeque<JobId>, usize),
+    (ids, most): (&VecDeque<JobId>, usize),
     is_enough: impl Fn() -> bool,
     state: &State,
     at: Timestamp,
 ) -> Found {
     let mut why = Explainer::new(state, at);
-    let mut found = HashMap::new();
+    let mut found = Vec::new();
     let mut rest = ids.iter().copied();
     for id in rest.by_ref() {
-        let now = now_in_memory(state, id, &mut why).map(|mut now| {
-            now.reasons.truncate(reasons);
-            (id, now)
-        });
-        found.extend(now);
+        let mut reasons = why.reasons(id);
+        reasons.truncate(most);
+        found.push((id, reasons));
         if is_enough() {
             break;
         }
@@ -148,52 +184,28 @@ fn some_of(
     (found, rest.collect())
 }
 
-fn now_in_memory(state: &State, id: JobId, why: &mut Explainer<'_>) -> Option<Now> {
-    let job = state.job(id)?;
-    Some(Now {
-        state: job.state(),
-        counts: job.tasks.counts(),
-        ended: job.ended,
-        is_array: job.indices != IndexSet::single(),
-        last_attempt: last_attempt(job),
-        reasons: why.reasons(id),
-    })
-}
-
-fn now_in_history(record: &JobRecord) -> Now {
-    Now {
-        state: record.job.state(),
-        counts: record.job.tasks.counts(),
-        ended: record.job.ended,
-        is_array: record.job.indices != IndexSet::single(),
-        last_attempt: last_attempt(&record.job),
-        reasons: Vec::new(),
-    }
-}
-
-/// Of a job with one task that is over.
-fn last_attempt(job: &Job) -> Option<Attempt> {
-    let known = job.ended.is_some() && job.indices == IndexSet::single();
-    known.then(|| Attempt(job.tasks.next_attempt(Ordinal(0)).0.saturating_sub(1)))
+fn tasks_of(row: &JobRow) -> u32 {
+    u32::try_from(row.tasks).unwrap_or(u32::MAX)
 }
 
 fn view(row: JobRow, now: &mut HashMap<JobId, Now>) -> Option<JobView> {
-    let now = now.remove(&JobId(row.job))?;
+    let Now { job: now, reasons } = now.remove(&JobId(row.job))?;
+    let tasks = tasks_of(&row);
     Some(JobView {
         id: JobId(row.job),
         owner: UserName::new(&row.owner).ok()?,
         name: row.name,
         labels: serde_json::from_str(&row.labels).unwrap_or_default(),
-        state: now.state,
+        state: now.state(),
         counts: now.counts,
-        tasks: u32::try_from(row.tasks).unwrap_or(u32::MAX),
+        tasks,
         is_array: now.is_array,
         priority: i32::try_from(row.priority).unwrap_or(0),
         submitted: Timestamp(row.submitted_ms),
         ended: now.ended,
         outcome: None,
         last_attempt: now.last_attempt,
-        reasons: now.reasons,
+        reasons,
         event_log_problem: None,
         spec: None,
     })

@@ -22,8 +22,8 @@ pub struct Batch<O: Outside> {
     pub(crate) replies: Vec<(O::Reply, Result<Done, WriteError>)>,
     /// What was asked, looked up in the state with these events in it.
     pub(crate) questions: Vec<O::Question>,
-    /// Who may come in from now on, if these events change it.
-    pub(crate) doors: Option<O::Doors>,
+    /// What is to be seen when it is on disk.
+    pub(crate) publication: Option<O::Publication>,
     /// The state's time after the last event.
     pub(crate) at: Timestamp,
 }
@@ -37,7 +37,7 @@ impl<O: Outside> Default for Batch<O> {
             effects: Vec::new(),
             replies: Vec::new(),
             questions: Vec::new(),
-            doors: None,
+            publication: None,
             at: Timestamp(0),
         }
     }

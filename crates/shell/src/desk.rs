@@ -183,9 +183,11 @@ impl<J: Journal, O: Outside> Desk<J, O> {
         }
         let mut batch = std::mem::take(&mut self.batch);
         batch.at = self.state.at();
-        // Otherwise whoever mends it says who may come in, and when to wake.
+        // Otherwise whoever mends it says what is to be seen, and when to wake.
         if !self.is_broken {
-            batch.doors = self.outside.doors(&self.state, &batch.events);
+            let found = guarded(|| self.outside.publication(&self.state, &batch.events));
+            self.is_broken = found.is_err();
+            batch.publication = found.ok();
             self.outside.wake_at(self.state.next_deadline());
         }
         batch
@@ -274,10 +276,11 @@ impl<J: Journal, O: Outside> Desk<J, O> {
         let keeper = self.keeper.as_mut().ok_or(MISTAKE)?;
         keeper.journal.reopen().map_err(|error| J::words(&error))?;
         self.restore()?;
+        // While it is what is on disk, and nothing more.
+        self.outside.restored(&self.state);
         self.command(now, &Command::ServerStarted, None);
         // Told before the first of it goes out: whoever hears of it may ask again at once.
         self.outside.health(None);
-        self.outside.restored(&self.state);
         self.write(now);
         self.take_back().map_or(Ok(()), Err)
     }

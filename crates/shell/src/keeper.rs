@@ -69,7 +69,7 @@ impl<J: Journal, O: Outside> Keeper<J, O> {
     /// In this order: what effects and requests rest on, effects, replies, answers, watchers.
     fn tell(&self, mut batch: Batch<O>, first: Option<EventSeq>) {
         let outside = &*self.outside;
-        outside.written(batch.doors, &mut batch.events, &batch.encoded);
+        outside.written(batch.publication, &mut batch.events, &batch.encoded);
         // On disk, and of use to nobody any more.
         batch.encoded = Lines::default();
         let mut are_told = true;

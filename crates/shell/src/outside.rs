@@ -52,19 +52,25 @@ pub trait Outside {
     /// Who waits for the end of a wish.
     type Reply;
     type Question: Question;
-    /// Who may come in.
-    type Doors;
+    /// What a batch changes of what people see without asking the desk, and of who may come in.
+    type Publication;
 
     /// One command was decided.
     fn decided(&self, accepted: bool);
     /// When the state wants to be told the time next.
     fn wake_at(&self, at: Option<Timestamp>);
-    /// Who may come in once these events are on disk, where they change it.
-    fn doors(&self, state: &State, events: &[Recorded]) -> Option<Self::Doors>;
+    /// What is to be seen once these events are on disk. The state is the one that they lead to.
+    fn publication(&self, state: &State, events: &[Recorded]) -> Self::Publication;
 
     /// These events are on disk. Comes before all that rests on them: what effects are made from,
-    /// and who may come in.
-    fn written(&self, doors: Option<Self::Doors>, events: &mut [Recorded], encoded: &Lines);
+    /// what whoever hears a reply may look at, and who may come in. No publication: the state is
+    /// broken, and `restored` follows if there are events.
+    fn written(
+        &self,
+        publication: Option<Self::Publication>,
+        events: &mut [Recorded],
+        encoded: &Lines,
+    );
     /// Carries out what the core asks for.
     fn effect(&self, effect: Effect);
     fn reply(&self, reply: Self::Reply, answer: Result<Done, WriteError>);

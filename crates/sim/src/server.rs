@@ -117,7 +117,7 @@ impl Outbox {
 impl Outside for Outbox {
     type Reply = Then;
     type Question = Look;
-    type Doors = ();
+    type Publication = ();
 
     fn wake_at(&self, at: Option<Timestamp>) {
         self.change(|(_, wake_at)| *wake_at = at);
@@ -131,9 +131,7 @@ impl Outside for Outbox {
     fn reset(&self) {
         self.put(Out::Reset);
     }
-    fn doors(&self, _: &State, _: &[Recorded]) -> Option<()> {
-        None
-    }
+    fn publication(&self, _: &State, _: &[Recorded]) {}
     fn decided(&self, _: bool) {}
     fn written(&self, _: Option<()>, _: &mut [Recorded], _: &Lines) {}
     fn happened(&self, _: EventSeq, _: Vec<Recorded>) {}

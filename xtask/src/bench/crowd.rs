@@ -50,6 +50,10 @@ impl Crowd {
         Crowd { binary, place: place.to_path_buf() }
     }
 
+    pub(super) fn binary(&self) -> &Path {
+        &self.binary
+    }
+
     fn start(&self) -> Result<Instance> {
         Instance::start_with(&self.binary, &self.place, &["--no-pilot"])
     }

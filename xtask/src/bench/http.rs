@@ -23,10 +23,28 @@ impl Door {
         Ok(Door { address, token })
     }
 
+    /// The same server, for whoever has this token.
+    pub(super) fn with_token(&self, token: &str) -> Door {
+        Door { address: self.address.clone(), token: token.to_owned() }
+    }
+
     pub(super) fn open(&self) -> Result<Client> {
+        Ok(Client { door: self.clone(), stream: BufReader::new(self.connect()?) })
+    }
+
+    pub(super) fn connect(&self) -> Result<TcpStream> {
         let stream = TcpStream::connect(&self.address).context("could not reach the server")?;
         stream.set_nodelay(true).context("could not set up a connection")?;
-        Ok(Client { door: self.clone(), stream: BufReader::new(stream) })
+        Ok(stream)
+    }
+
+    pub(super) fn request(&self, method: &str, path: &str, body: &str) -> String {
+        let Door { address, token } = self;
+        format!(
+            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
     }
 }
 
@@ -46,12 +64,7 @@ impl Client {
     }
 
     fn ask(&mut self, method: &str, path: &str, body: &str) -> Result<Value> {
-        let Door { address, token } = &self.door;
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\
-             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        );
+        let request = self.door.request(method, path, body);
         self.stream.get_mut().write_all(request.as_bytes()).context("could not send a request")?;
         self.answer().with_context(|| format!("{method} {path}"))
     }

@@ -10,6 +10,7 @@ mod examples;
 mod floor;
 mod http;
 mod hyperqueue;
+mod readers;
 mod report;
 mod samples;
 mod scheduler;
@@ -36,6 +37,9 @@ pub(crate) struct Args {
     /// Only these lines, e.g. `--only submit,job`
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     only: Vec<Part>,
+    /// Measure this `shipway` instead of building one: to compare versions
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
 }
 
 /// Lines that are measured together.
@@ -49,6 +53,7 @@ enum Part {
     Scheduler,
     Containers,
     Images,
+    Readers,
 }
 
 impl Args {
@@ -104,6 +109,10 @@ enum Measure {
     ShipwayStart,
     ShipwaySubmit,
     ShipwayStartRate,
+    DispatchAlone,
+    DispatchBesideControl,
+    DispatchBesidePages,
+    PagesRead,
 }
 
 /// How much of each is done in one round, and how many rounds.
@@ -190,8 +199,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         None
     };
     results.notes.extend(hyperqueue.as_ref().map(hyperqueue::HyperQueue::describe));
-    println!("building shipway (release) …");
-    let binary = instance::build(true)?;
+    let binary = match &args.binary {
+        Some(binary) => binary.clone(),
+        None => {
+            println!("building shipway (release) …");
+            instance::build(true)?
+        }
+    };
     let shipway = results.or_note("Shipway", shipway::Shipway::prepare(&binary, scratch.path()));
     let crowd = crowd::Crowd::new(binary, scratch.path());
     let subjects = Subjects { exit0, hyperqueue, shipway, crowd, scratch };
@@ -258,6 +272,10 @@ impl Subjects {
             results.add(M::ApiSubmit, self.crowd.submit_rate(1, size.api_submits)?);
             results.add(M::ApiSubmitMany, self.crowd.submit_rate(crowd::MANY, size.api_submits)?);
             results.add(M::RowsSubmit, self.crowd.rows(size.rows)?);
+        }
+        if args.wants(Part::Readers) {
+            let (binary, place) = (self.crowd.binary(), self.scratch.path());
+            readers::measure(binary, place, size.shipway_tasks, results)?;
         }
         if args.wants(Part::Containers) {
             let measured = examples::containers(results);

@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::{Map, Value, json};
 
 use super::samples::Samples;
-use super::{Measure as M, Measure, Results, slots};
+use super::{Measure as M, Measure, Results, readers, slots};
 use Goal::{AtLeast, AtMost};
 use Reference::{Fixed, Measured};
 
@@ -57,7 +57,7 @@ const FDATASYNC: Reference = Measured("fdatasync 256 B", M::Fdatasync);
 const FLOOR: Reference = Measured("sync+spawn+trip", M::Floor);
 const VERSION: &str = "shipway --version";
 
-const LINES: [Line; 32] = [
+const LINES: [Line; 36] = [
     line("peer: true", M::HyperQueueTrue, spawn(M::SpawnTrue), "/s", Goal::None),
     line("peer: static", M::HyperQueueStatic, spawn(M::SpawnStatic), "/s", Goal::None),
     line("dispatch true", M::ShipwayTrue, spawn(M::SpawnTrue), "/s", AtLeast(0.85)),
@@ -101,8 +101,14 @@ const LINES: [Line; 32] = [
     line("image pull", M::ImagePull, Measured("podman pull", M::PodmanPull), "/min", AtLeast(3.0)),
     line("image pull", M::ImagePull, UMOCI, "/min", AtLeast(3.0)),
     line("image unpack", M::ImageUnpack, UNPACK_FLOOR, "/min", AtLeast(0.6)),
+    line("beside a control", M::DispatchBesideControl, NO_READER, "/s", Goal::None),
+    line("beside readers", M::DispatchBesidePages, NO_READER, "/s", Goal::None),
+    line("beside readers", M::DispatchBesidePages, CONTROL, "/s", AtLeast(0.95)),
+    line("pages read", M::PagesRead, Fixed("200 × 10/s", readers::WANTED), "/s", AtLeast(0.9)),
     line("large request", M::LargeWaited, Measured("its bound", M::LargeBound), "min", AtMost(1.0)),
 ];
+const NO_READER: Reference = Measured("no reader", M::DispatchAlone);
+const CONTROL: Reference = Measured("a control", M::DispatchBesideControl);
 const BWRAP: Reference = Measured("bwrap", M::BwrapStart);
 const UMOCI: Reference = Measured("umoci unpack alone", M::UmociUnpack);
 const UNPACK_FLOOR: Reference = Measured("inflate + write", M::UnpackFloor);

@@ -33,6 +33,10 @@ impl Wanted {
         Wanted(chosen.fold(0, |bits, state| bits | Self::bit(state)))
     }
 
+    pub(super) fn is_all(self) -> bool {
+        Self::ALL.into_iter().all(|state| self.has(state))
+    }
+
     pub(super) fn has(self, state: TaskState) -> bool {
         self.0 & Self::bit(state) != 0
     }

@@ -8,14 +8,15 @@
 mod bits;
 mod blocks;
 mod hex;
+mod states;
 mod written;
 
 use crate::ordinals::Ordinals;
 use crate::runs::Runs;
-use bits::Bits;
-use blocks::{Blocks, Wanted};
+use blocks::Wanted;
 use serde::{Deserialize, Serialize};
 use shipway_model::{Attempt, JobCounts, Ordinal, TaskState, Timestamp};
+pub use states::{Piece, TaskStates};
 
 /// What is remembered of a task that was tried more than once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,8 +41,7 @@ pub struct TaskTable {
 struct Touched {
     /// No task from here on has ever been placed or cancelled.
     fresh: u32,
-    states: Vec<u8>,
-    cancelled: Vec<u8>,
+    states: TaskStates,
     /// Waiting tasks before `fresh` that may be placed again.
     again: Runs<()>,
     /// Waiting tasks in a back-off, with its end.
@@ -124,14 +124,13 @@ impl TaskTable {
 
     /// The state as far as this table knows it: active tasks are `Placed` here.
     pub fn state(&self, task: Ordinal) -> TaskState {
-        let Some(touched) = &self.touched else { return TaskState::Waiting };
-        match bits::state(&touched.states, task.0) {
-            Bits::Waiting => TaskState::Waiting,
-            Bits::Active => TaskState::Placed,
-            Bits::Succeeded => TaskState::Succeeded,
-            Bits::Over if bits::flag(&touched.cancelled, task.0) => TaskState::Cancelled,
-            Bits::Over => TaskState::Failed,
-        }
+        self.bits().state(task)
+    }
+
+    /// The states alone.
+    pub fn bits(&self) -> &TaskStates {
+        static UNTOUCHED: TaskStates = TaskStates::new();
+        self.touched.as_ref().map_or(&UNTOUCHED, |touched| &touched.states)
     }
 
     /// Tasks that may be placed now, those tried before first.
@@ -162,7 +161,7 @@ impl TaskTable {
         let len = self.len;
         self.touched.get_or_insert_with(|| {
             Box::new(Touched {
-                states: vec![0; (len as usize).div_ceil(4)],
+                states: TaskStates::waiting(len),
                 counts: JobCounts { waiting: len, ..JobCounts::default() },
                 ..Touched::default()
             })
@@ -232,7 +231,7 @@ impl TaskTable {
             // What was never placed is cancelled, or fresh.
             let placed_before = self.fresh().min(last.saturating_add(1));
             let never: Vec<(u32, u32)> = match placed_before.checked_sub(1) {
-                Some(to) if first <= to => self.blocks().runs(first, to, is_cancelled).collect(),
+                Some(to) if first <= to => self.bits().within(first, to, is_cancelled).collect(),
                 _ => Vec::new(),
             };
             let mut from = first;
@@ -320,21 +319,7 @@ impl TaskTable {
         from: u32,
         is_wanted: impl Fn(TaskState) -> bool,
     ) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let wanted = Wanted::of(is_wanted);
-        let last = self.len.checked_sub(1).filter(|last| from <= *last);
-        let is_untouched = self.touched.is_none();
-        let all = last
-            .filter(|_| is_untouched && wanted.has(TaskState::Waiting))
-            .map(|last| (from, last));
-        let some = last.filter(|_| !is_untouched);
-        all.into_iter()
-            .chain(some.into_iter().flat_map(move |last| self.blocks().runs(from, last, wanted)))
-    }
-
-    fn blocks(&self) -> Blocks<'_> {
-        let bits = self.touched.as_ref().map(|it| (it.states.as_slice(), it.cancelled.as_slice()));
-        let (states, cancelled) = bits.unwrap_or_default();
-        Blocks { states, cancelled }
+        self.bits().runs(from, self.len, is_wanted)
     }
 
     fn set(&mut self, task: Ordinal, state: TaskState) {
@@ -343,13 +328,13 @@ impl TaskTable {
         let touched = self.touch();
         *touched.count_of(before) -= 1;
         *touched.count_of(state) += 1;
-        touched.put((task.0, task.0), len, state);
+        touched.states.set((task.0, task.0), len, state);
     }
 
     /// Many at once, from whatever each of them was.
     fn set_range(&mut self, first: u32, last: u32, state: TaskState) {
         let len = self.len;
-        let before = self.blocks().counts(first, last);
+        let before = self.bits().counts(first, last);
         let touched = self.touch();
         let counts = &mut touched.counts;
         counts.waiting -= before.waiting;
@@ -358,7 +343,7 @@ impl TaskTable {
         counts.failed -= before.failed;
         counts.cancelled -= before.cancelled;
         *touched.count_of(state) += last - first + 1;
-        touched.put((first, last), len, state);
+        touched.states.set((first, last), len, state);
     }
 }
 
@@ -371,18 +356,6 @@ impl Touched {
             }
             self.fresh = last + 1;
         }
-    }
-
-    fn put(&mut self, (first, last): (u32, u32), len: u32, state: TaskState) {
-        let bits = match state {
-            TaskState::Waiting => Bits::Waiting,
-            TaskState::Placed | TaskState::Running => Bits::Active,
-            TaskState::Succeeded => Bits::Succeeded,
-            TaskState::Failed | TaskState::Cancelled => Bits::Over,
-        };
-        bits::set_states(&mut self.states, first, last, bits);
-        let cancelled = state == TaskState::Cancelled;
-        bits::set_flags(&mut self.cancelled, (first, last), len, cancelled);
     }
 
     fn count_of(&mut self, state: TaskState) -> &mut u32 {

@@ -116,7 +116,7 @@ proptest! {
             } += 1;
         }
         if table.touched.is_some() {
-            prop_assert_eq!(table.blocks().counts(first, last), counts);
+            prop_assert_eq!(table.bits().counts(first, last), counts);
         }
     }
 

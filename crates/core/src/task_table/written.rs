@@ -1,7 +1,7 @@
 //! The table as it is stored: in events, in history and in snapshots. What earlier versions wrote
 //! (positions one by one) is read too.
 
-use super::{TaskTable, Touched, Tries, hex};
+use super::{TaskStates, TaskTable, Touched, Tries, hex};
 use crate::ordinals::Ordinals;
 use crate::runs::Runs;
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
@@ -28,11 +28,12 @@ impl From<TaskTable> for Written {
     fn from(table: TaskTable) -> Written {
         let counts = table.counts();
         let touched = table.touched.map(|touched| *touched).unwrap_or_default();
+        let (states, cancelled) = touched.states.into_bytes();
         Written {
             len: table.len,
             fresh: touched.fresh,
-            states: touched.states,
-            cancelled: touched.cancelled,
+            states,
+            cancelled,
             again: touched.again.iter().map(|(first, last, ())| (first, last)).collect(),
             later: touched.later,
             tries: touched.tries,
@@ -51,8 +52,7 @@ impl From<Written> for TaskTable {
             }
             table.touched = Some(Box::new(Touched {
                 fresh: written.fresh,
-                states: written.states,
-                cancelled: written.cancelled,
+                states: TaskStates::from_bytes(written.states, written.cancelled),
                 again,
                 later: written.later,
                 tries: written.tries,

@@ -5,6 +5,7 @@ use super::asking::Asked;
 use super::caller::{Caller, CallerWith, Digits, Path};
 use super::error::ApiError;
 use super::large::large_json;
+use crate::explained::LISTED_REASONS;
 use crate::journal::{JobFilter, JobRow};
 use crate::views;
 use axum::Json;
@@ -65,7 +66,7 @@ async fn page(site: &Site, by: &Actor, query: &JobQuery) -> Result<JobPage, ApiE
         rows.truncate(limit);
         scanned += rows.len();
         filter.before = rows.last().map(|row| row.job).or(filter.before);
-        let views = views::jobs(site, rows, views::LISTED_REASONS).await?;
+        let views = views::jobs(site, rows, LISTED_REASONS).await?;
         jobs.extend(views.into_iter().filter(|job| query.state.is_none_or(|s| s == job.state)));
         if jobs.len() >= limit || !full || scanned >= MOST_SCANNED {
             let more = full || jobs.len() > limit;

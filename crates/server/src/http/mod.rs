@@ -41,6 +41,7 @@ use crate::auth::Auth;
 use crate::budgets::Budgets;
 use crate::clock::Clock;
 use crate::event_logs::EventLogs;
+use crate::explained::Explained;
 use crate::live::Live;
 use crate::logins::Logins;
 use crate::metrics::Metrics;
@@ -65,6 +66,7 @@ pub struct Site {
     pub readers: Arc<Readers>,
     pub logins: Arc<Logins>,
     pub event_logs: Arc<EventLogs>,
+    pub explained: Arc<Explained>,
     pub budgets: Arc<Budgets>,
     pub clock: Clock,
     pub metrics: Arc<Metrics>,

@@ -12,10 +12,11 @@ use axum::response::Response;
 use shipway_api::error::ErrorBody;
 use shipway_api::routes;
 use shipway_api::types::{TaskPage, TaskQuery, TaskView};
-use shipway_core::job::{Job, JobRecord};
+use shipway_core::job::JobRecord;
 use shipway_core::pilot::Active;
+use shipway_core::task_table::TaskStates;
 use shipway_model::limits::{DEFAULT_PAGE, MAX_PAGE};
-use shipway_model::{Attempt, JobId, NodeName, Ordinal, TaskId, TaskState};
+use shipway_model::{Attempt, IndexSet, JobId, NodeName, Ordinal, TaskId, TaskState};
 
 /// In the order of the array.
 #[utoipa::path(get, path = routes::JOB_TASKS, operation_id = "list_tasks",
@@ -29,17 +30,16 @@ pub async fn list(
 ) -> Result<Response, ApiError> {
     // Ten million tasks are looked through in milliseconds, but not for hundreds at once.
     let turn = asking.turn().await?;
-    views::job(&site, &by, id).await?;
+    views::row(&site, &by, id).await?;
     let limit = query.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
-    let live = site.writer.ask(move |state| {
-        let job = state.job(id)?;
+    let wanted = Wanted { from: query.from.unwrap_or(0), limit, state: query.state };
+    let live = site.writer.look(|board| {
         let active = |task| {
-            state.active().get(&task).map(|active| {
-                let node = state.pilots().get(&active.pilot).map(|pilot| pilot.ad.node.clone());
-                (active.clone(), node)
-            })
+            let active = board.active(task)?;
+            let node = board.node(&active.pilot).map(|node| node.ad.node.clone());
+            Some((active.clone(), node))
         };
-        Some(page(id, job, query.from.unwrap_or(0), limit, query.state, active))
+        board.tasks(id, |indices, states| page(id, (indices, states), wanted, active))
     });
     let (mut tasks, next) = if let Some(found) = live.await? {
         found
@@ -47,8 +47,9 @@ pub async fn list(
         let found = site.readers.read(move |history| {
             let end = history.last_end(id.0)?;
             let record = end.and_then(|end| serde_json::from_str::<JobRecord>(&end.record).ok());
-            let from = query.from.unwrap_or(0);
-            Ok(record.map(|record| page(id, &record.job, from, limit, query.state, |_| None)))
+            Ok(record.map(|JobRecord { job, .. }| {
+                page(id, (&job.indices, job.tasks.bits()), wanted, |_| None)
+            }))
         });
         found.await?.ok_or_else(|| ApiError::no_such_job(id))?
     };
@@ -59,14 +60,19 @@ pub async fn list(
 
 type Found = (Vec<TaskView>, Option<u32>);
 
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    from: u32,
+    limit: usize,
+    state: Option<TaskState>,
+}
+
 /// The first tasks from a position on, and where the next page begins. What cannot be wanted is
 /// stepped over in runs, whatever lies between one that is and the next.
 fn page(
     id: JobId,
-    job: &Job,
-    from: u32,
-    limit: usize,
-    wanted: Option<TaskState>,
+    (indices, states): (&IndexSet, &TaskStates),
+    Wanted { from, limit, state: wanted }: Wanted,
     active: impl Fn(TaskId) -> Option<(Active, Option<NodeName>)>,
 ) -> Found {
     let may_be = |known: TaskState| match wanted {
@@ -75,10 +81,11 @@ fn page(
         Some(wanted) => known == wanted,
     };
     let mut tasks = Vec::new();
-    for at in job.tasks.runs(from, may_be).flat_map(|(first, last)| first..=last) {
-        let Some(index) = job.indices.index(Ordinal(at)) else { continue };
+    let runs = states.runs(from, indices.len(), may_be);
+    for at in runs.flat_map(|(first, last)| first..=last) {
+        let Some(index) = indices.index(Ordinal(at)) else { continue };
         let task = id.task(index);
-        let known = job.tasks.state(Ordinal(at));
+        let known = states.state(Ordinal(at));
         let now = if known == TaskState::Placed { active(task) } else { None };
         let state = now.as_ref().map_or(known, |(active, _)| active.state());
         if wanted.is_some_and(|wanted| wanted != state) {
@@ -168,7 +175,9 @@ mod tests {
         let looked = Cell::new(0);
         let look = |from, limit, wanted| {
             looked.set(0);
-            let (tasks, next) = page(JobId(1), job, from, limit, wanted, |_| {
+            let tasks = (&job.indices, job.tasks.bits());
+            let wanted = Wanted { from, limit, state: wanted };
+            let (tasks, next) = page(JobId(1), tasks, wanted, |_| {
                 looked.set(looked.get() + 1);
                 None
             });

@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 /// Those who are told, if they can be told from any thread.
 pub(super) trait Everybody:
-    Outside<Reply = Reply, Question = Asked, Doors: Send> + Send + Sync + 'static
+    Outside<Reply = Reply, Question = Asked, Publication: Send> + Send + Sync + 'static
 {
 }
 
 impl<O> Everybody for O where
-    O: Outside<Reply = Reply, Question = Asked, Doors: Send> + Send + Sync + 'static
+    O: Outside<Reply = Reply, Question = Asked, Publication: Send> + Send + Sync + 'static
 {
 }
 

@@ -53,6 +53,7 @@ use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::panics::Vital;
 use crate::pilots::Specs;
+use crate::published::{Board, Published};
 use on_disk::OnDisk;
 use pulse::Pulse;
 use shipway_core::command::Command;
@@ -93,6 +94,7 @@ pub struct Writer {
     health: watch::Receiver<Option<String>>,
     pulse: Arc<Pulse>,
     on_disk: Arc<OnDisk>,
+    published: Arc<Published>,
 }
 
 impl Writer {
@@ -110,6 +112,15 @@ impl Writer {
     /// The same, but the caller need not wait for the commit. `None`: the writer has stopped.
     pub async fn hand_in(&self, command: Command) -> Option<Answer> {
         self.way.hand_in(command).await
+    }
+
+    /// Looks at what is published, without the desk: what people ask for all day.
+    pub async fn look<A>(&self, look: impl FnOnce(&Board) -> A) -> Result<A, WriteError> {
+        if self.published.is_behind() {
+            // Answered when the state is in order again, and with it what is published.
+            self.ask(|_| ()).await?;
+        }
+        Ok(self.published.look(look))
     }
 
     /// Asks about the state as it is on disk. Asked again, elsewhere, if the disk does not answer.

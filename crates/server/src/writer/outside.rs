@@ -5,13 +5,24 @@ use super::way::{Asked, Reply};
 use crate::auth::{Table, changes_doors};
 use crate::live::Told;
 use crate::panics::guarded;
+use crate::published::{Changes, Published};
 use shipway_core::event::{Event, Recorded, Submitted};
 use shipway_core::{Effect, State};
 use shipway_model::{JobSpec, Timestamp};
 use shipway_shell::{Done, EventSeq, Lines, Outside, WriteError};
+use std::sync::Arc;
 use tokio::sync::watch;
 
+/// What a batch changes of what is looked at without the desk.
+#[derive(Debug)]
+pub(super) struct Publication {
+    /// Who may come in, where that changes.
+    doors: Option<Table>,
+    changes: Changes,
+}
+
 pub(super) struct Listeners {
+    pub(super) published: Arc<Published>,
     pub(super) edges: Edges,
     pub(super) wake_at: watch::Sender<Option<Timestamp>>,
     pub(super) health: watch::Sender<Option<String>>,
@@ -20,7 +31,7 @@ pub(super) struct Listeners {
 impl Outside for Listeners {
     type Reply = Reply;
     type Question = Asked;
-    type Doors = Table;
+    type Publication = Publication;
 
     fn decided(&self, accepted: bool) {
         self.edges.metrics.decided(accepted);
@@ -31,14 +42,21 @@ impl Outside for Listeners {
         self.wake_at.send_if_modified(|at| std::mem::replace(at, next) != next);
     }
 
-    fn doors(&self, state: &State, events: &[Recorded]) -> Option<Table> {
-        events.iter().any(|recorded| changes_doors(&recorded.event)).then(|| Table::of(state))
+    fn publication(&self, state: &State, events: &[Recorded]) -> Publication {
+        let changed = events.iter().any(|recorded| changes_doors(&recorded.event));
+        let doors = changed.then(|| Table::of(state));
+        Publication { doors, changes: Changes::of(state, events) }
     }
 
-    fn written(&self, doors: Option<Table>, events: &mut [Recorded], encoded: &Lines) {
+    fn written(&self, publication: Option<Publication>, events: &mut [Recorded], encoded: &Lines) {
         let edges = &self.edges;
-        if let Some(table) = doors {
-            edges.auth.install(table);
+        if let Some(Publication { doors, changes }) = publication {
+            self.published.put(changes);
+            if let Some(table) = doors {
+                edges.auth.install(table);
+            }
+        } else if !events.is_empty() {
+            self.published.falls_behind();
         }
         for (at, recorded) in events.iter_mut().enumerate() {
             #[allow(clippy::wildcard_enum_match_arm, reason = "the others say nothing of a spec")]
@@ -79,6 +97,7 @@ impl Outside for Listeners {
     }
 
     fn restored(&self, state: &State) {
+        self.published.replace(state);
         self.edges.auth.install(Table::of(state));
     }
 

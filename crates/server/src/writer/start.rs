@@ -13,6 +13,7 @@ use crate::auth::Table;
 use crate::clock::Clock;
 use crate::journal::{HistoryReader, Journal};
 use crate::panics::vital;
+use crate::published::Published;
 use shipway_core::State;
 use shipway_model::Timestamp;
 use shipway_shell::{Desk, Limits};
@@ -63,7 +64,9 @@ pub(super) fn start_with<J: Journal<History = HistoryReader> + Send + 'static>(
     let journal = Timed { journal, metrics, pulse: Arc::clone(&pulse), last_took };
     let shown = history.try_clone().map_err(std::io::Error::other)?;
     let on_disk = OnDisk::new(Arc::clone(&pulse), clock.clone(), shown);
-    let outside = Arc::new(Listeners { edges, wake_at, health });
+    let published = Arc::new(Published::of(&restored.0));
+    let seen = Arc::clone(&published);
+    let outside = Arc::new(Listeners { published: seen, edges, wake_at, health });
     let desk = Desk::new(restored, journal, history, outside, core, Limits::default());
     let shared = Arc::new(Shared::new(desk, clock.clone()));
     let desk = Arc::clone(&shared);
@@ -76,7 +79,8 @@ pub(super) fn start_with<J: Journal<History = HistoryReader> + Send + 'static>(
         let (_vital, _alive) = (Vital("the writer"), alive);
         work.run();
     })?;
-    Ok(Running { writer: Writer { way, health: health_seen, pulse, on_disk }, thread, ended })
+    let writer = Writer { way, health: health_seen, pulse, on_disk, published };
+    Ok(Running { writer, thread, ended })
 }
 
 /// Sends one wake-up at the time the writer asks for; a later wish replaces an earlier one.

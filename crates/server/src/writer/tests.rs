@@ -3,6 +3,7 @@
 
 mod mistakes;
 mod model;
+mod published;
 mod queue;
 mod turns;
 

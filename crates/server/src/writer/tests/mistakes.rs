@@ -11,7 +11,7 @@ fn name(command: &Command) -> &str {
 
 /// A core that fails over users of certain names: "undecided" changes nothing, "half" changes
 /// the state before it fails.
-fn mistaken() -> Core {
+pub(super) fn mistaken() -> Core {
     Core {
         decide: |state, at, command| {
             assert_ne!(name(command), "undecided", "on purpose");

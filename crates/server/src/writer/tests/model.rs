@@ -176,6 +176,7 @@ impl History for Memory {
 /// Looks whether what it is told is on disk, and sets the timer.
 struct Listener {
     disk: Memory,
+    published: Arc<Mutex<BTreeSet<UserName>>>,
     timer: Mutex<mpsc::Sender<Timer>>,
 }
 
@@ -187,7 +188,7 @@ enum Timer {
 impl Outside for Listener {
     type Reply = Reply;
     type Question = Asked;
-    type Doors = ();
+    type Publication = BTreeSet<UserName>;
 
     fn wake_at(&self, at: Option<Timestamp>) {
         if at.is_some() {
@@ -207,13 +208,21 @@ impl Outside for Listener {
             self.disk.check("news", name);
         }
     }
-    fn doors(&self, _: &State, _: &[Recorded]) -> Option<()> {
-        None
+    fn publication(&self, state: &State, _: &[Recorded]) -> BTreeSet<UserName> {
+        super::users(state)
     }
     fn decided(&self, _: bool) {}
-    fn written(&self, _: Option<()>, _: &mut [Recorded], _: &Lines) {}
+    fn written(&self, seen: Option<BTreeSet<UserName>>, events: &mut [Recorded], _: &Lines) {
+        match seen {
+            Some(seen) => *self.published.lock().expect("whole") = seen,
+            None if events.is_empty() => {}
+            None => self.disk.book(|book| book.wrong.push("unseen events".into())),
+        }
+    }
     fn reset(&self) {}
-    fn restored(&self, _: &State) {}
+    fn restored(&self, state: &State) {
+        *self.published.lock().expect("whole") = super::users(state);
+    }
     fn health(&self, _: Option<&str>) {}
 }
 
@@ -235,6 +244,7 @@ fn core() -> Core {
 
 struct World {
     disk: Memory,
+    published: Arc<Mutex<BTreeSet<UserName>>>,
     way: Way,
     writer: thread::JoinHandle<()>,
     timer: (mpsc::Sender<Timer>, thread::JoinHandle<()>),
@@ -246,7 +256,9 @@ impl World {
         let disk = Memory(Arc::new(Mutex::new(Book { to_fail, ..Book::default() })));
         let (set, rings) = mpsc::channel();
         let timer = Mutex::new(set.clone());
-        let outside = Arc::new(Listener { disk: disk.clone(), timer });
+        let published = Arc::new(Mutex::default());
+        let seen = Arc::clone(&published);
+        let outside = Arc::new(Listener { disk: disk.clone(), published: seen, timer });
         let (journal, history) = (disk.clone(), disk.clone());
         let restored = (State::default(), 0);
         let desk = Desk::new(restored, journal, history, outside, core(), Limits::default());
@@ -263,12 +275,13 @@ impl World {
                 let _ = block_on(woken.send(Request::Wake));
             }
         });
-        World { disk, way, writer, timer: (set, timer) }
+        World { disk, published, way, writer, timer: (set, timer) }
     }
 
     /// Somebody who wishes, looks and wishes again.
     fn client(&self, number: usize) -> thread::JoinHandle<BTreeSet<UserName>> {
         let (disk, way) = (self.disk.clone(), self.way.clone());
+        let published = Arc::clone(&self.published);
         thread::spawn(move || {
             let mut done = BTreeSet::new();
             for turn in 0..2 {
@@ -286,6 +299,12 @@ impl World {
                         done.insert(user(&name));
                     }
                     Err(error) => is_expected(&disk, &error),
+                }
+                let seen = published.lock().expect("whole").clone();
+                disk.check_all("what is published", &seen);
+                let missing = done.difference(&seen).next().cloned();
+                if let Some(name) = missing {
+                    disk.book(|book| book.wrong.push(format!("{name} was told, and is not seen")));
                 }
                 if let Some(seen) = way.glance(&super::users) {
                     disk.check_all("a glance", &seen.expect("no panic"));

@@ -1,0 +1,306 @@
+//! Whatever happens in whatever order: a board that was told of every change shows what one made of
+//! the whole state would. And what a change costs, who sees what, and what counts as a change.
+
+use super::*;
+use shipway_core::command::{
+    AskSite, Command, Ended, NewJob, Pick, PilotJoined, PilotReported, Select, Submit,
+};
+use shipway_core::engine::step;
+use shipway_core::event::Recorded;
+use shipway_core::schedule::schedule;
+use shipway_core::site::SiteKind;
+use shipway_model::{
+    Bytes, Capacity, Cores, GpuDevice, GpuSource, GpuVendor, Millis, NodeName, Outcome, Role,
+    TaskIndex,
+};
+
+/// A core, what it recorded since the last commit, and the board.
+#[derive(Default)]
+struct Told {
+    state: State,
+    board: Board,
+    batch: Vec<Recorded>,
+    now: u64,
+}
+
+impl Told {
+    /// A refusal is an answer too.
+    fn tell(&mut self, command: &Command) -> bool {
+        self.now += 1;
+        let done = step(&mut self.state, Timestamp(self.now), command);
+        let is_done = done.is_ok();
+        self.batch.extend(done.into_iter().flat_map(|done| done.events));
+        is_done
+    }
+
+    fn place(&mut self) {
+        loop {
+            let plan = schedule(&mut self.state, Timestamp(self.now));
+            if plan.is_empty() {
+                return;
+            }
+            assert!(self.tell(&Command::ApplyPlan(plan)), "a plan fits");
+        }
+    }
+
+    fn submit(&mut self, by: &Actor, json: &str) -> JobId {
+        let job = self.state.next_job();
+        assert!(self.tell(&submission(job, by, json)), "{json}");
+        job
+    }
+
+    fn join(&mut self, name: &str) {
+        let pilot = PilotId::new(name).expect("good");
+        if !self.state.pilot_tokens().contains_key(&pilot) {
+            let ask = AskSite::named_after(&pilot, SiteKind::ByHand);
+            self.tell(&Command::AskSite(Box::new(ask)));
+        }
+        let (session, lease) = (self.now, Some(Millis(20_000)));
+        let joined =
+            PilotJoined { pilot, session, ad: ad(name), lease, held: Vec::new(), folder: None };
+        self.tell(&Command::PilotJoined(Box::new(joined)));
+    }
+
+    /// The task's start, and its end if there is an outcome.
+    fn report(&mut self, task: TaskId, outcome: Option<Outcome>) {
+        let Some(active) = self.state.active().get(&task).cloned() else { return };
+        let at = Timestamp(self.now);
+        let end = |outcome| Ended { outcome, started: Some(at), ended: at, ran: Millis(10) };
+        let started = vec![(task, active.attempt, at)];
+        let ended = outcome.map(|outcome| (task, active.attempt, end(outcome)));
+        let ended = ended.into_iter().collect();
+        let reported = PilotReported { pilot: active.pilot, started, ended };
+        self.tell(&Command::PilotReported(reported));
+    }
+
+    fn commit(&mut self) {
+        let changes = Changes::of(&self.state, &self.batch);
+        self.batch.clear();
+        self.board.put(changes);
+    }
+}
+
+fn submission(job: JobId, by: &Actor, json: &str) -> Command {
+    let spec = serde_json::from_str(json).expect(json);
+    Command::Submit(Box::new(Submit::one(by.clone(), NewJob::new(job, spec))))
+}
+
+fn ad(node: &str) -> NodeAd {
+    let device = GpuDevice {
+        id: DeviceId::new(&format!("{node}-gpu")).expect("good"),
+        model: "NVIDIA A100".into(),
+        memory: Bytes(40 << 30),
+        vendor: GpuVendor::Nvidia,
+        source: GpuSource::Declared,
+        capability: None,
+        driver: None,
+        slice: None,
+    };
+    NodeAd {
+        node: NodeName::new(node).expect("good"),
+        capacity: Capacity { cpus: Cores::whole(4), memory: Bytes(1 << 34), ..Capacity::default() },
+        gpus: vec![device],
+        notes: Vec::new(),
+        unfit: Vec::new(),
+        withheld: Vec::new(),
+        people: None,
+        attributes: BTreeMap::default(),
+    }
+}
+
+fn actor(name: &str, role: Role) -> Actor {
+    Actor::new(UserName::new(name).expect("good"), role)
+}
+
+fn same(board: &Board, state: &State) {
+    let whole = Board::of(state);
+    assert_eq!(board.fresh, whole.fresh);
+    assert_eq!(board.jobs, whole.jobs);
+    assert_eq!(board.arrays, whole.arrays);
+    assert_eq!(board.active, whole.active);
+    assert_eq!(board.nodes, whole.nodes);
+    for (id, job) in state.jobs().iter() {
+        assert_eq!(board.job(id, job.tasks.len()), Some(JobNow::of(job)), "{id}");
+        let all = board.tasks(id, |indices, states| {
+            assert_eq!(*indices, job.indices);
+            (0..indices.len()).map(|at| states.state(Ordinal(at))).collect::<Vec<_>>()
+        });
+        let expected = job.tasks.states().map(|(_, state)| state).collect();
+        assert_eq!(all, Some(expected), "{id}");
+    }
+}
+
+/// Numbers that are the same in each run.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) % end
+    }
+}
+
+fn anything(told: &mut Told, chance: &mut Chance) {
+    let by = actor(["ada", "bob"][usize::try_from(chance.below(2)).expect("small")], Role::User);
+    let admin = actor("owner", Role::Admin);
+    let job = JobId(chance.below(told.state.next_job().0) + 1);
+    let pilot = format!("p{}", chance.below(3));
+    let nth = usize::try_from(chance.below(8)).expect("small");
+    let active = told.state.active().keys().nth(nth).copied();
+    let pick = match chance.below(3) {
+        0 => Pick::All,
+        1 => Pick::State(TaskState::Waiting),
+        _ => Pick::Tasks(vec![TaskIndex(chance.below(4)), TaskIndex(4 + chance.below(70))]),
+    };
+    let select = Select { by: admin.clone(), jobs: vec![(job, pick)] };
+    match chance.below(15) {
+        0 => drop(told.submit(&by, r#"{"command":["true"]}"#)),
+        1 => {
+            let last = 1 + chance.below(150);
+            let json = format!(r#"{{"command":["true"],"array":"1-{last}","retries":1}}"#);
+            told.submit(&by, &json);
+        }
+        2 => drop(told.submit(&by, r#"{"command":["true"],"resources":{"gpu":1}}"#)),
+        3 => {
+            let after = format!(r#"{{"command":["true"],"after":[{}]}}"#, job.0);
+            told.tell(&submission(told.state.next_job(), &by, &after));
+        }
+        4 => told.join(&pilot),
+        5 => drop(told.tell(&Command::Cancel(select))),
+        6 => drop(told.tell(&Command::Retry { select, revived: Vec::new() })),
+        7 => {
+            let pilot = PilotId::new(&pilot).expect("good");
+            let session = told.state.pilots().get(&pilot).map_or(0, |known| known.session);
+            told.tell(&match chance.below(3) {
+                0 => Command::PilotAway { pilot, session },
+                1 => Command::PilotLeaving { pilot, session },
+                _ => Command::PilotEnded { pilot },
+            });
+        }
+        8 => {
+            told.now += chance.below(30_000);
+            told.tell(&Command::Tick);
+        }
+        9 => {
+            let jobs = told.state.archivable(2, 200);
+            // History would bring one back.
+            let revived: Vec<_> =
+                jobs.iter().take(1).filter_map(|id| told.state.record(*id)).collect();
+            told.tell(&Command::Archive { jobs });
+            let jobs = revived.iter().map(|record| (record.id, Pick::All)).collect();
+            let select = Select { by: admin, jobs };
+            if chance.below(2) == 0 {
+                told.tell(&Command::Retry { select, revived });
+            }
+        }
+        10 if chance.below(4) == 0 => {
+            let (user, to) = (by.user.clone(), actor("bob", Role::User).user);
+            for user in [user.clone(), to.clone()] {
+                told.tell(&Command::AddUser { by: admin.clone(), user, role: Role::User });
+            }
+            told.tell(&Command::RemoveUser { by: admin, user, give_jobs_to: Some(to) });
+        }
+        11 if chance.below(4) == 0 => drop(told.tell(&Command::ServerStarted)),
+        12 => told.place(),
+        _ => {
+            let code = i32::try_from(chance.below(2)).expect("small");
+            let outcome = Some(Outcome::Exit { code }).filter(|_| chance.below(3) > 0);
+            active.into_iter().for_each(|task| told.report(task, outcome.clone()));
+            told.place();
+        }
+    }
+}
+
+#[test]
+fn a_board_that_is_told_of_changes_shows_what_the_state_does() {
+    let mut archived = 0;
+    for seed in 0..60 {
+        let (mut told, mut chance) = (Told::default(), Chance(seed));
+        for _ in 0..120 {
+            for _ in 0..=chance.below(4) {
+                anything(&mut told, &mut chance);
+            }
+            told.commit();
+            same(&told.board, &told.state);
+        }
+        archived += told.state.next_job().0 - 1 - told.state.jobs().len() as u64;
+    }
+    assert!(archived > 0, "some left memory");
+}
+
+#[test]
+fn a_change_costs_what_it_changes_however_large_the_array() {
+    let mut told = Told::default();
+    told.join("p0");
+    let ada = actor("ada", Role::User);
+    let job = told.submit(&ada, r#"{"command":["true"],"array":"1-10000000"}"#);
+    told.commit();
+    told.place();
+    let placed = told.state.active().len() as u64;
+    let changes = Changes::of(&told.state, &told.batch);
+    assert!(placed > 0 && changes.arrays.is_empty(), "the array is not copied");
+    assert_eq!(changes.active.len() as u64, placed);
+    let [(id, piece)] = changes.pieces.as_slice() else { panic!("one piece: {changes:?}") };
+    assert!(*id == job && piece.len() as u64 <= placed + 8, "{piece:?}");
+    told.commit();
+    same(&told.board, &told.state);
+}
+
+/// A million jobs wait in two bytes each, and one that starts is another matter.
+#[test]
+fn a_job_that_nothing_happened_to_takes_next_to_nothing() {
+    let mut told = Told::default();
+    let ada = actor("ada", Role::User);
+    for _ in 0..200 {
+        told.submit(&ada, r#"{"command":["true"]}"#);
+    }
+    told.commit();
+    assert!(told.board.jobs.is_empty() && told.board.arrays.is_empty());
+    assert_eq!((told.board.fresh.len(), size_of::<[Fresh; PAGE as usize]>()), (4, 64));
+    same(&told.board, &told.state);
+}
+
+#[test]
+fn who_holds_a_device_is_shown_to_those_who_may_see_the_job() {
+    let mut told = Told::default();
+    let (ada, bob) = (actor("ada", Role::User), actor("bob", Role::User));
+    let half = r#"{"command":["true"],"resources":{"gpu":{"share":0.5}}}"#;
+    told.join("p0");
+    let jobs = [told.submit(&ada, half), told.submit(&bob, half)];
+    told.place();
+    told.commit();
+    let [first, second] = jobs.map(|job| job.task(TaskIndex(0)));
+    let node = told.board.node(&PilotId::new("p0").expect("good")).expect("there");
+    let seen =
+        |by: &Actor| told.board.holders(node, by).into_values().flatten().collect::<Vec<_>>();
+    assert_eq!(seen(&ada), [first]);
+    assert_eq!(seen(&bob), [second]);
+    assert_eq!(seen(&actor("eve", Role::User)), []);
+    assert_eq!(seen(&actor("eve", Role::Operator)), [first, second]);
+    let later = Actor { since: JobId(1_000), ..ada };
+    assert_eq!(seen(&later), [], "another person of that name");
+}
+
+#[test]
+fn stamps_change_with_all_but_the_course_of_tasks() {
+    let mut told = Told::default();
+    let (ada, bob) = (actor("ada", Role::User), actor("bob", Role::User));
+    let stamps = |told: &mut Told| {
+        told.commit();
+        [&ada, &bob].map(|by| told.board.stamp(&by.user))
+    };
+    told.join("p0");
+    let job = told.submit(&ada, r#"{"command":["true"],"array":"1-100"}"#);
+    let [adas, bobs] = stamps(&mut told);
+    told.place();
+    told.report(job.task(TaskIndex(1)), Some(Outcome::Exit { code: 0 }));
+    assert_eq!(stamps(&mut told), [adas, bobs], "tasks come and go");
+    told.tell(&Command::Cancel(Select { by: ada.clone(), jobs: vec![(job, Pick::All)] }));
+    let [cancelled, same] = stamps(&mut told);
+    assert!(cancelled != adas && same == bobs);
+    told.tell(&Command::PilotEnded { pilot: PilotId::new("p0").expect("good") });
+    let [adas, bobs] = stamps(&mut told);
+    assert!(adas != cancelled && bobs != same, "a node is gone for everybody");
+    told.board.replace(&told.state);
+    assert!(told.board.stamp(&ada.user) != adas, "all may be different");
+}
