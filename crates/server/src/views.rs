@@ -11,8 +11,9 @@
 use crate::explained::LISTED_REASONS;
 use crate::http::Site;
 use crate::http::error::ApiError;
-use crate::journal::{AttemptRow, JobRow};
-use crate::published::{JobNow, Stamp};
+use crate::http::shelf::bytes_of_job;
+use crate::journal::{AttemptRow, JobFilter, JobRow};
+use crate::published::{Board, JobNow, Stamp};
 use shipway_api::types::{AttemptView, JobView};
 use shipway_core::State;
 use shipway_core::explain::Explainer;
@@ -45,6 +46,9 @@ pub fn parse_labels(text: &str) -> Result<BTreeMap<String, String>, ApiError> {
 }
 
 pub async fn spec(site: &Site, job: JobId) -> Result<Arc<JobSpec>, ApiError> {
+    if let Some(kept) = site.specs.recent(job) {
+        return Ok(kept.spec);
+    }
     let specs = Arc::clone(&site.specs);
     let read = tokio::task::spawn_blocking(move || specs.get(job));
     let spec = read.await.map_err(|_| ApiError::internal("a question to history was cut off"))?;
@@ -59,8 +63,46 @@ pub async fn job(site: &Site, by: &Actor, id: JobId) -> Result<JobView, ApiError
 
 /// What of a job never changes, if it exists for this person.
 pub async fn row(site: &Site, by: &Actor, id: JobId) -> Result<JobRow, ApiError> {
-    let row = site.readers.read(move |history| history.job(id.0)).await?;
-    row.filter(|row| may_touch(by, row)).ok_or_else(|| ApiError::no_such_job(id))
+    let row = any_row(site, id).await?.filter(|row| may_touch(by, row));
+    row.map(Arc::unwrap_or_clone).ok_or_else(|| ApiError::no_such_job(id))
+}
+
+async fn any_row(site: &Site, id: JobId) -> Result<Option<Arc<JobRow>>, ApiError> {
+    let (kept, stamp) = (&site.readers.shelves.jobs, site.writer.look(Board::stamp_of_all).await?);
+    if let Some(row) = kept.find(&id, stamp) {
+        return Ok(Some(row));
+    }
+    let row = site.readers.read(move |history| history.job(id.0)).await?.map(Arc::new);
+    if let Some(row) = &row {
+        kept.keep(id, stamp, Arc::clone(row), bytes_of_job(row));
+    }
+    Ok(row)
+}
+
+/// A page of jobs, newest first.
+pub async fn rows(
+    site: &Site,
+    filter: &JobFilter,
+    limit: usize,
+) -> Result<Arc<[JobRow]>, ApiError> {
+    let owner = filter.owner.as_ref().and_then(|owner| UserName::new(owner).ok());
+    let stamp = match owner {
+        Some(owner) => Some(site.writer.look(|board| board.stamp(&owner)).await?),
+        // Somebody or other has another job all the time.
+        None => None,
+    };
+    let (kept, key) = (&site.readers.shelves.pages, (filter.clone(), limit));
+    if let Some(rows) = stamp.and_then(|stamp| kept.find(&key, stamp)) {
+        return Ok(rows);
+    }
+    let page = filter.clone();
+    let rows = site.readers.read(move |history| history.jobs(&page, limit)).await?;
+    let rows: Arc<[JobRow]> = rows.into();
+    if let Some(stamp) = stamp {
+        let bytes = rows.iter().map(bytes_of_job).sum();
+        kept.keep(key, stamp, Arc::clone(&rows), bytes);
+    }
+    Ok(rows)
 }
 
 pub fn may_touch(by: &Actor, row: &JobRow) -> bool {

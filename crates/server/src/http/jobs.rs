@@ -58,12 +58,10 @@ async fn page(site: &Site, by: &Actor, query: &JobQuery) -> Result<JobPage, ApiE
     let mut jobs: Vec<JobView> = Vec::new();
     let mut scanned = 0;
     loop {
-        let page = filter.clone();
         // One more than asked for tells whether another page follows.
-        let rows = site.readers.read(move |history| history.jobs(&page, limit + 1));
-        let mut rows = rows.await?;
+        let rows = views::rows(site, &filter, limit + 1).await?;
         let full = rows.len() > limit;
-        rows.truncate(limit);
+        let rows: Vec<JobRow> = rows.iter().take(limit).cloned().collect();
         scanned += rows.len();
         filter.before = rows.last().map(|row| row.job).or(filter.before);
         let views = views::jobs(site, rows, LISTED_REASONS).await?;

@@ -31,6 +31,7 @@ mod readers;
 pub mod registries;
 mod request;
 pub mod serve;
+pub(crate) mod shelf;
 mod stay;
 mod stream;
 pub mod submit;

@@ -4,6 +4,7 @@
 //! Whose question it is, is known to the task that asks it (`on_behalf.rs`).
 
 use super::error::ApiError;
+use super::shelf::Shelves;
 use crate::journal::{HistoryReader, JournalError};
 use crate::locks::Locked as _;
 use crate::on_behalf::asker;
@@ -28,13 +29,14 @@ pub struct Readers {
     idle: Mutex<Vec<HistoryReader>>,
     turns: Arc<Semaphore>,
     of_users: Mutex<HashMap<UserName, Arc<Semaphore>>>,
+    pub shelves: Shelves,
 }
 
 impl Readers {
     pub fn new(first: HistoryReader) -> Self {
         let (first, idle) = (Mutex::new(first), Mutex::default());
         let turns = Arc::new(Semaphore::new(AT_ONCE));
-        Readers { first, idle, turns, of_users: Mutex::default() }
+        Readers { first, idle, turns, of_users: Mutex::default(), shelves: Shelves::default() }
     }
 
     /// Runs a question on a thread where waiting for the disk hurts nobody.

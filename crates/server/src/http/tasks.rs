@@ -5,7 +5,9 @@ use super::asking::Asked;
 use super::caller::{CallerWith, Digits, Path};
 use super::error::ApiError;
 use super::large::measured_json;
+use super::shelf::bytes_of_attempt;
 use crate::journal::AttemptRow;
+use crate::published::Stamp;
 use crate::views;
 use axum::extract::State;
 use axum::response::Response;
@@ -16,7 +18,8 @@ use shipway_core::job::JobRecord;
 use shipway_core::pilot::Active;
 use shipway_core::task_table::TaskStates;
 use shipway_model::limits::{DEFAULT_PAGE, MAX_PAGE};
-use shipway_model::{Attempt, IndexSet, JobId, NodeName, Ordinal, TaskId, TaskState};
+use shipway_model::{Attempt, IndexSet, JobId, NodeName, Ordinal, TaskId, TaskState, UserName};
+use std::sync::Arc;
 
 /// In the order of the array.
 #[utoipa::path(get, path = routes::JOB_TASKS, operation_id = "list_tasks",
@@ -30,18 +33,21 @@ pub async fn list(
 ) -> Result<Response, ApiError> {
     // Ten million tasks are looked through in milliseconds, but not for hundreds at once.
     let turn = asking.turn().await?;
-    views::row(&site, &by, id).await?;
+    let row = views::row(&site, &by, id).await?;
+    let owner = UserName::new(&row.owner).map_err(|_| ApiError::no_such_job(id))?;
     let limit = query.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
     let wanted = Wanted { from: query.from.unwrap_or(0), limit, state: query.state };
     let live = site.writer.look(|board| {
+        let known = Known { is_fresh: board.is_fresh(id), stamp: board.stamp(&owner) };
         let active = |task| {
             let active = board.active(task)?;
             let node = board.node(&active.pilot).map(|node| node.ad.node.clone());
             Some((active.clone(), node))
         };
-        board.tasks(id, |indices, states| page(id, (indices, states), wanted, active))
+        (known, board.tasks(id, |indices, states| page(id, (indices, states), wanted, active)))
     });
-    let (mut tasks, next) = if let Some(found) = live.await? {
+    let (known, live) = live.await?;
+    let (mut tasks, next) = if let Some(found) = live {
         found
     } else {
         let found = site.readers.read(move |history| {
@@ -53,9 +59,22 @@ pub async fn list(
         });
         found.await?.ok_or_else(|| ApiError::no_such_job(id))?
     };
-    add_attempts(&site, id, &mut tasks).await?;
+    let attempts = attempts(&site, id, &tasks, known).await?;
+    add_attempts(&mut tasks, &attempts);
     drop(turn);
-    measured_json(&asking, TaskPage { tasks, next }).await
+    // The last outcome of each stands there twice.
+    let bytes = attempts.iter().map(|row| 2 * bytes_of_attempt(row)).sum::<usize>();
+    measured_json(&asking, TaskPage { tasks, next }, bytes + TASK_BYTES * limit).await
+}
+
+/// About how much of an answer a task is, beside its attempts.
+const TASK_BYTES: usize = 300;
+
+/// What was known of a job when its tasks were looked at.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    is_fresh: bool,
+    stamp: Stamp,
 }
 
 type Found = (Vec<TaskView>, Option<u32>);
@@ -114,13 +133,37 @@ fn view(task: TaskId, state: TaskState, now: Option<(Active, Option<NodeName>)>)
     }
 }
 
-/// Ended attempts, from history; the last one speaks for a task that is over.
-async fn add_attempts(site: &Site, id: JobId, tasks: &mut [TaskView]) -> Result<(), ApiError> {
-    let (Some(first), Some(last)) = (tasks.first(), tasks.last()) else { return Ok(()) };
+/// Ended attempts of these tasks, from history: read once for tasks that are all over.
+async fn attempts(
+    site: &Site,
+    id: JobId,
+    tasks: &[TaskView],
+    known: Known,
+) -> Result<Arc<[AttemptRow]>, ApiError> {
+    let (Some(first), Some(last)) = (tasks.first(), tasks.last()) else { return Ok(Arc::new([])) };
+    if known.is_fresh {
+        return Ok(Arc::new([]));
+    }
     let (first, last) = (first.id.index.0, last.id.index.0);
+    let (kept, key) = (&site.readers.shelves.attempts, (id, first, last));
+    // In between there may be others, of another state than was asked for.
+    let is_all = last - first < tasks.len() as u64;
+    let are_over = is_all && tasks.iter().all(|task| task.state.is_over());
+    if let Some(rows) = kept.find(&key, known.stamp).filter(|_| are_over) {
+        return Ok(rows);
+    }
     let rows = site.readers.read(move |history| history.attempts_between(id.0, first, last));
-    let rows: Vec<AttemptRow> = rows.await?;
-    for row in &rows {
+    let rows: Arc<[AttemptRow]> = rows.await?.into();
+    if are_over {
+        let bytes = rows.iter().map(bytes_of_attempt).sum();
+        kept.keep(key, known.stamp, Arc::clone(&rows), bytes);
+    }
+    Ok(rows)
+}
+
+/// The last one speaks for a task that is over.
+fn add_attempts(tasks: &mut [TaskView], rows: &[AttemptRow]) {
+    for row in rows {
         let index = views::index_of(row);
         let Ok(at) = tasks.binary_search_by_key(&index, |task| task.id.index) else { continue };
         let (Some(task), Some(attempt)) = (tasks.get_mut(at), views::attempt(row)) else {
@@ -134,7 +177,6 @@ async fn add_attempts(site: &Site, id: JobId, tasks: &mut [TaskView]) -> Result<
         }
         task.attempts.push(attempt);
     }
-    Ok(())
 }
 
 #[cfg(test)]

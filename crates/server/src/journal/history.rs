@@ -30,7 +30,7 @@ pub struct HistoryReader {
 }
 
 /// Which jobs; every part given must hold.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct JobFilter {
     pub owner: Option<String>,
     /// Of the owner's, only what is theirs since this one: see `Owned` of the model.

@@ -87,10 +87,14 @@ impl Specs {
         *self.recent.locked() = Recent::default();
     }
 
+    /// If it is in memory.
+    pub fn recent(&self, job: JobId) -> Option<Described> {
+        self.recent.locked().get(job)
+    }
+
     /// May read the disk.
     pub fn get(&self, job: JobId) -> Result<Described, NoSpec> {
-        let recent = self.recent.locked().get(job);
-        if let Some(described) = recent {
+        if let Some(described) = self.recent(job) {
             return Ok(described);
         }
         let (owner, spec, bytes) = off_requests(|| self.read(job))?;
@@ -99,8 +103,7 @@ impl Specs {
 
     /// The same, but for one that is large and not in memory.
     pub fn at_hand(&self, job: JobId) -> Result<AtHand, NoSpec> {
-        let recent = self.recent.locked().get(job);
-        if let Some(described) = recent {
+        if let Some(described) = self.recent(job) {
             return Ok(AtHand::Here(described));
         }
         let found = off_requests(|| self.history.locked().job(job.0))?;

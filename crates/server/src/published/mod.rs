@@ -183,7 +183,8 @@ struct Stamps {
     of: HashMap<UserName, u64>,
 }
 
-/// As long as it is the same, nothing but the course of tasks has changed for this owner.
+/// As long as it is the same, nothing but the course of tasks has changed for this owner: they have
+/// the jobs that they had, and none of their tasks was made to run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp(u64, u64);
 
@@ -364,6 +365,18 @@ impl Board {
             }
         }
         holders
+    }
+
+    /// Whether it is in memory and nothing has happened to it: then none of its tasks ever ran.
+    pub fn is_fresh(&self, id: JobId) -> bool {
+        let (number, at) = place(id);
+        let fresh = self.fresh.get(&number).and_then(|page| page.get(at));
+        fresh.is_some_and(|fresh| *fresh != Fresh::None)
+    }
+
+    /// As long as it is the same, no job has got another owner.
+    pub fn stamp_of_all(&self) -> Stamp {
+        Stamp(self.stamps.all, 0)
     }
 
     pub fn stamp(&self, owner: &UserName) -> Stamp {
