@@ -11,7 +11,7 @@
 use crate::explained::LISTED_REASONS;
 use crate::http::Site;
 use crate::http::error::ApiError;
-use crate::http::shelf::bytes_of_job;
+use crate::http::shelf::{bytes_of_attempt, bytes_of_job};
 use crate::journal::{AttemptRow, JobFilter, JobRow};
 use crate::published::{Board, JobNow, Stamp};
 use shipway_api::types::{AttemptView, JobView};
@@ -34,6 +34,8 @@ const AT_ONCE: Duration = Duration::from_millis(5);
 struct Now {
     job: JobNow,
     reasons: Vec<Reason>,
+    /// Of its owner, when it was looked at; `None` for one that has left memory.
+    stamp: Option<Stamp>,
 }
 
 pub fn parse_labels(text: &str) -> Result<BTreeMap<String, String>, ApiError> {
@@ -137,10 +139,11 @@ pub async fn jobs(
             Ok(found)
         });
         let ended = ended.await?.into_iter();
-        now.extend(ended.map(|(id, job)| (id, Now { job, reasons: Vec::new() })));
+        now.extend(ended.map(|(id, job)| (id, Now { job, reasons: Vec::new(), stamp: None })));
     }
+    let stamps = now.iter().filter_map(|(id, now)| Some((*id, now.stamp?))).collect();
     let mut views: Vec<JobView> = rows.into_iter().filter_map(|row| view(row, &mut now)).collect();
-    add_outcomes(site, &mut views).await?;
+    add_outcomes(site, &mut views, &stamps).await?;
     Ok(views)
 }
 
@@ -172,7 +175,8 @@ async fn in_memory(
         if known.is_none() {
             unknown.insert(id, stamp);
         }
-        now.insert(id, Now { job, reasons: known.unwrap_or_default() });
+        let reasons = known.unwrap_or_default();
+        now.insert(id, Now { job, reasons, stamp: Some(stamp) });
     }
     let mut rest: VecDeque<JobId> = unknown.keys().copied().collect();
     while !rest.is_empty() {
@@ -231,7 +235,7 @@ fn tasks_of(row: &JobRow) -> u32 {
 }
 
 fn view(row: JobRow, now: &mut HashMap<JobId, Now>) -> Option<JobView> {
-    let Now { job: now, reasons } = now.remove(&JobId(row.job))?;
+    let Now { job: now, reasons, .. } = now.remove(&JobId(row.job))?;
     let tasks = tasks_of(&row);
     Some(JobView {
         id: JobId(row.job),
@@ -254,11 +258,20 @@ fn view(row: JobRow, now: &mut HashMap<JobId, Now>) -> Option<JobView> {
 }
 
 /// How ended jobs ended: their one task, or the first of many that failed.
-async fn add_outcomes(site: &Site, views: &mut [JobView]) -> Result<(), ApiError> {
+async fn add_outcomes(
+    site: &Site,
+    views: &mut [JobView],
+    stamps: &HashMap<JobId, Stamp>,
+) -> Result<(), ApiError> {
+    let kept = &site.readers.shelves.outcomes;
     let unhappy = |view: &&JobView| view.state.is_over() && view.state != JobState::Succeeded;
-    let wanted: Vec<_> =
-        views.iter().filter(unhappy).map(|view| (view.id.0, view.state.to_string())).collect();
-    let mut found: HashMap<u64, Outcome> = HashMap::new();
+    let (mut found, mut wanted) = (HashMap::new(), Vec::new());
+    for view in views.iter().filter(unhappy) {
+        match stamps.get(&view.id).and_then(|stamp| kept.find(&view.id, *stamp)) {
+            Some(outcome) => drop(found.insert(view.id.0, outcome)),
+            None => wanted.push((view.id.0, view.state.to_string())),
+        }
+    }
     if !wanted.is_empty() {
         let rows = site.readers.read(move |history| {
             wanted
@@ -267,7 +280,11 @@ async fn add_outcomes(site: &Site, views: &mut [JobView]) -> Result<(), ApiError
                 .collect::<Result<Vec<_>, _>>()
         });
         for row in rows.await?.into_iter().flatten() {
-            found.extend(serde_json::from_str(&row.outcome).ok().map(|outcome| (row.job, outcome)));
+            let Ok(outcome) = serde_json::from_str::<Outcome>(&row.outcome) else { continue };
+            if let Some(stamp) = stamps.get(&JobId(row.job)) {
+                kept.keep(JobId(row.job), *stamp, outcome.clone(), bytes_of_attempt(&row));
+            }
+            found.insert(row.job, outcome);
         }
     }
     for view in views.iter_mut() {

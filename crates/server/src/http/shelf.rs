@@ -7,7 +7,7 @@
 use crate::journal::{AttemptRow, JobFilter, JobRow};
 use crate::locks::Locked as _;
 use crate::published::Stamp;
-use shipway_model::JobId;
+use shipway_model::{JobId, Outcome};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex};
@@ -22,6 +22,8 @@ pub struct Shelves {
     /// Pages of one owner's jobs, newest first, with how many were asked for.
     pub pages: Shelf<(JobFilter, usize), Arc<[JobRow]>>,
     pub jobs: Shelf<JobId, Arc<JobRow>>,
+    /// Of jobs that are over.
+    pub outcomes: Shelf<JobId, Outcome>,
     /// Of the tasks from one index to another, all of them over.
     pub attempts: Shelf<(JobId, u64, u64), Arc<[AttemptRow]>>,
 }

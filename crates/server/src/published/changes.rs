@@ -1,7 +1,7 @@
 //! What one batch changes of what is published: found by its events, and taken from the state that
 //! it leaves. So nothing here knows what an event means, only whom it concerns.
 
-use super::{JobNow, Known, NodeNow};
+use super::entries::{JobNow, Known, NodeNow};
 use shipway_core::State;
 use shipway_core::event::{Event, Recorded, Which};
 use shipway_core::job::Job;

@@ -21,19 +21,19 @@
 )]
 
 mod changes;
+mod entries;
 
 pub use changes::Changes;
+pub use entries::{Holders, JobNow, Node, NodeNow};
 
 use crate::locks::Shared as _;
 use changes::Entry;
+use entries::Known;
 use shipway_core::State;
-use shipway_core::job::Job;
-use shipway_core::load::Load;
-use shipway_core::pilot::{Active, Link, Pilot};
+use shipway_core::pilot::Active;
 use shipway_core::task_table::TaskStates;
 use shipway_model::{
-    Actor, Attempt, DeviceId, IndexSet, JobCounts, JobId, JobState, NodeAd, Ordinal, Owned,
-    PilotId, TaskId, TaskState, Timestamp, UserName,
+    Actor, IndexSet, JobCounts, JobId, NodeAd, PilotId, TaskId, TaskState, UserName,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -98,81 +98,10 @@ enum Fresh {
     Held,
 }
 
-/// The part of a job that changes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct JobNow {
-    pub counts: JobCounts,
-    /// It waits for others.
-    pub held: bool,
-    pub is_array: bool,
-    pub ended: Option<Timestamp>,
-    /// Of a job with one task that is over.
-    pub last_attempt: Option<Attempt>,
-}
-
-impl JobNow {
-    pub fn of(job: &Job) -> Self {
-        let is_array = job.indices != IndexSet::single();
-        let last = || Attempt(job.tasks.next_attempt(Ordinal(0)).0.saturating_sub(1));
-        JobNow {
-            counts: job.tasks.counts(),
-            held: !job.after.is_empty(),
-            is_array,
-            ended: job.ended,
-            last_attempt: (job.ended.is_some() && !is_array).then(last),
-        }
-    }
-
-    pub fn state(&self) -> JobState {
-        self.counts.state(self.held)
-    }
-}
-
-/// A job that something has happened to, and whose it is.
-#[derive(Debug, Clone, PartialEq)]
-struct Known {
-    now: JobNow,
-    owner: UserName,
-    since: JobId,
-}
-
 #[derive(Debug, PartialEq)]
 struct Array {
     indices: IndexSet,
     states: TaskStates,
-}
-
-#[derive(Debug, PartialEq)]
-pub struct Node {
-    pub ad: Arc<NodeAd>,
-    pub now: NodeNow,
-    /// Its tasks that have devices.
-    holding: BTreeSet<TaskId>,
-}
-
-/// Which tasks hold which devices.
-pub type Holders = BTreeMap<DeviceId, Vec<TaskId>>;
-
-/// The part of a node that changes as tasks come and go.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NodeNow {
-    pub link: Link,
-    pub leaving: bool,
-    pub placed: u32,
-    pub unstarted: u32,
-    pub load: Load,
-}
-
-impl NodeNow {
-    fn of(pilot: &Pilot) -> Self {
-        NodeNow {
-            link: pilot.link,
-            leaving: pilot.leaving,
-            placed: u32::try_from(pilot.placed.len()).unwrap_or(u32::MAX),
-            unstarted: pilot.unstarted,
-            load: pilot.load.clone(),
-        }
-    }
 }
 
 /// Counts what may change the reasons why jobs wait, or which jobs somebody has; not that tasks
@@ -357,8 +286,7 @@ impl Board {
         let mut holders = Holders::new();
         for task in &node.holding {
             let job = self.jobs.get(&task.job);
-            let owned = job.map(|job| Owned { owner: &job.owner, since: job.since });
-            let visible = owned.is_some_and(|owned| by.may_touch(&owned));
+            let visible = job.is_some_and(|job| by.may_touch(&job.owned()));
             let Some(active) = self.active.get(task).filter(|_| visible) else { continue };
             for device in &active.devices {
                 holders.entry(device.clone()).or_default().push(*task);

@@ -10,8 +10,8 @@ use shipway_core::event::Recorded;
 use shipway_core::schedule::schedule;
 use shipway_core::site::SiteKind;
 use shipway_model::{
-    Bytes, Capacity, Cores, GpuDevice, GpuSource, GpuVendor, Millis, NodeName, Outcome, Role,
-    TaskIndex,
+    Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor, Millis, NodeName, Ordinal,
+    Outcome, Role, TaskIndex, Timestamp,
 };
 
 /// A core, what it recorded since the last commit, and the board.

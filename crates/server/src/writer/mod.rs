@@ -116,6 +116,10 @@ impl Writer {
 
     /// Looks at what is published, without the desk: what people ask for all day.
     pub async fn look<A>(&self, look: impl FnOnce(&Board) -> A) -> Result<A, WriteError> {
+        // As for questions: what is on a disk that fails is proven before it is shown.
+        if let Some(problem) = self.problem() {
+            return Err(WriteError::NotDurable(problem));
+        }
         if self.published.is_behind() {
             // Answered when the state is in order again, and with it what is published.
             self.ask(|_| ()).await?;
