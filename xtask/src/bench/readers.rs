@@ -106,36 +106,41 @@ impl World {
     /// The same while they read, and the answers a second that they got.
     fn beside(&self, ask: Ask, tasks: u32) -> Result<(f64, f64)> {
         let (enough, shown) = (AtomicBool::new(false), AtomicU64::new(0));
+        let readers = (0..READERS).map(|number| Reader::open(self, number));
+        let mut readers = readers.collect::<Result<Vec<Reader<'_>>>>()?;
         std::thread::scope(|scope| {
-            let readers = scope.spawn(|| self.read(ask, &shown, &enough));
+            let readers = scope.spawn(|| read(&mut readers, ask, &shown, &enough));
             let rate = self.dispatch(tasks, &shown);
             enough.store(true, Ordering::Relaxed);
             let read = readers.join().expect("readers do not panic")?;
             Ok((rate?, read))
         })
     }
+}
 
-    /// Reads until it is enough: answers a second.
-    fn read(&self, ask: Ask, shown: &AtomicU64, enough: &AtomicBool) -> Result<f64> {
-        let start = Instant::now();
-        let all = (0..READERS).map(|number| Reader::open(self, number, start));
-        let mut all = all.collect::<Result<Vec<Reader<'_>>>>()?;
-        let mut buffer = vec![0; 64 << 10];
-        while !enough.load(Ordering::Relaxed) {
-            for reader in &mut all {
-                reader.listen(&mut buffer)?;
-                // There is nothing to look at before the array is submitted.
-                let job = shown.load(Ordering::Relaxed);
-                if job > 0 && reader.is_due() {
-                    reader.ask(ask, job)?;
-                }
+/// They read until it is enough: answers a second.
+fn read(
+    readers: &mut [Reader<'_>],
+    ask: Ask,
+    shown: &AtomicU64,
+    enough: &AtomicBool,
+) -> Result<f64> {
+    let start = Instant::now();
+    let mut buffer = vec![0; 64 << 10];
+    while !enough.load(Ordering::Relaxed) {
+        for reader in &mut *readers {
+            reader.listen(&mut buffer)?;
+            // There is nothing to look at before the array is submitted.
+            let job = shown.load(Ordering::Relaxed);
+            if job > 0 && reader.is_due() {
+                reader.ask(ask, job)?;
             }
-            std::thread::sleep(SWEEP);
         }
-        let answers: u32 = all.iter().map(|reader| reader.answers).sum();
-        ensure!(answers > 0, "no reader was answered");
-        Ok(f64::from(answers) / start.elapsed().as_secs_f64())
+        std::thread::sleep(SWEEP);
     }
+    let answers: u32 = readers.iter().map(|reader| reader.answers).sum();
+    ensure!(answers > 0, "no reader was answered");
+    Ok(f64::from(answers) / start.elapsed().as_secs_f64())
 }
 
 /// Jobs of one person that wait for ever; the number of the last.
@@ -172,12 +177,12 @@ enum Phase {
 }
 
 impl<'a> Reader<'a> {
-    fn open(world: &'a World, number: u32, start: Instant) -> Result<Reader<'a>> {
+    fn open(world: &'a World, number: u32) -> Result<Reader<'a>> {
         let at = usize::try_from(number % PEOPLE).expect("few people");
         let (door, job) = &world.people[at];
         let stream = door.connect()?;
         stream.set_nonblocking(true).context("could not set up a connection")?;
-        let due = start + PERIOD * number / READERS;
+        let due = Instant::now() + PERIOD * number / READERS;
         let job = Some(*job).filter(|job| *job > 0);
         Ok(Reader { stream, door, job, due, phase: Phase::Nothing, turn: number, answers: 0 })
     }
