@@ -100,7 +100,7 @@ fn submit(state: &mut State, at: Timestamp, submitted: &Submitted) {
         priority: spec.priority,
         tasks: TaskTable::new(indices.len()),
         indices,
-        terms: state.share_terms(terms),
+        terms: state.terms.share(terms),
         after: waits.copied().collect(),
         submitted: at,
         ended: None,
@@ -235,7 +235,7 @@ fn attempt_ended(state: &mut State, at: Timestamp, ended: &AttemptEnded) {
         state.back_offs.insert((at, task));
     }
     if let Some(job) = state.jobs.get(task.job).filter(|_| ended.started.is_some()) {
-        state.shapes.learn(job.shape, ended.ran);
+        state.shapes.learn(job.shape, ended.ran, at);
     }
 }
 
@@ -335,7 +335,7 @@ fn revive(state: &mut State, record: &JobRecord) {
         gang: record.gang,
     };
     job.shape = state.shapes.intern(shape);
-    job.terms = state.share_terms((*job.terms).clone());
+    job.terms = state.terms.share(job.terms);
     job.owner = state.fair_share.name(&job.owner, state.at);
     state.given.extend(record.given.map(|since| (record.id, since)));
     state.ended.add(record.id, &job);
@@ -358,6 +358,7 @@ fn remove_user(state: &mut State, at: Timestamp, user: &UserName, before: Option
 /// What runs is charged to the new owner from now on, and what waits waits in that one's queue.
 fn give(state: &mut State, at: Timestamp, jobs: &[JobId], to: &UserName, since: JobId) {
     let to = state.fair_share.name(to, at);
+    let mut before = Vec::new();
     for id in jobs {
         let Some(job) = state.jobs.get_mut(*id) else { continue };
         state.ready.remove(*id, job);
@@ -371,13 +372,14 @@ fn give(state: &mut State, at: Timestamp, jobs: &[JobId], to: &UserName, since: 
             let mut shape = old.clone();
             shape.expressions.owner = Some(to.clone());
             let given = state.shapes.intern(shape);
-            let old = std::mem::replace(&mut job.shape, given);
-            let freed = state.shapes.release(old);
-            state.planner.forget(&freed);
+            before.push(std::mem::replace(&mut job.shape, given));
         }
         state.ready.refresh(*id, job);
         state.unfinished.add(job, &state.shapes);
         state.given.insert(*id, since);
+    }
+    for shape in before {
+        state.release_shape(shape);
     }
     // Used up, so that whoever is removed after this has an end that is later.
     state.next_job = state.next_job.max(since.0 + 1);

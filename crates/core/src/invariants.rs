@@ -78,6 +78,8 @@ fn check_indexes(state: &State, found: &mut Vec<Violation>) {
         ("fair_share", rebuilt.fair_share == state.fair_share),
         ("nodes", rebuilt.planner == state.planner),
         ("shapes", rebuilt.shapes == state.shapes),
+        ("terms", rebuilt.terms == state.terms),
+        ("shapes of the planner", state.planner.places() <= state.shapes.places()),
         ("totals", rebuilt.totals == state.totals),
         ("unfinished", rebuilt.unfinished == state.unfinished),
     ];

@@ -52,6 +52,7 @@ pub mod site;
 pub mod snapshot;
 pub mod state;
 pub mod task_table;
+mod terms;
 pub mod totals;
 pub mod unfinished;
 pub mod usage;

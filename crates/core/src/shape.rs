@@ -1,18 +1,15 @@
-//! Shapes: what a task needs, interned, so that a million equal jobs share one; and what is known
-//! of how long tasks of each shape run.
+//! Shapes: what a task needs, interned (`table.rs`), so that a million equal jobs share one.
+
+mod table;
+
+pub(crate) use table::cut;
+pub use table::{Pace, ShapeId, Shapes};
 
 use serde::{Deserialize, Serialize};
 use shipway_classad::parse_expression;
 use shipway_model::reason::FailedTerm;
 use shipway_model::{JobSpec, Millis, Ordinal, Resources, UserName};
-use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
-use std::sync::{Arc, LazyLock};
-
-/// Shapes that no job in memory has, remembered for how long their tasks ran: whoever submits the
-/// same each day finds an estimate.
-/// Few in tests, so that ids come to stand for other shapes there.
-const REMEMBERED: usize = if cfg!(test) { 3 } else { 1_000 };
 
 /// What a task needs of a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -138,175 +135,6 @@ impl Shape {
         let at_most = limit.map(|limit| Millis(limit.limit.0.saturating_add(limit.grace.0)));
         let expressions = Expressions::of(spec, owner);
         Shape { resources: spec.resources.clone(), at_most, expressions, gang }
-    }
-}
-
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct ShapeId(u32);
-
-impl ShapeId {
-    pub(crate) fn at(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// How long tasks of one shape have run, as a moving average.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pace {
-    pub tasks: u32,
-    pub mean: Millis,
-}
-
-impl Pace {
-    /// Each counts for an eighth, so that a change is followed within a few tasks.
-    const WEIGHT: u64 = 8;
-
-    fn learn(&mut self, ran: Millis) {
-        let first = self.tasks == 0;
-        let mean = (u128::from(self.mean.0) * u128::from(Self::WEIGHT - 1) + u128::from(ran.0))
-            / u128::from(Self::WEIGHT);
-        self.mean = if first { ran } else { Millis(u64::try_from(mean).unwrap_or(u64::MAX)) };
-        self.tasks = self.tasks.saturating_add(1);
-    }
-}
-
-/// Shapes by id and ids by shape, and how many jobs in memory have each.
-///
-/// What nobody has any more is remembered for a while, for how long its tasks ran; then its id is
-/// given to another shape. Which ids are free follows from what is stored, so that a state that was
-/// read back goes on as the one that was written.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Shapes {
-    /// `None`: the id is free.
-    by_id: Vec<Option<Arc<Shape>>>,
-    #[serde(default)]
-    paces: Vec<Pace>,
-    #[serde(skip)]
-    ids: BTreeMap<Arc<Shape>, ShapeId>,
-    /// How many jobs in memory have each.
-    #[serde(skip)]
-    jobs: Vec<u32>,
-    #[serde(skip)]
-    unused: BTreeSet<ShapeId>,
-    #[serde(skip)]
-    free: BTreeSet<ShapeId>,
-}
-
-/// What an id without a shape stands for: nothing that any job in memory has.
-static NOTHING: LazyLock<Shape> = LazyLock::new(|| Shape {
-    resources: Resources::default(),
-    at_most: None,
-    expressions: Expressions::default(),
-    gang: Gang::default(),
-});
-
-impl Shapes {
-    /// The id of a shape that one job more has.
-    pub(crate) fn intern(&mut self, shape: Shape) -> ShapeId {
-        let id = self.find(&shape).unwrap_or_else(|| self.insert(Arc::new(shape)));
-        if let Some(jobs) = self.jobs.get_mut(id.at()) {
-            *jobs = jobs.saturating_add(1);
-        }
-        self.unused.remove(&id);
-        id
-    }
-
-    fn insert(&mut self, shape: Arc<Shape>) -> ShapeId {
-        let next = ShapeId(u32::try_from(self.by_id.len()).unwrap_or(u32::MAX));
-        let id = self.free.pop_first().unwrap_or(next);
-        if self.by_id.len() <= id.at() {
-            self.by_id.resize(id.at() + 1, None);
-            self.paces.resize(id.at() + 1, Pace::default());
-            self.jobs.resize(id.at() + 1, 0);
-        }
-        if let Some(place) = self.by_id.get_mut(id.at()) {
-            *place = Some(Arc::clone(&shape));
-        }
-        self.ids.insert(shape, id);
-        id
-    }
-
-    /// One job fewer has it. The ids that are free from now on.
-    pub(crate) fn release(&mut self, id: ShapeId) -> Vec<ShapeId> {
-        let Some(jobs) = self.jobs.get_mut(id.at()) else { return Vec::new() };
-        *jobs = jobs.saturating_sub(1);
-        if *jobs == 0 {
-            self.unused.insert(id);
-        }
-        self.forget_surplus()
-    }
-
-    fn forget_surplus(&mut self) -> Vec<ShapeId> {
-        let mut freed = Vec::new();
-        while self.unused.len() > REMEMBERED
-            && let Some(id) = self.unused.pop_first()
-        {
-            let shape = self.by_id.get_mut(id.at()).and_then(Option::take);
-            if let Some(shape) = shape {
-                self.ids.remove(&shape);
-            }
-            if let Some(pace) = self.paces.get_mut(id.at()) {
-                *pace = Pace::default();
-            }
-            self.free.insert(id);
-            freed.push(id);
-        }
-        freed
-    }
-
-    pub fn get(&self, id: ShapeId) -> &Shape {
-        self.by_id.get(id.at()).and_then(Option::as_deref).unwrap_or(&NOTHING)
-    }
-
-    pub fn find(&self, shape: &Shape) -> Option<ShapeId> {
-        self.ids.get(shape).copied()
-    }
-
-    pub fn pace(&self, id: ShapeId) -> Pace {
-        self.paces.get(id.at()).copied().unwrap_or_default()
-    }
-
-    pub(crate) fn learn(&mut self, id: ShapeId, ran: Millis) {
-        if let Some(pace) = self.paces.get_mut(id.at()) {
-            pace.learn(ran);
-        }
-    }
-
-    /// What is not stored follows from the list and from the jobs there are.
-    pub(crate) fn rebuild(&mut self, of_jobs: impl Iterator<Item = ShapeId>) {
-        self.paces.resize(self.by_id.len(), Pace::default());
-        self.jobs = vec![0; self.by_id.len()];
-        for id in of_jobs {
-            if let Some(jobs) = self.jobs.get_mut(id.at()) {
-                *jobs = jobs.saturating_add(1);
-            }
-        }
-        (self.ids, self.unused, self.free) = Default::default();
-        for ((shape, jobs), id) in self.by_id.iter().zip(&self.jobs).zip((0..).map(ShapeId)) {
-            match shape {
-                Some(shape) => {
-                    self.ids.insert(Arc::clone(shape), id);
-                    if *jobs == 0 {
-                        self.unused.insert(id);
-                    }
-                }
-                None => {
-                    self.free.insert(id);
-                }
-            }
-        }
-        self.forget_surplus();
-    }
-}
-
-#[cfg(test)]
-impl Shapes {
-    /// How many are in memory, and how many places for them there are.
-    pub(crate) fn len_and_places(&self) -> (usize, usize) {
-        (self.ids.len(), self.by_id.len())
     }
 }
 

@@ -180,7 +180,6 @@ fn read_lines(bytes: &[u8]) -> Result<State, BadSnapshot> {
         pilot_tokens: header.pilot_tokens,
         folders: header.folders,
         given: header.given,
-        terms: header.terms.iter().cloned().collect(),
         ..State::default()
     };
     for (text, number) in lines {

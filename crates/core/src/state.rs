@@ -5,14 +5,15 @@
 
 use crate::command::Token;
 use crate::ended::Ended;
-use crate::job::{Job, JobRecord, Terms};
+use crate::job::{Job, JobRecord};
 use crate::job_table::JobTable;
 use crate::keys::Keys;
 use crate::pilot::{Active, Pilot};
 use crate::ready::Ready;
 use crate::schedule::Planner;
-use crate::shape::{Shape, Shapes};
+use crate::shape::{Shape, ShapeId, Shapes};
 use crate::site::{Allocation, PilotToken};
+use crate::terms::SharedTerms;
 use crate::totals::Totals;
 use crate::unfinished::Unfinished;
 use crate::usage::{FairShare, charge};
@@ -22,9 +23,6 @@ use shipway_model::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// Terms that no job in memory has; with more of them than this and than jobs, they are dropped.
-const REMEMBERED_TERMS: usize = 1_000;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct State {
@@ -48,7 +46,7 @@ pub struct State {
     pub(crate) given: BTreeMap<JobId, JobId>,
 
     // From here on all follows from the above; see `rebuild`.
-    pub(crate) terms: BTreeSet<Arc<Terms>>,
+    pub(crate) terms: SharedTerms,
     pub(crate) ready: Ready,
     pub(crate) planner: Planner,
     pub(crate) back_offs: BTreeSet<(Timestamp, TaskId)>,
@@ -182,6 +180,7 @@ impl State {
     /// Builds the indexes anew, after a snapshot was read.
     pub fn rebuild(&mut self) {
         self.shapes.rebuild(self.jobs.iter().map(|(_, job)| job.shape));
+        self.terms = SharedTerms::default();
         self.ready = Ready::default();
         self.back_offs.clear();
         self.dependents.clear();
@@ -190,6 +189,7 @@ impl State {
         self.totals = Totals::default();
         self.unfinished = Unfinished::default();
         for (id, job) in self.jobs.iter() {
+            self.terms.share(Arc::clone(&job.terms));
             self.ready.refresh(id, job);
             self.totals.add(job);
             if job.ended.is_none() {
@@ -215,22 +215,16 @@ impl State {
         self.planner = Planner::of(&self.pilots);
     }
 
-    /// The one copy of these terms.
-    pub(crate) fn share_terms(&mut self, terms: Terms) -> Arc<Terms> {
-        if let Some(known) = self.terms.get(&terms) {
-            return Arc::clone(known);
-        }
-        let terms = Arc::new(terms);
-        self.terms.insert(Arc::clone(&terms));
-        terms
-    }
-
     /// A job has left memory, and with it what nobody else has.
     pub(crate) fn release(&mut self, job: &Job) {
-        let freed = self.shapes.release(job.shape);
-        self.planner.forget(&freed);
-        if self.terms.len() > 2 * self.jobs.len() + REMEMBERED_TERMS {
-            self.terms = self.jobs.iter().map(|(_, job)| Arc::clone(&job.terms)).collect();
+        self.release_shape(job.shape);
+        self.terms.release(&job.terms);
+    }
+
+    /// One job fewer has this shape.
+    pub(crate) fn release_shape(&mut self, shape: ShapeId) {
+        if self.shapes.release(shape) {
+            self.planner.forget(shape, self.shapes.places());
         }
     }
 }

@@ -181,18 +181,19 @@ impl Planner {
         }
     }
 
-    /// These ids will stand for other shapes.
-    pub(crate) fn forget(&mut self, freed: &[ShapeId]) {
-        for shape in freed {
-            self.needs.forget(*shape);
-            self.blocked.clear(*shape);
-            self.blocked_for_one.remove(shape);
-            self.set_aside.remove(shape);
-        }
-        if !freed.is_empty() {
-            // How far its searches had come is known by id as well.
-            self.was_full = false;
-        }
+    /// No job has this shape any more, and ids are below `places`: what stands for the next shape
+    /// of this id begins anew.
+    pub(crate) fn forget(&mut self, shape: ShapeId, places: usize) {
+        self.needs.forget(shape, places);
+        self.blocked.forget(shape, places);
+        self.open.forget(shape, places);
+        self.blocked_for_one.remove(&shape);
+        self.set_aside.remove(&shape);
+    }
+
+    /// Places that are kept by shape, at most.
+    pub(crate) fn places(&self) -> usize {
+        self.needs.places().max(self.blocked.places()).max(self.open.places())
     }
 
     /// What a pass has found out.

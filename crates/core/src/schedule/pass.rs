@@ -45,8 +45,9 @@ pub(super) fn run(
         planner.nodes.are_hot(planner.reservations.iter().flat_map(Reservation::nodes));
     }
     let (mut open, mut paper) = (mem::take(&mut planner.open), mem::take(&mut planner.paper));
-    if !mem::take(&mut planner.was_full) || !planner.nodes.hot.is_empty() {
-        // With more room anywhere, how far searches have come says nothing any more.
+    let is_known = planner.needs.are_of(&planner.nodes);
+    if !mem::take(&mut planner.was_full) || !planner.nodes.hot.is_empty() || !is_known {
+        // With more room or other classes, how far searches have come says nothing any more.
         open.start_over();
         paper.start_over();
     }

@@ -45,7 +45,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<State, BadSnapshot> {
     };
     for (id, mut job) in first.jobs {
         job.owner = state.fair_share.name(&job.owner, first.at);
-        job.terms = state.share_terms((*job.terms).clone());
+        job.terms = state.terms.share(job.terms);
         state.jobs.insert(id, job);
     }
     for (key, used) in first.keys {

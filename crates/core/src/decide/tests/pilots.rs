@@ -202,3 +202,21 @@ fn a_node_that_changes_keeps_what_it_runs_and_takes_what_fits_it_now() {
     told.tell(changed(1, &unfit));
     assert!(!told.state.pilots()[&id("p")].takes_work());
 }
+
+#[test]
+fn kinds_of_nodes_that_are_gone_are_not_kept_for_ever() {
+    let mut told = Told::default();
+    told.join("p", 1, 0);
+    told.join("other", 1, 0);
+    for n in 0..20 {
+        let mut ad = pilot("p", 1, 0).ad;
+        ad.attributes.insert("Rack".into(), n.to_string());
+        told.tell(Command::PilotChanged { pilot: id("p"), session: 1, ad: Box::new(ad) });
+        let job = told.submit(&format!(r#"{{"requirements":"Rack == {n}"}}"#));
+        let placed: Vec<TaskId> = told.place().iter().map(|placement| placement.task).collect();
+        assert_eq!(placed, [task(job, 0)], "what it is now is known");
+        told.ended("p", task(job, 0), 1, OK);
+    }
+    let classes = told.state.planner().nodes.class_count();
+    assert!(classes <= 5, "two with a node, and a few that are remembered: {classes}");
+}

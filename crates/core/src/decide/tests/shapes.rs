@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::rejection::TooMany;
+use crate::shape::{Gang, Shape};
 use shipway_model::limits::MAX_UNFINISHED_BYTES;
 
 /// Needs that no other job of this number has.
@@ -36,16 +37,18 @@ fn what_no_job_needs_any_more_leaves_memory() {
 fn an_id_that_stands_for_other_needs_stands_for_nothing_of_the_old_ones() {
     let mut told = Told::default();
     told.join("p", 1, 0);
+    let shape = |told: &Told, job| told.state.job(job).expect("there").shape;
     // Known to fit nowhere, and then forgotten.
+    let mut ids = Vec::new();
     for node in 0..8 {
         let job = told.submit(&asks_for(node));
+        ids.push(shape(&told, job));
         assert_eq!(told.place(), [], "there is no such node");
         told.cancel(job, Pick::All);
         told.tell(Command::Archive { jobs: vec![job] });
     }
-    let (_, places) = told.state.shapes().len_and_places();
     let fits = told.submit(r#"{"requirements":"Machine == \"p\" || Cpus >= 1"}"#);
-    assert_eq!(told.state.shapes().len_and_places().1, places, "an id was given again");
+    assert!(ids.contains(&shape(&told, fits)), "an id was given again");
     let placed: Vec<TaskId> = told.place().iter().map(|placement| placement.task).collect();
     assert_eq!(placed, [task(fits, 0)]);
 }
@@ -102,4 +105,54 @@ fn equal_needs_count_once_and_are_given_back() {
     // Two ranges across one another are a thousand short ones.
     told.submit(r#"{"array":"0-4000:2,1-4001:4"}"#);
     assert!(of_ada(&told) > 10_000, "{}", of_ada(&told));
+}
+
+/// How many shapes there are, places for them here and with the scheduler, and terms.
+fn kept(state: &State) -> [usize; 4] {
+    let (shapes, places) = state.shapes().len_and_places();
+    [shapes, places, state.planner().places(), state.terms.iter().count()]
+}
+
+#[test]
+fn with_the_last_job_goes_all_that_was_kept_for_its_needs() {
+    let mut told = Told::default();
+    told.join("p", 1, 0);
+    told.submit("{}");
+    told.place();
+    let before = kept(&told.state);
+    assert_eq!(before, [1, 1, 1, 1]);
+    let different = |n: usize| {
+        format!(r#"{{"requirements":"Machine == \"node{n}\"","max_running":{}}}"#, n + 1)
+    };
+    let jobs: Vec<JobId> = (0..100).map(|n| told.submit(&different(n))).collect();
+    told.place();
+    assert_eq!(kept(&told.state), [101; 4]);
+    for job in &jobs {
+        told.cancel(*job, Pick::All);
+    }
+    // Some from the middle first: what stands behind them keeps its id.
+    let (some, others) = jobs.split_at(50);
+    told.tell(Command::Archive { jobs: some.to_vec() });
+    assert_eq!(kept(&told.state), [51, 101, 101, 51]);
+    told.tell(Command::Archive { jobs: others.to_vec() });
+    assert_eq!(kept(&told.state), before);
+}
+
+#[test]
+fn of_needs_without_a_job_those_that_ran_last_are_remembered() {
+    let mut told = Told::default();
+    told.join("p", 1, 0);
+    let json = |n: u32| format!(r#"{{"resources":{{"cpus":1}},"rank":"Cpus + {n}"}}"#);
+    for n in 0..10 {
+        let job = told.submit(&json(n));
+        told.place();
+        told.started("p", task(job, 0), 1);
+        told.ended("p", task(job, 0), 1, OK);
+        told.tell(Command::Archive { jobs: vec![job] });
+    }
+    let is_known = |n: &u32| {
+        let shape = Shape::of(&spec(&json(*n)), &ada().user, Gang::default());
+        told.state.shapes().find(&shape).is_some()
+    };
+    assert_eq!((0..10).filter(is_known).collect::<Vec<_>>(), [7, 8, 9]);
 }

@@ -4,7 +4,7 @@
 use super::common::Common;
 use super::nodes::NodeTable;
 use crate::schedule::needs::Need;
-use crate::shape::ShapeId;
+use crate::shape::{ShapeId, cut};
 use crate::state::State;
 use shipway_model::UserName;
 use std::cell::Cell;
@@ -22,8 +22,8 @@ const STEPS_OF_CLASS: u64 = 8;
 #[derive(Debug, Clone, Default)]
 pub(in crate::schedule) struct Needs {
     by_shape: Vec<Option<Need>>,
-    /// How many classes there were when they were made.
-    classes: usize,
+    /// The classes there were when they were made; see `NodeTable::version_of_classes`.
+    classes: u64,
     /// Of the shapes that somebody waits with, in their order; as of this version of the demand.
     sizes: Vec<Size>,
     version: Option<u64>,
@@ -55,9 +55,9 @@ impl Needs {
         set_aside: &BTreeSet<ShapeId>,
         serving: &Cell<Option<ShapeId>>,
     ) {
-        if self.classes != table.class_count() {
-            let last = self.last.take();
-            *self = Needs { classes: table.class_count(), last, ..Needs::default() };
+        if !self.are_of(table) {
+            let (classes, last) = (table.version_of_classes(), self.last.take());
+            *self = Needs { classes, last, ..Needs::default() };
         }
         let version = Some(state.ready().demand().version());
         if self.version == version {
@@ -136,17 +136,26 @@ impl Needs {
         self.is_behind
     }
 
-    /// The id will stand for another shape.
-    pub(in crate::schedule) fn forget(&mut self, shape: ShapeId) {
+    /// See `Planner::forget`.
+    pub(in crate::schedule) fn forget(&mut self, shape: ShapeId, places: usize) {
         if let Some(known) = self.by_shape.get_mut(shape.at()) {
             *known = None;
         }
+        cut(&mut self.by_shape, places);
+    }
+
+    pub(in crate::schedule) fn places(&self) -> usize {
+        self.by_shape.len()
     }
 
     /// What was learnt, if it is of the classes there are now.
     pub(in crate::schedule) fn known(&self, shape: ShapeId, table: &NodeTable) -> Option<&Need> {
-        let current = self.classes == table.class_count();
-        self.by_shape.get(shape.at())?.as_ref().filter(|_| current)
+        self.get(shape).filter(|_| self.are_of(table))
+    }
+
+    /// Whether they are of the classes there are now.
+    pub(in crate::schedule) fn are_of(&self, table: &NodeTable) -> bool {
+        self.classes == table.version_of_classes()
     }
 
     /// Known of the shapes that are listed.

@@ -5,18 +5,20 @@
     reason = "places that this module gives out itself, asked for very often"
 )]
 
+pub use super::class::Class;
 use super::free::{Device, Free, Group, used};
-use super::members::Members;
 use crate::load::Usable;
 use crate::pilot::Pilot;
-use crate::requirements::{class_ads, containers_fail};
 use crate::schedule::classes::{ClassKey, GpuKind, class_of};
-use crate::schedule::needs::{Groups, MAX_GROUPS, bit};
+use crate::schedule::needs::Groups;
 use crate::schedule::position;
-use shipway_classad::Ad;
-use shipway_model::{DeviceId, GpuDevice, PilotId};
+use shipway_model::{DeviceId, PilotId};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+
+/// Classes without a node that are remembered, as a node comes back or changes and changes again;
+/// beyond those the one without for longest gives its place to the next. Few in tests, so that
+/// places come to stand for other classes there.
+const EMPTY_CLASSES: usize = if cfg!(test) { 2 } else { 64 };
 
 /// A node's place in the table; used again when the node has gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,34 +39,6 @@ impl ClassAt {
     }
     pub(in crate::schedule) fn at(self) -> usize {
         self.0 as usize
-    }
-}
-
-#[derive(Debug, Clone)]
-pub struct Class {
-    pub key: ClassKey,
-    pub(in crate::schedule) kinds: Vec<GpuKind>,
-    /// A device of each kind, to be asked whether a request matches it, and how many there are.
-    pub(in crate::schedule) examples: Vec<(GpuDevice, u32)>,
-    /// What requirements are asked of: an ad for each kind, or one without devices.
-    pub(crate) ads: Vec<Arc<Ad>>,
-    /// What is in containers is not for its nodes.
-    pub(crate) containers_fail: bool,
-    pub members: Members,
-}
-
-impl Class {
-    /// How many devices of these kinds a node has.
-    pub(in crate::schedule) fn count(&self, groups: Groups) -> u32 {
-        let kinds = self.examples.iter().take(MAX_GROUPS).enumerate();
-        let counted = kinds.filter(|(kind, _)| groups & bit(*kind) != 0);
-        counted.fold(0, |sum: u32, (_, (_, count))| sum.saturating_add(*count))
-    }
-
-    /// The ads of these kinds of devices; all where a request is for none of them.
-    pub(crate) fn ads_of(ads: &[Arc<Ad>], groups: Groups) -> impl Iterator<Item = &Arc<Ad>> {
-        let ads = ads.iter().take(MAX_GROUPS).enumerate();
-        ads.filter(move |(kind, _)| groups == 0 || groups & bit(*kind) != 0).map(|(_, ad)| ad)
     }
 }
 
@@ -90,6 +64,8 @@ pub(in crate::schedule) struct Devices {
 #[derive(Debug, Clone, Default)]
 pub struct NodeTable {
     classes: Vec<Class>,
+    /// Counts the classes that ever came: what is known by place is of those there were then.
+    classes_came: u64,
     ids: BTreeMap<ClassKey, ClassAt>,
     by_pilot: BTreeMap<PilotId, NodeAt>,
     nodes: Vec<Option<Node>>,
@@ -114,8 +90,12 @@ impl NodeTable {
         let all = (0u32..).map(ClassAt).zip(&self.classes);
         all.filter(|(_, class)| !class.members.nodes().is_empty())
     }
-    /// How many classes were ever seen.
-    pub(in crate::schedule) fn class_count(&self) -> usize {
+    /// Another one whenever a class has come.
+    pub(in crate::schedule) fn version_of_classes(&self) -> u64 {
+        self.classes_came
+    }
+    /// Places of classes, those without a node among them.
+    pub(crate) fn class_count(&self) -> usize {
         self.classes.len()
     }
     pub fn class(&self, at: ClassAt) -> &Class {
@@ -257,8 +237,9 @@ impl NodeTable {
     fn remove(&mut self, id: &PilotId) {
         let Some(at) = self.by_pilot.remove(id) else { return };
         self.nodes[at.at()] = None;
-        let class = self.free[at.at()].class;
-        self.classes[class.at()].members.remove(at, &mut self.free);
+        let class = &mut self.classes[self.free[at.at()].class.at()];
+        class.members.remove(at, &mut self.free);
+        class.left = self.came;
         self.hot.remove(&at);
         self.vacant.push(at);
     }
@@ -267,15 +248,25 @@ impl NodeTable {
         if let Some(at) = self.ids.get(&key) {
             return *at;
         }
-        let at = ClassAt(position(self.classes.len()));
-        let (kinds, counts): (Vec<_>, Vec<_>) = key.kinds().into_iter().unzip();
-        let examples: Vec<_> = kinds.iter().map(GpuKind::example).zip(counts).collect();
-        let ads = class_ads(&key, &examples);
-        self.ids.insert(key.clone(), at);
-        let members = Members::new(key.gpus());
-        let containers_fail = containers_fail(&ads);
-        self.classes.push(Class { key, kinds, examples, ads, containers_fail, members });
+        self.classes_came += 1;
+        let class = Class::new(key.clone());
+        let at = if let Some(at) = self.place_to_reuse() {
+            let gone = std::mem::replace(&mut self.classes[at.at()], class);
+            self.ids.remove(&gone.key);
+            at
+        } else {
+            self.classes.push(class);
+            ClassAt(position(self.classes.len() - 1))
+        };
+        self.ids.insert(key, at);
         at
+    }
+
+    fn place_to_reuse(&self) -> Option<ClassAt> {
+        let all = (0u32..).map(ClassAt).zip(&self.classes);
+        let empty = all.filter(|(_, class)| class.members.nodes().is_empty());
+        let are_many = empty.clone().count() > EMPTY_CLASSES;
+        empty.min_by_key(|(_, class)| class.left).map(|(at, _)| at).filter(|_| are_many)
     }
 }
 

@@ -7,7 +7,7 @@ use super::known::{Needs, Size};
 use super::nodes::NodeTable;
 use crate::schedule::search::{Backlogs, Progress, Scope};
 use crate::schedule::{Planner, backlog};
-use crate::shape::ShapeId;
+use crate::shape::{ShapeId, cut};
 use crate::state::State;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -50,6 +50,17 @@ impl Blocked {
         if let Some(word) = self.words.get_mut(word) {
             *word &= !bit;
         }
+    }
+
+    /// See `Planner::forget`.
+    pub(in crate::schedule) fn forget(&mut self, shape: ShapeId, places: usize) {
+        self.clear(shape);
+        cut(&mut self.words, places.div_ceil(64));
+    }
+    /// As far as any bit is set.
+    pub(in crate::schedule) fn places(&self) -> usize {
+        let last = self.words.iter().rposition(|word| *word != 0);
+        last.map_or(0, |last| last * 64 + 1)
     }
 }
 
@@ -100,6 +111,20 @@ impl Open {
                 }
             }
         }
+    }
+
+    /// See `Planner::forget`.
+    pub(in crate::schedule) fn forget(&mut self, shape: ShapeId, places: usize) {
+        if let Some(progress) = self.progress.get_mut(shape.at()) {
+            *progress = Progress::default();
+        }
+        self.backlogs.remove(&shape);
+        cut(&mut self.progress, places);
+        cut(&mut self.by_shape, places);
+    }
+
+    pub(in crate::schedule) fn places(&self) -> usize {
+        self.by_shape.len().max(self.progress.len())
     }
 
     /// How far searches have come says nothing any more.
