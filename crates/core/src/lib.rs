@@ -26,6 +26,7 @@ pub mod clock;
 pub mod command;
 pub mod consequence;
 pub mod decide;
+pub mod done;
 pub mod effect;
 pub mod ended;
 pub mod engine;
@@ -60,6 +61,7 @@ pub mod users;
 mod weight;
 
 pub use command::Command;
+pub use done::{Decided, Done};
 pub use effect::Effect;
 pub use event::Event;
 pub use rejection::Rejection;

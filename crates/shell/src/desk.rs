@@ -7,7 +7,6 @@
 //! A mistake of the core over one command costs that command: what `decide` says changes nothing,
 //! and after one in `apply` the state is not used again before it is restored from the disk.
 
-use crate::done::{cancelled, left_by, repeated_submission, touched};
 use crate::keeper::MISTAKE;
 use crate::prepare::prepare;
 use crate::{
@@ -15,9 +14,8 @@ use crate::{
     WriteError, Written, guarded, restore,
 };
 use shipway_core::command::Command;
-use shipway_core::event::Event;
 use shipway_core::schedule::schedule;
-use shipway_core::{Rejection, State, snapshot};
+use shipway_core::{Decided, State, snapshot};
 use shipway_model::Timestamp;
 use std::sync::Arc;
 
@@ -124,37 +122,19 @@ impl<J: Journal, O: Outside> Desk<J, O> {
 
     fn decide(&mut self, now: Timestamp, command: &Command) -> Result<Done, WriteError> {
         let at = now.max(self.state.at());
-        let core = self.core;
-        // All of them look at the state and change nothing.
-        let (repeated, left, events) = guarded(|| {
-            let repeated = repeated_submission(&self.state, command)?;
-            let left = left_by(&self.state, command);
-            Ok::<_, Rejection>((repeated, left, (core.decide)(&self.state, at, command)?))
-        })??;
-        let mark = self.batch.mark();
-        let tasks = guarded(|| self.apply(at, command, events)).inspect_err(|_| {
-            self.batch.back_to(mark);
-            self.is_broken = true;
+        let Desk { state, batch, core, is_broken, .. } = self;
+        let Decided { events, done } = guarded(|| (core.decide)(state, at, command))??;
+        let mark = batch.mark();
+        let applied = guarded(|| {
+            let mut put = |state: &State, recorded| batch.add(recorded, state);
+            let effects = (core.apply)(state, at, events, &mut put);
+            batch.effects.extend(effects);
+        });
+        applied.inspect_err(|_| {
+            batch.back_to(mark);
+            *is_broken = true;
         })?;
-        let submitted = match command {
-            Command::Submit(submit) => submit.first(),
-            _ => None,
-        };
-        let job = repeated.or(submitted);
-        Ok(Done { job, repeated: repeated.is_some(), tasks, jobs: left })
-    }
-
-    /// Makes it true, and puts it into the batch. How many tasks were touched.
-    fn apply(&mut self, at: Timestamp, command: &Command, events: Vec<Event>) -> u32 {
-        let cancelled_before = cancelled(&self.state, command);
-        let done = (self.core.apply)(&mut self.state, at, events);
-        let mut tasks = cancelled(&self.state, command).saturating_sub(cancelled_before);
-        for recorded in done.events {
-            tasks = tasks.saturating_add(touched(&recorded.event));
-            self.batch.add(recorded, &self.state);
-        }
-        self.batch.effects.extend(done.effects);
-        tasks
+        Ok(done)
     }
 
     /// Plans for what is waiting.

@@ -4,7 +4,7 @@
 //! SQLite, threads and sockets around it, the other with a disk that fails when it is told to.
 //!
 //! - `prepare.rs` from a wish to a command: ids, and what history knows
-//! - `desk.rs`    the state, and deciding; `done.rs` what came of it, `limits.rs` how much is kept
+//! - `desk.rs`    the state, and deciding; `limits.rs` how much is kept
 //! - `batch.rs`   what is decided and not yet on disk
 //! - `rows.rs`    what of an event goes into history
 //! - `lines.rs`   the events of a commit, as they are written
@@ -24,7 +24,6 @@
 
 mod batch;
 mod desk;
-mod done;
 mod journal;
 mod keeper;
 mod limits;
@@ -43,8 +42,9 @@ pub use journal::{
 pub use keeper::{Failed, Keeper, Written};
 pub use limits::{Core, Limits};
 pub use lines::Lines;
-pub use outside::{Done, Outside, Question, WriteError};
+pub use outside::{Outside, Question, WriteError};
 pub use panics::{Panicked, guarded};
 pub use prepare::{Member, Submission, Wish};
 pub use restore::{RestoreError, read_event, read_snapshot, restore};
 pub use rows::{HistoryRow, Text};
+pub use shipway_core::Done;

@@ -1,9 +1,8 @@
 //! What a desk is made with: how much it keeps, and the core it asks.
 
 use shipway_core::command::Command;
-use shipway_core::engine::Step;
-use shipway_core::event::Event;
-use shipway_core::{Rejection, State};
+use shipway_core::event::Recorded;
+use shipway_core::{Decided, Effect, Event, Rejection, State};
 use shipway_model::Timestamp;
 use shipway_model::limits::MAX_TASKS;
 
@@ -45,8 +44,10 @@ impl Default for Limits {
 /// What the core does for one command: decide, which changes nothing, and then make it true.
 #[derive(Debug, Clone, Copy)]
 pub struct Core {
-    pub decide: fn(&State, Timestamp, &Command) -> Result<Vec<Event>, Rejection>,
-    pub apply: fn(&mut State, Timestamp, Vec<Event>) -> Step,
+    pub decide: fn(&State, Timestamp, &Command) -> Result<Decided, Rejection>,
+    /// Hands out each event, with the state right after it.
+    pub apply:
+        fn(&mut State, Timestamp, Vec<Event>, &mut dyn FnMut(&State, Recorded)) -> Vec<Effect>,
 }
 
 impl Default for Core {

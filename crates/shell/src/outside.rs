@@ -1,21 +1,9 @@
 //! What is told once it is on disk, and to whom. The order is the shell's (`keeper.rs`).
 
-use crate::{EventSeq, Lines, Panicked};
+use crate::{Done, EventSeq, Lines, Panicked};
 use shipway_core::event::Recorded;
 use shipway_core::{Effect, Rejection, State};
-use shipway_model::{JobId, Timestamp};
-
-/// What came of a wish.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Done {
-    /// The first job that a submission made, now or when its key was used first.
-    pub job: Option<JobId>,
-    pub repeated: bool,
-    /// Tasks that were cancelled, asked to stop, or queued again.
-    pub tasks: u32,
-    /// Jobs that a removed user had not finished.
-    pub jobs: u64,
-}
+use shipway_model::Timestamp;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum WriteError {

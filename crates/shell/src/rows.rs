@@ -179,9 +179,33 @@ fn end_row(id: JobId, how: JobState, at: Timestamp, state: &State) -> Option<His
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shipway_core::event::EVENT_VERSION;
+    use shipway_core::command::{Command, NewJob, Submit};
+    use shipway_core::engine::{apply, step};
+    use shipway_core::event::{CancelReason, EVENT_VERSION, Which};
     use shipway_core::shape::Gang;
-    use shipway_model::UserName;
+    use shipway_model::{Actor, Role, UserName};
+
+    /// Of a job that has left memory by the end of the very step that it ended in.
+    #[test]
+    fn a_row_shows_what_was_true_right_after_its_event() {
+        let spec = serde_json::from_str(r#"{"command":["true"],"array":"1-3"}"#).expect("good");
+        let ada = Actor::new(UserName::new("ada").expect("good"), Role::User);
+        let (job, mut state, mut rows) = (JobId(1), State::default(), Vec::new());
+        let submit = Submit::one(ada, NewJob::new(job, spec));
+        step(&mut state, Timestamp(1), &Command::Submit(Box::new(submit))).expect("taken");
+        let (which, why) = (Which::AllWaiting, CancelReason::Asked);
+        let events = vec![
+            Event::TasksCancelled { job, which, why },
+            Event::JobsArchived { jobs: vec![job] },
+        ];
+        apply(&mut state, Timestamp(2), events, &mut |state, recorded| {
+            add(&mut rows, &recorded, &Written { text: b"", start: 0 }, state);
+        });
+        assert!(state.job(job).is_none());
+        let [HistoryRow::JobEnded { cancelled: 3, revision: 1, ended_ms: 2, .. }] = rows[..] else {
+            panic!("{rows:?}");
+        };
+    }
 
     #[test]
     fn history_has_the_specification_as_it_stands_in_the_event() {

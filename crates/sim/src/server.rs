@@ -310,7 +310,10 @@ impl Server {
             }
             Then::Nothing | Then::Ack { .. } => {}
             Then::Reply { wish } => {
-                let answer = answer.map(|done| done.job.unwrap_or(JobId(0)));
+                let answer = answer.map(|done| match done {
+                    Done::Submitted { first, .. } => first,
+                    _ => JobId(0),
+                });
                 out.push(Outgoing::Reply { wish, answer });
             }
         }

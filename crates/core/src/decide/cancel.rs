@@ -2,16 +2,19 @@
 
 use super::select;
 use crate::command::{Pick, Select};
+use crate::done::{Decided, Done};
 use crate::event::{CancelReason, Event, StopReason, Which};
+use crate::job::Job;
 use crate::rejection::{Rejection, Scatters};
 use crate::state::State;
 use shipway_model::{JobId, TaskState};
 
-pub(super) fn decide(state: &State, chosen: &Select) -> Result<Vec<Event>, Rejection> {
-    let (mut events, mut runs) = (Vec::new(), select::Runs::default());
+pub(super) fn decide(state: &State, chosen: &Select) -> Result<Decided, Rejection> {
+    let (mut events, mut runs, mut tasks) = (Vec::new(), select::Runs::default(), 0_u32);
     for (id, pick) in &chosen.jobs {
         let job = select::job(state, chosen, *id)?;
         for event in one(state, *id, pick, CancelReason::Asked)? {
+            tasks = tasks.saturating_add(touched(job, &event));
             if let Event::TasksCancelled { which: Which::These(tasks), .. } = &event {
                 runs.add(tasks)?;
                 let parted = (Scatters::Cancel, tasks);
@@ -20,7 +23,21 @@ pub(super) fn decide(state: &State, chosen: &Select) -> Result<Vec<Event>, Rejec
             events.push(event);
         }
     }
-    if events.is_empty() { Err(Rejection::NothingToDo("cancelled")) } else { Ok(events) }
+    if events.is_empty() {
+        return Err(Rejection::NothingToDo("cancelled"));
+    }
+    Ok(Decided { events, done: Done::Touched { tasks } })
+}
+
+/// How many tasks of the job it cancels or asks to stop.
+fn touched(job: &Job, event: &Event) -> u32 {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others cancel nothing")]
+    match event {
+        Event::StopRequested { tasks, .. } => u32::try_from(tasks.len()).unwrap_or(u32::MAX),
+        Event::TasksCancelled { which: Which::AllWaiting, .. } => job.tasks.counts().waiting,
+        Event::TasksCancelled { which: Which::These(tasks), .. } => tasks.len(),
+        _ => 0,
+    }
 }
 
 /// All that waits or runs of what was picked.

@@ -1,4 +1,5 @@
-//! Commands to events: one file per command, each `(&State, …) → Result<Vec<Event>, Rejection>`.
+//! Commands to events: one file per command, each `(&State, …) → Result<Vec<Event>, Rejection>`;
+//! those that somebody waits for say what was done as well (`Decided`).
 //!
 //! Deciding reads the state and changes nothing. What several commands need is in `verdict` (what
 //! the end of an attempt means) and `select` (which tasks a selection means).
@@ -21,52 +22,48 @@ mod users;
 mod verdict;
 
 pub use pilot_joined::may_join;
-pub use submit::already_submitted;
 
 use crate::command::Command;
+use crate::done::Decided;
 use crate::event::Event;
 use crate::rejection::{Rejection, needs};
 use crate::state::State;
 use shipway_model::{Actor, May, Timestamp};
 
-pub fn decide(state: &State, at: Timestamp, command: &Command) -> Result<Vec<Event>, Rejection> {
+pub fn decide(state: &State, at: Timestamp, command: &Command) -> Result<Decided, Rejection> {
     if let Some(by) = asked_by(command) {
         may_ask(state, at, by)?;
     }
-    match command {
-        Command::ServerStarted => Ok(vec![Event::ServerStarted]),
-        Command::Submit(submit) => submit::decide(state, submit),
-        Command::Cancel(select) => cancel::decide(state, select),
-        Command::Retry { select, revived } => retry::decide(state, select, revived),
-        Command::ApplyPlan(plan) => apply_plan::decide(state, plan),
-        Command::PilotJoined(joined) => pilot_joined::decide(state, at, joined),
-        Command::PilotReported(report) => Ok(pilot_reported::decide(state, at, report)),
-        Command::PilotAway { pilot, session } => Ok(pilot_away::decide(state, pilot, *session)),
-        Command::PilotChanged { pilot, session, ad } => {
-            Ok(pilot_changed::decide(state, pilot, *session, ad))
-        }
-        Command::PilotLeaving { pilot, session } => {
-            Ok(pilot_leaving::decide(state, pilot, *session))
-        }
-        Command::PilotEnded { pilot } => pilot_ended::said_goodbye(state, at, pilot),
-        Command::Tick => Ok(tick::decide(state, at)),
-        Command::Archive { jobs } => Ok(archive::decide(state, jobs)),
-        Command::AddUser { by, user, role } => users::add(state, by, user, *role),
+    let events = match command {
+        Command::Submit(submit) => return submit::decide(state, submit),
+        Command::Cancel(select) => return cancel::decide(state, select),
+        Command::Retry { select, revived } => return retry::decide(state, select, revived),
         Command::RemoveUser { by, user, give_jobs_to } => {
-            users::remove(state, by, user, give_jobs_to.as_ref())
+            return users::remove(state, by, user, give_jobs_to.as_ref());
         }
-        Command::IssueToken { by, token } => users::issue_token(state, at, by, token),
-        Command::RevokeToken { by, id } => users::revoke_token(state, by, id),
+        Command::ServerStarted => vec![Event::ServerStarted],
+        Command::ApplyPlan(plan) => apply_plan::decide(state, plan)?,
+        Command::PilotJoined(joined) => pilot_joined::decide(state, at, joined)?,
+        Command::PilotReported(report) => pilot_reported::decide(state, at, report),
+        Command::PilotAway { pilot, session } => pilot_away::decide(state, pilot, *session),
+        Command::PilotChanged { pilot, session, ad } => {
+            pilot_changed::decide(state, pilot, *session, ad)
+        }
+        Command::PilotLeaving { pilot, session } => pilot_leaving::decide(state, pilot, *session),
+        Command::PilotEnded { pilot } => pilot_ended::said_goodbye(state, at, pilot)?,
+        Command::Tick => tick::decide(state, at),
+        Command::Archive { jobs } => archive::decide(state, jobs),
+        Command::AddUser { by, user, role } => users::add(state, by, user, *role)?,
+        Command::IssueToken { by, token } => users::issue_token(state, at, by, token)?,
+        Command::RevokeToken { by, id } => users::revoke_token(state, by, id)?,
         Command::SetHalfLife { half_life } => {
             let known = state.fair_share().half_life() == *half_life;
-            Ok((!known)
-                .then_some(Event::HalfLifeSet { half_life: *half_life })
-                .into_iter()
-                .collect())
+            (!known).then_some(Event::HalfLifeSet { half_life: *half_life }).into_iter().collect()
         }
-        Command::SetShare { by, user, share } => users::set_share(state, by, user, *share),
-        Command::AskSite(ask) => ask_site::decide(state, at, ask),
-    }
+        Command::SetShare { by, user, share } => users::set_share(state, by, user, *share)?,
+        Command::AskSite(ask) => ask_site::decide(state, at, ask)?,
+    };
+    Ok(events.into())
 }
 
 /// The token was looked at when the request came in. Until it is decided, reading a body or asking

@@ -2,6 +2,7 @@
 
 use super::select;
 use crate::command::Select;
+use crate::done::{Decided, Done};
 use crate::event::Event;
 use crate::job::{Job, JobRecord};
 use crate::rejection::{Rejection, Scatters, TooMany};
@@ -17,7 +18,7 @@ pub(super) fn decide(
     state: &State,
     chosen: &Select,
     revived: &[JobRecord],
-) -> Result<Vec<Event>, Rejection> {
+) -> Result<Decided, Rejection> {
     let mut events = Vec::new();
     let mut known = BTreeMap::new();
     for record in revived.iter().filter(|record| state.job(record.id).is_none()) {
@@ -25,7 +26,7 @@ pub(super) fn decide(
             events.push(Event::JobRevived { record: Box::new(record.clone()) });
         }
     }
-    let (mut any, mut runs) = (false, select::Runs::default());
+    let (mut touched, mut runs) = (0_u32, select::Runs::default());
     let (mut again, mut tasks_again) = (0_u64, 0_u64);
     for (id, pick) in &chosen.jobs {
         let (job, gang, is_orphan) = if let Some(record) = known.get(id) {
@@ -45,7 +46,7 @@ pub(super) fn decide(
             select::may_scatter(state, &chosen.by, (*id, job), parted)?;
         }
         if !tasks.is_empty() {
-            any = true;
+            touched = touched.saturating_add(tasks.len());
             if job.ended.is_some() && job.owner == chosen.by.user {
                 again += 1;
                 tasks_again = tasks_again.saturating_add(job.tasks.len().into());
@@ -53,7 +54,7 @@ pub(super) fn decide(
             events.push(Event::TasksRequeued { job: *id, tasks });
         }
     }
-    if !any {
+    if touched == 0 {
         return Err(Rejection::NothingToDo("retried"));
     }
     let (now, role) = (state.unfinished().of(&chosen.by.user), chosen.by.role);
@@ -67,7 +68,7 @@ pub(super) fn decide(
     if again > 0 && now.bytes >= TooMany::most_bytes(role) {
         return Err(Rejection::TooMany(TooMany::Bytes(role)));
     }
-    Ok(events)
+    Ok(Decided { events, done: Done::Touched { tasks: touched } })
 }
 
 /// As `select::job`, for one that has left memory.

@@ -3,6 +3,7 @@
 
 use crate::command::{NewJob, Submit};
 use crate::consequence::is_met;
+use crate::done::{Decided, Done};
 use crate::event::{CancelReason, Event, Submitted, Which};
 use crate::job::Job;
 use crate::keys::KeyDigest;
@@ -14,14 +15,15 @@ use shipway_model::limits::{MAX_KEY_BYTES, MAX_UNFINISHED_TASKS};
 use shipway_model::validate::Problem;
 use shipway_model::{Actor, After, JobId, JobState};
 
-pub(super) fn decide(state: &State, submit: &Submit) -> Result<Vec<Event>, Rejection> {
+pub(super) fn decide(state: &State, submit: &Submit) -> Result<Decided, Rejection> {
     for new in &submit.jobs {
         validate(&new.spec).map_err(Rejection::InvalidSpec)?;
         makes_whole_gangs(new)?;
     }
     if let Some(job) = already_submitted(state, submit)? {
         debug_assert!(job < state.next_job(), "a used key names a job that exists");
-        return Ok(Vec::new());
+        let done = Done::Submitted { first: job, repeated: true };
+        return Ok(Decided { events: Vec::new(), done });
     }
     has_room(state, submit)?;
     let mut events = Vec::with_capacity(submit.jobs.len());
@@ -34,7 +36,8 @@ pub(super) fn decide(state: &State, submit: &Submit) -> Result<Vec<Event>, Rejec
         cancelled.extend(never.map(|why| Event::TasksCancelled { job: new.job, which, why }));
     }
     events.append(&mut cancelled);
-    Ok(events)
+    let first = submit.first().map(|first| Done::Submitted { first, repeated: false });
+    Ok(Decided { events, done: first.unwrap_or_default() })
 }
 
 /// The job, and why it will never run if that is known already.
@@ -103,7 +106,7 @@ fn has_room(state: &State, submit: &Submit) -> Result<(), Rejection> {
 }
 
 /// The first job that this submission repeats, if it does; the others follow it.
-pub fn already_submitted(state: &State, submit: &Submit) -> Result<Option<JobId>, Rejection> {
+fn already_submitted(state: &State, submit: &Submit) -> Result<Option<JobId>, Rejection> {
     let Some(key) = &submit.key else { return Ok(None) };
     if key.is_empty() || key.len() > MAX_KEY_BYTES {
         let what = format!("{} bytes; between 1 and {MAX_KEY_BYTES}", key.len());

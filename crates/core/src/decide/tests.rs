@@ -12,6 +12,7 @@ mod places;
 mod plans;
 mod policy;
 mod random;
+mod replies;
 mod requirements;
 mod retries;
 mod scattered;
@@ -23,6 +24,7 @@ use crate::command::{
     AskSite, Command, Ended, Held, HeldPhase, NewJob, Pick, PilotJoined, PilotReported, Select,
     Submit,
 };
+use crate::done::Done;
 use crate::engine::step;
 use crate::event::{Event, Placement, Recorded, StopReason, Verdict};
 use crate::evolve::evolve;
@@ -44,6 +46,8 @@ struct Told {
     now: u64,
     recorded: Vec<Recorded>,
     effects: Vec<Effect>,
+    /// What was said about the last command.
+    done: Done,
     /// Pilots that join have no token unless one was issued.
     no_token_of_itself: bool,
 }
@@ -60,7 +64,7 @@ impl Told {
         self.now += 1;
         let done = step(&mut self.state, Timestamp(self.now), command)?;
         assert_eq!(check(&self.state), [], "after {command:?}");
-        self.effects = done.effects;
+        (self.effects, self.done) = (done.effects, done.done);
         let events = done.events.iter().map(|recorded| recorded.event.clone()).collect();
         self.recorded.extend(done.events);
         assert_eq!(replayed(&self.recorded), self.state, "replay after {command:?}");

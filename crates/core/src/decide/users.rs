@@ -2,6 +2,7 @@
 
 use super::cancel;
 use crate::command::{Pick, Token};
+use crate::done::{Decided, Done};
 use crate::event::{CancelReason, Event};
 use crate::rejection::{Rejection, TooMany, needs};
 use crate::state::State;
@@ -33,7 +34,7 @@ pub(super) fn remove(
     by: &Actor,
     user: &UserName,
     give_jobs_to: Option<&UserName>,
-) -> Result<Vec<Event>, Rejection> {
+) -> Result<Decided, Rejection> {
     needs(by, May::RemoveUsers)?;
     if state.users().get(user).is_none() {
         return Err(Rejection::NoSuchUser(user.clone()));
@@ -41,18 +42,19 @@ pub(super) fn remove(
     let before = state.next_job();
     let mut events = vec![Event::UserRemoved { user: user.clone(), before: Some(before) }];
     let left = state.unfinished_of(user);
+    let done = Done::Removed { jobs: left.len() as u64 };
     if let Some(heir) = give_jobs_to {
         may_inherit(state, user, heir)?;
         if !left.is_empty() {
             let to = heir.clone();
             events.push(Event::JobsGiven { jobs: left, to, since: before });
         }
-        return Ok(events);
+        return Ok(Decided { events, done });
     }
     for job in left {
         events.extend(cancel::one(state, job, &Pick::All, CancelReason::OwnerRemoved)?);
     }
-    Ok(events)
+    Ok(Decided { events, done })
 }
 
 fn may_inherit(state: &State, user: &UserName, heir: &UserName) -> Result<(), Rejection> {

@@ -16,7 +16,7 @@ use shipway_api::routes;
 use shipway_api::types::{Acted, Selection};
 use shipway_core::Rejection;
 use shipway_core::command::{Pick, Select};
-use shipway_model::{Actor, JobId, TaskIndex, TaskState};
+use shipway_model::{Actor, JobId, TaskId, TaskState};
 use std::collections::{BTreeMap, HashMap};
 
 /// Cancels what waits and stops what runs.
@@ -68,13 +68,12 @@ async fn act(
     chosen: Select,
     act: Act,
 ) -> Result<Json<Acted>, ApiError> {
-    let mut jobs: Vec<JobId> = chosen.jobs.iter().map(|(job, _)| *job).collect();
-    jobs.dedup();
+    let jobs: Vec<JobId> = chosen.jobs.iter().map(|(job, _)| *job).collect();
     // One of each user's at once: a single array of millions that is found not to be worth it takes
     // the writer a moment too, and hundreds of such requests would stand before everybody else's.
     let turn = asking.turn().await?;
     let tasks = if is_small(&chosen.jobs) {
-        site.writer.wish(act.wish(chosen)).await?.tasks
+        site.writer.wish(act.wish(chosen)).await?.tasks()
     } else {
         let Select { by, jobs } = chosen.clone();
         let sizes =
@@ -120,7 +119,7 @@ async fn in_pieces(site: &Site, by: &Actor, cut: Vec<Chosen>, act: Act) -> Resul
         let more = piece.len();
         match site.writer.wish(act.wish(Select { by: by.clone(), jobs: piece })).await {
             Ok(done) => {
-                tasks = tasks.saturating_add(done.tasks);
+                tasks = tasks.saturating_add(done.tasks());
                 jobs += more;
             }
             Err(error @ WriteError::Rejected(Rejection::NothingToDo(_))) => nothing = Some(error),
@@ -151,14 +150,8 @@ async fn resolve(
     if named_tasks && (selection.state.is_some() || !selection.labels.is_empty()) {
         return Err(ApiError::bad_request("tasks are named; a state or label says nothing more"));
     }
-    let mut tasks: BTreeMap<JobId, Vec<TaskIndex>> = BTreeMap::new();
-    for task in selection.tasks {
-        tasks.entry(task.job).or_default().push(task.index);
-    }
-    let mut jobs: Chosen =
-        tasks.into_iter().map(|(job, indices)| (job, Pick::Tasks(indices))).collect();
     let pick = selection.state.map_or(Pick::All, Pick::State);
-    jobs.extend(selection.jobs.into_iter().map(|job| (job, pick.clone())));
+    let mut jobs = each_once(selection.tasks, &selection.jobs, &pick);
     if jobs.is_empty() {
         if selection.labels.is_empty() {
             let message = "nothing is selected";
@@ -178,8 +171,20 @@ async fn resolve(
         return Err(ApiError::bad_request("no job matches the selection"));
     }
     jobs.sort_by_key(|(job, _)| *job);
-    jobs.dedup();
     Ok(jobs)
+}
+
+/// Each job once, as what is done is counted: a job that is named itself need not be
+/// named by its tasks.
+fn each_once(tasks: Vec<TaskId>, jobs: &[JobId], pick: &Pick) -> Chosen {
+    let mut each: BTreeMap<JobId, Pick> = jobs.iter().map(|job| (*job, pick.clone())).collect();
+    for task in tasks {
+        let picked = each.entry(task.job).or_insert_with(|| Pick::Tasks(Vec::new()));
+        if let Pick::Tasks(indices) = picked {
+            indices.push(task.index);
+        }
+    }
+    each.into_iter().collect()
 }
 
 /// A selection by label may find thousands of jobs that ended long ago; only those in memory can
@@ -189,4 +194,20 @@ async fn still_useful(site: &Site, jobs: Chosen) -> Result<Chosen, ApiError> {
         jobs.iter().filter(|(job, _)| state.job(*job).is_some()).cloned().collect()
     });
     Ok(known.await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shipway_model::TaskIndex;
+
+    #[test]
+    fn a_job_that_is_named_itself_is_not_named_by_its_tasks_too() {
+        let task = |job: u64, index| JobId(job).task(TaskIndex(index));
+        let tasks = vec![task(5, 1), task(3, 2), task(3, 4)];
+        let chosen = each_once(tasks, &[JobId(7), JobId(5), JobId(5)], &Pick::All);
+        let of_third = Pick::Tasks(vec![TaskIndex(2), TaskIndex(4)]);
+        let once = [(JobId(3), of_third), (JobId(5), Pick::All), (JobId(7), Pick::All)];
+        assert_eq!(chosen, once);
+    }
 }

@@ -10,7 +10,7 @@ use super::pinning::pin_image;
 use crate::event_logs::EventLogs;
 use crate::secrets;
 use crate::views;
-use crate::writer::{self, Member, Wish};
+use crate::writer::{self, Done, Member, Wish};
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -111,8 +111,10 @@ async fn accept(
     let wish = writer::Submission { by: caller.0, jobs, digest, key, size };
     let done = site.writer.wish(Wish::Submit(Box::new(wish))).await?;
     drop(turn);
-    let id = done.job.ok_or_else(|| ApiError::internal("a submission made no job"))?;
-    Ok((if done.repeated { StatusCode::OK } else { StatusCode::CREATED }, id))
+    let Done::Submitted { first, repeated } = done else {
+        return Err(ApiError::internal("a submission made no job"));
+    };
+    Ok((if repeated { StatusCode::OK } else { StatusCode::CREATED }, first))
 }
 
 /// Checks a job and says what it would run and wait for; submits nothing.

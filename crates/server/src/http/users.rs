@@ -5,7 +5,7 @@ use super::body::Body;
 use super::caller::{Caller, CallerWith, Path};
 use super::error::ApiError;
 use crate::secrets;
-use crate::writer::Wish;
+use crate::writer::{Done, Wish};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -138,7 +138,7 @@ pub async fn remove(
     let forgotten = tokio::task::spawn_blocking(move || logins.forget_user(&gone)).await;
     let forgotten = forgotten.map_err(|_| ApiError::internal("logins were cut off"))?;
     forgotten.map_err(|error| ApiError::internal_because("logins cannot be kept", &error))?;
-    let jobs = done.jobs;
+    let jobs = if let Done::Removed { jobs } = done { jobs } else { 0 };
     let (cancelled, given) = if give_jobs_to.is_some() { (0, jobs) } else { (jobs, 0) };
     let Json(UserList { users }) = list(Caller(by), State(site)).await?;
     Ok(Json(RemovedUser { removed: user, cancelled_jobs: cancelled, given_jobs: given, users }))

@@ -17,9 +17,9 @@ pub(super) fn mistaken() -> Core {
             assert_ne!(name(command), "undecided", "on purpose");
             shipway_core::decide::decide(state, at, command)
         },
-        apply: |state, at, events| {
+        apply: |state, at, events, each| {
             let is_half = format!("{events:?}").contains("half");
-            let done = shipway_core::engine::apply(state, at, events);
+            let done = shipway_core::engine::apply(state, at, events, each);
             assert!(!is_half, "on purpose");
             done
         },

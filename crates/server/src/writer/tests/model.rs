@@ -232,14 +232,17 @@ fn added(event: &Event) -> Option<&UserName> {
 
 /// The core, with an effect for everybody who is added.
 fn core() -> Core {
-    let apply = |state: &mut State, at, events| {
-        let mut step = shipway_core::engine::apply(state, at, events);
-        let names = step.events.iter().filter_map(|recorded| added(&recorded.event));
-        let pilots = names.map(|name| PilotId::new(name.as_str()).expect("a good name"));
-        step.effects.extend(pilots.map(|pilot| Effect::Disconnect { pilot }));
-        step
-    };
-    Core { apply, ..Core::default() }
+    Core {
+        apply: |state, at, events, each| {
+            let names = events.iter().filter_map(added);
+            let pilots = names.map(|name| PilotId::new(name.as_str()).expect("a good name"));
+            let more: Vec<_> = pilots.map(|pilot| Effect::Disconnect { pilot }).collect();
+            let mut effects = shipway_core::engine::apply(state, at, events, each);
+            effects.extend(more);
+            effects
+        },
+        ..Core::default()
+    }
 }
 
 struct World {
