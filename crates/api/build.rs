@@ -6,6 +6,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Its password must not be printed by accident; see `link.rs`.
     let secret = ["shipway.pilot.v1.RegistryLogin"];
     let codec = "crate::codec::LinkCodec";
-    tonic_prost_build::configure().skip_debug(secret).codec_path(codec).compile_fds(files)?;
+    let builder = tonic_prost_build::configure().btree_map(".").skip_debug(secret);
+    builder.codec_path(codec).compile_fds(files)?;
     Ok(())
 }

@@ -54,29 +54,54 @@ impl Checked for wire::ToServer {
     }
 }
 
+/// A message whose fields are counted, and which of them are messages with lists of their own. What
+/// else is in a field is as large in memory as it is on the wire.
+struct Part(&'static [(u32, Part)]);
+
+const PLAIN: Part = Part(&[]);
+/// `NodeAd`, with its capacity and its GPUs, which have versions.
+const AD: Part = Part(&[(2, PLAIN), (3, PLAIN), (7, Part(&[(1, PLAIN)]))]);
+/// `Hello`, with its ad.
+const HELLO: Part = Part(&[(10, AD)]);
+const PARTS: Part = Part(&[(1, HELLO), (8, AD)]);
+
 /// Fields of all parts of a message; `None` where it is none. Parts of one name add up, as they do
 /// when they are read. It ends at the first one over the most.
 fn entries(mut message: &[u8]) -> Option<usize> {
     let mut found = 0;
     while message.has_remaining() {
-        let (part, is_message) = field(&mut message)?;
-        let mut part = if is_message { part } else { &[][..] };
-        while part.has_remaining() {
-            // All parts are messages. One that is read here only up to a place that prost steps
-            // over could have any number of entries behind it.
-            field(&mut part)?;
-            found += 1;
-            if found > MAX_ENTRIES {
-                return Some(found);
-            }
+        let (number, part) = field(&mut message)?;
+        // All parts are messages.
+        count(part.unwrap_or_default(), PARTS.part(number).unwrap_or(&PLAIN), &mut found)?;
+        if found > MAX_ENTRIES {
+            break;
         }
     }
     Some(found)
 }
 
-/// Takes one field off: what is in it, and whether that may be a message.
-fn field<'a>(from: &mut &'a [u8]) -> Option<(&'a [u8], bool)> {
-    let (_, kind) = decode_key(from).ok()?;
+impl Part {
+    fn part(&self, number: u32) -> Option<&Part> {
+        self.0.iter().find(|(known, _)| *known == number).map(|(_, part)| part)
+    }
+}
+
+/// A message that is read here only up to a place that prost steps over could have any number of
+/// entries behind it: so it is read to its end, or is none.
+fn count(mut message: &[u8], of: &Part, found: &mut usize) -> Option<()> {
+    while message.has_remaining() && *found <= MAX_ENTRIES {
+        let (number, inside) = field(&mut message)?;
+        *found += 1;
+        if let (Some(part), Some(inside)) = (of.part(number), inside) {
+            count(inside, part, found)?;
+        }
+    }
+    Some(())
+}
+
+/// Takes one field off: its number and, if that may be a message, what is in it.
+fn field<'a>(from: &mut &'a [u8]) -> Option<(u32, Option<&'a [u8]>)> {
+    let (number, kind) = decode_key(from).ok()?;
     let length = match kind {
         WireType::Varint => {
             decode_varint(from).ok()?;
@@ -90,7 +115,7 @@ fn field<'a>(from: &mut &'a [u8]) -> Option<(&'a [u8], bool)> {
     };
     let (inside, rest) = from.split_at_checked(length)?;
     *from = rest;
-    Some((inside, kind == WireType::LengthDelimited))
+    Some((number, (kind == WireType::LengthDelimited).then_some(inside)))
 }
 
 /// The codec that the generated code uses.
@@ -149,24 +174,59 @@ mod tests {
         wire::ToServer::check(&wire::ToServer { body: Some(body) }.encode_to_vec())
     }
 
-    fn report(started: usize, ended: usize) -> Body {
-        let (started, ended) =
-            (vec![wire::Started::default(); started], vec![wire::Ended::default(); ended]);
-        Body::Report(wire::Report { number: 0, started, ended })
+    fn report(held: usize) -> Body {
+        Body::Report(wire::Report { number: 0, held: vec![wire::Held::default(); held] })
     }
 
     #[test]
     fn entries_are_counted_before_they_are_made() {
-        assert!(check(report(MAX_ENTRIES, 0)).is_ok());
-        assert!(check(report(MAX_ENTRIES, 1)).is_err());
+        assert!(check(report(MAX_ENTRIES)).is_ok());
+        assert!(check(report(MAX_ENTRIES + 1)).is_err());
         let hello =
             wire::Hello { held: vec![wire::Held::default(); MAX_ENTRIES], ..Default::default() };
         assert!(check(Body::Hello(hello.clone())).is_ok());
         assert!(check(Body::Hello(wire::Hello { session: 1, ..hello })).is_err());
-        // Two greetings in one message are read as one.
-        let half = wire::ToServer { body: Some(report(MAX_ENTRIES / 2 + 1, 0)) }.encode_to_vec();
+        // Two reports in one message are read as one.
+        let half = wire::ToServer { body: Some(report(MAX_ENTRIES / 2 + 1)) }.encode_to_vec();
         assert!(wire::ToServer::check(&half).is_ok());
         assert!(wire::ToServer::check(&half.repeat(2)).is_err());
+    }
+
+    /// Whatever is a list in an ad, wherever the ad is.
+    #[test]
+    fn entries_of_an_ad_are_counted_too() {
+        let texts = |count| vec![String::new(); count];
+        let gpu = |count| wire::GpuDevice { driver: vec![0; count], ..Default::default() };
+        let lists: [fn(&mut wire::NodeAd, usize); 4] = [
+            |ad, count| ad.notes = vec![String::new(); count],
+            |ad, count| ad.gpus = vec![wire::GpuDevice::default(); count],
+            |ad, count| ad.withheld = vec![wire::Withheld::default(); count],
+            |ad, count| {
+                let named = (0..count as u64).map(|name| (name.to_string(), 1)).collect();
+                ad.capacity = Some(wire::Amounts { named, ..Default::default() });
+            },
+        ];
+        for (at, fill) in lists.iter().enumerate() {
+            for (count, is_taken) in [(MAX_ENTRIES / 2, true), (MAX_ENTRIES + 1, false)] {
+                let mut ad = wire::NodeAd::default();
+                fill(&mut ad, count);
+                let hello = wire::Hello { ad: Some(ad.clone()), ..Default::default() };
+                assert_eq!(check(Body::Hello(hello)).is_ok(), is_taken, "list {at}, {count}");
+                assert_eq!(check(Body::Ad(ad)).is_ok(), is_taken, "list {at}, {count}");
+            }
+        }
+        // Versions are packed by us; whoever does not makes a field of each number.
+        let packed = wire::NodeAd { gpus: vec![gpu(9)], notes: texts(9), ..Default::default() };
+        assert!(check(Body::Ad(packed)).is_ok());
+        let unpacked = [0x38, 0].repeat(MAX_ENTRIES + 1);
+        let wrapped = [0x1a, 0x42].into_iter().fold(unpacked, |inside, key| {
+            let mut message = vec![key];
+            prost::encoding::encode_varint(inside.len() as u64, &mut message);
+            [message, inside].concat()
+        });
+        let read = wire::ToServer::decode(&wrapped[..]).expect("prost reads it").body;
+        assert!(matches!(read, Some(Body::Ad(ad)) if ad.gpus[0].driver.len() > MAX_ENTRIES));
+        assert!(wire::ToServer::check(&wrapped).is_err());
     }
 
     #[test]
@@ -174,7 +234,7 @@ mod tests {
         assert!(wire::ToServer::check(&[0x0a, 0xff]).is_err());
         assert!(wire::ToServer::check(&vec![0; MAX_FROM_PILOT + 1]).is_err());
         // An empty group, which prost steps over, before more entries than there may be.
-        let mut hello = vec![0x53, 0x54];
+        let mut hello = vec![0x63, 0x64];
         hello.extend([0x3a, 0].repeat(MAX_ENTRIES + 1));
         let mut message = vec![0x0a];
         prost::encoding::encode_varint(hello.len() as u64, &mut message);

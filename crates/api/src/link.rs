@@ -1,13 +1,33 @@
-//! Between the wire's messages and the model's nouns, in both directions.
+//! What pilots and the server say to each other, in our own nouns, and its way to the wire and back.
 //!
-//! The wire is generated; this is the one place that reads it strictly and fills it completely.
+//! The wire is generated (`proto/pilot.proto`); this is the one place that fills it completely and
+//! reads it strictly. Everybody else speaks in `FromPilot` and `FromServer`. What is missing, too
+//! long or unknown in a message is a `BadMessage`; how large a message may become at all is looked
+//! at before it is read, in `codec.rs`.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
+
+mod attempt;
+mod files;
+mod node;
+mod template;
+#[cfg(test)]
+mod tests;
+
+pub use crate::wire::LogChunk;
+pub use files::Files;
+pub use template::{Assign, Assigning, Task, Template};
 
 use crate::wire;
+use crate::wire::{to_pilot, to_server};
+use shipway_model::bind::BadBind;
 use shipway_model::ids::BadId;
-use shipway_model::{
-    Amounts, Attempt, Counts, FileMap, GpuShare, JobId, JobSpec, Kind, Login, NodeAd, Outcome,
-    OutputFiles, TakenOn, TaskId, TaskIndex,
-};
+use shipway_model::{AttemptId, BadImageRef, Held, Millis, NodeAd, PilotId};
 
 /// The protocol this binary speaks.
 pub const PROTOCOL: u32 = 2;
@@ -20,11 +40,6 @@ pub const MAX_FROM_PILOT: usize = 16 << 20;
 /// Attempts that a pilot names in one message, with what else is in it: many times what a node
 /// runs at once.
 pub const MAX_ENTRIES: usize = 32_768;
-/// What a pilot says of its node, and of the end of one attempt, as JSON.
-const MAX_AD_BYTES: usize = 1 << 20;
-const MAX_OUTCOME_BYTES: usize = 64 << 10;
-/// A reason in it; as JSON it may be six times as long.
-const MAX_WHY_BYTES: usize = 8 << 10;
 /// A piece of a log, and the message it is in.
 pub const MAX_LOG_CHUNK: usize = 256 << 10;
 pub const MAX_LOG_MESSAGE: usize = MAX_LOG_CHUNK + (16 << 10);
@@ -33,172 +48,210 @@ pub const MAX_LOG_MESSAGE: usize = MAX_LOG_CHUNK + (16 << 10);
 pub const CALL_WINDOW: u32 = 256 << 10;
 /// Of data that is handed over at once: others may be in between.
 pub const FRAME_BYTES: u32 = 64 << 10;
+/// A folder's key is 128 bits in hexadecimal; one that is much longer is none.
+const MAX_KEY_BYTES: usize = 128;
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadMessage {
+    #[error("this server speaks protocol {PROTOCOL}, not {0}")]
+    Protocol(u32),
     #[error("a message of the pilot protocol lacks its {0}")]
     Missing(&'static str),
-    #[error("a message of the pilot protocol has an unreadable {what}")]
-    Unreadable {
-        what: &'static str,
-        #[source]
-        source: serde_json::Error,
-    },
+    #[error("a message of the pilot protocol has a {0} that is not known here")]
+    Unknown(&'static str),
     #[error("a message of the pilot protocol has too long a {0}")]
     TooLong(&'static str),
-    #[error("a message of the pilot protocol names something impossible")]
+    #[error("a message of the pilot protocol names something impossible: {0}")]
     Id(#[from] BadId),
+    #[error("the image cannot be read: {0}")]
+    Image(#[from] BadImageRef),
+    #[error("a bind cannot be read: {0}")]
+    Bind(#[from] BadBind),
 }
 
-pub fn attempt_id(task: TaskId, attempt: Attempt) -> wire::AttemptId {
-    wire::AttemptId { job: task.job.0, index: task.index.0, attempt: attempt.0 }
+/// What a pilot says on the control call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FromPilot {
+    Hello(Box<Hello>),
+    Report(Report),
+    Ping {
+        number: u64,
+    },
+    /// Its node is another than it said before.
+    Ad(Box<NodeAd>),
+    Leaving,
+    Goodbye,
 }
 
-impl std::fmt::Debug for wire::RegistryLogin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RegistryLogin").field("user", &self.user).finish_non_exhaustive()
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hello {
+    pub pilot: PilotId,
+    pub session: u64,
+    pub version: String,
+    pub ad: NodeAd,
+    /// `None`: it is supervised.
+    pub lease: Option<Millis>,
+    pub held: Vec<Held>,
+    /// Of its folder; empty if it has none.
+    pub folder_key: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    pub number: u64,
+    pub held: Vec<Held>,
+}
+
+/// What the server says on the control call.
+#[derive(Debug, Clone)]
+pub enum FromServer {
+    Welcome { server_version: String },
+    Assign(Assign),
+    Stop { ids: Vec<AttemptId>, grace: Millis },
+    Ack { report: u64 },
+    Pong { number: u64 },
+    Log(LogRequest),
+    LogClose { id: u64 },
+}
+
+/// The next piece of an attempt's output is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogRequest {
+    pub id: u64,
+    pub attempt: AttemptId,
+    pub stderr: bool,
+    pub offset: u64,
+    pub follow: bool,
+    /// For whom it is read.
+    pub reader: String,
+}
+
+impl FromPilot {
+    /// `None`: something that only newer pilots say.
+    pub fn read(message: wire::ToServer) -> Result<Option<Self>, BadMessage> {
+        use to_server::Body;
+        let Some(body) = message.body else { return Ok(None) };
+        Ok(Some(match body {
+            Body::Hello(hello) => FromPilot::Hello(Box::new(Hello::read(hello)?)),
+            Body::Report(wire::Report { number, held }) => {
+                FromPilot::Report(Report { number, held: attempt::read_all(held)? })
+            }
+            Body::Ping(ping) => FromPilot::Ping { number: ping.number },
+            Body::Ad(ad) => FromPilot::Ad(Box::new(node::read(ad)?)),
+            Body::Leaving(_) => FromPilot::Leaving,
+            Body::Goodbye(_) => FromPilot::Goodbye,
+        }))
     }
 }
 
-impl From<Login> for wire::RegistryLogin {
-    fn from(Login { user, password }: Login) -> Self {
-        wire::RegistryLogin { user, password }
+impl From<FromPilot> for wire::ToServer {
+    fn from(message: FromPilot) -> Self {
+        use to_server::Body;
+        let body = match message {
+            FromPilot::Hello(hello) => Body::Hello((*hello).into()),
+            FromPilot::Report(Report { number, held }) => {
+                let held = held.into_iter().map(Into::into).collect();
+                Body::Report(wire::Report { number, held })
+            }
+            FromPilot::Ping { number } => Body::Ping(wire::Ping { number }),
+            FromPilot::Ad(ad) => Body::Ad((*ad).into()),
+            FromPilot::Leaving => Body::Leaving(wire::Leaving {}),
+            FromPilot::Goodbye => Body::Goodbye(wire::Goodbye {}),
+        };
+        wire::ToServer { body: Some(body) }
     }
 }
 
-impl From<wire::RegistryLogin> for Login {
-    fn from(wire::RegistryLogin { user, password }: wire::RegistryLogin) -> Self {
-        Login { user, password }
+impl Hello {
+    fn read(hello: wire::Hello) -> Result<Self, BadMessage> {
+        // First: of another protocol nothing else need be as it is here.
+        if hello.protocol != PROTOCOL {
+            return Err(BadMessage::Protocol(hello.protocol));
+        }
+        if hello.folder_key.len() > MAX_KEY_BYTES {
+            return Err(BadMessage::TooLong("key of a folder"));
+        }
+        Ok(Hello {
+            pilot: PilotId::new(&hello.pilot)?,
+            session: hello.session,
+            version: hello.version,
+            ad: node::read(hello.ad.ok_or(BadMessage::Missing("ad"))?)?,
+            lease: (hello.lease_ms > 0).then_some(Millis(hello.lease_ms)),
+            held: attempt::read_all(hello.held)?,
+            folder_key: hello.folder_key,
+        })
     }
 }
 
-impl wire::AttemptId {
-    pub fn task(&self) -> TaskId {
-        JobId(self.job).task(TaskIndex(self.index))
-    }
-    pub fn number(&self) -> Attempt {
-        Attempt(self.attempt)
-    }
-}
-
-pub fn encode_ad(ad: &NodeAd) -> String {
-    serde_json::to_string(ad).expect("an ad is plain data")
-}
-
-pub fn decode_ad(text: &str) -> Result<NodeAd, BadMessage> {
-    decode(text, "ad", MAX_AD_BYTES)
-}
-
-pub fn encode_outcome(outcome: &Outcome) -> String {
-    serde_json::to_string(&brief(outcome.clone())).expect("an outcome is plain data")
-}
-
-/// What went wrong, in as many words as are taken.
-fn brief(mut outcome: Outcome) -> Outcome {
-    if let Outcome::NotStarted { message } | Outcome::OutputsFailed { message } = &mut outcome
-        && message.len() > MAX_WHY_BYTES
-    {
-        let end = (0..=MAX_WHY_BYTES).rev().find(|end| message.is_char_boundary(*end));
-        message.truncate(end.unwrap_or_default());
-        message.push('…');
-    }
-    outcome
-}
-
-pub fn decode_outcome(text: &str) -> Result<Outcome, BadMessage> {
-    decode(text, "outcome", MAX_OUTCOME_BYTES)
-}
-
-fn decode<T: serde::de::DeserializeOwned>(
-    text: &str,
-    what: &'static str,
-    most: usize,
-) -> Result<T, BadMessage> {
-    if text.len() > most {
-        return Err(BadMessage::TooLong(what));
-    }
-    serde_json::from_str(text).map_err(|source| BadMessage::Unreadable { what, source })
-}
-
-/// What the tasks of a job have in common, as the pilot needs it.
-pub fn template(job: JobId, owner: &str, spec: &JobSpec) -> wire::Template {
-    let need = &spec.resources;
-    let limit = spec.time_limit.as_ref();
-    wire::Template {
-        job: job.0,
-        command: spec.command.clone(),
-        script: spec.script.clone(),
-        env: spec.env.clone().into_iter().collect(),
-        workdir: spec.workdir.clone(),
-        log_limit: spec.log_limit.0,
-        cpus_milli: need.cpus.milli,
-        memory: need.memory.0,
-        disk: need.disk.0,
-        named: need.named.clone().into_iter().collect(),
-        time_limit_ms: limit.map_or(0, |limit| limit.limit.0),
-        warn_signal: limit.map_or(0, |limit| limit.warn.number().unsigned_abs()),
-        grace_ms: limit.map_or(0, |limit| limit.grace.0),
-        image: spec.image.as_ref().map(ToString::to_string),
-        binds: spec.binds.iter().map(ToString::to_string).collect(),
-        network: spec.network.to_string(),
-        gpu_share: need.gpu.as_ref().map_or(0, |gpu| match gpu.share {
-            GpuShare::WHOLE => 0,
-            share => share.0,
-        }),
-        user: owner.to_string(),
-        files: files(spec),
-        // Filled in by whoever keeps logins.
-        registry_login: None,
-        // Filled in by whoever knows who that is.
-        is_owner: false,
-        user_number: 0,
+impl From<Hello> for wire::Hello {
+    fn from(hello: Hello) -> Self {
+        wire::Hello {
+            protocol: PROTOCOL,
+            pilot: hello.pilot.to_string(),
+            session: hello.session,
+            version: hello.version,
+            ad: Some(hello.ad.into()),
+            lease_ms: hello.lease.map_or(0, |lease| lease.0),
+            held: hello.held.into_iter().map(Into::into).collect(),
+            folder_key: hello.folder_key,
+        }
     }
 }
 
-/// How much a task of it holds, devices aside.
-pub fn counts(template: &wire::Template) -> Counts {
-    let amounts = Amounts::of(|kind| match kind {
-        Kind::Cpus => template.cpus_milli,
-        Kind::Memory => template.memory,
-        Kind::Disk => template.disk,
-    });
-    let mut counts = Counts { amounts, ..Counts::default() };
-    counts.add_named(&template.named);
-    counts
+impl FromServer {
+    /// `None`: something that only newer servers say, and need not be done.
+    pub fn read(message: wire::ToPilot) -> Result<Option<Self>, BadMessage> {
+        use to_pilot::Body;
+        let Some(body) = message.body else { return Ok(None) };
+        Ok(Some(match body {
+            Body::Welcome(welcome) => {
+                FromServer::Welcome { server_version: welcome.server_version }
+            }
+            Body::Assign(assign) => FromServer::Assign(Assign::read(assign)?),
+            Body::Stop(wire::Stop { ids, grace_ms }) => FromServer::Stop {
+                ids: ids.into_iter().map(Into::into).collect(),
+                grace: Millis(grace_ms),
+            },
+            Body::Ack(ack) => FromServer::Ack { report: ack.report },
+            Body::Pong(pong) => FromServer::Pong { number: pong.number },
+            Body::Log(request) => FromServer::Log(LogRequest::read(request)?),
+            Body::LogClose(close) => FromServer::LogClose { id: close.id },
+        }))
+    }
 }
 
-fn files(spec: &JobSpec) -> Option<wire::Files> {
-    let to_wire =
-        |file: &FileMap| wire::FileMap { source: file.source.clone(), target: file.target.clone() };
-    let outputs = spec.outputs.as_ref().map(|outputs| wire::Outputs {
-        all_new: outputs.files == OutputFiles::New,
-        files: outputs.names().iter().map(to_wire).collect(),
-        to: outputs.to.clone(),
-        only_on_success: outputs.on == TakenOn::Success,
-    });
-    let named = spec.streams().next().is_some() || !spec.inputs.is_empty() || outputs.is_some();
-    named.then(|| wire::Files {
-        basedir: spec.basedir.clone().unwrap_or_default(),
-        stdin: spec.stdin.clone(),
-        stdout: spec.stdout.clone(),
-        stderr: spec.stderr.clone(),
-        inputs: spec.inputs.iter().map(to_wire).collect(),
-        outputs,
-    })
+impl From<FromServer> for wire::ToPilot {
+    fn from(message: FromServer) -> Self {
+        use to_pilot::Body;
+        let body = match message {
+            FromServer::Welcome { server_version } => {
+                Body::Welcome(wire::Welcome { server_version })
+            }
+            FromServer::Assign(assign) => Body::Assign(assign.into()),
+            FromServer::Stop { ids, grace } => {
+                let ids = ids.into_iter().map(Into::into).collect();
+                Body::Stop(wire::Stop { ids, grace_ms: grace.0 })
+            }
+            FromServer::Ack { report } => Body::Ack(wire::Ack { report }),
+            FromServer::Pong { number } => Body::Pong(wire::Pong { number }),
+            FromServer::Log(request) => Body::Log(request.into()),
+            FromServer::LogClose { id } => Body::LogClose(wire::LogClose { id }),
+        };
+        wire::ToPilot { body: Some(body) }
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl LogRequest {
+    fn read(request: wire::LogRequest) -> Result<Self, BadMessage> {
+        let wire::LogRequest { id, attempt, stderr, offset, follow, reader } = request;
+        let attempt = attempt.ok_or(BadMessage::Missing("attempt"))?.into();
+        Ok(LogRequest { id, attempt, stderr, offset, follow, reader })
+    }
+}
 
-    #[test]
-    fn the_longest_reason_is_taken_and_no_longer_one_is() {
-        let message = "\u{1}€".repeat(1 << 20);
-        let sent = encode_outcome(&Outcome::NotStarted { message });
-        assert!(matches!(decode_outcome(&sent), Ok(Outcome::NotStarted { .. })), "{}", sent.len());
-        let long = format!("{{\"kind\":\"not_started\",\"message\":\"{}\"}}", "x".repeat(70_000));
-        assert!(matches!(decode_outcome(&long), Err(BadMessage::TooLong("outcome"))));
-        let ad = format!("{{\"node\":\"n\",\"notes\":[\"{}\"]}}", "x".repeat(MAX_AD_BYTES));
-        assert!(matches!(decode_ad(&ad), Err(BadMessage::TooLong("ad"))));
+impl From<LogRequest> for wire::LogRequest {
+    fn from(request: LogRequest) -> Self {
+        let LogRequest { id, attempt, stderr, offset, follow, reader } = request;
+        wire::LogRequest { id, attempt: Some(attempt.into()), stderr, offset, follow, reader }
     }
 }

@@ -9,8 +9,8 @@ use crate::shape::Gang;
 use crate::site::SiteKind;
 use serde::{Deserialize, Serialize};
 use shipway_model::{
-    Actor, AllocationId, Attempt, JobId, JobSpec, JobState, Millis, NodeAd, Outcome, PilotId, Role,
-    TaskId, TaskIndex, TaskState, Timestamp, UserName,
+    Actor, AllocationId, Held, JobId, JobSpec, JobState, Millis, NodeAd, PilotId, Role, TaskIndex,
+    TaskState, Timestamp, UserName,
 };
 
 #[derive(Debug, Clone)]
@@ -162,33 +162,6 @@ pub enum Pick {
     State(TaskState),
 }
 
-/// A pilot's word on one attempt it holds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Held {
-    pub task: TaskId,
-    pub attempt: Attempt,
-    pub phase: HeldPhase,
-    /// The pilot it was placed on, if not the one that says so; of ends alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub of: Option<PilotId>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum HeldPhase {
-    Queued,
-    Running { started: Timestamp },
-    Ended(Ended),
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Ended {
-    pub outcome: Outcome,
-    pub started: Option<Timestamp>,
-    pub ended: Timestamp,
-    /// How long it ran by the pilot's steady clock.
-    pub ran: Millis,
-}
-
 #[derive(Debug, Clone)]
 pub struct PilotJoined {
     pub pilot: PilotId,
@@ -208,8 +181,8 @@ pub struct PilotJoined {
 #[derive(Debug, Clone)]
 pub struct PilotReported {
     pub pilot: PilotId,
-    pub started: Vec<(TaskId, Attempt, Timestamp)>,
-    pub ended: Vec<(TaskId, Attempt, Ended)>,
+    /// What has started or ended.
+    pub held: Vec<Held>,
 }
 
 /// A person's token, by its hash; the secret itself is never kept.

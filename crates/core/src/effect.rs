@@ -2,14 +2,14 @@
 //! are on disk; whoever carries it out makes no choices.
 
 use crate::event::Placement;
-use shipway_model::{AllocationId, Attempt, Millis, PilotId, SiteName, TaskId};
+use shipway_model::{AllocationId, AttemptId, Millis, PilotId, SiteName};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// Give these attempts to a pilot. Giving one twice is harmless.
     Assign { pilot: PilotId, tasks: Vec<Placement> },
     /// Stop these attempts: ask, wait for the grace, kill. Unknown ones are ignored by the pilot.
-    Stop { pilot: PilotId, tasks: Vec<(TaskId, Attempt)>, grace: Millis },
+    Stop { pilot: PilotId, attempts: Vec<AttemptId>, grace: Millis },
     /// Ask a site for this. Said again after a restart, until something is heard of it: whoever
     /// asks looks first whether the site has it already, by the name of the allocation.
     Ask { site: SiteName, allocation: AllocationId, pilots: Vec<PilotId> },

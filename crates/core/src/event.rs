@@ -14,8 +14,8 @@ use crate::ordinals::Ordinals;
 use crate::shape::Gang;
 use serde::{Deserialize, Serialize};
 use shipway_model::{
-    AllocationId, Attempt, DeviceId, JobId, JobSpec, JobState, Millis, NodeAd, NodeName, Outcome,
-    PilotId, Role, SiteName, TaskId, Timestamp, UserName, UserNumber,
+    AllocationId, Attempt, AttemptId, DeviceId, JobId, JobSpec, JobState, Millis, NodeAd, NodeName,
+    Outcome, PilotId, Role, SiteName, TaskId, Timestamp, UserName, UserNumber,
 };
 
 /// The version this binary writes.
@@ -297,14 +297,14 @@ pub struct Joined {
     pub missing: Vec<TaskId>,
     /// Attempts it holds that are no longer its to run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stale: Vec<(TaskId, Attempt)>,
+    pub stale: Vec<AttemptId>,
     /// The hash of the key of its folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
 }
 
 impl Joined {
-    pub fn new(from: &PilotJoined, missing: Vec<TaskId>, stale: Vec<(TaskId, Attempt)>) -> Self {
+    pub fn new(from: &PilotJoined, missing: Vec<TaskId>, stale: Vec<AttemptId>) -> Self {
         Joined {
             pilot: from.pilot.clone(),
             session: from.session,

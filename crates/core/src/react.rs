@@ -5,7 +5,7 @@ use crate::event::{Event, Joined, Part, Placement};
 use crate::site::Phase;
 use crate::state::State;
 use shipway_model::limits::CANCEL_GRACE;
-use shipway_model::{AllocationId, Attempt, PilotId, TaskId};
+use shipway_model::{AllocationId, AttemptId, PilotId, TaskId};
 use std::collections::BTreeMap;
 
 pub fn react(state: &State, event: &Event) -> Vec<Effect> {
@@ -62,13 +62,13 @@ fn ask(state: &State, allocation: &AllocationId) -> Option<Effect> {
 }
 
 fn stop(state: &State, tasks: &[TaskId]) -> Vec<Effect> {
-    let mut by_pilot: BTreeMap<PilotId, Vec<(TaskId, Attempt)>> = BTreeMap::new();
+    let mut by_pilot: BTreeMap<PilotId, Vec<AttemptId>> = BTreeMap::new();
     for task in tasks {
         if let Some(active) = state.active().get(task) {
-            by_pilot.entry(active.pilot.clone()).or_default().push((*task, active.attempt));
+            by_pilot.entry(active.pilot.clone()).or_default().push(task.attempt(active.attempt));
         }
     }
-    let effect = |(pilot, tasks)| Effect::Stop { pilot, tasks, grace: CANCEL_GRACE };
+    let effect = |(pilot, attempts)| Effect::Stop { pilot, attempts, grace: CANCEL_GRACE };
     by_pilot.into_iter().map(effect).collect()
 }
 
@@ -83,7 +83,7 @@ fn joined_again(state: &State, joined: &Joined) -> Vec<Effect> {
     let placed = state.pilots().get(pilot).map(|pilot| &pilot.placed);
     let stopping = placed.into_iter().flatten().filter_map(|task| {
         let active = state.active().get(task)?;
-        active.stopping.map(|_| (*task, active.attempt))
+        active.stopping.map(|_| task.attempt(active.attempt))
     });
     let stops: Vec<_> = joined.stale.iter().copied().chain(stopping).collect();
     let mut effects = Vec::new();
@@ -91,7 +91,7 @@ fn joined_again(state: &State, joined: &Joined) -> Vec<Effect> {
         effects.push(Effect::Assign { pilot: pilot.clone(), tasks: missing });
     }
     if !stops.is_empty() {
-        effects.push(Effect::Stop { pilot: pilot.clone(), tasks: stops, grace: CANCEL_GRACE });
+        effects.push(Effect::Stop { pilot: pilot.clone(), attempts: stops, grace: CANCEL_GRACE });
     }
     effects
 }

@@ -123,7 +123,8 @@ fn joined() -> Event {
         held: Vec::new(),
         folder: Some("f01de2".into()),
     };
-    Event::PilotJoined(Box::new(Joined::new(&from, vec![task()], vec![(task(), Attempt(1))])))
+    let stale = vec![task().attempt(Attempt(1))];
+    Event::PilotJoined(Box::new(Joined::new(&from, vec![task()], stale)))
 }
 
 /// A table in which something of every kind has happened.

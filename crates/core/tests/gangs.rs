@@ -2,7 +2,7 @@
 //! a plan and its application. Random histories, each from a seed that is named when one fails.
 
 use shipway_core::command::{
-    AskSite, Command, Ended, NewJob, Pick, PilotJoined, PilotReported, Select, Submit,
+    AskSite, Command, NewJob, Pick, PilotJoined, PilotReported, Select, Submit,
 };
 use shipway_core::engine::{Step, step};
 use shipway_core::event::{Event, Part};
@@ -11,8 +11,8 @@ use shipway_core::shape::Gang;
 use shipway_core::site::SiteKind;
 use shipway_core::{State, invariants};
 use shipway_model::{
-    Actor, Bytes, Capacity, Cores, JobId, JobSpec, Millis, NodeAd, NodeName, Ordinal, Outcome,
-    PilotId, Role, TaskId, TaskState, Timestamp, UserName,
+    Actor, Bytes, Capacity, Cores, Ended, Held, HeldPhase, JobId, JobSpec, Millis, NodeAd,
+    NodeName, Ordinal, Outcome, PilotId, Role, TaskId, TaskState, Timestamp, UserName,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -203,9 +203,9 @@ impl World {
         let (started, ended) = (Some(self.now), self.now);
         let outcome = Outcome::Exit { code };
         let end = Ended { outcome, started, ended, ran: Millis(5) };
-        let ended = vec![(task, active.attempt, end)];
-        let (pilot, started) = (active.pilot.clone(), Vec::new());
-        self.step(&Command::PilotReported(PilotReported { pilot, started, ended }));
+        let held = vec![Held::own(task.attempt(active.attempt), HeldPhase::Ended(end))];
+        let pilot = active.pilot.clone();
+        self.step(&Command::PilotReported(PilotReported { pilot, held }));
     }
 
     fn go(&mut self) {

@@ -39,13 +39,19 @@ impl FromStr for BindMount {
             [source, target] => (source, target),
             _ => return Err(bad()),
         };
-        for path in [source, target] {
+        BindMount::new(source.into(), target.into(), writable)
+    }
+}
+
+impl BindMount {
+    pub fn new(source: String, target: String, writable: bool) -> Result<Self, BadBind> {
+        for path in [&source, &target] {
             let plain = path.split('/').all(|part| part != ".." && part != ".");
-            if !path.starts_with('/') || !plain || path.contains('\0') {
+            if !path.starts_with('/') || !plain || path.contains(['\0', ':']) {
                 return Err(BadBind::Path(path.chars().take(200).collect()));
             }
         }
-        Ok(BindMount { source: source.into(), target: target.into(), writable })
+        Ok(BindMount { source, target, writable })
     }
 }
 

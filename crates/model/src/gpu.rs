@@ -65,7 +65,7 @@ pub struct Span<T> {
 }
 
 /// Numbers in one version; drivers have four.
-const VERSION_PARTS: usize = 32;
+pub const VERSION_PARTS: usize = 32;
 
 impl<T> Default for Span<T> {
     fn default() -> Self {

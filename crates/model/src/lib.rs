@@ -13,6 +13,7 @@
 
 pub mod amounts;
 mod as_text;
+pub mod attempt;
 pub mod bind;
 pub mod counts;
 pub mod credentials;
@@ -43,6 +44,7 @@ pub mod user;
 pub mod validate;
 
 pub use amounts::{Amounts, Kind, Quantity};
+pub use attempt::{AttemptId, Ended, Held, HeldPhase};
 pub use bind::{BindMount, Network};
 pub use counts::{Counted, Counts};
 pub use credentials::{Login, PilotCredentials};

@@ -99,6 +99,8 @@ pub const MAX_LOG_LIMIT: Bytes = Bytes(64 << 30);
 /// A task lost with its pilot is not the task's fault and does not use up its retries; but a task
 /// that takes its node down each time must stop somewhere.
 pub const MAX_LOST_ATTEMPTS: u32 = 10;
+/// Why an attempt was not started, or its outputs not taken: what is longer is cut off.
+pub const MAX_WHY_BYTES: usize = 8 << 10;
 /// First wait before a retry, doubled each time up to the last.
 pub const DEFAULT_RETRY_DELAY: Millis = Millis(1_000);
 pub const MAX_RETRY_DELAY: Millis = Millis(10 * 60 * 1_000);

@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// GPUs of one node, slices of them included: sixteen in seven parts are a fraction.
-const MAX_DEVICES: usize = 4_096;
+pub const MAX_DEVICES: usize = 4_096;
 /// What a pilot may say of its node beyond that.
-const MAX_ATTRIBUTES: usize = 10_000;
-const MAX_REMARKS: usize = 10_000;
+pub const MAX_ATTRIBUTES: usize = 10_000;
+pub const MAX_REMARKS: usize = 10_000;
 
 /// The countable part of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -1,5 +1,6 @@
 //! How an attempt ended, told apart: exit code, signal, out of memory, time-out, lost, cancelled.
 
+use crate::limits::MAX_WHY_BYTES;
 use crate::units::{Bytes, Millis};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -60,6 +61,20 @@ pub enum Lost {
 impl Outcome {
     pub fn is_success(&self) -> bool {
         *self == Outcome::Exit { code: 0 }
+    }
+
+    /// The same, with what went wrong in as many words as are taken.
+    #[must_use]
+    pub fn brief(mut self) -> Self {
+        const CUT: char = '…';
+        if let Outcome::NotStarted { message } | Outcome::OutputsFailed { message } = &mut self
+            && message.len() > MAX_WHY_BYTES
+        {
+            let end = message.floor_char_boundary(MAX_WHY_BYTES - CUT.len_utf8());
+            message.truncate(end);
+            message.push(CUT);
+        }
+        self
     }
 
     /// The code a shell would report, so that `run` and `wait` can exit like the task did.

@@ -4,9 +4,10 @@
 //! asserts nothing about time.
 #![allow(clippy::print_stdout, reason = "printing the two rates is all this program is for")]
 
+use shipway_model::AttemptId;
 use shipway_model::ids::{Attempt, JobId, TaskIndex};
 use shipway_pilot::guard::become_subreaper;
-use shipway_pilot::logs::{LogName, Logs};
+use shipway_pilot::logs::Logs;
 use shipway_pilot::spawn::{Pool, ProcessEvent, Request, Ticket, default_spawners};
 use std::process::Command;
 use std::sync::{Arc, mpsc};
@@ -86,7 +87,7 @@ fn request(number: u64) -> Request {
         argv: vec![PROGRAM.into()],
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
         cwd: "/tmp".into(),
-        log: LogName { task: JobId(1).task(TaskIndex(number)), attempt: Attempt(1) },
+        log: AttemptId { task: JobId(1).task(TaskIndex(number)), attempt: Attempt(1) },
         log_limit: 1024 * 1024,
         user: "ada".into(),
         container: None,

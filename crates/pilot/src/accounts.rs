@@ -11,7 +11,7 @@ mod ids;
 pub use ids::Ids;
 
 use rustix::process::geteuid;
-use shipway_api::wire;
+use shipway_api::link::Template;
 use shipway_model::People;
 use shipway_runtime::again::{self, patiently};
 use shipway_runtime::plan::{Person, User};
@@ -164,8 +164,8 @@ pub struct Whose<'a> {
 }
 
 impl<'a> Whose<'a> {
-    pub fn of(template: &'a wire::Template) -> Self {
-        let number = template.user_number;
+    pub fn of(template: &'a Template) -> Self {
+        let number = template.user_number.map_or(0, |number| number.0);
         Self { user: &template.user, is_owner: template.is_owner, number }
     }
 }

@@ -17,7 +17,6 @@ mod room;
 mod speech;
 mod weight;
 
-pub use held::AttemptKey;
 pub use weight::{Weighed, Weight};
 
 use crate::logs::Keep;
@@ -26,8 +25,10 @@ use contact::Contact;
 use held::Held;
 use queue::Queue;
 use room::Room;
-use shipway_api::wire;
-use shipway_model::{Bytes, Lost, Millis, NodeAd, Outcome, PilotId, Timestamp};
+use shipway_api::link::{Files, FromPilot, FromServer, LogRequest, Template};
+use shipway_model::{
+    AttemptId, Bytes, DeviceId, Lost, Millis, NodeAd, Outcome, Outputs, PilotId, Timestamp, attempt,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use weight::Scales;
@@ -67,27 +68,27 @@ pub enum Input {
     },
     Message {
         session: u64,
-        message: wire::ToPilot,
+        message: FromServer,
     },
     ProcessStarted {
-        id: AttemptKey,
+        id: AttemptId,
     },
     ProcessNotStarted {
-        id: AttemptKey,
+        id: AttemptId,
         message: String,
     },
     /// The node could not make another container.
     NoRoom {
-        id: AttemptKey,
+        id: AttemptId,
     },
     ProcessEnded {
-        id: AttemptKey,
+        id: AttemptId,
         how: HowEnded,
         out_of_memory: Option<OutOfMemory>,
     },
     /// The files of an attempt were taken, or why not; see `Output::Collect`.
     Collected {
-        id: AttemptKey,
+        id: AttemptId,
         problem: Option<String>,
     },
     /// Time has passed; see `Machine::next_deadline`.
@@ -121,20 +122,20 @@ pub enum OutOfMemory {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Output {
-    Send(wire::ToServer),
+    Send(FromPilot),
     Start(Start),
     /// To the whole process group. Harmless when it has just ended.
     Signal {
-        id: AttemptKey,
+        id: AttemptId,
         signal: i32,
     },
     /// It has ended in this way, and its job wants files of it. `Input::Collected` is the answer;
     /// until then it holds its room.
     Collect {
-        id: AttemptKey,
+        id: AttemptId,
         outcome: Outcome,
     },
-    ReadLog(wire::LogRequest),
+    ReadLog(LogRequest),
     CloseLog {
         id: u64,
     },
@@ -143,7 +144,7 @@ pub enum Output {
     /// These have ended: to be written down before anything else is done, so that whoever comes
     /// after this pilot knows. `Machine::end_of` has the words.
     Keep {
-        ids: Vec<AttemptKey>,
+        ids: Vec<AttemptId>,
     },
     /// The connection is useless: drop it and open another.
     Reconnect,
@@ -154,11 +155,11 @@ pub enum Output {
 /// What a task is started from. Whoever starts it drops this then: it may be megabytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Start {
-    pub id: AttemptKey,
+    pub id: AttemptId,
     /// Without its outputs.
-    pub template: Arc<Weighed<wire::Template>>,
+    pub template: Arc<Weighed<Template>>,
     pub taken: Option<Arc<Weighed<Taken>>>,
-    pub devices: Vec<String>,
+    pub devices: Vec<DeviceId>,
     pub fields: Arc<Weighed<BTreeMap<String, String>>>,
 }
 
@@ -166,11 +167,11 @@ pub struct Start {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Taken {
     pub basedir: String,
-    pub outputs: wire::Outputs,
+    pub outputs: Outputs,
 }
 
 impl Taken {
-    fn out_of(files: &mut wire::Files) -> Option<Self> {
+    fn out_of(files: &mut Files) -> Option<Self> {
         let outputs = files.outputs.take()?;
         Some(Taken { basedir: files.basedir.clone(), outputs })
     }
@@ -179,7 +180,7 @@ impl Taken {
 impl Start {
     /// How much of its output is kept.
     pub fn keep(&self) -> Keep<'_> {
-        Keep { limit: self.template.log_limit, user: &self.template.user }
+        Keep { limit: self.template.log_limit.0, user: &self.template.user }
     }
 }
 
@@ -190,10 +191,10 @@ struct Connection {
     /// The ad has changed since the Hello.
     has_new_ad: bool,
     /// Ended attempts that this connection's Hello told of.
-    in_hello: Vec<AttemptKey>,
+    in_hello: Vec<AttemptId>,
     last_report: u64,
     /// Ended attempts by the report that told of them, oldest first.
-    reports: VecDeque<(u64, Vec<AttemptKey>)>,
+    reports: VecDeque<(u64, Vec<AttemptId>)>,
 }
 
 #[derive(Debug)]
@@ -202,26 +203,26 @@ pub struct Machine {
     session: u64,
     link: Option<Connection>,
     contact: Contact,
-    held: BTreeMap<AttemptKey, Held>,
+    held: BTreeMap<AttemptId, Held>,
     /// Held but not started.
     queue: Queue,
     /// Requests for the output of such.
-    reads: Vec<wire::LogRequest>,
+    reads: Vec<LogRequest>,
     /// How often a later task went ahead of the first in the queue.
     overtaken: u32,
     room: Room,
     begun: Begun,
     scales: Scales,
     /// When each running attempt has to be looked at.
-    timers: BTreeSet<(Millis, AttemptKey)>,
+    timers: BTreeSet<(Millis, AttemptId)>,
     /// What happened since the last report.
-    new_starts: Vec<AttemptKey>,
-    new_ends: Vec<AttemptKey>,
+    new_starts: Vec<AttemptId>,
+    new_ends: Vec<AttemptId>,
     /// Ended, and not yet written down.
-    unkept: Vec<AttemptKey>,
+    unkept: Vec<AttemptId>,
     /// Ends that pilots before this one in the same folder have left word of, and the server may
     /// not have.
-    left: Vec<wire::Ended>,
+    left: Vec<attempt::Held>,
     /// When what happened must be reported at the latest; see `speech.rs`.
     report_due: Option<Millis>,
     /// The server should hear of room when so few are left in the queue.
@@ -266,19 +267,21 @@ impl Machine {
 
     /// Has it tell the server of these ends too.
     #[must_use]
-    pub fn with_left(mut self, left: Vec<wire::Ended>) -> Self {
+    pub fn with_left(mut self, left: Vec<attempt::Held>) -> Self {
         self.left = left;
         self
     }
 
-    /// How an attempt ended that is still held.
-    pub fn end_of(&self, id: AttemptKey) -> Option<&wire::Ended> {
-        self.held.get(&id).and_then(Held::end_word)
+    /// How an attempt ended that is still held, for whoever comes after this pilot.
+    pub fn end_of(&self, id: AttemptId) -> Option<attempt::Held> {
+        let held = self.held.get(&id).filter(|held| held.has_ended())?;
+        Some(attempt::Held { of: Some(self.identity.pilot.clone()), ..held.word(id) })
     }
 
     /// Every end that the server may not have.
-    pub fn ends(&self) -> impl Iterator<Item = &wire::Ended> {
-        self.left.iter().chain(self.held.values().filter_map(Held::end_word))
+    pub fn ends(&self) -> impl Iterator<Item = attempt::Held> {
+        let own = self.held.keys().filter_map(|id| self.end_of(*id));
+        self.left.iter().cloned().chain(own)
     }
 
     /// The number of the newest connection; a multiple of a large power of 2 before the first.
@@ -297,12 +300,12 @@ impl Machine {
     }
 
     /// Attempts whose end the server does not have yet, or that have not ended.
-    pub fn held(&self) -> impl Iterator<Item = &AttemptKey> {
+    pub fn held(&self) -> impl Iterator<Item = &AttemptId> {
         self.held.keys()
     }
 
     /// Whether an attempt that is being started is to end at once.
-    pub fn is_ending(&self, id: AttemptKey) -> bool {
+    pub fn is_ending(&self, id: AttemptId) -> bool {
         let ending = self.held.get(&id).map(|held| &held.ending);
         ending.is_none_or(|ending| ending.stopped.is_some() || ending.lease_ran_out)
     }

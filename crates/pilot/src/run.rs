@@ -51,7 +51,7 @@ use crate::accounts::{Accounts, Ids};
 use crate::closed::Reaches;
 use crate::ends::{Ends, Left};
 use crate::logs::Logs;
-use crate::machine::{AttemptKey, HowEnded, Input, Machine, Now, Output};
+use crate::machine::{HowEnded, Input, Machine, Now, Output};
 use crate::spawn::{self, Pool, ProcessEvent, Ticket};
 use crate::usual::Usual;
 use containers::Containers;
@@ -64,8 +64,8 @@ use mps::Mps;
 use serve_logs::ServeLogs;
 use shares::Shares;
 use shipway_api::causes::causes;
-use shipway_api::wire;
-use shipway_model::{Millis, NodeAd, Timestamp};
+use shipway_api::link::FromPilot;
+use shipway_model::{AttemptId, Millis, NodeAd, Timestamp};
 use shipway_runtime::native::Helper;
 use staging::{Staged, Staging};
 use std::collections::HashMap;
@@ -303,8 +303,8 @@ struct Work {
     limits: Limits,
     shares: Shares,
     to_link: mpsc::UnboundedSender<ToLink>,
-    tickets: HashMap<Ticket, AttemptKey>,
-    running: HashMap<AttemptKey, Ticket>,
+    tickets: HashMap<Ticket, AttemptId>,
+    running: HashMap<AttemptId, Ticket>,
     /// Signals for processes that are just being started.
     unsent: HashMap<Ticket, rustix::process::Signal>,
     next_ticket: u64,
@@ -409,12 +409,12 @@ impl Work {
     }
 
     /// The last that is told of an attempt, unless its files are to be taken.
-    fn over(&mut self, id: AttemptKey, input: Input) {
+    fn over(&mut self, id: AttemptId, input: Input) {
         self.tell(input);
         self.let_go_of_files(id);
     }
 
-    fn forget(&mut self, ticket: Ticket) -> Option<AttemptKey> {
+    fn forget(&mut self, ticket: Ticket) -> Option<AttemptId> {
         let id = self.tickets.remove(&ticket)?;
         self.running.remove(&id);
         self.unsent.remove(&ticket);
@@ -463,7 +463,7 @@ impl Work {
     }
 
     /// Before it is reported, and so before it could be let go of.
-    fn keep(&mut self, ids: &[AttemptKey]) {
+    fn keep(&mut self, ids: &[AttemptId]) {
         self.ends.keep(ids.iter().filter_map(|id| self.machine.end_of(*id)));
         if self.ends.is_long() {
             self.ends.shorten(self.machine.ends());
@@ -473,7 +473,7 @@ impl Work {
         }
     }
 
-    fn send(&self, message: wire::ToServer) {
+    fn send(&self, message: FromPilot) {
         // Without a connection there is nobody to hear it; the next greeting says it all again.
         let _ = self.to_link.send(ToLink::Say(message));
     }
@@ -493,11 +493,11 @@ impl Work {
         }
     }
 
-    fn refuse(&mut self, id: AttemptKey, message: String) {
+    fn refuse(&mut self, id: AttemptId, message: String) {
         self.over(id, Input::ProcessNotStarted { id, message });
     }
 
-    fn signal(&mut self, id: AttemptKey, number: i32) {
+    fn signal(&mut self, id: AttemptId, number: i32) {
         let Some(ticket) = self.running.get(&id).copied() else { return self.stop_copying(id) };
         let Some(signal) = rustix::process::Signal::from_named_raw(number) else { return };
         self.limits.signalled(ticket);

@@ -4,9 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use rustix::process::{Pid, Signal, test_kill_process};
+use shipway_model::AttemptId;
 use shipway_model::ids::{Attempt, JobId, TaskIndex};
 use shipway_pilot::guard::become_subreaper;
-use shipway_pilot::logs::{LogName, Logs, Stream};
+use shipway_pilot::logs::{Logs, Stream};
 use shipway_pilot::spawn::{DRAIN_LIMIT, Ended, HowEnded, Pool, ProcessEvent, Request, Ticket};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
@@ -34,8 +35,8 @@ fn request(ticket: u64, dir: &Path, script: &str) -> Request {
     }
 }
 
-fn name(ticket: u64) -> LogName {
-    LogName { task: JobId(1).task(TaskIndex(ticket)), attempt: Attempt(1) }
+fn name(ticket: u64) -> AttemptId {
+    AttemptId { task: JobId(1).task(TaskIndex(ticket)), attempt: Attempt(1) }
 }
 
 fn next_end(events: &mpsc::Receiver<ProcessEvent>) -> Ended {

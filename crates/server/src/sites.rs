@@ -55,7 +55,7 @@ impl EffectRunner for Outside {
     fn run(&self, effect: Effect) {
         match effect {
             Effect::Assign { pilot, tasks } => self.pilots.assign(&pilot, tasks),
-            Effect::Stop { pilot, tasks, grace } => self.pilots.stop(&pilot, tasks, grace),
+            Effect::Stop { pilot, attempts, grace } => self.pilots.stop(&pilot, attempts, grace),
             Effect::Disconnect { pilot } => self.pilots.close(&pilot),
             Effect::Ask { site, allocation, pilots } => {
                 self.sites.ask(&site, Ask { allocation, pilots });

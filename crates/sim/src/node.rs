@@ -2,10 +2,10 @@
 
 use crate::behaviour::Fate;
 use shipway_model::{
-    Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor, Millis, NodeAd, NodeName,
-    PilotId,
+    AttemptId, Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor, Held, Millis,
+    NodeAd, NodeName, PilotId,
 };
-use shipway_pilot::machine::{AttemptKey, Identity, Machine};
+use shipway_pilot::machine::{Identity, Machine};
 use std::collections::BTreeMap;
 
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub struct Node {
     pub lease: Option<Millis>,
     pub pilot: Option<Pilot>,
     /// Ends that a killed pilot left word of.
-    pub left: Vec<shipway_api::wire::Ended>,
+    pub left: Vec<Held>,
     /// Pilots that lived here before.
     pub earlier: Vec<PilotId>,
     /// Nothing gets through before this time.
@@ -29,7 +29,7 @@ pub struct Pilot {
     pub machine: Machine,
     /// The connection it uses.
     pub connection: Option<u64>,
-    pub processes: BTreeMap<AttemptKey, Process>,
+    pub processes: BTreeMap<AttemptId, Process>,
     pub tick_at: Option<u64>,
 }
 

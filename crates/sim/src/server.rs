@@ -2,10 +2,10 @@
 //! behind it. `world` says when it works, when the disk fails, and carries what goes out.
 
 use crate::disk::Disk;
-use shipway_api::{link, wire};
+use shipway_api::link::{Assign, FromPilot, FromServer, Hello, Report, Task, Template};
+use shipway_api::wire;
 use shipway_core::clock::SteadyClock;
-use shipway_core::command::AskSite;
-use shipway_core::command::{Command, Ended, Held, HeldPhase, PilotJoined, PilotReported};
+use shipway_core::command::{AskSite, Command, PilotJoined, PilotReported};
 use shipway_core::event::{Placement, Recorded};
 use shipway_core::invariants;
 use shipway_core::site::SiteKind;
@@ -14,7 +14,7 @@ use shipway_model::{JobId, Millis, PilotId, Timestamp};
 use shipway_shell::{
     Batch, Core, Desk, Done, EventSeq, Keeper, Limits, Lines, Outside, Question, Wish, WriteError,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// States with fewer jobs and pilots than this are checked after every step, others now and then.
@@ -294,10 +294,11 @@ impl Server {
     }
 
     fn say(&mut self, then: Then, answer: Result<Done, WriteError>, out: &mut Vec<Outgoing>) {
-        use wire::to_pilot::Body;
         match then {
             Then::Welcome { link } if answer.is_ok() => {
-                out.extend(self.message(link, Body::Welcome(wire::Welcome::default())));
+                out.extend(
+                    self.message(link, FromServer::Welcome { server_version: String::new() }),
+                );
             }
             // A greeting that was overtaken is not answered.
             Then::Welcome { link } => {
@@ -306,7 +307,7 @@ impl Server {
                 out.extend(is_refused.then_some(Outgoing::GiveUp { link }));
             }
             Then::Ack { link, report } if answer.is_ok() => {
-                out.extend(self.message(link, Body::Ack(wire::Ack { report })));
+                out.extend(self.message(link, FromServer::Ack { report }));
             }
             Then::Nothing | Then::Ack { .. } => {}
             Then::Reply { wish } => {
@@ -321,32 +322,32 @@ impl Server {
 
     /// A pilot that is not connected misses it; what it holds when it is back shows that.
     fn carry_out(&mut self, effect: Effect, disk: &Disk, out: &mut Vec<Outgoing>) {
-        use wire::to_pilot::Body;
-        let (pilot, body) = match effect {
+        let (pilot, said) = match effect {
             // Its pilot has said goodbye, or is one that nobody hears of again.
             Effect::Ask { .. } => return,
             Effect::Disconnect { pilot } => {
                 let link = self.by_pilot.remove(&pilot);
                 return out.extend(link.map(|link| Outgoing::HangUp { link }));
             }
-            Effect::Assign { pilot, tasks } => (pilot, Body::Assign(assignment(&tasks, disk))),
-            Effect::Stop { pilot, tasks, grace } => {
-                let ids = tasks.into_iter().map(|(task, n)| link::attempt_id(task, n)).collect();
-                (pilot, Body::Stop(wire::Stop { ids, grace_ms: grace.0 }))
+            Effect::Assign { pilot, tasks } => {
+                (pilot, FromServer::Assign(assignment(&tasks, disk)))
+            }
+            Effect::Stop { pilot, attempts, grace } => {
+                (pilot, FromServer::Stop { ids: attempts, grace })
             }
         };
         if let Some(link) = self.by_pilot.get(&pilot).copied() {
-            out.extend(self.message(link, body));
+            out.extend(self.message(link, said));
         }
     }
 
     /// As the server's connections do: the welcome goes first.
-    fn message(&mut self, link: u64, body: wire::to_pilot::Body) -> Vec<Outgoing> {
+    fn message(&mut self, link: u64, said: FromServer) -> Vec<Outgoing> {
         let Some(known) = self.links.get_mut(&link) else { return Vec::new() };
-        known.is_welcome |= matches!(body, wire::to_pilot::Body::Welcome(_));
+        known.is_welcome |= matches!(said, FromServer::Welcome { .. });
         let is_first = known.is_welcome && !known.early.is_empty();
         let at = if is_first { 0 } else { known.early.len() };
-        known.early.insert(at, wire::ToPilot { body: Some(body) });
+        known.early.insert(at, said.into());
         let said = if known.is_welcome { std::mem::take(&mut known.early) } else { Vec::new() };
         said.into_iter().map(|message| Outgoing::ToPilot { link, message }).collect()
     }
@@ -373,117 +374,62 @@ impl Server {
 
     /// A message of a pilot. A heartbeat is answered at once, everything else by the writer.
     pub fn hear(&mut self, now: u64, link: u64, message: wire::ToServer) -> Option<Vec<Outgoing>> {
-        use wire::to_server::Body;
         let known = self.links.get_mut(&link)?;
         known.heard = now;
-        match message.body? {
-            Body::Hello(hello) => {
-                let joined = joined(hello);
-                let pilot = joined.pilot.clone();
-                known.pilot = Some((pilot.clone(), joined.session));
-                if !self.state().pilot_tokens().contains_key(&pilot) {
-                    let ask = AskSite::named_after(&pilot, SiteKind::ByHand);
-                    self.ask(Wish::Core(Command::AskSite(Box::new(ask))), Then::Nothing);
-                }
-                // Connected before it is welcomed: orders of the same batch must reach it.
-                let session = |link: &u64| Some(self.links.get(link)?.pilot.as_ref()?.1);
-                if self.by_pilot.get(&pilot).and_then(session) <= Some(joined.session) {
-                    self.by_pilot.insert(pilot, link);
-                }
-                let joined = Command::PilotJoined(Box::new(joined));
-                self.ask(Wish::Core(joined), Then::Welcome { link });
-            }
-            Body::Report(report) => {
-                let (pilot, _) = known.pilot.clone()?;
-                let then = Then::Ack { link, report: report.number };
-                let reported = reported(pilot, &report);
-                self.ask(Wish::Core(Command::PilotReported(reported)), then);
-            }
-            Body::Ping(ping) => {
-                let pong = wire::Pong { number: ping.number };
-                return Some(self.message(link, wire::to_pilot::Body::Pong(pong)));
-            }
-            Body::Leaving(_) => {
-                let (pilot, session) = known.pilot.clone()?;
-                self.ask(Wish::Core(Command::PilotLeaving { pilot, session }), Then::Nothing);
-            }
-            Body::Goodbye(_) => {
-                let (pilot, _) = known.pilot.clone()?;
-                self.ask(Wish::Core(Command::PilotEnded { pilot }), Then::Nothing);
-            }
-            Body::Ad(changed) => {
-                let (pilot, session) = known.pilot.clone()?;
-                let ad = link::decode_ad(&changed.ad_json).expect("encoded by the pilot");
-                let command = Command::PilotChanged { pilot, session, ad: Box::new(ad) };
-                self.ask(Wish::Core(command), Then::Nothing);
-            }
+        let said = FromPilot::read(message).expect("good pilots say what can be read")?;
+        if let FromPilot::Hello(hello) = said {
+            self.greeted(link, *hello);
+            return None;
         }
+        let (pilot, session) = known.pilot.clone()?;
+        let (command, then) = match said {
+            FromPilot::Ping { number } => {
+                return Some(self.message(link, FromServer::Pong { number }));
+            }
+            FromPilot::Report(Report { number, held }) => {
+                let then = Then::Ack { link, report: number };
+                (Command::PilotReported(PilotReported { pilot, held }), then)
+            }
+            FromPilot::Leaving => (Command::PilotLeaving { pilot, session }, Then::Nothing),
+            FromPilot::Goodbye => (Command::PilotEnded { pilot }, Then::Nothing),
+            FromPilot::Ad(ad) => (Command::PilotChanged { pilot, session, ad }, Then::Nothing),
+            FromPilot::Hello(_) => return None,
+        };
+        self.ask(Wish::Core(command), then);
         None
     }
+
+    fn greeted(&mut self, link: u64, hello: Hello) {
+        let Hello { pilot, session, ad, lease, held, folder_key, .. } = hello;
+        if let Some(known) = self.links.get_mut(&link) {
+            known.pilot = Some((pilot.clone(), session));
+        }
+        if !self.state().pilot_tokens().contains_key(&pilot) {
+            let ask = AskSite::named_after(&pilot, SiteKind::ByHand);
+            self.ask(Wish::Core(Command::AskSite(Box::new(ask))), Then::Nothing);
+        }
+        // Connected before it is welcomed: orders of the same batch must reach it.
+        let session_of = |link: &u64| Some(self.links.get(link)?.pilot.as_ref()?.1);
+        if self.by_pilot.get(&pilot).and_then(session_of) <= Some(session) {
+            self.by_pilot.insert(pilot.clone(), link);
+        }
+        let folder = Some(folder_key);
+        let joined = PilotJoined { pilot, session, ad, lease, held, folder };
+        self.ask(Wish::Core(Command::PilotJoined(Box::new(joined))), Then::Welcome { link });
+    }
 }
 
-fn assignment(tasks: &[Placement], disk: &Disk) -> wire::Assign {
-    let mut templates = BTreeMap::new();
-    for placement in tasks {
-        let job = placement.task.job;
-        if let Some(spec) = disk.spec(job) {
-            templates.entry(job).or_insert_with(|| link::template(job, "", &spec));
-        }
-    }
-    let task = |placement: &Placement| wire::Task {
-        id: Some(link::attempt_id(placement.task, placement.attempt)),
-        devices: placement.devices.iter().map(ToString::to_string).collect(),
-        fields: std::collections::HashMap::default(),
+fn assignment(tasks: &[Placement], disk: &Disk) -> Assign {
+    let jobs: BTreeSet<JobId> = tasks.iter().map(|placement| placement.task.job).collect();
+    let template = |job| Some((job, Template::of("", &*disk.spec(job)?)));
+    let task = |placement: &Placement| Task {
+        id: placement.task.attempt(placement.attempt),
+        devices: placement.devices.clone(),
+        fields: BTreeMap::new(),
     };
-    let templates = templates.into_values().collect();
-    wire::Assign { templates, tasks: tasks.iter().map(task).collect() }
-}
-
-fn joined(hello: wire::Hello) -> PilotJoined {
-    let pilot = |text: &String| PilotId::new(text).expect("the simulated pilots have good names");
-    PilotJoined {
-        pilot: pilot(&hello.pilot),
-        session: hello.session,
-        ad: link::decode_ad(&hello.ad_json).expect("encoded by the pilot"),
-        lease: Some(Millis(hello.lease_ms)).filter(|lease| lease.0 > 0),
-        held: hello.held.into_iter().filter_map(held).collect(),
-        folder: Some(hello.folder_key),
+    Assign {
+        templates: jobs.into_iter().filter_map(template).collect(),
+        unreadable: BTreeMap::new(),
+        tasks: tasks.iter().map(task).collect(),
     }
-}
-
-fn held(held: wire::Held) -> Option<Held> {
-    let id = held.id?;
-    let mut of = None;
-    let phase = match held.phase? {
-        wire::held::Phase::Queued(_) => HeldPhase::Queued,
-        wire::held::Phase::RunningSinceMs(since) => {
-            HeldPhase::Running { started: Timestamp(since) }
-        }
-        wire::held::Phase::Ended(end) => {
-            of = PilotId::new(&end.pilot).ok();
-            HeldPhase::Ended(ended(&end))
-        }
-    };
-    Some(Held { task: id.task(), attempt: id.number(), phase, of })
-}
-
-fn ended(end: &wire::Ended) -> Ended {
-    Ended {
-        outcome: link::decode_outcome(&end.outcome_json).expect("encoded by the pilot"),
-        started: Some(Timestamp(end.started_ms)).filter(|started| started.0 > 0),
-        ended: Timestamp(end.ended_ms),
-        ran: Millis(end.ran_ms),
-    }
-}
-
-fn reported(pilot: PilotId, report: &wire::Report) -> PilotReported {
-    let started = report.started.iter().filter_map(|started| {
-        let id = started.id.as_ref()?;
-        Some((id.task(), id.number(), Timestamp(started.started_ms)))
-    });
-    let ends = report.ended.iter().filter_map(|end| {
-        let id = end.id.as_ref()?;
-        Some((id.task(), id.number(), ended(end)))
-    });
-    PilotReported { pilot, started: started.collect(), ended: ends.collect() }
 }

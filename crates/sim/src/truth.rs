@@ -3,8 +3,10 @@
 //! Nothing here asks the core. Each `Err` is a broken promise, in words.
 
 use shipway_core::event::AttemptEnded;
-use shipway_model::{Attempt, Counted, GpuShare, Kind, NodeAd, Outcome, Resources, TaskId};
-use shipway_pilot::machine::{AttemptKey, HowEnded};
+use shipway_model::{
+    Attempt, AttemptId, Counted, DeviceId, GpuShare, Kind, NodeAd, Outcome, Resources, TaskId,
+};
+use shipway_pilot::machine::HowEnded;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
@@ -19,7 +21,7 @@ pub struct Truth {
 pub struct Real {
     node: usize,
     need: Resources,
-    devices: Vec<String>,
+    devices: Vec<DeviceId>,
     alive: bool,
     /// `None`: it died with its pilot.
     end: Option<HowEnded>,
@@ -29,7 +31,7 @@ pub struct Real {
 struct Used {
     /// By name, what every node counts and what a site counts itself.
     counted: BTreeMap<String, u64>,
-    devices: BTreeMap<String, u32>,
+    devices: BTreeMap<DeviceId, u32>,
 }
 
 impl Truth {
@@ -38,9 +40,9 @@ impl Truth {
         &mut self,
         node: usize,
         ad: &NodeAd,
-        id: AttemptKey,
+        id: AttemptId,
         need: &Resources,
-        devices: &[String],
+        devices: &[DeviceId],
     ) -> Result<(), String> {
         let attempts = self.attempts.entry(id.task).or_default();
         if let Some((other, _)) = attempts.iter().find(|(_, real)| real.alive) {
@@ -58,7 +60,7 @@ impl Truth {
     }
 
     /// A process is gone; `None` when it was killed together with its pilot.
-    pub fn ended(&mut self, id: AttemptKey, how: Option<HowEnded>) {
+    pub fn ended(&mut self, id: AttemptId, how: Option<HowEnded>) {
         let real = self.attempts.get_mut(&id.task).and_then(|all| all.get_mut(&id.attempt));
         if let Some(real) = real.filter(|real| real.alive) {
             real.alive = false;
@@ -69,7 +71,7 @@ impl Truth {
 
     /// The journal says that an attempt ended: is that what happened?
     pub fn told(&mut self, event: &AttemptEnded) -> Result<(), String> {
-        let id = AttemptKey { task: event.task, attempt: event.attempt };
+        let id = event.task.attempt(event.attempt);
         let told = self.recorded.entry(event.task).or_default();
         if told.insert(event.attempt, event.outcome.clone()).is_some() {
             return Err(format!("the end of {id} is recorded twice"));
@@ -106,10 +108,10 @@ impl Truth {
         self.attempts.values().map(|all| all.len() as u64).sum()
     }
 
-    pub fn alive(&self) -> impl Iterator<Item = AttemptKey> {
+    pub fn alive(&self) -> impl Iterator<Item = AttemptId> {
         self.attempts.iter().flat_map(|(task, all)| {
             let alive = all.iter().filter(|(_, real)| real.alive);
-            alive.map(|(attempt, _)| AttemptKey { task: *task, attempt: *attempt })
+            alive.map(|(attempt, _)| task.attempt(*attempt))
         })
     }
 }
@@ -138,7 +140,7 @@ impl Used {
         let has = |name: &str| has.get(name).copied().unwrap_or(0);
         let counted = self.counted.iter().map(|(name, used)| (name.as_str(), *used, has(name)));
         let devices = self.devices.iter().map(|(device, used)| {
-            let exists = ad.gpus.iter().any(|gpu| gpu.id.as_str() == device);
+            let exists = ad.gpus.iter().any(|gpu| gpu.id == *device);
             (device.as_str(), u64::from(*used), u64::from(GpuShare::WHOLE.0) * u64::from(exists))
         });
         let over = counted.chain(devices).find(|(_, used, has)| used > has);

@@ -19,8 +19,7 @@ use crate::truth::Truth;
 use network::Connection;
 use shipway_api::wire;
 use shipway_core::Command;
-use shipway_model::{JobId, Timestamp};
-use shipway_pilot::machine::AttemptKey;
+use shipway_model::{AttemptId, JobId, Timestamp};
 use shipway_shell::WriteError;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -96,16 +95,16 @@ pub enum Happening {
     ProcessConfirmed {
         node: usize,
         life: usize,
-        id: AttemptKey,
+        id: AttemptId,
     },
     ProcessExits {
         node: usize,
         life: usize,
-        id: AttemptKey,
+        id: AttemptId,
         version: u64,
     },
     ProcessesGone {
-        ids: Vec<AttemptKey>,
+        ids: Vec<AttemptId>,
     },
     StartPilot {
         node: usize,

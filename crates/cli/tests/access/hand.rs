@@ -1,10 +1,12 @@
 //! A pilot played by hand: it says whatever a test wants, with a token that is good.
 
 use super::common::World;
-use shipway_api::link::{PROTOCOL, SESSION, encode_ad, encode_outcome};
+use shipway_api::link::{FromPilot, FromServer, Hello, LogChunk, Report, SESSION};
 use shipway_api::wire::{self, link_client::LinkClient, logs_client::LogsClient};
-use shipway_api::wire::{to_pilot, to_server};
-use shipway_model::{Bytes, Capacity, Cores, NodeAd, NodeName, Outcome};
+use shipway_model::{
+    Attempt, Bytes, Capacity, Cores, Ended, Held, HeldPhase, JobId, Millis, NodeAd, NodeName,
+    Outcome, PilotId, TaskIndex, Timestamp,
+};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
@@ -29,7 +31,7 @@ impl Credentials {
     }
 
     /// A greeting as a good pilot would say it, from a folder of its own.
-    pub(crate) fn hello(&self, node: &str, session: u64) -> wire::Hello {
+    pub(crate) fn hello(&self, node: &str, session: u64) -> Hello {
         let (memory, disk) = (Bytes(1 << 30), Bytes(1 << 30));
         let ad = NodeAd {
             node: NodeName::new(node).expect("good"),
@@ -41,13 +43,12 @@ impl Credentials {
             attributes: std::collections::BTreeMap::default(),
             people: None,
         };
-        wire::Hello {
-            protocol: PROTOCOL,
-            pilot: self.pilot.clone(),
+        Hello {
+            pilot: PilotId::new(&self.pilot).expect("good"),
             session,
             version: "by hand".into(),
-            ad_json: encode_ad(&ad),
-            lease_ms: 600_000,
+            ad,
+            lease: Some(Millis(600_000)),
             held: Vec::new(),
             folder_key: format!("key of {}", self.pilot),
         }
@@ -62,12 +63,12 @@ pub(crate) struct Hand {
 }
 
 impl Hand {
-    pub(crate) fn attach(world: &World, token: &str, hello: wire::Hello) -> Result<Self, Status> {
+    pub(crate) fn attach(world: &World, token: &str, hello: Hello) -> Result<Self, Status> {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).enable_all().build().expect("a runtime");
         let (say, said) = mpsc::unbounded_channel();
-        let hello = wire::ToServer { body: Some(to_server::Body::Hello(hello)) };
-        say.send(hello).expect("somebody listens");
+        let hello = FromPilot::Hello(Box::new(hello));
+        say.send(hello.into()).expect("somebody listens");
         let mut request = Request::new(UnboundedReceiverStream::new(said));
         let bearer = format!("Bearer {token}").parse().expect("plain text");
         request.metadata_mut().insert("authorization", bearer);
@@ -81,7 +82,7 @@ impl Hand {
         let (heard, channel) = answer?;
         let mut hand = Hand { runtime, say, heard, channel };
         let first = hand.hear();
-        assert!(matches!(first, Some(to_pilot::Body::Welcome(_))), "{first:?}");
+        assert!(matches!(first, Some(FromServer::Welcome { .. })), "{first:?}");
         Ok(hand)
     }
 
@@ -90,7 +91,7 @@ impl Hand {
         &self,
         token: &str,
         session: u64,
-        pieces: Vec<wire::LogChunk>,
+        pieces: Vec<LogChunk>,
     ) -> Result<(), Status> {
         let mut request = Request::new(tokio_stream::iter(pieces));
         let bearer = format!("Bearer {token}").parse().expect("plain text");
@@ -101,26 +102,26 @@ impl Hand {
         self.runtime.block_on(shown).expect("an answer in time").map(drop)
     }
 
-    pub(crate) fn say(&self, body: to_server::Body) {
+    pub(crate) fn say(&self, message: FromPilot) {
         // Where the server has hung up, nobody hears it.
-        let _ = self.say.send(wire::ToServer { body: Some(body) });
+        let _ = self.say.send(message.into());
     }
 
     /// The next message; `None` when the server has closed the connection.
-    pub(crate) fn hear(&mut self) -> Option<to_pilot::Body> {
+    pub(crate) fn hear(&mut self) -> Option<FromServer> {
         let heard = &mut self.heard;
         let next = async { tokio::time::timeout(PATIENCE, heard.message()).await };
         let next = self.runtime.block_on(next).expect("the server says something in time");
-        next.ok().flatten().and_then(|message| message.body)
+        FromServer::read(next.ok()??).expect("it can be read")
     }
 
     /// All that was said before the answer to a ping; `None`: the connection is closed.
-    pub(crate) fn hear_all(&mut self) -> Option<Vec<to_pilot::Body>> {
-        self.say(to_server::Body::Ping(wire::Ping { number: 7 }));
+    pub(crate) fn hear_all(&mut self) -> Option<Vec<FromServer>> {
+        self.say(FromPilot::Ping { number: 7 });
         let mut said = Vec::new();
         loop {
             match self.hear()? {
-                to_pilot::Body::Pong(_) => return Some(said),
+                FromServer::Pong { .. } => return Some(said),
                 other => said.push(other),
             }
         }
@@ -131,14 +132,15 @@ impl Hand {
     }
 }
 
-/// An attempt's end, as a pilot would report it.
-pub(crate) fn ended(job: u64, index: u64, outcome: &Outcome) -> wire::Ended {
-    wire::Ended {
-        id: Some(wire::AttemptId { job, index, attempt: 1 }),
-        outcome_json: encode_outcome(outcome),
-        started_ms: 1,
-        ended_ms: 2,
-        ran_ms: 1,
-        pilot: String::new(),
-    }
+/// An attempt's end, as its pilot would tell it.
+pub(crate) fn ended(job: u64, index: u64, outcome: Outcome) -> Held {
+    let (started, ended) = (Some(Timestamp(1)), Timestamp(2));
+    let end = Ended { outcome, started, ended, ran: Millis(1) };
+    let id = JobId(job).task(TaskIndex(index)).attempt(Attempt(1));
+    Held::own(id, HeldPhase::Ended(end))
+}
+
+/// The first report of a connection, of this alone.
+pub(crate) fn report(held: Held) -> FromPilot {
+    FromPilot::Report(Report { number: 1, held: vec![held] })
 }

@@ -3,11 +3,12 @@
 
 use super::act;
 use super::common::{World, is_alive, wait_for, wait_some};
-use super::hand::{Credentials, Hand, ended};
+use super::hand::{Credentials, Hand, ended, report};
 use prost::Message;
-use shipway_api::wire::{self, to_pilot, to_server};
-use shipway_model::Outcome;
+use shipway_api::link::{FromPilot, FromServer, Hello, LogChunk};
+use shipway_api::wire;
 use shipway_model::session::before_first;
+use shipway_model::{Held, Outcome, PilotId};
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 use tonic::Code;
@@ -15,7 +16,7 @@ use tonic::Code;
 const OK: Outcome = Outcome::Exit { code: 0 };
 
 /// Why a greeting was refused.
-fn refused(world: &World, token: &str, hello: wire::Hello) -> Code {
+fn refused(world: &World, token: &str, hello: Hello) -> Code {
     match Hand::attach(world, token, hello) {
         Ok(_) => panic!("it was let in"),
         Err(status) => status.code(),
@@ -57,24 +58,20 @@ fn nobody_ends_another_pilot_or_speaks_for_its_tasks() {
     let number: u64 = job.parse().expect("a number");
     let other = Credentials::new(&world, &[]);
     let mut hello = other.hello("elsewhere", before_first(1) + 1);
-    let held = |pilot: &str| {
-        let end = wire::Ended { pilot: pilot.into(), ..ended(number, 0, &OK) };
-        wire::Held { id: end.id, phase: Some(wire::held::Phase::Ended(end)) }
-    };
     let own = own_pilot(&world);
-    hello.held = vec![held(""), held(&own)];
+    let of = Some(PilotId::new(&own).expect("good"));
+    hello.held = vec![ended(number, 0, OK), Held { of, ..ended(number, 0, OK) }];
     let mut hand = Hand::attach(&world, &other.token, hello).expect("its own token is good");
-    let report =
-        wire::Report { number: 1, started: Vec::new(), ended: vec![ended(number, 0, &OK)] };
-    hand.say(to_server::Body::Report(report));
+    hand.say(report(ended(number, 0, OK)));
     let heard = hand.hear_all().expect("still connected");
     let said = format!("{heard:?}");
     assert!(!said.contains("Assign"), "it gets nothing of another's: {said}");
     assert_eq!((state(&world, &job).as_str(), is_alive(pid)), ("running", true));
 
-    let stranger = wire::Hello { pilot: own.clone(), ..other.hello("elsewhere", before_first(9)) };
+    let pilot = PilotId::new(&own).expect("good");
+    let stranger = Hello { pilot, ..other.hello("elsewhere", before_first(9)) };
     assert_eq!(refused(&world, &other.token, stranger), Code::PermissionDenied);
-    hand.say(to_server::Body::Goodbye(wire::Goodbye {}));
+    hand.say(FromPilot::Goodbye);
     wait_for("the server has hung up", || !hand.is_connected());
     assert_eq!(own_pilot(&world), own, "its goodbye was its own");
     std::fs::write(world.work().join("go"), "").expect("written");
@@ -84,9 +81,8 @@ fn nobody_ends_another_pilot_or_speaks_for_its_tasks() {
 }
 
 /// The field by which pilots once named those that they had found dead.
-fn with_succeeds(hello: wire::Hello, pilot: &str) -> Vec<u8> {
-    let body = wire::ToServer { body: Some(to_server::Body::Hello(hello)) };
-    let mut message = body.encode_to_vec();
+fn with_succeeds(hello: Hello, pilot: &str) -> Vec<u8> {
+    let mut message = wire::ToServer::from(FromPilot::Hello(Box::new(hello))).encode_to_vec();
     let length = |size: usize| u8::try_from(size).expect("short");
     // A second part of the greeting, which is read as one with the first: field 8, a text.
     message.extend([0x0a, length(pilot.len() + 2), 0x42, length(pilot.len())]);
@@ -136,7 +132,7 @@ fn output_is_taken_only_from_the_pilot_that_was_asked() {
         let hello = other.hello("elsewhere", session);
         let mut hand = Hand::attach(&world, &other.token, hello).expect("let in");
         let data = b"forged\n".to_vec();
-        let forged = wire::LogChunk { id, data, end: true, ..wire::LogChunk::default() };
+        let forged = LogChunk { id, data, end: true, ..LogChunk::default() };
         // Refused where somebody waits for it, and taken for nobody where not.
         let shown = hand.show(&other.token, session, vec![forged]).map_err(|no| no.code());
         refused += u32::from(shown == Err(Code::PermissionDenied));
@@ -160,9 +156,7 @@ fn a_name_does_not_make_a_pilot_the_keeper_of_anothers_output() {
     let job = world.submit(&["--", "true"]);
     wait_for("it is placed", || format!("{:?}", hand.hear_all()).contains("Assign"));
     let number = job.parse().expect("a number");
-    let report =
-        wire::Report { number: 1, started: Vec::new(), ended: vec![ended(number, 0, &OK)] };
-    hand.say(to_server::Body::Report(report));
+    hand.say(report(ended(number, 0, OK)));
     assert_eq!(world.cli(&["wait", &job]).code, 0);
     drop(hand);
     wait_for("it is away", || world.json(&["nodes"])["nodes"][0]["link"] == "away");
@@ -171,7 +165,7 @@ fn a_name_does_not_make_a_pilot_the_keeper_of_anothers_output() {
     let ran = world.cli(&["logs", &job]);
     assert!(ran.stderr.contains("is out of touch"), "{ran:?}");
     let asked = hand.hear_all().expect("connected");
-    assert!(!asked.iter().any(|body| matches!(body, to_pilot::Body::Log(_))), "{asked:?}");
+    assert!(!asked.iter().any(|body| matches!(body, FromServer::Log(_))), "{asked:?}");
     // Whoever has the folder is asked.
     let (third, session) = (Credentials::new(&world, &[]), before_first(1) + 1);
     let mut hello = third.hello("node-2", session);
@@ -180,10 +174,10 @@ fn a_name_does_not_make_a_pilot_the_keeper_of_anothers_output() {
     let mut command = world.command(&["logs", "--stdout", &job]);
     let mut reading = command.stdout(Stdio::null()).spawn().expect("started");
     let request = wait_some("it is asked", || match heir.hear() {
-        Some(to_pilot::Body::Log(request)) => Some(request),
+        Some(FromServer::Log(request)) => Some(request),
         _ => None,
     });
-    let end = wire::LogChunk { id: request.id, end: true, ..wire::LogChunk::default() };
+    let end = LogChunk { id: request.id, end: true, ..LogChunk::default() };
     heir.show(&third.token, session, vec![end]).expect("it was asked");
     assert!(reading.wait().expect("ended").success());
 }
@@ -195,7 +189,7 @@ fn a_logs_call_is_good_for_one_connection_of_one_pilot() {
     let (one, other) = (Credentials::new(&world, &[]), Credentials::new(&world, &[]));
     let session = |number| before_first(1) + number;
     let first = Hand::attach(&world, &one.token, one.hello("node-1", session(1))).expect("let in");
-    let piece = || vec![wire::LogChunk::default()];
+    let piece = || vec![LogChunk::default()];
     let shown = |token: &str, number| {
         first.show(token, session(number), piece()).map_err(|refused| refused.code())
     };
@@ -203,7 +197,7 @@ fn a_logs_call_is_good_for_one_connection_of_one_pilot() {
     assert_eq!(shown(&one.token, 2), Err(Code::FailedPrecondition), "none that is yet to come");
     assert_eq!(shown(&other.token, 1), Err(Code::FailedPrecondition), "nor another's");
     assert_eq!(shown("no token", 1), Err(Code::Unauthenticated));
-    let large = wire::LogChunk { data: vec![7; 1 << 20], ..wire::LogChunk::default() };
+    let large = LogChunk { data: vec![7; 1 << 20], ..LogChunk::default() };
     let refused = first.show(&one.token, session(1), vec![large]).expect_err("too large");
     assert_eq!(refused.code(), Code::OutOfRange, "{refused}");
     let second = Hand::attach(&world, &one.token, one.hello("node-1", session(2)));
@@ -229,7 +223,7 @@ fn a_token_opens_one_connection_for_one_folder() {
     for late in [1, 2] {
         assert_eq!(refused(&world, &owner.token, hello(late)), Code::FailedPrecondition);
     }
-    let endless = wire::Hello { lease_ms: 0, ..hello(3) };
+    let endless = Hello { lease: None, ..hello(3) };
     assert_eq!(refused(&world, &owner.token, endless), Code::InvalidArgument, "no lease");
     assert!(first.is_connected(), "nobody has replaced it");
 
@@ -253,20 +247,20 @@ fn tokens_of_pilots_are_listed_revoked_and_end() {
 
     let mut hand = Hand::attach(&world, &owner.token, hello(&owner)).expect("let in");
     world.ok(&["token", "revoke", &owner.pilot]);
-    assert_eq!(hand.hear(), None, "the open connection is closed at once");
+    assert!(hand.hear().is_none(), "the open connection is closed at once");
     assert_eq!(refused(&world, &owner.token, hello(&owner)), Code::Unauthenticated);
     assert!(!listed(&owner.pilot));
 
     let leaver = Credentials::new(&world, &[]);
     let mut hand = Hand::attach(&world, &leaver.token, hello(&leaver)).expect("let in");
-    hand.say(to_server::Body::Goodbye(wire::Goodbye {}));
-    assert_eq!(hand.hear(), None);
+    hand.say(FromPilot::Goodbye);
+    assert!(hand.hear().is_none());
     assert_eq!(refused(&world, &leaver.token, hello(&leaver)), Code::Unauthenticated);
 
     let short = Credentials::new(&world, &["--lasts", "2s"]);
     let attached = Hand::attach(&world, &short.token, hello(&short));
     if let Ok(mut hand) = attached {
-        assert_eq!(hand.hear(), None, "closed when its time is over");
+        assert!(hand.hear().is_none(), "closed when its time is over");
     }
     wait_for("it is gone", || !listed(&short.pilot));
     world.kill_server();
@@ -319,7 +313,7 @@ fn a_pilot_is_welcomed_before_it_gets_work() {
     wait_for("it is placed", || format!("{:?}", first.hear_all()).contains("Assign"));
     // It holds nothing of it. That the welcome comes first is seen where it attaches.
     let heard = greet(2).hear_all();
-    assert!(matches!(heard.as_deref(), Some([to_pilot::Body::Assign(_)])), "{heard:?}");
+    assert!(matches!(heard.as_deref(), Some([FromServer::Assign(_)])), "{heard:?}");
 }
 
 /// Its last word is heard before it ends, so that the node is not waited for.

@@ -2,15 +2,14 @@
 //! for what is known to have ended.
 
 use super::verdict;
-use crate::command::Ended;
 use crate::event::Event;
 use crate::rejection::Rejection;
 use crate::state::State;
-use shipway_model::{Attempt, Lost, PilotId, TaskId, Timestamp};
+use shipway_model::{AttemptId, Ended, Lost, PilotId, TaskId, Timestamp};
 use std::collections::BTreeMap;
 
 /// Ends by their attempts.
-pub(super) type Ends<'a> = BTreeMap<(TaskId, Attempt), &'a Ended>;
+pub(super) type Ends<'a> = BTreeMap<AttemptId, &'a Ended>;
 
 /// It says so itself, and is not coming back.
 pub(super) fn said_goodbye(
@@ -49,10 +48,10 @@ pub(super) fn left_behind(
     let placed = state.pilots().get(pilot).into_iter().flat_map(|pilot| &pilot.placed);
     let event = |task: &TaskId| {
         let active = state.active().get(task)?;
-        let attempt = active.attempt;
+        let id = task.attempt(active.attempt);
         let is_its = |end: &&&Ended| active.started.is_none_or(|started| is_of(end, started));
-        match known.get(&(*task, attempt)).filter(is_its) {
-            Some(end) => verdict::ended(state, at, (*task, attempt), end),
+        match known.get(&id).filter(is_its) {
+            Some(end) => verdict::ended(state, at, id, end),
             None => verdict::lost(state, at, *task, Lost::PilotDied),
         }
     };

@@ -6,14 +6,14 @@
 
 use super::pilot_ended::{self, Ends};
 use super::verdict;
-use crate::command::{Held, HeldPhase, PilotJoined};
+use crate::command::PilotJoined;
 use crate::event::{Event, Joined};
 use crate::pilot::Pilot;
 use crate::rejection::Rejection;
 use crate::site::SiteKind;
 use crate::state::State;
 use shipway_model::session::process_of;
-use shipway_model::{AllocationId, Attempt, PilotId, TaskId, Timestamp};
+use shipway_model::{AllocationId, AttemptId, Held, HeldPhase, PilotId, Timestamp};
 use std::collections::BTreeMap;
 
 /// Whether the greeting may be that of the pilot whose token it came with.
@@ -63,8 +63,7 @@ pub(super) fn decide(
     let same = known.filter(|known| !is_another(known, joined));
     // By attempt, so that one named twice is taken once; it may hold two attempts of one task.
     let own = joined.held.iter().filter(|held| held.of.is_none());
-    let held: BTreeMap<(TaskId, Attempt), &Held> =
-        own.map(|held| ((held.task, held.attempt), held)).collect();
+    let held: BTreeMap<AttemptId, &Held> = own.map(|held| (held.id, held)).collect();
     let mut events = Vec::new();
     if known.is_some() && same.is_none() {
         let ends = ends_of(&joined.pilot, joined);
@@ -76,13 +75,14 @@ pub(super) fn decide(
         events.extend(pilot_ended::decide(state, at, earlier, &ends));
     }
     let is_placed = |held: &Held| {
-        let active = state.active().get(&held.task).filter(|active| active.pilot == joined.pilot);
-        let is_active = active.is_some_and(|active| active.attempt == held.attempt);
+        let active = state.active().get(&held.id.task);
+        let active = active.filter(|active| active.pilot == joined.pilot);
+        let is_active = active.is_some_and(|active| active.attempt == held.id.attempt);
         is_active && same.is_some()
     };
     let missing = same.into_iter().flat_map(|pilot| &pilot.placed).filter(|task| {
         let active = state.active().get(task);
-        active.is_some_and(|active| !held.contains_key(&(**task, active.attempt)))
+        active.is_some_and(|active| !held.contains_key(&task.attempt(active.attempt)))
     });
     let missing = missing.copied().collect();
     let stale = held.iter().filter(|(_, held)| !is_placed(held)).map(|(id, _)| *id).collect();
@@ -95,11 +95,7 @@ pub(super) fn decide(
 fn ends_of<'a>(pilot: &PilotId, joined: &'a PilotJoined) -> Ends<'a> {
     let told = joined.held.iter();
     let told = told.filter(|held| held.of.as_ref().unwrap_or(&joined.pilot) == pilot);
-    let ends = told.filter_map(|held| match &held.phase {
-        HeldPhase::Ended(end) => Some(((held.task, held.attempt), end)),
-        HeldPhase::Queued | HeldPhase::Running { .. } => None,
-    });
-    ends.collect()
+    told.filter_map(|held| Some((held.id, held.end()?))).collect()
 }
 
 /// What it says of attempts that are placed on it.
@@ -113,13 +109,14 @@ fn news<'a>(
         match &held.phase {
             HeldPhase::Queued => {}
             HeldPhase::Running { started: since } => {
-                let active = state.active().get(&held.task);
+                let AttemptId { task, attempt } = held.id;
+                let active = state.active().get(&task);
                 if active.is_some_and(|active| active.started.is_none()) {
-                    started.push((held.task, held.attempt, *since));
+                    started.push((task, attempt, *since));
                 }
             }
             HeldPhase::Ended(ended) => {
-                events.extend(verdict::ended(state, at, (held.task, held.attempt), ended));
+                events.extend(verdict::ended(state, at, held.id, ended));
             }
         }
     }

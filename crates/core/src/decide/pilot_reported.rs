@@ -5,27 +5,31 @@ use super::verdict;
 use crate::command::PilotReported;
 use crate::event::Event;
 use crate::state::State;
-use shipway_model::Timestamp;
+use shipway_model::{Held, HeldPhase, Timestamp};
+use std::collections::BTreeSet;
 
 pub(super) fn decide(state: &State, at: Timestamp, report: &PilotReported) -> Vec<Event> {
-    let is_here = |task, attempt| {
-        let active = state.active().get(&task);
-        active.filter(|active| active.attempt == attempt && active.pilot == report.pilot)
-    };
-    let mut events = Vec::new();
-    let starts = report.started.iter().filter(|(task, attempt, _)| {
-        is_here(*task, *attempt).is_some_and(|active| active.started.is_none())
+    // What a pilot says of others it says when it greets.
+    let own = report.held.iter().filter(|held| held.of.is_none());
+    let here = own.filter_map(|held| {
+        let active = state.active().get(&held.id.task)?;
+        let is_it = active.attempt == held.id.attempt && active.pilot == report.pilot;
+        is_it.then_some((held, active))
     });
-    let starts: Vec<_> = starts.copied().collect();
-    if !starts.is_empty() {
-        events.push(Event::AttemptsStarted { tasks: starts });
-    }
-    let ends = report.ended.iter().filter(|(task, attempt, _)| is_here(*task, *attempt).is_some());
-    let mut seen = std::collections::BTreeSet::new();
-    for (task, attempt, ended) in ends {
-        if seen.insert(*task) {
-            events.extend(verdict::ended(state, at, (*task, *attempt), ended));
+    let (mut started, mut ends) = (Vec::new(), Vec::new());
+    let mut seen = BTreeSet::new();
+    for (Held { id, phase, .. }, active) in here {
+        match phase {
+            HeldPhase::Queued => {}
+            HeldPhase::Running { started: since } => {
+                started.extend(active.started.is_none().then_some((id.task, id.attempt, *since)));
+            }
+            HeldPhase::Ended(ended) if seen.insert(id.task) => {
+                ends.extend(verdict::ended(state, at, *id, ended));
+            }
+            HeldPhase::Ended(_) => {}
         }
     }
-    events
+    let starts = (!started.is_empty()).then_some(Event::AttemptsStarted { tasks: started });
+    starts.into_iter().chain(ends).collect()
 }

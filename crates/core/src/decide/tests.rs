@@ -20,10 +20,7 @@ mod set_aside;
 mod shapes;
 mod users;
 
-use crate::command::{
-    AskSite, Command, Ended, Held, HeldPhase, NewJob, Pick, PilotJoined, PilotReported, Select,
-    Submit,
-};
+use crate::command::{AskSite, Command, NewJob, Pick, PilotJoined, PilotReported, Select, Submit};
 use crate::done::Done;
 use crate::engine::step;
 use crate::event::{Event, Placement, Recorded, StopReason, Verdict};
@@ -34,9 +31,9 @@ use crate::schedule::schedule;
 use crate::site::SiteKind;
 use crate::{Effect, Rejection, State, snapshot};
 use shipway_model::{
-    Actor, AllocationId, Attempt, Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource,
-    GpuVendor, JobCounts, JobId, JobSpec, JobState, Lost, Millis, NodeAd, NodeName, Outcome,
-    PilotId, Reason, Role, TaskId, TaskIndex, TaskState, Timestamp, UserName,
+    Actor, AllocationId, Attempt, Bytes, Capacity, Cores, DeviceId, Ended, GpuDevice, GpuSource,
+    GpuVendor, Held, HeldPhase, JobCounts, JobId, JobSpec, JobState, Lost, Millis, NodeAd,
+    NodeName, Outcome, PilotId, Reason, Role, TaskId, TaskIndex, TaskState, Timestamp, UserName,
 };
 
 /// A core and the time, with everything that was recorded and asked for.
@@ -125,15 +122,16 @@ impl Told {
     }
 
     fn started(&mut self, name: &str, task: TaskId, attempt: u32) -> Vec<Event> {
-        let started = vec![(task, Attempt(attempt), Timestamp(self.now))];
-        let pilot = id(name);
-        self.tell(Command::PilotReported(PilotReported { pilot, started, ended: Vec::new() }))
+        let phase = HeldPhase::Running { started: Timestamp(self.now) };
+        self.report(name, vec![Held::own(task.attempt(Attempt(attempt)), phase)])
     }
 
     fn ended(&mut self, name: &str, task: TaskId, attempt: u32, outcome: Outcome) -> Vec<Event> {
-        let ended = vec![(task, Attempt(attempt), end(self.now, outcome))];
-        let pilot = id(name);
-        self.tell(Command::PilotReported(PilotReported { pilot, started: Vec::new(), ended }))
+        self.report(name, vec![ended(task, attempt, end(self.now, outcome))])
+    }
+
+    fn report(&mut self, name: &str, held: Vec<Held>) -> Vec<Event> {
+        self.tell(Command::PilotReported(PilotReported { pilot: id(name), held }))
     }
 
     /// Time passes and the core is told.
@@ -239,6 +237,10 @@ fn pilot(name: &str, cpus: u64, gpus: u64) -> PilotJoined {
         held: Vec::new(),
         folder: None,
     }
+}
+
+fn ended(task: TaskId, attempt: u32, end: Ended) -> Held {
+    Held::own(task.attempt(Attempt(attempt)), HeldPhase::Ended(end))
 }
 
 fn end(now: u64, outcome: Outcome) -> Ended {

@@ -1,17 +1,16 @@
 //! What the end of an attempt means for its task: done, failed, cancelled, or tried again.
 
-use crate::command::Ended;
 use crate::event::{AttemptEnded, Event, Verdict};
 use crate::state::State;
 use shipway_model::limits::MAX_LOST_ATTEMPTS;
-use shipway_model::{Attempt, Lost, Millis, Outcome, TaskId, Timestamp};
+use shipway_model::{AttemptId, Ended, Lost, Millis, Outcome, TaskId, Timestamp};
 
 /// The event for an attempt's end, if that attempt is the one that is active. A report of an
 /// attempt that is already settled is a repeat and says nothing new.
 pub(super) fn ended(
     state: &State,
     at: Timestamp,
-    (task, attempt): (TaskId, Attempt),
+    AttemptId { task, attempt }: AttemptId,
     ended: &Ended,
 ) -> Option<Event> {
     let active = state.active().get(&task).filter(|active| active.attempt == attempt)?;
@@ -35,7 +34,7 @@ pub(super) fn lost(state: &State, at: Timestamp, task: TaskId, why: Lost) -> Opt
     let outcome = Outcome::Lost { why };
     let ran = active.started.map_or(Millis(0), |started| at.since(started));
     let report = Ended { outcome, started: active.started, ended: at, ran };
-    ended(state, at, (task, active.attempt), &report)
+    ended(state, at, task.attempt(active.attempt), &report)
 }
 
 fn verdict(state: &State, at: Timestamp, task: TaskId, outcome: &Outcome) -> Option<Verdict> {

@@ -3,15 +3,16 @@
 mod plain;
 
 use super::schedule;
-use crate::command::{AskSite, Command, Ended, NewJob, PilotJoined, PilotReported, Submit};
+use crate::command::{AskSite, Command, NewJob, PilotJoined, PilotReported, Submit};
 use crate::engine::step;
 use crate::shape::Gang;
 use crate::site::SiteKind;
 use crate::state::State;
 use proptest::prelude::*;
 use shipway_model::{
-    Actor, Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor, JobId, JobSpec,
-    Millis, NodeAd, NodeName, Outcome, PilotId, Role, TaskId, Timestamp, UserName,
+    Actor, Bytes, Capacity, Cores, DeviceId, Ended, GpuDevice, GpuSource, GpuVendor, Held,
+    HeldPhase, JobId, JobSpec, Millis, NodeAd, NodeName, Outcome, PilotId, Role, TaskId, Timestamp,
+    UserName,
 };
 use std::collections::BTreeMap;
 
@@ -145,8 +146,8 @@ fn end(state: &mut State, now: u64, which: &[usize]) {
         let Some((task, active)) = state.active().iter().nth(nth % running) else { return };
         let (outcome, ran) = (Outcome::Exit { code: 0 }, Millis(600_000));
         let ended = Ended { outcome, started: None, ended: Timestamp(now), ran };
-        let ended = vec![(*task, active.attempt, ended)];
-        let report = PilotReported { pilot: active.pilot.clone(), started: Vec::new(), ended };
+        let held = vec![Held::own(task.attempt(active.attempt), HeldPhase::Ended(ended))];
+        let report = PilotReported { pilot: active.pilot.clone(), held };
         tell(state, now, &Command::PilotReported(report));
     }
 }

@@ -1,13 +1,11 @@
 //! What an earlier pilot of the folder left word of. Read once, with the folder's lock held and
 //! when nothing of that pilot runs any more; then all of it is in `ends` again, and the rest goes.
 
-use super::{ENDS, read_bounded, records, slots};
-use crate::logs::LogName;
-use crate::machine::AttemptKey;
-use shipway_api::{link, wire};
-use shipway_model::Outcome;
+use super::{ENDS, Record, read_bounded, records, slots};
 use shipway_model::ids::{Attempt, JobId, TaskIndex};
+use shipway_model::{AttemptId, Ended, Held, HeldPhase, Millis, Outcome, PilotId, Timestamp};
 use shipway_runtime::report::Ending;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::Path;
@@ -25,40 +23,37 @@ const MOST_LEFT: usize = shipway_api::link::MAX_ENTRIES / 2;
 /// Ends that the server may not know.
 #[derive(Debug, Default)]
 pub(crate) struct Left {
-    pub(crate) ends: Vec<wire::Ended>,
+    pub(crate) ends: Vec<Held>,
     /// Those that the pilot did not see itself: what they printed last it has not seen either.
-    pub(crate) unseen: Vec<LogName>,
+    pub(crate) unseen: Vec<AttemptId>,
 }
 
 /// Reads what is there. `settle` is to be called when it is safe elsewhere.
 pub(crate) fn take(dir: &Path) -> io::Result<Left> {
     let slots = slots::read(dir)?;
-    let by_attempt: HashMap<LogName, slots::Slot> =
+    let by_attempt: HashMap<AttemptId, slots::Slot> =
         slots.iter().map(|slot| (slot.log, *slot)).collect();
-    let (mut ends, mut whose) = (BTreeMap::new(), String::new());
-    for ended in records(&read_bounded(&dir.join(ENDS))?) {
-        match ended.id.as_ref().map(AttemptKey::of) {
-            Some(id) => drop(ends.insert((id, ended.pilot.clone()), ended)),
-            None => whose = ended.pilot,
+    let (mut ends, mut whose) = (BTreeMap::new(), None);
+    for record in records(&read_bounded(&dir.join(ENDS))?) {
+        match record {
+            Record::Of(pilot) => whose = Some(pilot),
+            Record::Ended(held) => drop(ends.insert((held.id, held.of.clone()), held)),
         }
     }
-    if whose.is_empty() {
-        return Ok(Left::default());
-    }
+    let Some(whose) = whose else { return Ok(Left::default()) };
     let mut unseen = Vec::new();
     let reaped = reaped(dir)?;
     let seen_by_guard = slots.iter().filter(|slot| slot.ends_with_exit);
     let seen_by_guard = seen_by_guard.filter_map(|slot| Some((slot.log, *reaped.get(&slot.pid)?)));
-    for (log, at) in seen_by_guard.chain(told(dir)?) {
-        let id = AttemptKey { task: log.task, attempt: log.attempt };
-        if let std::collections::btree_map::Entry::Vacant(free) = ends.entry((id, whose.clone())) {
-            let started = by_attempt.get(&log).map_or(at, |slot| slot.started.min(at));
+    for (id, at) in seen_by_guard.chain(told(dir)?) {
+        if let Entry::Vacant(free) = ends.entry((id, Some(whose.clone()))) {
+            let started = by_attempt.get(&id).map_or(at, |slot| slot.started.min(at));
             free.insert(success(id, &whose, started, at));
-            unseen.push(log);
+            unseen.push(id);
         }
     }
-    let mut ends: Vec<wire::Ended> = ends.into_values().collect();
-    ends.sort_by_key(|ended| std::cmp::Reverse(ended.ended_ms));
+    let mut ends: Vec<Held> = ends.into_values().collect();
+    ends.sort_by_key(|held| std::cmp::Reverse(held.end().map(|end| end.ended)));
     ends.truncate(MOST_LEFT);
     Ok(Left { ends, unseen })
 }
@@ -75,15 +70,14 @@ impl Left {
     }
 }
 
-fn success(id: AttemptKey, pilot: &str, started: u64, ended: u64) -> wire::Ended {
-    wire::Ended {
-        id: Some(id.wire()),
-        outcome_json: link::encode_outcome(&Outcome::Exit { code: 0 }),
-        started_ms: started,
-        ended_ms: ended,
-        ran_ms: ended.saturating_sub(started),
-        pilot: pilot.to_owned(),
-    }
+fn success(id: AttemptId, pilot: &PilotId, started: u64, ended: u64) -> Held {
+    let end = Ended {
+        outcome: Outcome::Exit { code: 0 },
+        started: Some(Timestamp(started)),
+        ended: Timestamp(ended),
+        ran: Millis(ended.saturating_sub(started)),
+    };
+    Held { of: Some(pilot.clone()), ..Held::own(id, HeldPhase::Ended(end)) }
 }
 
 /// When processes ended with 0 that the guard has seen: `PID MILLISECONDS` in each line.
@@ -100,7 +94,7 @@ fn reaped(dir: &Path) -> io::Result<HashMap<u32, u64>> {
 }
 
 /// The attempts whose helper has told of an exit with 0, and when.
-fn told(dir: &Path) -> io::Result<Vec<(LogName, u64)>> {
+fn told(dir: &Path) -> io::Result<Vec<(AttemptId, u64)>> {
     let entries = match std::fs::read_dir(dir.join(TOLD)) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -121,14 +115,14 @@ fn told(dir: &Path) -> io::Result<Vec<(LogName, u64)>> {
 }
 
 /// The name of the file that a helper tells in.
-pub(crate) fn name_of(log: LogName) -> String {
+pub(crate) fn name_of(log: AttemptId) -> String {
     format!("{}.{}.{}", log.task.job.0, log.task.index.0, log.attempt.0)
 }
 
-fn of_name(name: &str) -> Option<LogName> {
+fn of_name(name: &str) -> Option<AttemptId> {
     let mut numbers = name.split('.').map(str::parse::<u64>);
     let (job, index) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
     let attempt = u32::try_from(numbers.next()?.ok()?).ok()?;
     let task = JobId(job).task(TaskIndex(index));
-    numbers.next().is_none().then_some(LogName { task, attempt: Attempt(attempt) })
+    numbers.next().is_none().then_some(task.attempt(Attempt(attempt)))
 }

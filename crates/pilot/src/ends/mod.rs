@@ -2,7 +2,7 @@
 //! which attempts had ended, so that they need not run again.
 //!
 //! ```text
-//! ends      by the pilot    each end as it is reported, before it is reported
+//! ends      by the pilot    each end, before it is reported
 //! running   by the pilot    which process is which attempt, in a slot each (`slots.rs`)
 //! reaped    by the guard    how the processes of a dead pilot ended (`guard.rs`)
 //! told/     by helpers      how the task in a container ended, in a file each
@@ -24,9 +24,8 @@ pub(crate) use leftover::{LEFT_BY_GUARD, Left, TOLD, name_of, take};
 pub(crate) use slots::tasks;
 pub use slots::{Slot, Slots};
 
-use prost::Message;
-use shipway_api::wire;
-use shipway_model::PilotId;
+use serde::{Deserialize, Serialize};
+use shipway_model::{Held, PilotId};
 use shipway_trees::Draft;
 use std::fs::File;
 use std::io::{self, Write};
@@ -46,7 +45,7 @@ const LONGEST_FILE: u64 = 256 << 20;
 pub(crate) struct Ends {
     path: PathBuf,
     /// The pilot whose ends these are.
-    own: String,
+    own: PilotId,
     file: File,
     size: u64,
     /// What was live when it was last written anew.
@@ -57,16 +56,16 @@ pub(crate) struct Ends {
 
 impl Ends {
     /// Begins with what earlier pilots left.
-    pub(crate) fn begin(dir: &Path, own: &PilotId, left: &[wire::Ended]) -> io::Result<Self> {
-        let (path, own) = (dir.join(ENDS), own.to_string());
-        let (file, size) = write_anew(&path, &own, left.iter())?;
+    pub(crate) fn begin(dir: &Path, own: &PilotId, left: &[Held]) -> io::Result<Self> {
+        let (path, own) = (dir.join(ENDS), own.clone());
+        let (file, size) = write_anew(&path, &own, left.iter().cloned())?;
         Ok(Ends { path, own, file, size, at_least: size, failed: false })
     }
 
     /// One write, however many there are.
-    pub(crate) fn keep<'a>(&mut self, ended: impl Iterator<Item = &'a wire::Ended>) {
+    pub(crate) fn keep(&mut self, ended: impl Iterator<Item = Held>) {
         let mut bytes = Vec::new();
-        ended.for_each(|ended| put(&mut bytes, &self.own, ended));
+        ended.for_each(|ended| put(&mut bytes, &Record::Ended(ended)));
         // After a short write nothing behind it could be read; so it is cut off again.
         let written = self.file.write_all(&bytes).inspect_err(|_| {
             let _ = self.file.set_len(self.size);
@@ -86,7 +85,7 @@ impl Ends {
     }
 
     /// Leaves out those that the server has.
-    pub(crate) fn shorten<'a>(&mut self, live: impl Iterator<Item = &'a wire::Ended>) {
+    pub(crate) fn shorten(&mut self, live: impl Iterator<Item = Held>) {
         match write_anew(&self.path, &self.own, live) {
             Ok((file, size)) => (self.file, self.size, self.at_least) = (file, size, size),
             // As it is, it says too much rather than too little.
@@ -99,16 +98,15 @@ impl Ends {
 }
 
 /// Whole or not at all; then open for more.
-fn write_anew<'a>(
+fn write_anew(
     path: &Path,
-    own: &str,
-    ended: impl Iterator<Item = &'a wire::Ended>,
+    own: &PilotId,
+    ended: impl Iterator<Item = Held>,
 ) -> io::Result<(File, u64)> {
     let mut draft = Draft::of(path)?;
     let mut bytes = Vec::new();
-    // The first names the pilot, and no attempt.
-    put(&mut bytes, own, &wire::Ended::default());
-    ended.for_each(|ended| put(&mut bytes, own, ended));
+    put(&mut bytes, &Record::Of(own.clone()));
+    ended.for_each(|ended| put(&mut bytes, &Record::Ended(ended)));
     draft.file.write_all(&bytes)?;
     // After a power cut nothing runs whose end it could tell.
     Ok((draft.publish_unsynced()?, bytes.len() as u64))
@@ -116,12 +114,19 @@ fn write_anew<'a>(
 
 const FRAME: usize = 2 * size_of::<u32>();
 
-/// Length, checksum, and the end as it is reported by whoever comes after its pilot.
-fn put(bytes: &mut Vec<u8>, own: &str, ended: &wire::Ended) {
-    let body = match ended.pilot.as_str() {
-        "" => wire::Ended { pilot: own.to_owned(), ..ended.clone() }.encode_to_vec(),
-        _ => ended.encode_to_vec(),
-    };
+/// What stands in the file, as JSON.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Record {
+    /// The first: the pilot that writes it.
+    Of(PilotId),
+    /// As it is said by whoever comes after its pilot.
+    Ended(Held),
+}
+
+/// Length, checksum, and the record.
+fn put(bytes: &mut Vec<u8>, record: &Record) {
+    let body = serde_json::to_vec(record).expect("a record is plain data");
     let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
     bytes.extend_from_slice(&length.to_le_bytes());
     bytes.extend_from_slice(&crc32fast::hash(&body).to_le_bytes());
@@ -129,7 +134,7 @@ fn put(bytes: &mut Vec<u8>, own: &str, ended: &wire::Ended) {
 }
 
 /// Every record up to the first that does not check out.
-fn records(mut bytes: &[u8]) -> Vec<wire::Ended> {
+fn records(mut bytes: &[u8]) -> Vec<Record> {
     let mut found = Vec::new();
     while let Some((frame, rest)) = bytes.split_at_checked(FRAME) {
         let number = |at: usize| frame[at..at + 4].try_into().map_or(0, u32::from_le_bytes);
@@ -138,8 +143,8 @@ fn records(mut bytes: &[u8]) -> Vec<wire::Ended> {
         if length > LONGEST_RECORD || crc32fast::hash(body) != number(4) {
             break;
         }
-        let Ok(ended) = wire::Ended::decode(body) else { break };
-        found.push(ended);
+        let Ok(record) = serde_json::from_slice(body) else { break };
+        found.push(record);
         bytes = rest;
     }
     found

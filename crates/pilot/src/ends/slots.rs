@@ -2,7 +2,7 @@
 //! each that runs, written over by the next one. So the file is as long as tasks run at once, and a
 //! start costs one small write.
 
-use crate::logs::LogName;
+use shipway_model::AttemptId;
 use shipway_model::ids::{Attempt, JobId, TaskId, TaskIndex};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -20,7 +20,7 @@ const SLOT_BYTES: usize = 4 + 4 + 8 + 8 + 4 + 8 + 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
     pub pid: u32,
-    pub log: LogName,
+    pub log: AttemptId,
     /// Nothing is to be done after its exit.
     pub ends_with_exit: bool,
     /// Milliseconds of the wall clock.
@@ -95,7 +95,7 @@ fn decode(bytes: &[u8; SLOT_BYTES]) -> Option<Slot> {
         return None;
     }
     let task = JobId(large(8)).task(TaskIndex(large(16)));
-    let log = LogName { task, attempt: Attempt(small(24)) };
+    let log = AttemptId { task, attempt: Attempt(small(24)) };
     Some(Slot { pid: small(0), log, ends_with_exit: small(4) != 0, started: large(28) })
 }
 

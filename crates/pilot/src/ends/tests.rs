@@ -1,24 +1,21 @@
 //! What was written is read; what is torn, forged or unfinished is not.
 
 use super::*;
-use crate::logs::LogName;
-use crate::machine::AttemptKey;
 use shipway_model::ids::{Attempt, JobId, TaskIndex};
+use shipway_model::{AttemptId, Ended, HeldPhase, Millis, Outcome, Timestamp};
 
-fn log(index: u64) -> LogName {
-    LogName { task: JobId(7).task(TaskIndex(index)), attempt: Attempt(2) }
+fn log(index: u64) -> AttemptId {
+    JobId(7).task(TaskIndex(index)).attempt(Attempt(2))
 }
 
-fn ended(index: u64, outcome: &str) -> wire::Ended {
-    let LogName { task, attempt } = log(index);
-    wire::Ended {
-        id: Some(AttemptKey { task, attempt }.wire()),
-        outcome_json: outcome.into(),
-        started_ms: 5,
-        ended_ms: 9,
-        ran_ms: 4,
-        pilot: String::new(),
-    }
+fn ended(index: u64, message: &str) -> Held {
+    let end = Ended {
+        outcome: Outcome::NotStarted { message: message.into() },
+        started: Some(Timestamp(5)),
+        ended: Timestamp(9),
+        ran: Millis(4),
+    };
+    Held { of: Some(own()), ..Held::own(log(index), HeldPhase::Ended(end)) }
 }
 
 fn own() -> PilotId {
@@ -27,9 +24,13 @@ fn own() -> PilotId {
 
 fn left(dir: &Path) -> Vec<(u64, String)> {
     let left = take(dir).unwrap();
-    let end = |ended: wire::Ended| {
-        assert_eq!(ended.pilot, "own");
-        (ended.id.unwrap().index, ended.outcome_json)
+    let end = |held: Held| {
+        assert_eq!(held.of, Some(own()));
+        let outcome = match &held.end().unwrap().outcome {
+            Outcome::NotStarted { message } => message.clone(),
+            other => other.to_string(),
+        };
+        (held.id.task.index.0, outcome)
     };
     let mut left: Vec<_> = left.ends.into_iter().map(end).collect();
     left.sort();
@@ -41,7 +42,7 @@ fn ends_are_read_up_to_the_first_that_is_torn() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(left(dir.path()), []);
     let mut ends = Ends::begin(dir.path(), &own(), &[ended(1, "one")]).unwrap();
-    ends.keep([ended(2, "two"), ended(3, "three")].iter());
+    ends.keep([ended(2, "two"), ended(3, "three")].into_iter());
     let all = [(1, "one"), (2, "two"), (3, "three")].map(|(at, text)| (at, text.to_owned()));
     assert_eq!(left(dir.path()), all);
     let path = dir.path().join(ENDS);
@@ -64,14 +65,13 @@ fn ends_are_read_up_to_the_first_that_is_torn() {
 fn a_long_file_is_written_anew_with_what_is_live() {
     let dir = tempfile::tempdir().unwrap();
     let mut ends = Ends::begin(dir.path(), &own(), &[]).unwrap();
-    let many: Vec<wire::Ended> =
-        (0..10_000).map(|at| ended(at, "an outcome of some size")).collect();
+    let many: Vec<Held> = (0..10_000).map(|at| ended(at, "an outcome of some size")).collect();
     assert!(!ends.is_long());
-    ends.keep(many.iter());
+    ends.keep(many.iter().cloned());
     assert!(ends.is_long());
-    ends.shorten(many[9_990..].iter());
+    ends.shorten(many[9_990..].iter().cloned());
     assert!(!ends.is_long());
-    ends.keep([ended(10_000, "later")].iter());
+    ends.keep([ended(10_000, "later")].into_iter());
     assert_eq!(left(dir.path()).len(), 11);
 }
 

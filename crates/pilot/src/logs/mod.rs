@@ -24,7 +24,7 @@ pub use spool::Spool;
 pub use writer::StreamWriter;
 
 use room::{Allowance, Room};
-use shipway_model::ids::{Attempt, TaskId};
+use shipway_model::AttemptId;
 use shipway_trees::disk::Disk;
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -41,13 +41,6 @@ const OWNER: &str = ".user";
 
 /// Smallest limit a stream can have: a byte for the head and one for the ring.
 const LEAST_LIMIT: u64 = 2;
-
-/// One attempt's output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct LogName {
-    pub task: TaskId,
-    pub attempt: Attempt,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stream {
@@ -83,7 +76,7 @@ pub(crate) struct Position {
 pub struct Logs {
     root: PathBuf,
     /// Streams being written; the others are as their files say.
-    live: Mutex<HashMap<(LogName, Stream), watch::Receiver<Position>>>,
+    live: Mutex<HashMap<(AttemptId, Stream), watch::Receiver<Position>>>,
     room: Arc<Room>,
 }
 
@@ -105,7 +98,7 @@ impl Logs {
     /// readers of that stream follow it.
     pub fn writers(
         self: &Arc<Self>,
-        name: LogName,
+        name: AttemptId,
         keep: Keep<'_>,
     ) -> (StreamWriter, StreamWriter) {
         let allowance = self.room.allowance(keep.user);
@@ -115,7 +108,7 @@ impl Logs {
 
     fn writer(
         self: &Arc<Self>,
-        name: LogName,
+        name: AttemptId,
         stream: Stream,
         limit: u64,
         allowance: Allowance,
@@ -130,7 +123,7 @@ impl Logs {
 
     /// A line below what an attempt of an earlier pilot wrote as errors. Where that was so much
     /// that its file is full, there is no place for it.
-    pub(crate) fn add_line(&self, name: LogName, line: &str) {
+    pub(crate) fn add_line(&self, name: AttemptId, line: &str) {
         let path = self.path(name, Stream::Err);
         if tail::path_beside(&path).exists() {
             return;
@@ -145,17 +138,17 @@ impl Logs {
     }
 
     /// A reader of one stream, whether it is being written, finished, or was never written.
-    pub fn reader(&self, name: LogName, stream: Stream) -> io::Result<LogReader> {
+    pub fn reader(&self, name: AttemptId, stream: Stream) -> io::Result<LogReader> {
         let live = self.with_live(|live| live.get(&(name, stream)).cloned());
         LogReader::open(self.path(name, stream), live)
     }
 
-    pub(crate) fn forget_live(&self, name: LogName, stream: Stream) {
+    pub(crate) fn forget_live(&self, name: AttemptId, stream: Stream) {
         self.with_live(|live| live.remove(&(name, stream)));
     }
 
-    pub(crate) fn path(&self, name: LogName, stream: Stream) -> PathBuf {
-        let LogName { task, attempt } = name;
+    pub(crate) fn path(&self, name: AttemptId, stream: Stream) -> PathBuf {
+        let AttemptId { task, attempt } = name;
         let ending = match stream {
             Stream::Out => "out",
             Stream::Err => "err",
@@ -166,7 +159,7 @@ impl Logs {
 
     fn with_live<T>(
         &self,
-        act: impl FnOnce(&mut HashMap<(LogName, Stream), watch::Receiver<Position>>) -> T,
+        act: impl FnOnce(&mut HashMap<(AttemptId, Stream), watch::Receiver<Position>>) -> T,
     ) -> T {
         // The table is valid between any two statements: a panic elsewhere does not spoil it.
         act(&mut self.live.lock().unwrap_or_else(PoisonError::into_inner))

@@ -3,14 +3,14 @@
 mod room;
 
 use super::*;
-use shipway_model::ids::{JobId, TaskIndex};
+use shipway_model::ids::{Attempt, JobId, TaskIndex};
 use std::fmt::Write;
 use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-fn name() -> LogName {
-    LogName { task: JobId(7).task(TaskIndex(3)), attempt: Attempt(1) }
+fn name() -> AttemptId {
+    AttemptId { task: JobId(7).task(TaskIndex(3)), attempt: Attempt(1) }
 }
 
 fn keep(limit: u64) -> Keep<'static> {
@@ -198,7 +198,7 @@ fn old_output_is_removed_and_nothing_else() {
     const DAY: Duration = Duration::from_hours(24);
     let dir = tempfile::tempdir().unwrap();
     let logs = Logs::new(dir.path().to_owned());
-    let name = |index| LogName { task: JobId(7).task(TaskIndex(index)), attempt: Attempt(1) };
+    let name = |index| AttemptId { task: JobId(7).task(TaskIndex(index)), attempt: Attempt(1) };
     let old = SystemTime::now() - 10 * DAY;
     let file = |index, ending: &str| dir.path().join(format!("7/{index}.1.{ending}"));
     let age = |path: &Path| File::options().write(true).open(path).unwrap().set_modified(old);

@@ -4,7 +4,8 @@
 //! its user's output) is counted as printed and not kept, and the task goes on.
 
 use super::room::{Allowance, Granted, Kind, NoRoom};
-use super::{CHUNK_BYTES, LogName, Logs, OWNER, Position, Spool, Stream, tail};
+use super::{CHUNK_BYTES, Logs, OWNER, Position, Spool, Stream, tail};
+use shipway_model::AttemptId;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -16,7 +17,7 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub struct StreamWriter {
     logs: Arc<Logs>,
-    name: LogName,
+    name: AttemptId,
     stream: Stream,
     head: Option<File>,
     tail: Option<File>,
@@ -35,7 +36,7 @@ pub struct StreamWriter {
 impl StreamWriter {
     pub(super) fn new(
         logs: Arc<Logs>,
-        name: LogName,
+        name: AttemptId,
         stream: Stream,
         sender: watch::Sender<Position>,
         allowance: Allowance,

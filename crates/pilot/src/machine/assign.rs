@@ -3,9 +3,9 @@
 use super::held::{Held, Phase};
 use super::need::Need;
 use super::weight::{self, Filled, Scales, Weighed};
-use super::{AttemptKey, Machine, Now, Output, Start, Taken};
-use shipway_api::wire;
-use shipway_model::{JobId, Outcome};
+use super::{Machine, Now, Output, Start, Taken};
+use shipway_api::link::{Assign, Task, Template};
+use shipway_model::{AttemptId, JobId, Outcome};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,13 +31,13 @@ type Templates = BTreeMap<JobId, Common>;
 #[derive(Debug)]
 struct Common {
     need: Arc<Need>,
-    template: Arc<Weighed<wire::Template>>,
+    template: Arc<Weighed<Template>>,
     taken: Option<Arc<Weighed<Taken>>>,
     filled: Filled,
 }
 
 impl Common {
-    fn new(scales: &mut Scales, mut template: wire::Template) -> Self {
+    fn new(scales: &mut Scales, mut template: Template) -> Self {
         let need = Arc::new(Need::of(&template));
         let user = template.user.clone();
         let filled = template.files.as_ref().map(Filled::of).unwrap_or_default();
@@ -49,28 +49,31 @@ impl Common {
         Common { need, template: Arc::new(scales.weigh(&user, template, bytes)), taken, filled }
     }
 
-    fn start(&self, scales: &mut Scales, id: AttemptKey, task: wire::Task) -> Start {
-        let fields: BTreeMap<_, _> = task.fields.into_iter().collect();
+    fn start(&self, scales: &mut Scales, Task { id, devices, fields }: Task) -> Start {
         let bytes = self.filled.with(&fields);
         Start {
             id,
             template: Arc::clone(&self.template),
             taken: self.taken.clone(),
-            devices: task.devices,
+            devices,
             fields: Arc::new(scales.weigh(&self.template.user, fields, bytes)),
         }
     }
 }
 
 impl Machine {
-    pub(super) fn assign(&mut self, now: Now, assign: wire::Assign, out: &mut Vec<Output>) {
-        let templates = assign.templates.into_iter();
-        let of_job = |template: wire::Template| {
-            (JobId(template.job), Common::new(&mut self.scales, template))
-        };
-        let templates: Templates = templates.map(of_job).collect();
-        for task in assign.tasks {
-            if !self.take(now, &templates, task) {
+    pub(super) fn assign(&mut self, now: Now, assign: Assign, out: &mut Vec<Output>) {
+        let Assign { templates, unreadable, tasks } = assign;
+        let of_job = |(job, template)| (job, Common::new(&mut self.scales, template));
+        let templates: Templates = templates.into_iter().map(of_job).collect();
+        for task in tasks {
+            let job = task.id.task.job;
+            let taken = match (templates.get(&job), unreadable.get(&job)) {
+                (Some(common), _) => self.take(now, common, task),
+                (None, Some(error)) => self.refuse(now, task.id, error.to_string()),
+                (None, None) => false,
+            };
+            if !taken {
                 // The next connection's Hello shows that it is not here, and it comes again.
                 return self.drop_link(out);
             }
@@ -79,25 +82,44 @@ impl Machine {
         self.refill_at = self.queue.len() / 2;
     }
 
-    /// False when the task cannot even be held. One that is held already is the same one.
-    fn take(&mut self, now: Now, templates: &Templates, task: wire::Task) -> bool {
-        let Some(id) = task.id.as_ref().map(AttemptKey::of) else { return false };
-        if self.draining || self.held.contains_key(&id) {
+    /// Whether there is nothing to do for it: one that is held already is the same one.
+    fn is_known(&self, id: AttemptId) -> bool {
+        self.draining || self.held.contains_key(&id)
+    }
+
+    /// False when the task cannot even be held.
+    fn take(&mut self, now: Now, common: &Common, task: Task) -> bool {
+        let id = task.id;
+        if self.is_known(id) {
             return true;
         }
-        let common = templates.get(&id.task.job).filter(|_| self.held.len() < MAX_HELD);
-        let Some(common) = common else { return false };
-        let start = common.start(&mut self.scales, id, task);
+        if self.held.len() >= MAX_HELD {
+            return false;
+        }
+        let start = common.start(&mut self.scales, task);
         let refused = if self.room.could_fit(&common.need) {
             self.scales.refuses(&start.template.user)
         } else {
             Some("it needs more than this node has".to_owned())
         };
-        self.held.insert(id, Held::new(Arc::clone(&common.need), start));
+        self.held.insert(id, Held::new(Arc::clone(&common.need), Some(start)));
         match refused {
             None => self.queue.push(id, Arc::clone(&common.template)),
             Some(message) => self.end(now, id, &Outcome::NotStarted { message }),
         }
+        true
+    }
+
+    /// Nothing is known of what it needs, so it ends here. False when it cannot even be held.
+    fn refuse(&mut self, now: Now, id: AttemptId, message: String) -> bool {
+        if self.is_known(id) {
+            return true;
+        }
+        if self.held.len() >= MAX_HELD {
+            return false;
+        }
+        self.held.insert(id, Held::new(Arc::default(), None));
+        self.end(now, id, &Outcome::NotStarted { message });
         true
     }
 
@@ -118,7 +140,7 @@ impl Machine {
         }
     }
 
-    fn place_for(&self, id: AttemptKey) -> Place {
+    fn place_for(&self, id: AttemptId) -> Place {
         match self.held.get(&id) {
             Some(held) if !self.begun.has_room(&held.need.user) => Place::TakenByTheirOwn,
             Some(held) if self.room.fits(&held.need) => Place::Free,
@@ -126,7 +148,7 @@ impl Machine {
         }
     }
 
-    fn start(&mut self, id: AttemptKey, out: &mut Vec<Output>) {
+    fn start(&mut self, id: AttemptId, out: &mut Vec<Output>) {
         let Some(held) = self.held.get_mut(&id) else { return };
         let Some(start) = held.start.take() else { return };
         held.phase = Phase::Starting;

@@ -1,12 +1,11 @@
 //! The ways to an end: by itself, on request, at the time limit, with the lease.
 
 use super::held::{Collecting, Phase};
-use super::{AttemptKey, HowEnded, Machine, Now, OutOfMemory, Output, SIGKILL, SIGTERM};
-use shipway_api::wire;
-use shipway_model::{Lost, Millis, Outcome};
+use super::{HowEnded, Machine, Now, OutOfMemory, Output, SIGKILL, SIGTERM};
+use shipway_model::{AttemptId, Lost, Millis, Outcome};
 
 impl Machine {
-    pub(super) fn process_started(&mut self, now: Now, id: AttemptKey, out: &mut Vec<Output>) {
+    pub(super) fn process_started(&mut self, now: Now, id: AttemptId, out: &mut Vec<Output>) {
         let Some(held) = self.held.get_mut(&id) else { return };
         if !matches!(held.phase, Phase::Starting) {
             return;
@@ -15,13 +14,13 @@ impl Machine {
         let one_more = self.begun.remove(&held.need.user);
         self.new_starts.push(id);
         // What was asked while it was starting could not reach it; it does now.
-        let limit = Some(held.need.time_limit_ms).filter(|limit| *limit > 0);
+        let limit = held.need.limit();
         if held.ending.lease_ran_out {
             self.kill(id, out);
         } else if let Some(grace) = held.ending.stopped {
             self.ask_to_stop(now, id, grace, out);
         } else if let Some(limit) = limit {
-            self.set_timer(id, Some(Millis(now.steady.0 + limit)));
+            self.set_timer(id, Some(Millis(now.steady.0.saturating_add(limit.0))));
         }
         self.something_happened(now);
         if one_more {
@@ -32,7 +31,7 @@ impl Machine {
     pub(super) fn process_not_started(
         &mut self,
         now: Now,
-        id: AttemptKey,
+        id: AttemptId,
         outcome: Outcome,
         out: &mut Vec<Output>,
     ) {
@@ -52,7 +51,7 @@ impl Machine {
     pub(super) fn process_ended(
         &mut self,
         now: Now,
-        id: AttemptKey,
+        id: AttemptId,
         how: HowEnded,
         memory: Option<OutOfMemory>,
         out: &mut Vec<Output>,
@@ -70,7 +69,7 @@ impl Machine {
     }
 
     /// Its time is over, so no timer runs any more; but it can still be stopped.
-    fn collect(&mut self, now: Now, id: AttemptKey, outcome: Outcome, out: &mut Vec<Output>) {
+    fn collect(&mut self, now: Now, id: AttemptId, outcome: Outcome, out: &mut Vec<Output>) {
         self.set_timer(id, None);
         if let Some(held) = self.held.get_mut(&id) {
             held.collecting = Some(Collecting { at: now, outcome: outcome.clone() });
@@ -82,7 +81,7 @@ impl Machine {
     pub(super) fn collected(
         &mut self,
         now: Now,
-        id: AttemptKey,
+        id: AttemptId,
         problem: Option<String>,
         out: &mut Vec<Output>,
     ) {
@@ -98,7 +97,7 @@ impl Machine {
     }
 
     /// The end of one that had been started: its room is free for the next.
-    fn release(&mut self, now: Now, id: AttemptKey, outcome: &Outcome, out: &mut Vec<Output>) {
+    fn release(&mut self, now: Now, id: AttemptId, outcome: &Outcome, out: &mut Vec<Output>) {
         if let Some(held) = self.held.get(&id) {
             self.room.give_back(&held.need);
         }
@@ -106,13 +105,13 @@ impl Machine {
         self.start_what_fits(out);
     }
 
-    pub(super) fn end(&mut self, now: Now, id: AttemptKey, outcome: &Outcome) {
+    pub(super) fn end(&mut self, now: Now, id: AttemptId, outcome: &Outcome) {
         self.set_timer(id, None);
         if let Some(held) = self.held.get_mut(&id) {
             if matches!(held.phase, Phase::Starting) {
                 self.begun.remove(&held.need.user);
             }
-            held.phase = Phase::Ended(Box::new(held.end(id, now, outcome)));
+            held.phase = Phase::Ended(Box::new(held.end(now, outcome)));
             held.start = None;
             self.new_ends.push(id);
             self.unkept.push(id);
@@ -122,9 +121,14 @@ impl Machine {
 
     /// Unknown attempts are none of our business any more. Ended ones stay until the server has
     /// their end on disk: it may have asked before it heard.
-    pub(super) fn stop(&mut self, now: Now, stop: &wire::Stop, out: &mut Vec<Output>) {
-        let grace = Millis(stop.grace_ms);
-        for id in stop.ids.iter().map(AttemptKey::of) {
+    pub(super) fn stop(
+        &mut self,
+        now: Now,
+        ids: Vec<AttemptId>,
+        grace: Millis,
+        out: &mut Vec<Output>,
+    ) {
+        for id in ids {
             let Some(held) = self.held.get_mut(&id) else { continue };
             if held.ending.stopped.is_some() {
                 continue;
@@ -146,7 +150,7 @@ impl Machine {
     }
 
     /// Now the request, after the grace the kill. A kill that is already due earlier stays.
-    fn ask_to_stop(&mut self, now: Now, id: AttemptKey, grace: Millis, out: &mut Vec<Output>) {
+    fn ask_to_stop(&mut self, now: Now, id: AttemptId, grace: Millis, out: &mut Vec<Output>) {
         let Some(held) = self.held.get(&id).filter(|held| !held.ending.killed) else { return };
         out.push(Output::Signal { id, signal: SIGTERM });
         let kill_at = Millis(now.steady.0.saturating_add(grace.0));
@@ -168,15 +172,16 @@ impl Machine {
                 continue;
             }
             held.ending.timed_out = true;
-            let warning = i32::try_from(held.need.warn_signal).unwrap_or(SIGTERM);
-            let signal = if warning == 0 { SIGTERM } else { warning };
-            let kill_at = Millis(now.steady.0.saturating_add(held.need.grace_ms));
+            let limit = held.need.time_limit.as_ref();
+            let signal = limit.map_or(SIGTERM, |limit| limit.warn.number());
+            let grace = limit.map_or(Millis(0), |limit| limit.grace);
+            let kill_at = Millis(now.steady.0.saturating_add(grace.0));
             out.push(Output::Signal { id, signal });
             self.set_timer(id, Some(kill_at));
         }
     }
 
-    fn kill(&mut self, id: AttemptKey, out: &mut Vec<Output>) {
+    fn kill(&mut self, id: AttemptId, out: &mut Vec<Output>) {
         self.set_timer(id, None);
         if let Some(held) = self.held.get_mut(&id) {
             held.ending.killed = true;
@@ -184,7 +189,7 @@ impl Machine {
         }
     }
 
-    fn set_timer(&mut self, id: AttemptKey, at: Option<Millis>) {
+    fn set_timer(&mut self, id: AttemptId, at: Option<Millis>) {
         let Some(held) = self.held.get_mut(&id) else { return };
         if let Some(old) = std::mem::replace(&mut held.timer, at) {
             self.timers.remove(&(old, id));

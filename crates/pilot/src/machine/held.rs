@@ -2,31 +2,8 @@
 
 use super::need::Need;
 use super::{HowEnded, Now, OutOfMemory, Start};
-use shipway_api::{link, wire};
-use shipway_model::{Attempt, Lost, Millis, Outcome, TaskId, Timestamp};
-use std::fmt;
+use shipway_model::{AttemptId, Ended, HeldPhase, Lost, Millis, Outcome, Timestamp, attempt};
 use std::sync::Arc;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AttemptKey {
-    pub task: TaskId,
-    pub attempt: Attempt,
-}
-
-impl AttemptKey {
-    pub fn of(id: &wire::AttemptId) -> AttemptKey {
-        AttemptKey { task: id.task(), attempt: id.number() }
-    }
-    pub fn wire(self) -> wire::AttemptId {
-        link::attempt_id(self.task, self.attempt)
-    }
-}
-
-impl fmt::Display for AttemptKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} attempt {}", self.task, self.attempt)
-    }
-}
 
 #[derive(Debug)]
 pub(super) struct Held {
@@ -50,7 +27,7 @@ pub(super) enum Phase {
         since: Millis,
         started: Timestamp,
     },
-    Ended(Box<wire::Ended>),
+    Ended(Box<Ended>),
 }
 
 /// When its process ended, and how.
@@ -73,10 +50,10 @@ pub(super) struct Ending {
 }
 
 impl Held {
-    pub(super) fn new(need: Arc<Need>, start: Start) -> Held {
+    pub(super) fn new(need: Arc<Need>, start: Option<Start>) -> Held {
         Held {
             need,
-            start: Some(start),
+            start,
             phase: Phase::Queued,
             ending: Ending::default(),
             collecting: None,
@@ -96,14 +73,6 @@ impl Held {
 
     pub(super) fn has_ended(&self) -> bool {
         !self.may_run()
-    }
-
-    /// Its end as it is reported.
-    pub(super) fn end_word(&self) -> Option<&wire::Ended> {
-        match &self.phase {
-            Phase::Ended(ended) => Some(ended),
-            Phase::Queued | Phase::Starting | Phase::Running { .. } => None,
-        }
     }
 
     pub(super) fn started(&self) -> Option<(Millis, Timestamp)> {
@@ -139,33 +108,34 @@ impl Held {
             (Some(OutOfMemory::Held { limit }), _) => {
                 Outcome::OutOfMemory { limit: Some(limit), used: None, on_gpu: false }
             }
-            _ if ending.timed_out => Outcome::TimedOut { limit: Millis(self.need.time_limit_ms) },
+            _ if ending.timed_out => {
+                Outcome::TimedOut { limit: self.need.limit().unwrap_or_default() }
+            }
             (None, HowEnded::Exit(code)) => Outcome::Exit { code },
             (None, HowEnded::Signal(signal)) => Outcome::Signal { signal },
         }
     }
 
-    /// The end as it is reported; 0 stands for "never started" on the wire.
-    pub(super) fn end(&self, id: AttemptKey, now: Now, outcome: &Outcome) -> wire::Ended {
+    pub(super) fn end(&self, now: Now, outcome: &Outcome) -> Ended {
         let started = self.started();
         let now = self.collecting.as_ref().map_or(now, |collecting| collecting.at);
-        wire::Ended {
-            id: Some(id.wire()),
-            outcome_json: link::encode_outcome(outcome),
-            started_ms: started.map_or(0, |(_, wall)| wall.0),
-            ended_ms: now.wall.0,
-            ran_ms: started.map_or(0, |(since, _)| now.steady.0.saturating_sub(since.0)),
-            pilot: String::new(),
+        let ran = started.map_or(0, |(since, _)| now.steady.0.saturating_sub(since.0));
+        Ended {
+            outcome: outcome.clone().brief(),
+            started: started.map(|(_, wall)| wall),
+            ended: now.wall,
+            ran: Millis(ran),
         }
     }
 
-    pub(super) fn wire(&self, id: AttemptKey) -> wire::Held {
+    /// What the server is told of it.
+    pub(super) fn word(&self, id: AttemptId) -> attempt::Held {
         let phase = match &self.phase {
             // Not confirmed yet: as far as anybody knows it waits.
-            Phase::Queued | Phase::Starting => wire::held::Phase::Queued(true),
-            Phase::Running { started, .. } => wire::held::Phase::RunningSinceMs(started.0),
-            Phase::Ended(ended) => wire::held::Phase::Ended((**ended).clone()),
+            Phase::Queued | Phase::Starting => HeldPhase::Queued,
+            Phase::Running { started, .. } => HeldPhase::Running { started: *started },
+            Phase::Ended(ended) => HeldPhase::Ended((**ended).clone()),
         };
-        wire::Held { id: Some(id.wire()), phase: Some(phase) }
+        attempt::Held::own(id, phase)
     }
 }

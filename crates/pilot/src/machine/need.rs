@@ -1,18 +1,13 @@
 //! What of a template is needed until its task has ended. All the rest is only for its start.
 
-use shipway_api::link::counts;
-use shipway_api::wire::Template;
-use shipway_model::Counts;
+use shipway_api::link::Template;
+use shipway_model::{Counts, Millis, TimeLimit};
 
 #[derive(Debug, Default)]
 pub(super) struct Need {
     pub(super) user: String,
     pub(super) counts: Counts,
-    /// 0: none.
-    pub(super) time_limit_ms: u64,
-    /// 0: the usual one.
-    pub(super) warn_signal: u32,
-    pub(super) grace_ms: u64,
+    pub(super) time_limit: Option<TimeLimit>,
     /// Whether something may have to be taken when it has ended.
     pub(super) has_files: bool,
 }
@@ -21,11 +16,14 @@ impl Need {
     pub(super) fn of(template: &Template) -> Self {
         Need {
             user: template.user.clone(),
-            counts: counts(template),
-            time_limit_ms: template.time_limit_ms,
-            warn_signal: template.warn_signal,
-            grace_ms: template.grace_ms,
+            counts: template.need.clone().into(),
+            time_limit: template.time_limit.clone(),
             has_files: template.files.is_some(),
         }
+    }
+
+    /// How long it may run.
+    pub(super) fn limit(&self) -> Option<Millis> {
+        self.time_limit.as_ref().map(|limit| limit.limit)
     }
 }

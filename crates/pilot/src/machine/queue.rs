@@ -5,8 +5,9 @@
 //! already, their second behind everybody's second, and so on. So nobody comes before whoever is
 //! first, who is waited for at last (`assign.rs`, which also decides what fits).
 
-use super::{AttemptKey, Weighed};
-use shipway_api::wire;
+use super::Weighed;
+use shipway_api::link::Template;
+use shipway_model::AttemptId;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -18,15 +19,15 @@ pub(super) struct Queue {
 
 #[derive(Debug)]
 struct Waiting {
-    id: AttemptKey,
+    id: AttemptId,
     /// Says whose it is.
-    template: Arc<Weighed<wire::Template>>,
+    template: Arc<Weighed<Template>>,
     /// In each one everybody has one turn.
     round: u64,
 }
 
 impl Queue {
-    pub(super) fn push(&mut self, id: AttemptKey, template: Arc<Weighed<wire::Template>>) {
+    pub(super) fn push(&mut self, id: AttemptId, template: Arc<Weighed<Template>>) {
         let is_theirs = |other: &&Waiting| other.template.user == template.user;
         // Looked for from the end: while only one person's wait, that is one look.
         let round = match self.waiting.iter().rev().find(is_theirs) {
@@ -45,7 +46,7 @@ impl Queue {
         self.waiting.is_empty()
     }
 
-    pub(super) fn get(&self, at: usize) -> Option<AttemptKey> {
+    pub(super) fn get(&self, at: usize) -> Option<AttemptId> {
         self.waiting.get(at).map(|waiting| waiting.id)
     }
 
@@ -53,11 +54,11 @@ impl Queue {
         self.waiting.remove(at);
     }
 
-    pub(super) fn forget(&mut self, id: AttemptKey) {
+    pub(super) fn forget(&mut self, id: AttemptId) {
         self.waiting.retain(|waiting| waiting.id != id);
     }
 
-    pub(super) fn take_all(&mut self) -> impl Iterator<Item = AttemptKey> {
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = AttemptId> {
         std::mem::take(&mut self.waiting).into_iter().map(|waiting| waiting.id)
     }
 }

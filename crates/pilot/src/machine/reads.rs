@@ -2,8 +2,8 @@
 //! that is not its end.
 
 use super::held::Phase;
-use super::{AttemptKey, Machine, Output};
-use shipway_api::wire::LogRequest;
+use super::{Machine, Output};
+use shipway_api::link::LogRequest;
 
 impl Machine {
     pub(super) fn read_log(&mut self, request: LogRequest, out: &mut Vec<Output>) {
@@ -34,7 +34,7 @@ impl Machine {
     }
 
     fn waits(&self, request: &LogRequest) -> bool {
-        let held = request.attempt.as_ref().and_then(|id| self.held.get(&AttemptKey::of(id)));
+        let held = self.held.get(&request.attempt);
         held.is_some_and(|held| matches!(held.phase, Phase::Queued))
     }
 }

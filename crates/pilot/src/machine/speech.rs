@@ -4,10 +4,10 @@
 //! in the queue than the server needs to think about, ends wait for company; with an empty queue
 //! each end leaves at once.
 
-use super::held::Phase;
-use super::{AttemptKey, Connection, Held, Machine, Now, Output};
-use shipway_api::{link, wire};
-use shipway_model::Millis;
+use super::{Connection, Machine, Now, Output};
+use shipway_api::link::{FromPilot, FromServer, Hello, Report};
+use shipway_model::attempt;
+use shipway_model::{AttemptId, HeldPhase, Millis};
 use std::collections::VecDeque;
 
 /// Starts and ends in one report: well below the size of a message, and one commit's worth.
@@ -15,10 +15,6 @@ pub(super) const MAX_REPORT: usize = 4_096;
 /// How long a report waits for company: too short to be seen by people, and less than half of
 /// the backlog (`BACKLOG_TARGET`) is used up meanwhile.
 pub(super) const REPORT_WAIT: Millis = Millis(20);
-
-fn say(body: wire::to_server::Body) -> Output {
-    Output::Send(wire::ToServer { body: Some(body) })
-}
 
 impl Machine {
     /// Greets with everything held: what was reported but not acknowledged on an earlier
@@ -39,20 +35,16 @@ impl Machine {
         });
         self.reads.clear();
         out.push(Output::CloseLogs);
-        let left = self.left.iter().map(|ended| wire::Held {
-            id: ended.id,
-            phase: Some(wire::held::Phase::Ended(ended.clone())),
-        });
-        out.push(say(wire::to_server::Body::Hello(wire::Hello {
-            protocol: link::PROTOCOL,
-            pilot: self.identity.pilot.to_string(),
+        let own = self.held.iter().map(|(id, held)| held.word(*id));
+        out.push(Output::Send(FromPilot::Hello(Box::new(Hello {
+            pilot: self.identity.pilot.clone(),
             session: self.session,
             version: self.identity.version.clone(),
-            ad_json: link::encode_ad(&self.identity.ad),
-            lease_ms: self.identity.lease.map_or(0, |lease| lease.0),
-            held: self.held.iter().map(|(id, held)| held.wire(*id)).chain(left).collect(),
+            ad: self.identity.ad.clone(),
+            lease: self.identity.lease,
+            held: own.chain(self.left.iter().cloned()).collect(),
             folder_key: self.identity.folder_key.clone(),
-        })));
+        }))));
     }
 
     /// A goodbye that the server has heard is the last word; one that it may not have heard is said
@@ -64,25 +56,22 @@ impl Machine {
         }
     }
 
-    pub(super) fn hear(&mut self, now: Now, message: wire::ToPilot, out: &mut Vec<Output>) {
-        use wire::to_pilot::Body;
+    pub(super) fn hear(&mut self, now: Now, message: FromServer, out: &mut Vec<Output>) {
         if self.link.is_none() {
             return;
         }
-        match message.body {
-            Some(Body::Welcome(_)) => {
+        match message {
+            FromServer::Welcome { .. } => {
                 self.welcome(now);
                 self.say_ad(out);
                 self.say_leaving(out);
             }
-            Some(Body::Assign(assign)) => self.assign(now, assign, out),
-            Some(Body::Stop(stop)) => self.stop(now, &stop, out),
-            Some(Body::Ack(ack)) => self.acknowledged(ack.report),
-            Some(Body::Pong(pong)) => self.contact.pong(now.steady, pong.number),
-            Some(Body::Log(request)) => self.read_log(request, out),
-            Some(Body::LogClose(close)) => self.close_log(close.id, out),
-            // A newer server says something that this pilot does not know and need not do.
-            None => {}
+            FromServer::Assign(assign) => self.assign(now, assign, out),
+            FromServer::Stop { ids, grace } => self.stop(now, ids, grace, out),
+            FromServer::Ack { report } => self.acknowledged(report),
+            FromServer::Pong { number } => self.contact.pong(now.steady, number),
+            FromServer::Log(request) => self.read_log(request, out),
+            FromServer::LogClose { id } => self.close_log(id, out),
         }
     }
 
@@ -118,7 +107,7 @@ impl Machine {
             return out;
         }
         while let Some(report) = self.next_report() {
-            out.push(say(wire::to_server::Body::Report(report)));
+            out.push(Output::Send(FromPilot::Report(report)));
         }
         self.say_goodbye(&mut out);
         out
@@ -137,27 +126,26 @@ impl Machine {
 
     /// Nothing is reported before the Welcome: until then the Hello speaks for all there is, and
     /// what happened since follows it.
-    fn next_report(&mut self) -> Option<wire::Report> {
+    fn next_report(&mut self) -> Option<Report> {
         let link = self.link.as_mut().filter(|link| link.welcomed)?;
         if self.new_starts.is_empty() && self.new_ends.is_empty() {
             return None;
         }
         let starts = self.new_starts.len().min(MAX_REPORT);
         let ends = self.new_ends.len().min(MAX_REPORT - starts);
-        let started = self.new_starts.drain(..starts);
-        let started = started.filter_map(|id| started_at(id, self.held.get(&id)?)).collect();
-        let ids: Vec<AttemptKey> = self.new_ends.drain(..ends).collect();
-        let ended = ids.iter().filter_map(|id| match &self.held.get(id)?.phase {
-            Phase::Ended(ended) => Some((**ended).clone()),
-            Phase::Queued | Phase::Starting | Phase::Running { .. } => None,
-        });
-        let ended = ended.collect();
+        let word = |id: AttemptId| Some(self.held.get(&id)?.word(id));
+        // One that has ended since says by that when it started.
+        let runs = |held: &attempt::Held| matches!(held.phase, HeldPhase::Running { .. });
+        let started = self.new_starts.drain(..starts).filter_map(word).filter(runs);
+        let ids: Vec<AttemptId> = self.new_ends.drain(..ends).collect();
+        let ended = ids.iter().copied().filter_map(word).filter(|held| held.end().is_some());
+        let held = started.chain(ended).collect();
         if self.new_starts.is_empty() && self.new_ends.is_empty() {
             self.report_due = None;
         }
         link.last_report += 1;
         link.reports.push_back((link.last_report, ids));
-        Some(wire::Report { number: link.last_report, started, ended })
+        Some(Report { number: link.last_report, held })
     }
 
     pub(super) fn heartbeat(&mut self, now: Now, out: &mut Vec<Output>) {
@@ -168,14 +156,14 @@ impl Machine {
         if link.welcomed
             && let Some(number) = self.contact.ping(now.steady)
         {
-            out.push(say(wire::to_server::Body::Ping(wire::Ping { number })));
+            out.push(Output::Send(FromPilot::Ping { number }));
         }
     }
 
     /// So that the server gives nothing more. A new connection begins without it.
     pub(super) fn say_leaving(&self, out: &mut Vec<Output>) {
         if self.draining && self.is_welcome() {
-            out.push(say(wire::to_server::Body::Leaving(wire::Leaving {})));
+            out.push(Output::Send(FromPilot::Leaving));
         }
     }
 
@@ -183,8 +171,7 @@ impl Machine {
     pub(super) fn say_ad(&mut self, out: &mut Vec<Output>) {
         let Some(link) = self.link.as_mut().filter(|link| link.welcomed) else { return };
         if std::mem::take(&mut link.has_new_ad) {
-            let ad_json = link::encode_ad(&self.identity.ad);
-            out.push(say(wire::to_server::Body::Ad(wire::Ad { ad_json })));
+            out.push(Output::Send(FromPilot::Ad(Box::new(self.identity.ad.clone()))));
         }
     }
 
@@ -192,17 +179,7 @@ impl Machine {
         let done = self.draining && self.held.is_empty() && self.is_welcome();
         if done && self.goodbye != Some(self.session) {
             self.goodbye = Some(self.session);
-            out.push(say(wire::to_server::Body::Goodbye(wire::Goodbye {})));
+            out.push(Output::Send(FromPilot::Goodbye));
         }
-    }
-}
-
-/// `None` for one that has ended since: its end says when it started.
-fn started_at(id: AttemptKey, held: &Held) -> Option<wire::Started> {
-    match &held.phase {
-        Phase::Running { started, .. } => {
-            Some(wire::Started { id: Some(id.wire()), started_ms: started.0 })
-        }
-        Phase::Queued | Phase::Starting | Phase::Ended(_) => None,
     }
 }

@@ -11,32 +11,45 @@ mod weight;
 
 use super::speech::REPORT_WAIT;
 use super::*;
-use shipway_api::link::decode_outcome;
-use shipway_api::wire::{to_pilot, to_server};
-use shipway_model::{Attempt, Cores, JobId, NodeName, Outcome, TaskIndex};
+use shipway_api::link::{Assign, Hello, Task};
+use shipway_model::{
+    Attempt, Capacity, Cores, Ended, HeldPhase, JobId, NodeName, Outcome, TaskIndex,
+};
 
 struct Rig {
     machine: Machine,
     now: u64,
     /// The ends that were to be written down.
-    kept: Vec<AttemptKey>,
+    kept: Vec<AttemptId>,
 }
 
-fn id(job: u64, index: u64) -> AttemptKey {
-    AttemptKey { task: JobId(job).task(TaskIndex(index)), attempt: Attempt(1) }
+fn id(job: u64, index: u64) -> AttemptId {
+    JobId(job).task(TaskIndex(index)).attempt(Attempt(1))
 }
 
-fn template(job: u64, cpus: u64) -> wire::Template {
-    wire::Template { job, cpus_milli: cpus * 1_000, grace_ms: 30_000, ..wire::Template::default() }
+fn template(cpus: u64) -> Template {
+    let need = Capacity { cpus: Cores::whole(cpus), ..Capacity::default() };
+    Template { need, ..Template::default() }
 }
 
-fn task(id: AttemptKey) -> wire::Task {
-    wire::Task { id: Some(id.wire()), ..wire::Task::default() }
+fn task(id: AttemptId) -> Task {
+    Task { id, devices: Vec::new(), fields: BTreeMap::new() }
+}
+
+fn welcome() -> FromServer {
+    FromServer::Welcome { server_version: String::new() }
+}
+
+/// What a report tells.
+struct Reported {
+    number: u64,
+    started: Vec<AttemptId>,
+    ended: Vec<(AttemptId, Ended)>,
 }
 
 impl Rig {
     fn new(lease: Option<u64>) -> Rig {
-        let capacity = shipway_model::Capacity { cpus: Cores::whole(4), ..Default::default() };
+        let capacity = Capacity { cpus: Cores::whole(4), ..Capacity::default() };
         let machine = Machine::new(Identity {
             pilot: PilotId::new("p1").unwrap(),
             version: "test".into(),
@@ -86,19 +99,19 @@ impl Rig {
         self.tell(Input::Tick)
     }
 
-    fn link_up(&mut self) -> wire::Hello {
+    fn link_up(&mut self) -> Hello {
         let mut out = self.tell(Input::LinkUp);
         let hello = out.pop();
         assert_eq!(out, [Output::CloseLogs], "whoever asked on an earlier connection is gone");
         match hello {
-            Some(Output::Send(wire::ToServer { body: Some(to_server::Body::Hello(h)) })) => h,
+            Some(Output::Send(FromPilot::Hello(hello))) => *hello,
             other => panic!("{other:?}"),
         }
     }
 
-    fn connect(&mut self) -> wire::Hello {
+    fn connect(&mut self) -> Hello {
         let hello = self.link_up();
-        assert_eq!(self.say(to_pilot::Body::Welcome(wire::Welcome::default())), []);
+        assert_eq!(self.say(welcome()), []);
         hello
     }
 
@@ -107,27 +120,25 @@ impl Rig {
         assert_eq!(self.tell(Input::LinkDown { session, parted: false }), []);
     }
 
-    fn say(&mut self, body: to_pilot::Body) -> Vec<Output> {
+    fn say(&mut self, message: FromServer) -> Vec<Output> {
         let session = self.machine.session();
-        let message = wire::ToPilot { body: Some(body) };
         self.tell(Input::Message { session, message })
     }
 
-    fn assign(&mut self, template: wire::Template, ids: &[AttemptKey]) -> Vec<Output> {
+    fn assign(&mut self, template: Template, ids: &[AttemptId]) -> Vec<Output> {
         self.say(assignment(template, ids))
     }
 
-    fn stop(&mut self, ids: &[AttemptKey]) -> Vec<Output> {
-        let ids = ids.iter().map(|id| id.wire()).collect();
-        self.say(to_pilot::Body::Stop(wire::Stop { ids, grace_ms: 10_000 }))
+    fn stop(&mut self, ids: &[AttemptId]) -> Vec<Output> {
+        self.say(FromServer::Stop { ids: ids.to_vec(), grace: Millis(10_000) })
     }
 
     fn ack(&mut self, report: u64) {
-        assert_eq!(self.say(to_pilot::Body::Ack(wire::Ack { report })), []);
+        assert_eq!(self.say(FromServer::Ack { report }), []);
     }
 
     /// Assigned, started and running, with nothing left to report.
-    fn run(&mut self, template: wire::Template, id: AttemptKey) {
+    fn run(&mut self, template: Template, id: AttemptId) {
         assert_eq!(starts(&self.assign(template, &[id])), [id]);
         assert_eq!(self.tell(Input::ProcessStarted { id }), []);
         // Reported when it is due; the story goes on from now.
@@ -137,7 +148,7 @@ impl Rig {
         self.now = now;
     }
 
-    fn ended(&mut self, id: AttemptKey, how: HowEnded) -> Vec<Output> {
+    fn ended(&mut self, id: AttemptId, how: HowEnded) -> Vec<Output> {
         self.tell(Input::ProcessEnded { id, how, out_of_memory: None })
     }
 
@@ -145,40 +156,46 @@ impl Rig {
         self.machine.flush(self.now())
     }
 
-    fn report(&mut self) -> wire::Report {
+    fn report(&mut self) -> Reported {
         let mut out = self.flush();
-        match (out.pop(), out.len()) {
-            (Some(Output::Send(wire::ToServer { body: Some(to_server::Body::Report(r)) })), 0) => {
-                let told = r.ended.iter().filter_map(|ended| ended.id.as_ref());
-                let kept = told.map(AttemptKey::of).all(|id| self.kept.contains(&id));
-                assert!(kept, "what is reported was written down before: {r:?}");
-                r
+        let (Some(Output::Send(FromPilot::Report(report))), []) = (out.pop(), &out[..]) else {
+            panic!("{out:?}")
+        };
+        let mut told = Reported { number: report.number, started: Vec::new(), ended: Vec::new() };
+        for attempt::Held { id, phase, of } in report.held {
+            assert_eq!(of, None);
+            match phase {
+                HeldPhase::Queued => panic!("{id} has done nothing"),
+                HeldPhase::Running { .. } => told.started.push(id),
+                HeldPhase::Ended(ended) => told.ended.push((id, ended)),
             }
-            other => panic!("{other:?}"),
         }
+        let is_kept = told.ended.iter().all(|(id, _)| self.kept.contains(id));
+        assert!(is_kept, "what is reported was written down before");
+        told
     }
 
     /// The ends that the next report tells of.
-    fn outcomes(&mut self) -> Vec<(AttemptKey, Outcome)> {
-        self.report().ended.iter().map(outcome).collect()
+    fn outcomes(&mut self) -> Vec<(AttemptId, Outcome)> {
+        self.report().ended.into_iter().map(|(id, ended)| (id, ended.outcome)).collect()
     }
 
-    fn held(&self) -> Vec<AttemptKey> {
+    fn held(&self) -> Vec<AttemptId> {
         self.machine.held().copied().collect()
     }
 }
 
-fn assignment(template: wire::Template, ids: &[AttemptKey]) -> to_pilot::Body {
-    let tasks = ids.iter().map(|id| task(*id)).collect();
-    to_pilot::Body::Assign(wire::Assign { templates: vec![template], tasks })
+fn assignment(template: Template, ids: &[AttemptId]) -> FromServer {
+    assign(template, ids.iter().map(|id| task(*id)).collect())
 }
 
-fn outcome(ended: &wire::Ended) -> (AttemptKey, Outcome) {
-    let id = AttemptKey::of(ended.id.as_ref().unwrap());
-    (id, decode_outcome(&ended.outcome_json).unwrap())
+/// Tasks of one job.
+fn assign(template: Template, tasks: Vec<Task>) -> FromServer {
+    let templates = BTreeMap::from([(tasks[0].id.task.job, template)]);
+    FromServer::Assign(Assign { templates, tasks, ..Assign::default() })
 }
 
-fn starts(out: &[Output]) -> Vec<AttemptKey> {
+fn starts(out: &[Output]) -> Vec<AttemptId> {
     let start = |output: &Output| match output {
         Output::Start(start) => start.id,
         other => panic!("{other:?}"),
@@ -186,10 +203,10 @@ fn starts(out: &[Output]) -> Vec<AttemptKey> {
     out.iter().map(start).collect()
 }
 
-fn signal(id: AttemptKey, signal: i32) -> Output {
+fn signal(id: AttemptId, signal: i32) -> Output {
     Output::Signal { id, signal }
 }
 
 fn ping(number: u64) -> Output {
-    Output::Send(wire::ToServer { body: Some(to_server::Body::Ping(wire::Ping { number })) })
+    Output::Send(FromPilot::Ping { number })
 }

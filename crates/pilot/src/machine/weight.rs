@@ -4,9 +4,9 @@
 //! What is weighed counts until it is dropped, wherever it is by then: so nobody has to remember
 //! to count it back. What a process uses once it runs is not counted here.
 
-use shipway_api::wire;
-use shipway_model::Bytes;
+use shipway_api::link::{Files, Template};
 use shipway_model::limits::MAX_PATH_BYTES;
+use shipway_model::{Bytes, FileMap, Outputs};
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -121,23 +121,24 @@ impl Scales {
 }
 
 /// What a template takes.
-pub(super) fn of_template(template: &wire::Template) -> u64 {
+pub(super) fn of_template(template: &Template) -> u64 {
     let files = template.files.iter();
     let streams = files.clone().flat_map(|it| [&it.stdin, &it.stdout, &it.stderr]);
     let inputs = files.map(|it| of_files(&it.inputs)).sum::<u64>();
-    let optional = [&template.script, &template.workdir, &template.image];
-    let texts = optional.into_iter().chain(streams).flatten();
-    let texts = texts.chain(&template.command).chain(&template.binds);
+    let image = template.image.iter().map(|image| of_text(&image.to_string())).sum::<u64>();
+    let texts = [&template.script, &template.workdir].into_iter().chain(streams).flatten();
+    let texts = texts.chain(&template.command);
+    let texts = texts.chain(template.binds.iter().flat_map(|bind| [&bind.source, &bind.target]));
     let texts = texts.chain(template.env.iter().flat_map(|(name, value)| [name, value]));
-    inputs + texts.map(of_text).sum::<u64>()
+    inputs + image + texts.map(of_text).sum::<u64>()
 }
 
 /// What the list of its outputs takes.
-pub(super) fn of_outputs(outputs: &wire::Outputs) -> u64 {
-    outputs.to.as_ref().map_or(0, of_text) + of_files(&outputs.files)
+pub(super) fn of_outputs(outputs: &Outputs) -> u64 {
+    outputs.to.as_ref().map_or(0, of_text) + of_files(outputs.names())
 }
 
-fn of_files(files: &[wire::FileMap]) -> u64 {
+fn of_files(files: &[FileMap]) -> u64 {
     files.iter().map(|it| of_text(&it.source) + it.target.as_ref().map_or(0, of_text)).sum()
 }
 
@@ -159,8 +160,8 @@ pub(super) struct Filled {
 }
 
 impl Filled {
-    pub(super) fn of(files: &wire::Files) -> Self {
-        let outputs = files.outputs.iter().flat_map(|outputs| &outputs.files);
+    pub(super) fn of(files: &Files) -> Self {
+        let outputs = files.outputs.iter().flat_map(Outputs::names);
         let maps = files.inputs.iter().chain(outputs);
         let paths = maps.flat_map(|it| [Some(&it.source), it.target.as_ref()]).flatten();
         paths.filter(|path| path.contains('{')).fold(Filled::default(), |all, path| Filled {

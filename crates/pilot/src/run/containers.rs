@@ -6,8 +6,8 @@ use super::images::ReadyImage;
 use crate::machine::Start;
 use crate::probe::Probe;
 use crate::spawn::Contained;
-use shipway_api::wire;
-use shipway_model::{BindMount, GpuSource, Network};
+use shipway_api::link::Template;
+use shipway_model::{DeviceId, GpuSource, Network};
 use shipway_runtime::Runtime;
 use shipway_runtime::binds::settle;
 use shipway_runtime::gpu::{self, Assigned, GpuError};
@@ -29,13 +29,11 @@ const NAME_SERVICE: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ContainError {
     #[error("the node's devices have no file for {device} that a container could be given")]
-    NoNode { device: String },
+    NoNode { device: DeviceId },
     #[error(transparent)]
     Gpu(#[from] GpuError),
     #[error(transparent)]
     Cuda(#[from] TooNew),
-    #[error("the assignment cannot be read: {0}")]
-    Assignment(String),
 }
 
 pub(super) struct Containers {
@@ -77,7 +75,7 @@ impl Containers {
 
     /// Whether something is looked at that whoever submitted the task has named, on whatever file
     /// system that is: their own tree, or what runtimes are given without links.
-    pub(super) fn look_elsewhere(&self, image: &ReadyImage, template: &wire::Template) -> bool {
+    pub(super) fn look_elsewhere(&self, image: &ReadyImage, template: &Template) -> bool {
         let own_tree = matches!(image.root, Root::Tree(_)) && !image.is_ours();
         let names_folders = template.workdir.is_some() || !template.binds.is_empty();
         own_tree || names_folders && !self.open_folders_first()
@@ -95,8 +93,6 @@ impl Containers {
         command: Command,
     ) -> Result<Contained, ContainError> {
         let template = &start.template;
-        let unreadable =
-            |error: &dyn std::fmt::Display| ContainError::Assignment(error.to_string());
         let mut container = Container::new(image.root.clone(), command.argv);
         container.cwd.clone_from(&command.cwd);
         container.user = command.user;
@@ -105,7 +101,7 @@ impl Containers {
         container.reach = command.reach;
         container.env = environment(image, command.env);
         // Writes to the image's own files go to memory, and with the task.
-        let room = match template.memory {
+        let room = match template.need.memory.0 {
             0 => DEFAULT_MEMORY_ROOM,
             limit => limit.min(DEFAULT_MEMORY_ROOM),
         };
@@ -114,7 +110,7 @@ impl Containers {
             container.scratch = Some(Room::Memory(room));
             container.binds = name_service(tree);
         }
-        container.network = match template.network.parse().map_err(|e| unreadable(&e))? {
+        container.network = match template.network {
             Network::Host => plan::Network::Host,
             Network::None => plan::Network::None,
             Network::Private => plan::Network::Loopback,
@@ -127,9 +123,8 @@ impl Containers {
             container.binds.push(self.settled(Bind::writable(dir, dir), &image.root));
         }
         for bind in &template.binds {
-            let bind: BindMount = bind.parse().map_err(|e| unreadable(&e))?;
             let bound = if bind.writable { Bind::writable } else { Bind::read_only };
-            container.binds.push(self.settled(bound(bind.source, bind.target), &image.root));
+            container.binds.push(self.settled(bound(&bind.source, &bind.target), &image.root));
         }
         if !self.runtime.opens_folders_first() {
             resolve_tree(&mut container.root);
@@ -156,10 +151,10 @@ impl Containers {
         bind
     }
 
-    fn assigned(&self, devices: &[String]) -> Result<Vec<Assigned>, ContainError> {
-        let find = |id: &String| self.devices.get(id).cloned();
-        let missing = |id: &String| ContainError::NoNode { device: id.clone() };
-        let real = devices.iter().filter(|id| !self.declared.contains(*id));
+    fn assigned(&self, devices: &[DeviceId]) -> Result<Vec<Assigned>, ContainError> {
+        let find = |id: &DeviceId| self.devices.get(id.as_str()).cloned();
+        let missing = |id: &DeviceId| ContainError::NoNode { device: id.clone() };
+        let real = devices.iter().filter(|id| !self.declared.contains(id.as_str()));
         real.map(|id| find(id).ok_or_else(|| missing(id))).collect()
     }
 }

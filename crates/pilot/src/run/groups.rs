@@ -8,7 +8,7 @@ use super::crowding::{self, Counted, too_many};
 use crate::leftovers::group_prefix;
 use crate::machine::OutOfMemory;
 use crate::spawn::Ticket;
-use shipway_api::wire::Template;
+use shipway_api::link::Template;
 use shipway_model::Bytes;
 use shipway_runtime::cgroup::{Delegation, Group};
 use shipway_runtime::crowd::{Caps, Slot, Slots};
@@ -70,9 +70,9 @@ impl Groups {
     }
 
     pub(super) fn limits(&self, template: &Template) -> plan::Limits {
-        let millicpus = u32::try_from(template.cpus_milli).unwrap_or(u32::MAX);
+        let millicpus = u32::try_from(template.need.cpus.milli).unwrap_or(u32::MAX);
         plan::Limits {
-            memory: (template.memory > 0).then_some(template.memory),
+            memory: (template.need.memory.0 > 0).then_some(template.need.memory.0),
             pids: Some(self.caps.task),
             millicpus: (millicpus > 0).then_some(millicpus),
         }
@@ -95,7 +95,7 @@ impl Groups {
     /// What a task has to join, and whether its memory is held by that.
     pub(super) fn make(&mut self, ticket: Ticket, template: &Template) -> (Vec<PathBuf>, bool) {
         self.sweep();
-        if template.memory == 0 {
+        if template.need.memory == Bytes(0) {
             return (Vec::new(), false);
         }
         let name = format!("{}{}", self.prefix, ticket.0);
@@ -103,7 +103,7 @@ impl Groups {
             Ok(None) => (Vec::new(), false),
             Ok(Some(group)) => {
                 let doors = group.doors();
-                let (limit, person) = (Bytes(template.memory), template.user.clone());
+                let (limit, person) = (template.need.memory, template.user.clone());
                 self.held.insert(ticket, Held { group, limit, person });
                 self.next.get_or_insert_with(|| Instant::now() + ASK_AGAIN);
                 (doors, self.delegation.holds_memory())

@@ -7,7 +7,6 @@ use super::containers::Command;
 use super::images::{Fetched, ReadyImage, Wanted};
 use super::looking::contained;
 use crate::accounts::{Whom, Whose};
-use crate::logs::LogName;
 use crate::machine::Start;
 use crate::memory::FilesIn;
 use crate::spawn::{Contained, Request, Streams, Ticket};
@@ -20,37 +19,30 @@ use std::sync::Arc;
 
 impl Work {
     pub(super) fn start(&mut self, start: &Start) {
-        let named = start.template.image.as_deref().map(str::parse::<ImageRef>);
-        let usual = || self.usual_image(start).map(Ok);
-        let Some(image) = named.or_else(usual) else { return self.launch_plain(start) };
-        match image {
-            // The pilot reads what a user may not, and what it has found open may be another file
-            // when it is read: so it reads no files for others, but those that the site names.
-            Ok(image)
-                if start.template.image.is_some()
-                    && image.is_stored()
-                    && image.place().is_some()
-                    && !self.accounts.may_read_all(Whose::of(&start.template)) =>
-            {
-                let message = format!(
-                    "image {image}: an image in a file is read with the rights of whoever started \
-                     the pilot, so it is read for nobody else; push it to a registry, or name the \
-                     folder it is unpacked in (dir:PATH)"
-                );
-                self.refuse(start.id, message);
-            }
-            Ok(image) => {
-                let log = LogName { task: start.id.task, attempt: start.id.attempt };
-                let of = self.logins_of(start);
-                let open_log = || self.pool.open_log(log, start.keep());
-                // Whoever it is for: what the server keeps is for no task.
-                let judge = || judge_of(&self.reaches.of(&Whom::Pilot));
-                let wanted = self.images.want((&image, of), start, judge, open_log);
-                if let Wanted::Ready(ready) = wanted {
-                    self.launch(start, Some(&ready), None);
-                }
-            }
-            Err(error) => self.refuse(start.id, format!("the image cannot be read: {error}")),
+        let named = start.template.image.clone();
+        let Some(image) = named.or_else(|| self.usual_image(start)) else {
+            return self.launch_plain(start);
+        };
+        // The pilot reads what a user may not, and what it has found open may be another file when
+        // it is read: so it reads no files for others, but those that the site names.
+        if start.template.image.is_some()
+            && image.is_stored()
+            && image.place().is_some()
+            && !self.accounts.may_read_all(Whose::of(&start.template))
+        {
+            let message = format!(
+                "image {image}: an image in a file is read with the rights of whoever started the \
+                 pilot, so it is read for nobody else; push it to a registry, or name the folder \
+                 it is unpacked in (dir:PATH)"
+            );
+            return self.refuse(start.id, message);
+        }
+        let of = self.logins_of(start);
+        let open_log = || self.pool.open_log(start.id, start.keep());
+        // Whoever it is for: what the server keeps is for no task.
+        let judge = || judge_of(&self.reaches.of(&Whom::Pilot));
+        if let Wanted::Ready(ready) = self.images.want((&image, of), start, judge, open_log) {
+            self.launch(start, Some(&ready), None);
         }
     }
 
@@ -65,8 +57,7 @@ impl Work {
     /// A plain process of the node, which must not ask for what only a container has.
     fn launch_plain(&mut self, start: &Start) {
         let template = &start.template;
-        let network: Result<Network, _> = template.network.parse();
-        if template.binds.is_empty() && network.is_ok_and(|network| network == Network::Host) {
+        if template.binds.is_empty() && template.network == Network::Host {
             return self.launch(start, None, None);
         }
         let message = "binds and networks need a container, and this node has none for tasks \
@@ -136,7 +127,7 @@ impl Work {
             let person = start.template.user.as_str();
             request.slot = self.groups.slot(ticket, person);
             let files = request.container.as_ref().map_or(FilesIn::Nothing, files_in);
-            let memory = Some(start.template.memory).filter(|bytes| !held && *bytes > 0);
+            let memory = Some(start.template.need.memory.0).filter(|bytes| !held && *bytes > 0);
             let counted = request.slot.is_none().then_some(person);
             self.limits.expect(ticket, memory, counted, files);
             request.join(doors, &self.helper);

@@ -8,10 +8,8 @@ use super::log_turns::Turn;
 use futures_util::{Stream, stream};
 use shipway_api::bearer;
 use shipway_api::causes::causes;
-use shipway_api::link::{MAX_MESSAGE_BYTES, SESSION};
-use shipway_api::wire::{
-    LogChunk, ToPilot, ToServer, link_client::LinkClient, logs_client::LogsClient, to_server,
-};
+use shipway_api::link::{FromPilot, FromServer, LogChunk, MAX_MESSAGE_BYTES, SESSION};
+use shipway_api::wire::{ToServer, link_client::LinkClient, logs_client::LogsClient};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tonic::transport::Channel;
@@ -25,7 +23,7 @@ const INBOX: usize = 64;
 
 #[derive(Debug)]
 pub(super) enum ToLink {
-    Say(ToServer),
+    Say(FromPilot),
     /// A piece of output. It is the reader's turn until the connection takes it.
     Show(LogChunk, Turn),
     Reconnect,
@@ -39,7 +37,7 @@ pub(super) enum FromLink {
     },
     Message {
         session: u64,
-        message: ToPilot,
+        message: FromServer,
     },
     Down {
         session: u64,
@@ -126,7 +124,9 @@ impl Link {
         // in line was said to the connection before this one.
         let hello = loop {
             match self.orders.recv().await {
-                Some(ToLink::Say(message)) if is_hello(&message) => break message,
+                Some(ToLink::Say(message)) if matches!(message, FromPilot::Hello(_)) => {
+                    break message;
+                }
                 Some(ToLink::Say(_) | ToLink::Show(..)) => {}
                 Some(ToLink::Reconnect) => return Ok(Ended::WasUp),
                 None => return Ok(Ended::Stopped),
@@ -150,7 +150,7 @@ impl Link {
             tokio::select! {
                 order = self.orders.recv() => match order {
                     // After this one the server hangs up: output that is on its way goes before.
-                    Some(ToLink::Say(message)) if is_goodbye(&message) => {
+                    Some(ToLink::Say(message)) if message == FromPilot::Goodbye => {
                         goodbye = Some(message);
                         show = None;
                     }
@@ -170,9 +170,10 @@ impl Link {
                     let _ = say.send(last);
                 }
                 message = heard.message() => match message {
-                    Ok(Some(message)) => {
+                    // What only newer servers say need not be done.
+                    Ok(Some(message)) => if let Some(message) = FromServer::read(message)? {
                         self.send.send(FromLink::Message { session, message }).await?;
-                    }
+                    },
                     Ok(None) => return Ok(Ended::Parted),
                     Err(_) => return Ok(Ended::WasUp),
                 },
@@ -191,8 +192,8 @@ impl Link {
     }
 }
 
-fn taken_from(said: mpsc::UnboundedReceiver<ToServer>) -> impl Stream<Item = ToServer> {
-    stream::unfold(said, |mut said| async move { Some((said.recv().await?, said)) })
+fn taken_from(said: mpsc::UnboundedReceiver<FromPilot>) -> impl Stream<Item = ToServer> {
+    stream::unfold(said, |mut said| async move { Some((said.recv().await?.into(), said)) })
 }
 
 fn pieces_from(shown: mpsc::UnboundedReceiver<(LogChunk, Turn)>) -> impl Stream<Item = LogChunk> {
@@ -207,12 +208,4 @@ fn pieces_from(shown: mpsc::UnboundedReceiver<(LogChunk, Turn)>) -> impl Stream<
 fn is_refusal(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
     let status = error.downcast_ref::<Status>();
     status.is_some_and(|status| status.code() == tonic::Code::Unauthenticated)
-}
-
-fn is_hello(message: &ToServer) -> bool {
-    matches!(message.body, Some(to_server::Body::Hello(_)))
-}
-
-fn is_goodbye(message: &ToServer) -> bool {
-    matches!(message.body, Some(to_server::Body::Goodbye(_)))
 }

@@ -6,10 +6,10 @@
 use super::Work;
 use super::containers::{Command, Containers};
 use super::images::ReadyImage;
-use crate::logs::LogName;
-use crate::machine::{AttemptKey, Start};
+use crate::machine::Start;
 use crate::spawn::{Contained, Request, Streams};
 use crate::turns::{AtOnce, Workers};
+use shipway_model::AttemptId;
 use shipway_runtime::rights::with_rights_of;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ struct Look {
 
 /// What a look came to.
 pub(super) struct Looked {
-    id: AttemptKey,
+    id: AttemptId,
     result: Result<Contained, String>,
 }
 
@@ -39,7 +39,7 @@ struct Waiting {
 }
 
 pub(super) struct Looking {
-    waiting: HashMap<AttemptKey, Waiting>,
+    waiting: HashMap<AttemptId, Waiting>,
     workers: Workers<Look>,
 }
 
@@ -54,7 +54,7 @@ impl Looking {
     }
 
     /// Those that are not wanted any more.
-    fn take_if(&mut self, gone: impl Fn(AttemptKey) -> bool) -> Vec<AttemptKey> {
+    fn take_if(&mut self, gone: impl Fn(AttemptId) -> bool) -> Vec<AttemptId> {
         let gone: Vec<_> = self.waiting.keys().copied().filter(|id| gone(*id)).collect();
         for id in &gone {
             let Some(waiting) = self.waiting.remove(id) else { continue };
@@ -89,7 +89,7 @@ impl Work {
         streams: Option<Streams>,
     ) {
         // Whoever follows the output finds it from now on, and waits for its end.
-        let log = LogName { task: start.id.task, attempt: start.id.attempt };
+        let log = start.id;
         let open = || self.pool.open_log(log, start.keep());
         let waiting =
             Waiting { start: start.clone(), request, streams: streams.unwrap_or_else(open) };

@@ -9,7 +9,7 @@ use crate::leftovers::NODE_KEY_VARIABLE;
 use crate::machine::Start;
 use crate::probe::Probe;
 use crate::spawn::ATTEMPT_KEY_VARIABLE;
-use shipway_model::{GpuSource, GpuVendor};
+use shipway_model::{DeviceId, GpuShare, GpuSource, GpuVendor};
 use shipway_runtime::again;
 use std::collections::BTreeMap;
 use std::io;
@@ -35,7 +35,7 @@ pub struct MpsError {
 /// The services of this node, by the ids of their GPUs.
 #[derive(Debug, Default)]
 pub(super) struct Mps {
-    served: BTreeMap<String, Served>,
+    served: BTreeMap<DeviceId, Served>,
     /// The thread that holds the control processes ends them when this is gone.
     _hold: Option<mpsc::Sender<()>>,
 }
@@ -55,11 +55,11 @@ impl Mps {
         let mut served = BTreeMap::new();
         let mut commands = Vec::new();
         for (number, gpu) in whole.enumerate() {
-            let device = gpu.id.to_string();
+            let device = gpu.id.clone();
             let pipes = dir.join("mps").join(number.to_string());
             let made = std::fs::create_dir_all(pipes.join("log"));
-            made.map_err(|source| MpsError { device: device.clone(), source })?;
-            commands.push((device.clone(), control(&device, &pipes, node_key)));
+            made.map_err(|source| MpsError { device: device.to_string(), source })?;
+            commands.push((device.to_string(), control(device.as_str(), &pipes, node_key)));
             served.insert(device, Served { pipes, memory: gpu.memory.0 });
         }
         if commands.is_empty() {
@@ -70,18 +70,19 @@ impl Mps {
 
     /// What a task with a share needs to know; nothing for the others.
     pub(super) fn variables(&self, start: &Start) -> Vec<(&'static str, String)> {
-        let share = start.template.gpu_share;
-        let [device] = start.devices.as_slice() else { return Vec::new() };
-        let served = self.served.get(device).filter(|_| share > 0);
+        let ([device], Some(share)) = (start.devices.as_slice(), start.template.gpu_share) else {
+            return Vec::new();
+        };
+        let served = self.served.get(device);
         served.map(|served| variables(served, share)).unwrap_or_default()
     }
 }
 
-fn variables(served: &Served, share: u32) -> Vec<(&'static str, String)> {
+fn variables(served: &Served, share: GpuShare) -> Vec<(&'static str, String)> {
     let part = super::shares::part(served.memory, share) / BYTES_IN_MIB;
     vec![
         ("CUDA_MPS_PIPE_DIRECTORY", served.pipes.to_string_lossy().into_owned()),
-        ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", share.div_ceil(PERCENT).to_string()),
+        ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", share.0.div_ceil(PERCENT).to_string()),
         // The one device that a task sees is number 0 to it.
         ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", format!("0={}M", part.max(1))),
     ]
@@ -136,8 +137,8 @@ mod tests {
             ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "25".to_owned()),
             ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=2048M".to_owned()),
         ];
-        assert_eq!(variables(&served, 2_500), expected);
-        assert_eq!(variables(&served, 1)[1].1, "1", "never nothing");
+        assert_eq!(variables(&served, GpuShare(2_500)), expected);
+        assert_eq!(variables(&served, GpuShare(1))[1].1, "1", "never nothing");
     }
 
     #[test]

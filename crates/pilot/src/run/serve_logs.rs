@@ -5,9 +5,9 @@
 
 use super::link::ToLink;
 use super::log_turns::{LogTurns, Turn};
-use crate::logs::{Chunk, LogName, LogReader, Logs, Stream};
-use shipway_api::link::MAX_LOG_CHUNK;
-use shipway_api::wire::{LogChunk, LogRequest};
+use crate::logs::{Chunk, LogReader, Logs, Stream};
+use shipway_api::link::{LogChunk, LogRequest, MAX_LOG_CHUNK};
+use shipway_model::AttemptId;
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -38,7 +38,7 @@ struct Asked {
 /// Where a piece is, and for whom it is read.
 #[derive(Debug)]
 struct Wanted {
-    name: LogName,
+    name: AttemptId,
     stream: Stream,
     offset: u64,
     follow: bool,
@@ -54,9 +54,8 @@ impl ServeLogs {
     }
 
     pub(super) fn read(&self, request: &LogRequest) {
-        let Some(id) = request.attempt else { return };
         let wanted = Wanted {
-            name: LogName { task: id.task(), attempt: id.number() },
+            name: request.attempt,
             stream: if request.stderr { Stream::Err } else { Stream::Out },
             offset: request.offset,
             follow: request.follow,
@@ -152,7 +151,6 @@ fn message(id: u64, chunk: io::Result<Chunk>) -> LogChunk {
 mod tests {
     use super::*;
     use crate::logs::Keep;
-    use shipway_api::link::attempt_id;
     use shipway_model::{Attempt, JobId, TaskIndex};
 
     /// Eve's requests are a hundred times what waits for the connection at once.
@@ -162,15 +160,14 @@ mod tests {
     async fn whoever_reads_a_thousand_outputs_keeps_nobody_waiting() {
         let dir = tempfile::tempdir().expect("a directory");
         let logs = Logs::new(dir.path().to_owned());
-        let (task, attempt) = (JobId(1).task(TaskIndex(0)), Attempt(1));
-        let name = LogName { task, attempt };
+        let name = JobId(1).task(TaskIndex(0)).attempt(Attempt(1));
         let (mut out, _err) = logs.writers(name, Keep { limit: 1 << 20, user: "eve" });
         out.append(b"much");
         let (to_link, mut shown) = mpsc::unbounded_channel();
         let serve = ServeLogs::new(logs, to_link);
         let ask = |id, reader: &str| {
-            let (attempt, reader) = (Some(attempt_id(task, attempt)), reader.to_string());
-            serve.read(&LogRequest { id, attempt, reader, ..LogRequest::default() });
+            let (stderr, follow, reader) = (false, false, reader.to_string());
+            serve.read(&LogRequest { id, attempt: name, stderr, offset: 0, follow, reader });
         };
         (0..MANY).for_each(|id| ask(id, "eve"));
         // The connection takes nothing; all that there is room for has come.

@@ -64,11 +64,13 @@ impl Shares {
 
     /// A task is about to start.
     pub(super) fn expect(&self, ticket: Ticket, start: &Start) {
-        let share = start.template.gpu_share;
-        let [device] = start.devices.as_slice() else { return };
-        let Some(memory) = self.memory.get(device).filter(|_| share > 0) else { return };
+        let ([device], Some(share)) = (start.devices.as_slice(), start.template.gpu_share) else {
+            return;
+        };
+        let Some(memory) = self.memory.get(device.as_str()) else { return };
         let limit = part(*memory, share);
-        let watched = Watched { device: device.clone(), limit, leader: None, over: None };
+        let device = device.to_string();
+        let watched = Watched { device, limit, leader: None, over: None };
         self.book().tasks.insert(ticket, watched);
     }
 
@@ -90,9 +92,9 @@ impl Shares {
     }
 }
 
-/// A share, in ten-thousandths, of so many bytes.
-pub(super) fn part(memory: u64, share: u32) -> u64 {
-    let part = u128::from(memory) * u128::from(share) / u128::from(GpuShare::WHOLE.0);
+/// A share of so many bytes.
+pub(super) fn part(memory: u64, share: GpuShare) -> u64 {
+    let part = u128::from(memory) * u128::from(share.0) / u128::from(GpuShare::WHOLE.0);
     u64::try_from(part).unwrap_or(u64::MAX)
 }
 
@@ -165,8 +167,8 @@ mod tests {
 
     #[test]
     fn a_share_is_a_part_of_the_memory() {
-        assert_eq!(part(8_000_000_000, 2_500), 2_000_000_000);
-        assert_eq!(part(u64::MAX, GpuShare::WHOLE.0), u64::MAX);
+        assert_eq!(part(8_000_000_000, GpuShare(2_500)), 2_000_000_000);
+        assert_eq!(part(u64::MAX, GpuShare::WHOLE), u64::MAX);
     }
 
     #[test]

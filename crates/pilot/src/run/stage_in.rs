@@ -7,13 +7,12 @@ use super::staging::{Files, Step, Waiting, Wanted};
 use super::task::Own;
 use super::theirs::As;
 use crate::accounts::{Whom, Whose};
-use crate::logs::LogName;
-use crate::machine::{AttemptKey, Start};
+use crate::machine::Start;
 use crate::spawn::{Request, StdinFile, Streams};
 use crate::stage::{Input, Plan, StageIn};
-use shipway_api::wire;
-use shipway_model::TaskId;
+use shipway_api::link;
 use shipway_model::expand::Placeholders;
+use shipway_model::{AttemptId, FileMap, OutputFiles, TaskId};
 use shipway_runtime::plan::Reads;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -40,7 +39,7 @@ pub(super) struct Names<'a> {
 
 impl<'a> Names<'a> {
     /// Before its start, with the files that are needed for it.
-    pub(super) fn of(start: &'a Start) -> Option<(Self, &'a wire::Files)> {
+    pub(super) fn of(start: &'a Start) -> Option<(Self, &'a link::Files)> {
         let files = start.template.files.as_ref()?;
         Some((Names::new(start.id.task, &files.basedir, &start.fields), files))
     }
@@ -63,11 +62,11 @@ impl<'a> Names<'a> {
         name.map(|name| self.path(name)).filter(|path| path != Path::new(NOWHERE))
     }
 
-    fn inputs(&self, files: &[wire::FileMap]) -> Result<Vec<Input>, BadFile> {
+    fn inputs(&self, files: &[FileMap]) -> Result<Vec<Input>, BadFile> {
         files.iter().map(|file| self.input(file)).collect()
     }
 
-    fn input(&self, file: &wire::FileMap) -> Result<Input, BadFile> {
+    fn input(&self, file: &FileMap) -> Result<Input, BadFile> {
         let text = self.fill(&file.source);
         let source = self.path(&file.source);
         let contents = text.ends_with('/');
@@ -110,7 +109,7 @@ impl Work {
             Ok((mut files, Some(plan))) => {
                 let image = image.cloned();
                 // Whoever follows the output finds it from now on, and waits for its end.
-                let log = LogName { task: start.id.task, attempt: start.id.attempt };
+                let log = start.id;
                 let open = || self.pool.open_log(log, start.keep());
                 let streams = Some(streams.unwrap_or_else(open));
                 files.step =
@@ -146,7 +145,7 @@ impl Work {
             let made = made.and_then(|()| self.tasks.private_file(own, "stdin", &whom));
             stdin = Some((source, made.map_err(|error| error.to_string())?));
         }
-        let remember = outputs.is_some_and(|outputs| outputs.all_new);
+        let remember = outputs.is_some_and(|outputs| outputs.files == OutputFiles::New);
         let reach = self.reaches.of(&whom);
         let rights = self.accounts.rights(&whom);
         let plan = StageIn {
@@ -215,7 +214,7 @@ impl Work {
     /// The files of a task are there, or will not come.
     pub(super) fn brought_in(
         &mut self,
-        id: AttemptKey,
+        id: AttemptId,
         result: Result<crate::stage::Report, String>,
     ) {
         let Some(files) = self.staging.get(id) else { return };

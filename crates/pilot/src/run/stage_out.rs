@@ -4,20 +4,19 @@
 use super::Work;
 use super::stage_in::{BadFile, Names, stays_inside};
 use super::staging::{Files, Staged, Step, Stopped, Wanted};
-use crate::machine::{AttemptKey, Input};
+use crate::machine::Input;
 use crate::stage::{Output, Plan, StageOut};
 use rustix::fs::{Gid, Uid};
-use shipway_api::wire;
-use shipway_model::Outcome;
+use shipway_model::{AttemptId, FileMap, Outcome, OutputFiles, Outputs, TakenOn};
 use std::path::{Path, PathBuf};
 
 impl Names<'_> {
     /// The folder that outputs go to.
-    fn taken_to(&self, outputs: &wire::Outputs) -> PathBuf {
+    fn taken_to(&self, outputs: &Outputs) -> PathBuf {
         self.path(outputs.to.as_deref().unwrap_or_default())
     }
 
-    fn output(&self, file: &wire::FileMap, to: &Path) -> Result<Output, BadFile> {
+    fn output(&self, file: &FileMap, to: &Path) -> Result<Output, BadFile> {
         let text = self.fill(&file.source);
         let name = PathBuf::from(&text);
         let contents = text.ends_with('/');
@@ -44,15 +43,15 @@ fn plan_out(files: &Files, outcome: &Outcome) -> Result<Option<StageOut>, BadFil
         mark: format!("shipway-{}.{}", task.job, task.index),
         ..StageOut::default()
     };
-    let wants = |it: &&Wanted| outcome.is_success() || !it.taken.outputs.only_on_success;
+    let wants = |it: &&Wanted| outcome.is_success() || it.taken.outputs.on == TakenOn::Exit;
     if let Some(wanted) = files.wanted.as_ref().filter(wants) {
         let outputs = &wanted.taken.outputs;
         let names = Names::new(task, &wanted.taken.basedir, &wanted.fields);
         let to = names.taken_to(outputs);
         plan.work.clone_from(&files.work);
-        let named = outputs.files.iter().map(|file| names.output(file, &to));
+        let named = outputs.names().iter().map(|file| names.output(file, &to));
         plan.outputs = named.collect::<Result<_, _>>()?;
-        if outputs.all_new {
+        if outputs.files == OutputFiles::New {
             plan.new_to = Some(to);
             plan.before = files.remembered.as_deref().cloned().unwrap_or_default();
         }
@@ -80,7 +79,7 @@ fn hand_over(files: &Files) -> Result<(), String> {
 
 impl Work {
     /// It has ended in this way; the machine waits until its files are taken.
-    pub(super) fn stage_out(&mut self, id: AttemptKey, outcome: &Outcome) {
+    pub(super) fn stage_out(&mut self, id: AttemptId, outcome: &Outcome) {
         let Some(files) = self.staging.get(id) else { return self.taken(id, None) };
         let plan = hand_over(files)
             .and_then(|()| plan_out(files, outcome).map_err(|error| error.to_string()));
@@ -94,7 +93,7 @@ impl Work {
         }
     }
 
-    fn taken(&mut self, id: AttemptKey, problem: Option<String>) {
+    fn taken(&mut self, id: AttemptId, problem: Option<String>) {
         if let Some(problem) = &problem {
             tracing::warn!(attempt = %id, "files were not taken: {problem}");
         }
@@ -119,7 +118,7 @@ impl Work {
     }
 
     /// Whatever is copied for a task is to end now.
-    pub(super) fn stop_copying(&mut self, id: AttemptKey) {
+    pub(super) fn stop_copying(&mut self, id: AttemptId) {
         if self.staging.stop(id) == Stopped::Withdrawn {
             let result = Err("it was stopped before its files were copied".into());
             self.staged(Staged { id, result });
@@ -127,14 +126,14 @@ impl Work {
     }
 
     /// It is over for a task: unless its files are being taken, nothing of it is needed any more.
-    pub(super) fn let_go_of_files(&mut self, id: AttemptKey) {
+    pub(super) fn let_go_of_files(&mut self, id: AttemptId) {
         let is_taking = |files: &mut Files| matches!(files.step, Step::Taking);
         if !self.staging.is_empty() && !self.staging.get(id).is_some_and(is_taking) {
             self.forget_files(id);
         }
     }
 
-    fn forget_files(&mut self, id: AttemptKey) {
+    fn forget_files(&mut self, id: AttemptId) {
         if self.staging.remove(id).is_some() {
             self.tasks.clean(id);
         }

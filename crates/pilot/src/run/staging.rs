@@ -6,10 +6,11 @@ use super::copying::{Copied, Stop};
 use super::images::ReadyImage;
 use super::theirs::{As, Hands};
 use crate::logs::Spool;
-use crate::machine::{AttemptKey, Start, Taken, Weighed};
+use crate::machine::{Start, Taken, Weighed};
 use crate::spawn::Streams;
 use crate::stage::{Plan, Remembered, Report};
 use crate::turns::{AtOnce, Workers};
+use shipway_model::AttemptId;
 use shipway_runtime::reach::Reach;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -20,7 +21,7 @@ const AT_ONCE: AtOnce = AtOnce { all: 8, each: 4 };
 
 /// What was copied for whom.
 pub(super) struct Staged {
-    pub(super) id: AttemptKey,
+    pub(super) id: AttemptId,
     pub(super) result: Result<Report, String>,
 }
 
@@ -28,7 +29,7 @@ pub(super) type Tell = Arc<dyn Fn(Staged) + Send + Sync>;
 
 /// The files of one attempt, from before its start until they are taken.
 pub(super) struct Files {
-    pub(super) id: AttemptKey,
+    pub(super) id: AttemptId,
     pub(super) user: String,
     /// What of its own work is taken.
     pub(super) wanted: Option<Wanted>,
@@ -84,12 +85,12 @@ pub(super) struct Waiting {
 }
 
 pub(super) struct Staging {
-    files: HashMap<AttemptKey, Files>,
+    files: HashMap<AttemptId, Files>,
     workers: Workers<Order>,
 }
 
 struct Order {
-    id: AttemptKey,
+    id: AttemptId,
     plan: Plan,
     by: As,
     stop: Arc<Stop>,
@@ -115,7 +116,7 @@ impl Staging {
         self.files.is_empty()
     }
 
-    pub(super) fn get(&mut self, id: AttemptKey) -> Option<&mut Files> {
+    pub(super) fn get(&mut self, id: AttemptId) -> Option<&mut Files> {
         self.files.get_mut(&id)
     }
 
@@ -123,18 +124,18 @@ impl Staging {
         self.files.insert(files.id, files);
     }
 
-    pub(super) fn remove(&mut self, id: AttemptKey) -> Option<Files> {
+    pub(super) fn remove(&mut self, id: AttemptId) -> Option<Files> {
         self.files.remove(&id)
     }
 
     /// Those whose launch waits for their files.
-    pub(super) fn bringing_in(&self) -> Vec<AttemptKey> {
+    pub(super) fn bringing_in(&self) -> Vec<AttemptId> {
         let waits = |files: &&Files| matches!(files.step, Step::BringingIn(..));
         self.files.values().filter(waits).map(|files| files.id).collect()
     }
 
     /// Has something copied for one whose files are here; the answer comes by `tell`.
-    pub(super) fn order(&mut self, id: AttemptKey, plan: Plan) {
+    pub(super) fn order(&mut self, id: AttemptId, plan: Plan) {
         let Some(files) = self.files.get_mut(&id) else { return };
         files.stop = Arc::default();
         let (by, stop) = (files.by.clone(), Arc::clone(&files.stop));
@@ -142,7 +143,7 @@ impl Staging {
     }
 
     /// Whatever is copied for it now, if anything is.
-    pub(super) fn stop(&self, id: AttemptKey) -> Stopped {
+    pub(super) fn stop(&self, id: AttemptId) -> Stopped {
         let Some(files) = self.files.get(&id) else { return Stopped::Told };
         if self.workers.withdraw(&files.user, |order| order.id == id).is_some() {
             return Stopped::Withdrawn;

@@ -9,10 +9,10 @@ use super::removing::{Folder, Remover, With};
 use super::theirs::Hands;
 use crate::accounts::Whom;
 use crate::left_files;
-use crate::logs::LogName;
-use crate::machine::{AttemptKey, Start};
+use crate::machine::Start;
 use crate::spawn::{Before, Request, Ticket};
 use shipway_model::expand::{Placeholders, task_variables};
+use shipway_model::{AttemptId, DeviceId};
 use shipway_runtime::native::Helper;
 use shipway_runtime::plan::{Bind, Process, Root};
 use shipway_runtime::reach::Reach;
@@ -62,14 +62,14 @@ pub(super) struct Tasks {
     has_amd: bool,
     mps: Mps,
     /// Private folders of attempts that have one.
-    private: BTreeMap<AttemptKey, Folder>,
+    private: BTreeMap<AttemptId, Folder>,
     remover: Remover,
 }
 
 /// An attempt, and whose it is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Own<'a> {
-    pub(super) id: AttemptKey,
+    pub(super) id: AttemptId,
     pub(super) user: &'a str,
 }
 
@@ -243,7 +243,8 @@ impl Tasks {
         env.extend(start.template.env.iter().map(filled));
         let own = task_variables(start.id.task, start.id.attempt, &cwd);
         env.extend(own.into_iter().map(|(name, value)| (name.into(), value.into())));
-        let devices = start.devices.join(",");
+        let devices: Vec<&str> = start.devices.iter().map(DeviceId::as_str).collect();
+        let devices = devices.join(",");
         // Empty hides every device: a task that asked for none must not take one by accident.
         if self.has_nvidia {
             env.insert("CUDA_VISIBLE_DEVICES".into(), devices.clone().into());
@@ -352,7 +353,7 @@ impl Tasks {
         self.folders.of(&folder_name(own.id))
     }
 
-    fn own_path(&self, id: AttemptKey) -> PathBuf {
+    fn own_path(&self, id: AttemptId) -> PathBuf {
         self.folders.path().join(folder_name(id))
     }
 
@@ -365,7 +366,7 @@ impl Tasks {
         Ok(Script { path, by_shell: !text.starts_with("#!") })
     }
 
-    pub(super) fn clean(&mut self, id: AttemptKey) {
+    pub(super) fn clean(&mut self, id: AttemptId) {
         if let Some(folder) = self.private.remove(&id) {
             self.remover.remove(folder);
         }
@@ -378,7 +379,7 @@ fn others_may_enter(dir: &Path) -> bool {
     dir.metadata().map_or(true, |found| found.permissions().mode() & OTHERS_ENTER != 0)
 }
 
-fn folder_name(id: AttemptKey) -> String {
+fn folder_name(id: AttemptId) -> String {
     format!("{}.{}.{}", id.task.job, id.task.index, id.attempt)
 }
 
@@ -409,8 +410,7 @@ fn request(
     env: Vec<(OsString, OsString)>,
     cwd: PathBuf,
 ) -> Request {
-    let log = LogName { task: start.id.task, attempt: start.id.attempt };
-    let log_limit = start.template.log_limit;
+    let log_limit = start.template.log_limit.0;
     let words = env.iter().flat_map(|(name, value)| [name, value]).chain(&argv);
     let weight = start.fields.more(words.map(|word| word.as_encoded_bytes()));
     Request {
@@ -418,7 +418,7 @@ fn request(
         argv,
         env,
         cwd,
-        log,
+        log: start.id,
         log_limit,
         user: start.template.user.clone(),
         container: None,

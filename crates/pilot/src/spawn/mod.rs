@@ -21,7 +21,7 @@ pub use launch::StartError;
 
 use crate::ends::{self, Slots};
 use crate::leftovers::{NODE_KEY_VARIABLE, random_key};
-use crate::logs::{Keep, LogName, Logs, StreamWriter};
+use crate::logs::{Keep, Logs, StreamWriter};
 use crate::machine::Weight;
 use crate::stage;
 use launch::{Launched, Launcher};
@@ -30,6 +30,7 @@ use orphans::Orphans;
 use pipes::Pipes;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
+use shipway_model::AttemptId;
 use shipway_runtime::again;
 use shipway_runtime::crowd::Slot;
 use shipway_runtime::native::{Helper, give_up_gaining_rights};
@@ -83,7 +84,7 @@ pub struct Request {
     /// The whole environment, but for the two variables by which processes are found again.
     pub env: Vec<(OsString, OsString)>,
     pub cwd: PathBuf,
-    pub log: LogName,
+    pub log: AttemptId,
     /// Bytes kept of each of the two streams.
     pub log_limit: u64,
     /// Whose it is, and its output.
@@ -377,7 +378,7 @@ impl Pool {
     }
 
     /// The two streams of an attempt that is not started yet: they can be followed from now on.
-    pub fn open_log(&self, log: LogName, keep: Keep<'_>) -> Streams {
+    pub fn open_log(&self, log: AttemptId, keep: Keep<'_>) -> Streams {
         self.logs.writers(log, keep)
     }
 

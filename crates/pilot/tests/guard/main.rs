@@ -18,8 +18,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{
     Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal, test_kill_process,
 };
+use shipway_model::AttemptId;
 use shipway_model::ids::{Attempt, JobId, TaskIndex};
-use shipway_pilot::logs::{LogName, Logs};
+use shipway_pilot::logs::Logs;
 use shipway_pilot::spawn::{Pool, Request, Ticket};
 use shipway_pilot::{guard, leftovers};
 use std::ffi::OsString;
@@ -112,7 +113,7 @@ fn task_request(dir: &Path) -> Request {
         argv: vec!["sh".into(), "-c".into(), TASK.into()],
         env: vec![("PATH".into(), std::env::var_os("PATH").unwrap())],
         cwd: dir.into(),
-        log: LogName { task: JobId(1).task(TaskIndex(1)), attempt: Attempt(1) },
+        log: AttemptId { task: JobId(1).task(TaskIndex(1)), attempt: Attempt(1) },
         log_limit: 1000,
         user: "ada".into(),
         container: None,

@@ -7,9 +7,10 @@ mod programs;
 mod turns;
 
 use rustix::process::{Pid, Signal, test_kill_process};
+use shipway_model::AttemptId;
 use shipway_model::ids::{Attempt, JobId, TaskIndex};
 use shipway_pilot::guard::become_subreaper;
-use shipway_pilot::logs::{LogName, Logs, Stream};
+use shipway_pilot::logs::{Logs, Stream};
 use shipway_pilot::spawn::{
     Ended, HowEnded, Pool, ProcessEvent, Request, Signalled, StartError, Ticket,
 };
@@ -41,8 +42,8 @@ fn world() -> World {
     World { dir, logs, pool, events }
 }
 
-fn name(ticket: u64) -> LogName {
-    LogName { task: JobId(1).task(TaskIndex(ticket)), attempt: Attempt(1) }
+fn name(ticket: u64) -> AttemptId {
+    AttemptId { task: JobId(1).task(TaskIndex(ticket)), attempt: Attempt(1) }
 }
 
 impl World {

@@ -17,10 +17,9 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use shipway_api::error::{ErrorBody, codes};
-use shipway_api::link::attempt_id;
+use shipway_api::link::{LogChunk, LogRequest};
 use shipway_api::routes;
 use shipway_api::types::LogQuery;
-use shipway_api::wire;
 use shipway_core::site::KeptIn;
 use shipway_core::{Event, Rejection};
 use shipway_model::{Attempt, JobId, NodeName, PilotId, TaskId, TaskIndex};
@@ -65,9 +64,9 @@ pub async fn read(
     let Some(place) = find(&site, task, attempt, follow).await? else {
         return nothing(&site, task, attempt.filter(|_| !follow)).await;
     };
-    let request = wire::LogRequest {
+    let request = LogRequest {
         id: 0,
-        attempt: Some(attempt_id(task, place.attempt)),
+        attempt: task.attempt(place.attempt),
         stderr,
         offset: query.offset.unwrap_or(0),
         follow,
@@ -174,7 +173,7 @@ async fn look(
 struct Reading {
     site: Site,
     place: Place,
-    request: wire::LogRequest,
+    request: LogRequest,
     /// The next piece, asked for before the last one was handed out.
     coming: Option<LogPiece>,
     ended: bool,
@@ -206,7 +205,7 @@ impl Reading {
     }
 
     /// Notes how far we are, asks for the next piece, and says what is missing.
-    fn take(&mut self, chunk: wire::LogChunk) -> Bytes {
+    fn take(&mut self, chunk: LogChunk) -> Bytes {
         self.request.offset += chunk.dropped + chunk.data.len() as u64;
         self.ended = chunk.end || !chunk.error.is_empty();
         if !self.ended {

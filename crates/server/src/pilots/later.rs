@@ -7,7 +7,7 @@
 
 use super::Order;
 use shipway_core::event::Placement;
-use shipway_model::{Attempt, JobId, Millis, TaskId};
+use shipway_model::{AttemptId, JobId, Millis};
 use std::collections::{BTreeSet, VecDeque};
 
 #[derive(Debug, Default)]
@@ -42,19 +42,15 @@ impl Later {
     }
 
     /// Keeps the orders to stop what waits here; returns the others.
-    pub(super) fn stop(
-        &mut self,
-        tasks: Vec<(TaskId, Attempt)>,
-        grace: Millis,
-    ) -> Vec<(TaskId, Attempt)> {
-        let mut others = tasks;
+    pub(super) fn stop(&mut self, attempts: Vec<AttemptId>, grace: Millis) -> Vec<AttemptId> {
+        let mut others = attempts;
         for person in &mut self.people {
             let (here, left) =
-                others.into_iter().partition(|(task, _)| person.jobs.contains(&task.job));
+                others.into_iter().partition(|id: &AttemptId| person.jobs.contains(&id.task.job));
             others = left;
             let here: Vec<_> = here;
             if !here.is_empty() {
-                person.orders.push_back(Order::Stop { tasks: here, grace });
+                person.orders.push_back(Order::Stop { attempts: here, grace });
             }
         }
         others
@@ -74,7 +70,7 @@ impl Later {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shipway_model::TaskIndex;
+    use shipway_model::{Attempt, TaskId, TaskIndex};
 
     fn task(job: u64) -> TaskId {
         JobId(job).task(TaskIndex(0))
@@ -90,7 +86,7 @@ mod tests {
         std::iter::from_fn(|| later.next())
             .map(|order| match order {
                 Order::Assign(placements) => (placements[0].task.job.0, true),
-                Order::Stop { tasks, .. } => (tasks[0].0.job.0, false),
+                Order::Stop { attempts, .. } => (attempts[0].task.job.0, false),
                 Order::Say(_) | Order::Answer(..) | Order::End(_) => panic!("nobody said that"),
             })
             .collect()
@@ -110,9 +106,13 @@ mod tests {
         let mut later = Later::default();
         add(&mut later, "eve", 1);
         add(&mut later, "ada", 2);
-        let stops = [1, 2, 3].map(|job| (task(job), Attempt::FIRST)).to_vec();
+        let stops = [1, 2, 3].map(|job| task(job).attempt(Attempt::FIRST)).to_vec();
         let others = later.stop(stops, Millis(5));
-        assert_eq!(others, [(task(3), Attempt::FIRST)], "what is not here can be told at once");
+        assert_eq!(
+            others,
+            [task(3).attempt(Attempt::FIRST)],
+            "what is not here can be told at once"
+        );
         assert_eq!(said(&mut later), [(1, true), (2, true), (1, false), (2, false)]);
     }
 }

@@ -4,9 +4,9 @@
 use super::service::PilotService;
 use super::{Connected, Order, Pilots, over};
 use crate::locks::Locked;
-use shipway_api::link::SESSION;
+use shipway_api::link::{FromServer, LogChunk, LogRequest, SESSION};
+use shipway_api::wire::Shown;
 use shipway_api::wire::logs_server::Logs;
-use shipway_api::wire::{LogChunk, LogClose, LogRequest, Shown, to_pilot};
 use shipway_core::site::KeptIn;
 use shipway_model::PilotId;
 use std::collections::HashMap;
@@ -77,7 +77,7 @@ impl Pilots {
         let request = LogRequest { id, ..request };
         let orders = reader.orders.clone();
         // A connection that has just ended is still listed: nobody is there any more.
-        if orders.send(Order::Say(to_pilot::Body::Log(request))).is_err() {
+        if orders.send(Order::Say(FromServer::Log(request))).is_err() {
             self.logs.pieces.locked().remove(&id);
             return None;
         }
@@ -123,8 +123,7 @@ impl Drop for LogPiece {
     fn drop(&mut self) {
         let waiting = self.pilots.logs.pieces.locked().remove(&self.id);
         if waiting.is_some() {
-            let close = LogClose { id: self.id };
-            let _ = self.orders.send(Order::Say(to_pilot::Body::LogClose(close)));
+            let _ = self.orders.send(Order::Say(FromServer::LogClose { id: self.id }));
         }
     }
 }
@@ -132,7 +131,7 @@ impl Drop for LogPiece {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shipway_model::NodeName;
+    use shipway_model::{Attempt, JobId, NodeName, TaskIndex};
     use tokio::sync::watch;
 
     fn connected(session: u64) -> (Connected, mpsc::UnboundedReceiver<Order>) {
@@ -140,6 +139,12 @@ mod tests {
         let node = NodeName::new("n").expect("good");
         let here = watch::Sender::new(());
         (Connected { session, node, keeps: None, orders, here }, ordered)
+    }
+
+    fn request() -> LogRequest {
+        let attempt = JobId(1).task(TaskIndex(0)).attempt(Attempt(1));
+        let (stderr, follow, reader) = (false, false, String::new());
+        LogRequest { id: 0, attempt, stderr, offset: 0, follow, reader }
     }
 
     fn pilot() -> PilotId {
@@ -152,9 +157,9 @@ mod tests {
         let (pilots, pilot) = (Arc::new(Pilots::default()), pilot());
         let (comes, ordered) = connected(1);
         pilots.connect(&pilot, comes);
-        assert!(pilots.read_log(&pilot, None, LogRequest::default()).is_some());
+        assert!(pilots.read_log(&pilot, None, request()).is_some());
         drop(ordered);
-        assert!(pilots.read_log(&pilot, None, LogRequest::default()).is_none());
+        assert!(pilots.read_log(&pilot, None, request()).is_none());
         let nobody = pilots.logs.pieces.locked().is_empty();
         assert!(nobody, "nobody waits for what nobody sends");
     }
@@ -164,7 +169,7 @@ mod tests {
         let (pilots, pilot) = (Arc::new(Pilots::default()), pilot());
         let (comes, _ordered) = connected(2);
         pilots.connect(&pilot, comes);
-        let coming = pilots.read_log(&pilot, None, LogRequest::default()).expect("it is there");
+        let coming = pilots.read_log(&pilot, None, request()).expect("it is there");
         let piece = |text: &str| LogChunk { data: text.into(), ..LogChunk::default() };
         let other = PilotId::new("q").expect("good");
         assert!(!pilots.deliver_log(&pilot, 1, piece("of the connection before")));

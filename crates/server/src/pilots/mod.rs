@@ -22,10 +22,10 @@ mod service;
 mod specs;
 
 use crate::locks::Locked;
-use shipway_api::wire;
+use shipway_api::link::FromServer;
 use shipway_core::event::Placement;
 use shipway_core::site::KeptIn;
-use shipway_model::{Attempt, Millis, NodeName, PilotId, TaskId};
+use shipway_model::{AttemptId, Millis, NodeName, PilotId};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
@@ -40,12 +40,12 @@ pub use specs::Specs;
 pub(crate) enum Order {
     Assign(Vec<Placement>),
     Stop {
-        tasks: Vec<(TaskId, Attempt)>,
+        attempts: Vec<AttemptId>,
         grace: Millis,
     },
-    Say(wire::to_pilot::Body),
+    Say(FromServer),
     /// To something that the pilot said, with its place among those that wait to be taken.
-    Answer(wire::to_pilot::Body, OwnedSemaphorePermit),
+    Answer(FromServer, OwnedSemaphorePermit),
     End(End),
 }
 
@@ -133,8 +133,8 @@ impl Pilots {
         self.order(pilot, Order::Assign(tasks));
     }
 
-    pub(crate) fn stop(&self, pilot: &PilotId, tasks: Vec<(TaskId, Attempt)>, grace: Millis) {
-        self.order(pilot, Order::Stop { tasks, grace });
+    pub(crate) fn stop(&self, pilot: &PilotId, attempts: Vec<AttemptId>, grace: Millis) {
+        self.order(pilot, Order::Stop { attempts, grace });
     }
 
     pub(crate) fn close(&self, pilot: &PilotId) {

@@ -6,12 +6,11 @@ use super::specs::{AtHand, Described};
 use super::{End, Order, Specs};
 use crate::auth::Auth;
 use crate::logins::Logins;
-use prost::Message as _;
-use shipway_api::link::{MAX_MESSAGE_BYTES, attempt_id, template};
-use shipway_api::wire::{Assign, RegistryLogin, Stop, Task, Template, to_pilot};
+use shipway_api::link::{Assigning, FromServer, MAX_MESSAGE_BYTES, Task, Template};
+use shipway_api::wire;
 use shipway_core::event::Placement;
+use shipway_model::JobSpec;
 use shipway_model::limits::MAX_SPEC_BYTES;
-use shipway_model::{JobId, JobSpec};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
@@ -50,9 +49,9 @@ pub(super) fn put_off(order: Order, later: &mut Later, describe: &Describe) -> O
             }
             (!at_once.is_empty()).then_some(Order::Assign(at_once))
         }
-        Order::Stop { tasks, grace } => {
-            let tasks = later.stop(tasks, grace);
-            (!tasks.is_empty()).then_some(Order::Stop { tasks, grace })
+        Order::Stop { attempts, grace } => {
+            let attempts = later.stop(attempts, grace);
+            (!attempts.is_empty()).then_some(Order::Stop { attempts, grace })
         }
         Order::Say(_) | Order::Answer(..) | Order::End(_) => Some(order),
     }
@@ -62,33 +61,32 @@ pub(super) fn put_off(order: Order, later: &mut Later, describe: &Describe) -> O
 pub(super) fn message(
     order: Order,
     describe: &Describe,
-) -> Result<(to_pilot::Body, Option<Order>), End> {
+) -> Result<(wire::ToPilot, Option<Order>), End> {
     Ok(match order {
         Order::Assign(placements) => {
             let (message, rest) = assign(&placements, describe);
-            let rest = (!rest.is_empty()).then(|| Order::Assign(rest.to_vec()));
-            (to_pilot::Body::Assign(message), rest)
+            (message, (!rest.is_empty()).then(|| Order::Assign(rest.to_vec())))
         }
-        Order::Stop { tasks, grace } => {
-            let ids = tasks.into_iter().map(|(task, attempt)| attempt_id(task, attempt)).collect();
-            (to_pilot::Body::Stop(Stop { ids, grace_ms: grace.0 }), None)
-        }
-        Order::Say(body) => (body, None),
-        Order::Answer(body, place) => {
+        Order::Stop { attempts, grace } => (FromServer::Stop { ids: attempts, grace }.into(), None),
+        Order::Say(said) => (said.into(), None),
+        Order::Answer(said, place) => {
             drop(place);
-            (body, None)
+            (said.into(), None)
         }
         Order::End(end) => return Err(end),
     })
 }
 
 /// As many as a message has room for, and those that are left.
-fn assign<'p>(placements: &'p [Placement], describe: &Describe) -> (Assign, &'p [Placement]) {
+fn assign<'p>(
+    placements: &'p [Placement],
+    describe: &Describe,
+) -> (wire::ToPilot, &'p [Placement]) {
     let mut known = BTreeMap::new();
-    let (mut message, mut bytes, mut spec_bytes) = (Assign::default(), 0, 0);
+    let (mut message, mut spec_bytes) = (Assigning::default(), 0);
     let mut rest = placements;
     while let [placement, others @ ..] = rest {
-        if bytes >= FULL_BYTES || spec_bytes >= FULL_SPEC_BYTES {
+        if message.bytes() >= FULL_BYTES || spec_bytes >= FULL_SPEC_BYTES {
             break;
         }
         rest = others;
@@ -96,10 +94,8 @@ fn assign<'p>(placements: &'p [Placement], describe: &Describe) -> (Assign, &'p 
         if let Entry::Vacant(entry) = known.entry(job) {
             match describe.specs.get(job) {
                 Ok(spec) => {
-                    let template = template_of(job, &spec, describe);
-                    bytes += template.encoded_len();
+                    message.template(job, template_of(&spec, describe));
                     spec_bytes += spec.bytes;
-                    message.templates.push(template);
                     entry.insert(spec);
                 }
                 Err(error) => {
@@ -110,28 +106,25 @@ fn assign<'p>(placements: &'p [Placement], describe: &Describe) -> (Assign, &'p 
             }
         }
         let Some(known) = known.get(&job) else { continue };
-        let task = task_of(placement, &known.spec);
-        bytes += task.encoded_len();
-        message.tasks.push(task);
+        message.task(task_of(placement, &known.spec));
     }
-    (message, rest)
+    (message.done(), rest)
 }
 
 fn task_of(placement: &Placement, spec: &JobSpec) -> Task {
     let row = spec.each.as_ref().zip(usize::try_from(placement.task.index.0).ok());
-    let fields = row.and_then(|(each, at)| each.row(at)).unwrap_or_default();
     Task {
-        id: Some(attempt_id(placement.task, placement.attempt)),
-        devices: placement.devices.iter().map(ToString::to_string).collect(),
-        fields: fields.into_iter().collect(),
+        id: placement.task.attempt(placement.attempt),
+        devices: placement.devices.clone(),
+        fields: row.and_then(|(each, at)| each.row(at)).unwrap_or_default(),
     }
 }
 
-fn template_of(job: JobId, of: &Described, describe: &Describe) -> Template {
-    let login = describe.logins.find(&of.owner, of.spec.image.as_ref());
-    let registry_login = login.map(RegistryLogin::from);
-    let is_owner = of.owner == describe.auth.owner().as_str();
-    let user_number = describe.auth.number(&of.owner).map_or(0, |number| number.0);
-    let common = template(job, &of.owner, &of.spec);
-    Template { registry_login, is_owner, user_number, ..common }
+fn template_of(of: &Described, describe: &Describe) -> Template {
+    Template {
+        registry_login: describe.logins.find(&of.owner, of.spec.image.as_ref()),
+        is_owner: of.owner == describe.auth.owner().as_str(),
+        user_number: describe.auth.number(&of.owner),
+        ..Template::of(&of.owner, &of.spec)
+    }
 }

@@ -6,7 +6,8 @@ use super::orders::{Describe, message, put_off};
 use super::{End, Order};
 use crate::panics::guarded;
 use futures_util::{Stream, stream};
-use shipway_api::wire::{ToPilot, Welcome, to_pilot};
+use shipway_api::link::FromServer;
+use shipway_api::wire::ToPilot;
 use std::pin::Pin;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
@@ -34,9 +35,9 @@ impl Saying {
             let Some(order) = self.next_order().await? else { continue };
             // Of orders that cannot be said the others still go out.
             let Ok(said) = guarded(|| message(order, &self.describe)) else { continue };
-            let (body, rest) = said?;
+            let (message, rest) = said?;
             self.rest = rest;
-            return Ok(ToPilot { body: Some(body) });
+            return Ok(message);
         }
     }
 
@@ -67,7 +68,7 @@ impl Saying {
 /// disk before it gets work.
 pub(super) fn outbound(ordered: mpsc::UnboundedReceiver<Order>, describe: Describe) -> Outbound {
     let server_version = env!("CARGO_PKG_VERSION").to_string();
-    let welcome = to_pilot::Body::Welcome(Welcome { server_version });
+    let welcome = FromServer::Welcome { server_version };
     let (rest, later) = (Some(Order::Say(welcome)), Later::default());
     let saying = Saying { ordered, rest, later, since_later: 0, describe };
     Box::pin(stream::unfold(Some(saying), |saying| async move {

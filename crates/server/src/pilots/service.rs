@@ -13,12 +13,12 @@ use crate::panics::guarded_task;
 use crate::secrets;
 use crate::writer::Writer;
 use shipway_api::bearer;
-use shipway_api::link::{BadMessage, PROTOCOL, decode_ad, decode_outcome};
+use shipway_api::link::{BadMessage, FromPilot, FromServer, Hello, Report};
+use shipway_api::wire;
 use shipway_api::wire::link_server::Link;
-use shipway_api::wire::{self, to_pilot, to_server};
-use shipway_core::command::{self, Command, Held, HeldPhase};
+use shipway_core::command::{self, Command};
 use shipway_core::site::{KeptIn, SiteKind};
-use shipway_model::{Millis, PilotId, Timestamp};
+use shipway_model::PilotId;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -53,18 +53,11 @@ impl Link for PilotService {
         let mut inbound = request.into_inner();
         let first = tokio::time::timeout(GREETS_WITHIN, inbound.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("no greeting has come"))?;
-        let first = first?.and_then(|message| message.body);
-        let Some(to_server::Body::Hello(hello)) = first else {
+        let first = first?.map(FromPilot::read).transpose().map_err(unreadable)?.flatten();
+        let Some(FromPilot::Hello(hello)) = first else {
             return Err(Status::invalid_argument("the first message must be a greeting"));
         };
-        if hello.protocol != PROTOCOL {
-            let what = format!("this server speaks protocol {PROTOCOL}, not {}", hello.protocol);
-            return Err(Status::failed_precondition(what));
-        }
-        if hello.pilot != pilot.as_str() {
-            return Err(Status::permission_denied("this token is another pilot's"));
-        }
-        let joined = greeting(&let_in, hello)?;
+        let joined = greeting(&let_in, *hello)?;
         self.may_join(&joined).await?;
         let session = joined.session;
         let (orders, ordered) = mpsc::unbounded_channel();
@@ -159,15 +152,15 @@ impl Connection {
                 () = &mut connection_over => break,
             };
             match message {
-                Ok(Some(wire::ToServer { body: Some(body) })) => {
+                Ok(Some(message)) => {
                     // A mistake over one message costs this connection, and no other.
-                    let Ok(heard) = guarded_task(self.hear(body, &to_write)).await else { break };
+                    let heard = guarded_task(self.hear(message, &to_write)).await;
+                    let Ok(heard) = heard else { break };
                     if let Err(error) = heard {
                         tracing::warn!(pilot = %self.pilot, ?error, "a pilot's message is refused");
                         break;
                     }
                 }
-                Ok(Some(_)) => {}
                 Ok(None) | Err(_) => break,
             }
         }
@@ -177,36 +170,33 @@ impl Connection {
         let _ = to_write.send((Command::PilotAway { pilot, session }, None)).await;
     }
 
-    async fn hear(&self, body: to_server::Body, to_write: &ToWrite) -> Result<(), BadMessage> {
+    async fn hear(&self, message: wire::ToServer, to_write: &ToWrite) -> Result<(), BadMessage> {
         let (pilot, session) = (self.pilot.clone(), self.session);
-        let (command, ack) = match body {
-            to_server::Body::Hello(_) => {
-                return Err(BadMessage::Missing("place: one greeting is enough"));
+        // A newer pilot may say what this server need not know.
+        let Some(message) = FromPilot::read(message)? else { return Ok(()) };
+        let (command, ack) = match message {
+            FromPilot::Hello(_) => {
+                return Err(BadMessage::Unknown("greeting behind the first"));
             }
-            to_server::Body::Ping(ping) => {
+            FromPilot::Ping { number } => {
                 // Whoever takes no answers needs no more of them.
                 if let Ok(place) = Arc::clone(&self.answers).try_acquire_owned() {
-                    let pong = to_pilot::Body::Pong(wire::Pong { number: ping.number });
-                    let _ = self.orders.send(Order::Answer(pong, place));
+                    let _ = self.orders.send(Order::Answer(FromServer::Pong { number }, place));
                 }
                 return Ok(());
             }
-            to_server::Body::Report(report) => {
-                let number = report.number;
+            FromPilot::Report(Report { number, held }) => {
                 // Nothing more is heard of one that does not take its acknowledgements.
                 let place = Arc::clone(&self.answers).acquire_owned().await.ok();
                 let ack = place.map(|place| (number, place));
-                (Command::PilotReported(reported(&pilot, report)?), ack)
+                (Command::PilotReported(command::PilotReported { pilot, held }), ack)
             }
-            to_server::Body::Ad(changed) => {
-                let ad = Box::new(decode_ad(&changed.ad_json)?);
-                (Command::PilotChanged { pilot, session, ad }, None)
-            }
-            to_server::Body::Leaving(_) => {
+            FromPilot::Ad(ad) => (Command::PilotChanged { pilot, session, ad }, None),
+            FromPilot::Leaving => {
                 tracing::info!(%pilot, "a pilot takes nothing more");
                 (Command::PilotLeaving { pilot, session }, None)
             }
-            to_server::Body::Goodbye(_) => (Command::PilotEnded { pilot }, None),
+            FromPilot::Goodbye => (Command::PilotEnded { pilot }, None),
         };
         // Nobody takes it only when the writer has stopped.
         let _ = to_write.send((command, ack)).await;
@@ -224,8 +214,7 @@ impl Connection {
             } else if let Some((report, place)) = ack {
                 tokio::spawn(async move {
                     if let Ok(Ok(_)) = answer.await {
-                        let ack = to_pilot::Body::Ack(wire::Ack { report });
-                        let _ = orders.send(Order::Answer(ack, place));
+                        let _ = orders.send(Order::Answer(FromServer::Ack { report }, place));
                     }
                 });
             }
@@ -241,69 +230,27 @@ type ToWrite = mpsc::Sender<(Command, Ack)>;
 
 #[expect(clippy::needless_pass_by_value, reason = "the signature map_err asks for")]
 fn unreadable(error: BadMessage) -> Status {
-    Status::invalid_argument(error.to_string())
+    match error {
+        BadMessage::Protocol(_) => Status::failed_precondition(error.to_string()),
+        _ => Status::invalid_argument(error.to_string()),
+    }
 }
 
-/// A folder's key is 128 bits in hexadecimal; one that is much longer is none.
-const LONGEST_KEY: usize = 128;
-
-fn greeting(let_in: &LetIn, hello: wire::Hello) -> Result<command::PilotJoined, Status> {
-    let lease = (hello.lease_ms > 0).then_some(Millis(hello.lease_ms));
+fn greeting(let_in: &LetIn, hello: Hello) -> Result<command::PilotJoined, Status> {
+    if hello.pilot != let_in.pilot {
+        return Err(Status::permission_denied("this token is another pilot's"));
+    }
     // Whoever the server does not watch itself has to end its tasks by itself some day.
-    if lease.is_none() && !let_in.site.is_watched() {
+    if hello.lease.is_none() && !let_in.site.is_watched() {
         return Err(Status::invalid_argument("a pilot with this token needs a lease"));
     }
-    if hello.folder_key.len() > LONGEST_KEY {
-        return Err(Status::invalid_argument("this is no key of a folder"));
-    }
-    let held = hello.held.into_iter().map(held).collect::<Result<_, _>>();
     let has_key = !hello.folder_key.is_empty();
     Ok(command::PilotJoined {
-        pilot: let_in.pilot.clone(),
+        pilot: hello.pilot,
         session: hello.session,
-        ad: decode_ad(&hello.ad_json).map_err(unreadable)?,
-        lease,
-        held: held.map_err(unreadable)?,
+        ad: hello.ad,
+        lease: hello.lease,
+        held: hello.held,
         folder: has_key.then(|| secrets::hash(&hello.folder_key)),
     })
-}
-
-fn held(held: wire::Held) -> Result<Held, BadMessage> {
-    let id = held.id.ok_or(BadMessage::Missing("attempt"))?;
-    let mut of = None;
-    let phase = match held.phase.ok_or(BadMessage::Missing("phase"))? {
-        wire::held::Phase::Queued(_) => HeldPhase::Queued,
-        wire::held::Phase::RunningSinceMs(at) => HeldPhase::Running { started: Timestamp(at) },
-        wire::held::Phase::Ended(end) => {
-            of = (!end.pilot.is_empty()).then(|| PilotId::new(&end.pilot)).transpose()?;
-            HeldPhase::Ended(ended(&end)?)
-        }
-    };
-    Ok(Held { task: id.task(), attempt: id.number(), phase, of })
-}
-
-fn ended(ended: &wire::Ended) -> Result<command::Ended, BadMessage> {
-    Ok(command::Ended {
-        outcome: decode_outcome(&ended.outcome_json)?,
-        started: (ended.started_ms > 0).then_some(Timestamp(ended.started_ms)),
-        ended: Timestamp(ended.ended_ms),
-        ran: Millis(ended.ran_ms),
-    })
-}
-
-fn reported(pilot: &PilotId, report: wire::Report) -> Result<command::PilotReported, BadMessage> {
-    let mut done = command::PilotReported {
-        pilot: pilot.clone(),
-        started: Vec::with_capacity(report.started.len()),
-        ended: Vec::with_capacity(report.ended.len()),
-    };
-    for start in report.started {
-        let id = start.id.ok_or(BadMessage::Missing("attempt"))?;
-        done.started.push((id.task(), id.number(), Timestamp(start.started_ms)));
-    }
-    for end in report.ended {
-        let id = end.id.ok_or(BadMessage::Missing("attempt"))?;
-        done.ended.push((id.task(), id.number(), ended(&end)?));
-    }
-    Ok(done)
 }

@@ -7,6 +7,7 @@ use axum::http::Request;
 use prost::Message;
 use shipway_api::link::{PROTOCOL, SESSION};
 use shipway_api::wire::{self, to_server};
+use shipway_model::NodeAd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A little more than the server takes.
@@ -16,8 +17,7 @@ const LOGS: &str = "/shipway.pilot.v1.Logs/Show";
 const AD: &str = r#"{"node":"n","capacity":{"cpus":4,"memory":8000000000,"disk":1,"named":{"x":1}},
 "gpus":[{"id":"GPU-1","model":"H200","memory":140000000000,"vendor":"nvidia","source":"declared",
 "capability":"9.0","driver":"550.54"}],"attributes":{"HasAVX2":"true","A":"B","B":"A + 1"},
-"notes":["x"],"unfit":[],"withheld":[]}"#;
-const OUTCOME: &str = r#"{"kind":"exit","code":0}"#;
+"notes":["x"],"unfit":[],"withheld":[],"people":{"apart":"refused","why":"w","fix":"f"}}"#;
 
 fn attempt(chance: &mut Chance) -> Option<wire::AttemptId> {
     let id = wire::AttemptId {
@@ -28,15 +28,39 @@ fn attempt(chance: &mut Chance) -> Option<wire::AttemptId> {
     (!chance.one_in(20)).then_some(id)
 }
 
+fn number(chance: &mut Chance) -> u64 {
+    chance.next() >> chance.below(64)
+}
+
+/// Of an enumeration, or of none.
+fn one_of_few(chance: &mut Chance) -> i32 {
+    i32::try_from(chance.below(6)).unwrap_or_default() - 1
+}
+
+fn outcome(chance: &mut Chance) -> wire::ended::Outcome {
+    use wire::ended::Outcome;
+    let why = |chance: &mut Chance| "é".repeat(if chance.one_in(20) { 5_000 } else { 5 });
+    match chance.below(8) {
+        0 => Outcome::Exit(one_of_few(chance)),
+        1 => Outcome::Signal(one_of_few(chance).wrapping_mul(i32::MAX)),
+        2 => {
+            let (limit, used) = (Some(number(chance)), Some(number(chance)));
+            Outcome::OutOfMemory(wire::OutOfMemory { limit, used, on_gpu: chance.one_in(2) })
+        }
+        3 => Outcome::TimedOutMs(number(chance)),
+        4 => Outcome::NotStarted(why(chance)),
+        5 => Outcome::OutputsFailed(why(chance)),
+        6 => Outcome::Lost(one_of_few(chance)),
+        _ => Outcome::Cancelled(true),
+    }
+}
+
 fn ended(chance: &mut Chance) -> wire::Ended {
-    let outcome = mutate::text(OUTCOME, chance);
     wire::Ended {
-        id: attempt(chance),
-        outcome_json: String::from_utf8_lossy(&outcome).into_owned(),
-        started_ms: chance.next() >> chance.below(64),
-        ended_ms: chance.next() >> chance.below(64),
-        ran_ms: chance.next() >> chance.below(64),
-        pilot: ["", "pilot-x", "not an id"][chance.below(3)].into(),
+        outcome: (!chance.one_in(20)).then(|| outcome(chance)),
+        started_ms: chance.one_in(2).then(|| number(chance)),
+        ended_ms: number(chance),
+        ran_ms: number(chance),
     }
 }
 
@@ -47,7 +71,8 @@ fn held(chance: &mut Chance) -> wire::Held {
         2 => Some(wire::held::Phase::Ended(ended(chance))),
         _ => None,
     };
-    wire::Held { id: attempt(chance), phase }
+    let of = ["", "pilot-x", "not an id"][chance.below(3)].into();
+    wire::Held { id: attempt(chance), phase, of }
 }
 
 /// Seldom as many as a message has room for, and more.
@@ -62,8 +87,54 @@ fn next_session() -> u64 {
     LAST.fetch_add(1, Ordering::Relaxed)
 }
 
+fn gpu(chance: &mut Chance) -> wire::GpuDevice {
+    wire::GpuDevice {
+        id: if chance.one_in(8) { "no id".into() } else { format!("GPU-{}", chance.next() % 9) },
+        memory: number(chance),
+        vendor: one_of_few(chance),
+        source: one_of_few(chance),
+        capability: many(7, 1, chance),
+        ..wire::GpuDevice::default()
+    }
+}
+
+/// A good one as often as not; then one with something wrong or too much of something.
+fn ad(chance: &mut Chance) -> wire::NodeAd {
+    let good: NodeAd = serde_json::from_str(AD).expect("an ad");
+    let mut ad = wire::NodeAd::from(good);
+    let text = |chance: &mut Chance| "x".repeat(chance.below(9));
+    match chance.below(18) {
+        0 => ad.node = ["", "a b", "n".repeat(300).as_str()][chance.below(3)].into(),
+        1 => ad.capacity = None,
+        2 => {
+            let gpu = gpu(chance);
+            ad.gpus = many(gpu.clone(), gpu.encoded_len(), chance);
+        }
+        3 => {
+            let gpu = (!chance.one_in(4)).then(|| gpu(chance));
+            let withheld = wire::Withheld { gpu, name: text(chance), why: None };
+            ad.withheld = many(withheld.clone(), withheld.encoded_len(), chance);
+        }
+        4 => ad.notes = many(text(chance), 9, chance),
+        5 => ad.unfit = many(text(chance), 9, chance),
+        6 => {
+            let names = many((), 8, chance).len();
+            let value = text(chance);
+            ad.attributes = (0..names).map(|at| (format!("A{at}"), value.clone())).collect();
+        }
+        7 => {
+            let names = many((), 8, chance).len();
+            let (cpus_milli, memory, disk) = (number(chance), number(chance), number(chance));
+            let named = (0..names).map(|at| (format!("r{at}"), number(chance))).collect();
+            ad.capacity = Some(wire::Amounts { cpus_milli, memory, disk, named });
+        }
+        8 => ad.people = Some(wire::People::default()),
+        _ => {}
+    }
+    ad
+}
+
 fn hello(world: &World, chance: &mut Chance) -> wire::Hello {
-    let ad = if chance.one_in(2) { AD.as_bytes().to_vec() } else { mutate::text(AD, chance) };
     let held = held(chance);
     wire::Hello {
         protocol: if chance.one_in(20) { 9 } else { PROTOCOL },
@@ -71,8 +142,8 @@ fn hello(world: &World, chance: &mut Chance) -> wire::Hello {
         // Mostly newer than the last one: any other greeting is refused.
         session: if chance.one_in(8) { chance.next() % 100 } else { next_session() },
         version: "1".into(),
-        ad_json: String::from_utf8_lossy(&ad).into_owned(),
-        lease_ms: chance.next() >> chance.below(64),
+        ad: (!chance.one_in(40)).then(|| ad(chance)),
+        lease_ms: number(chance),
         held: many(held.clone(), held.encoded_len(), chance),
         folder_key: if chance.one_in(20) { "k".repeat(chance.below(300)) } else { "key".into() },
     }
@@ -82,18 +153,12 @@ fn body(world: &World, chance: &mut Chance) -> to_server::Body {
     match chance.below(7) {
         0 => to_server::Body::Hello(hello(world, chance)),
         1 | 2 => {
-            let start = wire::Started { id: attempt(chance), started_ms: chance.next() };
-            let end = ended(chance);
-            let (start_size, end_size) = (start.encoded_len(), end.encoded_len());
-            let started = many(start, start_size, chance);
-            let ended = many(end, end_size, chance);
-            to_server::Body::Report(wire::Report { number: chance.next(), started, ended })
+            let held = held(chance);
+            let held = many(held.clone(), held.encoded_len(), chance);
+            to_server::Body::Report(wire::Report { number: chance.next(), held })
         }
         3 => to_server::Body::Ping(wire::Ping { number: chance.next() }),
-        4 => {
-            let ad = mutate::text(AD, chance);
-            to_server::Body::Ad(wire::Ad { ad_json: String::from_utf8_lossy(&ad).into_owned() })
-        }
+        4 => to_server::Body::Ad(ad(chance)),
         // Very seldom: it is the last that is heard with this token.
         5 if chance.one_in(2_000) => to_server::Body::Goodbye(wire::Goodbye {}),
         _ => to_server::Body::Leaving(wire::Leaving {}),

@@ -5,11 +5,11 @@ use super::cluster::{join, kind_at};
 use super::workload::{Wish, resources, skewed_user, submit, user};
 use crate::dice::Dice;
 use shipway_core::State;
-use shipway_core::command::{Command, Ended, PilotReported};
+use shipway_core::command::{Command, PilotReported};
 use shipway_core::engine::step;
 use shipway_core::explain::{explain, prospect};
 use shipway_core::schedule::schedule;
-use shipway_model::{JobId, Millis, Outcome, TaskId, Timestamp};
+use shipway_model::{Ended, Held, HeldPhase, JobId, Millis, Outcome, TaskId, Timestamp};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -92,8 +92,7 @@ fn free_nodes(
         let ended = Ended { outcome, started: Some(now), ended: at, ran: Millis(60_000) };
         let report = PilotReported {
             pilot: active.pilot.clone(),
-            started: Vec::new(),
-            ended: vec![(task, active.attempt, ended)],
+            held: vec![Held::own(task.attempt(active.attempt), HeldPhase::Ended(ended))],
         };
         let report = Command::PilotReported(report);
         let (told, took) = timed(|| step(state, at, &report));

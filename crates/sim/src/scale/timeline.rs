@@ -7,10 +7,12 @@ use super::cost::Size;
 use super::workload::{Wish, resources, skewed_user, submit, user};
 use crate::dice::Dice;
 use shipway_core::State;
-use shipway_core::command::{Command, Ended, PilotReported};
+use shipway_core::command::{Command, PilotReported};
 use shipway_core::engine::step;
 use shipway_core::schedule::schedule;
-use shipway_model::{JobId, Millis, Outcome, PilotId, TaskId, Timestamp, UserName};
+use shipway_model::{
+    Ended, Held, HeldPhase, JobId, Millis, Outcome, PilotId, TaskId, Timestamp, UserName,
+};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt;
@@ -103,8 +105,9 @@ impl Timeline {
             let outcome = Outcome::Exit { code: 0 };
             let ended = Timestamp(self.now);
             let ended = Ended { outcome, started, ended, ran: Millis(runs) };
-            let ended = vec![(task, active.attempt, ended)];
-            let report = PilotReported { pilot, started: Vec::new(), ended };
+            let id = task.attempt(active.attempt);
+            let held = vec![Held::own(id, HeldPhase::Ended(ended))];
+            let report = PilotReported { pilot, held };
             self.tell(&Command::PilotReported(report));
         }
     }

@@ -5,6 +5,7 @@
 
 use super::{Happening, World};
 use crate::server::Outgoing;
+use shipway_api::link::{FromPilot, FromServer};
 use shipway_api::wire;
 use shipway_model::limits::PILOT_LOST_AFTER;
 use shipway_pilot::machine::Input;
@@ -54,13 +55,13 @@ impl World {
         (sent + self.dice.between(self.settings.delay)).max(after)
     }
 
-    pub(super) fn send_to_server(&mut self, link: u64, message: wire::ToServer) {
+    pub(super) fn send_to_server(&mut self, link: u64, said: FromPilot) {
         let Some(connection) = self.connections.get(&link) else { return };
         let at = self.arrival(connection.node, connection.to_server_after);
         if let Some(connection) = self.connections.get_mut(&link) {
             connection.to_server_after = at;
         }
-        self.at(at, Happening::ToServer { link, message });
+        self.at(at, Happening::ToServer { link, message: said.into() });
     }
 
     pub(super) fn send_to_pilot(&mut self, link: u64, message: wire::ToPilot) {
@@ -99,6 +100,8 @@ impl World {
         let Some(connection) = self.connections.get(&link) else { return };
         let (node, session) = (connection.node, connection.session);
         if self.uses(node, link) {
+            let message = FromServer::read(message).expect("a good server says what can be read");
+            let Some(message) = message else { return };
             self.tell_pilot(node, Input::Message { session, message });
         }
     }

@@ -3,8 +3,8 @@
 use super::{Happening, World};
 use crate::behaviour::Behaviour;
 use crate::node::Process;
-use shipway_model::{JobId, Resources};
-use shipway_pilot::machine::{AttemptKey, HowEnded, Input, Now, Output, SIGKILL, Start};
+use shipway_model::{AttemptId, Resources};
+use shipway_pilot::machine::{HowEnded, Input, Now, Output, SIGKILL, Start};
 
 impl World {
     pub fn start_pilot(&mut self, node: usize) {
@@ -96,7 +96,7 @@ impl World {
         let Some(pilot) = &mut self.nodes[node].pilot else { return };
         pilot.processes.insert(start.id, process);
         if fate.starts {
-            let spec = self.disk.spec(JobId(start.template.job));
+            let spec = self.disk.spec(start.id.task.job);
             let need = spec.map_or_else(Resources::default, |spec| spec.resources.clone());
             let ad = &self.nodes[node].ad;
             if let Err(what) = self.truth.started(node, ad, start.id, &need, &start.devices) {
@@ -110,7 +110,7 @@ impl World {
         self.after(wait, Happening::ProcessConfirmed { node, life, id });
     }
 
-    pub(super) fn confirm(&mut self, node: usize, life: usize, id: AttemptKey) {
+    pub(super) fn confirm(&mut self, node: usize, life: usize, id: AttemptId) {
         let current = self.nodes[node].life() == life;
         let Some(pilot) = self.nodes[node].pilot.as_mut().filter(|_| current) else { return };
         let Some(process) = pilot.processes.get_mut(&id) else { return };
@@ -126,7 +126,7 @@ impl World {
     }
 
     /// A polite signal may be ignored; a kill may not, but takes its time.
-    fn signal(&mut self, node: usize, id: AttemptKey, signal: i32) {
+    fn signal(&mut self, node: usize, id: AttemptId, signal: i32) {
         let life = self.nodes[node].life();
         let wait = self.dice.between(self.settings.dying);
         let Some(pilot) = &mut self.nodes[node].pilot else { return };
@@ -141,7 +141,7 @@ impl World {
         self.after(wait, Happening::ProcessExits { node, life, id, version });
     }
 
-    pub(super) fn process_exits(&mut self, node: usize, life: usize, id: AttemptKey, version: u64) {
+    pub(super) fn process_exits(&mut self, node: usize, life: usize, id: AttemptId, version: u64) {
         let current = self.nodes[node].life() == life;
         let Some(pilot) = self.nodes[node].pilot.as_mut().filter(|_| current) else { return };
         if pilot.processes.get(&id).is_none_or(|process| process.version != version) {
@@ -161,11 +161,7 @@ impl World {
         self.totals.kills += 1;
         // Every end was written down before it was reported, and is said until one is told that it
         // is on disk; the earlier ones are still there too.
-        let whose = |ended: &shipway_api::wire::Ended| match ended.pilot.as_str() {
-            "" => shipway_api::wire::Ended { pilot: pilot.id.to_string(), ..ended.clone() },
-            _ => ended.clone(),
-        };
-        self.nodes[node].left.extend(pilot.machine.ends().map(whose));
+        self.nodes[node].left.extend(pilot.machine.ends());
         self.note(|| format!("pilot {} is killed", pilot.id));
         self.nodes[node].clean_at = self.now + linger + 1;
         let ids = pilot.processes.into_keys().collect();

@@ -272,12 +272,11 @@ fn short_tasks_of_others_are_sent_ahead_to_a_node_kept_from_ones_own() {
     let large = told.submit(r#"{"resources":{"cpus":20}}"#);
     told.place();
     assert_eq!(kept(&told, large), Some(true));
-    let ended = [own, other].map(|job| {
+    let both = [own, other].map(|job| {
         let quick = Ended { ran: Millis(2), ..end(told.now, OK) };
-        (task(job, 1), Attempt(1), quick)
+        ended(task(job, 1), 1, quick)
     });
-    let (pilot, ended) = (id("n1"), ended.to_vec());
-    told.tell(Command::PilotReported(PilotReported { pilot, started: Vec::new(), ended }));
+    told.report("n1", both.to_vec());
     told.place();
     assert_eq!(active(&told, own), 0);
     assert!(active(&told, other) > 9, "more than there are cores: {}", active(&told, other));

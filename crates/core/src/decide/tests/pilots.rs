@@ -14,7 +14,7 @@ fn away() -> (Told, JobId) {
 }
 
 fn held(task: TaskId, attempt: u32, phase: HeldPhase) -> Held {
-    Held { task, attempt: Attempt(attempt), phase, of: None }
+    Held::own(task.attempt(Attempt(attempt)), phase)
 }
 
 fn back(session: u64, held: Vec<Held>) -> Command {
@@ -35,12 +35,11 @@ fn what_a_pilot_holds_is_compared_with_what_was_placed_there() {
     ));
     assert_eq!(told.counts(job).succeeded, 1);
     assert_eq!(told.state.task_state(task(job, 2)), Some(TaskState::Running));
-    let [Effect::Assign { tasks, .. }, Effect::Stop { tasks: stops, .. }] = &told.effects[..]
-    else {
+    let [Effect::Assign { tasks, .. }, Effect::Stop { attempts, .. }] = &told.effects[..] else {
         panic!("{:?}", told.effects)
     };
     assert_eq!((tasks.len(), tasks[0].task), (1, task(job, 3)), "it never heard of the third");
-    assert_eq!(stops[..], [(stale, Attempt(1))]);
+    assert_eq!(attempts[..], [stale.attempt(Attempt(1))]);
 }
 
 #[test]
@@ -51,9 +50,9 @@ fn what_is_said_twice_in_one_breath_counts_once() {
     told.tell(back(2, vec![running(), running(), failed(), failed()]));
     let tries = told.state.job(job).expect("job").tasks.tries(shipway_model::Ordinal(1));
     assert_eq!(tries.failed, 1);
-    let started = vec![(task(job, 3), Attempt(1), Timestamp(9)); 2];
-    let ended = vec![(task(job, 3), Attempt(1), end(9, OK)); 2];
-    told.tell(Command::PilotReported(PilotReported { pilot: id("p"), started, ended }));
+    let started = || held(task(job, 3), 1, HeldPhase::Running { started: Timestamp(9) });
+    let done = || held(task(job, 3), 1, HeldPhase::Ended(end(9, OK)));
+    told.report("p", vec![started(), started(), done(), done()]);
     assert_eq!(told.counts(job).succeeded, 1);
 }
 
@@ -144,8 +143,8 @@ fn a_restart_trusts_no_connection_and_stop_is_said_again() {
     told.tell(Command::ServerStarted);
     assert!(!told.state.pilots()[&id("p")].is_connected());
     told.tell(back(2, vec![held(task(job, 0), 1, HeldPhase::Queued)]));
-    let [Effect::Stop { tasks, .. }] = &told.effects[..] else { panic!("{:?}", told.effects) };
-    assert_eq!(tasks[..], [(task(job, 0), Attempt(1))]);
+    let [Effect::Stop { attempts, .. }] = &told.effects[..] else { panic!("{:?}", told.effects) };
+    assert_eq!(attempts[..], [task(job, 0).attempt(Attempt(1))]);
 }
 
 #[test]

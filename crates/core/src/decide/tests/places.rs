@@ -22,8 +22,7 @@ const LEASE: Option<Millis> = Some(Millis(600_000));
 
 /// What a pilot left word of.
 fn ended(of: &str, task: TaskId, outcome: Outcome) -> Held {
-    let (attempt, phase) = (Attempt(1), HeldPhase::Ended(end(9, outcome)));
-    Held { task, attempt, phase, of: Some(id(of)) }
+    Held { of: Some(id(of)), ..super::ended(task, 1, end(9, outcome)) }
 }
 
 fn greeting(name: &str, folder: &str, process: u64, held: Vec<Held>) -> Command {
@@ -42,10 +41,14 @@ fn nobody_declares_another_dead_or_says_how_its_tasks_ended() {
         let lies = vec![ended(&name, task(job, 1), OK), ended("pilot-b", task(job, 2), OK), own];
         told.tell(greeting("pilot-b", "another", 5, lies));
         assert_eq!((told.counts(job).active, told.state.pilots().len()), (3, 2));
-        let [Effect::Stop { pilot, tasks, .. }] = &told.effects[..] else {
+        let [Effect::Stop { pilot, attempts, .. }] = &told.effects[..] else {
             panic!("{:?}", told.effects)
         };
-        assert_eq!((pilot, tasks.len()), (&id("pilot-b"), 1), "what it holds and is not its own");
+        assert_eq!(
+            (pilot, attempts.len()),
+            (&id("pilot-b"), 1),
+            "what it holds and is not its own"
+        );
         let without = PilotJoined { session: before_first(6) + 1, ..pilot_of("pilot-b", LEASE) };
         let without = Command::PilotJoined(Box::new(without));
         assert_eq!(told.refused(without), "pilot_elsewhere", "nor without a folder's key");

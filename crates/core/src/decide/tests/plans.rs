@@ -105,8 +105,7 @@ fn short_tasks_are_sent_ahead_and_long_ones_are_not() {
     let job = told.submit(r#"{"array":"1-100"}"#);
     assert_eq!(told.place().len(), 1, "nothing is known of its pace yet");
     let quick = Ended { ran: Millis(2), ..end(told.now, OK) };
-    let ended = vec![(task(job, 1), Attempt(1), quick)];
-    told.tell(Command::PilotReported(PilotReported { pilot: id("p"), started: Vec::new(), ended }));
+    told.report("p", vec![ended(task(job, 1), 1, quick)]);
     let ahead = told.place().len();
     assert!((2..100).contains(&ahead), "{ahead}");
     assert_eq!(told.state.pilots()[&id("p")].unstarted as usize, ahead);

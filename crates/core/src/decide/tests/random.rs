@@ -91,7 +91,7 @@ fn join(told: &Told, session: u64, at: u64, leased: bool, forgets: bool) -> Comm
     let held = |(task, active): (&TaskId, &crate::pilot::Active)| {
         let phase =
             active.started.map_or(HeldPhase::Queued, |started| HeldPhase::Running { started });
-        Held { task: *task, attempt: active.attempt, phase, of: None }
+        Held::own(task.attempt(active.attempt), phase)
     };
     let held = known.map(held).filter(|_| !forgets).collect();
     let lease = leased.then_some(Millis(20_000));

@@ -105,8 +105,8 @@ fn who_has_no_memory_left_parts_no_more_tasks_but_may_cancel_all_of_a_job() {
     assert_eq!(tell(cancel(grace(), job, these([50, 52]))), Ok(()));
     assert_eq!(tell(retry(grace(), job, these([95]))), Ok(()));
     // What happens by itself is told as ever, however it scatters them.
-    let ended = vec![(task(job, 1), Attempt(1), end(now.0, FAILED))];
-    let report = PilotReported { pilot: id("p"), started: Vec::new(), ended };
+    let held = vec![ended(task(job, 1), 1, end(now.0, FAILED))];
+    let report = PilotReported { pilot: id("p"), held };
     assert_eq!(tell(Command::PilotReported(report)), Ok(()));
     let plan = schedule(state, now);
     assert_eq!(plan.len(), 1);

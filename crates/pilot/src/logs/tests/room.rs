@@ -1,7 +1,7 @@
 //! Tests of what is kept on a disk that gets full: nobody takes what others need.
 
 use crate::logs::*;
-use shipway_model::ids::{JobId, TaskIndex};
+use shipway_model::ids::{Attempt, JobId, TaskIndex};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -35,8 +35,8 @@ fn count(folder: &Path) -> u64 {
     entries.map(of).sum()
 }
 
-fn name(job: u64) -> LogName {
-    LogName { task: JobId(job).task(TaskIndex(0)), attempt: Attempt(1) }
+fn name(job: u64) -> AttemptId {
+    AttemptId { task: JobId(job).task(TaskIndex(0)), attempt: Attempt(1) }
 }
 
 fn keep(user: &str) -> Keep<'_> {

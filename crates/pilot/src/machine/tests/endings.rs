@@ -1,12 +1,19 @@
 //! The ways to an end, and how each is told.
 
 use super::*;
-use shipway_model::Lost;
+use shipway_model::time_limit::{Signal, TimeLimit};
+use shipway_model::{Cores, Lost};
 
 const LIMIT: u64 = 60_000;
 
-fn limited() -> wire::Template {
-    wire::Template { time_limit_ms: LIMIT, warn_signal: 10, ..template(1, 1) }
+fn limited() -> Template {
+    limited_to(LIMIT, 30_000)
+}
+
+fn limited_to(limit: u64, grace: u64) -> Template {
+    let (limit, grace) = (Millis(limit), Millis(grace));
+    let time_limit = Some(TimeLimit { limit, warn: Signal::Usr1, grace });
+    Template { time_limit, ..template(1) }
 }
 
 #[test]
@@ -27,13 +34,12 @@ fn an_end_is_told_as_it_was() {
         (HowEnded::Exit(0), Some(OutOfMemory::Kernel), Outcome::Exit { code: 0 }),
     ] {
         let mut rig = Rig::up(None);
-        rig.run(template(1, 1), id(1, 0));
+        rig.run(template(1), id(1, 0));
         rig.now += 500;
         rig.tell(Input::ProcessEnded { id: id(1, 0), how, out_of_memory: memory });
-        let report = rig.report();
-        assert_eq!(outcome(&report.ended[0]), (id(1, 0), expected));
-        let times = (report.ended[0].started_ms, report.ended[0].ended_ms, report.ended[0].ran_ms);
-        assert_eq!(times, (1_000, 1_500, 500));
+        let (started, ended) = (Some(Timestamp(1_000)), Timestamp(1_500));
+        let expected = Ended { outcome: expected, started, ended, ran: Millis(500) };
+        assert_eq!(rig.report().ended, [(id(1, 0), expected)]);
     }
 }
 
@@ -56,8 +62,7 @@ fn the_time_limit_warns_then_kills() {
         assert_eq!(rig.machine.next_deadline(), None);
         rig.ended(id(1, 0), how);
         let hello = rig.connect();
-        let Some(wire::held::Phase::Ended(ended)) = &hello.held[0].phase else { panic!() };
-        assert_eq!(outcome(ended).1, expected);
+        assert_eq!(hello.held[0].end().unwrap().outcome, expected);
     }
 }
 
@@ -69,7 +74,7 @@ fn a_stop_asks_then_kills() {
         (HowEnded::Exit(0), Outcome::Exit { code: 0 }),
     ] {
         let mut rig = Rig::up(None);
-        rig.run(template(1, 1), id(1, 0));
+        rig.run(template(1), id(1, 0));
         assert_eq!(rig.stop(&[id(1, 0), id(9, 9)]), [signal(id(1, 0), SIGTERM)]);
         rig.now += 5_000;
         assert_eq!(rig.stop(&[id(1, 0)]), [], "asking again changes nothing");
@@ -80,7 +85,7 @@ fn a_stop_asks_then_kills() {
         rig.connect();
         assert_eq!(rig.held(), []);
         let mut rig = Rig::up(None);
-        rig.run(template(1, 1), id(1, 0));
+        rig.run(template(1), id(1, 0));
         rig.stop(&[id(1, 0)]);
         rig.ended(id(1, 0), how);
         assert_eq!(rig.outcomes(), [(id(1, 0), expected)]);
@@ -90,8 +95,8 @@ fn a_stop_asks_then_kills() {
 #[test]
 fn a_queued_task_is_stopped_without_ever_running() {
     let mut rig = Rig::up(None);
-    rig.run(template(1, 4), id(1, 0));
-    assert_eq!(rig.assign(template(1, 4), &[id(1, 1)]), []);
+    rig.run(template(4), id(1, 0));
+    assert_eq!(rig.assign(template(4), &[id(1, 1)]), []);
     assert_eq!(rig.stop(&[id(1, 1)]), []);
     assert_eq!(rig.outcomes(), [(id(1, 1), Outcome::Cancelled)]);
     assert_eq!(rig.ended(id(1, 0), HowEnded::Exit(0)), [], "nothing waits any more");
@@ -100,7 +105,7 @@ fn a_queued_task_is_stopped_without_ever_running() {
 #[test]
 fn a_stop_that_comes_while_it_starts_is_not_forgotten() {
     let mut rig = Rig::up(None);
-    assert_eq!(rig.assign(template(1, 1), &[id(1, 0)]).len(), 1);
+    assert_eq!(rig.assign(template(1), &[id(1, 0)]).len(), 1);
     assert_eq!(rig.stop(&[id(1, 0)]), [], "there is no process yet");
     rig.now += 1;
     assert_eq!(rig.tell(Input::ProcessStarted { id: id(1, 0) }), [signal(id(1, 0), SIGTERM)]);
@@ -110,7 +115,7 @@ fn a_stop_that_comes_while_it_starts_is_not_forgotten() {
 #[test]
 fn a_stop_during_the_grace_of_the_time_limit_does_not_prolong_it() {
     let mut rig = Rig::up(None);
-    rig.run(wire::Template { grace_ms: 2_000, ..limited() }, id(1, 0));
+    rig.run(limited_to(LIMIT, 2_000), id(1, 0));
     let silent = [Output::Reconnect, signal(id(1, 0), 10)];
     assert_eq!(rig.tick(61_000), silent, "no pong came meanwhile");
     rig.connect();
@@ -123,7 +128,7 @@ fn a_stop_during_the_grace_of_the_time_limit_does_not_prolong_it() {
 #[test]
 fn an_end_survives_a_stop_that_crossed_it() {
     let mut rig = Rig::up(None);
-    rig.run(template(1, 1), id(1, 0));
+    rig.run(template(1), id(1, 0));
     rig.ended(id(1, 0), HowEnded::Exit(0));
     rig.report();
     assert_eq!(rig.stop(&[id(1, 0)]), []);
@@ -134,9 +139,9 @@ fn an_end_survives_a_stop_that_crossed_it() {
 #[test]
 fn without_contact_a_leased_pilot_ends_everything_before_the_lease_does() {
     let mut rig = Rig::up(Some(100_000));
-    rig.run(template(1, 3), id(1, 0));
-    assert_eq!(rig.assign(template(2, 1), &[id(2, 0)]).len(), 1, "starting");
-    assert_eq!(rig.assign(template(3, 2), &[id(3, 0)]), [], "queued");
+    rig.run(template(3), id(1, 0));
+    assert_eq!(rig.assign(template(1), &[id(2, 0)]).len(), 1, "starting");
+    assert_eq!(rig.assign(template(2), &[id(3, 0)]), [], "queued");
     rig.cut();
     assert_eq!(rig.machine.next_deadline(), Some(Millis(91_000)));
     assert_eq!(rig.tick(90_999), []);
@@ -147,15 +152,14 @@ fn without_contact_a_leased_pilot_ends_everything_before_the_lease_does() {
     rig.ended(id(2, 0), HowEnded::Signal(9));
     let lost = Outcome::Lost { why: Lost::LeaseRanOut };
     for held in rig.connect().held {
-        let Some(wire::held::Phase::Ended(ended)) = held.phase else { panic!() };
-        assert_eq!(outcome(&ended).1, lost);
+        assert_eq!(held.end().unwrap().outcome, lost);
     }
 }
 
 #[test]
 fn a_supervised_pilot_waits_for_ever() {
     let mut rig = Rig::up(None);
-    rig.run(template(1, 1), id(1, 0));
+    rig.run(template(1), id(1, 0));
     rig.cut();
     assert_eq!(rig.machine.next_deadline(), None);
     assert_eq!(rig.tick(u64::MAX / 2), []);
@@ -164,25 +168,26 @@ fn a_supervised_pilot_waits_for_ever() {
 #[test]
 fn only_an_answered_ping_prolongs_the_lease_from_when_it_was_sent() {
     let mut rig = Rig::up(Some(100_000));
-    rig.run(template(1, 1), id(1, 0));
+    rig.run(template(1), id(1, 0));
     assert_eq!(rig.tick(6_000), [ping(1)]);
     assert_eq!(rig.tick(11_000), [ping(2)]);
-    rig.say(to_pilot::Body::Pong(wire::Pong { number: 1 }));
+    rig.say(FromServer::Pong { number: 1 });
     rig.cut();
     assert_eq!(rig.machine.next_deadline(), Some(Millis(96_000)));
 }
 
-fn with_files() -> wire::Template {
-    wire::Template { files: Some(wire::Files::default()), ..limited() }
+fn with_files() -> Template {
+    Template { files: Some(Files::default()), ..limited() }
 }
 
 /// Whoever wants files of a task hears of its end first; the room is held until they are taken.
 #[test]
 fn an_end_waits_for_files() {
     let mut rig = Rig::up(None);
-    let short = wire::Template { cpus_milli: 4_000, time_limit_ms: 100, ..with_files() };
+    let mut short = Template { files: Some(Files::default()), ..limited_to(100, 30_000) };
+    short.need.cpus = Cores::whole(4);
     rig.run(short, id(1, 0));
-    assert_eq!(starts(&rig.assign(template(2, 1), &[id(2, 0)])), []);
+    assert_eq!(starts(&rig.assign(template(1), &[id(2, 0)])), []);
     rig.now += 10;
     let collect = Output::Collect { id: id(1, 0), outcome: Outcome::Exit { code: 0 } };
     assert_eq!(rig.ended(id(1, 0), HowEnded::Exit(0)), [collect]);
@@ -190,9 +195,9 @@ fn an_end_waits_for_files() {
     assert_eq!(rig.tick(rig.now + 200), []);
     let out = rig.tell(Input::Collected { id: id(1, 0), problem: None });
     assert_eq!(starts(&out), [id(2, 0)]);
-    let ended = rig.report().ended;
-    assert_eq!(outcome(&ended[0]).1, Outcome::Exit { code: 0 });
-    assert_eq!(ended[0].ran_ms, 10, "taking files is no part of its run");
+    let (_, ended) = rig.report().ended.remove(0);
+    assert_eq!(ended.outcome, Outcome::Exit { code: 0 });
+    assert_eq!(ended.ran, Millis(10), "taking files is no part of its run");
 }
 
 #[test]

@@ -1,38 +1,36 @@
 //! Connections: greetings, acknowledgements, heartbeats, the goodbye.
 
 use super::*;
-use shipway_api::link;
+use shipway_api::link::LogRequest;
 
 #[test]
 fn the_hello_tells_who_speaks_and_everything_held() {
     let mut rig = Rig::up(Some(60_000));
-    rig.run(template(1, 2), id(1, 0));
-    rig.assign(template(1, 2), &[id(1, 1), id(1, 2)]);
+    rig.run(template(2), id(1, 0));
+    rig.assign(template(2), &[id(1, 1), id(1, 2)]);
     rig.ended(id(1, 0), HowEnded::Exit(0));
     rig.cut();
     let hello = rig.link_up();
-    assert_eq!((hello.pilot.as_str(), hello.session, hello.lease_ms), ("p1", 2, 60_000));
+    let lease = Some(Millis(60_000));
+    assert_eq!((hello.pilot.as_str(), hello.session, hello.lease), ("p1", 2, lease));
     assert_eq!(hello.folder_key, "key");
-    let phases: Vec<_> = hello.held.into_iter().map(|held| held.phase.unwrap()).collect();
-    assert!(matches!(phases[0], wire::held::Phase::Ended(_)));
-    assert_eq!(phases[1..], [wire::held::Phase::Queued(true), wire::held::Phase::Queued(true)]);
+    let phases: Vec<_> = hello.held.into_iter().map(|held| held.phase).collect();
+    assert!(matches!(phases[0], HeldPhase::Ended(_)));
+    assert_eq!(phases[1..], [HeldPhase::Queued, HeldPhase::Queued]);
 }
 
 #[test]
 fn what_an_earlier_pilot_left_word_of_is_told_until_the_server_has_it() {
     let mut rig = Rig::new(None);
-    let end = wire::Ended {
-        id: Some(id(7, 1).wire()),
-        outcome_json: link::encode_outcome(&Outcome::Exit { code: 0 }),
-        pilot: "earlier".into(),
-        ..wire::Ended::default()
-    };
-    rig.machine = std::mem::replace(&mut rig.machine, Rig::new(None).machine).with_left(vec![end]);
+    let outcome = Outcome::Exit { code: 0 };
+    let end = Ended { outcome, started: None, ended: Timestamp(9), ran: Millis(0) };
+    let earlier = Some(PilotId::new("earlier").unwrap());
+    let own = attempt::Held::own(id(7, 1), HeldPhase::Ended(end));
+    let end = attempt::Held { of: earlier, ..own };
+    rig.machine =
+        std::mem::replace(&mut rig.machine, Rig::new(None).machine).with_left(vec![end.clone()]);
     for _ in 0..2 {
-        let hello = rig.link_up();
-        let [held] = &hello.held[..] else { panic!("{hello:?}") };
-        let Some(wire::held::Phase::Ended(end)) = &held.phase else { panic!("{held:?}") };
-        assert_eq!((held.id, end.pilot.as_str()), (end.id, "earlier"));
+        assert_eq!(rig.link_up().held, [end.clone()]);
         rig.cut();
     }
     assert_eq!(rig.machine.ends().count(), 1);
@@ -47,7 +45,7 @@ fn what_an_older_connection_said_is_not_heard() {
     let mut rig = Rig::up(None);
     rig.cut();
     rig.connect();
-    let late = wire::ToPilot { body: Some(assignment(template(1, 1), &[id(1, 0)])) };
+    let late = assignment(template(1), &[id(1, 0)]);
     assert_eq!(rig.tell(Input::Message { session: 1, message: late }), []);
     assert_eq!(rig.tell(Input::LinkDown { session: 1, parted: true }), []);
     assert!(rig.machine.is_welcome(), "the end of the old one is not the end of the new one");
@@ -56,8 +54,8 @@ fn what_an_older_connection_said_is_not_heard() {
 #[test]
 fn an_end_is_held_until_its_report_is_acknowledged() {
     let mut rig = Rig::up(None);
-    rig.run(template(1, 1), id(1, 0));
-    rig.run(template(1, 1), id(1, 1));
+    rig.run(template(1), id(1, 0));
+    rig.run(template(1), id(1, 1));
     rig.ended(id(1, 0), HowEnded::Exit(0));
     assert_eq!(rig.report().number, 3);
     rig.ended(id(1, 1), HowEnded::Exit(0));
@@ -74,7 +72,7 @@ fn an_end_is_held_until_its_report_is_acknowledged() {
 #[test]
 fn an_acknowledgement_of_an_older_connection_releases_nothing() {
     let mut rig = Rig::up(None);
-    rig.run(template(1, 1), id(1, 0));
+    rig.run(template(1), id(1, 0));
     rig.ended(id(1, 0), HowEnded::Exit(0));
     rig.report();
     rig.cut();
@@ -82,19 +80,19 @@ fn an_acknowledgement_of_an_older_connection_releases_nothing() {
     assert_eq!(hello.held.len(), 1);
     rig.ack(9);
     assert_eq!(rig.held(), [id(1, 0)]);
-    rig.say(to_pilot::Body::Welcome(wire::Welcome::default()));
+    rig.say(welcome());
     assert_eq!(rig.held(), [], "the welcome says that the hello is on disk");
 }
 
 #[test]
 fn what_ends_between_hello_and_welcome_is_reported_after_it() {
     let mut rig = Rig::up(None);
-    rig.run(template(1, 1), id(1, 0));
+    rig.run(template(1), id(1, 0));
     rig.cut();
     rig.link_up();
     rig.ended(id(1, 0), HowEnded::Exit(0));
     assert_eq!(rig.flush(), [], "not before the welcome");
-    rig.say(to_pilot::Body::Welcome(wire::Welcome::default()));
+    rig.say(welcome());
     assert_eq!(rig.held(), [id(1, 0)], "the hello told of it as running");
     assert_eq!(rig.outcomes(), [(id(1, 0), Outcome::Exit { code: 0 })]);
 }
@@ -104,7 +102,7 @@ fn a_connection_without_answers_is_given_up() {
     let mut rig = Rig::up(None);
     assert_eq!(rig.machine.next_deadline(), Some(Millis(6_000)));
     assert_eq!(rig.tick(6_000), [ping(1)]);
-    assert_eq!(rig.say(to_pilot::Body::Pong(wire::Pong { number: 1 })), []);
+    assert_eq!(rig.say(FromServer::Pong { number: 1 }), []);
     assert_eq!(rig.tick(11_000), [ping(2)]);
     assert_eq!(rig.tick(16_000), [ping(3)]);
     assert_eq!(rig.tick(21_000), [Output::Reconnect]);
@@ -114,60 +112,56 @@ fn a_connection_without_answers_is_given_up() {
     assert_eq!(rig.tick(45_000), [Output::Reconnect], "no welcome");
 }
 
+fn request(number: u64, index: u64) -> LogRequest {
+    let (attempt, reader) = (id(1, index), String::new());
+    LogRequest { id: number, attempt, stderr: false, offset: 0, follow: true, reader }
+}
+
 #[test]
 fn requests_for_logs_are_passed_on() {
     let mut rig = Rig::up(None);
-    let request = wire::LogRequest { id: 7, ..wire::LogRequest::default() };
-    assert_eq!(rig.say(to_pilot::Body::Log(request.clone())), [Output::ReadLog(request)]);
-    let close = to_pilot::Body::LogClose(wire::LogClose { id: 7 });
-    assert_eq!(rig.say(close), [Output::CloseLog { id: 7 }]);
+    let request = request(7, 1);
+    assert_eq!(rig.say(FromServer::Log(request.clone())), [Output::ReadLog(request)]);
+    assert_eq!(rig.say(FromServer::LogClose { id: 7 }), [Output::CloseLog { id: 7 }]);
 }
 
 /// What is not started has no output yet, which is not the end of it.
 #[test]
 fn whoever_follows_a_task_that_waits_is_answered_when_it_starts() {
     let mut rig = Rig::up(None);
-    rig.run(template(1, 4), id(1, 0));
-    rig.assign(template(1, 4), &[id(1, 1), id(1, 2)]);
-    let request = |number, index| wire::LogRequest {
-        id: number,
-        attempt: Some(id(1, index).wire()),
-        follow: true,
-        ..wire::LogRequest::default()
-    };
+    rig.run(template(4), id(1, 0));
+    rig.assign(template(4), &[id(1, 1), id(1, 2)]);
     for (number, index) in [(7, 1), (8, 1), (9, 2)] {
-        assert_eq!(rig.say(to_pilot::Body::Log(request(number, index))), []);
+        assert_eq!(rig.say(FromServer::Log(request(number, index))), []);
     }
-    assert_eq!(rig.say(to_pilot::Body::LogClose(wire::LogClose { id: 8 })), []);
+    assert_eq!(rig.say(FromServer::LogClose { id: 8 }), []);
     let out = rig.ended(id(1, 0), HowEnded::Exit(0));
     let [Output::Start(start), Output::ReadLog(read)] = &out[..] else { panic!("{out:?}") };
     assert_eq!((start.id, read), (id(1, 1), &request(7, 1)));
-    let ids = vec![id(1, 2).wire()];
-    let out = rig.say(to_pilot::Body::Stop(wire::Stop { ids, grace_ms: 0 }));
+    let out = rig.stop(&[id(1, 2)]);
     assert_eq!(out, [Output::ReadLog(request(9, 2))], "it will have none");
 }
 
 #[test]
 fn a_draining_pilot_finishes_what_runs_and_says_goodbye() {
     let mut rig = Rig::up(None);
-    rig.run(template(1, 4), id(1, 0));
-    rig.assign(template(1, 4), &[id(1, 1)]);
-    let leaving = wire::ToServer { body: Some(to_server::Body::Leaving(wire::Leaving {})) };
+    rig.run(template(4), id(1, 0));
+    rig.assign(template(4), &[id(1, 1)]);
+    let leaving = FromPilot::Leaving;
     assert_eq!(rig.tell(Input::Drain), [Output::Send(leaving.clone())]);
-    assert_eq!(rig.assign(template(2, 1), &[id(2, 0)]), [], "nothing new is taken");
+    assert_eq!(rig.assign(template(1), &[id(2, 0)]), [], "nothing new is taken");
     assert_eq!(rig.held(), [id(1, 0)], "what was never started is let go");
     assert_eq!(rig.ended(id(1, 0), HowEnded::Exit(0)), []);
     rig.report();
     assert_eq!(rig.flush(), [], "not before the end is acknowledged");
     rig.ack(2);
-    let goodbye = wire::ToServer { body: Some(to_server::Body::Goodbye(wire::Goodbye {})) };
+    let goodbye = FromPilot::Goodbye;
     assert_eq!(rig.flush(), [Output::Send(goodbye.clone())], "and waits until it is heard");
     assert_eq!(rig.flush(), [], "once");
     // It may not have been heard.
     rig.cut();
     rig.link_up();
-    let welcome = to_pilot::Body::Welcome(wire::Welcome::default());
-    assert_eq!(rig.say(welcome), [Output::Send(leaving)]);
+    assert_eq!(rig.say(welcome()), [Output::Send(leaving)]);
     assert_eq!(rig.flush(), [Output::Send(goodbye)], "so it is said again");
     let session = rig.machine.session();
     assert_eq!(rig.tell(Input::LinkDown { session, parted: true }), [Output::Finished]);
@@ -187,19 +181,16 @@ fn a_proof_that_changes_the_ad_is_told_over_the_same_connection() {
     let mut ad = rig.machine.identity.ad.clone();
     let mut prove = |rig: &mut Rig, note: &str| {
         ad.notes.push(note.into());
-        let ad_json = link::encode_ad(&ad);
-        let told = to_server::Body::Ad(wire::Ad { ad_json: ad_json.clone() });
-        let told = Output::Send(wire::ToServer { body: Some(told) });
-        (rig.tell(Input::Proven { ad: Box::new(ad.clone()) }), told, ad_json)
+        let told = Output::Send(FromPilot::Ad(Box::new(ad.clone())));
+        (rig.tell(Input::Proven { ad: Box::new(ad.clone()) }), told, ad.clone())
     };
     let (out, told, _) = prove(&mut rig, "GPU 0 failed its proof");
     assert_eq!(out, [told]);
     rig.cut();
-    let (out, _, ad_json) = prove(&mut rig, "GPU 1 too");
+    let (out, _, ad) = prove(&mut rig, "GPU 1 too");
     assert_eq!(out, [], "no connection: the next greeting says it anyway");
-    assert_eq!(rig.link_up().ad_json, ad_json);
+    assert_eq!(rig.link_up().ad, ad);
     let (out, told, _) = prove(&mut rig, "GPU 2 too");
     assert_eq!(out, [], "the server does not know the node yet");
-    let welcome = to_pilot::Body::Welcome(wire::Welcome::default());
-    assert_eq!(rig.say(welcome), [told]);
+    assert_eq!(rig.say(welcome()), [told]);
 }

@@ -3,12 +3,13 @@
 use super::*;
 use crate::machine::assign::{LOOK_AHEAD, MAX_OVERTAKEN};
 use crate::machine::begun::MOST as MOST_BEGUN;
+use shipway_api::link::BadMessage;
 
 #[test]
 fn tasks_start_in_order_as_far_as_there_is_room() {
     let mut rig = Rig::up(None);
     let ids: Vec<_> = (0..4).map(|index| id(1, index)).collect();
-    assert_eq!(starts(&rig.assign(template(1, 2), &ids)), ids[..2]);
+    assert_eq!(starts(&rig.assign(template(2), &ids)), ids[..2]);
     for id in &ids[..2] {
         rig.tell(Input::ProcessStarted { id: *id });
     }
@@ -19,75 +20,75 @@ fn tasks_start_in_order_as_far_as_there_is_room() {
 #[test]
 fn a_start_carries_what_the_process_needs() {
     let mut rig = Rig::up(None);
-    let wanted = wire::Task {
-        devices: vec!["gpu-1".into()],
+    let gpu = DeviceId::new("gpu-1").unwrap();
+    let wanted = Task {
+        devices: vec![gpu.clone()],
         fields: [("seed".to_string(), "7".to_string())].into(),
         ..task(id(1, 0))
     };
-    let assign = wire::Assign { templates: vec![template(1, 1)], tasks: vec![wanted] };
-    let out = rig.say(to_pilot::Body::Assign(assign));
+    let out = rig.say(assign(template(1), vec![wanted]));
     let [Output::Start(start)] = out.as_slice() else { panic!("{out:?}") };
-    assert_eq!((start.template.job, start.devices.as_slice()), (1, &["gpu-1".to_string()][..]));
+    assert_eq!((&*start.template, &start.devices[..]), (&template(1).into(), &[gpu][..]));
     assert_eq!(start.fields["seed"], "7");
 }
 
 #[test]
 fn what_is_held_is_not_taken_again() {
     let mut rig = Rig::up(None);
-    rig.run(template(1, 1), id(1, 0));
-    assert_eq!(rig.assign(template(1, 1), &[id(1, 0)]), [], "running");
+    rig.run(template(1), id(1, 0));
+    assert_eq!(rig.assign(template(1), &[id(1, 0)]), [], "running");
     rig.ended(id(1, 0), HowEnded::Exit(0));
-    assert_eq!(rig.assign(template(1, 1), &[id(1, 0)]), [], "ended, not acknowledged");
-    let again = AttemptKey { attempt: Attempt(2), ..id(1, 0) };
-    assert_eq!(starts(&rig.assign(template(1, 1), &[again])), [again], "another attempt");
+    assert_eq!(rig.assign(template(1), &[id(1, 0)]), [], "ended, not acknowledged");
+    let again = AttemptId { attempt: Attempt(2), ..id(1, 0) };
+    assert_eq!(starts(&rig.assign(template(1), &[again])), [again], "another attempt");
 }
 
 #[test]
 fn a_task_that_fits_passes_one_that_does_not_but_not_for_ever() {
     let mut rig = Rig::up(None);
-    rig.run(template(1, 1), id(1, 0));
-    assert_eq!(rig.assign(template(2, 4), &[id(2, 0)]), []);
+    rig.run(template(1), id(1, 0));
+    assert_eq!(rig.assign(template(4), &[id(2, 0)]), []);
     let mut running = Vec::new();
     for index in 0..u64::from(MAX_OVERTAKEN) {
         let small = id(3, index);
-        assert_eq!(starts(&rig.assign(template(3, 1), &[small])), [small]);
+        assert_eq!(starts(&rig.assign(template(1), &[small])), [small]);
         rig.tell(Input::ProcessStarted { id: small });
         rig.ended(small, HowEnded::Exit(0));
         running.push(small);
     }
-    assert_eq!(rig.assign(template(3, 1), &[id(3, 1_000)]), [], "now everybody waits");
+    assert_eq!(rig.assign(template(1), &[id(3, 1_000)]), [], "now everybody waits");
     assert_eq!(starts(&rig.ended(id(1, 0), HowEnded::Exit(0))), [id(2, 0)]);
 }
 
 #[test]
 fn the_search_behind_a_large_task_is_bounded() {
     let mut rig = Rig::up(None);
-    rig.run(template(1, 1), id(1, 0));
+    rig.run(template(1), id(1, 0));
     let large: Vec<_> = (0..LOOK_AHEAD as u64).map(|index| id(2, index)).collect();
-    assert_eq!(rig.assign(template(2, 4), &large), []);
-    assert_eq!(rig.assign(template(3, 1), &[id(3, 0)]), []);
+    assert_eq!(rig.assign(template(4), &large), []);
+    assert_eq!(rig.assign(template(1), &[id(3, 0)]), []);
 }
 
-fn of(user: &str, template: wire::Template) -> wire::Template {
-    wire::Template { user: user.into(), ..template }
+fn of(user: &str, template: Template) -> Template {
+    Template { user: user.into(), ..template }
 }
 
 #[test]
 fn large_tasks_of_one_person_do_not_hide_what_fits_of_another() {
     let mut rig = Rig::up(None);
-    rig.run(template(1, 1), id(1, 0));
+    rig.run(template(1), id(1, 0));
     let large: Vec<_> = (0..2 * LOOK_AHEAD as u64).map(|index| id(2, index)).collect();
-    assert_eq!(rig.assign(of("eve", template(2, 4)), &large), []);
-    assert_eq!(starts(&rig.assign(of("bob", template(3, 1)), &[id(3, 0)])), [id(3, 0)]);
+    assert_eq!(rig.assign(of("eve", template(4)), &large), []);
+    assert_eq!(starts(&rig.assign(of("bob", template(1)), &[id(3, 0)])), [id(3, 0)]);
 }
 
 #[test]
 fn people_take_turns_however_many_of_one_wait() {
     let mut rig = Rig::up(None);
     let many: Vec<_> = (0..200).map(|index| id(1, index)).collect();
-    assert_eq!(starts(&rig.assign(of("eve", template(1, 4)), &many)), [id(1, 0)]);
-    assert_eq!(rig.assign(of("bob", template(2, 4)), &[id(2, 0), id(2, 1)]), []);
-    assert_eq!(rig.assign(of("ada", template(3, 4)), &[id(3, 0)]), []);
+    assert_eq!(starts(&rig.assign(of("eve", template(4)), &many)), [id(1, 0)]);
+    assert_eq!(rig.assign(of("bob", template(4)), &[id(2, 0), id(2, 1)]), []);
+    assert_eq!(rig.assign(of("ada", template(4)), &[id(3, 0)]), []);
     let (mut order, mut running) = (Vec::new(), id(1, 0));
     for _ in 0..7 {
         rig.tell(Input::ProcessStarted { id: running });
@@ -100,12 +101,16 @@ fn people_take_turns_however_many_of_one_wait() {
 #[test]
 fn only_so_many_of_one_person_are_on_the_way_and_nobody_else_waits_for_them() {
     let mut rig = Rig::up(None);
-    let small = |user, job| wire::Template { cpus_milli: 1, ..of(user, template(job, 0)) };
+    let small = |user| {
+        let mut small = of(user, template(0));
+        small.need.cpus = Cores { milli: 1 };
+        small
+    };
     let many: Vec<_> = (0..3 * MOST_BEGUN as u64).map(|index| id(1, index)).collect();
-    assert_eq!(starts(&rig.assign(small("eve", 1), &many)), many[..MOST_BEGUN]);
+    assert_eq!(starts(&rig.assign(small("eve"), &many)), many[..MOST_BEGUN]);
     let others: Vec<_> = (0..2 * u64::from(MAX_OVERTAKEN)).map(|index| id(2, index)).collect();
     for other in others {
-        assert_eq!(starts(&rig.assign(small("bob", 2), &[other])), [other]);
+        assert_eq!(starts(&rig.assign(small("bob"), &[other])), [other]);
         rig.tell(Input::ProcessStarted { id: other });
     }
     let began = starts(&rig.tell(Input::ProcessStarted { id: many[0] }));
@@ -118,7 +123,7 @@ fn only_so_many_of_one_person_are_on_the_way_and_nobody_else_waits_for_them() {
 #[test]
 fn a_task_too_large_for_the_node_ends_at_once_and_says_why() {
     let mut rig = Rig::up(None);
-    assert_eq!(rig.assign(template(1, 5), &[id(1, 0)]), []);
+    assert_eq!(rig.assign(template(5), &[id(1, 0)]), []);
     let message = "it needs more than this node has".to_string();
     assert_eq!(rig.outcomes(), [(id(1, 0), Outcome::NotStarted { message })]);
 }
@@ -126,7 +131,8 @@ fn a_task_too_large_for_the_node_ends_at_once_and_says_why() {
 #[test]
 fn named_things_are_counted_too() {
     let mut rig = Rig::up(None);
-    let wants = wire::Template { named: [("licence".to_string(), 1)].into(), ..template(1, 1) };
+    let mut wants = template(1);
+    wants.need.named.insert("licence".into(), 1);
     assert_eq!(rig.assign(wants, &[id(1, 0)]), []);
     assert!(matches!(rig.outcomes()[0].1, Outcome::NotStarted { .. }));
 }
@@ -134,30 +140,42 @@ fn named_things_are_counted_too() {
 #[test]
 fn a_task_without_a_template_is_asked_for_again() {
     let mut rig = Rig::up(None);
-    rig.run(template(1, 1), id(1, 0));
-    let bare = wire::Assign { templates: Vec::new(), tasks: vec![task(id(1, 1))] };
-    assert_eq!(rig.say(to_pilot::Body::Assign(bare)), [Output::Reconnect]);
-    let held: Vec<_> = rig.link_up().held.iter().map(|h| h.id.unwrap().index).collect();
-    assert_eq!(held, [0], "it is missing, so the server will send it again");
+    rig.run(template(1), id(1, 0));
+    let bare = Assign { tasks: vec![task(id(1, 1))], ..Assign::default() };
+    assert_eq!(rig.say(FromServer::Assign(bare)), [Output::Reconnect]);
+    let held: Vec<_> = rig.link_up().held.iter().map(|held| held.id).collect();
+    assert_eq!(held, [id(1, 0)], "it is missing, so the server will send it again");
+}
+
+#[test]
+fn a_task_that_is_not_understood_ends_and_says_so_and_others_start() {
+    let mut rig = Rig::up(None);
+    let unreadable = BTreeMap::from([(JobId(2), BadMessage::Unknown("network"))]);
+    let templates = BTreeMap::from([(JobId(1), template(1))]);
+    let tasks = vec![task(id(2, 0)), task(id(1, 0))];
+    let out = rig.say(FromServer::Assign(Assign { templates, unreadable, tasks }));
+    assert_eq!(starts(&out), [id(1, 0)]);
+    let [(ended, Outcome::NotStarted { message })] = &rig.outcomes()[..] else { panic!() };
+    assert!(*ended == id(2, 0) && message.contains("network"), "{ended} {message}");
 }
 
 #[test]
 fn a_program_that_cannot_start_ends_and_frees_its_room() {
     let mut rig = Rig::up(None);
-    assert_eq!(rig.assign(template(1, 4), &[id(1, 0), id(1, 1)]).len(), 1);
+    assert_eq!(rig.assign(template(4), &[id(1, 0), id(1, 1)]).len(), 1);
     let message = "no such file".to_string();
     let out = rig.tell(Input::ProcessNotStarted { id: id(1, 0), message: message.clone() });
     assert_eq!(starts(&out), [id(1, 1)]);
-    let report = rig.report();
-    assert_eq!(report.ended[0].started_ms, 0, "it never started");
-    assert_eq!(outcome(&report.ended[0]).1, Outcome::NotStarted { message });
+    let (_, ended) = rig.report().ended.remove(0);
+    assert_eq!(ended.started, None, "it never started");
+    assert_eq!(ended.outcome, Outcome::NotStarted { message });
 }
 
 #[test]
 fn a_task_that_its_node_has_no_room_for_did_nothing_wrong() {
     let mut rig = Rig::up(None);
-    rig.run(template(1, 1), id(1, 0));
+    rig.run(template(1), id(1, 0));
     rig.tell(Input::NoRoom { id: id(1, 0) });
     let lost = Outcome::Lost { why: shipway_model::Lost::NoRoom };
-    assert_eq!(outcome(&rig.report().ended[0]), (id(1, 0), lost));
+    assert_eq!(rig.outcomes(), [(id(1, 0), lost)]);
 }

@@ -6,7 +6,7 @@
 mod shelf;
 mod telling;
 
-use crate::machine::{AttemptKey, Start};
+use crate::machine::Start;
 use crate::spawn::Streams;
 pub use shelf::ImageKeep;
 use shelf::Shelf;
@@ -14,7 +14,7 @@ pub(super) use shelf::keep_room;
 use shipway_images::pull::JobOf;
 use shipway_images::sources::Judge;
 use shipway_images::store::{Lease, RunConfig};
-use shipway_model::{ImageRef, Login};
+use shipway_model::{AttemptId, ImageRef, Login};
 use shipway_runtime::plan::Root;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -132,7 +132,6 @@ impl Images {
             self.orders += 1;
             let wanted = Arc::new(AtomicBool::new(true));
             let login = start.template.registry_login.clone();
-            let login = login.map(Login::from);
             let judge = if asked.image.place().is_some() { judge() } else { Judge::default() };
             let order = Order { number: self.orders, asked, login, judge, wanted };
             self.shelf.order(order.clone());
@@ -152,7 +151,7 @@ impl Images {
     }
 
     /// Those that are not wanted any more. A fetch that nobody waits for is called off.
-    pub(super) fn take_if(&mut self, gone: impl Fn(AttemptKey) -> bool) -> Vec<AttemptKey> {
+    pub(super) fn take_if(&mut self, gone: impl Fn(AttemptId) -> bool) -> Vec<AttemptId> {
         let mut taken = Vec::new();
         for waiting in self.waiting.values_mut() {
             taken.extend(waiting.tasks.iter().map(|(start, _)| start.id).filter(|id| gone(*id)));

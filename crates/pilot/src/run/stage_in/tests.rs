@@ -3,15 +3,15 @@
 use super::*;
 use shipway_model::{Attempt, JobId, TaskIndex};
 
-fn start(files: wire::Files) -> Start {
+fn start(files: link::Files) -> Start {
     let task = JobId(12).task(TaskIndex(3));
     let fields = BTreeMap::from([
         ("line".to_string(), "/data/x.txt".to_string()),
         ("up".to_string(), "../../etc".to_string()),
     ]);
     Start {
-        id: AttemptKey { task, attempt: Attempt(1) },
-        template: Arc::new(wire::Template { files: Some(files), ..Default::default() }.into()),
+        id: AttemptId { task, attempt: Attempt(1) },
+        template: Arc::new(link::Template { files: Some(files), ..Default::default() }.into()),
         taken: None,
         devices: Vec::new(),
         fields: Arc::new(fields.into()),
@@ -19,8 +19,8 @@ fn start(files: wire::Files) -> Start {
 }
 
 fn input(source: &str, target: Option<&str>) -> Result<(String, bool, String), BadFile> {
-    let map = wire::FileMap { source: source.into(), target: target.map(Into::into) };
-    let files = wire::Files { basedir: "/base".into(), inputs: vec![map], ..Default::default() };
+    let map = FileMap { source: source.into(), target: target.map(Into::into) };
+    let files = link::Files { basedir: "/base".into(), inputs: vec![map], ..Default::default() };
     let start = start(files);
     let (names, named) = Names::of(&start).unwrap();
     let found = names.inputs(&named.inputs)?.remove(0);

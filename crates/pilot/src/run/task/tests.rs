@@ -40,7 +40,7 @@ fn a_folder_of_any_depth_is_removed_when_its_task_has_ended() {
     let dir = folder();
     let mut tasks = Tasks::new(dir.path(), false, false, &hands());
     let task = JobId(1).task(TaskIndex(0));
-    let id = AttemptKey { task, attempt: Attempt(1) };
+    let id = AttemptId { task, attempt: Attempt(1) };
     let work = tasks.private_dir(Own { id, user: "ada" }, "work", &Whom::Pilot).unwrap();
     dig(&work);
     tasks.clean(id);
@@ -90,7 +90,7 @@ fn what_is_not_the_accounts_is_kept_when_its_task_has_ended() {
     }
     let dir = folder();
     let mut tasks = Tasks::new(dir.path(), false, false, &hands());
-    let id = AttemptKey { task: JobId(1).task(TaskIndex(0)), attempt: Attempt(1) };
+    let id = AttemptId { task: JobId(1).task(TaskIndex(0)), attempt: Attempt(1) };
     let work = tasks.private_dir(Own { id, user: "ada" }, "work", &ada()).unwrap();
     filled(&work);
     tasks.clean(id);
