@@ -263,6 +263,8 @@ pub struct LogQuery {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NodeView {
     pub pilot: PilotId,
+    /// What the node goes by here: its host's name, with a number where other pilots share that.
+    pub name: NodeName,
     pub ad: NodeAd,
     /// `connected`, `leaving` (takes nothing more), `unfit` (failed its proof), `away` or `lost`.
     pub link: String,

@@ -290,6 +290,9 @@ pub struct Joined {
     pub pilot: PilotId,
     pub session: u64,
     pub ad: NodeAd,
+    /// What its node goes by, where another pilot had the name of the host already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<NodeName>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Millis>,
     /// Placements the pilot knows nothing of: the message that carried them was lost.
@@ -309,10 +312,16 @@ impl Joined {
             pilot: from.pilot.clone(),
             session: from.session,
             ad: from.ad.clone(),
+            name: None,
             lease: from.lease,
             missing,
             stale,
             folder: from.folder.clone(),
         }
+    }
+
+    /// What people know its node by.
+    pub fn name(&self) -> &NodeName {
+        self.name.as_ref().unwrap_or(&self.ad.node)
     }
 }

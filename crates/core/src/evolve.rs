@@ -405,6 +405,7 @@ fn join(state: &mut State, at: Timestamp, joined: &Joined) {
     }
     let fresh = || Pilot {
         ad: joined.ad.clone(),
+        name: None,
         session: joined.session,
         lease: joined.lease,
         allocation,
@@ -417,6 +418,7 @@ fn join(state: &mut State, at: Timestamp, joined: &Joined) {
     };
     let pilot = state.pilots.entry(joined.pilot.clone()).or_insert_with(fresh);
     pilot.ad = joined.ad.clone();
+    pilot.name.clone_from(&joined.name);
     pilot.session = joined.session;
     pilot.lease = joined.lease;
     pilot.link = Link::Connected;

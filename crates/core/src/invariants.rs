@@ -22,6 +22,8 @@ pub enum Violation {
     },
     ActiveOnUnknownPilot(TaskId),
     LoadWrong(PilotId),
+    /// Another pilot goes by the same name.
+    NameTwice(PilotId),
     /// More of a device is given out than there is.
     DeviceOverused {
         pilot: PilotId,
@@ -39,7 +41,11 @@ pub fn check(state: &State) -> Vec<Violation> {
     check_indexes(state, &mut found);
     check_jobs(state, &mut found);
     check_active(state, &mut found);
+    let mut names = BTreeSet::new();
     for (id, pilot) in state.pilots() {
+        if !names.insert(pilot.name()) {
+            found.push(Violation::NameTwice(id.clone()));
+        }
         let mut load = Load::default();
         let mut unstarted = 0;
         for task in &pilot.placed {

@@ -5,13 +5,17 @@ use crate::load::Load;
 use serde::{Deserialize, Serialize};
 use shipway_model::limits::PILOT_LOST_AFTER;
 use shipway_model::{
-    AllocationId, Attempt, DeviceId, Millis, NodeAd, PilotId, TaskId, TaskState, Timestamp,
+    AllocationId, Attempt, DeviceId, Millis, NodeAd, NodeName, PilotId, TaskId, TaskState,
+    Timestamp,
 };
 use std::collections::BTreeSet;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Pilot {
     pub ad: NodeAd,
+    /// Where another pilot had the name of the host already; see `name`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<NodeName>,
     pub session: u64,
     pub lease: Option<Millis>,
     /// What it came of.
@@ -60,6 +64,12 @@ impl Active {
 }
 
 impl Pilot {
+    /// What people know its node by: no two pilots go by the same. In ads it is `Name`; the name of
+    /// the host, which they may share, is `Machine`.
+    pub fn name(&self) -> &NodeName {
+        self.name.as_ref().unwrap_or(&self.ad.node)
+    }
+
     pub fn is_connected(&self) -> bool {
         self.link == Link::Connected
     }

@@ -147,7 +147,7 @@ impl<'de> Deserialize<'de> for TaskId {
 }
 
 macro_rules! text_id {
-    ($(#[$doc:meta])* $kind:ident, $wanted:literal, $max:expr) => {
+    ($(#[$doc:meta])* $kind:ident, $wanted:literal, $max:expr $(, $more:literal)?) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -156,9 +156,10 @@ macro_rules! text_id {
         pub struct $kind(std::sync::Arc<str>);
 
         impl $kind {
-            /// Letters, digits, `.`, `_`, `-`, `:` and `@`; not empty, not over-long.
+            #[doc = concat!("Letters, digits and `._-:@", $($more,)? "`; not empty, not over-long.")]
             pub fn new(text: &str) -> Result<Self, BadId> {
-                let good = |c: char| c.is_ascii_alphanumeric() || "._-:@".contains(c);
+                const SIGNS: &str = concat!("._-:@", $($more)?);
+                let good = |c: char| c.is_ascii_alphanumeric() || SIGNS.contains(c);
                 if text.is_empty() || text.len() > $max || !text.chars().all(good) {
                     return Err(BadId { text: text.chars().take(80).collect(), wanted: $wanted });
                 }
@@ -223,10 +224,11 @@ text_id!(
     64
 );
 text_id!(
-    /// The node a pilot runs on, as people know it.
+    /// The node a pilot runs on, as people know it: its host, and a number where that has several.
     NodeName,
     "node name",
-    255
+    255,
+    "#"
 );
 text_id!(
     /// One device, by the id its driver gives it (a GPU's UUID).

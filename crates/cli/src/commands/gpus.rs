@@ -25,7 +25,7 @@ pub fn table(list: &NodeList, request: Option<GpuRequest>) -> GpuTable {
             .gpus
             .iter()
             .map(|gpu| GpuRow {
-                node: node.ad.node.clone(),
+                node: node.name.clone(),
                 device: gpu.device.clone(),
                 free: GpuShare::WHOLE.0.saturating_sub(gpu.used),
                 matched: matched(gpu),
@@ -40,7 +40,7 @@ pub fn table(list: &NodeList, request: Option<GpuRequest>) -> GpuTable {
         gpus.extend(rows);
     }
     let held = |node: &NodeView| {
-        let name = node.ad.node.clone();
+        let name = node.name.clone();
         let all = node.ad.withheld.clone().into_iter();
         all.map(move |held| WithheldRow { node: name.clone(), held })
     };

@@ -70,7 +70,7 @@ fn gpu(id: &str, source: &str, used: u32, tasks: &[&str]) -> Value {
 
 fn nodes() -> Value {
     let node = |name: &str, link: &str, gpus: Value| {
-        json!({"pilot": name, "link": link, "running": 9, "backlog": 2, "gpus": gpus,
+        json!({"pilot": name, "name": name, "link": link, "running": 9, "backlog": 2, "gpus": gpus,
             "used": {"cpus": 12.5, "memory": 64_000_000_000u64, "disk": 0},
             "ad": {"node": name,
                 "capacity": {"cpus": 64, "memory": 256_000_000_000u64, "disk": 0}}})

@@ -39,7 +39,7 @@ fn row(node: &NodeView) -> Vec<Cell> {
     let people = node.ad.people.as_ref().map(People::short).unwrap_or_default();
     let tone = if node.link == "connected" { Tone::Good } else { Tone::Bad };
     vec![
-        Cell::from(&node.ad.node),
+        Cell::from(&node.name),
         Cell::toned(&node.link, tone),
         node.running.into(),
         format!("{}/{}", node.used.cpus, capacity.cpus).into(),

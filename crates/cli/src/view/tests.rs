@@ -202,7 +202,7 @@ fn nodes() -> Value {
             "vendor": "nvidia", "source": source, "capability": "8.0", "driver": "550.54"}})
     };
     let node = |name: &str, link: &str, gpus: Value| {
-        json!({"pilot": name, "link": link, "running": 1, "backlog": 0, "gpus": gpus,
+        json!({"pilot": name, "name": name, "link": link, "running": 1, "backlog": 0, "gpus": gpus,
             "used": {"cpus": 2, "memory": 4_000_000_000u64, "disk": 0},
             "ad": {"node": name, "notes": ["no NVML"],
                 "capacity": {"cpus": 8, "memory": 32_000_000_000u64, "disk": 0}}})

@@ -54,7 +54,7 @@ pub fn not_apart(list: &NodeList) -> Vec<String> {
     let mut alike: BTreeMap<&People, Vec<&str>> = BTreeMap::new();
     for node in &list.nodes {
         if let Some(people @ (People::No { .. } | People::Refused { .. })) = &node.ad.people {
-            alike.entry(people).or_default().push(node.ad.node.as_str());
+            alike.entry(people).or_default().push(node.name.as_str());
         }
     }
     let lines = alike.iter().map(|(people, nodes)| {

@@ -2,7 +2,7 @@
 //! good, and try to be more than themselves.
 
 use super::act;
-use super::common::{World, is_alive, wait_for, wait_some};
+use super::common::{World, is_alive, own_account, terminate, wait_for, wait_some};
 use super::hand::{Credentials, Hand, ended, report};
 use prost::Message;
 use shipway_api::link::{FromPilot, FromServer, Hello, LogChunk};
@@ -314,6 +314,58 @@ fn a_pilot_is_welcomed_before_it_gets_work() {
     // It holds nothing of it. That the welcome comes first is seen where it attaches.
     let heard = greet(2).hear_all();
     assert!(matches!(heard.as_deref(), Some([FromServer::Assign(_)])), "{heard:?}");
+}
+
+/// A pilot of this host, in a folder of its own.
+fn another_pilot(world: &World, name: &str) -> std::process::Child {
+    let (dir, file) = (world.work().join(name), world.work().join(format!("{name}.json")));
+    std::fs::write(&file, world.ok(&["token", "pilot", "--json"])).expect("written");
+    let words = ["pilot", "--dir", dir.to_str().expect("text"), "--server", &world.url()];
+    let mut command = world.command(&words);
+    command.args(["--default-image", "none"]);
+    // A pilot of root's that joins a server runs nothing as root unless it is told to.
+    if own_account() == "root" {
+        command.args(["--accounts", "root=root"]);
+    }
+    command.arg("--token-file").arg(&file).stdin(Stdio::null()).stderr(Stdio::null());
+    command.spawn().expect("started")
+}
+
+fn node_names(world: &World) -> Vec<String> {
+    let nodes = world.json(&["nodes"])["nodes"].clone();
+    let name = |node: &serde_json::Value| node["name"].as_str().expect("text").to_owned();
+    let mut names: Vec<_> = nodes.as_array().expect("nodes").iter().map(name).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn two_pilots_of_one_host_have_names_of_their_own() {
+    let world = World::new();
+    world.up_with(&["--no-pilot"], |_| {});
+    let mut first = another_pilot(&world, "one");
+    let host = wait_some("the first is there", || node_names(&world).pop());
+    let mut second = another_pilot(&world, "two");
+    let both = [host.clone(), format!("{host}#2")];
+    wait_for("the second is there", || node_names(&world) == both);
+    let table = world.ok(&["nodes"]);
+    assert!(both.iter().all(|name| table.contains(name.as_str())), "{table}");
+    for name in &both {
+        let requirements = format!("Machine == \"{host}\" && Name == \"{name}\"");
+        let job = world.submit(&["--requirements", &requirements, "--", "true"]);
+        let ended = world.cli(&["wait", &job]).code;
+        assert_eq!(ended, 0, "{}", world.ok(&["show", &format!("{job}/0")]));
+        let shown = world.json(&["show", &format!("{job}/0")]);
+        assert_eq!(shown["task"]["attempts"][0]["node"], **name, "{shown:#}");
+    }
+    // The names are in the journal.
+    world.kill_server();
+    world.up_with(&["--no-pilot"], |_| {});
+    assert_eq!(node_names(&world), both);
+    for pilot in [&mut first, &mut second] {
+        terminate(pilot.id());
+        pilot.wait().expect("a child");
+    }
 }
 
 /// Its last word is heard before it ends, so that the node is not waited for.

@@ -13,8 +13,8 @@ use crate::rejection::Rejection;
 use crate::site::SiteKind;
 use crate::state::State;
 use shipway_model::session::process_of;
-use shipway_model::{AllocationId, AttemptId, Held, HeldPhase, PilotId, Timestamp};
-use std::collections::BTreeMap;
+use shipway_model::{AllocationId, AttemptId, Held, HeldPhase, NodeName, PilotId, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether the greeting may be that of the pilot whose token it came with.
 pub fn may_join(state: &State, joined: &PilotJoined) -> Result<(), Rejection> {
@@ -70,6 +70,7 @@ pub(super) fn decide(
         events.extend(pilot_ended::left_behind(state, at, &joined.pilot, &ends));
     }
     let predecessors = predecessors(state, joined);
+    let name = name_of(state, joined, &predecessors);
     for earlier in predecessors {
         let ends = ends_of(earlier, joined);
         events.extend(pilot_ended::decide(state, at, earlier, &ends));
@@ -86,9 +87,32 @@ pub(super) fn decide(
     });
     let missing = missing.copied().collect();
     let stale = held.iter().filter(|(_, held)| !is_placed(held)).map(|(id, _)| *id).collect();
-    events.push(Event::PilotJoined(Box::new(Joined::new(joined, missing, stale))));
+    let joined = Joined { name, ..Joined::new(joined, missing, stale) };
+    events.push(Event::PilotJoined(Box::new(joined)));
     events.extend(news(state, at, held.values().filter(|held| is_placed(held))));
     Ok(events)
+}
+
+/// What its node goes by, if not by the name of its host: pilots that share one are told apart. Once
+/// given, it stays the pilot's, and then that of whoever takes its place.
+fn name_of(state: &State, joined: &PilotJoined, before: &[&PilotId]) -> Option<NodeName> {
+    let host = &joined.ad.node;
+    let mut earlier = before.iter().copied().chain([&joined.pilot]);
+    let known = earlier.find_map(|id| state.pilots().get(id).filter(|it| it.ad.node == *host));
+    if let Some(known) = known {
+        return known.name.clone();
+    }
+    let others = state.pilots().iter().filter(|(id, _)| !before.contains(id));
+    let taken: BTreeSet<&NodeName> = others.map(|(_, other)| other.name()).collect();
+    if !taken.contains(host) {
+        return None;
+    }
+    // As many numbers as there are pilots: one of them is free.
+    let numbers = 2..=taken.len() + 1;
+    let mut names = numbers.filter_map(|at| NodeName::new(&format!("{host}#{at}")).ok());
+    // Where the host's name is too long for a number, the pilot's own will do.
+    let own = || NodeName::new(joined.pilot.as_str()).ok();
+    names.find(|name| !taken.contains(name)).or_else(own)
 }
 
 /// The ends it tells of that pilot's attempts.

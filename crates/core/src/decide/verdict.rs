@@ -18,7 +18,7 @@ pub(super) fn ended(
         task,
         attempt,
         pilot: active.pilot.clone(),
-        node: state.pilots().get(&active.pilot)?.ad.node.clone(),
+        node: state.pilots().get(&active.pilot)?.name().clone(),
         placed: active.placed,
         outcome: ended.outcome.clone(),
         started: ended.started,

@@ -150,7 +150,7 @@ fn failed(state: &State, class: &Class, need: &Need, at: NodeAt) -> Vec<FailedTe
     if !need.is_kept_out(class, allowed) {
         return Vec::new();
     }
-    let own = if choice.is_per_node { Some(ads_of_node(&pilot.ad, &class.ads)) } else { None };
+    let own = if choice.is_per_node { Some(ads_of_node(pilot, &class.ads)) } else { None };
     let ads = own.as_deref().unwrap_or(&class.ads);
     choice.failed(Class::ads_of(ads, need.matching(class)))
 }

@@ -199,7 +199,7 @@ fn unfit(state: &State) -> impl Iterator<Item = Reason> {
     let connected = state.pilots().values().filter(|pilot| pilot.is_connected());
     let reasons = connected.filter_map(|pilot| {
         let why = pilot.ad.unfit.first()?.clone();
-        Some(Reason::Unfit { node: pilot.ad.node.clone(), why })
+        Some(Reason::Unfit { node: pilot.name().clone(), why })
     });
     reasons.take(NAMED_FAULTS)
 }
@@ -211,7 +211,7 @@ fn withheld(state: &State, shape: &Shape) -> impl Iterator<Item = Reason> {
     let all = connected.flat_map(|pilot| pilot.ad.withheld.iter().map(move |gpu| (pilot, gpu)));
     let matching = all.filter(move |(_, held)| wanted.is_some_and(|gpu| gpu.matches(&held.gpu)));
     let reason = |(pilot, held): (&Pilot, &Withheld)| Reason::Withheld {
-        node: pilot.ad.node.clone(),
+        node: pilot.name().clone(),
         gpu: held.name.clone(),
         why: held.why.clone(),
     };

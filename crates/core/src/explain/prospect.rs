@@ -119,7 +119,7 @@ fn change(look: &Look, now: bool) -> Option<(u64, Change)> {
 
 pub(super) fn place(state: &State, id: JobId, job: &Job, now: Timestamp) -> Place {
     let held = state.planner().reservation_of(id).map(|held| {
-        let nodes = held.nodes().filter_map(|at| Some(pilot_at(state, at)?.ad.node.clone()));
+        let nodes = held.nodes().filter_map(|at| Some(pilot_at(state, at)?.name().clone()));
         Held { nodes: nodes.collect(), latest: held.latest, behind_own: held.behind_own }
     });
     let own_before = own_before(state, &job.owner, Some(rank(id, job)));

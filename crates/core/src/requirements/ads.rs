@@ -1,10 +1,11 @@
 //! Nodes and jobs as ads, with the names that people know from HTCondor.
 
+use crate::pilot::Pilot;
 use crate::schedule::classes::ClassKey;
 use crate::shape::Shape;
 use shipway_classad::{Ad, Expr, Name, Value, parse_expression};
 use shipway_model::amounts::{Row, Unit};
-use shipway_model::{Amounts, Bytes, GpuDevice, GpuVendor, Kind, NodeAd};
+use shipway_model::{Amounts, Bytes, GpuDevice, GpuVendor, Kind};
 use std::sync::Arc;
 
 /// What differs between nodes that are alike otherwise. An expression that names one of these is
@@ -91,11 +92,13 @@ fn vendor(vendor: GpuVendor) -> &'static str {
 }
 
 /// The ad of a class, with what is the node's own.
-pub(super) fn node_ad(class: &Ad, node: &NodeAd) -> Ad {
-    let mut ad = class.clone();
-    for name in ["Machine", "Name", "UtsnameNodename"] {
+pub(super) fn node_ad(class: &Ad, pilot: &Pilot) -> Ad {
+    let (mut ad, node) = (class.clone(), &pilot.ad);
+    for name in ["Machine", "UtsnameNodename"] {
         ad.set(name, node.node.as_str());
     }
+    // As of HTCondor's slots, several of which may be on one machine.
+    ad.set("Name", pilot.name().as_str());
     count(&mut ad, &["", "Total"], node.capacity.amounts(), true);
     let devices: Vec<&str> = node.gpus.iter().map(|gpu| gpu.id.as_str()).collect();
     ad.set("DetectedGPUs", devices.join(", "));

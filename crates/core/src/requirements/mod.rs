@@ -12,12 +12,13 @@ mod rank;
 pub(crate) use ads::class_ads;
 pub use rank::pointless_rank;
 
+use crate::pilot::Pilot;
 use crate::schedule::needs::{Groups, MAX_GROUPS, bit};
 use crate::shape::Shape;
 use shipway_classad::{Ad, Context, Expr, Sides, parse_expression, prepare, references};
+use shipway_model::JobSpec;
 use shipway_model::reason::FailedTerm;
 use shipway_model::validate::{Problem, validate_with};
-use shipway_model::{JobSpec, NodeAd};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -123,14 +124,14 @@ impl Choice {
     pub(crate) fn kinds_of_node(
         &self,
         (at, came): (u32, u64),
-        node: &NodeAd,
+        pilot: &Pilot,
         ads: &[Arc<Ad>],
     ) -> Groups {
         let lock = || self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(&(at, came)) {
             return *known;
         }
-        let found = self.kinds(ads_of_node(node, ads).iter());
+        let found = self.kinds(ads_of_node(pilot, ads).iter());
         let mut verdicts = lock();
         if verdicts.len() >= MAX_VERDICTS {
             verdicts.clear();
@@ -165,8 +166,8 @@ pub(crate) fn containers_fail(ads: &[Arc<Ad>]) -> bool {
 }
 
 /// The ads of a class, with what is this node's own.
-pub(crate) fn ads_of_node(node: &NodeAd, ads: &[Arc<Ad>]) -> Vec<Arc<Ad>> {
-    ads.iter().map(|ad| Arc::new(ads::node_ad(ad, node))).collect()
+pub(crate) fn ads_of_node(pilot: &Pilot, ads: &[Arc<Ad>]) -> Vec<Arc<Ad>> {
+    ads.iter().map(|ad| Arc::new(ads::node_ad(ad, pilot))).collect()
 }
 
 /// Whether an expression names an attribute that each node has its own of.

@@ -159,7 +159,7 @@ impl Need {
             return self.allowed.get(class_at.at()).copied().unwrap_or(0);
         };
         let (Some(node), Some(pilot)) = (table.identity(at), pilot()) else { return 0 };
-        choice.kinds_of_node(node, &pilot.ad, &table.class(class_at).ads)
+        choice.kinds_of_node(node, pilot, &table.class(class_at).ads)
     }
 
     /// What a request and its requirements mean for one node: the kinds of its devices that may be

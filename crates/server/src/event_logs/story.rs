@@ -92,7 +92,7 @@ impl Story {
                 Vec::new()
             }
             Event::PilotJoined(joined) => {
-                self.nodes.insert(joined.pilot.clone(), joined.ad.node.to_string());
+                self.nodes.insert(joined.pilot.clone(), joined.name().to_string());
                 Vec::new()
             }
             Event::PilotEnded { pilot } => {

@@ -143,7 +143,7 @@ async fn look(
 ) -> Result<Option<Place>, ApiError> {
     let live = site.writer.glance(move |state| {
         let active = state.active().get(&task)?;
-        let node = state.pilots().get(&active.pilot)?.ad.node.clone();
+        let node = state.pilots().get(&active.pilot)?.name().clone();
         let (pilot, kept_in) = (active.pilot.clone(), state.kept_in(&active.pilot));
         Some(Place { attempt: active.attempt, pilot, node, kept_in })
     });

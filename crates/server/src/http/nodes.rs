@@ -69,6 +69,7 @@ fn view(pilot: PilotId, ad: &NodeAd, now: NodeNow, mut holders: Holders) -> Node
     });
     NodeView {
         pilot,
+        name: now.name,
         ad: ad.clone(),
         link: link.to_string(),
         away_since,

@@ -41,7 +41,7 @@ pub async fn list(
         let known = Known { is_fresh: board.is_fresh(id), stamp: board.stamp(&owner) };
         let active = |task| {
             let active = board.active(task)?;
-            let node = board.node(&active.pilot).map(|node| node.ad.node.clone());
+            let node = board.node(&active.pilot).map(|node| node.now.name.clone());
             Some((active.clone(), node))
         };
         (known, board.tasks(id, |indices, states| page(id, (indices, states), wanted, active)))

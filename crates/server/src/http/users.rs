@@ -177,7 +177,7 @@ fn pilots(state: &shipway_core::State) -> Vec<PilotTokenView> {
         this_machine: state.kind_of(&token.allocation) == Some(SiteKind::ThisMachine),
         expires: token.expires,
         used: token.folder.is_some() || state.pilots().contains_key(pilot),
-        node: state.pilots().get(pilot).map(|known| known.ad.node.clone()),
+        node: state.pilots().get(pilot).map(|known| known.name().clone()),
     };
     state.pilot_tokens().iter().map(view).collect()
 }

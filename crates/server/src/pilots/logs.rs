@@ -131,14 +131,13 @@ impl Drop for LogPiece {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shipway_model::{Attempt, JobId, NodeName, TaskIndex};
+    use shipway_model::{Attempt, JobId, TaskIndex};
     use tokio::sync::watch;
 
     fn connected(session: u64) -> (Connected, mpsc::UnboundedReceiver<Order>) {
         let (orders, ordered) = mpsc::unbounded_channel();
-        let node = NodeName::new("n").expect("good");
         let here = watch::Sender::new(());
-        (Connected { session, node, keeps: None, orders, here }, ordered)
+        (Connected { session, node: None, keeps: None, orders, here }, ordered)
     }
 
     fn request() -> LogRequest {

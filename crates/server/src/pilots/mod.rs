@@ -69,7 +69,8 @@ pub struct Pilots {
 #[derive(Debug)]
 struct Connected {
     session: u64,
-    node: NodeName,
+    /// What its node goes by, once its greeting is on disk.
+    node: Option<NodeName>,
     /// Whose output it can read beside its own.
     keeps: Option<KeptIn>,
     orders: mpsc::UnboundedSender<Order>,
@@ -101,7 +102,16 @@ impl Pilots {
     /// The nodes that the connected ones are on.
     pub fn nodes(&self) -> Vec<(PilotId, String)> {
         let connected = self.connected.locked();
-        connected.iter().map(|(pilot, known)| (pilot.clone(), known.node.to_string())).collect()
+        let named =
+            connected.iter().filter_map(|(pilot, known)| Some((pilot, known.node.as_ref()?)));
+        named.map(|(pilot, node)| (pilot.clone(), node.to_string())).collect()
+    }
+
+    fn name(&self, pilot: &PilotId, session: u64, node: &NodeName) {
+        let mut connected = self.connected.locked();
+        if let Some(known) = connected.get_mut(pilot).filter(|known| known.session == session) {
+            known.node = Some(node.clone());
+        }
     }
 
     /// By which to know when this connection is over. `None`: it is, or never was.

@@ -16,9 +16,10 @@ use shipway_api::bearer;
 use shipway_api::link::{BadMessage, FromPilot, FromServer, Hello, Report};
 use shipway_api::wire;
 use shipway_api::wire::link_server::Link;
+use shipway_core::State;
 use shipway_core::command::{self, Command};
 use shipway_core::site::{KeptIn, SiteKind};
-use shipway_model::PilotId;
+use shipway_model::{NodeName, PilotId};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -64,7 +65,7 @@ impl Link for PilotService {
         let (here, still_here) = watch::channel(());
         let comes = Connected {
             session,
-            node: joined.ad.node.clone(),
+            node: None,
             keeps: keeps(&let_in, &joined),
             orders: orders.clone(),
             here,
@@ -127,14 +128,23 @@ struct Connection {
 
 impl Connection {
     async fn greet(&self, joined: command::PilotJoined) -> Result<(), Status> {
-        let node = joined.ad.node.clone();
+        let host = joined.ad.node.clone();
         let command = Command::PilotJoined(Box::new(joined));
         if let Err(error) = self.service.writer.report(command).await {
             self.service.pilots.disconnect(&self.pilot, self.session);
             return Err(Status::unavailable(error.to_string()));
         }
+        let node = self.node().await.unwrap_or(host);
+        self.service.pilots.name(&self.pilot, self.session, &node);
         tracing::info!(pilot = %self.pilot, %node, session = self.session, "a pilot is connected");
         Ok(())
+    }
+
+    /// What its node goes by.
+    async fn node(&self) -> Option<NodeName> {
+        let pilot = self.pilot.clone();
+        let name = move |state: &State| Some(state.pilots().get(&pilot)?.name().clone());
+        self.service.writer.glance(name).await.ok().flatten()
     }
 
     /// Hears what the pilot says until it is gone. What is to be written down goes on to a task of

@@ -5,7 +5,7 @@ use shipway_core::job::Job;
 use shipway_core::load::Load;
 use shipway_core::pilot::{Link, Pilot};
 use shipway_model::{
-    Attempt, DeviceId, IndexSet, JobCounts, JobId, JobState, NodeAd, Ordinal, Owned, TaskId,
+    Attempt, DeviceId, IndexSet, JobCounts, JobId, JobState, NodeAd, NodeName, Ordinal, Owned, TaskId,
     Timestamp, UserName,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,6 +69,8 @@ pub type Holders = BTreeMap<DeviceId, Vec<TaskId>>;
 /// The part of a node that changes as tasks come and go.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeNow {
+    /// What people know it by.
+    pub name: NodeName,
     pub link: Link,
     pub leaving: bool,
     pub placed: u32,
@@ -79,6 +81,7 @@ pub struct NodeNow {
 impl NodeNow {
     pub(super) fn of(pilot: &Pilot) -> Self {
         NodeNow {
+            name: pilot.name().clone(),
             link: pilot.link,
             leaving: pilot.leaving,
             placed: u32::try_from(pilot.placed.len()).unwrap_or(u32::MAX),

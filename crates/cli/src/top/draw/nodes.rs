@@ -43,7 +43,7 @@ fn node_row(app: &App, node: &NodeView, is_roomy: bool) -> Vec<Cell> {
     let cores = format!("{}/{}", node.used.cpus, capacity.cpus);
     let memory = format!("{}/{}", node.used.memory, capacity.memory);
     vec![
-        Cell::from(&node.ad.node),
+        Cell::from(&node.name),
         Cell::toned(link, tone),
         with_bar(cores, node.used.cpus.milli, capacity.cpus.milli).into(),
         with_bar(memory, node.used.memory.0, capacity.memory.0).into(),
@@ -79,7 +79,7 @@ fn gpu_row(at: GpuAt<'_>, is_roomy: bool) -> Vec<Cell> {
     // Room is scarce, and who sees the model's name knows who makes it.
     let model = device.model.strip_prefix("NVIDIA ").unwrap_or(&device.model);
     let mut cells = vec![
-        Cell::from(&at.node.ad.node),
+        Cell::from(&at.node.name),
         format!("{model}{slice}").into(),
         device.memory.into(),
         source.into(),

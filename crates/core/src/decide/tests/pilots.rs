@@ -42,6 +42,54 @@ fn what_a_pilot_holds_is_compared_with_what_was_placed_there() {
     assert_eq!(attempts[..], [stale.attempt(Attempt(1))]);
 }
 
+fn on_host(name: &str, folder: &str) -> Command {
+    let ad = NodeAd { node: NodeName::new("host").expect("good"), ..pilot(name, 1, 0).ad };
+    let folder = Some(folder.to_owned());
+    Command::PilotJoined(Box::new(PilotJoined { ad, folder, ..pilot(name, 1, 0) }))
+}
+
+fn names(told: &Told) -> Vec<(&str, &str)> {
+    let all = told.state.pilots().iter();
+    all.map(|(id, pilot)| (id.as_str(), pilot.name().as_str())).collect()
+}
+
+#[test]
+fn pilots_of_one_host_are_told_apart() {
+    let mut told = Told::default();
+    for name in ["a", "b", "c"] {
+        told.tell(on_host(name, name));
+    }
+    assert_eq!(names(&told), [("a", "host"), ("b", "host#2"), ("c", "host#3")]);
+    // Who comes back has its own, and so has whoever takes its place.
+    let Command::PilotJoined(mut again) = on_host("b", "b") else { panic!() };
+    again.session = 2;
+    told.tell(Command::PilotJoined(again));
+    told.tell(on_host("d", "b"));
+    assert_eq!(names(&told), [("a", "host"), ("c", "host#3"), ("d", "host#2")]);
+    // The first name that is free.
+    told.tell(Command::PilotEnded { pilot: id("a") });
+    told.tell(on_host("e", "e"));
+    told.tell(on_host("f", "f"));
+    let expected = [("c", "host#3"), ("d", "host#2"), ("e", "host"), ("f", "host#4")];
+    assert_eq!(names(&told), expected);
+    let job = told.submit(r#"{"requirements":"Machine == \"host\" && Name == \"host#3\""}"#);
+    told.place();
+    let events = told.ended("c", task(job, 0), 1, OK);
+    let Event::AttemptEnded(ended) = &events[0] else { panic!("{events:?}") };
+    assert_eq!(ended.node.as_str(), "host#3", "its record says which it was");
+}
+
+#[test]
+fn a_host_whose_name_has_no_room_for_a_number_has_pilots_by_their_own_names() {
+    let mut told = Told::default();
+    let long = NodeName::new(&"x".repeat(255)).expect("good");
+    for name in ["a", "b"] {
+        let ad = NodeAd { node: long.clone(), ..pilot(name, 1, 0).ad };
+        told.tell(Command::PilotJoined(Box::new(PilotJoined { ad, ..pilot(name, 1, 0) })));
+    }
+    assert_eq!(names(&told), [("a", long.as_str()), ("b", "b")]);
+}
+
 #[test]
 fn what_is_said_twice_in_one_breath_counts_once() {
     let (mut told, job) = away();
