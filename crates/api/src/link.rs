@@ -1,4 +1,4 @@
-//! What pilots and the server say to each other, in our own nouns, and its way to the wire and back.
+//! What pilots and the server say to each other, in our own nouns; its way to the wire and back.
 //!
 //! The wire is generated (`proto/pilot.proto`); this is the one place that fills it completely and
 //! reads it strictly. Everybody else speaks in `FromPilot` and `FromServer`. What is missing, too

@@ -282,6 +282,7 @@ mod tests {
         assert_eq!([0, 1, 2, 3, 4].map(values), ["2|1|", "3||", "4||", "||", ""]);
         assert_eq!(each.row(1).expect("a row")["a"], "3");
         assert_eq!(each.row(4), None);
+        assert!(!each.is_empty() && EachBuilder::default().finish().is_empty());
     }
 
     #[test]

@@ -412,6 +412,8 @@ mod tests {
         assert!(!request("80GB..").matches(&device));
         let needs_driver = GpuRequest { driver: "550..".parse().expect("span"), ..request("1") };
         assert!(!needs_driver.matches(&device), "an unknown driver satisfies no wish");
+        let by = |vendor| GpuRequest { vendor: Some(vendor), ..request("1") }.matches(&device);
+        assert!(by(GpuVendor::Nvidia) && !by(GpuVendor::Amd));
     }
 
     #[test]

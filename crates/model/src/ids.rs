@@ -156,7 +156,7 @@ macro_rules! text_id {
         pub struct $kind(std::sync::Arc<str>);
 
         impl $kind {
-            #[doc = concat!("Letters, digits and `._-:@", $($more,)? "`; not empty, not over-long.")]
+            #[doc = concat!("Letters, digits, `._-:@", $($more,)? "`; not empty, not over-long.")]
             pub fn new(text: &str) -> Result<Self, BadId> {
                 const SIGNS: &str = concat!("._-:@", $($more)?);
                 let good = |c: char| c.is_ascii_alphanumeric() || SIGNS.contains(c);

@@ -41,13 +41,14 @@ impl Default for Limits {
     }
 }
 
+/// Who is handed each event, with the state right after it.
+type Each<'a> = &'a mut dyn FnMut(&State, Recorded);
+
 /// What the core does for one command: decide, which changes nothing, and then make it true.
 #[derive(Debug, Clone, Copy)]
 pub struct Core {
     pub decide: fn(&State, Timestamp, &Command) -> Result<Decided, Rejection>,
-    /// Hands out each event, with the state right after it.
-    pub apply:
-        fn(&mut State, Timestamp, Vec<Event>, &mut dyn FnMut(&State, Recorded)) -> Vec<Effect>,
+    pub apply: fn(&mut State, Timestamp, Vec<Event>, Each<'_>) -> Vec<Effect>,
 }
 
 impl Default for Core {

@@ -72,7 +72,7 @@ pub enum Happening {
     },
     ToServer {
         link: u64,
-        message: wire::ToServer,
+        message: Box<wire::ToServer>,
     },
     ToPilot {
         link: u64,
@@ -243,7 +243,7 @@ impl World {
     fn happen(&mut self, happening: Happening) {
         match happening {
             Happening::Dial { node, life } => self.dial(node, life),
-            Happening::ToServer { link, message } => self.deliver_to_server(link, message),
+            Happening::ToServer { link, message } => self.deliver_to_server(link, *message),
             Happening::ToPilot { link, message } => self.deliver_to_pilot(link, message),
             Happening::ServerSawLinkDown { link } => self.server_saw_link_down(link),
             Happening::PilotSawLinkDown { link, parted } => self.pilot_saw_link_down(link, parted),

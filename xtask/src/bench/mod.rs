@@ -199,12 +199,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         None
     };
     results.notes.extend(hyperqueue.as_ref().map(hyperqueue::HyperQueue::describe));
-    let binary = match &args.binary {
-        Some(binary) => binary.clone(),
-        None => {
-            println!("building shipway (release) …");
-            instance::build(true)?
-        }
+    let binary = if let Some(binary) = &args.binary {
+        binary.clone()
+    } else {
+        println!("building shipway (release) …");
+        instance::build(true)?
     };
     let shipway = results.or_note("Shipway", shipway::Shipway::prepare(&binary, scratch.path()));
     let crowd = crowd::Crowd::new(binary, scratch.path());

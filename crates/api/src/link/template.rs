@@ -67,7 +67,7 @@ pub struct Assigning {
 
 impl Assigning {
     pub fn template(&mut self, job: JobId, template: Template) {
-        let template = template.to_wire(job);
+        let template = template.into_wire(job);
         self.bytes += template.encoded_len();
         self.message.templates.push(template);
     }
@@ -107,7 +107,7 @@ impl From<Assign> for wire::Assign {
     fn from(assign: Assign) -> Self {
         let templates = assign.templates.into_iter();
         wire::Assign {
-            templates: templates.map(|(job, template)| template.to_wire(job)).collect(),
+            templates: templates.map(|(job, template)| template.into_wire(job)).collect(),
             tasks: assign.tasks.into_iter().map(Into::into).collect(),
         }
     }
@@ -143,7 +143,7 @@ impl Template {
         }
     }
 
-    pub(super) fn to_wire(self, job: JobId) -> wire::Template {
+    pub(super) fn into_wire(self, job: JobId) -> wire::Template {
         wire::Template {
             job: job.0,
             command: self.command,

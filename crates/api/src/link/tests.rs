@@ -1,4 +1,10 @@
 //! What is said is what is read, and what should not be said is refused by name.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 use super::*;
 use shipway_model::gpu::Version;
@@ -157,7 +163,7 @@ fn what_a_job_needs_is_what_is_read() {
 /// A job that needs something this pilot has never heard of costs no other job of the message.
 #[test]
 fn what_a_pilot_does_not_know_of_a_job_is_said_of_that_job() {
-    let good = || Template::of("ada", &spec()).to_wire(JobId(1));
+    let good = || Template::of("ada", &spec()).into_wire(JobId(1));
     let limit = wire::TimeLimit { warn_signal: 63, ..Default::default() };
     let up = wire::Bind { source: "/a/../b".into(), target: "/b".into(), writable: true };
     let bad: [(&str, wire::Template); 7] = [

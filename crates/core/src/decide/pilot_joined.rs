@@ -93,8 +93,8 @@ pub(super) fn decide(
     Ok(events)
 }
 
-/// What its node goes by, if not by the name of its host: pilots that share one are told apart. Once
-/// given, it stays the pilot's, and then that of whoever takes its place.
+/// What its node goes by, if not by the name of its host: pilots that share one are told apart.
+/// Once given, it stays the pilot's, and then that of whoever takes its place.
 fn name_of(state: &State, joined: &PilotJoined, before: &[&PilotId]) -> Option<NodeName> {
     let host = &joined.ad.node;
     let mut earlier = before.iter().copied().chain([&joined.pilot]);

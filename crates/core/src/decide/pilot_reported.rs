@@ -20,14 +20,13 @@ pub(super) fn decide(state: &State, at: Timestamp, report: &PilotReported) -> Ve
     let mut seen = BTreeSet::new();
     for (Held { id, phase, .. }, active) in here {
         match phase {
-            HeldPhase::Queued => {}
             HeldPhase::Running { started: since } => {
                 started.extend(active.started.is_none().then_some((id.task, id.attempt, *since)));
             }
             HeldPhase::Ended(ended) if seen.insert(id.task) => {
                 ends.extend(verdict::ended(state, at, *id, ended));
             }
-            HeldPhase::Ended(_) => {}
+            HeldPhase::Queued | HeldPhase::Ended(_) => {}
         }
     }
     let starts = (!started.is_empty()).then_some(Event::AttemptsStarted { tasks: started });

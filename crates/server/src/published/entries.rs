@@ -5,8 +5,8 @@ use shipway_core::job::Job;
 use shipway_core::load::Load;
 use shipway_core::pilot::{Link, Pilot};
 use shipway_model::{
-    Attempt, DeviceId, IndexSet, JobCounts, JobId, JobState, NodeAd, NodeName, Ordinal, Owned, TaskId,
-    Timestamp, UserName,
+    Attempt, DeviceId, IndexSet, JobCounts, JobId, JobState, NodeAd, NodeName, Ordinal, Owned,
+    TaskId, Timestamp, UserName,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

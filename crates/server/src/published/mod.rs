@@ -75,12 +75,12 @@ impl Published {
 }
 
 /// Jobs that stand together while nothing has happened to them.
-const PAGE: u64 = 64;
+const PAGE: usize = 64;
 
 #[derive(Debug, Default)]
 pub struct Board {
     /// Jobs that nothing has happened to: a million of them may wait. By the page that they are on.
-    fresh: HashMap<u64, [Fresh; PAGE as usize]>,
+    fresh: HashMap<u64, [Fresh; PAGE]>,
     /// All others that are in memory.
     jobs: HashMap<JobId, Known>,
     /// The tasks of arrays, fresh or not.
@@ -192,7 +192,7 @@ impl Board {
         if fresh == Fresh::None && !self.fresh.contains_key(&number) {
             return;
         }
-        let page = self.fresh.entry(number).or_insert([Fresh::None; PAGE as usize]);
+        let page = self.fresh.entry(number).or_insert([Fresh::None; PAGE]);
         if let Some(place) = page.get_mut(at) {
             *place = fresh;
         }
@@ -313,7 +313,8 @@ impl Board {
 }
 
 fn place(id: JobId) -> (u64, usize) {
-    (id.0 / PAGE, usize::try_from(id.0 % PAGE).unwrap_or(0))
+    let page = PAGE as u64;
+    (id.0 / page, usize::try_from(id.0 % page).unwrap_or(0))
 }
 
 #[cfg(test)]

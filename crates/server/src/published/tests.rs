@@ -3,15 +3,15 @@
 
 use super::*;
 use shipway_core::command::{
-    AskSite, Command, Ended, NewJob, Pick, PilotJoined, PilotReported, Select, Submit,
+    AskSite, Command, NewJob, Pick, PilotJoined, PilotReported, Select, Submit,
 };
 use shipway_core::engine::step;
 use shipway_core::event::Recorded;
 use shipway_core::schedule::schedule;
 use shipway_core::site::SiteKind;
 use shipway_model::{
-    Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor, Millis, NodeName, Ordinal,
-    Outcome, Role, TaskIndex, Timestamp,
+    Bytes, Capacity, Cores, DeviceId, Ended, GpuDevice, GpuSource, GpuVendor, Held, HeldPhase,
+    Millis, NodeName, Ordinal, Outcome, Role, TaskIndex, Timestamp,
 };
 
 /// A core, what it recorded since the last commit, and the board.
@@ -66,10 +66,10 @@ impl Told {
         let Some(active) = self.state.active().get(&task).cloned() else { return };
         let at = Timestamp(self.now);
         let end = |outcome| Ended { outcome, started: Some(at), ended: at, ran: Millis(10) };
-        let started = vec![(task, active.attempt, at)];
-        let ended = outcome.map(|outcome| (task, active.attempt, end(outcome)));
-        let ended = ended.into_iter().collect();
-        let reported = PilotReported { pilot: active.pilot, started, ended };
+        let id = task.attempt(active.attempt);
+        let mut held = vec![Held::own(id, HeldPhase::Running { started: at })];
+        held.extend(outcome.map(|outcome| Held::own(id, HeldPhase::Ended(end(outcome)))));
+        let reported = PilotReported { pilot: active.pilot, held };
         self.tell(&Command::PilotReported(reported));
     }
 
@@ -183,7 +183,6 @@ fn anything(told: &mut Told, chance: &mut Chance) {
         }
         9 => {
             let jobs = told.state.archivable(2, 200);
-            // History would bring one back.
             let revived: Vec<_> =
                 jobs.iter().take(1).filter_map(|id| told.state.record(*id)).collect();
             told.tell(&Command::Archive { jobs });
@@ -205,7 +204,8 @@ fn anything(told: &mut Told, chance: &mut Chance) {
         _ => {
             let code = i32::try_from(chance.below(2)).expect("small");
             let outcome = Some(Outcome::Exit { code }).filter(|_| chance.below(3) > 0);
-            active.into_iter().for_each(|task| told.report(task, outcome.clone()));
+            let Some(task) = active else { return };
+            told.report(task, outcome);
             told.place();
         }
     }
@@ -256,7 +256,7 @@ fn a_job_that_nothing_happened_to_takes_next_to_nothing() {
     }
     told.commit();
     assert!(told.board.jobs.is_empty() && told.board.arrays.is_empty());
-    assert_eq!((told.board.fresh.len(), size_of::<[Fresh; PAGE as usize]>()), (4, 64));
+    assert_eq!((told.board.fresh.len(), size_of::<[Fresh; PAGE]>()), (4, 64));
     same(&told.board, &told.state);
 }
 

@@ -61,7 +61,7 @@ impl World {
         if let Some(connection) = self.connections.get_mut(&link) {
             connection.to_server_after = at;
         }
-        self.at(at, Happening::ToServer { link, message: said.into() });
+        self.at(at, Happening::ToServer { link, message: Box::new(said.into()) });
     }
 
     pub(super) fn send_to_pilot(&mut self, link: u64, message: wire::ToPilot) {

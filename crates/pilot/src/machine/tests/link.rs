@@ -30,7 +30,7 @@ fn what_an_earlier_pilot_left_word_of_is_told_until_the_server_has_it() {
     rig.machine =
         std::mem::replace(&mut rig.machine, Rig::new(None).machine).with_left(vec![end.clone()]);
     for _ in 0..2 {
-        assert_eq!(rig.link_up().held, [end.clone()]);
+        assert_eq!(rig.link_up().held, std::slice::from_ref(&end));
         rig.cut();
     }
     assert_eq!(rig.machine.ends().count(), 1);

@@ -3,6 +3,7 @@
 use super::mistakes::mistaken;
 use super::*;
 use crate::published::JobNow;
+use shipway_core::Done;
 use shipway_model::JobId;
 
 fn job(by: &str) -> Wish {
@@ -38,7 +39,7 @@ async fn what_is_not_on_disk_is_not_shown_and_what_was_told_is() {
     assert_eq!(rig.published(1).await, None, "it is not on disk");
     rig.order(Order::Write);
     let told = first.await.expect("an answer").expect("it is taken");
-    assert_eq!(told.job, Some(JobId(1)));
+    assert_eq!(told, Done::Submitted { first: JobId(1), repeated: false });
     assert!(rig.published(1).await.is_some(), "whoever was told sees it");
 
     let refused = rig.submit();
