@@ -2,20 +2,23 @@
 //!
 //! Reading or closing a pipe takes a lock of the kernel's. Whoever has the other end can hold that
 //! for as long as they like, and a thread that waits for it can be neither woken nor killed. So
-//! each thread says when it is about to do either, and one that looks every now and then finds
-//! those that hang: another takes their place, the task is ended, and from then on the pipes of
-//! that person are read and closed by a thread of their own, at their own cost.
+//! each thread says when it is about to do either, and how long it took. Whoever's pipe took longer
+//! than it ever should has a lane from then on: a thread of their own reads and closes their pipes,
+//! at their own cost. On a busy machine somebody may get one for nothing, which costs a thread. And
+//! one that looks every now and then finds those that hang: another takes their place, and the task
+//! is ended.
 //!
-//! On the usual path this is two numbers of the thread's own that it writes beside each read.
+//! On the usual path this is two looks at the clock, and two numbers of the thread's own that it
+//! writes beside each read.
 
 use super::watch::WatchThread;
 use super::{DRAIN_LIMIT, Shared, lock, start_thread};
 use rustix::process::Signal;
-use shipway_runtime::again;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// Between two looks at the threads.
@@ -23,11 +26,28 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Looks at the same act of a thread after which it hangs: it takes microseconds otherwise.
 const HANGS_AFTER: u32 = 2;
 
+/// An act that takes longer than this may be somebody's doing.
+const SLOW: Duration = Duration::from_millis(50);
+
+/// Pipes of one person that wait to be closed by their thread. Unless they are held it closes them
+/// faster than tasks can end.
+const MOST_UNCLOSED: usize = if cfg!(test) { 8 } else { 2_048 };
+
 /// The number of no task.
 const NOBODYS: u64 = u64::MAX;
 
 const HELD: &str = "a process keeps the pipe of this output busy, so that it cannot be read: the \
                     task is ended";
+
+/// How an act went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pace {
+    Usual,
+    /// It took longer than it should: whose pipe it was gets a lane.
+    Slow,
+    /// It was given up meanwhile, and others have gone on.
+    GivenUp,
+}
 
 /// What a thread says of itself.
 #[derive(Debug, Default)]
@@ -45,17 +65,19 @@ impl Mark {
         self.slot.store(slot, Ordering::Relaxed);
     }
 
-    /// What may never come back. With it, whether it was given up meanwhile.
-    pub(super) fn during<T>(&self, act: impl FnOnce() -> T) -> (T, bool) {
+    /// What may never come back. With it, how it went.
+    pub(super) fn during<T>(&self, act: impl FnOnce() -> T) -> (T, Pace) {
+        let began = Instant::now();
         self.acts.fetch_add(1, Ordering::SeqCst);
         let done = act();
         // One order for this and what `give_up` does: one of the two sees the other.
         self.acts.fetch_add(1, Ordering::SeqCst);
-        let given_up = self.hangs.load(Ordering::SeqCst);
-        if given_up {
+        if self.hangs.load(Ordering::SeqCst) {
             self.hangs.store(false, Ordering::SeqCst);
+            return (done, Pace::GivenUp);
         }
-        (done, given_up)
+        let is_slow = began.elapsed() > SLOW;
+        (done, if is_slow { Pace::Slow } else { Pace::Usual })
     }
 }
 
@@ -63,7 +85,8 @@ impl Mark {
 pub(super) enum Errand {
     /// The number of a task, and which of its outputs is to be read.
     Read(u64, u64),
-    Close([Option<OwnedFd>; 2]),
+    /// A pipe of a task that is over.
+    Close(OwnedFd),
 }
 
 /// The thread that has the pipes of one person, and what it is to do.
@@ -72,6 +95,8 @@ pub(super) struct Lane {
     mark: Arc<Mark>,
     errands: Mutex<VecDeque<Errand>>,
     more: Condvar,
+    /// Its thread has begun.
+    begun: AtomicBool,
 }
 
 impl Lane {
@@ -86,15 +111,35 @@ impl Lane {
         waited.unwrap_or_else(PoisonError::into_inner).0.pop_front()
     }
 
-    fn run(&self, shared: &Shared) {
+    /// Where the node has no room for its thread, whoever looks after the others tries again: what
+    /// is left to it waits.
+    fn begin(self: &Arc<Self>, shared: &Arc<Shared>) {
+        if self.begun.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (its, of) = (Arc::clone(self), Arc::clone(shared));
+        let thread = Builder::new().name("tasks-apart".into());
+        if let Err(error) = thread.spawn(move || its.run(&of)) {
+            tracing::error!(%error, "no thread for the output of a person");
+            self.begun.store(false, Ordering::Release);
+        }
+    }
+
+    /// Pipes that are not let go of, or too many that wait for that.
+    fn is_held(&self) -> bool {
+        let is_close = |errand: &&Errand| matches!(errand, Errand::Close(_));
+        self.mark.hangs.load(Ordering::Acquire)
+            || lock(&self.errands).iter().filter(is_close).count() >= MOST_UNCLOSED
+    }
+
+    fn run(&self, shared: &Arc<Shared>) {
         let mut thread = WatchThread::new(shared, Arc::clone(&self.mark), true);
         while !shared.is_over() {
             match self.next() {
                 Some(Errand::Read(slot, about)) => thread.read_apart(slot, about),
-                Some(Errand::Close(pipes)) => {
-                    // Their task is over.
+                Some(Errand::Close(pipe)) => {
                     self.mark.at(NOBODYS);
-                    self.mark.during(|| drop(pipes));
+                    self.mark.during(|| drop(pipe));
                 }
                 None => {}
             }
@@ -130,23 +175,20 @@ impl Pipes {
     /// Whether the pipes of this person's tasks are not let go of: each further task would leave
     /// some to be closed.
     pub(super) fn are_held(&self, person: &str) -> bool {
-        self.lane(person).is_some_and(|lane| lane.mark.hangs.load(Ordering::Acquire))
+        self.lane(person).is_some_and(|lane| lane.is_held())
     }
 
-    fn add_lane(&self, shared: &Arc<Shared>, person: &str) {
+    pub(super) fn add_lane(&self, shared: &Arc<Shared>, person: &str) {
         let mut lanes = lock(&self.lanes);
         if lanes.contains_key(person) {
             return;
         }
         let lane = Arc::new(Lane { mark: self.new_mark(), ..Lane::default() });
-        let (its, of) = (Arc::clone(&lane), Arc::clone(shared));
-        match again::thread("tasks-apart", move || its.run(&of)) {
-            Ok(_) => {
-                lanes.insert(person.to_owned(), lane);
-                self.has_lanes.store(true, Ordering::Release);
-            }
-            Err(error) => tracing::error!(%error, person, "no thread for the output of a person"),
-        }
+        lanes.insert(person.to_owned(), Arc::clone(&lane));
+        self.has_lanes.store(true, Ordering::Release);
+        drop(lanes);
+        tracing::info!(person, "a pipe was slow: their output has a thread of its own from now on");
+        lane.begin(shared);
     }
 
     fn is_lane(&self, mark: &Arc<Mark>) -> bool {
@@ -169,6 +211,7 @@ pub(super) fn look_after(shared: &Arc<Shared>) {
                 give_up(shared, mark, acts);
             }
         }
+        lock(&shared.pipes.lanes).values().for_each(|lane| lane.begin(shared));
     }
 }
 
@@ -200,5 +243,26 @@ fn give_up(shared: &Arc<Shared>, mark: &Arc<Mark>, acts: u64) {
         && let Err(error) = start_thread(shared)
     {
         tracing::error!(%error, "no thread in place of one that hangs");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_leaves_too_much_to_be_closed_starts_no_more() {
+        let (pipes, lane) = (Pipes::default(), Arc::<Lane>::default());
+        lock(&pipes.lanes).insert("ada".into(), Arc::clone(&lane));
+        pipes.has_lanes.store(true, Ordering::Release);
+        let (pipe, _) = rustix::pipe::pipe().unwrap();
+        let close = || lane.leave(Errand::Close(pipe.try_clone().unwrap()));
+        for _ in 1..MOST_UNCLOSED {
+            lane.leave(Errand::Read(0, 0));
+            close();
+        }
+        assert!(!pipes.are_held("ada"));
+        close();
+        assert!(pipes.are_held("ada") && !pipes.are_held("bob"));
     }
 }

@@ -3,7 +3,7 @@
 //! It watches nothing and waits for nothing; that is done in `watch.rs`.
 
 use super::launch::Launched;
-use super::pipes::Mark;
+use super::pipes::{Mark, Pace};
 use super::whose::Claim;
 use super::{Ended, HowEnded, Leader, Ticket};
 use crate::logs::StreamWriter;
@@ -64,20 +64,24 @@ impl Piped {
         }
     }
 
-    /// Moves what is there to the log, in at most `reads` pieces. Whether more may come.
-    pub(super) fn pump(&mut self, buffer: &mut [u8], reads: usize, mark: &Mark) -> bool {
+    /// Moves what is there to the log, in at most `reads` pieces, up to one that is slow. Whether
+    /// more may come, and how it went.
+    pub(super) fn pump(&mut self, buffer: &mut [u8], reads: usize, mark: &Mark) -> (bool, Pace) {
         for _ in 0..reads {
-            let (read, given_up) = mark.during(|| rustix::io::read(&self.pipe, &mut *buffer));
+            let (read, pace) = mark.during(|| rustix::io::read(&self.pipe, &mut *buffer));
             match read {
                 // Its task was ended without it.
-                _ if given_up => return false,
+                _ if pace == Pace::GivenUp => return (false, pace),
                 Ok(length) if length > 0 => self.log.append(&buffer[..length]),
-                Err(Errno::AGAIN) => return true,
+                Err(Errno::AGAIN) => return (true, pace),
                 Err(Errno::INTR) => {}
-                Ok(_) | Err(_) => return false,
+                Ok(_) | Err(_) => return (false, pace),
+            }
+            if pace == Pace::Slow {
+                return (true, pace);
             }
         }
-        true
+        (true, Pace::Usual)
     }
 }
 

@@ -8,7 +8,7 @@
 //! dead `DRAIN_LIMIT` is the end. No thread waits for a process: it may never end. Nor does one
 //! have the lock of a task while it reads or closes a pipe: that may never come back (`pipes.rs`).
 
-use super::pipes::{Errand, Lane, Mark};
+use super::pipes::{Errand, Lane, Mark, Pace};
 use super::task::{Output, Task};
 use super::{
     DRAIN_LIMIT, Ended, HowEnded, Leader, ProcessEvent, Shared, StartError, graves, lock,
@@ -166,7 +166,7 @@ pub(super) fn is_pool_thread() -> bool {
 /// The body of each thread; returns when the pool is closed and nothing is left. Not before: the
 /// children of a thread that ends are handed to the main thread, where they would be taken for
 /// orphans.
-pub(super) fn run(shared: &Shared, mark: Arc<Mark>) {
+pub(super) fn run(shared: &Arc<Shared>, mark: Arc<Mark>) {
     IS_POOL_THREAD.set(true);
     let watcher = &shared.watcher;
     let mut thread = WatchThread::new(shared, mark, false);
@@ -190,7 +190,7 @@ pub(super) fn run(shared: &Shared, mark: Arc<Mark>) {
 }
 
 pub(super) struct WatchThread<'a> {
-    shared: &'a Shared,
+    shared: &'a Arc<Shared>,
     watcher: &'a Watcher,
     /// Made when the first output comes.
     buffer: Vec<u8>,
@@ -200,7 +200,7 @@ pub(super) struct WatchThread<'a> {
 }
 
 impl<'a> WatchThread<'a> {
-    pub(super) fn new(shared: &'a Shared, mark: Arc<Mark>, is_apart: bool) -> Self {
+    pub(super) fn new(shared: &'a Arc<Shared>, mark: Arc<Mark>, is_apart: bool) -> Self {
         Self { shared, watcher: &shared.watcher, buffer: Vec::new(), mark, is_apart }
     }
 
@@ -306,7 +306,8 @@ impl<'a> WatchThread<'a> {
         let Some(mut piped) = taken else { return };
         self.mark.at(slot);
         let mark = Arc::clone(&self.mark);
-        let is_open = piped.pump(self.buffer(), reads, &mark);
+        let (is_open, pace) = piped.pump(self.buffer(), reads, &mark);
+        self.took(pace, task);
         let mut locked = lock(task);
         let is_over = locked.is_over;
         let has_come = locked.put_back(which, piped) || has_come;
@@ -320,19 +321,28 @@ impl<'a> WatchThread<'a> {
         }
         let pipe = locked.outputs[which].close();
         drop(locked);
-        mark.during(|| drop(pipe));
+        self.close(slot, task, [pipe, None]);
     }
 
-    /// Never with a task locked.
+    /// Never with a task locked. Each by itself: after one that is slow the other is not ours.
     fn close(&self, slot: u64, task: &Mutex<Task>, pipes: [Option<OwnedFd>; 2]) {
-        if pipes.iter().all(Option::is_none) {
-            return;
+        for pipe in pipes.into_iter().flatten() {
+            if let Some(lane) = self.lane_of(task) {
+                lane.leave(Errand::Close(pipe));
+                continue;
+            }
+            self.mark.at(slot);
+            let ((), pace) = self.mark.during(|| drop(pipe));
+            self.took(pace, task);
         }
-        if let Some(lane) = self.lane_of(task) {
-            return lane.leave(Errand::Close(pipes));
+    }
+
+    /// Whoever's pipe is slow has a thread of their own from now on. This one goes on.
+    fn took(&self, pace: Pace, task: &Mutex<Task>) {
+        if pace == Pace::Slow && !self.is_apart {
+            let person = lock(task).user.clone();
+            self.shared.pipes.add_lane(self.shared, &person);
         }
-        self.mark.at(slot);
-        self.mark.during(|| drop(pipes));
     }
 
     fn buffer(&mut self) -> &mut [u8] {

@@ -2,11 +2,17 @@
 //! them but their own task, and that not for ever.
 
 use super::programs::{Holder, PROGRAMS, STOP_AT_EXIT, Tracer};
-use super::{Stream, World, is_gone, state_of, wait_for, world};
+use super::{DEADLINE, Stream, World, is_gone, state_of, wait_for, world};
+use rustix::io::ioctl_fionread;
+use rustix::pipe::{SpliceFlags, splice};
 use rustix::process::Signal;
 use shipway_pilot::spawn::{HowEnded, ProcessEvent, StartError, Ticket};
 use std::collections::BTreeSet;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 fn assert_ends_without(world: &World, pid: u32, tracer: Tracer, how: HowEnded, words: &str) {
@@ -150,4 +156,92 @@ fn a_running_task_whose_output_is_kept_busy_is_ended() {
     assert_eq!(ended.how, HowEnded::Signal(Signal::KILL.as_raw()));
     assert!(world.text(1, Stream::Err).contains("keeps the pipe of this output busy"));
     assert_eq!(try_one(&world, 10, "bob"), Ok(HowEnded::Exit(0)));
+}
+
+/// Somebody who keeps a pipe busy and lets go of it again and again, too soon for a hang: there is
+/// always something in it to read, and nearly always it is held.
+struct Teaser {
+    over: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Teaser {
+    const HOLDS_FOR: Duration = Duration::from_millis(500);
+    const LETS_GO_FOR: Duration = Duration::from_millis(30);
+
+    fn of(mut pipe: File) -> Self {
+        let over = Arc::<AtomicBool>::default();
+        let is_over = Arc::clone(&over);
+        let tease = move || {
+            let (_silent, other) = UnixStream::pair().unwrap();
+            other.set_read_timeout(Some(Self::HOLDS_FOR)).unwrap();
+            while !is_over.load(Ordering::Relaxed) {
+                // A full one would not be held.
+                if ioctl_fionread(&pipe).unwrap() == 0 && pipe.write_all(&[b'x'; 8_192]).is_err() {
+                    // Nobody has its other end any more.
+                    return;
+                }
+                let _in_time = splice(&other, None, &pipe, None, 1, SpliceFlags::empty());
+                // tidy: allow(sleep-in-test) because it is what lets a reader go
+                std::thread::sleep(Self::LETS_GO_FOR);
+            }
+        };
+        Self { over, thread: Some(std::thread::spawn(tease)) }
+    }
+}
+
+impl Drop for Teaser {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// So many that each event of somebody else's comes after many of theirs.
+const TEASED_TASKS: u64 = 40;
+/// One after the other: far beyond the deadline if each waits for that.
+const OTHERS_TASKS: u64 = 300;
+
+/// Tasks of somebody else end one after the other. Who else ended meanwhile.
+fn others_go_on(world: &World, first: u64) -> Vec<Ticket> {
+    let (clock, mut ended) = (Instant::now(), Vec::new());
+    for ticket in first..first + OTHERS_TASKS {
+        let mut request = world.request(ticket, &["true"]);
+        request.user = "bob".into();
+        world.pool.start(request).unwrap();
+        loop {
+            let end = world.ended().ticket;
+            assert!(clock.elapsed() < DEADLINE, "others wait");
+            if end == Ticket(ticket) {
+                break;
+            }
+            ended.push(end);
+        }
+    }
+    ended
+}
+
+#[test]
+fn whoever_keeps_output_busy_for_moments_holds_up_nobody_else_and_is_not_ended() {
+    let world = world();
+    let mut teasers = Vec::new();
+    for ticket in 1..=TEASED_TASKS {
+        world.shell(ticket, "sleep 1000");
+        let pid = world.started();
+        for fd in [1, 2] {
+            let pipe = OpenOptions::new().write(true).open(format!("/proc/{pid}/fd/{fd}"));
+            teasers.push(Teaser::of(pipe.unwrap()));
+        }
+    }
+    assert_eq!(others_go_on(&world, 1_000), [], "none of theirs is ended for it");
+    // Nor while what is left of theirs is read, and closed.
+    for ticket in 1..=TEASED_TASKS {
+        world.pool.signal(Ticket(ticket), Signal::KILL);
+    }
+    let mut ended: BTreeSet<Ticket> = others_go_on(&world, 2_000).into_iter().collect();
+    let theirs: BTreeSet<Ticket> = (1..=TEASED_TASKS).map(Ticket).collect();
+    while !ended.is_superset(&theirs) {
+        ended.insert(world.ended().ticket);
+    }
+    assert_eq!(ended, theirs);
 }
