@@ -54,7 +54,7 @@ pub enum Lost {
     PilotDied,
     /// The pilot was out of touch until its lease ran out; it ends its tasks by itself then.
     LeaseRanOut,
-    /// The node could not make another container just then, whosoever: it was not begun.
+    /// The node had no room for another process or container just then: it was not begun.
     NoRoom,
 }
 
@@ -114,7 +114,7 @@ impl fmt::Display for Outcome {
                 write!(f, "lost: its pilot was out of touch for too long")
             }
             Outcome::Lost { why: Lost::NoRoom } => {
-                write!(f, "not begun: its node has no room for another container for now")
+                write!(f, "not begun: its node has no room for another process for now")
             }
             Outcome::Cancelled => write!(f, "cancelled"),
         }

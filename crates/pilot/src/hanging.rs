@@ -3,11 +3,12 @@
 //! what is left of them keeps memory and devices, so it is written down, for people to see.
 //!
 //! ```text
-//! hanging    a line for each: PID, START, and whose it was
+//! hanging    a line for each: PID, START, whose it was, and behind a tab the person, if known
 //! ```
 //!
-//! Guard and pilot write it, and whoever proves the node reads it. The start tells a process from a
-//! later one of the same number. It decides nothing about them.
+//! Guard and pilot write it; whoever proves the node reads it, and whoever counts what a person has
+//! on it. The start tells a process from a later one of the same number. It decides nothing about
+//! them.
 
 use crate::ends;
 use crate::procfs;
@@ -35,13 +36,15 @@ pub struct Hanging {
     start: u64,
     /// `of task 7.1`, or who else.
     pub whose: String,
+    /// Whose task it was, where its pilot saw it end.
+    pub person: Option<String>,
 }
 
 /// By what it is known whose a process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whose {
-    /// Of the task with this leader, or the one whose session it is in.
-    Leader(Pid),
+pub(crate) enum Whose<'a> {
+    /// Of this person's task with this leader, or the one whose session it is in.
+    Leader(Pid, &'a str),
     /// Of the task whose session it is in.
     Session,
     /// It was a pilot.
@@ -49,7 +52,7 @@ pub(crate) enum Whose {
 }
 
 /// Adds those of `processes` that are still there, says so in the log, and forgets the dead.
-pub(crate) fn write_down(dir: &Path, processes: &[Pid], whose: Whose) {
+pub(crate) fn write_down(dir: &Path, processes: &[Pid], whose: Whose<'_>) {
     if processes.is_empty() && !dir.join(FILE).exists() {
         return;
     }
@@ -59,8 +62,12 @@ pub(crate) fn write_down(dir: &Path, processes: &[Pid], whose: Whose) {
         let stat = procfs::stat(*pid).filter(|stat| !stat.is_dead)?;
         let pid = pid.as_raw_nonzero().get();
         let of = match whose {
-            Whose::Leader(leader) => [leader.as_raw_nonzero().get(), stat.session],
+            Whose::Leader(leader, _) => [leader.as_raw_nonzero().get(), stat.session],
             Whose::Session | Whose::Pilot => [pid, stat.session],
+        };
+        let person = match whose {
+            Whose::Leader(_, person) => Some(person.to_owned()),
+            Whose::Session | Whose::Pilot => None,
         };
         let task = of.iter().find_map(|pid| tasks.get(pid));
         let whose = match (whose, task) {
@@ -68,7 +75,7 @@ pub(crate) fn write_down(dir: &Path, processes: &[Pid], whose: Whose) {
             (_, None) => "of an earlier task".into(),
             (_, Some(task)) => format!("of task {task}"),
         };
-        Some(Hanging { pid, start: stat.start, whose })
+        Some(Hanging { pid, start: stat.start, whose, person })
     });
     let is_known = |new: &Hanging| {
         hanging.iter().any(|known| (known.pid, known.start) == (new.pid, new.start))
@@ -88,7 +95,10 @@ pub(crate) fn write_down(dir: &Path, processes: &[Pid], whose: Whose) {
 }
 
 fn write(dir: &Path, hanging: &[Hanging]) -> std::io::Result<()> {
-    let line = |Hanging { pid, start, whose }: &Hanging| format!("{pid} {start} {whose}\n");
+    let line = |Hanging { pid, start, whose, person }: &Hanging| {
+        let person = person.as_ref().map(|person| format!("\t{person}"));
+        format!("{pid} {start} {whose}{}\n", person.unwrap_or_default())
+    };
     let text: String = hanging.iter().map(line).collect();
     let mut draft = Draft::of(&dir.join(FILE))?;
     draft.file.write_all(text.as_bytes())?;
@@ -110,7 +120,12 @@ pub fn still(dir: &Path) -> Vec<Hanging> {
 fn parse(line: &str) -> Option<Hanging> {
     let mut words = line.splitn(3, ' ');
     let (pid, start) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    Some(Hanging { pid, start, whose: words.next()?.to_owned() })
+    let rest = words.next()?;
+    let (whose, person) = match rest.split_once('\t') {
+        Some((whose, person)) => (whose, Some(person.to_owned())),
+        None => (rest, None),
+    };
+    Some(Hanging { pid, start, whose: whose.to_owned(), person })
 }
 
 impl Hanging {
@@ -135,8 +150,9 @@ mod tests {
         let text = std::fs::read_to_string(dir.path().join(FILE)).unwrap();
         std::fs::write(dir.path().join(FILE), text.replace("an earlier task", "task 7/1")).unwrap();
         write_down(dir.path(), &[pid], Whose::Session);
-        let found: Vec<i32> = still(dir.path()).iter().map(|hanging| hanging.pid).collect();
-        assert_eq!(found, [pid.as_raw_nonzero().get()]);
+        let found = still(dir.path()).pop().unwrap();
+        assert_eq!((found.pid, found.person), (pid.as_raw_nonzero().get(), None));
+        assert_eq!(found.whose, "of task 7/1");
         // Another process of the same number, and a line that is cut off.
         let text = std::fs::read_to_string(dir.path().join(FILE)).unwrap();
         let other = format!("{} 1 of nobody\n{}", pid, &text[..3]);

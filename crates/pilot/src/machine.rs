@@ -77,7 +77,7 @@ pub enum Input {
         id: AttemptId,
         message: String,
     },
-    /// The node could not make another container.
+    /// The node could not make another process or container.
     NoRoom {
         id: AttemptId,
     },

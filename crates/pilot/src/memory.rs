@@ -46,14 +46,23 @@ impl Snapshot {
         self.members(leader).map(|(_, stat)| stat.threads.max(1)).sum()
     }
 
-    /// All of a task, each once: in time that does not depend on how they descend from each other.
+    /// Processes and threads of these and all below them.
+    pub fn threads_below(&self, roots: impl IntoIterator<Item = i32>) -> u64 {
+        self.below(roots.into_iter().collect()).map(|(_, stat)| stat.threads.max(1)).sum()
+    }
+
     fn members(&self, leader: u32) -> impl Iterator<Item = (i32, &Stat)> {
         let leader = i32::try_from(leader).unwrap_or(-1);
         let named = self
             .processes
             .iter()
             .filter(move |(_, stat)| stat.group == leader || stat.session == leader);
-        let mut found: HashSet<i32> = named.map(|(pid, _)| *pid).chain([leader]).collect();
+        self.below(named.map(|(pid, _)| *pid).chain([leader]).collect())
+    }
+
+    /// These and all below them, each once: in time that does not depend on how they descend from
+    /// each other.
+    fn below(&self, mut found: HashSet<i32>) -> impl Iterator<Item = (i32, &Stat)> {
         let mut open: Vec<i32> = found.iter().copied().collect();
         while let Some(above) = open.pop() {
             let below = self.children.get(&above).into_iter().flatten();

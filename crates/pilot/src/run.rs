@@ -124,7 +124,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         reaches: Reaches::new(settings.kept(), settings.binds.clone()),
         staging: Staging::new(hands, tell_of_files),
         helper: started.helper,
-        limits: Limits::new(started.groups.caps()),
+        limits: Limits::new(started.groups.caps(), &settings.dir),
         groups: started.groups,
         images: Images::new(settings.images.clone(), tell_of_image),
         usual: started.usual,
@@ -381,14 +381,7 @@ impl Work {
             }
             ProcessEvent::NotStarted { ticket, error } => {
                 let Some(id) = self.forget(ticket) else { return };
-                let message = causes(&error);
-                match error {
-                    spawn::StartError::NoContainer { .. } => {
-                        tracing::warn!(message, "a task is given back: it may begin elsewhere");
-                        (id, Input::NoRoom { id })
-                    }
-                    _ => (id, Input::ProcessNotStarted { id, message }),
-                }
+                (id, not_started(id, &error))
             }
             ProcessEvent::Ended(ended) => {
                 let over_share = self.shares.ended(ended.ticket);
@@ -516,10 +509,44 @@ impl Work {
     }
 }
 
+/// What its node has no room for has not failed.
+fn not_started(id: AttemptId, error: &spawn::StartError) -> Input {
+    let message = causes(error);
+    match error {
+        spawn::StartError::NoContainer { .. } | spawn::StartError::NoRoom { .. } => {
+            tracing::warn!(message, "a task is given back: it may begin elsewhere");
+            Input::NoRoom { id }
+        }
+        _ => Input::ProcessNotStarted { id, message },
+    }
+}
+
 fn millis(span: Duration) -> Millis {
     Millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }
 
 fn wall_millis(at: SystemTime) -> u64 {
     millis(at.duration_since(UNIX_EPOCH).unwrap_or_default()).0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+    use shipway_model::ids::{Attempt, JobId, TaskIndex};
+    use spawn::StartError;
+
+    #[test]
+    fn a_task_for_which_its_node_has_no_room_has_not_failed() {
+        let id = AttemptId { task: JobId(1).task(TaskIndex(0)), attempt: Attempt(1) };
+        let (program, cwd) = ("true".to_owned(), "/".to_owned());
+        let no_container = StartError::NoContainer { message: "no room".into() };
+        let no_process =
+            StartError::NoRoom { program: program.clone(), cwd: cwd.clone(), source: Errno::AGAIN };
+        for error in [no_container, no_process] {
+            assert!(matches!(not_started(id, &error), Input::NoRoom { .. }), "{error:?}");
+        }
+        let no_program = StartError::NoProgram { program, cwd };
+        assert!(matches!(not_started(id, &no_program), Input::ProcessNotStarted { .. }));
+    }
 }

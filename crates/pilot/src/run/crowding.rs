@@ -55,6 +55,18 @@ pub(super) struct Counted<'a> {
 /// What people have beside those that were counted one by one.
 pub(super) type Besides<'a> = BTreeMap<&'a str, u64>;
 
+/// Why somebody starts no more tasks who has so much left of earlier ones, if that is too much.
+pub(super) fn too_much_left(caps: Caps, hanging: u64) -> Option<String> {
+    let most = u64::from(caps.person);
+    (hanging >= most).then(|| {
+        format!(
+            "{hanging} processes and threads of earlier tasks of yours were killed and hang in the \
+             kernel on this node, and all of yours there may be {most}: end what they wait for, or \
+             wait until they are gone"
+        )
+    })
+}
+
 /// Who has to be ended, and why. Of a person who has too many it is the largest task, and of all
 /// the largest of the person who has the most.
 pub(super) fn too_many(
@@ -87,7 +99,11 @@ pub(super) fn too_many(
         } else {
             break;
         };
-        let Some(at) = left.iter().rposition(|task| task.person == person) else { break };
+        let Some(at) = left.iter().rposition(|task| task.person == person) else {
+            // Nothing of theirs can be ended, and nobody else is ended for it.
+            people.remove(person);
+            continue;
+        };
         let largest = left.remove(at);
         people.entry(person).and_modify(|has| *has -= largest.processes);
         ended.push((largest.ticket, words));
@@ -143,6 +159,8 @@ mod tests {
         assert_eq!(ended(&[("ada", 60), ("eve", 60), ("eve", 60)]), []);
         assert_eq!(ended_beside(&[("ada", 60), ("eve", 60)], 61).len(), 1);
         assert_eq!(ended_beside(&[], 500), [], "there is nobody to end");
+        assert_eq!(ended_beside(&[("ada", 90)], 500), [], "nor is anybody else");
+        assert_eq!(ended_beside(&[("ada", 70), ("ada", 90)], 500).len(), 1, "but for their own");
     }
 
     #[test]

@@ -113,7 +113,8 @@ impl Work {
         request: Result<Request, String>,
         mut streams: Option<Streams>,
     ) {
-        let request = request.and_then(|mut request| {
+        let refused = self.limits.refuses(&start.template.user).map_or(Ok(()), Err);
+        let request = refused.and(request).and_then(|mut request| {
             self.add_streams(start, &mut request, &mut streams).map(|()| request)
         });
         let started = request.and_then(|mut request| {

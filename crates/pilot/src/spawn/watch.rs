@@ -443,7 +443,8 @@ impl<'a> WatchThread<'a> {
         if let Some(slots) = &self.shared.slots
             && !processes.is_empty()
         {
-            hanging::write_down(slots.dir(), processes, Whose::Leader(task.leader.pid));
+            let whose = Whose::Leader(task.leader.pid, &task.user);
+            hanging::write_down(slots.dir(), processes, whose);
         }
     }
 
