@@ -134,11 +134,17 @@ impl Budgets {
         answers.insert((user.clone(), image.clone()), (now, answer.clone()));
     }
 
-    /// Room for a specification that is about to be kept.
-    pub fn keep_spec(&self, user: &UserName, bytes: usize, now: Timestamp) -> Result<(), Spent> {
+    /// Room for jobs that are about to be kept, of so many bytes together.
+    pub fn keep_specs(
+        &self,
+        user: &UserName,
+        jobs: usize,
+        bytes: usize,
+        now: Timestamp,
+    ) -> Result<(), Spent> {
         let mut users = held(&self.users);
         let budget = users.entry(user.clone()).or_default();
-        let kept = bytes as u64 + OF_A_JOB;
+        let kept = (jobs as u64).saturating_mul(OF_A_JOB).saturating_add(bytes as u64);
         let fits = budget.spec_bytes.take(kept, SPEC_BYTES, DAY, now);
         if fits { Ok(()) } else { Err(Spent::SpecBytes) }
     }
@@ -195,10 +201,13 @@ mod tests {
         let budgets = Budgets::default();
         let now = Timestamp(9_000);
         for _ in 0..SPEC_BYTES / (MAX_SPEC_BYTES as u64 + OF_A_JOB) {
-            budgets.keep_spec(&ada(), MAX_SPEC_BYTES, now).expect("room");
+            budgets.keep_specs(&ada(), 1, MAX_SPEC_BYTES, now).expect("room");
         }
-        let over = budgets.keep_spec(&ada(), MAX_SPEC_BYTES, now);
+        let over = budgets.keep_specs(&ada(), 1, MAX_SPEC_BYTES, now);
         assert_eq!(over, Err(Spent::SpecBytes));
-        budgets.keep_spec(&ada(), MAX_SPEC_BYTES, now.plus(DAY)).expect("another day");
+        budgets.keep_specs(&ada(), 1, MAX_SPEC_BYTES, now.plus(DAY)).expect("another day");
+        let many = usize::try_from(SPEC_BYTES / OF_A_JOB).expect("a number") + 1;
+        let over = budgets.keep_specs(&UserName::new("bob").expect("good"), many, 0, now);
+        assert_eq!(over, Err(Spent::SpecBytes), "each job counts, however small");
     }
 }

@@ -96,7 +96,9 @@ fn ended_before(
     history: &impl History,
 ) -> Result<Vec<(JobId, JobState)>, WriteError> {
     let mut known = Vec::new();
-    for after in spec.after.iter().filter(|after| state.job(after.job).is_none()) {
+    // What has no number yet is in no history.
+    let may_be_there = |job: JobId| job < state.next_job() && state.job(job).is_none();
+    for after in spec.after.iter().filter(|after| may_be_there(after.job)) {
         let owner = history.owner(after.job).map_err(unread)?;
         if owner.is_some_and(|(owner, since)| by.may_touch(&Owned { owner: &owner, since })) {
             let state = history.last_state(after.job).map_err(unread)?;

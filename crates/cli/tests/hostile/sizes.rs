@@ -186,3 +186,18 @@ fn jobs_with_large_rows_that_become_ready_at_once_hold_up_nobody() {
     let ended = world.cli(&[&["wait"], &ids[..]].concat());
     assert_eq!(ended.code, 1, "no program takes such variables: {}", ended.stderr);
 }
+
+/// Each number is looked for while everybody waits, so that those of all jobs count together.
+#[test]
+fn a_request_names_no_more_jobs_to_wait_for_than_one_job_may() {
+    let world = World::started();
+    let numbers: Vec<String> = (1..=600).map(|number| number.to_string()).collect();
+    let job = format!(r#"{{"spec":{{"command":["true"],"after":[{}]}}}}"#, numbers.join(","));
+    let answer = post(&world, "/api/v1/submissions", format!(r#"{{"jobs":[{job}]}}"#).as_bytes());
+    assert_eq!(answer.status, 422, "{}", answer.body);
+    assert!(answer.body.contains("no_such_dependency"), "few enough: {}", answer.body);
+    let both = format!(r#"{{"jobs":[{job},{job}]}}"#);
+    let answer = post(&world, "/api/v1/submissions", both.as_bytes());
+    assert_eq!(answer.status, 422, "{}", answer.body);
+    assert!(answer.body.contains("1200 numbers of jobs to wait for"), "{}", answer.body);
+}

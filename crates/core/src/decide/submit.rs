@@ -1,5 +1,9 @@
 //! A user submits jobs, all of them or none. A repeat with the same key changes nothing and is not
 //! an error.
+//!
+//! Everybody waits while this goes on, so it does no more than it must: what there is no room for
+//! is not looked at, and whether expressions can be read was judged by whoever took the request
+//! (`requirements::validate`), which takes milliseconds for each.
 
 use crate::command::{NewJob, Submit};
 use crate::consequence::is_met;
@@ -8,29 +12,30 @@ use crate::event::{CancelReason, Event, Submitted, Which};
 use crate::job::Job;
 use crate::keys::KeyDigest;
 use crate::rejection::{Rejection, TooMany};
-use crate::requirements::{pointless_rank, validate};
+use crate::requirements::{RankSteps, pointless_rank};
 use crate::shape::Shape;
 use crate::state::State;
 use shipway_model::limits::{MAX_KEY_BYTES, MAX_UNFINISHED_TASKS};
-use shipway_model::validate::Problem;
+use shipway_model::validate::{Problem, validate};
 use shipway_model::{Actor, After, JobId, JobState};
 
 pub(super) fn decide(state: &State, submit: &Submit) -> Result<Decided, Rejection> {
-    for new in &submit.jobs {
-        validate(&new.spec).map_err(Rejection::InvalidSpec)?;
-        makes_whole_gangs(new)?;
-    }
     if let Some(job) = already_submitted(state, submit)? {
         debug_assert!(job < state.next_job(), "a used key names a job that exists");
         let done = Done::Submitted { first: job, repeated: true };
         return Ok(Decided { events: Vec::new(), done });
     }
     has_room(state, submit)?;
+    for new in &submit.jobs {
+        validate(&new.spec).map_err(Rejection::InvalidSpec)?;
+        makes_whole_gangs(new)?;
+    }
+    let mut steps = RankSteps::default();
     let mut events = Vec::with_capacity(submit.jobs.len());
     // Only when all of them are there: who waits for one that never runs has to learn of it.
     let mut cancelled = Vec::new();
     for (at, new) in submit.jobs.iter().enumerate() {
-        let (submitted, never) = one(state, submit, at, new)?;
+        let (submitted, never) = one(state, submit, (at, new), &mut steps)?;
         events.push(submitted);
         let which = Which::AllWaiting;
         cancelled.extend(never.map(|why| Event::TasksCancelled { job: new.job, which, why }));
@@ -44,11 +49,11 @@ pub(super) fn decide(state: &State, submit: &Submit) -> Result<Decided, Rejectio
 fn one(
     state: &State,
     submit: &Submit,
-    at: usize,
-    new: &NewJob,
+    (at, new): (usize, &NewJob),
+    steps: &mut RankSteps,
 ) -> Result<(Event, Option<CancelReason>), Rejection> {
     let shape = Shape::of(&new.spec, &submit.by.user, new.gang);
-    if let Some(problem) = pointless_rank(&shape, state) {
+    if let Some(problem) = pointless_rank(&shape, state, steps) {
         return Err(Rejection::InvalidSpec(vec![problem]));
     }
     let first = submit.first().unwrap_or(new.job);

@@ -10,7 +10,7 @@ mod failed;
 mod rank;
 
 pub(crate) use ads::class_ads;
-pub use rank::pointless_rank;
+pub use rank::{RankSteps, pointless_rank};
 
 use crate::pilot::Pilot;
 use crate::schedule::needs::{Groups, MAX_GROUPS, bit};

@@ -1,8 +1,8 @@
 //! Ranks that would say nothing of any node: they are refused, because a job that starts somewhere
 //! never shows that its rank was not understood.
 
-use super::MAX_MATCH_STEPS;
 use super::ads::{PER_NODE, job_ad};
+use super::{MAX_MATCH_STEPS, READ_PER_STEP};
 use crate::shape::Shape;
 use crate::state::State;
 use shipway_classad::{
@@ -16,6 +16,27 @@ use std::sync::Arc;
 const MAX_ASKED: usize = 1_000;
 /// Steps for all of them together, tens of milliseconds.
 const MAX_STEPS_ASKED: u64 = 5 * MAX_MATCH_STEPS;
+
+/// What looking for pointless ranks may still take, for all jobs of a request. Whoever asks waits,
+/// and so does everybody else: what is left when it is used up is not looked at, and nothing is
+/// held against it.
+#[derive(Debug)]
+pub struct RankSteps(u64);
+
+impl Default for RankSteps {
+    fn default() -> Self {
+        RankSteps(MAX_STEPS_ASKED)
+    }
+}
+
+impl RankSteps {
+    /// `None` when there are not so many left.
+    fn spend(&mut self, steps: u64) -> Option<()> {
+        let left = self.0.checked_sub(steps);
+        self.0 = left.unwrap_or(0);
+        left.map(drop)
+    }
+}
 
 /// What the text alone shows.
 pub(super) fn complaint(text: &str) -> Option<String> {
@@ -37,21 +58,20 @@ pub(super) fn complaint(text: &str) -> Option<String> {
 
 /// What the nodes that are there show: it is no number for any of them, or a name in it is not
 /// known to any and looks like a slip. Where it is a number for one, or no node is there, nothing.
-pub fn pointless_rank(shape: &Shape, state: &State) -> Option<Problem> {
+pub fn pointless_rank(shape: &Shape, state: &State, steps: &mut RankSteps) -> Option<Problem> {
     let nodes = &state.planner().nodes;
-    let expr = parse_expression(shape.expressions.rank.as_ref()?).ok()?;
+    let text = shape.expressions.rank.as_ref()?;
+    steps.spend(u64::try_from(text.len() / READ_PER_STEP).unwrap_or(u64::MAX))?;
+    let expr = parse_expression(text).ok()?;
     let job = Arc::new(job_ad(shape));
     let mut odd = None;
     let ads = || nodes.classes().flat_map(|(_, class)| &class.ads).take(MAX_ASKED);
-    let mut left = MAX_STEPS_ASKED;
     for ad in ads() {
         let sides = Sides::new(Arc::clone(&job), Arc::clone(ad));
         let found = evaluate_within(&expr, &sides, &Context::default(), MAX_MATCH_STEPS);
         #[cfg(test)]
-        super::counted::STEPS.with(|steps| steps.set(steps.get() + found.steps));
-        // Whoever asks waits, and so does everybody else: what it would be for the others is not
-        // worth more than this, and nothing is held against it.
-        left = left.checked_sub(found.steps)?;
+        super::counted::STEPS.with(|all| all.set(all.get() + found.steps));
+        steps.spend(found.steps)?;
         let value = found.value;
         if !may_be_rank(&value) {
             odd = odd.or(Some(value));

@@ -21,11 +21,11 @@ use shipway_api::together::{Named, Turn, in_turn};
 use shipway_api::types::{DryRun, Submission, Submitted, SubmittedTogether, Together};
 use shipway_core::Rejection;
 use shipway_core::explain::{explain_need, prospect_of_new};
-use shipway_core::requirements::{pointless_rank, validate};
+use shipway_core::requirements::{RankSteps, pointless_rank, validate};
 use shipway_core::shape::Gang;
 use shipway_core::shape::Shape;
 use shipway_model::expand::Placeholders;
-use shipway_model::limits::MAX_SPEC_BYTES;
+use shipway_model::limits::{MAX_DEPENDENCIES, MAX_SPEC_BYTES};
 use shipway_model::validate::Problem;
 use shipway_model::{After, JobId, JobSpec, Ordinal, Reason, TaskIndex};
 use std::sync::Arc;
@@ -98,7 +98,7 @@ async fn accept(
         may_have_log(site, &caller, spec)?;
         log_has_folder(spec.event_log.is_some().then(|| spec.clone())).await?;
     }
-    site.budgets.keep_spec(&caller.0.user, asking.bytes(), site.clock.now())?;
+    site.budgets.keep_specs(&caller.0.user, jobs.len(), asking.bytes(), site.clock.now())?;
     for Member { spec, .. } in &mut jobs {
         pin_image(site, &caller.0, spec).await?;
     }
@@ -134,7 +134,7 @@ pub async fn dry_run(
     let has_expressions = spec.requirements.is_some() || spec.rank.is_some();
     let turn = if has_expressions { asking.turn().await? } else { None };
     let found = site.writer.ask(move |state| {
-        if let Some(problem) = pointless_rank(&shape, state) {
+        if let Some(problem) = pointless_rank(&shape, state, &mut RankSteps::default()) {
             return Err(Rejection::InvalidSpec(vec![problem]));
         }
         let reasons = explain_need(state, &shape, &user, now);
@@ -194,6 +194,15 @@ fn all_checked(together: Together) -> Result<Turns, ApiError> {
     let (digest, size) = stored(&together)?;
     for (at, job) in together.jobs.iter().enumerate() {
         validate(&job.spec).map_err(|problems| refused(of_job(at, problems)))?;
+    }
+    // Each is looked for in history while everybody waits: no more than one job may have.
+    let waits: usize = together.jobs.iter().map(|job| job.spec.after.len()).sum();
+    if waits > MAX_DEPENDENCIES {
+        let what = format!(
+            "{waits} numbers of jobs to wait for in one request; at most {MAX_DEPENDENCIES} (jobs \
+             of the same request are named, and not counted)"
+        );
+        return Err(refused(vec![Problem { field: "after", what }]));
     }
     let names: Vec<Named<'_>> = together.jobs.iter().map(|job| job.named()).collect();
     let order = in_turn(&names).map_err(|problem| refused(vec![problem]))?;

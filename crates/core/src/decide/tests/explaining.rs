@@ -161,8 +161,12 @@ fn a_rank_that_takes_long_is_not_tried_on_every_kind_of_node() {
     // No number for any of them, and each attribute asks the one before it twice.
     let attributes = (1..17).map(|at| format!("a{at}=a{0}+a{0};", at - 1));
     let rank = format!("[a0=TARGET.Cpus;{}].a16 > 0 ? {{}} : 1", attributes.collect::<String>());
-    let command =
-        submission(told.state.next_job(), ada(), &format!(r#"{{"rank":"{rank}"}}"#), None);
+    let json = format!(r#"{{"rank":"{rank}"}}"#);
+    let mut command = submission(told.state.next_job(), ada(), &json, None);
+    // However many jobs of a request have one.
+    if let Command::Submit(submit) = &mut command {
+        submit.jobs.extend((2..20).map(|job| NewJob::new(JobId(job), spec(&json))));
+    }
     let _ = told.try_tell(&command);
     let steps = STEPS.with(std::cell::Cell::get);
     assert!(steps > 50_000, "{steps} steps: the rank is not as costly as this test wants it");

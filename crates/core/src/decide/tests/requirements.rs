@@ -123,20 +123,23 @@ fn the_term_that_fails_is_named_with_what_it_found() {
     assert!(told.why(job)[0].to_string().ends_with("has Machine \"a\""), "{:?}", told.why(job));
 }
 
+/// As a request is judged: before everybody waits for it, and then by what there is.
+fn judged(told: &mut Told, json: &str) -> Result<Vec<Event>, Rejection> {
+    crate::requirements::validate(&spec(json)).map_err(Rejection::InvalidSpec)?;
+    told.try_tell(&submission(told.state.next_job(), ada(), json, None))
+}
+
 #[test]
 fn an_expression_that_cannot_be_read_is_refused() {
     let mut told = three();
-    let next = told.state.next_job();
     for json in [r#"{"requirements":"Memory >"}"#, r#"{"rank":")"}"#, r#"{"rank":"random()"}"#] {
-        let refused = told.refused(submission(next, ada(), json, None));
-        assert_eq!(refused, "invalid_spec", "{json}");
+        assert_eq!(judged(&mut told, json).expect_err(json).code(), "invalid_spec", "{json}");
     }
 }
 
 #[test]
 fn what_can_never_hold_or_rank_is_refused_with_the_reason() {
     let mut told = three();
-    let next = told.state.next_job();
     for (json, why) in [
         (r#"{"requirements":"regexpp(\"a\", Machine)"}"#, "did you mean regexp?"),
         (r#"{"requirements":"regexp(\"a(?=b)\", Machine)"}"#, "a(?=b) cannot be used: look-"),
@@ -147,8 +150,7 @@ fn what_can_never_hold_or_rank_is_refused_with_the_reason() {
         (r#"{"rank":"GPUs_Vendor"}"#, "it is \"NVIDIA\" for a node, and no number"),
         (r#"{"rank":"Memry"}"#, "no node has Memry (did you mean Memory?)"),
     ] {
-        let submit = submission(next, ada(), json, None);
-        let refused = told.try_tell(&submit).expect_err(json);
+        let refused = judged(&mut told, json).expect_err(json);
         assert!(refused.to_string().contains(why), "{json}: {refused}");
     }
     // Without nodes nobody knows what they will have.

@@ -232,7 +232,11 @@ fn a_user_has_so_many_tokens_jobs_and_tasks_and_no_more() {
         let submit = one(&told, "bob");
         step(&mut told.state, Timestamp(told.now), &submit).expect("there is room");
     }
-    let full = one(&told, "bob");
+    let mut full = one(&told, "bob");
+    if let Command::Submit(submit) = &mut full {
+        // What there is no room for costs nobody a look at it.
+        submit.jobs.iter_mut().for_each(|new| new.spec.command.clear());
+    }
     assert!(matches!(
         step(&mut told.state, Timestamp(told.now), &full),
         Err(Rejection::TooMany(TooMany::Jobs(Role::User)))
