@@ -17,6 +17,7 @@ use shipway_runtime::again::{self, patiently};
 use shipway_runtime::plan::{Person, User};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 use std::str::FromStr;
@@ -417,7 +418,7 @@ pub(crate) fn own_home() -> Option<PathBuf> {
     own_account().map(|own| own.home).filter(|home| home.is_absolute())
 }
 
-fn own_account() -> Option<Account> {
+pub(crate) fn own_account() -> Option<Account> {
     let uid = geteuid().as_raw();
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let named = |line: &str| account(line, line.split(':').next()?);
@@ -444,14 +445,28 @@ fn account_named(name: &str) -> Option<Account> {
     Some(account)
 }
 
-/// What a program of the node says. On a thread of its own: what the main thread starts would be
-/// taken for something that a task left.
+/// What a program of the node says.
 pub(crate) fn asked(words: &[&str]) -> Option<String> {
+    answer(words).ok().flatten()
+}
+
+/// The same; `None` where there is no such program or it says no, an error where it could not be
+/// asked. On a thread of its own: what the main thread starts would be taken for something that a
+/// task left.
+pub(crate) fn answer(words: &[&str]) -> io::Result<Option<String>> {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]);
-    let asking = again::thread("asking", move || patiently(|| command.output())).ok()?;
-    let done = asking.join().ok()?.ok()?;
-    done.status.success().then(|| String::from_utf8_lossy(&done.stdout).into_owned())
+    let asking = again::thread("asking", move || patiently(|| command.output()))?;
+    let broken = |_| io::Error::other("asking was cut off");
+    let done = match asking.join().map_err(broken)? {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        done => done?,
+    };
+    if done.status.code().is_none() {
+        return Err(io::Error::other(format!("{} was ended: {}", words[0], done.status)));
+    }
+    let said = || String::from_utf8_lossy(&done.stdout).into_owned();
+    Ok(done.status.success().then(said))
 }
 
 /// A line of `/etc/passwd`: name, -, user, group, -, home, shell.

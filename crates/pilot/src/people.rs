@@ -1,15 +1,23 @@
 //! How this node keeps the tasks of different people apart, found out by doing it: as root by
 //! accounts, as an ordinary user by subordinate ids where there are some. Which account or id a
 //! person has is decided in `accounts.rs`.
+//!
+//! Whoever can make the look for ids fail must not become the pilot's user by it: what cannot be
+//! found out, and what was there once and is gone, makes others be refused.
 
-use crate::accounts::asked;
+use crate::accounts::{answer, own_account};
 use crate::runtimes::RuntimeChoice;
 use rustix::process::{getegid, geteuid};
 use shipway_model::people::People;
 use shipway_runtime::again;
 use shipway_runtime::native::{Helper, Keeper};
 use shipway_runtime::subids::{Given, Holder, Missing, Range, free_range};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
+
+/// In the pilot's folder: people have had ids of their own here.
+const HAD_IDS: &str = "people-apart";
 
 /// What helps where it should have worked.
 const TRY_AGAIN: &str = "end what uses up the limits of this user (tasks, `keyctl`, namespaces), \
@@ -28,26 +36,52 @@ pub struct Found {
     pub keeper: Option<Arc<Keeper>>,
 }
 
+impl Found {
+    /// Leaves word in the pilot's folder for the next start.
+    pub(crate) fn leave_word(&self, dir: &Path) {
+        let path = dir.join(HAD_IDS);
+        if self.people == People::BySubordinateId
+            && !path.exists()
+            && let Err(error) = shipway_trees::write_whole(&path, b"")
+        {
+            tracing::warn!(%error, path = %path.display(), "cannot remember that people have ids");
+        }
+    }
+}
+
 /// Starts a process or two, and a container as one of the people. `shared` is the account that the
-/// site gives to everybody it does not name.
-pub fn find(choice: &RuntimeChoice, helper: &Arc<Helper>, shared: Option<&str>) -> Found {
+/// site gives to everybody it does not name, `dir` the pilot's folder.
+pub fn find(
+    choice: &RuntimeChoice,
+    helper: &Arc<Helper>,
+    shared: Option<&str>,
+    dir: &Path,
+) -> Found {
     if let Some(account) = shared {
         return Found { people: sharing(account), keeper: None };
     }
     if geteuid().is_root() {
         return Found { people: People::ByAccount, keeper: None };
     }
-    let holder = holder();
-    let user = holder.name.clone();
+    let uid = geteuid().as_raw();
+    let own = holder(uid);
+    let user = own.as_ref().map_or_else(|_| uid.to_string(), |own| own.name.clone());
     if *choice != RuntimeChoice::Native {
         let why = format!("{choice} runs containers as one user");
         let fix = "leave --runtime out: native containers keep people apart by subordinate ids";
         let people = People::No { user, why, fix: fix.into() };
         return Found { people, keeper: None };
     }
-    let (subuid, subgid) = (lines(SUBUID, &user, &[]), lines(SUBGID, &user, &["-g"]));
-    let made = make(helper, Given::read(holder, &subuid, &subgid));
-    said(made, user, free_range(&subuid, &subgid))
+    let read =
+        own.and_then(|own| Ok((lines(SUBUID, &own, &[])?, lines(SUBGID, &own, &["-g"])?, own)));
+    let (made, free) = match read {
+        Err(error) => (Err(Missing::Unasked { why: error.to_string() }), free_range("", "")),
+        Ok((subuid, subgid, own)) => {
+            let given = Given::read(own, &subuid, &subgid);
+            (make(helper, given), free_range(&subuid, &subgid))
+        }
+    };
+    said(made, user, free, &dir.join(HAD_IDS))
 }
 
 fn sharing(account: &str) -> People {
@@ -59,20 +93,27 @@ fn sharing(account: &str) -> People {
 }
 
 /// What to make of it.
-fn said(made: Result<Arc<Keeper>, Missing>, user: String, free: Range) -> Found {
-    match made {
-        Ok(keeper) => Found { people: People::BySubordinateId, keeper: Some(keeper) },
-        Err(missing) => {
-            let (why, fix) = (missing.to_string(), missing.fix(free));
-            // Whoever could make it fail would otherwise have everybody run as one.
-            let people = if missing.is_of_the_node() {
-                People::No { user, why, fix }
-            } else {
-                People::Refused { why, fix: TRY_AGAIN.into() }
-            };
-            Found { people, keeper: None }
-        }
-    }
+fn said(made: Result<Arc<Keeper>, Missing>, user: String, free: Range, had_ids: &Path) -> Found {
+    let missing = match made {
+        Ok(keeper) => return Found { people: People::BySubordinateId, keeper: Some(keeper) },
+        Err(missing) => missing,
+    };
+    let (why, fix) = (missing.to_string(), missing.fix(free));
+    // Whoever could make it fail would otherwise have everybody run as one.
+    let people = if !missing.is_of_the_node() {
+        People::Refused { why, fix: TRY_AGAIN.into() }
+    } else if had_ids.exists() {
+        let file = had_ids.display();
+        let why = Missing::Gone { now: why }.to_string();
+        let fix = format!(
+            "{fix}; to let others run as {user} from now on: remove {file}, and start \
+             `shipway up` again"
+        );
+        People::Refused { why, fix }
+    } else {
+        People::No { user, why, fix }
+    };
+    Found { people, keeper: None }
 }
 
 /// On a thread of its own: what the main thread starts would be taken for something that a task
@@ -87,23 +128,31 @@ fn make(helper: &Arc<Helper>, given: Given) -> Result<Arc<Keeper>, Missing> {
 }
 
 /// The account that this process has.
-fn holder() -> Holder {
-    let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-    let name = asked(&["id", "-un"]).map(|name| name.trim().to_owned());
-    Holder { name: name.unwrap_or_else(|| uid.to_string()), uid, gid }
+fn holder(uid: u32) -> io::Result<Holder> {
+    let name = match own_account() {
+        Some(own) => own.name,
+        None => answer(&["id", "-un"])?.map_or_else(|| uid.to_string(), |it| it.trim().to_owned()),
+    };
+    Ok(Holder { name, uid, gid: getegid().as_raw() })
 }
 
 /// The node's own file, and where it does not name the account whatever else the node gets such
 /// lines from.
-fn lines(path: &str, user: &str, options: &[&str]) -> String {
-    let mut text = std::fs::read_to_string(path).unwrap_or_default();
-    if !text.lines().any(|line| line.split(':').next() == Some(user)) {
-        let words = [&["getsubids"], options, &[user]].concat();
-        for line in asked(&words).unwrap_or_default().lines() {
+fn lines(path: &str, own: &Holder, options: &[&str]) -> io::Result<String> {
+    let mut text = match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        read => read?,
+    };
+    let number = own.uid.to_string();
+    let is_own =
+        |line: &str| line.split(':').next().is_some_and(|it| it == own.name || it == number);
+    if !text.lines().any(is_own) {
+        let words = [&["getsubids"], options, &[own.name.as_str()]].concat();
+        for line in answer(&words)?.unwrap_or_default().lines() {
             text.extend(as_in_file(line));
         }
     }
-    text
+    Ok(text)
 }
 
 /// `0: svc 600000 65536`, as `getsubids` prints it.
@@ -133,7 +182,7 @@ mod tests {
     #[test]
     fn where_something_is_missing_all_run_as_one() {
         let missing = Missing::Uids { holder: "svc".into() };
-        let found = said(Err(missing), "svc".into(), free_range("", ""));
+        let found = said(Err(missing), "svc".into(), free_range("", ""), Path::new("/nowhere"));
         let People::No { user, why, fix } = &found.people else { panic!("{found:?}") };
         assert_eq!((user.as_str(), why.as_str()), ("svc", "svc has no subordinate ids"));
         assert!(fix.starts_with("as root: usermod --add-subuids 100000-165535"), "{fix}");
@@ -147,11 +196,44 @@ mod tests {
         for missing in [
             Missing::Container { why: why.clone() },
             Missing::Namespace { why: why.clone() },
-            Missing::Map { program: "newuidmap", said: why },
+            Missing::Map { program: "newuidmap", said: why.clone() },
+            Missing::Unasked { why },
         ] {
-            let found = said(Err(missing), "svc".into(), free_range("", ""));
+            let found = said(Err(missing), "svc".into(), free_range("", ""), Path::new("/nowhere"));
             assert!(matches!(found.people, People::Refused { .. }), "{found:?}");
             assert!(found.keeper.is_none());
         }
+    }
+
+    #[test]
+    fn ids_that_were_there_and_are_gone_make_nobody_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let said = |missing| {
+            said(Err(missing), "svc".into(), free_range("", ""), &dir.path().join(HAD_IDS))
+        };
+        let missing = || Missing::Uids { holder: "svc".into() };
+        let never = said(missing());
+        never.leave_word(dir.path());
+        assert!(matches!(said(missing()).people, People::No { .. }), "it never had any");
+        Found { people: People::BySubordinateId, keeper: None }.leave_word(dir.path());
+        let found = said(missing());
+        let People::Refused { why, fix } = &found.people else { panic!("{found:?}") };
+        assert_eq!(
+            why,
+            "people had subordinate ids here until now, and svc has no subordinate ids"
+        );
+        assert!(fix.contains("usermod --add-subuids") && fix.contains(HAD_IDS), "{fix}");
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_told_from_what_says_no() {
+        assert!(matches!(answer(&["/nowhere/id"]), Ok(None)));
+        assert!(matches!(answer(&["false"]), Ok(None)));
+        assert!(matches!(answer(&["echo", "a"]), Ok(Some(said)) if said == "a\n"));
+        assert!(answer(&["sh", "-c", "kill -9 $$"]).is_err());
+        // A folder is there, and no file.
+        let own = Holder { name: "svc".into(), uid: 7, gid: 7 };
+        assert!(lines("/etc", &own, &[]).is_err());
+        assert!(lines("/nowhere/subuid", &own, &[]).is_ok());
     }
 }

@@ -234,6 +234,10 @@ pub enum Missing {
     MayNotMap { program: &'static str },
     #[error("{program} failed: {said}")]
     Map { program: &'static str, said: String },
+    #[error("cannot tell which subordinate ids there are: {why}")]
+    Unasked { why: String },
+    #[error("people had subordinate ids here until now, and {now}")]
+    Gone { now: String },
     #[error("a user namespace cannot be made: {why}")]
     Namespace { why: String },
     #[error("a container cannot be made as another user: {why}")]
@@ -260,7 +264,11 @@ impl Missing {
             | Self::Uids { .. }
             | Self::Gids { .. }
             | Self::MayNotMap { .. } => true,
-            Self::Map { .. } | Self::Namespace { .. } | Self::Container { .. } => false,
+            Self::Map { .. }
+            | Self::Unasked { .. }
+            | Self::Gone { .. }
+            | Self::Namespace { .. }
+            | Self::Container { .. } => false,
         }
     }
 
@@ -276,7 +284,11 @@ impl Missing {
             Self::MayNotMap { program } => {
                 format!("as root: chmod u+s $(command -v {program}); no NoNewPrivileges=")
             }
-            Self::Map { .. } | Self::Namespace { .. } | Self::Container { .. } => {
+            Self::Map { .. }
+            | Self::Unasked { .. }
+            | Self::Gone { .. }
+            | Self::Namespace { .. }
+            | Self::Container { .. } => {
                 "newuidmap and newgidmap of the package uidmap, ids in /etc/subuid and \
                  /etc/subgid, and user namespaces for ordinary users"
                     .into()

@@ -46,7 +46,7 @@ pub fn run(args: DoctorArgs, output: Output) -> Result<Exit, Failure> {
     })?;
     let found = probe(&Places::of_this_node(&dir), None);
     let tried = proof::try_out(&found, &*runtime, !args.quick);
-    let people = people::find(&choice, &helper, None).people;
+    let people = people::find(&choice, &helper, None, &dir).people;
     // Only some runtimes leave something there.
     let _ = shipway_trees::remove(&scratch);
     let server = settings::server(&settings::environment).ok();

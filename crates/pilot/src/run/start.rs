@@ -256,7 +256,9 @@ fn runtime(settings: &Settings) -> Result<Made, StartError> {
     left_files::clear(&settings.dir, "containers");
     let made = std::fs::DirBuilder::new().mode(own_mode()).create(&dir);
     made.map_err(|source| StartError::Write { path: dir.clone(), source })?;
-    let people = people::find(&settings.runtime, &helper, settings.accounts.shared());
+    let people =
+        people::find(&settings.runtime, &helper, settings.accounts.shared(), &settings.dir);
+    people.leave_word(&settings.dir);
     let runtime = settings.runtime.make(program, &helper, &dir, people.keeper.as_ref());
     Ok((runtime, helper, people))
 }
