@@ -13,7 +13,7 @@ use std::fmt;
 /// GPUs of one node, slices of them included: sixteen in seven parts are a fraction.
 pub const MAX_DEVICES: usize = 4_096;
 /// What a pilot may say of its node beyond that.
-pub const MAX_ATTRIBUTES: usize = 10_000;
+pub const MAX_ATTRIBUTES: usize = 1_000;
 pub const MAX_REMARKS: usize = 10_000;
 
 /// The countable part of a node.

@@ -17,6 +17,7 @@
 mod later;
 mod logs;
 mod orders;
+mod pace;
 mod saying;
 mod service;
 mod specs;

@@ -4,6 +4,7 @@
 //! is reported too: whether the pilot is lost is for the core to say.
 
 use super::orders::Describe;
+use super::pace::Pace;
 use super::saying::{Outbound, outbound};
 use super::{Connected, End, Order, Pilots, over};
 use crate::auth::{Auth, LetIn};
@@ -23,6 +24,7 @@ use shipway_model::{NodeName, PilotId};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
 
 #[derive(Debug, Clone)]
@@ -154,6 +156,7 @@ impl Connection {
         tokio::pin!(connection_over);
         let (to_write, writing) = mpsc::channel(REPORTS_WAITING);
         tokio::spawn(self.clone().write_down(writing));
+        let mut pace = Pace::default();
         loop {
             // A connection that was replaced or reset ends from this side too.
             let message = tokio::select! {
@@ -164,7 +167,7 @@ impl Connection {
             match message {
                 Ok(Some(message)) => {
                     // A mistake over one message costs this connection, and no other.
-                    let heard = guarded_task(self.hear(message, &to_write)).await;
+                    let heard = guarded_task(self.hear(message, &to_write, &mut pace)).await;
                     let Ok(heard) = heard else { break };
                     if let Err(error) = heard {
                         tracing::warn!(pilot = %self.pilot, ?error, "a pilot's message is refused");
@@ -180,7 +183,12 @@ impl Connection {
         let _ = to_write.send((Command::PilotAway { pilot, session }, None)).await;
     }
 
-    async fn hear(&self, message: wire::ToServer, to_write: &ToWrite) -> Result<(), BadMessage> {
+    async fn hear(
+        &self,
+        message: wire::ToServer,
+        to_write: &ToWrite,
+        pace: &mut Pace,
+    ) -> Result<(), BadMessage> {
         let (pilot, session) = (self.pilot.clone(), self.session);
         // A newer pilot may say what this server need not know.
         let Some(message) = FromPilot::read(message)? else { return Ok(()) };
@@ -201,7 +209,10 @@ impl Connection {
                 let ack = place.map(|place| (number, place));
                 (Command::PilotReported(command::PilotReported { pilot, held }), ack)
             }
-            FromPilot::Ad(ad) => (Command::PilotChanged { pilot, session, ad }, None),
+            FromPilot::Ad(ad) => {
+                tokio::time::sleep(pace.wait(Instant::now())).await;
+                (Command::PilotChanged { pilot, session, ad }, None)
+            }
             FromPilot::Leaving => {
                 tracing::info!(%pilot, "a pilot takes nothing more");
                 (Command::PilotLeaving { pilot, session }, None)
