@@ -249,10 +249,12 @@ impl<'b> HotRoom<'b> {
             return false;
         }
         let is_small = size.amounts.fits(self.most) && size.gpus <= self.devices;
-        let is_short = backlog::may_be_short(state.shapes().pace(size.shape));
-        let Some(need) = needs.get(size.shape).filter(|_| is_small || is_short) else {
+        // Who needs a device is not sent ahead of it: most are turned away without a second look.
+        let is_short = size.gpus == 0 && backlog::may_be_short(state.shapes().pace(size.shape));
+        if !is_small && !is_short {
             return false;
-        };
+        }
+        let Some(need) = needs.get(size.shape) else { return false };
         let is_short = is_short && need.may_go_ahead();
         self.nodes.iter().any(|free| {
             need.groups(free.class).is_some_and(|groups| is_short || need.fits(free, groups))
