@@ -11,7 +11,7 @@ use crate::clock::{Clock, wall};
 use crate::documents::{DocumentError, Documents, HomeFiles};
 use crate::event_logs::{self, EventLogs, Places};
 use crate::http::{self, Readers, Site};
-use crate::journal::{HistoryReader, JournalError, SqliteJournal};
+use crate::journal::{HistoryReader, HomeJournal, JournalError};
 use crate::live::Live;
 use crate::logins::{LoginError, Logins};
 use crate::metrics::Metrics;
@@ -215,8 +215,8 @@ fn resolved(home: &Path) -> PathBuf {
 
 /// All that is kept in a home. What it is kept in is said here and nowhere else.
 struct Opened {
-    journal: SqliteJournal,
-    history: HistoryReader,
+    journal: HomeJournal,
+    history: Box<dyn HistoryReader>,
     documents: Arc<dyn Documents>,
     /// The state that the journal leads to, and how many events were read for it.
     restored: (State, u64),
@@ -225,7 +225,7 @@ struct Opened {
 fn open_home(home: &Path) -> Result<Opened, UpError> {
     let began = Instant::now();
     let in_home = |source| UpError::Journal { home: home.into(), source };
-    let mut journal = SqliteJournal::open(home, wall().0).map_err(in_home)?;
+    let mut journal = HomeJournal::open(home, wall().0).map_err(in_home)?;
     for note in journal.notes() {
         if note.may_be_loss() {
             tracing::warn!("the journal was repaired: {note}");
@@ -239,7 +239,8 @@ fn open_home(home: &Path) -> Result<Opened, UpError> {
     let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     tracing::info!(jobs, replayed, millis, "the state is restored");
     let documents = Arc::new(HomeFiles(home.into()));
-    Ok(Opened { journal, history: HistoryReader::open(home)?, documents, restored })
+    let history = journal.history()?;
+    Ok(Opened { journal, history, documents, restored })
 }
 
 async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), UpError> {

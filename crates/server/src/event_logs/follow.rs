@@ -32,7 +32,7 @@ pub(super) struct Follower {
     documents: Arc<dyn Documents>,
     places: Places,
     kept: Kept,
-    reader: HistoryReader,
+    reader: Box<dyn HistoryReader>,
     library: Library,
     pilots: Arc<Pilots>,
     shared: Arc<Shared>,

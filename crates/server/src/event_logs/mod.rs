@@ -57,7 +57,7 @@ pub enum NotBegun {
 pub struct Sources {
     pub documents: Arc<dyn Documents>,
     /// The connection that the thread's own is made from.
-    pub history: Mutex<HistoryReader>,
+    pub history: Mutex<Box<dyn HistoryReader>>,
     /// Where logs may be.
     pub places: Places,
     /// Whoever runs the server, and so whose files it may write.

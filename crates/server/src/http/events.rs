@@ -90,7 +90,7 @@ impl Watcher {
     async fn run(mut self, after: Option<EventSeq>) {
         let mut seen = match after {
             Some(after) => after,
-            None => match self.site.readers.read(HistoryReader::tip).await {
+            None => match self.site.readers.read(|history| history.tip()).await {
                 Ok(tip) => tip,
                 Err(_) => return,
             },
@@ -131,7 +131,8 @@ impl Watcher {
                     }
                 }
                 Page::Pruned => {
-                    *seen = self.site.readers.read(HistoryReader::tip).await.map_err(|_| Gone)?;
+                    *seen =
+                        self.site.readers.read(|history| history.tip()).await.map_err(|_| Gone)?;
                     self.say(Some(*seen), &LiveEvent::Reset).await?;
                 }
             }
@@ -235,7 +236,7 @@ impl Eyes {
         jobs.into_iter().filter(|job| !self.visible.contains_key(job)).collect()
     }
 
-    fn learn(&mut self, jobs: Vec<JobId>, history: &HistoryReader) -> Result<(), JournalError> {
+    fn learn(&mut self, jobs: Vec<JobId>, history: &dyn HistoryReader) -> Result<(), JournalError> {
         for job in jobs {
             let row = history.job(job.0)?;
             self.visible.insert(job, row.is_some_and(|row| may_touch(&self.by, &row)));

@@ -25,15 +25,15 @@ const REMEMBERED: usize = 256;
 /// Connections to history; one is taken for each question and put back.
 #[derive(Debug)]
 pub struct Readers {
-    first: Mutex<HistoryReader>,
-    idle: Mutex<Vec<HistoryReader>>,
+    first: Mutex<Box<dyn HistoryReader>>,
+    idle: Mutex<Vec<Box<dyn HistoryReader>>>,
     turns: Arc<Semaphore>,
     of_users: Mutex<HashMap<UserName, Arc<Semaphore>>>,
     pub shelves: Shelves,
 }
 
 impl Readers {
-    pub fn new(first: HistoryReader) -> Self {
+    pub fn new(first: Box<dyn HistoryReader>) -> Self {
         let (first, idle) = (Mutex::new(first), Mutex::default());
         let turns = Arc::new(Semaphore::new(AT_ONCE));
         Readers { first, idle, turns, of_users: Mutex::default(), shelves: Shelves::default() }
@@ -42,7 +42,7 @@ impl Readers {
     /// Runs a question on a thread where waiting for the disk hurts nobody.
     pub async fn read<A: Send + 'static>(
         self: &Arc<Self>,
-        question: impl FnOnce(&HistoryReader) -> Result<A, JournalError> + Send + 'static,
+        question: impl FnOnce(&dyn HistoryReader) -> Result<A, JournalError> + Send + 'static,
     ) -> Result<A, ApiError> {
         let readers = Arc::clone(self);
         let own = match self.own_turns() {
@@ -53,7 +53,7 @@ impl Readers {
         let answer = tokio::task::spawn_blocking(move || {
             let _until_answered = (own, turn);
             let reader = readers.take()?;
-            let answer = question(&reader);
+            let answer = question(&*reader);
             readers.put_back(reader);
             answer
         });
@@ -74,12 +74,12 @@ impl Readers {
         Some(Arc::clone(turns))
     }
 
-    fn take(&self) -> Result<HistoryReader, JournalError> {
+    fn take(&self) -> Result<Box<dyn HistoryReader>, JournalError> {
         let idle = self.idle.locked().pop();
         idle.map_or_else(|| self.first.locked().try_clone(), Ok)
     }
 
-    fn put_back(&self, reader: HistoryReader) {
+    fn put_back(&self, reader: Box<dyn HistoryReader>) {
         let mut idle = self.idle.locked();
         if idle.len() < IDLE_READERS {
             idle.push(reader);
@@ -90,7 +90,7 @@ impl Readers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::SqliteJournal;
+    use crate::journal::HomeJournal;
     use crate::on_behalf::{AskedBy, on_behalf_of};
     use shipway_model::{Actor, Role};
     use std::sync::mpsc;
@@ -106,8 +106,8 @@ mod tests {
     #[tokio::test]
     async fn one_users_questions_keep_no_other_waiting() {
         let home = tempfile::tempdir().expect("a directory");
-        let _journal = SqliteJournal::open(home.path(), 1).expect("a journal");
-        let reader = HistoryReader::open(home.path()).expect("a reader");
+        let journal = HomeJournal::open(home.path(), 1).expect("a journal");
+        let reader = journal.history().expect("a reader");
         let readers = Arc::new(Readers::new(reader));
         let (mut held, mut asking) = (Vec::new(), Vec::new());
         for _ in 0..2 * AT_ONCE {
@@ -120,7 +120,7 @@ mod tests {
         }
         // All of them are on their way before anybody else comes.
         tokio::task::yield_now().await;
-        let question = on_behalf_of(by("ada"), readers.read(HistoryReader::tip));
+        let question = on_behalf_of(by("ada"), readers.read(|history| history.tip()));
         // Far beyond what it takes; only a hang reaches it.
         let answer = tokio::time::timeout(Duration::from_secs(30), question).await;
         drop(held);

@@ -51,6 +51,6 @@ pub(super) fn checkpoint(conn: &Connection) -> Result<(), JournalError> {
     Err(JournalError::NotDurable {
         act: "a checkpoint",
         what: NotDurable::Busy,
-        source: rusqlite::Error::SqliteFailure(code, None),
+        source: rusqlite::Error::SqliteFailure(code, None).into(),
     })
 }

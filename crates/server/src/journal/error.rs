@@ -7,6 +7,9 @@ use rusqlite::{ErrorCode, ffi};
 
 use super::{Epoch, EventSeq};
 
+/// What the database said, whichever it is.
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     #[error("another shipway server ({}) uses this home: {}", pid_text(*pid), home.display())]
@@ -27,7 +30,7 @@ pub enum JournalError {
         after: Option<EventSeq>,
         what: String,
         #[source]
-        source: Option<Box<rusqlite::Error>>,
+        source: Option<Cause>,
     },
 
     /// The batch may or may not be on disk. `Journal::reopen` must succeed before the next append.
@@ -36,7 +39,7 @@ pub enum JournalError {
         act: &'static str,
         what: NotDurable,
         #[source]
-        source: rusqlite::Error,
+        source: Cause,
     },
 
     #[error("the journal takes no writes until it is reopened after an earlier write failed")]
@@ -53,7 +56,7 @@ pub enum JournalError {
     Refused { what: &'static str },
 
     #[error("a history row was written twice")]
-    DuplicateRow(#[source] rusqlite::Error),
+    DuplicateRow(#[source] Cause),
 
     #[error("{act} {}", path.display())]
     File {
@@ -64,10 +67,10 @@ pub enum JournalError {
     },
 
     #[error("{act} in the journal")]
-    Sqlite {
+    Database {
         act: &'static str,
         #[source]
-        source: rusqlite::Error,
+        source: Cause,
     },
 }
 
@@ -134,7 +137,7 @@ fn after_text(after: Option<EventSeq>) -> String {
 /// Gives SQLite's error codes the meaning they have for durability.
 pub(super) fn classify(act: &'static str, source: rusqlite::Error) -> JournalError {
     let rusqlite::Error::SqliteFailure(code, _) = &source else {
-        return JournalError::Sqlite { act, source };
+        return JournalError::Database { act, source: source.into() };
     };
     let extended = code.extended_code;
     let what = match code.code {
@@ -147,18 +150,18 @@ pub(super) fn classify(act: &'static str, source: rusqlite::Error) -> JournalErr
         ErrorCode::SystemIoFailure => NotDurable::Io,
         ErrorCode::ReadOnly => NotDurable::ReadOnly,
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => NotDurable::Busy,
-        ErrorCode::ConstraintViolation => return JournalError::DuplicateRow(source),
+        ErrorCode::ConstraintViolation => return JournalError::DuplicateRow(source.into()),
         ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
             return JournalError::Damaged {
                 path: super::DB_FILE.into(),
                 after: None,
                 what: format!("SQLite cannot read it ({act})"),
-                source: Some(Box::new(source)),
+                source: Some(source.into()),
             };
         }
-        _ => return JournalError::Sqlite { act, source },
+        _ => return JournalError::Database { act, source: source.into() },
     };
-    JournalError::NotDurable { act, what, source }
+    JournalError::NotDurable { act, what, source: source.into() }
 }
 
 /// For `map_err`: names the act a SQLite call belonged to.

@@ -2,17 +2,17 @@
 //! in commit order, snapshots of the state, and the history of jobs as plain tables.
 //! It does not know what an event means; that is the core's.
 //!
-//! `SqliteJournal` is the embedded implementation (one file, `<home>/shipway.db`). The trait
-//! `Journal` is the shell's, and small, so that a database server can stand in for it.
+//! `SqliteJournal` is the embedded implementation (one file, `<home>/shipway.db`). The traits are
+//! small, so that a database server can stand in for it: `Journal` is the shell's and for the
+//! writer, `HistoryReader` for those who read meanwhile. Nobody outside names what is behind them.
 //!
 //! - `chain.rs` one row per commit, each checksummed over the one before
 //! - `recover.rs`, `wal.rs` what is looked at before a home is believed; `reopen.rs` the same for a
 //!   disk that failed
 //! - `lock.rs`, `epoch.rs` one writer at a time
 //! - `sqlite.rs`, `connection.rs`, `room.rs`, `snapshots.rs`, `rows.rs` the writing side
-//! - `history.rs`, `attempts.rs`, `live.rs` the reading side, used while the writer writes
+//! - `history.rs` what may be read meanwhile; `sqlite_history.rs`, `live.rs` the reading side
 
-mod attempts;
 mod chain;
 mod connection;
 mod epoch;
@@ -27,13 +27,15 @@ mod rows;
 mod schema;
 mod snapshots;
 mod sqlite;
+mod sqlite_history;
 mod wal;
 
-pub use attempts::{AttemptRow, MAX_ATTEMPTS};
 pub use epoch::Epoch;
 pub use error::{JournalError, NotDurable};
-pub use history::{HistoryReader, JobEnd, JobFilter, JobRow, MAX_PAGE, MAX_SELECTION};
-pub use live::{EventsPage, MAX_EVENTS_PAGE};
+pub use history::{
+    AttemptRow, EventsPage, HistoryReader, JobEnd, JobFilter, JobRow, MAX_ATTEMPTS,
+    MAX_EVENTS_PAGE, MAX_PAGE, MAX_SELECTION,
+};
 pub use recover::{RecoveryKind, RecoveryNote};
 pub use snapshots::KEPT_EVENTS;
 pub use sqlite::SqliteJournal;
@@ -43,4 +45,7 @@ pub use shipway_shell::{
     Text,
 };
 
-pub(crate) const DB_FILE: &str = "shipway.db";
+/// What a home's journal is kept in: said here and nowhere else.
+pub type HomeJournal = SqliteJournal;
+
+const DB_FILE: &str = "shipway.db";

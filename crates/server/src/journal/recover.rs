@@ -198,11 +198,11 @@ pub(super) fn damaged(db: &Path, after: Option<EventSeq>, what: impl Into<String
 /// While verifying, whatever SQLite cannot make sense of is damage.
 fn as_damage(db: &Path, error: JournalError) -> JournalError {
     match error {
-        JournalError::Sqlite { act, source } => JournalError::Damaged {
+        JournalError::Database { act, source } => JournalError::Damaged {
             path: db.to_owned(),
             after: None,
             what: format!("SQLite cannot make sense of it ({act})"),
-            source: Some(Box::new(source)),
+            source: Some(source),
         },
         other => other,
     }

@@ -15,6 +15,7 @@ use super::lock::HomeLock;
 use super::recover::{self, Found, RecoveryKind, RecoveryNote, damaged};
 use super::reopen::reconnect;
 use super::room::Room;
+use super::sqlite_history::SqliteHistory;
 use super::wal::Tail;
 use super::{
     Commit, Committed, DB_FILE, Epoch, EventSeq, HistoryReader, Journal, Lines, MAX_COMMIT_BYTES,
@@ -110,6 +111,11 @@ impl SqliteJournal {
         Ok(Self { conn, db, tip, epoch, room, needs_reopen, newer, notes, _lock: lock })
     }
 
+    /// Reads what is in it, while it is written.
+    pub fn history(&self) -> Result<Box<dyn HistoryReader>, JournalError> {
+        Ok(Box::new(SqliteHistory::open(self.db.clone())?))
+    }
+
     /// What was repaired or left behind so far. For the log and for `doctor`.
     pub fn notes(&self) -> &[RecoveryNote] {
         &self.notes
@@ -162,7 +168,7 @@ impl SqliteJournal {
 
 impl Journal for SqliteJournal {
     type Error = JournalError;
-    type History = HistoryReader;
+    type History = Box<dyn HistoryReader>;
 
     fn append(&mut self, batch: &Commit<'_>) -> Result<Committed, JournalError> {
         self.writable()?;

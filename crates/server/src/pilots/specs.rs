@@ -19,7 +19,7 @@ const KEPT_BYTES: usize = 2 * MAX_SPEC_BYTES;
 #[derive(Debug)]
 pub struct Specs {
     recent: Mutex<Recent>,
-    history: Mutex<HistoryReader>,
+    history: Mutex<Box<dyn HistoryReader>>,
 }
 
 /// Large ones make room for large ones alone: whoever has many of them keeps nobody else waiting.
@@ -71,7 +71,7 @@ pub enum AtHand {
 }
 
 impl Specs {
-    pub fn new(history: HistoryReader) -> Self {
+    pub fn new(history: Box<dyn HistoryReader>) -> Self {
         Specs { recent: Mutex::default(), history: Mutex::new(history) }
     }
 

@@ -22,7 +22,7 @@ pub(super) struct OnDisk {
     pulse: Arc<Pulse>,
     clock: Clock,
     /// The connection that others are made from.
-    history: Mutex<HistoryReader>,
+    history: Mutex<Box<dyn HistoryReader>>,
     read: tokio::sync::Mutex<Option<Read>>,
 }
 
@@ -40,7 +40,11 @@ impl std::fmt::Debug for OnDisk {
 }
 
 impl OnDisk {
-    pub(super) fn new(pulse: Arc<Pulse>, clock: Clock, history: HistoryReader) -> Arc<Self> {
+    pub(super) fn new(
+        pulse: Arc<Pulse>,
+        clock: Clock,
+        history: Box<dyn HistoryReader>,
+    ) -> Arc<Self> {
         let (history, read) = (Mutex::new(history), tokio::sync::Mutex::default());
         Arc::new(OnDisk { pulse, clock, history, read })
     }
@@ -74,7 +78,7 @@ impl OnDisk {
             let first = self.history.lock().unwrap_or_else(PoisonError::into_inner);
             first.try_clone()?
         };
-        let mut state = from_history(&history)?;
+        let mut state = from_history(&*history)?;
         // Only for what it leaves behind: for whom room is kept is a part of explanations.
         let _plan = schedule(&mut state, self.clock.now());
         Ok(state)
@@ -99,7 +103,7 @@ impl OnDisk {
 
 /// As `restore` of the shell, from a connection that only reads, while the journal is being
 /// written: what it shows is on disk.
-fn from_history(history: &HistoryReader) -> Result<State, RestoreError<JournalError>> {
+fn from_history(history: &dyn HistoryReader) -> Result<State, RestoreError<JournalError>> {
     let (mut state, mut seen) = read_snapshot(history.snapshot()?)?;
     loop {
         let EventsPage::Events(events) = history.events_after(seen, MAX_EVENTS_PAGE)? else {

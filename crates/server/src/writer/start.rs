@@ -37,19 +37,19 @@ pub struct Running {
 }
 
 /// Needs a tokio runtime for the timer.
-pub fn start<J: Journal<History = HistoryReader> + Send + 'static>(
+pub fn start<J: Journal<History = Box<dyn HistoryReader>> + Send + 'static>(
     restored: (State, u64),
     journal: J,
-    history: HistoryReader,
+    history: Box<dyn HistoryReader>,
     edges: Edges,
 ) -> std::io::Result<Running> {
     start_with(restored, journal, history, edges, LONGEST_BATCH)
 }
 
-pub(super) fn start_with<J: Journal<History = HistoryReader> + Send + 'static>(
+pub(super) fn start_with<J: Journal<History = Box<dyn HistoryReader>> + Send + 'static>(
     restored: (State, u64),
     journal: J,
-    history: HistoryReader,
+    history: Box<dyn HistoryReader>,
     edges: Edges,
     longest_batch: Duration,
 ) -> std::io::Result<Running> {

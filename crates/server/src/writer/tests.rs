@@ -12,7 +12,7 @@ use super::timed::WORTH_HANDING_OVER;
 use super::way::Request;
 use super::*;
 use crate::journal::{
-    Commit, Committed, EventSeq, HistoryReader, JournalError, Snapshot, SqliteJournal, Stored,
+    Commit, Committed, EventSeq, HistoryReader, HomeJournal, JournalError, Snapshot, Stored,
 };
 use futures_util::FutureExt as _;
 use shipway_core::{Effect, State};
@@ -37,14 +37,14 @@ enum Order {
 
 /// A real journal behind a gate: each write says that it has begun, and waits.
 struct Gated {
-    inner: SqliteJournal,
+    inner: HomeJournal,
     begun: std_mpsc::Sender<(usize, ThreadId)>,
     orders: std_mpsc::Receiver<Order>,
 }
 
 impl crate::journal::Journal for Gated {
     type Error = JournalError;
-    type History = HistoryReader;
+    type History = Box<dyn HistoryReader>;
 
     fn append(&mut self, batch: &Commit<'_>) -> Result<Committed, JournalError> {
         let events = batch.events.len();
@@ -113,8 +113,8 @@ impl Rig {
     /// A batch takes nothing more after so long.
     fn with_batches(core: Core, longest: Duration) -> Rig {
         let home = tempfile::tempdir().expect("a folder");
-        let inner = SqliteJournal::open(home.path(), 1).expect("a new home opens");
-        let history = HistoryReader::open(home.path()).expect("its history too");
+        let inner = HomeJournal::open(home.path(), 1).expect("a new home opens");
+        let history = inner.history().expect("its history too");
         let specs = Specs::new(history.try_clone().expect("another connection"));
         let metrics = Arc::new(Metrics::default());
         let edges = Edges {
@@ -290,7 +290,7 @@ async fn a_writer_ends_whose_journal_was_taken_over() {
     rig.order(Order::Write);
     assert!(early.await.expect("an answer").is_ok());
     std::fs::remove_file(rig.home.path().join("lock")).expect("a lock");
-    let _other = SqliteJournal::open(rig.home.path(), 1).expect("past the lock");
+    let _other = HomeJournal::open(rig.home.path(), 1).expect("past the lock");
     let answer = rig.send("late");
     rig.next_write();
     rig.order(Order::Write);

@@ -4,9 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
 use std::time::Duration;
 
-use shipway_server::journal::{
-    EventSeq, HistoryReader, JobFilter, Journal as _, RecoveryKind, RecoveryNote,
-};
+use shipway_server::journal::{EventSeq, JobFilter, Journal as _, RecoveryKind, RecoveryNote};
 
 use crate::support::{append, check_events, child, child_home, open};
 
@@ -44,7 +42,7 @@ fn nothing_confirmed_is_lost_by_kill_9() {
         let from = journal.load_snapshot().unwrap().map_or(0, |snapshot| snapshot.seq.0);
         let tip = check_events(&mut journal, from).unwrap();
         assert!(tip >= confirmed, "round {round}: {confirmed} was confirmed, {tip} is there");
-        let reader = HistoryReader::open(home.path()).unwrap();
+        let reader = journal.history().unwrap();
         let newest = reader.job_ids(&JobFilter::default()).unwrap()[0];
         assert!(newest <= tip, "a history row without its commit");
     }

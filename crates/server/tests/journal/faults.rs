@@ -4,9 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use shipway_server::journal::{
-    EventsPage, HistoryReader, Journal, JournalError, NotDurable, SqliteJournal,
-};
+use shipway_server::journal::{EventsPage, Journal, JournalError, NotDurable, SqliteJournal};
 
 use crate::support::{Image, append, cannot, check_events, child, child_home, open};
 
@@ -118,7 +116,7 @@ fn child_meets_a_failing_sync() {
         return;
     };
     let mut journal = open(&home);
-    let reader = HistoryReader::open(&home).unwrap();
+    let reader = journal.history().unwrap();
     append(&mut journal, 10).unwrap();
 
     std::fs::write(&flag, b"").unwrap();

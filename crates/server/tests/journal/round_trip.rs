@@ -1,8 +1,6 @@
 //! What goes in comes out: events, snapshots, pruning.
 
-use shipway_server::journal::{
-    Commit, EventSeq, EventsPage, HistoryReader, Journal, JournalError, KEPT_EVENTS,
-};
+use shipway_server::journal::{Commit, EventSeq, EventsPage, Journal, JournalError, KEPT_EVENTS};
 
 use crate::support::{NOW, append, check_events, event, events, open};
 
@@ -62,7 +60,7 @@ fn the_newest_two_snapshots_are_kept() {
 fn pruning_keeps_what_restarts_and_live_views_need() {
     let home = tempfile::tempdir().unwrap();
     let mut journal = open(home.path());
-    let reader = HistoryReader::open(home.path()).unwrap();
+    let reader = journal.history().unwrap();
     for _ in 0..60 {
         append(&mut journal, 1_000).unwrap();
     }
