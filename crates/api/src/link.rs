@@ -27,12 +27,12 @@ use crate::wire;
 use crate::wire::{to_pilot, to_server};
 use shipway_model::bind::BadBind;
 use shipway_model::ids::BadId;
-use shipway_model::{AttemptId, BadImageRef, Held, Millis, NodeAd, PilotId};
+use shipway_model::{AttemptId, BadImageRef, ConnectionNumber, Held, Millis, NodeAd, PilotId};
 
 /// The protocol this binary speaks.
 pub const PROTOCOL: u32 = 2;
-/// The number of the connection that a call beside the control call belongs to.
-pub const SESSION: &str = "shipway-session";
+/// Carries the number of the connection that a call beside the control call belongs to.
+pub const CONNECTION_NUMBER: &str = "shipway-session";
 /// One message to a pilot: a batch of assignments.
 pub const MAX_MESSAGE_BYTES: usize = 96 << 20;
 /// One message from a pilot: a greeting or a report of as many attempts as it may name.
@@ -86,7 +86,7 @@ pub enum FromPilot {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hello {
     pub pilot: PilotId,
-    pub session: u64,
+    pub connection: ConnectionNumber,
     pub version: String,
     pub ad: NodeAd,
     /// `None`: it is supervised.
@@ -173,7 +173,7 @@ impl Hello {
         }
         Ok(Hello {
             pilot: PilotId::new(&hello.pilot)?,
-            session: hello.session,
+            connection: ConnectionNumber(hello.session),
             version: hello.version,
             ad: node::read(hello.ad.ok_or(BadMessage::Missing("ad"))?)?,
             lease: (hello.lease_ms > 0).then_some(Millis(hello.lease_ms)),
@@ -188,7 +188,7 @@ impl From<Hello> for wire::Hello {
         wire::Hello {
             protocol: PROTOCOL,
             pilot: hello.pilot.to_string(),
-            session: hello.session,
+            session: hello.connection.0,
             version: hello.version,
             ad: Some(hello.ad.into()),
             lease_ms: hello.lease.map_or(0, |lease| lease.0),

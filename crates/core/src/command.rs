@@ -9,8 +9,8 @@ use crate::shape::Gang;
 use crate::site::SiteKind;
 use serde::{Deserialize, Serialize};
 use shipway_model::{
-    Actor, AllocationId, Held, JobId, JobSpec, JobState, Millis, NodeAd, PilotId, Role, TaskIndex,
-    TaskState, Timestamp, UserName,
+    Actor, AllocationId, ConnectionNumber, Held, JobId, JobSpec, JobState, Millis, NodeAd, PilotId,
+    Role, TaskIndex, TaskState, Timestamp, UserName,
 };
 
 #[derive(Debug, Clone)]
@@ -30,18 +30,18 @@ pub enum Command {
     /// The connection to a pilot broke.
     PilotAway {
         pilot: PilotId,
-        session: u64,
+        connection: ConnectionNumber,
     },
     /// A pilot's node is another than it said when it joined.
     PilotChanged {
         pilot: PilotId,
-        session: u64,
+        connection: ConnectionNumber,
         ad: Box<NodeAd>,
     },
     /// A pilot takes nothing more; it finishes what it runs, then says goodbye.
     PilotLeaving {
         pilot: PilotId,
-        session: u64,
+        connection: ConnectionNumber,
     },
     /// A pilot said goodbye, or its supervisor saw that it and all its processes are gone.
     PilotEnded {
@@ -166,7 +166,7 @@ pub enum Pick {
 pub struct PilotJoined {
     pub pilot: PilotId,
     /// Counts the pilot's connections, so that an old one's end is not taken for the new one's.
-    pub session: u64,
+    pub connection: ConnectionNumber,
     pub ad: NodeAd,
     /// Out of touch for this long, it ends its tasks by itself. `None`: it is supervised, and
     /// only a report of its death counts.

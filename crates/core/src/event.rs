@@ -14,8 +14,8 @@ use crate::ordinals::Ordinals;
 use crate::shape::Gang;
 use serde::{Deserialize, Serialize};
 use shipway_model::{
-    AllocationId, Attempt, AttemptId, DeviceId, JobId, JobSpec, JobState, Millis, NodeAd, NodeName,
-    Outcome, PilotId, Role, SiteName, TaskId, Timestamp, UserName, UserNumber,
+    AllocationId, Attempt, AttemptId, ConnectionNumber, DeviceId, JobId, JobSpec, JobState, Millis,
+    NodeAd, NodeName, Outcome, PilotId, Role, SiteName, TaskId, Timestamp, UserName, UserNumber,
 };
 
 /// The version this binary writes.
@@ -288,7 +288,9 @@ impl StopReason {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Joined {
     pub pilot: PilotId,
-    pub session: u64,
+    // Journals of years ago have it by this name; see `ConnectionNumber`.
+    #[serde(rename = "session")]
+    pub connection: ConnectionNumber,
     pub ad: NodeAd,
     /// What its node goes by, where another pilot had the name of the host already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -310,7 +312,7 @@ impl Joined {
     pub fn new(from: &PilotJoined, missing: Vec<TaskId>, stale: Vec<AttemptId>) -> Self {
         Joined {
             pilot: from.pilot.clone(),
-            session: from.session,
+            connection: from.connection,
             ad: from.ad.clone(),
             name: None,
             lease: from.lease,

@@ -406,7 +406,7 @@ fn join(state: &mut State, at: Timestamp, joined: &Joined) {
     let fresh = || Pilot {
         ad: joined.ad.clone(),
         name: None,
-        session: joined.session,
+        connection: joined.connection,
         lease: joined.lease,
         allocation,
         folder: None,
@@ -419,7 +419,7 @@ fn join(state: &mut State, at: Timestamp, joined: &Joined) {
     let pilot = state.pilots.entry(joined.pilot.clone()).or_insert_with(fresh);
     pilot.ad = joined.ad.clone();
     pilot.name.clone_from(&joined.name);
-    pilot.session = joined.session;
+    pilot.connection = joined.connection;
     pilot.lease = joined.lease;
     pilot.link = Link::Connected;
     pilot.leaving = false;

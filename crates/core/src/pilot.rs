@@ -5,8 +5,8 @@ use crate::load::Load;
 use serde::{Deserialize, Serialize};
 use shipway_model::limits::PILOT_LOST_AFTER;
 use shipway_model::{
-    AllocationId, Attempt, DeviceId, Millis, NodeAd, NodeName, PilotId, TaskId, TaskState,
-    Timestamp,
+    AllocationId, Attempt, ConnectionNumber, DeviceId, Millis, NodeAd, NodeName, PilotId, TaskId,
+    TaskState, Timestamp,
 };
 use std::collections::BTreeSet;
 
@@ -16,7 +16,9 @@ pub struct Pilot {
     /// Where another pilot had the name of the host already; see `name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<NodeName>,
-    pub session: u64,
+    // Snapshots have it by this name; see `ConnectionNumber`.
+    #[serde(rename = "session")]
+    pub connection: ConnectionNumber,
     pub lease: Option<Millis>,
     /// What it came of.
     pub allocation: AllocationId,

@@ -13,9 +13,10 @@ use shipway_core::shape::Gang;
 use shipway_core::site::SiteKind;
 use shipway_core::task_table::TaskTable;
 use shipway_model::{
-    AllocationId, Attempt, Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor,
-    IndexSet, JobId, JobSpec, JobState, Lost, Millis, NodeAd, NodeName, Ordinal, Outcome, PilotId,
-    Resources, RetryPolicy, Role, TaskId, TaskIndex, Timestamp, UserName, UserNumber,
+    AllocationId, Attempt, Bytes, Capacity, ConnectionNumber, Cores, DeviceId, GpuDevice,
+    GpuSource, GpuVendor, IndexSet, JobId, JobSpec, JobState, Lost, Millis, NodeAd, NodeName,
+    Ordinal, Outcome, PilotId, Resources, RetryPolicy, Role, TaskId, TaskIndex, Timestamp,
+    UserName, UserNumber,
 };
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -117,7 +118,7 @@ fn ad() -> NodeAd {
 fn joined() -> Event {
     let from = PilotJoined {
         pilot: pilot(),
-        session: 4,
+        connection: ConnectionNumber(4),
         ad: ad(),
         lease: Some(Millis(60_000)),
         held: Vec::new(),

@@ -11,8 +11,9 @@ use shipway_core::shape::Gang;
 use shipway_core::site::SiteKind;
 use shipway_core::{State, invariants};
 use shipway_model::{
-    Actor, Bytes, Capacity, Cores, Ended, Held, HeldPhase, JobId, JobSpec, Millis, NodeAd,
-    NodeName, Ordinal, Outcome, PilotId, Role, TaskId, TaskState, Timestamp, UserName,
+    Actor, Bytes, Capacity, ConnectionNumber, Cores, Ended, Held, HeldPhase, JobId, JobSpec,
+    Millis, NodeAd, NodeName, Ordinal, Outcome, PilotId, Role, TaskId, TaskState, Timestamp,
+    UserName,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -121,9 +122,9 @@ impl World {
         let pilot = pilot(at);
         let ask = AskSite::named_after(&pilot, SiteKind::ByHand);
         self.step(&Command::AskSite(Box::new(ask)));
-        let session = self.lives[at];
+        let connection = ConnectionNumber(self.lives[at]);
         let (lease, held, folder) = (None, Vec::new(), None);
-        let joined = PilotJoined { pilot, session, ad: ad(at), lease, held, folder };
+        let joined = PilotJoined { pilot, connection, ad: ad(at), lease, held, folder };
         self.step(&Command::PilotJoined(Box::new(joined)));
     }
 

@@ -13,8 +13,8 @@ use shipway_core::{Event, State};
 use shipway_model::gpu::Version;
 use shipway_model::prospect::Fit;
 use shipway_model::{
-    Actor, Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor, JobId, JobSpec,
-    NodeAd, NodeName, PilotId, Reason, Role, Timestamp, UserName,
+    Actor, Bytes, Capacity, ConnectionNumber, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor,
+    JobId, JobSpec, NodeAd, NodeName, PilotId, Reason, Role, Timestamp, UserName,
 };
 
 const NOW: Timestamp = Timestamp(1_000);
@@ -164,7 +164,8 @@ fn world<'a>(nodes: impl Iterator<Item = (usize, usize, &'a Make)>) -> State {
         let ask = AskSite::named_after(&pilot, SiteKind::ByHand);
         step(&mut state, NOW, &Command::AskSite(Box::new(ask))).expect("a token");
         let (lease, held, folder) = (None, Vec::new(), None);
-        let joined = PilotJoined { pilot, session: 1, ad, lease, held, folder };
+        let joined =
+            PilotJoined { pilot, connection: ConnectionNumber(1), ad, lease, held, folder };
         step(&mut state, NOW, &Command::PilotJoined(Box::new(joined))).expect("joins");
     }
     state

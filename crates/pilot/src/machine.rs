@@ -27,7 +27,8 @@ use queue::Queue;
 use room::Room;
 use shipway_api::link::{Files, FromPilot, FromServer, LogRequest, Template};
 use shipway_model::{
-    AttemptId, Bytes, DeviceId, Lost, Millis, NodeAd, Outcome, Outputs, PilotId, Timestamp, attempt,
+    AttemptId, Bytes, ConnectionNumber, DeviceId, Lost, Millis, NodeAd, Outcome, Outputs, PilotId,
+    Timestamp, attempt,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -58,16 +59,16 @@ pub struct Identity {
 
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// A connection opened; `Machine::session` names it from now on.
+    /// A connection opened; `Machine::connection_number` names it from now on.
     LinkUp,
-    /// The connection of this session is gone.
+    /// The connection of this number is gone.
     LinkDown {
-        session: u64,
+        connection: ConnectionNumber,
         /// The server ended it, and wants to hear no more of this pilot.
         parted: bool,
     },
     Message {
-        session: u64,
+        connection: ConnectionNumber,
         message: FromServer,
     },
     ProcessStarted {
@@ -200,7 +201,7 @@ struct Connection {
 #[derive(Debug)]
 pub struct Machine {
     identity: Identity,
-    session: u64,
+    connection_number: ConnectionNumber,
     link: Option<Connection>,
     contact: Contact,
     held: BTreeMap<AttemptId, Held>,
@@ -229,7 +230,7 @@ pub struct Machine {
     refill_at: usize,
     draining: bool,
     /// The connection that the goodbye was last said on.
-    goodbye: Option<u64>,
+    goodbye: Option<ConnectionNumber>,
 }
 
 impl Machine {
@@ -240,7 +241,7 @@ impl Machine {
             scales: Scales::new(identity.ad.capacity.memory),
             contact: Contact::new(identity.lease),
             identity,
-            session: 0,
+            connection_number: ConnectionNumber(0),
             link: None,
             held: BTreeMap::new(),
             queue: Queue::default(),
@@ -258,10 +259,11 @@ impl Machine {
         }
     }
 
-    /// Tells this process from an earlier one with the same credentials; see `model::session`.
+    /// Tells this process from an earlier one with the same credentials, by the numbers of its
+    /// connections (`model::connection_number`).
     #[must_use]
     pub fn of_process(mut self, process: u64) -> Self {
-        self.session = shipway_model::session::before_first(process);
+        self.connection_number = ConnectionNumber::before_first(process);
         self
     }
 
@@ -285,8 +287,8 @@ impl Machine {
     }
 
     /// The number of the newest connection; a multiple of a large power of 2 before the first.
-    pub fn session(&self) -> u64 {
-        self.session
+    pub fn connection_number(&self) -> ConnectionNumber {
+        self.connection_number
     }
 
     /// Whether all is done, as far as the pilot knows, and the server was told so.
@@ -314,10 +316,10 @@ impl Machine {
         let mut out = Vec::new();
         match input {
             Input::LinkUp => self.link_up(now, &mut out),
-            Input::LinkDown { session, parted } if session == self.session => {
+            Input::LinkDown { connection, parted } if connection == self.connection_number => {
                 self.link_down(parted, &mut out);
             }
-            Input::Message { session, message } if session == self.session => {
+            Input::Message { connection, message } if connection == self.connection_number => {
                 self.hear(now, message, &mut out);
             }
             // Said by a connection that was given up already.

@@ -422,14 +422,16 @@ impl Work {
 
     fn link(&mut self, event: FromLink) {
         match event {
-            FromLink::Up { session } => {
+            FromLink::Up { connection } => {
                 self.tell(Input::LinkUp);
-                let _ = session.send(self.machine.session());
+                let _ = connection.send(self.machine.connection_number());
             }
-            FromLink::Message { session, message } => {
-                self.tell(Input::Message { session, message });
+            FromLink::Message { connection, message } => {
+                self.tell(Input::Message { connection, message });
             }
-            FromLink::Down { session, parted } => self.tell(Input::LinkDown { session, parted }),
+            FromLink::Down { connection, parted } => {
+                self.tell(Input::LinkDown { connection, parted });
+            }
             // A token ends with the goodbye: this is how it is known to have been heard.
             FromLink::Refused if self.machine.has_said_goodbye() => self.finished = true,
             FromLink::Refused => self.refused = true,

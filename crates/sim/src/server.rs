@@ -10,7 +10,7 @@ use shipway_core::event::{Placement, Recorded};
 use shipway_core::invariants;
 use shipway_core::site::SiteKind;
 use shipway_core::{Effect, State};
-use shipway_model::{JobId, Millis, PilotId, Timestamp};
+use shipway_model::{ConnectionNumber, JobId, Millis, PilotId, Timestamp};
 use shipway_shell::{
     Batch, Core, Desk, Done, EventSeq, Keeper, Limits, Lines, Outside, Question, Wish, WriteError,
 };
@@ -47,7 +47,7 @@ pub struct Server {
 /// One connection as the server sees it.
 #[derive(Debug, Default)]
 struct Link {
-    pilot: Option<(PilotId, u64)>,
+    pilot: Option<(PilotId, ConnectionNumber)>,
     is_welcome: bool,
     /// What is said after the welcome.
     early: Vec<wire::ToPilot>,
@@ -359,11 +359,11 @@ impl Server {
 
     pub fn closed(&mut self, link: u64) {
         let Some(gone) = self.links.remove(&link) else { return };
-        if let Some((pilot, session)) = gone.pilot {
+        if let Some((pilot, connection)) = gone.pilot {
             if self.by_pilot.get(&pilot) == Some(&link) {
                 self.by_pilot.remove(&pilot);
             }
-            self.ask(Wish::Core(Command::PilotAway { pilot, session }), Then::Nothing);
+            self.ask(Wish::Core(Command::PilotAway { pilot, connection }), Then::Nothing);
         }
     }
 
@@ -381,7 +381,7 @@ impl Server {
             self.greeted(link, *hello);
             return None;
         }
-        let (pilot, session) = known.pilot.clone()?;
+        let (pilot, connection) = known.pilot.clone()?;
         let (command, then) = match said {
             FromPilot::Ping { number } => {
                 return Some(self.message(link, FromServer::Pong { number }));
@@ -390,9 +390,9 @@ impl Server {
                 let then = Then::Ack { link, report: number };
                 (Command::PilotReported(PilotReported { pilot, held }), then)
             }
-            FromPilot::Leaving => (Command::PilotLeaving { pilot, session }, Then::Nothing),
+            FromPilot::Leaving => (Command::PilotLeaving { pilot, connection }, Then::Nothing),
             FromPilot::Goodbye => (Command::PilotEnded { pilot }, Then::Nothing),
-            FromPilot::Ad(ad) => (Command::PilotChanged { pilot, session, ad }, Then::Nothing),
+            FromPilot::Ad(ad) => (Command::PilotChanged { pilot, connection, ad }, Then::Nothing),
             FromPilot::Hello(_) => return None,
         };
         self.ask(Wish::Core(command), then);
@@ -400,21 +400,21 @@ impl Server {
     }
 
     fn greeted(&mut self, link: u64, hello: Hello) {
-        let Hello { pilot, session, ad, lease, held, folder_key, .. } = hello;
+        let Hello { pilot, connection, ad, lease, held, folder_key, .. } = hello;
         if let Some(known) = self.links.get_mut(&link) {
-            known.pilot = Some((pilot.clone(), session));
+            known.pilot = Some((pilot.clone(), connection));
         }
         if !self.state().pilot_tokens().contains_key(&pilot) {
             let ask = AskSite::named_after(&pilot, SiteKind::ByHand);
             self.ask(Wish::Core(Command::AskSite(Box::new(ask))), Then::Nothing);
         }
         // Connected before it is welcomed: orders of the same batch must reach it.
-        let session_of = |link: &u64| Some(self.links.get(link)?.pilot.as_ref()?.1);
-        if self.by_pilot.get(&pilot).and_then(session_of) <= Some(session) {
+        let number_of = |link: &u64| Some(self.links.get(link)?.pilot.as_ref()?.1);
+        if self.by_pilot.get(&pilot).and_then(number_of) <= Some(connection) {
             self.by_pilot.insert(pilot.clone(), link);
         }
         let folder = Some(folder_key);
-        let joined = PilotJoined { pilot, session, ad, lease, held, folder };
+        let joined = PilotJoined { pilot, connection, ad, lease, held, folder };
         self.ask(Wish::Core(Command::PilotJoined(Box::new(joined))), Then::Welcome { link });
     }
 }

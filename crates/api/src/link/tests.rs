@@ -11,9 +11,9 @@ use shipway_model::gpu::Version;
 use shipway_model::limits::MAX_WHY_BYTES;
 use shipway_model::node::{MAX_ATTRIBUTES, MAX_DEVICES, MAX_REMARKS};
 use shipway_model::{
-    Attempt, Bytes, Capacity, Cores, DeviceId, Ended, FileMap, GpuDevice, GpuSource, GpuVendor,
-    HeldPhase, JobId, JobSpec, Lost, NodeName, Outcome, Outputs, People, TakenOn, TaskIndex,
-    Timestamp, Withheld,
+    Attempt, Bytes, Capacity, ConnectionNumber, Cores, DeviceId, Ended, FileMap, GpuDevice,
+    GpuSource, GpuVendor, HeldPhase, JobId, JobSpec, Lost, NodeName, Outcome, Outputs, People,
+    TakenOn, TaskIndex, Timestamp, Withheld,
 };
 use std::collections::BTreeMap;
 
@@ -86,7 +86,7 @@ fn held() -> Vec<Held> {
 fn hello() -> Hello {
     Hello {
         pilot: PilotId::new("p1").unwrap(),
-        session: 5,
+        connection: ConnectionNumber(5),
         version: "1".into(),
         ad: ad(),
         lease: Some(Millis(6)),

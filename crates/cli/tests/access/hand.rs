@@ -1,11 +1,11 @@
 //! A pilot played by hand: it says whatever a test wants, with a token that is good.
 
 use super::common::World;
-use shipway_api::link::{FromPilot, FromServer, Hello, LogChunk, Report, SESSION};
+use shipway_api::link::{CONNECTION_NUMBER, FromPilot, FromServer, Hello, LogChunk, Report};
 use shipway_api::wire::{self, link_client::LinkClient, logs_client::LogsClient};
 use shipway_model::{
-    Attempt, Bytes, Capacity, Cores, Ended, Held, HeldPhase, JobId, Millis, NodeAd, NodeName,
-    Outcome, PilotId, TaskIndex, Timestamp,
+    Attempt, Bytes, Capacity, ConnectionNumber, Cores, Ended, Held, HeldPhase, JobId, Millis,
+    NodeAd, NodeName, Outcome, PilotId, TaskIndex, Timestamp,
 };
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -31,7 +31,7 @@ impl Credentials {
     }
 
     /// A greeting as a good pilot would say it, from a folder of its own.
-    pub(crate) fn hello(&self, node: &str, session: u64) -> Hello {
+    pub(crate) fn hello(&self, node: &str, connection: ConnectionNumber) -> Hello {
         let (memory, disk) = (Bytes(1 << 30), Bytes(1 << 30));
         let ad = NodeAd {
             node: NodeName::new(node).expect("good"),
@@ -45,7 +45,7 @@ impl Credentials {
         };
         Hello {
             pilot: PilotId::new(&self.pilot).expect("good"),
-            session,
+            connection,
             version: "by hand".into(),
             ad,
             lease: Some(Millis(600_000)),
@@ -90,13 +90,13 @@ impl Hand {
     pub(crate) fn show(
         &self,
         token: &str,
-        session: u64,
+        connection: ConnectionNumber,
         pieces: Vec<LogChunk>,
     ) -> Result<(), Status> {
         let mut request = Request::new(tokio_stream::iter(pieces));
         let bearer = format!("Bearer {token}").parse().expect("plain text");
         request.metadata_mut().insert("authorization", bearer);
-        request.metadata_mut().insert(SESSION, session.into());
+        request.metadata_mut().insert(CONNECTION_NUMBER, connection.0.into());
         let mut client = LogsClient::new(self.channel.clone());
         let shown = async { tokio::time::timeout(PATIENCE, client.show(request)).await };
         self.runtime.block_on(shown).expect("an answer in time").map(drop)

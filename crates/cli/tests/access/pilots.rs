@@ -7,13 +7,17 @@ use super::hand::{Credentials, Hand, ended, report};
 use prost::Message;
 use shipway_api::link::{FromPilot, FromServer, Hello, LogChunk};
 use shipway_api::wire;
-use shipway_model::session::before_first;
-use shipway_model::{Held, Outcome, PilotId};
+use shipway_model::{ConnectionNumber, Held, Outcome, PilotId};
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 use tonic::Code;
 
 const OK: Outcome = Outcome::Exit { code: 0 };
+
+/// The number of a process's connection, counted from 1.
+fn numbered(process: u64, count: u64) -> ConnectionNumber {
+    ConnectionNumber(ConnectionNumber::before_first(process).0 + count)
+}
 
 /// Why a greeting was refused.
 fn refused(world: &World, token: &str, hello: Hello) -> Code {
@@ -57,7 +61,7 @@ fn nobody_ends_another_pilot_or_speaks_for_its_tasks() {
     let (job, pid) = running(&world);
     let number: u64 = job.parse().expect("a number");
     let other = Credentials::new(&world, &[]);
-    let mut hello = other.hello("elsewhere", before_first(1) + 1);
+    let mut hello = other.hello("elsewhere", numbered(1, 1));
     let own = own_pilot(&world);
     let of = Some(PilotId::new(&own).expect("good"));
     hello.held = vec![ended(number, 0, OK), Held { of, ..ended(number, 0, OK) }];
@@ -69,7 +73,7 @@ fn nobody_ends_another_pilot_or_speaks_for_its_tasks() {
     assert_eq!((state(&world, &job).as_str(), is_alive(pid)), ("running", true));
 
     let pilot = PilotId::new(&own).expect("good");
-    let stranger = Hello { pilot, ..other.hello("elsewhere", before_first(9)) };
+    let stranger = Hello { pilot, ..other.hello("elsewhere", ConnectionNumber::before_first(9)) };
     assert_eq!(refused(&world, &other.token, stranger), Code::PermissionDenied);
     hand.say(FromPilot::Goodbye);
     wait_for("the server has hung up", || !hand.is_connected());
@@ -97,7 +101,7 @@ fn a_greeting_of_an_earlier_version_declares_nobody_dead() {
     let (job, pid) = running(&world);
     let (own, other) = (own_pilot(&world), Credentials::new(&world, &[]));
     let greeting = world.work().join("greeting");
-    let hello = other.hello("elsewhere", before_first(1) + 1);
+    let hello = other.hello("elsewhere", numbered(1, 1));
     std::fs::write(&greeting, with_succeeds(hello, &own)).expect("written");
     let curl = std::process::Command::new("curl")
         .args(["--silent", "--http2-prior-knowledge", "--output", "/dev/null"])
@@ -128,13 +132,13 @@ fn output_is_taken_only_from_the_pilot_that_was_asked() {
     // The next piece is asked for before this one was handed out: now somebody waits for it.
     let (other, mut refused) = (Credentials::new(&world, &[]), 0);
     for id in 0..64 {
-        let session = before_first(1) + 1 + id;
-        let hello = other.hello("elsewhere", session);
+        let connection = numbered(1, 1 + id);
+        let hello = other.hello("elsewhere", connection);
         let mut hand = Hand::attach(&world, &other.token, hello).expect("let in");
         let data = b"forged\n".to_vec();
         let forged = LogChunk { id, data, end: true, ..LogChunk::default() };
         // Refused where somebody waits for it, and taken for nobody where not.
-        let shown = hand.show(&other.token, session, vec![forged]).map_err(|no| no.code());
+        let shown = hand.show(&other.token, connection, vec![forged]).map_err(|no| no.code());
         refused += u32::from(shown == Err(Code::PermissionDenied));
         assert!(shown.is_ok() || refused > 0, "{shown:?}");
         assert!(hand.is_connected());
@@ -151,7 +155,7 @@ fn a_name_does_not_make_a_pilot_the_keeper_of_anothers_output() {
     let world = World::new();
     world.up_with(&["--no-pilot"], |_| {});
     let (first, second) = (Credentials::new(&world, &[]), Credentials::new(&world, &[]));
-    let hello = first.hello("node-1", before_first(1) + 1);
+    let hello = first.hello("node-1", numbered(1, 1));
     let mut hand = Hand::attach(&world, &first.token, hello).expect("let in");
     let job = world.submit(&["--", "true"]);
     wait_for("it is placed", || format!("{:?}", hand.hear_all()).contains("Assign"));
@@ -160,16 +164,16 @@ fn a_name_does_not_make_a_pilot_the_keeper_of_anothers_output() {
     assert_eq!(world.cli(&["wait", &job]).code, 0);
     drop(hand);
     wait_for("it is away", || world.json(&["nodes"])["nodes"][0]["link"] == "away");
-    let hello = second.hello("node-1", before_first(1) + 1);
+    let hello = second.hello("node-1", numbered(1, 1));
     let mut hand = Hand::attach(&world, &second.token, hello).expect("let in");
     let ran = world.cli(&["logs", &job]);
     assert!(ran.stderr.contains("is out of touch"), "{ran:?}");
     let asked = hand.hear_all().expect("connected");
     assert!(!asked.iter().any(|body| matches!(body, FromServer::Log(_))), "{asked:?}");
     // Whoever has the folder is asked.
-    let (third, session) = (Credentials::new(&world, &[]), before_first(1) + 1);
-    let mut hello = third.hello("node-2", session);
-    hello.folder_key = first.hello("node-1", 0).folder_key;
+    let (third, connection) = (Credentials::new(&world, &[]), numbered(1, 1));
+    let mut hello = third.hello("node-2", connection);
+    hello.folder_key = first.hello("node-1", numbered(1, 0)).folder_key;
     let mut heir = Hand::attach(&world, &third.token, hello).expect("let in");
     let mut command = world.command(&["logs", "--stdout", &job]);
     let mut reading = command.stdout(Stdio::null()).spawn().expect("started");
@@ -178,7 +182,7 @@ fn a_name_does_not_make_a_pilot_the_keeper_of_anothers_output() {
         _ => None,
     });
     let end = LogChunk { id: request.id, end: true, ..LogChunk::default() };
-    heir.show(&third.token, session, vec![end]).expect("it was asked");
+    heir.show(&third.token, connection, vec![end]).expect("it was asked");
     assert!(reading.wait().expect("ended").success());
 }
 
@@ -187,20 +191,20 @@ fn a_logs_call_is_good_for_one_connection_of_one_pilot() {
     let world = World::new();
     world.up_with(&["--no-pilot"], |_| {});
     let (one, other) = (Credentials::new(&world, &[]), Credentials::new(&world, &[]));
-    let session = |number| before_first(1) + number;
-    let first = Hand::attach(&world, &one.token, one.hello("node-1", session(1))).expect("let in");
+    let first =
+        Hand::attach(&world, &one.token, one.hello("node-1", numbered(1, 1))).expect("let in");
     let piece = || vec![LogChunk::default()];
     let shown = |token: &str, number| {
-        first.show(token, session(number), piece()).map_err(|refused| refused.code())
+        first.show(token, numbered(1, number), piece()).map_err(|refused| refused.code())
     };
     assert_eq!(shown(&one.token, 1), Ok(()));
     assert_eq!(shown(&one.token, 2), Err(Code::FailedPrecondition), "none that is yet to come");
     assert_eq!(shown(&other.token, 1), Err(Code::FailedPrecondition), "nor another's");
     assert_eq!(shown("no token", 1), Err(Code::Unauthenticated));
     let large = LogChunk { data: vec![7; 1 << 20], ..LogChunk::default() };
-    let refused = first.show(&one.token, session(1), vec![large]).expect_err("too large");
+    let refused = first.show(&one.token, numbered(1, 1), vec![large]).expect_err("too large");
     assert_eq!(refused.code(), Code::OutOfRange, "{refused}");
-    let second = Hand::attach(&world, &one.token, one.hello("node-1", session(2)));
+    let second = Hand::attach(&world, &one.token, one.hello("node-1", numbered(1, 2)));
     let second = second.expect("let in");
     assert_eq!(shown(&one.token, 1), Err(Code::FailedPrecondition), "nor one that is over");
     assert_eq!(shown(&one.token, 2), Ok(()));
@@ -212,10 +216,10 @@ fn a_token_opens_one_connection_for_one_folder() {
     let world = World::new();
     world.up_with(&["--no-pilot"], |_| {});
     let owner = Credentials::new(&world, &[]);
-    let hello = |session| owner.hello("node", before_first(5) + session);
+    let hello = |count| owner.hello("node", numbered(5, count));
     let mut first = Hand::attach(&world, &owner.token, hello(2)).expect("let in");
 
-    let mut copied = owner.hello("node", before_first(6) + 1);
+    let mut copied = owner.hello("node", numbered(6, 1));
     copied.folder_key = "key of another".into();
     assert_eq!(refused(&world, &owner.token, copied.clone()), Code::FailedPrecondition);
     copied.folder_key = String::new();
@@ -241,7 +245,7 @@ fn tokens_of_pilots_are_listed_revoked_and_end() {
     let alice = super::person(&world, "alice", "operator");
     assert!(!act(&world, &alice, &["token", "list"]).stdout.contains(&owner.pilot));
     assert_eq!(act(&world, &alice, &["token", "revoke", &owner.pilot]).code, 3);
-    let hello = |it: &Credentials| it.hello("node", before_first(1) + 1);
+    let hello = |it: &Credentials| it.hello("node", numbered(1, 1));
     assert_eq!(refused(&world, &alice, hello(&owner)), Code::Unauthenticated, "a person's");
     assert_eq!(refused(&world, &world.token(), hello(&owner)), Code::Unauthenticated);
 
@@ -304,8 +308,8 @@ fn a_pilot_is_welcomed_before_it_gets_work() {
     let world = World::new();
     world.up_with(&["--no-pilot"], |_| {});
     let owner = Credentials::new(&world, &[]);
-    let greet = |session| {
-        let hello = owner.hello("node", before_first(1) + session);
+    let greet = |count| {
+        let hello = owner.hello("node", numbered(1, count));
         Hand::attach(&world, &owner.token, hello).expect("let in")
     };
     let mut first = greet(1);

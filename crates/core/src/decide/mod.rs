@@ -45,11 +45,13 @@ pub fn decide(state: &State, at: Timestamp, command: &Command) -> Result<Decided
         Command::ApplyPlan(plan) => apply_plan::decide(state, plan)?,
         Command::PilotJoined(joined) => pilot_joined::decide(state, at, joined)?,
         Command::PilotReported(report) => pilot_reported::decide(state, at, report),
-        Command::PilotAway { pilot, session } => pilot_away::decide(state, pilot, *session),
-        Command::PilotChanged { pilot, session, ad } => {
-            pilot_changed::decide(state, pilot, *session, ad)
+        Command::PilotAway { pilot, connection } => pilot_away::decide(state, pilot, *connection),
+        Command::PilotChanged { pilot, connection, ad } => {
+            pilot_changed::decide(state, pilot, *connection, ad)
         }
-        Command::PilotLeaving { pilot, session } => pilot_leaving::decide(state, pilot, *session),
+        Command::PilotLeaving { pilot, connection } => {
+            pilot_leaving::decide(state, pilot, *connection)
+        }
         Command::PilotEnded { pilot } => pilot_ended::said_goodbye(state, at, pilot)?,
         Command::Tick => tick::decide(state, at),
         Command::Archive { jobs } => archive::decide(state, jobs),

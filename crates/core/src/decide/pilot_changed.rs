@@ -2,10 +2,15 @@
 
 use crate::event::Event;
 use crate::state::State;
-use shipway_model::{NodeAd, PilotId};
+use shipway_model::{ConnectionNumber, NodeAd, PilotId};
 
-pub(super) fn decide(state: &State, pilot: &PilotId, session: u64, ad: &NodeAd) -> Vec<Event> {
-    let known = state.pilots().get(pilot).filter(|known| known.session == session);
+pub(super) fn decide(
+    state: &State,
+    pilot: &PilotId,
+    connection: ConnectionNumber,
+    ad: &NodeAd,
+) -> Vec<Event> {
+    let known = state.pilots().get(pilot).filter(|known| known.connection == connection);
     // It is on the node that it greeted from: the name is what people and history know it by.
     let is_news = known.is_some_and(|known| known.ad.node == ad.node && known.ad != *ad);
     let changed = || Event::PilotChanged { pilot: pilot.clone(), ad: Box::new(ad.clone()) };

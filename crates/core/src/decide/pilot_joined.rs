@@ -12,7 +12,6 @@ use crate::pilot::Pilot;
 use crate::rejection::Rejection;
 use crate::site::SiteKind;
 use crate::state::State;
-use shipway_model::session::process_of;
 use shipway_model::{AllocationId, AttemptId, Held, HeldPhase, NodeName, PilotId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +24,7 @@ pub fn may_join(state: &State, joined: &PilotJoined) -> Result<(), Rejection> {
         return elsewhere();
     }
     let Some(known) = state.pilots().get(&joined.pilot) else { return Ok(()) };
-    if known.session >= joined.session {
+    if known.connection >= joined.connection {
         return Err(Rejection::PilotOvertaken(joined.pilot.clone()));
     }
     // Another process, and nothing shows that the first is dead.
@@ -37,7 +36,7 @@ pub fn may_join(state: &State, joined: &PilotJoined) -> Result<(), Rejection> {
 
 /// Whether it was started again with the same credentials: what the first process ran is gone.
 fn is_another(known: &Pilot, joined: &PilotJoined) -> bool {
-    process_of(known.session) != process_of(joined.session)
+    known.connection.process() != joined.connection.process()
 }
 
 /// The pilots whose place it has taken.

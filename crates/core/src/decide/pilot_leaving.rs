@@ -3,10 +3,10 @@
 
 use crate::event::Event;
 use crate::state::State;
-use shipway_model::PilotId;
+use shipway_model::{ConnectionNumber, PilotId};
 
-pub(super) fn decide(state: &State, pilot: &PilotId, session: u64) -> Vec<Event> {
+pub(super) fn decide(state: &State, pilot: &PilotId, connection: ConnectionNumber) -> Vec<Event> {
     let known = state.pilots().get(pilot);
-    let is_news = known.is_some_and(|known| known.session == session && known.takes_work());
+    let is_news = known.is_some_and(|known| known.connection == connection && known.takes_work());
     if is_news { vec![Event::PilotLeaving { pilot: pilot.clone() }] } else { Vec::new() }
 }

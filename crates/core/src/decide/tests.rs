@@ -31,9 +31,10 @@ use crate::schedule::schedule;
 use crate::site::SiteKind;
 use crate::{Effect, Rejection, State, snapshot};
 use shipway_model::{
-    Actor, AllocationId, Attempt, Bytes, Capacity, Cores, DeviceId, Ended, GpuDevice, GpuSource,
-    GpuVendor, Held, HeldPhase, JobCounts, JobId, JobSpec, JobState, Lost, Millis, NodeAd,
-    NodeName, Outcome, PilotId, Reason, Role, TaskId, TaskIndex, TaskState, Timestamp, UserName,
+    Actor, AllocationId, Attempt, Bytes, Capacity, ConnectionNumber, Cores, DeviceId, Ended,
+    GpuDevice, GpuSource, GpuVendor, Held, HeldPhase, JobCounts, JobId, JobSpec, JobState, Lost,
+    Millis, NodeAd, NodeName, Outcome, PilotId, Reason, Role, TaskId, TaskIndex, TaskState,
+    Timestamp, UserName,
 };
 
 /// A core and the time, with everything that was recorded and asked for.
@@ -222,7 +223,7 @@ fn pilot(name: &str, cpus: u64, gpus: u64) -> PilotJoined {
         Capacity { cpus: Cores::whole(cpus), memory: Bytes(16_000_000_000), ..Capacity::default() };
     PilotJoined {
         pilot: id(name),
-        session: 1,
+        connection: ConnectionNumber(1),
         ad: NodeAd {
             node: NodeName::new(name).expect("good"),
             capacity,

@@ -10,9 +10,9 @@ use crate::site::SiteKind;
 use crate::state::State;
 use proptest::prelude::*;
 use shipway_model::{
-    Actor, Bytes, Capacity, Cores, DeviceId, Ended, GpuDevice, GpuSource, GpuVendor, Held,
-    HeldPhase, JobId, JobSpec, Millis, NodeAd, NodeName, Outcome, PilotId, Role, TaskId, Timestamp,
-    UserName,
+    Actor, Bytes, Capacity, ConnectionNumber, Cores, DeviceId, Ended, GpuDevice, GpuSource,
+    GpuVendor, Held, HeldPhase, JobId, JobSpec, Millis, NodeAd, NodeName, Outcome, PilotId, Role,
+    TaskId, Timestamp, UserName,
 };
 use std::collections::BTreeMap;
 
@@ -118,7 +118,7 @@ fn join(state: &mut State, at: usize, kind: usize) {
     let ask = AskSite::named_after(&pilot, SiteKind::ByHand);
     tell(state, 1, &Command::AskSite(Box::new(ask)));
     let (lease, held, folder) = (None, Vec::new(), None);
-    let joined = PilotJoined { pilot, session: 1, ad, lease, held, folder };
+    let joined = PilotJoined { pilot, connection: ConnectionNumber(1), ad, lease, held, folder };
     tell(state, 1, &Command::PilotJoined(Box::new(joined)));
 }
 

@@ -20,7 +20,7 @@ impl Machine {
     /// Greets with everything held: what was reported but not acknowledged on an earlier
     /// connection is said again, and the server takes each end once.
     pub(super) fn link_up(&mut self, now: Now, out: &mut Vec<Output>) {
-        self.session += 1;
+        self.connection_number = self.connection_number.next();
         self.new_starts.clear();
         self.new_ends.clear();
         self.report_due = None;
@@ -38,7 +38,7 @@ impl Machine {
         let own = self.held.iter().map(|(id, held)| held.word(*id));
         out.push(Output::Send(FromPilot::Hello(Box::new(Hello {
             pilot: self.identity.pilot.clone(),
-            session: self.session,
+            connection: self.connection_number,
             version: self.identity.version.clone(),
             ad: self.identity.ad.clone(),
             lease: self.identity.lease,
@@ -51,7 +51,7 @@ impl Machine {
     /// again on the next connection.
     pub(super) fn link_down(&mut self, parted: bool, out: &mut Vec<Output>) {
         self.link = None;
-        if parted && self.goodbye == Some(self.session) {
+        if parted && self.goodbye == Some(self.connection_number) {
             out.push(Output::Finished);
         }
     }
@@ -177,8 +177,8 @@ impl Machine {
 
     fn say_goodbye(&mut self, out: &mut Vec<Output>) {
         let done = self.draining && self.held.is_empty() && self.is_welcome();
-        if done && self.goodbye != Some(self.session) {
-            self.goodbye = Some(self.session);
+        if done && self.goodbye != Some(self.connection_number) {
+            self.goodbye = Some(self.connection_number);
             out.push(Output::Send(FromPilot::Goodbye));
         }
     }

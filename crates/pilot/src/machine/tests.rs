@@ -116,13 +116,13 @@ impl Rig {
     }
 
     fn cut(&mut self) {
-        let session = self.machine.session();
-        assert_eq!(self.tell(Input::LinkDown { session, parted: false }), []);
+        let connection = self.machine.connection_number();
+        assert_eq!(self.tell(Input::LinkDown { connection, parted: false }), []);
     }
 
     fn say(&mut self, message: FromServer) -> Vec<Output> {
-        let session = self.machine.session();
-        self.tell(Input::Message { session, message })
+        let connection = self.machine.connection_number();
+        self.tell(Input::Message { connection, message })
     }
 
     fn assign(&mut self, template: Template, ids: &[AttemptId]) -> Vec<Output> {

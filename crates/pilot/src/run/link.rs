@@ -8,8 +8,9 @@ use super::log_turns::Turn;
 use futures_util::{Stream, stream};
 use shipway_api::bearer;
 use shipway_api::causes::causes;
-use shipway_api::link::{FromPilot, FromServer, LogChunk, MAX_MESSAGE_BYTES, SESSION};
+use shipway_api::link::{CONNECTION_NUMBER, FromPilot, FromServer, LogChunk, MAX_MESSAGE_BYTES};
 use shipway_api::wire::{ToServer, link_client::LinkClient, logs_client::LogsClient};
+use shipway_model::ConnectionNumber;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tonic::transport::Channel;
@@ -31,16 +32,16 @@ pub(super) enum ToLink {
 
 #[derive(Debug)]
 pub(super) enum FromLink {
-    /// A connection is open; the number of the session is wanted for what comes over it.
+    /// A connection is open; its number is wanted for what comes over it.
     Up {
-        session: oneshot::Sender<u64>,
+        connection: oneshot::Sender<ConnectionNumber>,
     },
     Message {
-        session: u64,
+        connection: ConnectionNumber,
         message: FromServer,
     },
     Down {
-        session: u64,
+        connection: ConnectionNumber,
         /// The server ended it in order.
         parted: bool,
     },
@@ -106,20 +107,24 @@ impl Link {
         let channel = self.server.connect(&self.token).await?;
         // What was said to a connection that is gone is not for this one.
         while self.orders.try_recv().is_ok() {}
-        let (session, named) = oneshot::channel();
-        if self.send.send(FromLink::Up { session }).await.is_err() {
+        let (connection, named) = oneshot::channel();
+        if self.send.send(FromLink::Up { connection }).await.is_err() {
             return Ok(Ended::Stopped);
         }
-        let session = named.await?;
-        let ended = self.talk(channel, session).await;
+        let connection = named.await?;
+        let ended = self.talk(channel, connection).await;
         let parted = matches!(ended, Ok(Ended::Parted));
-        if self.send.send(FromLink::Down { session, parted }).await.is_err() {
+        if self.send.send(FromLink::Down { connection, parted }).await.is_err() {
             return Ok(Ended::Stopped);
         }
         ended
     }
 
-    async fn talk(&mut self, channel: Channel, session: u64) -> Result<Ended, Failure> {
+    async fn talk(
+        &mut self,
+        channel: Channel,
+        connection: ConnectionNumber,
+    ) -> Result<Ended, Failure> {
         // The greeting comes first: the server answers nothing before it. What stands before it
         // in line was said to the connection before this one.
         let hello = loop {
@@ -142,7 +147,7 @@ impl Link {
             .max_encoding_message_size(MAX_MESSAGE_BYTES);
         let heard = control.attach(self.request(taken_from(said), None)?);
         let mut heard = heard.await?.into_inner();
-        let shown = self.request(pieces_from(shown), Some(session))?;
+        let shown = self.request(pieces_from(shown), Some(connection))?;
         let mut logs = LogsClient::new(channel);
         let mut showing = std::pin::pin!(logs.show(shown));
         let (mut show, mut goodbye) = (Some(show), None);
@@ -172,7 +177,7 @@ impl Link {
                 message = heard.message() => match message {
                     // What only newer servers say need not be done.
                     Ok(Some(message)) => if let Some(message) = FromServer::read(message)? {
-                        self.send.send(FromLink::Message { session, message }).await?;
+                        self.send.send(FromLink::Message { connection, message }).await?;
                     },
                     Ok(None) => return Ok(Ended::Parted),
                     Err(_) => return Ok(Ended::WasUp),
@@ -182,11 +187,15 @@ impl Link {
     }
 
     /// A call of this pilot. All but the first name the connection that they belong to.
-    fn request<S>(&self, said: S, session: Option<u64>) -> Result<Request<S>, Failure> {
+    fn request<S>(
+        &self,
+        said: S,
+        connection: Option<ConnectionNumber>,
+    ) -> Result<Request<S>, Failure> {
         let mut request = Request::new(said);
         request.metadata_mut().insert("authorization", bearer::header(&self.token).parse()?);
-        if let Some(session) = session {
-            request.metadata_mut().insert(SESSION, session.into());
+        if let Some(connection) = connection {
+            request.metadata_mut().insert(CONNECTION_NUMBER, connection.0.into());
         }
         Ok(request)
     }

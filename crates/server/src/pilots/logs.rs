@@ -4,11 +4,11 @@
 use super::service::PilotService;
 use super::{Connected, Order, Pilots, over};
 use crate::locks::Locked;
-use shipway_api::link::{FromServer, LogChunk, LogRequest, SESSION};
+use shipway_api::link::{CONNECTION_NUMBER, FromServer, LogChunk, LogRequest};
 use shipway_api::wire::Shown;
 use shipway_api::wire::logs_server::Logs;
 use shipway_core::site::KeptIn;
-use shipway_model::PilotId;
+use shipway_model::{ConnectionNumber, PilotId};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ pub(super) struct Awaiting {
 #[derive(Debug)]
 struct Awaited {
     pilot: PilotId,
-    session: u64,
+    connection: ConnectionNumber,
     answer: oneshot::Sender<LogChunk>,
 }
 
@@ -36,11 +36,13 @@ impl Logs for PilotService {
     /// a reader: a piece goes to whoever asked for it, or to nobody.
     async fn show(&self, request: Request<Streaming<LogChunk>>) -> Result<Response<Shown>, Status> {
         let pilot = self.authenticate(&request)?.pilot;
-        let session = request.metadata().get(SESSION).and_then(|value| value.to_str().ok());
-        let session = session.and_then(|number| number.parse().ok());
-        let session = session.ok_or_else(|| Status::invalid_argument("no connection is named"))?;
+        let number =
+            request.metadata().get(CONNECTION_NUMBER).and_then(|value| value.to_str().ok());
+        let number = number.and_then(|number| number.parse().ok());
+        let unnamed = || Status::invalid_argument("no connection is named");
+        let connection = ConnectionNumber(number.ok_or_else(unnamed)?);
         let not_open = || Status::failed_precondition("the pilot has no such connection");
-        let connection_over = over(self.pilots.watch(&pilot, session).ok_or_else(not_open)?);
+        let connection_over = over(self.pilots.watch(&pilot, connection).ok_or_else(not_open)?);
         tokio::pin!(connection_over);
         let mut pieces = request.into_inner();
         loop {
@@ -49,8 +51,8 @@ impl Logs for PilotService {
                 () = &mut connection_over => return Err(not_open()),
             };
             let Some(piece) = piece else { return Ok(Response::new(Shown {})) };
-            if !self.pilots.deliver_log(&pilot, session, piece) {
-                tracing::warn!(%pilot, session, "output comes from a pilot that nobody asked");
+            if !self.pilots.deliver_log(&pilot, connection, piece) {
+                tracing::warn!(%pilot, %connection, "output comes from a pilot that nobody asked");
                 return Err(Status::permission_denied("this was asked of somebody else"));
             }
         }
@@ -72,7 +74,7 @@ impl Pilots {
         let (asked, reader) = connected.get_key_value(pilot).or_else(successor)?;
         let id = self.logs.next.fetch_add(1, Ordering::Relaxed);
         let (send, answer) = oneshot::channel();
-        let awaited = Awaited { pilot: asked.clone(), session: reader.session, answer: send };
+        let awaited = Awaited { pilot: asked.clone(), connection: reader.number, answer: send };
         self.logs.pieces.locked().insert(id, awaited);
         let request = LogRequest { id, ..request };
         let orders = reader.orders.clone();
@@ -85,11 +87,11 @@ impl Pilots {
     }
 
     /// Taken only from the connection that was asked. False: it was another.
-    fn deliver_log(&self, pilot: &PilotId, session: u64, piece: LogChunk) -> bool {
+    fn deliver_log(&self, pilot: &PilotId, connection: ConnectionNumber, piece: LogChunk) -> bool {
         let mut awaiting = self.logs.pieces.locked();
         // Nobody waits any more: then it makes no difference whose it is.
         let Some(awaited) = awaiting.get(&piece.id) else { return true };
-        if awaited.pilot != *pilot || awaited.session != session {
+        if awaited.pilot != *pilot || awaited.connection != connection {
             return false;
         }
         if let Some(awaited) = awaiting.remove(&piece.id) {
@@ -134,10 +136,13 @@ mod tests {
     use shipway_model::{Attempt, JobId, TaskIndex};
     use tokio::sync::watch;
 
-    fn connected(session: u64) -> (Connected, mpsc::UnboundedReceiver<Order>) {
+    const FIRST: ConnectionNumber = ConnectionNumber(1);
+    const SECOND: ConnectionNumber = ConnectionNumber(2);
+
+    fn connected(number: ConnectionNumber) -> (Connected, mpsc::UnboundedReceiver<Order>) {
         let (orders, ordered) = mpsc::unbounded_channel();
         let here = watch::Sender::new(());
-        (Connected { session, node: None, keeps: None, orders, here }, ordered)
+        (Connected { number, node: None, keeps: None, orders, here }, ordered)
     }
 
     fn request() -> LogRequest {
@@ -154,7 +159,7 @@ mod tests {
     #[test]
     fn a_connection_that_has_ended_reads_no_log() {
         let (pilots, pilot) = (Arc::new(Pilots::default()), pilot());
-        let (comes, ordered) = connected(1);
+        let (comes, ordered) = connected(FIRST);
         pilots.connect(&pilot, comes);
         assert!(pilots.read_log(&pilot, None, request()).is_some());
         drop(ordered);
@@ -166,14 +171,14 @@ mod tests {
     #[tokio::test]
     async fn a_piece_is_taken_only_from_the_connection_that_was_asked() {
         let (pilots, pilot) = (Arc::new(Pilots::default()), pilot());
-        let (comes, _ordered) = connected(2);
+        let (comes, _ordered) = connected(SECOND);
         pilots.connect(&pilot, comes);
         let coming = pilots.read_log(&pilot, None, request()).expect("it is there");
         let piece = |text: &str| LogChunk { data: text.into(), ..LogChunk::default() };
         let other = PilotId::new("q").expect("good");
-        assert!(!pilots.deliver_log(&pilot, 1, piece("of the connection before")));
-        assert!(!pilots.deliver_log(&other, 2, piece("of another pilot")));
-        assert!(pilots.deliver_log(&pilot, 2, piece("its own")));
+        assert!(!pilots.deliver_log(&pilot, FIRST, piece("of the connection before")));
+        assert!(!pilots.deliver_log(&other, SECOND, piece("of another pilot")));
+        assert!(pilots.deliver_log(&pilot, SECOND, piece("its own")));
         assert_eq!(coming.get().await.expect("a piece").data, b"its own");
     }
 
@@ -181,18 +186,18 @@ mod tests {
     #[tokio::test]
     async fn the_end_of_a_connection_is_not_the_end_of_the_next() {
         let (pilots, pilot) = (Pilots::default(), pilot());
-        let (first, _first) = connected(1);
+        let (first, _first) = connected(FIRST);
         pilots.connect(&pilot, first);
-        let old = pilots.watch(&pilot, 1).expect("it is there");
-        assert!(pilots.watch(&PilotId::new("q").expect("good"), 1).is_none());
-        let (second, _second) = connected(2);
+        let old = pilots.watch(&pilot, FIRST).expect("it is there");
+        assert!(pilots.watch(&PilotId::new("q").expect("good"), FIRST).is_none());
+        let (second, _second) = connected(SECOND);
         pilots.connect(&pilot, second);
         over(old).await;
-        assert!(pilots.watch(&pilot, 1).is_none());
-        let new = pilots.watch(&pilot, 2).expect("it is there");
-        pilots.disconnect(&pilot, 1);
+        assert!(pilots.watch(&pilot, FIRST).is_none());
+        let new = pilots.watch(&pilot, SECOND).expect("it is there");
+        pilots.disconnect(&pilot, FIRST);
         assert!(new.has_changed().is_ok(), "an old one's end");
-        pilots.disconnect(&pilot, 2);
+        pilots.disconnect(&pilot, SECOND);
         over(new).await;
     }
 }

@@ -26,7 +26,7 @@ use crate::locks::Locked;
 use shipway_api::link::FromServer;
 use shipway_core::event::Placement;
 use shipway_core::site::KeptIn;
-use shipway_model::{AttemptId, Millis, NodeName, PilotId};
+use shipway_model::{AttemptId, ConnectionNumber, Millis, NodeName, PilotId};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
@@ -69,7 +69,7 @@ pub struct Pilots {
 
 #[derive(Debug)]
 struct Connected {
-    session: u64,
+    number: ConnectionNumber,
     /// What its node goes by, once its greeting is on disk.
     node: Option<NodeName>,
     /// Whose output it can read beside its own.
@@ -108,23 +108,23 @@ impl Pilots {
         named.map(|(pilot, node)| (pilot.clone(), node.to_string())).collect()
     }
 
-    fn name(&self, pilot: &PilotId, session: u64, node: &NodeName) {
+    fn name(&self, pilot: &PilotId, number: ConnectionNumber, node: &NodeName) {
         let mut connected = self.connected.locked();
-        if let Some(known) = connected.get_mut(pilot).filter(|known| known.session == session) {
+        if let Some(known) = connected.get_mut(pilot).filter(|known| known.number == number) {
             known.node = Some(node.clone());
         }
     }
 
     /// By which to know when this connection is over. `None`: it is, or never was.
-    fn watch(&self, pilot: &PilotId, session: u64) -> Option<watch::Receiver<()>> {
+    fn watch(&self, pilot: &PilotId, number: ConnectionNumber) -> Option<watch::Receiver<()>> {
         let connected = self.connected.locked();
-        let known = connected.get(pilot).filter(|known| known.session == session);
+        let known = connected.get(pilot).filter(|known| known.number == number);
         known.map(|known| known.here.subscribe())
     }
 
-    fn disconnect(&self, pilot: &PilotId, session: u64) {
+    fn disconnect(&self, pilot: &PilotId, number: ConnectionNumber) {
         let mut connected = self.connected.locked();
-        if connected.get(pilot).is_some_and(|known| known.session == session) {
+        if connected.get(pilot).is_some_and(|known| known.number == number) {
             connected.remove(pilot);
         }
     }

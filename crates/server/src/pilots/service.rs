@@ -20,7 +20,7 @@ use shipway_api::wire::link_server::Link;
 use shipway_core::State;
 use shipway_core::command::{self, Command};
 use shipway_core::site::{KeptIn, SiteKind};
-use shipway_model::{NodeName, PilotId};
+use shipway_model::{ConnectionNumber, NodeName, PilotId};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -62,11 +62,11 @@ impl Link for PilotService {
         };
         let joined = greeting(&let_in, *hello)?;
         self.may_join(&joined).await?;
-        let session = joined.session;
+        let number = joined.connection;
         let (orders, ordered) = mpsc::unbounded_channel();
         let (here, still_here) = watch::channel(());
         let comes = Connected {
-            session,
+            number,
             node: None,
             keeps: keeps(&let_in, &joined),
             orders: orders.clone(),
@@ -74,7 +74,7 @@ impl Link for PilotService {
         };
         self.pilots.connect(&pilot, comes);
         let answers = Arc::new(Semaphore::new(ANSWERS_WAITING));
-        let connection = Connection { service: self.clone(), pilot, session, orders, answers };
+        let connection = Connection { service: self.clone(), pilot, number, orders, answers };
         connection.greet(joined).await?;
         tokio::spawn(connection.listen(inbound, still_here));
         Ok(Response::new(outbound(ordered, self.describe.clone())))
@@ -103,8 +103,8 @@ impl PilotService {
         let answer = self.writer.glance(move |state| shipway_core::decide::may_join(state, &asked));
         let answer = answer.await.map_err(|error| Status::unavailable(error.to_string()))?;
         answer.map_err(|refused| {
-            let (pilot, session) = (&joined.pilot, joined.session);
-            tracing::warn!(%pilot, session, %refused, "a pilot's greeting is refused");
+            let (pilot, connection) = (&joined.pilot, joined.connection);
+            tracing::warn!(%pilot, %connection, %refused, "a pilot's greeting is refused");
             Status::failed_precondition(refused.to_string())
         })
     }
@@ -122,7 +122,7 @@ fn keeps(let_in: &LetIn, joined: &command::PilotJoined) -> Option<KeptIn> {
 struct Connection {
     service: PilotService,
     pilot: PilotId,
-    session: u64,
+    number: ConnectionNumber,
     orders: mpsc::UnboundedSender<Order>,
     /// Places for answers that the pilot has not taken yet.
     answers: Arc<Semaphore>,
@@ -133,12 +133,13 @@ impl Connection {
         let host = joined.ad.node.clone();
         let command = Command::PilotJoined(Box::new(joined));
         if let Err(error) = self.service.writer.report(command).await {
-            self.service.pilots.disconnect(&self.pilot, self.session);
+            self.service.pilots.disconnect(&self.pilot, self.number);
             return Err(Status::unavailable(error.to_string()));
         }
         let node = self.node().await.unwrap_or(host);
-        self.service.pilots.name(&self.pilot, self.session, &node);
-        tracing::info!(pilot = %self.pilot, %node, session = self.session, "a pilot is connected");
+        let (pilot, connection) = (&self.pilot, self.number);
+        self.service.pilots.name(pilot, connection, &node);
+        tracing::info!(%pilot, %node, %connection, "a pilot is connected");
         Ok(())
     }
 
@@ -177,10 +178,10 @@ impl Connection {
                 Ok(None) | Err(_) => break,
             }
         }
-        self.service.pilots.disconnect(&self.pilot, self.session);
-        tracing::info!(pilot = %self.pilot, session = self.session, "a pilot is out of touch");
-        let (pilot, session) = (self.pilot.clone(), self.session);
-        let _ = to_write.send((Command::PilotAway { pilot, session }, None)).await;
+        self.service.pilots.disconnect(&self.pilot, self.number);
+        tracing::info!(pilot = %self.pilot, connection = %self.number, "a pilot is out of touch");
+        let (pilot, connection) = (self.pilot.clone(), self.number);
+        let _ = to_write.send((Command::PilotAway { pilot, connection }, None)).await;
     }
 
     async fn hear(
@@ -189,7 +190,7 @@ impl Connection {
         to_write: &ToWrite,
         pace: &mut Pace,
     ) -> Result<(), BadMessage> {
-        let (pilot, session) = (self.pilot.clone(), self.session);
+        let (pilot, connection) = (self.pilot.clone(), self.number);
         // A newer pilot may say what this server need not know.
         let Some(message) = FromPilot::read(message)? else { return Ok(()) };
         let (command, ack) = match message {
@@ -211,11 +212,11 @@ impl Connection {
             }
             FromPilot::Ad(ad) => {
                 tokio::time::sleep(pace.wait(Instant::now())).await;
-                (Command::PilotChanged { pilot, session, ad }, None)
+                (Command::PilotChanged { pilot, connection, ad }, None)
             }
             FromPilot::Leaving => {
                 tracing::info!(%pilot, "a pilot takes nothing more");
-                (Command::PilotLeaving { pilot, session }, None)
+                (Command::PilotLeaving { pilot, connection }, None)
             }
             FromPilot::Goodbye => (Command::PilotEnded { pilot }, None),
         };
@@ -268,7 +269,7 @@ fn greeting(let_in: &LetIn, hello: Hello) -> Result<command::PilotJoined, Status
     let has_key = !hello.folder_key.is_empty();
     Ok(command::PilotJoined {
         pilot: hello.pilot,
-        session: hello.session,
+        connection: hello.connection,
         ad: hello.ad,
         lease: hello.lease,
         held: hello.held,

@@ -10,8 +10,8 @@ use shipway_core::event::Recorded;
 use shipway_core::schedule::schedule;
 use shipway_core::site::SiteKind;
 use shipway_model::{
-    Bytes, Capacity, Cores, DeviceId, Ended, GpuDevice, GpuSource, GpuVendor, Held, HeldPhase,
-    Millis, NodeName, Ordinal, Outcome, Role, TaskIndex, Timestamp,
+    Bytes, Capacity, ConnectionNumber, Cores, DeviceId, Ended, GpuDevice, GpuSource, GpuVendor,
+    Held, HeldPhase, Millis, NodeName, Ordinal, Outcome, Role, TaskIndex, Timestamp,
 };
 
 /// A core, what it recorded since the last commit, and the board.
@@ -49,15 +49,21 @@ impl Told {
         job
     }
 
+    /// The newest of a pilot; a number that none has, if it is not known.
+    fn connection_of(&self, pilot: &PilotId) -> ConnectionNumber {
+        let known = self.state.pilots().get(pilot);
+        known.map_or(ConnectionNumber(0), |known| known.connection)
+    }
+
     fn join(&mut self, name: &str) {
         let pilot = PilotId::new(name).expect("good");
         if !self.state.pilot_tokens().contains_key(&pilot) {
             let ask = AskSite::named_after(&pilot, SiteKind::ByHand);
             self.tell(&Command::AskSite(Box::new(ask)));
         }
-        let (session, lease) = (self.now, Some(Millis(20_000)));
+        let (connection, lease) = (ConnectionNumber(self.now), Some(Millis(20_000)));
         let joined =
-            PilotJoined { pilot, session, ad: ad(name), lease, held: Vec::new(), folder: None };
+            PilotJoined { pilot, connection, ad: ad(name), lease, held: Vec::new(), folder: None };
         self.tell(&Command::PilotJoined(Box::new(joined)));
     }
 
@@ -170,10 +176,10 @@ fn anything(told: &mut Told, chance: &mut Chance) {
         6 => drop(told.tell(&Command::Retry { select, revived: Vec::new() })),
         7 => {
             let pilot = PilotId::new(&pilot).expect("good");
-            let session = told.state.pilots().get(&pilot).map_or(0, |known| known.session);
+            let connection = told.connection_of(&pilot);
             told.tell(&match chance.below(3) {
-                0 => Command::PilotAway { pilot, session },
-                1 => Command::PilotLeaving { pilot, session },
+                0 => Command::PilotAway { pilot, connection },
+                1 => Command::PilotLeaving { pilot, connection },
                 _ => Command::PilotEnded { pilot },
             });
         }

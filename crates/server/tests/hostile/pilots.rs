@@ -5,7 +5,7 @@ use crate::mutate;
 use crate::world::{Input, World};
 use axum::http::Request;
 use prost::Message;
-use shipway_api::link::{PROTOCOL, SESSION};
+use shipway_api::link::{CONNECTION_NUMBER, PROTOCOL};
 use shipway_api::wire::{self, to_server};
 use shipway_model::NodeAd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,7 +82,7 @@ fn many<T: Clone>(one: T, size: usize, chance: &mut Chance) -> Vec<T> {
     vec![one; count]
 }
 
-fn next_session() -> u64 {
+fn next_connection() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(100);
     LAST.fetch_add(1, Ordering::Relaxed)
 }
@@ -140,7 +140,7 @@ fn hello(world: &World, chance: &mut Chance) -> wire::Hello {
         protocol: if chance.one_in(20) { 9 } else { PROTOCOL },
         pilot: world.pilot.0.clone(),
         // Mostly newer than the last one: any other greeting is refused.
-        session: if chance.one_in(8) { chance.next() % 100 } else { next_session() },
+        session: if chance.one_in(8) { chance.next() % 100 } else { next_connection() },
         version: "1".into(),
         ad: (!chance.one_in(40)).then(|| ad(chance)),
         lease_ms: number(chance),
@@ -193,8 +193,8 @@ pub(crate) fn input(world: &World, chance: &mut Chance) -> Input {
     }
     let path = if of_logs { LOGS } else { CONTROL };
     let mut request = Request::post(path).body(()).expect("a request");
-    let session = chance.next() >> chance.below(64);
-    request.headers_mut().insert(SESSION, session.into());
+    let connection = chance.next() >> chance.below(64);
+    request.headers_mut().insert(CONNECTION_NUMBER, connection.into());
     let token = format!("Bearer {}", world.pilot.1);
     for (name, value) in [
         ("authorization", token.as_str()),

@@ -6,8 +6,8 @@ use shipway_core::command::PilotJoined;
 use shipway_core::event::Joined;
 use shipway_core::evolve::evolve;
 use shipway_model::{
-    Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor, NodeAd, NodeName, PilotId,
-    Timestamp,
+    Bytes, Capacity, ConnectionNumber, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor, NodeAd,
+    NodeName, PilotId, Timestamp,
 };
 use std::collections::BTreeMap;
 
@@ -97,7 +97,7 @@ pub fn ad(node: u32, kind: Kind) -> NodeAd {
 pub fn join(state: &mut State, node: u32, kind: Kind) {
     let from = PilotJoined {
         pilot: pilot(node),
-        session: 1,
+        connection: ConnectionNumber(1),
         ad: ad(node, kind),
         lease: None,
         held: Vec::new(),

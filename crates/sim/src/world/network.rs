@@ -7,6 +7,7 @@ use super::{Happening, World};
 use crate::server::Outgoing;
 use shipway_api::link::{FromPilot, FromServer};
 use shipway_api::wire;
+use shipway_model::ConnectionNumber;
 use shipway_model::limits::PILOT_LOST_AFTER;
 use shipway_pilot::machine::Input;
 
@@ -14,7 +15,7 @@ use shipway_pilot::machine::Input;
 pub(super) struct Connection {
     pub(super) node: usize,
     pub(super) life: usize,
-    pub(super) session: u64,
+    pub(super) number: ConnectionNumber,
     /// Nothing arrives before these times: what was sent earlier arrives earlier.
     to_server_after: u64,
     to_pilot_after: u64,
@@ -33,9 +34,9 @@ impl World {
         let link = self.last_connection;
         let pilot = self.nodes[node].pilot.as_mut().expect("just seen");
         pilot.connection = Some(link);
-        let session = pilot.machine.session() + 1;
+        let number = pilot.machine.connection_number().next();
         let (to_server_after, to_pilot_after) = (0, 0);
-        let connection = Connection { node, life, session, to_server_after, to_pilot_after };
+        let connection = Connection { node, life, number, to_server_after, to_pilot_after };
         self.connections.insert(link, connection);
         if let Some(server) = &mut self.server {
             server.opened(link, self.now);
@@ -98,11 +99,11 @@ impl World {
 
     pub(super) fn deliver_to_pilot(&mut self, link: u64, message: wire::ToPilot) {
         let Some(connection) = self.connections.get(&link) else { return };
-        let (node, session) = (connection.node, connection.session);
+        let (node, number) = (connection.node, connection.number);
         if self.uses(node, link) {
             let message = FromServer::read(message).expect("a good server says what can be read");
             let Some(message) = message else { return };
-            self.tell_pilot(node, Input::Message { session, message });
+            self.tell_pilot(node, Input::Message { connection: number, message });
         }
     }
 
@@ -120,14 +121,14 @@ impl World {
 
     pub(super) fn pilot_saw_link_down(&mut self, link: u64, parted: bool) {
         let Some(connection) = self.connections.get(&link) else { return };
-        let (node, life, session) = (connection.node, connection.life, connection.session);
+        let (node, life, number) = (connection.node, connection.life, connection.number);
         if !self.uses(node, link) {
             return;
         }
         if let Some(pilot) = &mut self.nodes[node].pilot {
             pilot.connection = None;
         }
-        self.tell_pilot(node, Input::LinkDown { session, parted });
+        self.tell_pilot(node, Input::LinkDown { connection: number, parted });
         self.redial(node, life);
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::explain::{prospect, prospect_of_new};
-use shipway_model::{Condition, Quantity, Reason, Withheld};
+use shipway_model::{Condition, ConnectionNumber, Quantity, Reason, Withheld};
 
 #[test]
 fn every_wait_has_its_reason() {
@@ -21,7 +21,7 @@ fn every_wait_has_its_reason() {
     let cpus = |amount| Quantity::Cpus { amount: Cores::whole(amount) };
     assert_eq!((wanted, found), (&cpus(1), &cpus(0)));
     assert!(told.why(behind).contains(&Reason::Behind { jobs: 1 }));
-    told.tell(Command::PilotAway { pilot: id("p"), session: 1 });
+    told.tell(Command::PilotAway { pilot: id("p"), connection: ConnectionNumber(1) });
     assert!(told.why(second).contains(&Reason::NodesAway { nodes: 1 }));
 }
 
@@ -62,7 +62,7 @@ fn jobs_that_can_never_start_are_not_in_the_way() {
     let next = told.state.next_job();
     told.tell(submission(next, lin, "{}", None));
     assert!(told.why(job).contains(&Reason::OthersFirst { users: 1 }), "{:?}", told.why(job));
-    told.tell(Command::PilotAway { pilot: id("p"), session: 1 });
+    told.tell(Command::PilotAway { pilot: id("p"), connection: ConnectionNumber(1) });
     assert!(told.why(job).contains(&Reason::Behind { jobs: 2 }), "with no node nobody can tell");
 }
 
@@ -94,7 +94,7 @@ fn a_node_that_failed_its_proof_takes_nothing_and_is_named() {
     assert_eq!(told.why(job), std::slice::from_ref(&expected));
     assert!(expected.is_hopeless(), "somebody has to mend it");
     unfit.ad.unfit.clear();
-    unfit.session = 2;
+    unfit.connection = ConnectionNumber(2);
     told.tell(Command::PilotJoined(Box::new(unfit)));
     assert_eq!(told.place().len(), 1, "mended");
 }
@@ -123,7 +123,7 @@ fn a_gpu_that_is_not_offered_is_named_to_those_who_want_one() {
     assert!(!being_proven.is_hopeless(), "{being_proven}");
     assert_eq!(withheld(&told, other), None);
     joined.ad.withheld = vec![held(Some("cuInit: CUDA_ERROR_UNKNOWN (999)"))];
-    joined.session = 2;
+    joined.connection = ConnectionNumber(2);
     told.tell(Command::PilotJoined(Box::new(joined)));
     let failed = withheld(&told, job).expect("named");
     assert!(failed.is_hopeless());

@@ -1,6 +1,7 @@
 //! Pilots that come, go, come back and repeat themselves.
 
 use super::*;
+use shipway_model::ConnectionNumber;
 use shipway_model::limits::PILOT_LOST_AFTER;
 
 /// A pilot with three running tasks of one job, then out of touch.
@@ -9,7 +10,7 @@ fn away() -> (Told, JobId) {
     told.join("p", 4, 0);
     let job = told.submit(r#"{"array":"1-3","retries":1}"#);
     told.place();
-    told.tell(Command::PilotAway { pilot: id("p"), session: 1 });
+    told.tell(Command::PilotAway { pilot: id("p"), connection: ConnectionNumber(1) });
     (told, job)
 }
 
@@ -17,8 +18,9 @@ fn held(task: TaskId, attempt: u32, phase: HeldPhase) -> Held {
     Held::own(task.attempt(Attempt(attempt)), phase)
 }
 
-fn back(session: u64, held: Vec<Held>) -> Command {
-    Command::PilotJoined(Box::new(PilotJoined { session, held, ..pilot("p", 4, 0) }))
+fn back(connection: u64, held: Vec<Held>) -> Command {
+    let connection = ConnectionNumber(connection);
+    Command::PilotJoined(Box::new(PilotJoined { connection, held, ..pilot("p", 4, 0) }))
 }
 
 #[test]
@@ -62,7 +64,7 @@ fn pilots_of_one_host_are_told_apart() {
     assert_eq!(names(&told), [("a", "host"), ("b", "host#2"), ("c", "host#3")]);
     // Who comes back has its own, and so has whoever takes its place.
     let Command::PilotJoined(mut again) = on_host("b", "b") else { panic!() };
-    again.session = 2;
+    again.connection = ConnectionNumber(2);
     told.tell(Command::PilotJoined(again));
     told.tell(on_host("d", "b"));
     assert_eq!(names(&told), [("a", "host"), ("c", "host#3"), ("d", "host#2")]);
@@ -142,7 +144,10 @@ fn a_pilot_away_keeps_its_tasks_and_gets_no_new_ones() {
 fn an_old_connections_end_is_not_the_new_ones() {
     let (mut told, _) = away();
     told.tell(back(3, vec![]));
-    assert_eq!(told.tell(Command::PilotAway { pilot: id("p"), session: 2 }), []);
+    assert_eq!(
+        told.tell(Command::PilotAway { pilot: id("p"), connection: ConnectionNumber(2) }),
+        []
+    );
     assert_eq!(
         told.refused(back(2, vec![])),
         "pilot_overtaken",
@@ -160,7 +165,7 @@ fn a_lease_that_runs_out_loses_the_tasks_and_not_before() {
     let job = told.submit("{}");
     told.place();
     assert_eq!(told.wait(1_000_000), [], "in touch");
-    told.tell(Command::PilotAway { pilot: id("p"), session: 1 });
+    told.tell(Command::PilotAway { pilot: id("p"), connection: ConnectionNumber(1) });
     let since = told.now;
     told.wait(PILOT_LOST_AFTER.0);
     told.now = since + 60_000 - 2;
@@ -204,7 +209,8 @@ fn a_pilot_that_leaves_gets_nothing_more_and_keeps_what_it_runs() {
     for index in 1..=4 {
         told.started("p", task(job, index), 1);
     }
-    let leaving = |session| Command::PilotLeaving { pilot: id("p"), session };
+    let leaving =
+        |number| Command::PilotLeaving { pilot: id("p"), connection: ConnectionNumber(number) };
     assert_eq!(told.tell(leaving(7)), [], "said on an earlier connection");
     assert_eq!(told.tell(leaving(1)), [Event::PilotLeaving { pilot: id("p") }]);
     assert_eq!(told.tell(leaving(1)), [], "once is enough");
@@ -214,7 +220,7 @@ fn a_pilot_that_leaves_gets_nothing_more_and_keeps_what_it_runs() {
     assert_eq!(told.counts(job).active, 3, "what runs goes on");
     told.join("q", 1, 0);
     assert_eq!(told.place().len(), 1, "another takes it");
-    let again = PilotJoined { session: 2, ..pilot("p", 4, 0) };
+    let again = PilotJoined { connection: ConnectionNumber(2), ..pilot("p", 4, 0) };
     told.tell(Command::PilotJoined(Box::new(again)));
     assert!(told.state.pilots()[&id("p")].takes_work(), "until it says so again");
     assert_eq!(told.tell(leaving(2)).len(), 1);
@@ -230,9 +236,9 @@ fn a_node_that_changes_keeps_what_it_runs_and_takes_what_fits_it_now() {
     assert_eq!(told.place().len(), 1);
     told.started("p", task(job, 1), 1);
     let ad = Box::new(pilot("p", 2, 0).ad);
-    let changed = |session, ad: &shipway_model::NodeAd| Command::PilotChanged {
+    let changed = |number, ad: &shipway_model::NodeAd| Command::PilotChanged {
         pilot: id("p"),
-        session,
+        connection: ConnectionNumber(number),
         ad: Box::new(ad.clone()),
     };
     assert_eq!(told.tell(changed(7, &ad)), [], "said on another connection");
@@ -258,7 +264,11 @@ fn kinds_of_nodes_that_are_gone_are_not_kept_for_ever() {
     for n in 0..20 {
         let mut ad = pilot("p", 1, 0).ad;
         ad.attributes.insert("Rack".into(), n.to_string());
-        told.tell(Command::PilotChanged { pilot: id("p"), session: 1, ad: Box::new(ad) });
+        told.tell(Command::PilotChanged {
+            pilot: id("p"),
+            connection: ConnectionNumber(1),
+            ad: Box::new(ad),
+        });
         let job = told.submit(&format!(r#"{{"requirements":"Rack == {n}"}}"#));
         let placed: Vec<TaskId> = told.place().iter().map(|placement| placement.task).collect();
         assert_eq!(placed, [task(job, 0)], "what it is now is known");

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::site::KeptIn;
-use shipway_model::session::before_first;
+use shipway_model::ConnectionNumber;
 
 /// A pilot of some folder with three running tasks, and a core in which nobody has a token yet.
 fn running(name: &str, site: SiteKind, lease: Option<Millis>) -> (Told, JobId) {
@@ -26,8 +26,9 @@ fn ended(of: &str, task: TaskId, outcome: Outcome) -> Held {
 }
 
 fn greeting(name: &str, folder: &str, process: u64, held: Vec<Held>) -> Command {
-    let (session, folder) = (before_first(process) + 1, Some(folder.to_owned()));
-    let joined = PilotJoined { session, lease: LEASE, folder, held, ..pilot(name, 4, 0) };
+    let (connection, folder) =
+        (ConnectionNumber::before_first(process).next(), Some(folder.to_owned()));
+    let joined = PilotJoined { connection, lease: LEASE, folder, held, ..pilot(name, 4, 0) };
     Command::PilotJoined(Box::new(joined))
 }
 
@@ -49,7 +50,10 @@ fn nobody_declares_another_dead_or_says_how_its_tasks_ended() {
             (&id("pilot-b"), 1),
             "what it holds and is not its own"
         );
-        let without = PilotJoined { session: before_first(6) + 1, ..pilot_of("pilot-b", LEASE) };
+        let without = PilotJoined {
+            connection: ConnectionNumber::before_first(6).next(),
+            ..pilot_of("pilot-b", LEASE)
+        };
         let without = Command::PilotJoined(Box::new(without));
         assert_eq!(told.refused(without), "pilot_elsewhere", "nor without a folder's key");
     }
@@ -144,7 +148,7 @@ fn a_token_is_good_in_the_folder_where_it_was_first_used() {
     let copied = greeting("pilot-a", "another", 5, vec![ended("pilot-a", task(job, 1), OK)]);
     assert_eq!(told.refused(copied.clone()), "pilot_elsewhere");
     assert_eq!(told.counts(job).active, 3);
-    told.tell(Command::PilotAway { pilot: id("pilot-a"), session: 1 });
+    told.tell(Command::PilotAway { pilot: id("pilot-a"), connection: ConnectionNumber(1) });
     told.wait(LEASE.expect("one").0);
     assert_eq!(told.state.pilots().len(), 0, "given up");
     assert_eq!(told.refused(copied), "pilot_elsewhere", "not even then");

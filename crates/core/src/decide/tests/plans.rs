@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::schedule::Plan;
+use shipway_model::ConnectionNumber;
 
 #[test]
 fn the_best_job_goes_first_and_a_shape_that_fits_nowhere_blocks_nobody() {
@@ -35,7 +36,7 @@ fn a_stale_plan_is_refused_as_far_as_it_is_stale() {
     let mut told = Told::default();
     told.join("p", 2, 0);
     told.submit(r#"{"array":"1-2"}"#);
-    told.tell(Command::PilotAway { pilot: id("p"), session: 1 });
+    told.tell(Command::PilotAway { pilot: id("p"), connection: ConnectionNumber(1) });
     assert_eq!(told.refused(Command::ApplyPlan(plan)), "stale_plan", "nobody there");
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use shipway_model::ConnectionNumber;
 
 #[derive(Debug, Clone)]
 enum Move {
@@ -38,7 +39,7 @@ fn any_move() -> impl Strategy<Value = Move> {
     ]
 }
 
-fn play(told: &mut Told, session: u64, step: &Move) {
+fn play(told: &mut Told, connection: ConnectionNumber, step: &Move) {
     let command = match step {
         Move::Submit { tasks, after, retries, gpu } => {
             let after = Some(JobId(*after)).filter(|job| told.state.job(*job).is_some());
@@ -70,11 +71,12 @@ fn play(told: &mut Told, session: u64, step: &Move) {
             let select = Select { by: ada(), jobs: vec![(JobId(*job), Pick::All)] };
             Command::Retry { select, revived: Vec::new() }
         }
-        Move::Join { pilot: at, leased, forgets } => join(told, session, *at, *leased, *forgets),
+        Move::Join { pilot: at, leased, forgets } => join(told, connection, *at, *leased, *forgets),
         Move::Away { pilot } => {
             let pilot = id(&format!("p{pilot}"));
-            let session = told.state.pilots().get(&pilot).map_or(0, |known| known.session);
-            Command::PilotAway { pilot, session }
+            let connection =
+                told.state.pilots().get(&pilot).map(|known| known.connection).unwrap_or_default();
+            Command::PilotAway { pilot, connection }
         }
         Move::Dies { pilot } => Command::PilotEnded { pilot: id(&format!("p{pilot}")) },
         Move::Wait { span } => return drop(told.wait(*span)),
@@ -85,7 +87,13 @@ fn play(told: &mut Told, session: u64, step: &Move) {
     drop(told.try_tell(&command));
 }
 
-fn join(told: &Told, session: u64, at: u64, leased: bool, forgets: bool) -> Command {
+fn join(
+    told: &Told,
+    connection: ConnectionNumber,
+    at: u64,
+    leased: bool,
+    forgets: bool,
+) -> Command {
     let name = format!("p{at}");
     let known = told.state.active().iter().filter(|(_, active)| active.pilot == id(&name));
     let held = |(task, active): (&TaskId, &crate::pilot::Active)| {
@@ -95,7 +103,7 @@ fn join(told: &Told, session: u64, at: u64, leased: bool, forgets: bool) -> Comm
     };
     let held = known.map(held).filter(|_| !forgets).collect();
     let lease = leased.then_some(Millis(20_000));
-    Command::PilotJoined(Box::new(PilotJoined { session, lease, held, ..pilot(&name, 4, 1) }))
+    Command::PilotJoined(Box::new(PilotJoined { connection, lease, held, ..pilot(&name, 4, 1) }))
 }
 
 proptest! {
@@ -104,7 +112,7 @@ proptest! {
     fn any_sequence_keeps_the_invariants(moves in prop::collection::vec(any_move(), 0..60)) {
         let mut told = Told::default();
         for (at, step) in moves.iter().enumerate() {
-            play(&mut told, at as u64 + 1, step);
+            play(&mut told, ConnectionNumber(at as u64 + 1), step);
         }
     }
 }

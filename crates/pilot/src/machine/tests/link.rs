@@ -2,6 +2,7 @@
 
 use super::*;
 use shipway_api::link::LogRequest;
+use shipway_model::ConnectionNumber;
 
 #[test]
 fn the_hello_tells_who_speaks_and_everything_held() {
@@ -12,7 +13,7 @@ fn the_hello_tells_who_speaks_and_everything_held() {
     rig.cut();
     let hello = rig.link_up();
     let lease = Some(Millis(60_000));
-    assert_eq!((hello.pilot.as_str(), hello.session, hello.lease), ("p1", 2, lease));
+    assert_eq!((hello.pilot.as_str(), hello.connection.0, hello.lease), ("p1", 2, lease));
     assert_eq!(hello.folder_key, "key");
     let phases: Vec<_> = hello.held.into_iter().map(|held| held.phase).collect();
     assert!(matches!(phases[0], HeldPhase::Ended(_)));
@@ -46,8 +47,8 @@ fn what_an_older_connection_said_is_not_heard() {
     rig.cut();
     rig.connect();
     let late = assignment(template(1), &[id(1, 0)]);
-    assert_eq!(rig.tell(Input::Message { session: 1, message: late }), []);
-    assert_eq!(rig.tell(Input::LinkDown { session: 1, parted: true }), []);
+    assert_eq!(rig.tell(Input::Message { connection: ConnectionNumber(1), message: late }), []);
+    assert_eq!(rig.tell(Input::LinkDown { connection: ConnectionNumber(1), parted: true }), []);
     assert!(rig.machine.is_welcome(), "the end of the old one is not the end of the new one");
 }
 
@@ -163,16 +164,16 @@ fn a_draining_pilot_finishes_what_runs_and_says_goodbye() {
     rig.link_up();
     assert_eq!(rig.say(welcome()), [Output::Send(leaving)]);
     assert_eq!(rig.flush(), [Output::Send(goodbye)], "so it is said again");
-    let session = rig.machine.session();
-    assert_eq!(rig.tell(Input::LinkDown { session, parted: true }), [Output::Finished]);
+    let connection = rig.machine.connection_number();
+    assert_eq!(rig.tell(Input::LinkDown { connection, parted: true }), [Output::Finished]);
 }
 
 #[test]
 fn whoever_has_not_said_goodbye_does_not_end_with_the_connection() {
     let mut rig = Rig::up(None);
-    let session = rig.machine.session();
+    let connection = rig.machine.connection_number();
     rig.tell(Input::Drain);
-    assert_eq!(rig.tell(Input::LinkDown { session, parted: true }), []);
+    assert_eq!(rig.tell(Input::LinkDown { connection, parted: true }), []);
 }
 
 #[test]
