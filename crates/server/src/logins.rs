@@ -154,7 +154,7 @@ mod tests {
     use std::path::Path;
 
     fn open(home: &Path) -> Result<Logins, LoginError> {
-        Logins::open(Arc::new(HomeFiles(home.into())))
+        Logins::open(Arc::new(HomeFiles::of(home)))
     }
 
     fn ada() -> UserName {

@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_token_can_be_made_again_in_its_own_home_alone() {
         let homes = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
-        let [one, other] = homes.each_ref().map(|home| HomeFiles(home.path().into()));
+        let [one, other] = homes.each_ref().map(|home| HomeFiles::of(home.path()));
         let key = PilotKey::open(&one).expect("made");
         let [new, next] = [(); 2].map(|()| new_pilot(SiteKind::ThisMachine, Some(&key)));
         assert_ne!(new.token, next.token);

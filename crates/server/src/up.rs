@@ -11,10 +11,11 @@ use crate::clock::{Clock, wall};
 use crate::documents::{DocumentError, Documents, HomeFiles};
 use crate::event_logs::{self, EventLogs, Places};
 use crate::http::{self, Readers, Site};
-use crate::journal::{HistoryReader, HomeJournal, JournalError};
+use crate::journal::{HistoryReader, HomeJournal, JournalError, Tenure};
 use crate::live::Live;
 use crate::logins::{LoginError, Logins};
 use crate::metrics::Metrics;
+use crate::off_requests::off_requests;
 use crate::panics::{self, vital};
 use crate::pilots::{Describe, PilotService, Pilots, Specs};
 use crate::secrets::PilotKey;
@@ -143,6 +144,7 @@ pub struct Up {
     pilot: Option<this_machine::Supervised>,
     event_logs: Arc<EventLogs>,
     home: PathBuf,
+    tenure: Arc<Tenure>,
 }
 
 /// Starts everything; returns when it is ready to be used.
@@ -154,6 +156,7 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
     }
     refuse_shared(&home)?;
     let opened = open_home(&home)?;
+    let tenure = Arc::clone(&opened.tenure);
     let documents = Arc::clone(&opened.documents);
     let (listener, address) = listen(settings.listen).await?;
     let prepared = tls::prepare(&settings.tls, &home, &names(address))?;
@@ -185,7 +188,8 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
     let url = format!("{scheme}://{}", reachable(address));
     let server =
         LocalServer { url: url.clone(), token: secret, pid: std::process::id(), certificate };
-    write_server_file(&home, &server)?;
+    let written = tenure.hold(|| write_server_file(&home, &server));
+    written.map_err(|source| UpError::Journal { home: home.clone(), source })??;
     let pilot = if settings.no_pilot {
         None
     } else {
@@ -193,7 +197,7 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
         Some(this_machine::supervise(&settings, site.writer.clone(), asks, key).await?)
     };
     let event_logs = site.event_logs;
-    Ok(Up { url, stop, served, writer, pilot, event_logs, home })
+    Ok(Up { url, stop, served, writer, pilot, event_logs, home, tenure })
 }
 
 /// What no home may be, or be around: it is hidden from tasks, with all that is in it.
@@ -218,6 +222,7 @@ struct Opened {
     journal: HomeJournal,
     history: Box<dyn HistoryReader>,
     documents: Arc<dyn Documents>,
+    tenure: Arc<Tenure>,
     /// The state that the journal leads to, and how many events were read for it.
     restored: (State, u64),
 }
@@ -238,9 +243,9 @@ fn open_home(home: &Path) -> Result<Opened, UpError> {
     let (jobs, replayed) = (restored.0.jobs().len(), restored.1);
     let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     tracing::info!(jobs, replayed, millis, "the state is restored");
-    let documents = Arc::new(HomeFiles(home.into()));
-    let history = journal.history()?;
-    Ok(Opened { journal, history, documents, restored })
+    let (history, tenure) = (journal.history()?, Arc::new(journal.tenure()?));
+    let documents = Arc::new(HomeFiles { home: home.into(), tenure: Arc::clone(&tenure) });
+    Ok(Opened { journal, history, documents, tenure, restored })
 }
 
 async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), UpError> {
@@ -289,8 +294,7 @@ pub async fn run(settings: Settings, ready: impl FnOnce(&Up)) -> Result<(), UpEr
         }
     }
     tracing::info!("stopping");
-    up.stop().await;
-    Ok(())
+    up.stop().await
 }
 
 /// A server that nobody can reach but by calling its router: for tests that ask it a great many
@@ -337,7 +341,7 @@ async fn end_writer(writer: writer::Running, event_logs: Arc<EventLogs>) {
 
 /// Starts the writer and joins it with everything that speaks to it.
 fn assemble(
-    Opened { journal, history: reader, documents, restored }: Opened,
+    Opened { journal, history: reader, documents, restored, .. }: Opened,
     (auth, sites): (Auth, Arc<Sites>),
     (owner, address, places): (UserName, String, Places),
 ) -> Result<(Site, writer::Running), UpError> {
@@ -396,9 +400,18 @@ fn assemble(
 
 impl Up {
     /// Ends in order: no more requests, the last commit, a snapshot, then the pilot. What runs is
-    /// ended with the pilot and runs again as a new attempt after the next start.
-    pub async fn stop(self) {
-        let _ = std::fs::remove_file(local::path(&self.home));
+    /// ended with the pilot and runs again as a new attempt after the next start. Where another
+    /// server has taken over, all of it is left to that one.
+    pub async fn stop(self) -> Result<(), UpError> {
+        let remove = || std::fs::remove_file(local::path(&self.home));
+        match off_requests(|| self.tenure.hold(remove)) {
+            Err(taken @ JournalError::TakenOver { .. }) => {
+                return Err(UpError::TakenOver { home: self.home, problem: taken.to_string() });
+            }
+            // A disk that does not answer says nothing of another server.
+            Err(_) => drop(remove()),
+            Ok(_) => {}
+        }
         let _ = self.stop.send(true);
         let _ = self.served.await;
         if let Some(pilot) = &self.pilot {
@@ -408,6 +421,7 @@ impl Up {
         if let Some(pilot) = self.pilot {
             pilot.end().await;
         }
+        Ok(())
     }
 }
 

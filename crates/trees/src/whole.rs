@@ -75,9 +75,17 @@ impl Draft {
 
     /// Gives it its name when its content is on disk, and returns when the name is too.
     pub fn publish(self) -> io::Result<File> {
+        self.publish_by(|name| name())
+    }
+
+    /// The same where giving it its name, which takes no time, is for `naming` to do or to refuse.
+    pub fn publish_by(
+        self,
+        naming: impl FnOnce(&mut dyn FnMut() -> io::Result<()>) -> io::Result<()>,
+    ) -> io::Result<File> {
         let Draft { file, mut place } = self;
         file.sync_all()?;
-        place.give_name()?;
+        naming(&mut || place.give_name())?;
         match fsync(place.other.as_ref().unwrap_or(&place.folder)) {
             // A file system that does not do this for folders has nothing to wait for.
             Ok(()) | Err(Errno::INVAL) => Ok(file),

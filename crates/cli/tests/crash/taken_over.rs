@@ -1,18 +1,45 @@
 //! A second server on a home whose lock does not hold: the first one ends and leaves all to it.
 
-use crate::common::{World, plain_tasks, wait_for, wait_some};
+use crate::common::{World, plain_tasks, terminate, wait_for, wait_some};
 use std::fs::File;
-use std::process::Stdio;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
 
-#[test]
-fn the_first_of_two_servers_ends_and_the_pilot_goes_on() {
-    let world = World::new();
+/// A server that is not the world's own, when it is ready.
+fn first_server(world: &World) -> (Child, PathBuf) {
     let said = world.work().join("first.log");
     let mut command = world.command(&["up", "--listen", "127.0.0.1:0"]);
     command.args(plain_tasks(&[])).stdin(Stdio::null()).stdout(Stdio::null());
     command.stderr(File::create(&said).expect("a file"));
-    let mut first = command.spawn().expect("the binary starts");
+    let first = command.spawn().expect("the binary starts");
     wait_for("the first server is ready", || world.is_ready());
+    (first, said)
+}
+
+/// One that has nothing to write does not know of the second.
+#[test]
+fn a_first_server_that_is_told_to_end_leaves_all_to_the_second() {
+    let world = World::new();
+    let (mut first, said) = first_server(&world);
+    let pilot = world.pilot_pid();
+    std::fs::remove_file(world.home().join("lock")).expect("a lock");
+    world.up();
+    let file = || std::fs::read_to_string(world.home().join("server.json")).ok();
+    let of_second = file();
+    terminate(first.id());
+    let status = wait_some("the first ends", || first.try_wait().expect("a child"));
+    assert_eq!(file(), of_second, "the second's");
+    let said = std::fs::read_to_string(&said).expect("a log");
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("another server has taken over the journal"), "{said}");
+    assert_eq!(world.cli(&["run", "--", "true"]).code, 0);
+    assert_eq!(world.pilot_pid(), pilot, "the same pilot");
+}
+
+#[test]
+fn the_first_of_two_servers_ends_and_the_pilot_goes_on() {
+    let world = World::new();
+    let (mut first, said) = first_server(&world);
     let (url, token) = (world.url(), world.token());
     let job = world.submit(&["--", "sh", "-c", "until [ -e go ]; do sleep 0.05; done"]);
     let pilot = world.pilot_pid();

@@ -4,10 +4,42 @@
 //! The lock of the home keeps a second server out to begin with (`lock.rs`). This holds where that
 //! does not: its file was removed, or the file system has no locks that both can see.
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::chain::{self, Tip};
 use super::error::{JournalError, during};
+use crate::locks::Locked as _;
+use std::sync::Mutex;
+
+/// A writer's hold on its home, for those who write beside the journal. On a connection of its own,
+/// which changes nothing.
+#[derive(Debug)]
+pub struct Tenure {
+    conn: Mutex<Connection>,
+    epoch: Epoch,
+}
+
+impl Tenure {
+    pub(super) fn new(conn: Connection, epoch: Epoch) -> Result<Self, JournalError> {
+        // It may be the last one of a server that ends while the next one looks at the log.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+            .map_err(during("opening"))?;
+        Ok(Self { conn: Mutex::new(conn), epoch })
+    }
+
+    /// Whether nobody has taken over so far. Waits for no writer.
+    pub fn check(&self) -> Result<(), JournalError> {
+        self.epoch.check(&self.conn.locked())
+    }
+
+    /// Acts while nobody can take over; not at all when somebody has. The writer waits meanwhile.
+    pub fn hold<A>(&self, act: impl FnOnce() -> A) -> Result<A, JournalError> {
+        let mut conn = self.conn.locked();
+        let _until_done = self.epoch.begin(&mut conn, "holding the home")?;
+        Ok(act())
+    }
+}
 
 /// The number of an opening; the first is 1. A home that never had one is before that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -30,7 +30,7 @@ mod sqlite;
 mod sqlite_history;
 mod wal;
 
-pub use epoch::Epoch;
+pub use epoch::{Epoch, Tenure};
 pub use error::{JournalError, NotDurable};
 pub use history::{
     AttemptRow, EventsPage, HistoryReader, JobEnd, JobFilter, JobRow, MAX_ATTEMPTS,

@@ -19,7 +19,7 @@ use super::sqlite_history::SqliteHistory;
 use super::wal::Tail;
 use super::{
     Commit, Committed, DB_FILE, Epoch, EventSeq, HistoryReader, Journal, Lines, MAX_COMMIT_BYTES,
-    Snapshot, Stored, rows, schema, snapshots,
+    Snapshot, Stored, Tenure, rows, schema, snapshots,
 };
 
 #[derive(Debug)]
@@ -114,6 +114,11 @@ impl SqliteJournal {
     /// Reads what is in it, while it is written.
     pub fn history(&self) -> Result<Box<dyn HistoryReader>, JournalError> {
         Ok(Box::new(SqliteHistory::open(self.db.clone())?))
+    }
+
+    /// For what is written beside it.
+    pub fn tenure(&self) -> Result<Tenure, JournalError> {
+        Tenure::new(connect(&self.db)?, self.epoch)
     }
 
     /// What was repaired or left behind so far. For the log and for `doctor`.
