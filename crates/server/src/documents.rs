@@ -38,9 +38,9 @@ pub trait Documents: Send + Sync + std::fmt::Debug {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {act} {place}")]
 pub struct DocumentError {
-    act: &'static str,
-    place: String,
-    source: Box<dyn Error + Send + Sync>,
+    pub act: &'static str,
+    pub place: String,
+    pub source: Box<dyn Error + Send + Sync>,
 }
 
 /// One file for each, which only its owner may read.

@@ -34,15 +34,21 @@ pub struct PilotKey(hmac::Key);
 impl PilotKey {
     const BYTES: usize = 32;
 
-    /// Of this server; made at the first start.
+    /// Of this server; made at the first start. One that is damaged is not replaced: pilots that
+    /// were asked for with it would not be let in, and nobody would know why.
     pub fn open(documents: &dyn Documents) -> Result<PilotKey, DocumentError> {
-        let kept = documents.read(Document::PilotKey)?;
-        let key = if let Some(kept) = kept.filter(|kept| kept.len() == Self::BYTES) {
-            kept
-        } else {
-            let fresh = random_bytes(Self::BYTES);
-            documents.write(Document::PilotKey, &fresh)?;
-            fresh
+        let key = match documents.read(Document::PilotKey)? {
+            Some(kept) if kept.len() == Self::BYTES => kept,
+            Some(kept) => {
+                let source = format!("it has {} bytes instead of {}", kept.len(), Self::BYTES);
+                let place = documents.place(Document::PilotKey);
+                return Err(DocumentError { act: "use", place, source: source.into() });
+            }
+            None => {
+                let fresh = random_bytes(Self::BYTES);
+                documents.write(Document::PilotKey, &fresh)?;
+                fresh
+            }
         };
         Ok(PilotKey(hmac::Key::new(hmac::HMAC_SHA256, &key)))
     }
@@ -140,6 +146,21 @@ mod tests {
         assert_eq!(again.token_of(&new.pilot), new.token);
         let elsewhere = PilotKey::open(&other).expect("made");
         assert_ne!(elsewhere.token_of(&new.pilot), new.token);
+    }
+
+    #[test]
+    fn a_damaged_key_is_refused_and_left_as_it_is() {
+        let home = tempfile::tempdir().expect("a folder");
+        let documents = HomeFiles::of(home.path());
+        for bytes in [0, 31, 33] {
+            let damaged = vec![7; bytes];
+            documents.write(Document::PilotKey, &damaged).expect("written");
+            let error = PilotKey::open(&documents).expect_err("no key");
+            let said = shipway_api::causes::causes(&error);
+            let why = format!("pilots.key: it has {bytes} bytes instead of 32");
+            assert!(said.starts_with("cannot use ") && said.ends_with(&why), "{said}");
+            assert_eq!(documents.read(Document::PilotKey).expect("read"), Some(damaged));
+        }
     }
 
     #[test]

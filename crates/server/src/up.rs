@@ -128,6 +128,11 @@ impl UpError {
                      removed or the file system has no locks"
                     .into(),
             ),
+            UpError::PilotKey(error) if error.act == "use" => Some(
+                "restore the file from a backup; or remove it, and a new one is made: only a pilot \
+                     that is being started just now is not let in then"
+                    .into(),
+            ),
             UpError::Listen { .. } => Some("choose another address with --listen".into()),
             _ => None,
         }
@@ -157,7 +162,7 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
     refuse_shared(&home)?;
     let opened = open_home(&home)?;
     let tenure = Arc::clone(&opened.tenure);
-    let documents = Arc::clone(&opened.documents);
+    let key = (!settings.no_pilot).then(|| PilotKey::open(&*opened.documents)).transpose()?;
     let (listener, address) = listen(settings.listen).await?;
     let prepared = tls::prepare(&settings.tls, &home, &names(address))?;
     let secret = owner::secret(&home);
@@ -190,11 +195,11 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
         LocalServer { url: url.clone(), token: secret, pid: std::process::id(), certificate };
     let written = tenure.hold(|| write_server_file(&home, &server));
     written.map_err(|source| UpError::Journal { home: home.clone(), source })??;
-    let pilot = if settings.no_pilot {
-        None
-    } else {
-        let key = PilotKey::open(&*documents)?;
-        Some(this_machine::supervise(&settings, site.writer.clone(), asks, key).await?)
+    let pilot = match key {
+        None => None,
+        Some(key) => {
+            Some(this_machine::supervise(&settings, site.writer.clone(), asks, key).await?)
+        }
     };
     let event_logs = site.event_logs;
     Ok(Up { url, stop, served, writer, pilot, event_logs, home, tenure })
