@@ -17,13 +17,15 @@ pub(super) fn decide(state: &State, at: Timestamp, report: &PilotReported) -> Ve
         is_it.then_some((held, active))
     });
     let (mut started, mut ends) = (Vec::new(), Vec::new());
-    let mut seen = BTreeSet::new();
+    let (mut seen_started, mut seen_ended) = (BTreeSet::new(), BTreeSet::new());
     for (Held { id, phase, .. }, active) in here {
         match phase {
             HeldPhase::Running { started: since } => {
-                started.extend(active.started.is_none().then_some((id.task, id.attempt, *since)));
+                if active.started.is_none() && seen_started.insert(id.task) {
+                    started.push((id.task, id.attempt, *since));
+                }
             }
-            HeldPhase::Ended(ended) if seen.insert(id.task) => {
+            HeldPhase::Ended(ended) if seen_ended.insert(id.task) => {
                 ends.extend(verdict::ended(state, at, *id, ended));
             }
             HeldPhase::Queued | HeldPhase::Ended(_) => {}

@@ -277,3 +277,17 @@ fn kinds_of_nodes_that_are_gone_are_not_kept_for_ever() {
     let classes = told.state.planner().nodes.class_count();
     assert!(classes <= 5, "two with a node, and a few that are remembered: {classes}");
 }
+
+#[test]
+fn a_start_that_is_reported_many_times_at_once_is_one_start() {
+    let mut told = Told::default();
+    told.join("p", 4, 0);
+    let job = told.submit(r#"{"array":"1-2"}"#);
+    told.place();
+    let phase = HeldPhase::Running { started: Timestamp(told.now) };
+    let held = |index| Held::own(task(job, index).attempt(Attempt(1)), phase.clone());
+    let events = told.report("p", vec![held(1), held(1), held(2), held(1)]);
+    let [Event::AttemptsStarted { tasks }] = events.as_slice() else { panic!("{events:?}") };
+    let started: Vec<TaskId> = tasks.iter().map(|(task, ..)| *task).collect();
+    assert_eq!(started, [task(job, 1), task(job, 2)]);
+}
