@@ -117,6 +117,9 @@ pub const PILOT_HEARTBEAT: Millis = Millis(5_000);
 /// trip and a commit, short enough that nobody waits behind it.
 pub const BACKLOG_TARGET: Millis = Millis(50);
 pub const MAX_BACKLOG: u32 = 256;
+/// Tasks that a pilot was given and has not started, however much room it says it has: more than
+/// any node starts while the next ones are on their way.
+pub const MAX_UNSTARTED: u32 = 1_024;
 
 /// How long a client's repeat of a submission is recognised.
 pub const IDEMPOTENCY_KEPT: Millis = Millis(24 * 3_600 * 1_000);

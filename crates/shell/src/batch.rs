@@ -2,7 +2,7 @@
 
 use crate::rows::{self, Written};
 use crate::{Done, HistoryRow, Lines, MAX_COMMIT_BYTES, Outside, Question, WriteError};
-use shipway_core::event::Recorded;
+use shipway_core::event::{Event, Recorded};
 use shipway_core::{Effect, State};
 use shipway_model::Timestamp;
 use shipway_model::limits::MAX_SPEC_BYTES;
@@ -15,6 +15,8 @@ const _: () = assert!(FULL_BYTES + 2 * MAX_SPEC_BYTES < MAX_COMMIT_BYTES);
 
 pub struct Batch<O: Outside> {
     pub(crate) events: Vec<Recorded>,
+    /// How many there are, each placement counted as one: a plan is one event of thousands.
+    weight: usize,
     /// The same events, as they are written.
     pub(crate) encoded: Lines,
     pub(crate) rows: Vec<HistoryRow>,
@@ -32,6 +34,7 @@ impl<O: Outside> Default for Batch<O> {
     fn default() -> Self {
         Batch {
             events: Vec::new(),
+            weight: 0,
             encoded: Lines::default(),
             rows: Vec::new(),
             effects: Vec::new(),
@@ -53,6 +56,7 @@ impl<O: Outside> std::fmt::Debug for Batch<O> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark {
     events: usize,
+    weight: usize,
     rows: usize,
     effects: usize,
 }
@@ -65,17 +69,19 @@ impl<O: Outside> Batch<O> {
         });
         let written = Written { text: self.encoded.text(), start };
         rows::add(&mut self.rows, &recorded, &written, state);
+        self.weight += weight(&recorded.event);
         self.events.push(recorded);
     }
 
     pub(crate) fn mark(&self) -> Mark {
         let (events, rows) = (self.events.len(), self.rows.len());
-        Mark { events, rows, effects: self.effects.len() }
+        Mark { events, weight: self.weight, rows, effects: self.effects.len() }
     }
 
     /// Takes back what was added since. Of each event there is the encoded one too.
     pub(crate) fn back_to(&mut self, mark: Mark) {
         self.events.truncate(mark.events);
+        self.weight = mark.weight;
         self.encoded.truncate(mark.events);
         self.rows.truncate(mark.rows);
         self.effects.truncate(mark.effects);
@@ -87,7 +93,7 @@ impl<O: Outside> Batch<O> {
     }
 
     pub(crate) fn is_full(&self, most_events: usize) -> bool {
-        self.encoded.text().len() >= FULL_BYTES || self.events.len() >= most_events
+        self.encoded.text().len() >= FULL_BYTES || self.weight >= most_events
     }
 
     pub(crate) fn answer(&mut self, reply: Option<O::Reply>, answer: Result<Done, WriteError>) {
@@ -103,5 +109,38 @@ impl<O: Outside> Batch<O> {
         for question in self.questions {
             question.answer(Err(error()));
         }
+    }
+}
+
+fn weight(event: &Event) -> usize {
+    match event {
+        Event::TasksPlaced { parts, .. } => {
+            parts.iter().map(|part| part.tasks.len()).sum::<usize>().max(1)
+        }
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shipway_core::event::{Part, Placement};
+    use shipway_model::{Attempt, JobId, PilotId, TaskIndex};
+
+    #[test]
+    fn a_plan_weighs_as_much_as_it_places() {
+        let part = |tasks: u64| Part {
+            pilot: PilotId::new("p").expect("a name"),
+            tasks: (0..tasks)
+                .map(|index| Placement {
+                    task: JobId(1).task(TaskIndex(index)),
+                    attempt: Attempt::FIRST,
+                    devices: Vec::new(),
+                })
+                .collect(),
+        };
+        assert_eq!(weight(&Event::TasksPlaced { parts: vec![part(3), part(4)] }), 7);
+        assert_eq!(weight(&Event::TasksPlaced { parts: Vec::new() }), 1);
+        assert_eq!(weight(&Event::AttemptsStarted { tasks: Vec::new() }), 1);
     }
 }

@@ -140,7 +140,7 @@ impl Planner {
     /// Whether a pass is to follow at once: the last one has left work to it, so that others are
     /// answered in between.
     pub(crate) fn is_behind(&self) -> bool {
-        self.was_cut || self.needs.is_behind()
+        self.was_full || self.was_cut || self.needs.is_behind()
     }
 
     pub fn reservation_of(&self, job: JobId) -> Option<&Reservation> {

@@ -11,6 +11,7 @@ use crate::job::Job;
 use crate::shape::{ShapeId, Shapes};
 use crate::state::State;
 use crate::usage::Standing;
+use shipway_model::limits::MAX_UNSTARTED;
 use shipway_model::{JobId, Resources};
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -108,7 +109,11 @@ impl Trial<'_> {
     }
 
     fn has_room(&self, ask: &Ask<'_>, at: NodeAt, groups: Groups) -> bool {
-        ask.need.fits(self.table().free(at), groups)
+        let free = self.table().free(at);
+        // Those that start together may be more than a node is given one by one.
+        let takes_more = free.unstarted < MAX_UNSTARTED || !ask.need.gang.is_one();
+        takes_more
+            && ask.need.fits(free, groups)
             && (!ask.need.named || self.has_named(ask.resources(), at))
             && (!ask.need.per_node || self.has_own_room(ask.need, at))
             && self.is_let_by(ask, at)

@@ -3,6 +3,7 @@
 use super::*;
 use crate::schedule::Plan;
 use shipway_model::ConnectionNumber;
+use shipway_model::limits::MAX_UNSTARTED;
 
 #[test]
 fn the_best_job_goes_first_and_a_shape_that_fits_nowhere_blocks_nobody() {
@@ -110,4 +111,32 @@ fn short_tasks_are_sent_ahead_and_long_ones_are_not() {
     let ahead = told.place().len();
     assert!((2..100).contains(&ahead), "{ahead}");
     assert_eq!(told.state.pilots()[&id("p")].unstarted as usize, ahead);
+}
+
+#[test]
+fn a_node_with_room_for_everything_is_given_more_as_it_starts_what_it_has() {
+    let mut told = Told::default();
+    told.join("p", 1_000_000, 0);
+    let job = told.submit(r#"{"array":"1-3000"}"#);
+    assert_eq!(told.place().len(), MAX_UNSTARTED as usize);
+    told.started("p", task(job, 1), 1);
+    told.started("p", task(job, 2), 1);
+    assert_eq!(told.place().len(), 2);
+    told.join("q", 1_000_000, 0);
+    assert_eq!(told.place().len(), MAX_UNSTARTED as usize, "another node has its own");
+}
+
+#[test]
+fn whoever_planned_as_much_as_goes_at_once_is_to_go_on_at_once() {
+    let mut told = Told::default();
+    for nth in 0..5 {
+        told.join(&format!("p{nth}"), 1_000_000, 0);
+    }
+    told.submit(r#"{"array":"1-10000"}"#);
+    let first = schedule(&mut told.state, Timestamp(told.now));
+    assert!(first.more && first.len() < 5 * MAX_UNSTARTED as usize, "{}", first.len());
+    told.tell(Command::ApplyPlan(first));
+    assert_eq!(told.state.next_deadline(), Some(told.state.at()), "somebody comes back to it");
+    assert!(!told.place().is_empty());
+    assert_ne!(told.state.next_deadline(), Some(told.state.at()));
 }

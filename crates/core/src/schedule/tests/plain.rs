@@ -11,6 +11,7 @@ use crate::schedule::reserve::{Other, Reservation, most, rooms_at};
 use crate::shape::ShapeId;
 use crate::state::State;
 use crate::usage::Standing;
+use shipway_model::limits::MAX_UNSTARTED;
 use shipway_model::{JobId, Ordinal, PilotId, Timestamp, UserName};
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -164,7 +165,8 @@ impl Plain<'_> {
     fn has_room(&self, asking: &Asking, need: &Need, at: NodeAt) -> bool {
         let pilot = &self.after.pilots[self.table().pilot(at).expect("a node")];
         let resources = &self.state.shapes().get(asking.shape).resources;
-        if pilot.load.lacks(&pilot.ad, resources, Usable::All).is_some() {
+        let is_behind = need.gang.is_one() && pilot.unstarted >= MAX_UNSTARTED;
+        if is_behind || pilot.load.lacks(&pilot.ad, resources, Usable::All).is_some() {
             return false;
         }
         let in_the_way = self.in_the_way(asking, need, at);
