@@ -5,6 +5,7 @@
 //! - `orders.rs`   from the core's effects to messages
 //! - `logs.rs`     the logs call, and who waits for what comes over it
 //! - `later.rs`    orders that take long to be said
+//! - `pace.rs`     how often a pilot may describe its node
 //! - `specs.rs`    the specifications that messages are made from
 #![warn(
     clippy::expect_used,
@@ -64,6 +65,7 @@ pub(crate) enum End {
 #[derive(Debug, Default)]
 pub struct Pilots {
     connected: Mutex<HashMap<PilotId, Connected>>,
+    paces: pace::Paces,
     logs: logs::Awaiting,
 }
 

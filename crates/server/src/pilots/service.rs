@@ -4,7 +4,6 @@
 //! is reported too: whether the pilot is lost is for the core to say.
 
 use super::orders::Describe;
-use super::pace::Pace;
 use super::saying::{Outbound, outbound};
 use super::{Connected, End, Order, Pilots, over};
 use crate::auth::{Auth, LetIn};
@@ -61,6 +60,11 @@ impl Link for PilotService {
             return Err(Status::invalid_argument("the first message must be a greeting"));
         };
         let joined = greeting(&let_in, *hello)?;
+        let wait = self.pilots.paces.wait(&pilot, Instant::now());
+        if wait > GREETS_WITHIN {
+            return Err(Status::resource_exhausted("this pilot greets too often"));
+        }
+        tokio::time::sleep(wait).await;
         self.may_join(&joined).await?;
         let number = joined.connection;
         let (orders, ordered) = mpsc::unbounded_channel();
@@ -157,7 +161,6 @@ impl Connection {
         tokio::pin!(connection_over);
         let (to_write, writing) = mpsc::channel(REPORTS_WAITING);
         tokio::spawn(self.clone().write_down(writing));
-        let mut pace = Pace::default();
         loop {
             // A connection that was replaced or reset ends from this side too.
             let message = tokio::select! {
@@ -168,7 +171,7 @@ impl Connection {
             match message {
                 Ok(Some(message)) => {
                     // A mistake over one message costs this connection, and no other.
-                    let heard = guarded_task(self.hear(message, &to_write, &mut pace)).await;
+                    let heard = guarded_task(self.hear(message, &to_write)).await;
                     let Ok(heard) = heard else { break };
                     if let Err(error) = heard {
                         tracing::warn!(pilot = %self.pilot, ?error, "a pilot's message is refused");
@@ -184,12 +187,7 @@ impl Connection {
         let _ = to_write.send((Command::PilotAway { pilot, connection }, None)).await;
     }
 
-    async fn hear(
-        &self,
-        message: wire::ToServer,
-        to_write: &ToWrite,
-        pace: &mut Pace,
-    ) -> Result<(), BadMessage> {
+    async fn hear(&self, message: wire::ToServer, to_write: &ToWrite) -> Result<(), BadMessage> {
         let (pilot, connection) = (self.pilot.clone(), self.number);
         // A newer pilot may say what this server need not know.
         let Some(message) = FromPilot::read(message)? else { return Ok(()) };
@@ -211,7 +209,8 @@ impl Connection {
                 (Command::PilotReported(command::PilotReported { pilot, held }), ack)
             }
             FromPilot::Ad(ad) => {
-                tokio::time::sleep(pace.wait(Instant::now())).await;
+                let wait = self.service.pilots.paces.wait(&pilot, Instant::now());
+                tokio::time::sleep(wait).await;
                 (Command::PilotChanged { pilot, connection, ad }, None)
             }
             FromPilot::Leaving => {
