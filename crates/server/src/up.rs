@@ -313,13 +313,15 @@ pub struct Inside {
     event_logs: Arc<EventLogs>,
 }
 
-/// Everything behind the listener, without a pilot.
+/// Everything behind the listener, without a pilot, and with pilots heard at any pace: for whoever
+/// measures what each thing they say costs.
 pub async fn inside(home: &Path) -> Result<Inside, UpError> {
     let opened = open_home(home)?;
     let (token, owner) = (owner::secret(home), owner::name());
     let auth = Auth::new(&token, owner.clone());
     let owned = (owner.clone(), "127.0.0.1".to_string(), Places::default());
     let (site, writer) = assemble(opened, (auth, Arc::default()), owned)?;
+    site.pilots.hear_at_any_pace();
     let by = Actor::new(owner.clone(), Role::Admin);
     let add = Command::AddUser { by, user: owner, role: Role::Admin };
     site.writer.wish(Wish::Core(add)).await?;

@@ -102,6 +102,11 @@ impl Pilots {
         }
     }
 
+    /// However often a pilot describes its node, it is heard at once.
+    pub(crate) fn hear_at_any_pace(&self) {
+        self.paces.turn_off();
+    }
+
     /// The nodes that the connected ones are on.
     pub fn nodes(&self) -> Vec<(PilotId, String)> {
         let connected = self.connected.locked();
