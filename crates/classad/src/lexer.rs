@@ -5,7 +5,7 @@
 
 use crate::error::ParseError;
 use crate::expr::Binary;
-use crate::token::{Token, Written, closing};
+use crate::token::{RawText, Token, closing};
 
 #[derive(Debug)]
 pub(crate) struct Lexer<'a> {
@@ -154,7 +154,7 @@ impl<'a> Lexer<'a> {
             5 if is("false") => Token::Boolean(false),
             5 if is("error") => Token::Error,
             9 if is("undefined") => Token::Undefined,
-            _ => Token::Identifier(Written { raw: word, quote: None }),
+            _ => Token::Identifier(RawText { raw: word, quote: None }),
         };
     }
 
@@ -240,7 +240,7 @@ impl<'a> Lexer<'a> {
         };
         let raw = self.source.get(start + 1..end).unwrap_or_default();
         let is_plain = texts == 1 && !raw.contains(&b'\\');
-        let written = Written { raw, quote: Some(quote).filter(|_| !is_plain) };
+        let written = RawText { raw, quote: Some(quote).filter(|_| !is_plain) };
         let is_text = quote == b'"';
         self.token = if is_text { Token::String(written) } else { Token::Identifier(written) };
         Ok(())

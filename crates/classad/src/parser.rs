@@ -11,7 +11,7 @@ use crate::limits::{
 };
 use crate::name::Name;
 use crate::times::{parse_abs_time, parse_rel_time};
-use crate::token::{Token, Written};
+use crate::token::{RawText, Token};
 use crate::value::Value;
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -255,7 +255,7 @@ impl<'a> Parser<'a> {
     }
 
     #[inline]
-    fn meaning(&self, written: Written<'a>) -> Result<Cow<'a, [u8]>, Stop> {
+    fn meaning(&self, written: RawText<'a>) -> Result<Cow<'a, [u8]>, Stop> {
         written.meaning().ok_or_else(|| stop(self.start(), "a text cannot hold a NUL"))
     }
 
@@ -305,7 +305,7 @@ impl<'a> Parser<'a> {
     }
 
     /// An attribute, or a call.
-    fn named(&mut self, name: Written<'a>) -> Parsed {
+    fn named(&mut self, name: RawText<'a>) -> Parsed {
         let at = self.start();
         let name = self.meaning(name)?;
         self.advance()?;

@@ -9,10 +9,10 @@ pub(crate) enum Token<'a> {
     Integer(i64),
     Real(f64),
     Boolean(bool),
-    String(Written<'a>),
+    String(RawText<'a>),
     Undefined,
     Error,
-    Identifier(Written<'a>),
+    Identifier(RawText<'a>),
     /// An operator between two things; `is` and `isnt` are two of them.
     Operator(Binary),
     /// Another sign, or the two of `?:` as `Elvis`.
@@ -23,14 +23,14 @@ pub(crate) enum Token<'a> {
 
 /// A name, or a text in quotes, as it was written.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Written<'a> {
+pub(crate) struct RawText<'a> {
     pub(crate) raw: &'a [u8],
     /// The quotes around it, where it has to be read closer: it has backslashes, or is several
     /// texts after each other.
     pub(crate) quote: Option<u8>,
 }
 
-impl<'a> Written<'a> {
+impl<'a> RawText<'a> {
     /// What it means; `None` when it says `\0`, which no text can hold.
     #[inline]
     pub(crate) fn meaning(self) -> Option<Cow<'a, [u8]>> {

@@ -28,11 +28,11 @@ pub fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
 pub struct Draft {
     /// Open for adding to its end.
     pub file: File,
-    place: Place,
+    place: DraftPaths,
 }
 
 #[derive(Debug)]
-struct Place {
+struct DraftPaths {
     folder: OwnedFd,
     draft: OsString,
     /// Where it is to be; `None`: in the same folder.
@@ -69,7 +69,7 @@ impl Draft {
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&folder, &draft, flags, Mode::from_raw_mode(mode))?;
-        let place = Place { folder, draft, other, name: name.to_owned(), is_named: false };
+        let place = DraftPaths { folder, draft, other, name: name.to_owned(), is_named: false };
         Ok(Draft { file: file.into(), place })
     }
 
@@ -102,7 +102,7 @@ impl Draft {
     }
 }
 
-impl Place {
+impl DraftPaths {
     fn give_name(&mut self) -> io::Result<()> {
         let to = self.other.as_ref().unwrap_or(&self.folder);
         renameat(&self.folder, &self.draft, to, &self.name)?;
@@ -111,7 +111,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for DraftPaths {
     fn drop(&mut self) {
         if !self.is_named {
             let _ = unlinkat(&self.folder, &self.draft, AtFlags::empty());

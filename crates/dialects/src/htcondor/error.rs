@@ -10,13 +10,13 @@ use std::fmt;
 
 /// Where something is written.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Place {
+pub struct SourcePosition {
     pub file: String,
     /// From 1; 0 is the file as a whole.
     pub line: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourcePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
         if self.line > 0 { write!(f, ", line {}", self.line) } else { Ok(()) }
@@ -26,7 +26,7 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {wrong}{}", of_item(.item.as_deref()))]
 pub struct SubmitError {
-    pub place: Place,
+    pub place: SourcePosition,
     pub wrong: Wrong,
     /// The item of `queue` that it comes up with, where others may be right.
     pub item: Option<String>,
@@ -47,7 +47,7 @@ fn of_item(item: Option<&str>) -> String {
 /// Something that is done differently here, or not at all.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Warning {
-    pub place: Place,
+    pub place: SourcePosition,
     pub what: String,
 }
 
@@ -161,7 +161,7 @@ impl From<Problem> for ProblemText {
 }
 
 impl Wrong {
-    pub fn at(self, place: &Place) -> SubmitError {
+    pub fn at(self, place: &SourcePosition) -> SubmitError {
         SubmitError { place: place.clone(), wrong: self, item: None }
     }
 

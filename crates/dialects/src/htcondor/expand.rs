@@ -3,7 +3,7 @@
 //! It is replacing of text, as with HTCondor: what was put in is looked at again, together with
 //! what follows it, and the innermost macro goes first. `$$(…)` is for the machine and stays.
 
-use super::error::{Place, Wrong};
+use super::error::{SourcePosition, Wrong};
 use super::functions;
 use super::limits::{MAX_MACRO_DEPTH, MAX_VALUE_BYTES};
 use super::macros::{Live, Macros};
@@ -29,19 +29,19 @@ pub(super) struct Scope<'a> {
     /// Of the value that all of them are for.
     pub(super) meter: Option<Meter<'a>>,
     /// The line whose value is asked for, if it is to hear of names that nobody gave a value.
-    pub(super) asker: Option<&'a Place>,
+    pub(super) asker: Option<&'a SourcePosition>,
     pub(super) unknown: &'a Unknown,
 }
 
 /// Names without a value that were asked for, each with the line that did.
 #[derive(Debug, Default)]
-pub(super) struct Unknown(RefCell<BTreeSet<(Place, String)>>);
+pub(super) struct Unknown(RefCell<BTreeSet<(SourcePosition, String)>>);
 
 /// Names that are remembered; nobody reads more warnings.
 const MAX_UNKNOWN: usize = 100;
 
 impl Unknown {
-    pub(super) fn take(&self) -> BTreeSet<(Place, String)> {
+    pub(super) fn take(&self) -> BTreeSet<(SourcePosition, String)> {
         self.0.take()
     }
 }

@@ -7,7 +7,7 @@
     reason = "places of groups, texts and slots that this module gives out itself"
 )]
 
-use super::error::{Place, ProblemText, SubmitError, Wrong};
+use super::error::{ProblemText, SourcePosition, SubmitError, Wrong};
 use super::limits::MAX_JOBS;
 use super::macros::{FIRST_VARIABLE, PROCESS, ROW, STEP};
 use super::plan::Plan;
@@ -36,7 +36,7 @@ pub(super) struct Group {
     /// The values of the variables, by slot: that of each task.
     values: Vec<TextList>,
     processes: Vec<u64>,
-    place: Place,
+    place: SourcePosition,
     places: Places,
     /// The names of the variables of its tasks, by slot; all its tasks have the same.
     variables: Vec<String>,

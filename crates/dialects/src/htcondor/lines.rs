@@ -3,7 +3,7 @@
 //! What a line means is said elsewhere. As with HTCondor, a comment inside a continued line is part
 //! of it.
 
-use super::error::{Place, SubmitError, Wrong};
+use super::error::{SourcePosition, SubmitError, Wrong};
 use super::limits::MAX_LINE_BYTES;
 
 #[derive(Debug)]
@@ -19,8 +19,8 @@ impl<'a> Lines<'a> {
     }
 
     /// Of the last line that was read.
-    pub(super) fn place(&self) -> Place {
-        Place { file: self.file.clone(), line: self.number }
+    pub(super) fn place(&self) -> SourcePosition {
+        SourcePosition { file: self.file.clone(), line: self.number }
     }
 
     /// The next logical line; it may be empty.

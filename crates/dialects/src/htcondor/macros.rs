@@ -3,7 +3,7 @@
 //! Names are the same in any case. Values are kept as written: what stands in them is replaced when
 //! they are used (`expand.rs`).
 
-use super::error::Place;
+use super::error::SourcePosition;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ pub(super) struct Macro {
     /// As it was written.
     pub(super) name: String,
     pub(super) value: Rc<str>,
-    pub(super) place: Place,
+    pub(super) place: SourcePosition,
     used: Cell<bool>,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Macros {
 }
 
 impl Macros {
-    pub(super) fn set(&mut self, name: &str, value: &str, place: Place) {
+    pub(super) fn set(&mut self, name: &str, value: &str, place: SourcePosition) {
         let key = name.to_ascii_lowercase();
         let used = self.table.get(&key).is_some_and(|old| old.used.get());
         let entry = Macro { name: name.into(), value: value.into(), place, used: Cell::new(used) };

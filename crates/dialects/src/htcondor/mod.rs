@@ -35,7 +35,7 @@ mod template;
 mod unused;
 
 pub use commands::{Fate, commands, fate};
-pub use error::{Place, ProblemText, SubmitError, Warning, Wrong};
+pub use error::{ProblemText, SourcePosition, SubmitError, Warning, Wrong};
 pub use needs::Needs;
 pub use present::{AtPath, Places, missing};
 pub use program::{Program, Variables};

@@ -1,7 +1,7 @@
 //! One `queue` statement, ready to be turned into tasks: each command's value, prepared once.
 
 use super::command_table::Key;
-use super::error::{Place, SubmitError, Warning, Wrong};
+use super::error::{SourcePosition, SubmitError, Warning, Wrong};
 use super::evaluate;
 use super::expand::Scope;
 use super::macros::{FIRST_VARIABLE, Live, PROCESS, ROW, STEP};
@@ -16,7 +16,7 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) name: String,
-    pub(super) place: Place,
+    pub(super) place: SourcePosition,
     template: Template,
     /// What is known of it without a task.
     known: Option<Rc<str>>,
@@ -133,7 +133,7 @@ impl Plan {
     }
 
     /// The item of a task, where what is written in this line differs between items.
-    pub(super) fn item_of(&self, place: &Place, row: Row<'_>) -> Option<String> {
+    pub(super) fn item_of(&self, place: &SourcePosition, row: Row<'_>) -> Option<String> {
         let own = self.named.iter().chain(&self.attributes).map(|(_, entry)| entry);
         let mut written = self.entries.values().chain(own).filter(|entry| entry.place == *place);
         let differs = written.any(|entry| entry.template.fixed().is_none());
@@ -149,7 +149,7 @@ impl Plan {
         self.entries.contains_key(&key)
     }
 
-    pub(super) fn place(&self, key: Key) -> Place {
+    pub(super) fn place(&self, key: Key) -> SourcePosition {
         self.entries.get(&key).map_or_else(|| self.queued.place.clone(), |e| e.place.clone())
     }
 }

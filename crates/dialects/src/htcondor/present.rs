@@ -4,7 +4,7 @@
 //! Looking is the caller's: what is at a path comes from a function.
 
 use super::command_table::Key;
-use super::error::{Place, SubmitError, Warning, Wrong};
+use super::error::{SourcePosition, SubmitError, Warning, Wrong};
 use super::plan::Plan;
 use super::task::Task;
 use super::{Submit, limits::MAX_LOOKED};
@@ -27,14 +27,14 @@ pub enum AtPath {
 /// The lines that name the files of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
-    executable: Place,
-    directory: Place,
-    inputs: Place,
-    input: Place,
-    output: Place,
-    error: Place,
-    log: Place,
-    image: Place,
+    executable: SourcePosition,
+    directory: SourcePosition,
+    inputs: SourcePosition,
+    input: SourcePosition,
+    output: SourcePosition,
+    error: SourcePosition,
+    log: SourcePosition,
+    image: SourcePosition,
     /// The program is a file of the submitter's.
     brings_program: bool,
 }
@@ -72,7 +72,7 @@ enum Wanted {
 }
 
 struct Want<'a> {
-    place: &'a Place,
+    place: &'a SourcePosition,
     command: &'static str,
     wanted: Wanted,
     /// With placeholders.

@@ -2,7 +2,7 @@
 //! a `queue` statement with all its items.
 
 use super::conditions::Ifs;
-use super::error::{Place, SubmitError, Warning, Wrong};
+use super::error::{SourcePosition, SubmitError, Warning, Wrong};
 use super::expand::{Chance, Scope, Unknown};
 use super::limits::{
     MAX_INCLUDE_DEPTH, MAX_INCLUDES, MAX_LINES, MAX_MACROS, MAX_QUEUES, MAX_TASKS,
@@ -19,7 +19,7 @@ use std::rc::Rc;
 /// One `queue` statement, with the macros as they were there.
 #[derive(Debug)]
 pub(super) struct Queued {
-    pub(super) place: Place,
+    pub(super) place: SourcePosition,
     pub(super) macros: Rc<Macros>,
     /// Tasks of each item.
     pub(super) count: u64,
@@ -42,7 +42,7 @@ pub(super) struct Reader<'a> {
     /// `queue` was seen, even if there was nothing to queue.
     seen_queue: bool,
     /// The first `queue` that had nothing, and why.
-    empty: Option<(Place, String)>,
+    empty: Option<(SourcePosition, String)>,
     pub(super) unknown: Unknown,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
     pub(super) fn read(&mut self, text: &str) -> Result<(), SubmitError> {
         let file = self.setting.submit_file.clone();
         self.file(&file, text, 0)?;
-        let place = Place { file, line: 0 };
+        let place = SourcePosition { file, line: 0 };
         if !self.seen_queue {
             return Err(Wrong::NoQueue.at(&place));
         }
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
         line: &str,
         lines: &mut Lines<'_>,
         depth: usize,
-        place: &Place,
+        place: &SourcePosition,
     ) -> Result<bool, SubmitError> {
         match statement::read(line) {
             Statement::Set { name, value } => self.set(name, value, place)?,
@@ -173,11 +173,11 @@ impl<'a> Reader<'a> {
         Ok(false)
     }
 
-    fn warn(&mut self, place: &Place, what: String) {
+    fn warn(&mut self, place: &SourcePosition, what: String) {
         self.warnings.push(Warning { place: place.clone(), what });
     }
 
-    fn set(&mut self, name: &str, value: &str, place: &Place) -> Result<(), SubmitError> {
+    fn set(&mut self, name: &str, value: &str, place: &SourcePosition) -> Result<(), SubmitError> {
         let scope = self.scope();
         let named = scope.expand(name, name).map_err(|wrong| wrong.at(place))?;
         let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"_.".contains(&byte);
@@ -188,7 +188,12 @@ impl<'a> Reader<'a> {
         self.store(&named, &value, place)
     }
 
-    fn store(&mut self, name: &str, value: &str, place: &Place) -> Result<(), SubmitError> {
+    fn store(
+        &mut self,
+        name: &str,
+        value: &str,
+        place: &SourcePosition,
+    ) -> Result<(), SubmitError> {
         if self.macros.len() >= MAX_MACROS && self.macros.get(name).is_none() {
             return Err(Wrong::ManyMacros.at(place));
         }
@@ -214,7 +219,7 @@ impl<'a> Reader<'a> {
         options: &str,
         name: &str,
         depth: usize,
-        place: &Place,
+        place: &SourcePosition,
     ) -> Result<(), SubmitError> {
         let mut words = options.split_ascii_whitespace().peekable();
         let optional = words.next_if(|word| ["ifexist", "ifexists"].contains(word)).is_some();
@@ -245,12 +250,12 @@ impl<'a> Reader<'a> {
         &mut self,
         arguments: &str,
         lines: &mut Lines<'_>,
-        place: &Place,
+        place: &SourcePosition,
     ) -> Result<(), SubmitError> {
         self.seen_queue = true;
         let setting = self.setting;
         for (name, value) in &setting.overrides {
-            let place = Place { file: format!("--set {name}"), line: 0 };
+            let place = SourcePosition { file: format!("--set {name}"), line: 0 };
             match name.strip_prefix('+') {
                 Some(name) => self.store(&format!("MY.{name}"), value, &place)?,
                 None => self.set(name, value, &place)?,
@@ -288,7 +293,12 @@ impl<'a> Reader<'a> {
     }
 
     /// One warning for all of them: a table with an empty column has as many as it has lines.
-    fn warn_empty(&mut self, variables: &[String], items: &[(usize, String)], place: &Place) {
+    fn warn_empty(
+        &mut self,
+        variables: &[String],
+        items: &[(usize, String)],
+        place: &SourcePosition,
+    ) {
         if variables.is_empty() {
             return;
         }
@@ -306,7 +316,7 @@ impl<'a> Reader<'a> {
         &mut self,
         items: Items,
         lines: &mut Lines<'_>,
-        place: &Place,
+        place: &SourcePosition,
     ) -> Result<Vec<String>, SubmitError> {
         let limited = |listed: Vec<String>| match listed.len() as u64 {
             many if many > MAX_TASKS => Err(Wrong::ManyTasks(many).at(place)),
@@ -340,7 +350,7 @@ impl<'a> Reader<'a> {
         &mut self,
         patterns: &[String],
         kind: Matching,
-        place: &Place,
+        place: &SourcePosition,
     ) -> Result<Vec<String>, SubmitError> {
         let mut listed = Vec::new();
         let mut seen = BTreeSet::new();
@@ -367,7 +377,7 @@ fn only_text(name: &str, text: &str) -> Result<(), SubmitError> {
     let bad = |c: &char| super::is_marker(*c) || *c == '\0';
     let Some((at, c)) = text.char_indices().find(|(_, c)| bad(c)) else { return Ok(()) };
     let line = text[..at].matches('\n').count() + 1;
-    Err(Wrong::Character(u32::from(c)).at(&Place { file: name.into(), line }))
+    Err(Wrong::Character(u32::from(c)).at(&SourcePosition { file: name.into(), line }))
 }
 
 /// Why a `queue` would have no tasks.
@@ -384,7 +394,11 @@ fn nothing_in(items: &Items, count: u64) -> String {
 }
 
 /// The lines up to `@tag`, put together again.
-fn here_text(lines: &mut Lines<'_>, tag: &str, place: &Place) -> Result<String, SubmitError> {
+fn here_text(
+    lines: &mut Lines<'_>,
+    tag: &str,
+    place: &SourcePosition,
+) -> Result<String, SubmitError> {
     let mut text = String::new();
     while let Some(line) = lines.next()? {
         if line.strip_prefix('@') == Some(tag) {
@@ -406,7 +420,7 @@ fn following(
     lines: &mut Lines<'_>,
     mut items: Vec<String>,
     words: bool,
-    place: &Place,
+    place: &SourcePosition,
 ) -> Result<Vec<String>, SubmitError> {
     while let Some(line) = lines.next()? {
         if line.starts_with(')') {

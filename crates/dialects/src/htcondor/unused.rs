@@ -2,7 +2,7 @@
 //! that nobody uses. None is dropped in silence.
 
 use super::commands::{Fate, fate, nearest, nearest_of};
-use super::error::{Place, SubmitError, Warning, Wrong};
+use super::error::{SourcePosition, SubmitError, Warning, Wrong};
 use super::plan::Plan;
 use super::reader::Queued;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,9 +57,9 @@ pub(super) fn warnings(plans: &[Plan]) -> Vec<Warning> {
 }
 
 /// Names that have no value, where one was asked for.
-pub(super) fn unknown(plans: &[Plan], names: BTreeSet<(Place, String)>) -> Vec<Warning> {
+pub(super) fn unknown(plans: &[Plan], names: BTreeSet<(SourcePosition, String)>) -> Vec<Warning> {
     let known: BTreeSet<&str> = plans.iter().flat_map(known_names).collect();
-    let warning = |(place, name): (Place, String)| {
+    let warning = |(place, name): (SourcePosition, String)| {
         let near = nearest_of(&name, known.iter().copied());
         let near = near.map(|near| format!("; did you mean $({near})?")).unwrap_or_default();
         Warning { place, what: format!("$({name}) has no value and is left empty{near}") }

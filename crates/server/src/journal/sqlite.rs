@@ -12,9 +12,9 @@ use super::chain::{self, Tip, Walked};
 use super::connection::{checkpoint, connect};
 use super::error::{JournalError, NotDurable, during, on_file};
 use super::lock::HomeLock;
+use super::log_space::LogSpace;
 use super::recover::{self, Found, RecoveryKind, RecoveryNote, damaged};
 use super::reopen::reconnect;
-use super::room::Room;
 use super::sqlite_history::SqliteHistory;
 use super::wal::Tail;
 use super::{
@@ -28,7 +28,7 @@ pub struct SqliteJournal {
     db: PathBuf,
     tip: Tip,
     epoch: Epoch,
-    room: Room,
+    room: LogSpace,
     needs_reopen: bool,
     /// Whose it is since another server took it over.
     newer: Option<Epoch>,
@@ -106,7 +106,7 @@ impl SqliteJournal {
             Ok(()) | Err(JournalError::NotDurable { what: NotDurable::Busy, .. }) => {}
             Err(error) => return Err(error),
         }
-        let room = Room::of(&db);
+        let room = LogSpace::of(&db);
         let (needs_reopen, newer) = (false, None);
         Ok(Self { conn, db, tip, epoch, room, needs_reopen, newer, notes, _lock: lock })
     }
@@ -251,7 +251,7 @@ impl Journal for SqliteJournal {
         self.needs_reopen = true;
         let reconnected = reconnect(&self.db, self.tip, self.epoch);
         self.conn = self.watch(reconnected)?;
-        self.room = Room::of(&self.db);
+        self.room = LogSpace::of(&self.db);
         self.needs_reopen = false;
         Ok(())
     }

@@ -17,17 +17,17 @@ const STRETCH: u64 = 1 << 20;
 const MOST: u64 = 16 << 20;
 
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct LogSpace {
     /// None where there is none to be made.
     log: Option<File>,
     made_to: u64,
 }
 
-impl Room {
+impl LogSpace {
     pub(super) fn of(db: &Path) -> Self {
         let mut path = db.as_os_str().to_owned();
         path.push("-wal");
-        Room { log: File::options().write(true).open(path).ok(), made_to: 0 }
+        LogSpace { log: File::options().write(true).open(path).ok(), made_to: 0 }
     }
 
     /// Call it after a commit, while nobody writes.
