@@ -108,6 +108,15 @@ impl Client {
         self.ask(Method::GET, path, &[], Bytes::new()).await
     }
 
+    /// The same with headings.
+    pub async fn get_with<A: DeserializeOwned>(
+        &self,
+        path: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Result<A, ClientError> {
+        self.ask(Method::GET, path, headers, Bytes::new()).await
+    }
+
     pub async fn delete<A: DeserializeOwned>(&self, path: &str) -> Result<A, ClientError> {
         self.ask(Method::DELETE, path, &[], Bytes::new()).await
     }

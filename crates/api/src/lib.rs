@@ -13,6 +13,8 @@ pub mod link;
 pub mod local;
 pub mod proof;
 pub mod routes;
+pub mod site_form;
+pub mod ticket;
 pub mod together;
 pub mod types;
 

@@ -66,10 +66,8 @@ impl Question {
     }
 
     fn is_proven(&self, answer: Option<&str>, between: &str) -> bool {
-        let key = Key::new(HMAC_SHA256, self.key.as_bytes());
         let signed = text_to_prove(&self.nonce, between);
-        let answer = answer.and_then(unhex).unwrap_or_default();
-        verify(&key, signed.as_bytes(), &answer).is_ok()
+        is_signed(&self.key, &signed, answer.unwrap_or_default())
     }
 }
 
@@ -135,12 +133,18 @@ fn text_to_prove(nonce: &str, between: &str) -> String {
     format!("{TO_PROVE}{nonce}\n{between}")
 }
 
-fn signed(hash: &str, text: &str) -> String {
+pub(crate) fn signed(hash: &str, text: &str) -> String {
     hex(sign(&Key::new(HMAC_SHA256, hash.as_bytes()), text.as_bytes()).as_ref())
 }
 
+/// Compared in constant time.
+pub(crate) fn is_signed(hash: &str, text: &str, signature: &str) -> bool {
+    let key = Key::new(HMAC_SHA256, hash.as_bytes());
+    verify(&key, text.as_bytes(), &unhex(signature).unwrap_or_default()).is_ok()
+}
+
 /// Of a token, as servers keep it.
-fn hash(token: &str) -> String {
+pub(crate) fn hash(token: &str) -> String {
     hex(ring::digest::digest(&ring::digest::SHA256, token.as_bytes()).as_ref())
 }
 

@@ -4,7 +4,7 @@
 //! handler.
 
 use shipway_model::limits::MAX_SPEC_BYTES;
-use shipway_model::{JobId, May, TaskIndex};
+use shipway_model::{JobId, May, SiteName, TaskIndex};
 
 /// Hands the table to another macro, row by row: a name for the path, the path, and for each
 /// method its handler (`module::function` below `http` in the server), who may ask, and the most
@@ -49,11 +49,23 @@ macro_rules! endpoints {
                 POST users::issue (Who::May(May::Change), NAMES);
             }
             TOKEN "/api/v1/tokens/{id}" { DELETE users::revoke (Who::May(May::Change), NO_BODY); }
+            SITES "/api/v1/sites" {
+                GET sites::list (Who::SignedIn, NO_BODY);
+                POST sites::add (Who::May(May::KeepSites), SITE_FILE);
+            }
+            SITE "/api/v1/sites/{site}" {
+                GET sites::show (Who::SignedIn, NO_BODY);
+                DELETE sites::remove (Who::May(May::KeepSites), NO_BODY);
+            }
+            SITE_DRAINING "/api/v1/sites/{site}/draining" {
+                PUT sites::drain (Who::May(May::KeepSites), NAMES);
+            }
             REGISTRIES "/api/v1/registries" { GET registries::list (Who::SignedIn, NO_BODY); }
             REGISTRY "/api/v1/registries/{host}" {
                 PUT registries::keep (Who::May(May::Change), NAMES);
                 DELETE registries::forget (Who::May(May::Change), NO_BODY);
             }
+            TICKET "/api/v1/ticket" { GET tickets::judge (Who::Anybody, NO_BODY); }
             HEALTHZ "/healthz" { GET health::healthz (Who::Anybody, NO_BODY); }
             READYZ "/readyz" { GET health::readyz (Who::Anybody, NO_BODY); }
             METRICS "/metrics" { GET metrics::scrape (Who::May(May::ReadMetrics), NO_BODY); }
@@ -84,9 +96,10 @@ pub enum Who {
 }
 
 /// The most bytes of a body: none, what says a name or two or a password, a hundred thousand names
-/// of tasks, a job.
+/// of tasks, a site, a job.
 const NO_BODY: usize = 0;
 const NAMES: usize = 64 << 10;
+const SITE_FILE: usize = 1 << 20;
 const SELECTION: usize = 8 << 20;
 const SPEC: usize = MAX_SPEC_BYTES;
 
@@ -114,6 +127,12 @@ pub const REQUEST_ID: &str = "x-request-id";
 /// A host and its port may stand in a path as they are.
 pub fn registry(host: &str) -> String {
     format!("{REGISTRIES}/{host}")
+}
+pub fn site(site: &SiteName) -> String {
+    format!("{SITES}/{site}")
+}
+pub fn site_draining(site: &SiteName) -> String {
+    format!("{SITES}/{site}/draining")
 }
 pub fn job(job: JobId) -> String {
     format!("{JOBS}/{job}")

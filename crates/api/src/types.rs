@@ -3,6 +3,13 @@
 //! Views are what people see; they are made from the state and from history by the server and
 //! rendered by the command line and the page.
 
+mod sites;
+
+pub use sites::{
+    AllocationView, Draining, EndedAllocationView, RemovedSite, SiteClassView, SiteList,
+    SiteNodeGroup, SiteNodesView, SiteTroubleView, SiteView,
+};
+
 use crate::together::{MAX_TOGETHER, Named};
 use serde::{Deserialize, Serialize};
 use shipway_model::limits::{MAX_DEPENDENCIES, MAX_LABELS, MAX_SELECTED};
@@ -470,6 +477,13 @@ pub enum LiveEvent {
     },
     /// Events were missed; ask for the state anew.
     Reset,
+}
+
+/// What a relay asks the server before it gives a pilot anything.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TicketJudged {
+    /// A pilot made it that the server lets in now.
+    pub good: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

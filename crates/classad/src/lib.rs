@@ -65,7 +65,7 @@ pub use nearest::{nearest_name, nearest_within};
 pub use old::parse_old_ad;
 pub use parser::{parse_ad, parse_ad_bytes, parse_expression, parse_expression_bytes};
 pub use references::references;
-pub use terms::{Looked, Term, holds, terms};
+pub use terms::{Looked, Term, holds, terms, without};
 pub use unparse::{
     pretty, readable, readable_value, unparse, unparse_ad, unparse_old_ad, unparse_value,
 };

@@ -3,7 +3,7 @@
 
 use crate::eval::{Context, Evaluator, Exceeded, Sides};
 use crate::expr::{Binary, Expr};
-use crate::unparse::readable;
+use crate::unparse::{readable, unparse};
 use crate::value::Value;
 
 /// One of the terms that all have to hold.
@@ -64,6 +64,17 @@ pub fn terms(expr: &Expr, sides: &Sides, context: &Context, most_steps: u64) -> 
         found.push(Term { text: readable(term.bare()).trim().to_owned(), value, exceeded, looked });
     });
     found
+}
+
+/// The same expression without one of its terms, as text; `None` when nothing is left of it.
+pub fn without(expr: &Expr, term: &str) -> Option<String> {
+    let mut left: Vec<String> = Vec::new();
+    split(expr, &mut |one| {
+        if readable(one.bare()).trim() != term {
+            left.push(format!("({})", unparse(one)));
+        }
+    });
+    (!left.is_empty()).then(|| left.join(" && "))
 }
 
 /// Calls with each term, from the left.

@@ -8,9 +8,12 @@ pub mod examples;
 pub mod files;
 pub mod image;
 pub mod jobs;
+pub mod lent;
 pub mod registry;
+pub mod relay;
 pub mod run;
 pub mod serve;
+pub mod site;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
@@ -83,6 +86,9 @@ pub enum Command {
     /// Keep the list of users.
     #[command(subcommand, after_long_help = examples::USER)]
     User(serve::UserCommand),
+    /// Batch systems that supply nodes: Slurm, HTCondor.
+    #[command(subcommand, after_long_help = examples::SITE)]
+    Site(site::SiteCommand),
     /// Make, list and revoke tokens.
     #[command(subcommand, after_long_help = examples::TOKEN)]
     Token(serve::TokenCommand),
@@ -94,7 +100,10 @@ pub enum Command {
     Completions(serve::CompletionsArgs),
     /// Run tasks on this node (what a site's batch system starts).
     #[command(after_long_help = examples::PILOT)]
-    Pilot(serve::PilotArgs),
+    Pilot(Box<serve::PilotArgs>),
+    /// Let nodes without a way out reach the server and images, through this machine.
+    #[command(after_long_help = examples::RELAY)]
+    Relay(relay::RelayArgs),
     /// Print the API's OpenAPI document.
     #[command(after_long_help = examples::OPENAPI)]
     Openapi,

@@ -140,6 +140,7 @@ pub fn build(mut args: RunArgs, caller: Caller) -> Result<JobSpec, Failure> {
         max_running: args.tasks.max_running,
         requirements: args.needs.requirements.take(),
         rank: args.needs.rank.take(),
+        tags: std::mem::take(&mut args.needs.tags),
         resources: resources(args.needs)?,
         log_limit: args.program.log_limit.unwrap_or(JobSpec::default().log_limit),
     };

@@ -17,8 +17,10 @@ pub mod pilot;
 pub mod plain;
 mod ready_threads;
 pub mod registry;
+pub mod relay;
 pub mod run;
 pub mod show;
+pub mod site;
 pub mod submission;
 pub mod submit;
 pub mod token;
@@ -29,6 +31,7 @@ pub mod wait;
 pub mod waiting;
 pub mod why;
 
+use crate::args::site::SiteCommand;
 use crate::args::{Cli, Command};
 use crate::failure::{Exit, Failure};
 use crate::settings::{self, Output, Server};
@@ -54,10 +57,12 @@ pub fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     let output = Output::resolve(cli.json, &settings::environment);
     match cli.command {
         Command::Up(args) => up::run(args),
-        Command::Pilot(args) => pilot::run(args),
+        Command::Pilot(args) => pilot::run(*args),
+        Command::Relay(args) => relay::run(args, output),
         Command::Image(command) => image::run(command, output),
         Command::Doctor(args) => doctor::run(args, output),
         Command::Classad(command) => classad::run(command, output),
+        Command::Site(SiteCommand::Check { file }) => site::check(&file, output),
         Command::Completions(args) => plain::completions(&args),
         Command::Openapi => plain::openapi(),
         Command::Version => plain::version(output),
@@ -94,10 +99,12 @@ async fn ask(context: Context, command: Command) -> Result<Exit, Failure> {
         Command::Top(args) => top::run(context, &args).await,
         Command::Nodes => nodes::run(context).await,
         Command::User(command) => user::run(context, command).await,
+        Command::Site(command) => site::run(context, command).await,
         Command::Token(command) => token::run(context, command).await,
         Command::Registry(command) => registry::run(context, command).await,
         Command::Up(_)
         | Command::Pilot(_)
+        | Command::Relay(_)
         | Command::Image(_)
         | Command::Doctor(_)
         | Command::Classad(_)

@@ -7,6 +7,7 @@ use crate::commands::classad::BadClassad;
 use crate::input::InputError;
 use crate::job_file::JobFileError;
 use crate::settings::SettingsError;
+use crate::site_file::SiteFileError;
 use shipway_api::client::ClientError;
 use shipway_api::error::codes;
 use shipway_dialects::htcondor::SubmitError;
@@ -15,6 +16,7 @@ use shipway_images::pull::{CredentialsError, RegistryError};
 use shipway_images::sources::SourceError;
 use shipway_images::store::StoreError;
 use shipway_model::ImageRef;
+use shipway_relay::{AddError, RelayError};
 use std::error::Error;
 use std::io;
 
@@ -52,6 +54,8 @@ pub enum Failure {
     #[error(transparent)]
     JobFile(#[from] JobFileError),
     #[error(transparent)]
+    SiteFile(#[from] SiteFileError),
+    #[error(transparent)]
     SubmitFile(#[from] SubmitError),
     #[error(transparent)]
     Arguments(#[from] BadArguments),
@@ -77,6 +81,12 @@ pub enum Failure {
     NoSuchTask { job: shipway_model::JobId, index: shipway_model::TaskIndex },
     #[error("job {job} has many tasks; the output of one can be followed")]
     FollowMany { job: shipway_model::JobId },
+    #[error("a pilot does not go to {server} through a relay: tokens could be read on the way")]
+    PlainRelay { server: String },
+    #[error(transparent)]
+    RelayAdd(#[from] AddError),
+    #[error("the relay cannot run")]
+    Relay(#[from] RelayError),
     #[error("`top` draws on a terminal, and this is none")]
     NotATerminal,
     #[error("cannot write the output")]
@@ -110,10 +120,14 @@ impl Failure {
             Failure::Client(ClientError::BadUrl(_))
             | Failure::Input(_)
             | Failure::JobFile(_)
+            | Failure::SiteFile(_)
             | Failure::SubmitFile(_)
             | Failure::Arguments(_)
             | Failure::Classad(_)
             | Failure::Credentials(_)
+            | Failure::PlainRelay { .. }
+            | Failure::RelayAdd(AddError::NotOfARegistry(_))
+            | Failure::Relay(RelayError::Plain(_) | RelayError::Server(_))
             | Failure::NotATerminal
             | Failure::FollowMany { .. } => Exit::WRONG_USAGE,
             Failure::Settings(error) => match error {
@@ -135,6 +149,8 @@ impl Failure {
             | Failure::Clean(_)
             | Failure::OwnProgram(_)
             | Failure::Random(_)
+            | Failure::RelayAdd(_)
+            | Failure::Relay(_)
             | Failure::Service { .. } => Exit::TASK_FAILED,
         }
     }
@@ -201,11 +217,20 @@ impl Failure {
                 "try again; some registries want a token in place of the password".into(),
             ),
             Failure::JobFile(error) => error.hint(),
+            Failure::SiteFile(error) => error.hint(),
             Failure::SubmitFile(error) => error.wrong.hint(),
             Failure::Input(error) => Some(error.hint().into()),
             Failure::Service { hint, .. } => hint.clone(),
             Failure::Arguments(error) => error.hint(),
             Failure::Classad(_) => Some("docs/classads.md has the language in short".into()),
+            Failure::PlainRelay { .. } | Failure::Relay(RelayError::Plain(_)) => Some(
+                "serve it with TLS (`shipway up --tls`, or --cert and --key), and write \
+                 https://HOST:PORT"
+                    .into(),
+            ),
+            Failure::Relay(RelayError::Listen { .. }) => Some(
+                "--listen is an address of this machine that nodes reach, with a free port".into(),
+            ),
             Failure::NotATerminal => Some(
                 "`shipway top --once` prints one frame, `shipway top --json` its data".into(),
             ),

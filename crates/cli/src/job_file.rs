@@ -130,7 +130,7 @@ fn take_names(job: &mut Value) -> Vec<AfterNamed> {
 }
 
 /// Or the line (0: not known) and what is wrong there.
-fn read<T: serde::de::DeserializeOwned>(
+pub(crate) fn read<T: serde::de::DeserializeOwned>(
     language: Language,
     text: &str,
 ) -> Result<Vec<T>, (u64, String)> {
@@ -167,7 +167,7 @@ fn yaml_words(said: &str) -> String {
     known.map_or_else(|| plain_words(said), |(_, plain)| (*plain).to_string())
 }
 
-fn place(file: &str, line: u64) -> String {
+pub(crate) fn place(file: &str, line: u64) -> String {
     if line == 0 { file.to_string() } else { format!("{file}, line {line}") }
 }
 
@@ -186,7 +186,7 @@ fn check_keys(file: &str, text: &str, value: &Value) -> Result<(), JobFileError>
 }
 
 /// The first line that writes the key, from 1; 0 when it is written in some unusual way.
-fn line_of_key(text: &str, key: &str) -> u64 {
+pub(crate) fn line_of_key(text: &str, key: &str) -> u64 {
     let writes = |line: &str| {
         let rest = line.find(key).map(|at| line[at + key.len()..].trim_start_matches(['"', '\'']));
         rest.is_some_and(|rest| rest.trim_start().starts_with(':'))

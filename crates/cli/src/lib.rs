@@ -21,6 +21,7 @@ pub mod job_file;
 pub mod logging;
 pub mod query;
 pub mod settings;
+pub mod site_file;
 pub mod submit_file;
 pub mod top;
 pub mod view;

@@ -23,6 +23,7 @@ mod prospect;
 pub mod reason;
 pub mod registries;
 pub mod simple;
+pub mod sites;
 pub mod table;
 pub mod talk;
 pub mod task_table;

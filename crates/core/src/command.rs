@@ -3,14 +3,15 @@
 //! A command is a wish: `decide` may refuse it. Ids and secrets' hashes are already chosen here,
 //! because the edge chooses them; the time travels beside the command.
 
+use crate::event::Awaited;
 use crate::job::JobRecord;
 use crate::schedule::Plan;
 use crate::shape::Gang;
-use crate::site::SiteKind;
+use crate::site::{Phase, SiteKind};
 use serde::{Deserialize, Serialize};
 use shipway_model::{
-    Actor, AllocationId, ConnectionNumber, Held, JobId, JobSpec, JobState, Millis, NodeAd, PilotId,
-    Role, TaskIndex, TaskState, Timestamp, UserName,
+    Actor, AllocationId, ConnectionNumber, EngineTrouble, Held, JobId, JobSpec, JobState, Millis,
+    NodeAd, PilotId, Role, SiteName, SiteSpec, TaskIndex, TaskState, Timestamp, UserName,
 };
 
 #[derive(Debug, Clone)]
@@ -83,6 +84,71 @@ pub enum Command {
         share: u32,
     },
     AskSite(Box<AskSite>),
+    /// A batch system is a site from now on, or is described anew.
+    AddSite {
+        by: Actor,
+        spec: Box<SiteSpec>,
+    },
+    /// Nothing new goes to a site, or may again.
+    DrainSite {
+        by: Actor,
+        site: SiteName,
+        draining: bool,
+    },
+    RemoveSite {
+        by: Actor,
+        site: SiteName,
+    },
+    AskBatch(Box<AskBatch>),
+    /// Nobody needs what was asked of batch systems, as far as it has not begun.
+    GiveUp {
+        allocations: Vec<AllocationId>,
+    },
+    SiteSaid(SiteSaid),
+}
+
+/// Asks a batch system for allocations, each with the one pilot that will be there.
+#[derive(Debug, Clone)]
+pub struct AskBatch {
+    pub site: SiteName,
+    pub class: String,
+    pub allocations: Vec<(AllocationId, Awaited)>,
+}
+
+/// What a batch system said to whoever ran its commands.
+#[derive(Debug, Clone)]
+pub struct SiteSaid {
+    pub site: SiteName,
+    pub said: Said,
+}
+
+#[derive(Debug, Clone)]
+pub enum Said {
+    /// All that it knows of ours.
+    Looked {
+        /// When it was asked: what was handed in later it could not know.
+        began: Timestamp,
+        seen: Vec<SeenAllocation>,
+    },
+    /// It took this.
+    Taken { allocation: AllocationId, engine_id: String },
+    /// It did not do what it was asked.
+    Trouble {
+        /// What was handed in.
+        allocation: Option<AllocationId>,
+        words: String,
+        kind: EngineTrouble,
+    },
+}
+
+/// An allocation as its batch system sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenAllocation {
+    pub allocation: AllocationId,
+    pub engine_id: String,
+    /// Never `Asked` or `GivenUp`: these are ours.
+    pub phase: Phase,
+    pub words: String,
 }
 
 /// Asks a site for an allocation, with a secret that is good for the one pilot that will be there.

@@ -1,9 +1,9 @@
 //! Facts that follow from facts, whatever command led to them: a job is over when its last task
 //! is, and then the jobs that waited for it may go or never will.
 //!
-//! A hundred thousand jobs can wait for one, or in a row: one step tells as many as `Room` says.
-//! The others stay where they are, held by a job that has ended, until `decide/tick.rs` comes to
-//! them.
+//! A hundred thousand jobs can wait for one, or in a row: one step tells as many as `EndsLeft`
+//! says. The others stay where they are, held by a job that has ended, until `decide/tick.rs` comes
+//! to them.
 
 use crate::event::{AttemptEnded, CancelReason, Event, StopReason, Verdict, Which};
 use crate::state::State;
@@ -12,15 +12,15 @@ use shipway_model::{Condition, JobId, JobState, TaskId};
 
 /// How many more jobs one step tells.
 #[derive(Debug)]
-pub struct Room(usize);
+pub struct EndsLeft(usize);
 
-impl Default for Room {
+impl Default for EndsLeft {
     fn default() -> Self {
-        Room(MAX_TOLD_AT_ONCE)
+        EndsLeft(MAX_TOLD_AT_ONCE)
     }
 }
 
-pub fn consequences(state: &State, event: &Event, room: &mut Room) -> Vec<Event> {
+pub fn consequences(state: &State, event: &Event, room: &mut EndsLeft) -> Vec<Event> {
     match event {
         Event::AttemptEnded(ended) => {
             let mut events = is_it_over(state, ended.task.job);
@@ -55,7 +55,13 @@ pub fn consequences(state: &State, event: &Event, room: &mut Room) -> Vec<Event>
         | Event::PilotTokenEnded { .. }
         | Event::KeysExpired { .. }
         | Event::HalfLifeSet { .. }
-        | Event::ShareSet { .. } => Vec::new(),
+        | Event::ShareSet { .. }
+        | Event::SiteAdded { .. }
+        | Event::SiteDrained { .. }
+        | Event::SiteRemoved { .. }
+        | Event::SiteTroubled { .. }
+        | Event::SiteReached { .. }
+        | Event::AllocationChanged { .. } => Vec::new(),
     }
 }
 
@@ -85,7 +91,7 @@ fn stop_its_gang(state: &State, ended: &AttemptEnded) -> Option<Event> {
 pub(crate) fn tell_dependents(
     state: &State,
     (ended, how): (JobId, JobState),
-    room: &mut Room,
+    room: &mut EndsLeft,
 ) -> Vec<Event> {
     let waiting = state.dependents.get(&ended).into_iter().flatten().take(room.0);
     let told: Vec<Event> = waiting

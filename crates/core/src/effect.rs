@@ -12,7 +12,20 @@ pub enum Effect {
     Stop { pilot: PilotId, attempts: Vec<AttemptId>, grace: Millis },
     /// Ask a site for this. Said again after a restart, until something is heard of it: whoever
     /// asks looks first whether the site has it already, by the name of the allocation.
-    Ask { site: SiteName, allocation: AllocationId, pilots: Vec<PilotId> },
+    Ask {
+        site: SiteName,
+        allocation: AllocationId,
+        pilots: Vec<PilotId>,
+        /// It may have been asked before: said after a restart.
+        again: bool,
+    },
+    /// Have this end there. Said again after a restart, until the site has said that it is over.
+    GiveUp { site: SiteName, allocation: AllocationId, engine_id: Option<String> },
+    /// A batch system has come, has changed or has gone.
+    SitesChanged,
+    /// More waits than before, or there is more to ask of batch systems: the broker is to look.
+    /// Said only where there are any.
+    Broker,
     /// Close the connection of a pilot that is let in no more.
     Disconnect { pilot: PilotId },
 }

@@ -4,7 +4,7 @@
 //! once those events are on disk, and then whoever asked is told what was done.
 
 use crate::command::Command;
-use crate::consequence::{Room, consequences};
+use crate::consequence::{EndsLeft, consequences};
 use crate::decide::decide;
 use crate::done::{Decided, Done};
 use crate::effect::Effect;
@@ -40,7 +40,7 @@ pub fn apply(
     each: &mut dyn FnMut(&State, Recorded),
 ) -> Vec<Effect> {
     let mut waiting: VecDeque<Event> = events.into();
-    let (mut effects, mut room) = (Vec::new(), Room::default());
+    let (mut effects, mut room) = (Vec::new(), EndsLeft::default());
     while let Some(event) = waiting.pop_front() {
         evolve(state, at, &event);
         // Consequences go first: a job must be over before anything later looks at it.

@@ -12,10 +12,12 @@ use crate::command::{PilotJoined, Token};
 use crate::job::JobRecord;
 use crate::ordinals::Ordinals;
 use crate::shape::Gang;
+use crate::site::Phase;
 use serde::{Deserialize, Serialize};
 use shipway_model::{
-    AllocationId, Attempt, AttemptId, ConnectionNumber, DeviceId, JobId, JobSpec, JobState, Millis,
-    NodeAd, NodeName, Outcome, PilotId, Role, SiteName, TaskId, Timestamp, UserName, UserNumber,
+    AllocationId, Attempt, AttemptId, ConnectionNumber, DeviceId, EngineTrouble, JobId, JobSpec,
+    JobState, Millis, NodeAd, NodeName, Outcome, PilotId, Role, SiteName, SiteSpec, TaskId,
+    Timestamp, UserName, UserNumber,
 };
 
 /// The version this binary writes.
@@ -137,6 +139,46 @@ pub enum Event {
         pilots: Vec<Awaited>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expires: Option<Timestamp>,
+        /// Of a batch system: which kind of pilot.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        class: Option<String>,
+    },
+    /// A batch system is a site from now on, or is described anew.
+    SiteAdded {
+        spec: Box<SiteSpec>,
+    },
+    /// Nothing new goes there, or may again.
+    SiteDrained {
+        site: SiteName,
+        draining: bool,
+    },
+    SiteRemoved {
+        site: SiteName,
+    },
+    /// A batch system did not do what it was asked, and is left alone until then.
+    SiteTroubled {
+        site: SiteName,
+        /// The kind of pilots that it is about; nothing: all.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        class: String,
+        words: String,
+        kind: EngineTrouble,
+        until: Timestamp,
+    },
+    /// That is over.
+    SiteReached {
+        site: SiteName,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        class: String,
+    },
+    /// How an allocation stands, by the words of its batch system; or that it is to end.
+    AllocationChanged {
+        allocation: AllocationId,
+        phase: Phase,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        engine_id: Option<String>,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        words: String,
     },
     /// A pilot's token is good for nothing any more.
     PilotTokenEnded {

@@ -1,9 +1,10 @@
 //! What a fact does to the state. Cannot fail and decides nothing: the same for a fresh event, a
 //! restart and a replay.
 
-use crate::event::{
-    AttemptEnded, Awaited, Event, Joined, Part, Placement, Submitted, Verdict, Which,
-};
+mod sites;
+
+use crate::event::{AttemptEnded, Event, Joined, Part, Placement, Submitted, Verdict, Which};
+use crate::guests;
 use crate::job::{Job, JobRecord, Terms};
 use crate::keys::{KeyDigest, UsedKey};
 use crate::load::Load;
@@ -72,15 +73,13 @@ pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
         Event::TokensExpired { before } => {
             state.tokens.retain(|_, token| token.expires >= *before);
         }
-        Event::AllocationAsked { allocation, site, pilots, expires } => {
-            let asked = Allocation { site: site.clone(), phase: Phase::Asked, since: at };
-            state.allocations.insert(allocation.clone(), asked);
-            for Awaited { pilot, hash } in pilots {
-                let (hash, folder, allocation) = (hash.clone(), None, allocation.clone());
-                let token = PilotToken { hash, allocation, expires: *expires, folder };
-                state.pilot_tokens.insert(pilot.clone(), token);
-            }
-        }
+        Event::AllocationAsked { .. }
+        | Event::AllocationChanged { .. }
+        | Event::SiteAdded { .. }
+        | Event::SiteRemoved { .. }
+        | Event::SiteDrained { .. }
+        | Event::SiteTroubled { .. }
+        | Event::SiteReached { .. } => sites::evolve(state, at, event),
         Event::PilotTokenEnded { pilot } => end_token(state, pilot),
         Event::KeysExpired { before } => state.keys.expire(*before),
         Event::HalfLifeSet { half_life } => state.fair_share.set_half_life(at, *half_life),
@@ -93,10 +92,12 @@ fn submit(state: &mut State, at: Timestamp, submitted: &Submitted) {
     let id = submitted.job;
     let indices = spec.indices().unwrap_or_else(IndexSet::single);
     let waits = spec.after.iter().filter(|after| !submitted.met.contains(&after.job));
-    let terms = Terms { max_running: spec.max_running, retries: spec.retries.clone() };
+    let terms = Terms::of(spec);
+    let shape = Shape::of(spec, &submitted.owner, submitted.gang);
+    let shape = state.at_sites(shape, &submitted.owner, &terms);
     let job = Job {
         owner: state.fair_share.name(&submitted.owner, at),
-        shape: state.shapes.intern(Shape::of(spec, &submitted.owner, submitted.gang)),
+        shape: state.shapes.intern(shape),
         priority: spec.priority,
         tasks: TaskTable::new(indices.len()),
         indices,
@@ -117,6 +118,11 @@ fn submit(state: &mut State, at: Timestamp, submitted: &Submitted) {
         let key = KeyDigest::of(&submitted.owner, key);
         state.keys.insert(key, UsedKey { job: id, digest: submitted.digest, at });
     }
+    add_job(state, id, job);
+}
+
+/// A job that was not there before has its place in the queue.
+pub(crate) fn add_job(state: &mut State, id: JobId, job: Job) {
     state.planner.somebody_came = true;
     state.ready.refresh(id, &job);
     state.totals.add(&job);
@@ -225,6 +231,9 @@ fn attempt_ended(state: &mut State, at: Timestamp, ended: &AttemptEnded) {
             Verdict::Succeeded => job.tasks.finish(position, TaskState::Succeeded),
             Verdict::Failed => job.tasks.finish(position, TaskState::Failed),
             Verdict::Cancelled => job.tasks.finish(position, TaskState::Cancelled),
+            Verdict::Retry { at, .. } if ended.outcome.is_of_guest() => {
+                job.tasks.put_back(position, at);
+            }
             Verdict::Retry { at, counted } => job.tasks.back_off(position, at, counted),
         }
         if ended.started.is_some() {
@@ -333,7 +342,10 @@ fn revive(state: &mut State, record: &JobRecord) {
         at_most: record.at_most,
         expressions: record.expressions.clone(),
         gang: record.gang,
+        kept_from: Vec::new(),
+        is_guest: false,
     };
+    let shape = state.at_sites(shape, &record.job.owner, &record.job.terms);
     job.shape = state.shapes.intern(shape);
     job.terms = state.terms.share(job.terms);
     job.owner = state.fair_share.name(&job.owner, state.at);
@@ -368,9 +380,12 @@ fn give(state: &mut State, at: Timestamp, jobs: &[JobId], to: &UserName, since: 
         let rate = charge(&old.resources) * u64::from(job.tasks.counts().active);
         state.fair_share.remove(&from, at, rate);
         state.fair_share.add(&to, at, rate);
-        if old.expressions.owner.is_some() {
-            let mut shape = old.clone();
-            shape.expressions.owner = Some(to.clone());
+        let mut shape = old.clone();
+        shape.expressions.owner = shape.expressions.owner.map(|_| to.clone());
+        let whose = (&to, &*job.terms);
+        let shape = guests::at_sites(&state.sites, &state.expected, shape, whose);
+        let shape = shape.kept_as_before(old, job);
+        if *old != shape {
             let given = state.shapes.intern(shape);
             before.push(std::mem::replace(&mut job.shape, given));
         }
@@ -399,19 +414,27 @@ fn forget(state: &mut State, id: JobId) {
 fn join(state: &mut State, at: Timestamp, joined: &Joined) {
     let token = state.pilot_tokens.get_mut(&joined.pilot);
     let Some(allocation) = allocation_of(token, joined) else { return };
+    sites::learn_wait(state, at, &allocation, Phase::Running);
     let asked = state.allocations.get_mut(&allocation);
-    if let Some(asked) = asked.filter(|known| known.phase == Phase::Asked) {
+    let site = asked.as_ref().map(|known| known.site.clone());
+    let site = site.filter(|site| state.sites.contains_key(site));
+    if let Some(asked) = asked.filter(|known| known.phase.is_pending()) {
         (asked.phase, asked.since) = (Phase::Running, at);
     }
+    let closed = site.as_ref().and_then(|site| state.sites.get(site)).is_some_and(|it| it.draining);
+    let guests = state.guests_of(&allocation);
     let fresh = || Pilot {
         ad: joined.ad.clone(),
         name: None,
         connection: joined.connection,
         lease: joined.lease,
         allocation,
+        site,
+        guests,
         folder: None,
         link: Link::Connected,
         leaving: false,
+        closed,
         load: Load::default(),
         placed: std::collections::BTreeSet::new(),
         unstarted: 0,
@@ -423,6 +446,7 @@ fn join(state: &mut State, at: Timestamp, joined: &Joined) {
     pilot.lease = joined.lease;
     pilot.link = Link::Connected;
     pilot.leaving = false;
+    pilot.closed = closed;
     pilot.folder.clone_from(&joined.folder);
     state.planner.nodes.renew(&joined.pilot, Some(pilot));
 }
@@ -447,7 +471,9 @@ fn pilot_ended(state: &mut State, at: Timestamp, id: &PilotId) {
     let Some(ended) = state.pilots.remove(id) else { return end_token(state, id) };
     state.planner.nodes.renew(id, None);
     // Where nobody sees its end, one whose lease ran out may live and come back.
-    if state.kind_of(&ended.allocation).is_none_or(SiteKind::is_watched) {
+    let is_over = |known: &Allocation| known.phase.is_over();
+    let is_over = state.allocations.get(&ended.allocation).is_none_or(is_over);
+    if is_over || state.kind_of(&ended.allocation).is_none_or(SiteKind::is_watched) {
         state.pilot_tokens.remove(id);
     }
     state.forget_unused(&ended.allocation);

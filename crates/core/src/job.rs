@@ -4,12 +4,13 @@
 //! core never looks at it again once the job is accepted. A million of these wait at once, so what
 //! many have in common is shared.
 
+use crate::reach::Paths;
 use crate::shape::{Expressions, Gang, ShapeId};
 use crate::task_table::TaskTable;
 use serde::{Deserialize, Serialize};
 use shipway_model::{
-    After, IndexSet, JobId, JobState, Millis, Ordinal, Owned, Resources, RetryPolicy, Timestamp,
-    UserName,
+    After, IndexSet, JobId, JobSpec, JobState, Millis, Ordinal, Owned, Resources, RetryPolicy,
+    Timestamp, UserName,
 };
 use std::sync::Arc;
 
@@ -37,6 +38,25 @@ pub struct Job {
 pub struct Terms {
     pub max_running: Option<u32>,
     pub retries: RetryPolicy,
+    #[serde(default, skip_serializing_if = "Paths::are_unknown")]
+    pub paths: Paths,
+    /// Words that the site it runs at has to have.
+    #[serde(default, skip_serializing_if = "<[String]>::is_empty")]
+    pub tags: Box<[String]>,
+}
+
+impl Terms {
+    pub fn of(spec: &JobSpec) -> Terms {
+        let mut tags = spec.tags.clone();
+        tags.sort_unstable();
+        tags.dedup();
+        Terms {
+            max_running: spec.max_running,
+            retries: spec.retries.clone(),
+            paths: Paths::of(spec),
+            tags: tags.into(),
+        }
+    }
 }
 
 /// A job that has ended, with all that is needed to bring it back for a retry.

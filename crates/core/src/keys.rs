@@ -53,6 +53,14 @@ pub struct Keys {
 }
 
 impl Keys {
+    pub fn len(&self) -> usize {
+        self.used.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.used.is_empty()
+    }
+
     pub fn get(&self, key: KeyDigest) -> Option<UsedKey> {
         self.used.get(&key).copied()
     }

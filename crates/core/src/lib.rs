@@ -22,6 +22,8 @@
     clippy::unwrap_used
 )]
 
+pub mod batch;
+pub mod broker;
 pub mod clock;
 pub mod command;
 pub mod consequence;
@@ -34,6 +36,7 @@ pub mod event;
 pub mod evolve;
 pub mod explain;
 mod guard;
+mod guests;
 pub mod invariants;
 pub mod job;
 pub mod job_table;
@@ -42,6 +45,7 @@ pub mod load;
 pub mod ordinals;
 pub mod pilot;
 pub mod ranks;
+pub mod reach;
 pub mod react;
 pub mod ready;
 pub mod rejection;

@@ -12,7 +12,7 @@ pub struct Ordinals {
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum StoredRun {
     One(u32),
     Run(u32, u32),
 }
@@ -63,16 +63,16 @@ impl FromIterator<(u32, u32)> for Ordinals {
 impl Serialize for Ordinals {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_seq(self.runs.iter().map(|(first, last)| {
-            if first == last { Written::One(*first) } else { Written::Run(*first, *last) }
+            if first == last { StoredRun::One(*first) } else { StoredRun::Run(*first, *last) }
         }))
     }
 }
 
 impl<'de> Deserialize<'de> for Ordinals {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let runs = Vec::<Written>::deserialize(from)?.into_iter().map(|written| match written {
-            Written::One(task) => (task, task),
-            Written::Run(first, last) => (first, last.max(first)),
+        let runs = Vec::<StoredRun>::deserialize(from)?.into_iter().map(|written| match written {
+            StoredRun::One(task) => (task, task),
+            StoredRun::Run(first, last) => (first, last.max(first)),
         });
         Ok(Ordinals { runs: runs.collect() })
     }

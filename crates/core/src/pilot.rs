@@ -5,8 +5,8 @@ use crate::load::Load;
 use serde::{Deserialize, Serialize};
 use shipway_model::limits::PILOT_LOST_AFTER;
 use shipway_model::{
-    AllocationId, Attempt, ConnectionNumber, DeviceId, Millis, NodeAd, NodeName, PilotId, TaskId,
-    TaskState, Timestamp,
+    AllocationId, Attempt, ConnectionNumber, DeviceId, Millis, NodeAd, NodeName, PilotId, SiteName,
+    TaskId, TaskState, Timestamp,
 };
 use std::collections::BTreeSet;
 
@@ -22,6 +22,12 @@ pub struct Pilot {
     pub lease: Option<Millis>,
     /// What it came of.
     pub allocation: AllocationId,
+    /// The batch system that it came of, if it is of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<SiteName>,
+    /// How long guests have to leave it, where its site lets some in; see `guests.rs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guests: Option<Millis>,
     /// The hash of the key of its folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
@@ -29,6 +35,9 @@ pub struct Pilot {
     /// It takes nothing more; see `Event::PilotLeaving`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leaving: bool,
+    /// Its site is being drained: it takes nothing more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub closed: bool,
     pub load: Load,
     pub placed: BTreeSet<TaskId>,
     /// Of the placed ones, how many it has not started yet: its backlog.
@@ -78,7 +87,7 @@ impl Pilot {
 
     /// Whether tasks may be placed there.
     pub fn takes_work(&self) -> bool {
-        self.is_connected() && !self.leaving && self.ad.unfit.is_empty()
+        self.is_connected() && !self.leaving && !self.closed && self.ad.unfit.is_empty()
     }
 
     /// When this pilot has to be looked at again, if it stays away.

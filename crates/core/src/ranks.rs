@@ -158,6 +158,13 @@ impl Ranks {
     }
 }
 
+impl Ranks {
+    /// All of them, piece by piece: for whoever counts a million.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = &[Rank]> {
+        self.pieces.iter().map(Vec::as_slice)
+    }
+}
+
 impl<T: Ranked> Ranks<T> {
     pub fn len(&self) -> usize {
         self.len

@@ -1,11 +1,11 @@
 //! What the outside has to do after a fact. Looks at the state as it is after the fact.
 
 use crate::effect::Effect;
-use crate::event::{Event, Joined, Part, Placement};
+use crate::event::{Event, Joined, Part, Placement, StopReason};
 use crate::site::Phase;
 use crate::state::State;
 use shipway_model::limits::CANCEL_GRACE;
-use shipway_model::{AllocationId, AttemptId, PilotId, TaskId};
+use shipway_model::{AllocationId, AttemptId, Millis, PilotId, TaskId};
 use std::collections::BTreeMap;
 
 pub fn react(state: &State, event: &Event) -> Vec<Effect> {
@@ -14,20 +14,31 @@ pub fn react(state: &State, event: &Event) -> Vec<Effect> {
             let assign = |Part { pilot, tasks }| Effect::Assign { pilot, tasks };
             parts.iter().cloned().map(assign).collect()
         }
-        Event::StopRequested { tasks, .. } => stop(state, tasks),
+        Event::StopRequested { tasks, why } => stop(state, tasks, *why),
         Event::PilotJoined(joined) => joined_again(state, joined),
         Event::PilotTokenEnded { pilot } => vec![Effect::Disconnect { pilot: pilot.clone() }],
-        Event::AllocationAsked { allocation, .. } => ask(state, allocation).into_iter().collect(),
-        Event::ServerStarted => ask_again(state),
+        Event::AllocationAsked { allocation, .. } => {
+            ask(state, allocation, false).into_iter().collect()
+        }
+        Event::AllocationChanged { allocation, phase, .. } => {
+            allocation_changed(state, allocation, *phase)
+        }
+        Event::SiteAdded { .. } | Event::SiteRemoved { .. } => {
+            vec![Effect::SitesChanged, Effect::Broker]
+        }
+        Event::ServerStarted => after_start(state),
         Event::JobSubmitted(_)
         | Event::DependencyMet { .. }
-        | Event::AttemptsStarted { .. }
-        | Event::AttemptEnded(_)
         | Event::TasksReady { .. }
-        | Event::TasksCancelled { .. }
         | Event::TasksRequeued { .. }
+        | Event::SiteDrained { .. }
+        | Event::SiteReached { .. } => broker(state),
+        Event::AttemptsStarted { .. }
+        | Event::AttemptEnded(_)
+        | Event::TasksCancelled { .. }
         | Event::JobEnded { .. }
         | Event::JobRevived { .. }
+        | Event::SiteTroubled { .. }
         | Event::JobsArchived { .. }
         | Event::PilotAway { .. }
         | Event::PilotChanged { .. }
@@ -46,29 +57,67 @@ pub fn react(state: &State, event: &Event) -> Vec<Effect> {
     }
 }
 
-/// Of what nothing was heard before the server ended, nobody knows whether it was ever asked for.
-fn ask_again(state: &State) -> Vec<Effect> {
-    let open = state.allocations().iter().filter(|(_, known)| known.phase == Phase::Asked);
-    open.filter_map(|(allocation, _)| ask(state, allocation)).collect()
+fn broker(state: &State) -> Vec<Effect> {
+    if state.sites().is_empty() { Vec::new() } else { vec![Effect::Broker] }
+}
+
+/// Of what nothing was heard before the server ended, nobody knows whether it was ever asked for,
+/// nor whether what was to end was ever told so.
+fn after_start(state: &State) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for (allocation, known) in state.allocations() {
+        match known.phase {
+            Phase::Asked => effects.extend(ask(state, allocation, true)),
+            Phase::GivenUp => effects.extend(give_up(state, allocation)),
+            Phase::Queued | Phase::Held | Phase::Running | Phase::Ended(_) => {}
+        }
+    }
+    effects.extend(broker(state));
+    effects
+}
+
+fn allocation_changed(state: &State, allocation: &AllocationId, phase: Phase) -> Vec<Effect> {
+    match phase {
+        Phase::GivenUp => give_up(state, allocation).into_iter().collect(),
+        // There is room for another, and perhaps need.
+        Phase::Ended(_) => broker(state),
+        Phase::Asked | Phase::Queued | Phase::Held | Phase::Running => Vec::new(),
+    }
+}
+
+fn give_up(state: &State, allocation: &AllocationId) -> Option<Effect> {
+    let known = state.allocations().get(allocation)?;
+    let (site, batch) = (known.site.clone(), known.batch.as_ref()?);
+    let engine_id = batch.engine_id.clone();
+    Some(Effect::GiveUp { site, allocation: allocation.clone(), engine_id })
 }
 
 /// With all pilots that may come of it.
-fn ask(state: &State, allocation: &AllocationId) -> Option<Effect> {
+fn ask(state: &State, allocation: &AllocationId, again: bool) -> Option<Effect> {
     let site = state.allocations().get(allocation)?.site.clone();
     let tokens = state.pilot_tokens().iter();
     let of_it = tokens.filter(|(_, token)| token.allocation == *allocation);
     let pilots = of_it.map(|(pilot, _)| pilot.clone()).collect();
-    Some(Effect::Ask { site, allocation: allocation.clone(), pilots })
+    Some(Effect::Ask { site, allocation: allocation.clone(), pilots, again })
 }
 
-fn stop(state: &State, tasks: &[TaskId]) -> Vec<Effect> {
+/// How long it has to end by itself.
+fn grace(state: &State, pilot: &PilotId, why: StopReason) -> Millis {
+    let guests = state.pilots().get(pilot).and_then(|pilot| pilot.guests);
+    guests.filter(|_| why == StopReason::Preempted).unwrap_or(CANCEL_GRACE)
+}
+
+fn stop(state: &State, tasks: &[TaskId], why: StopReason) -> Vec<Effect> {
     let mut by_pilot: BTreeMap<PilotId, Vec<AttemptId>> = BTreeMap::new();
     for task in tasks {
         if let Some(active) = state.active().get(task) {
             by_pilot.entry(active.pilot.clone()).or_default().push(task.attempt(active.attempt));
         }
     }
-    let effect = |(pilot, attempts)| Effect::Stop { pilot, attempts, grace: CANCEL_GRACE };
+    let effect = |(pilot, attempts)| {
+        let grace = grace(state, &pilot, why);
+        Effect::Stop { pilot, attempts, grace }
+    };
     by_pilot.into_iter().map(effect).collect()
 }
 
@@ -83,15 +132,19 @@ fn joined_again(state: &State, joined: &Joined) -> Vec<Effect> {
     let placed = state.pilots().get(pilot).map(|pilot| &pilot.placed);
     let stopping = placed.into_iter().flatten().filter_map(|task| {
         let active = state.active().get(task)?;
-        active.stopping.map(|_| task.attempt(active.attempt))
+        Some((grace(state, pilot, active.stopping?), task.attempt(active.attempt)))
     });
-    let stops: Vec<_> = joined.stale.iter().copied().chain(stopping).collect();
+    let stale = joined.stale.iter().map(|id| (CANCEL_GRACE, *id));
+    let mut stops: BTreeMap<Millis, Vec<AttemptId>> = BTreeMap::new();
+    for (grace, id) in stale.chain(stopping) {
+        stops.entry(grace).or_default().push(id);
+    }
     let mut effects = Vec::new();
     if !missing.is_empty() {
         effects.push(Effect::Assign { pilot: pilot.clone(), tasks: missing });
     }
-    if !stops.is_empty() {
-        effects.push(Effect::Stop { pilot: pilot.clone(), attempts: stops, grace: CANCEL_GRACE });
+    for (grace, attempts) in stops {
+        effects.push(Effect::Stop { pilot: pilot.clone(), attempts, grace });
     }
     effects
 }

@@ -1,11 +1,12 @@
 //! Why a command was refused: a code to branch on, a sentence to read, a hint to act on.
 
+use crate::batch::MAX_SITES;
 use shipway_model::limits::{
     MAX_RUNS_CHANGED, MAX_TOKENS, MAX_UNFINISHED_BYTES, MAX_UNFINISHED_BYTES_OF_OPERATORS,
     MAX_UNFINISHED_JOBS, MAX_UNFINISHED_JOBS_OF_OPERATORS, MAX_UNFINISHED_TASKS,
 };
 use shipway_model::validate::Problem;
-use shipway_model::{Actor, JobId, May, Millis, PilotId, Role, TaskId, UserName};
+use shipway_model::{Actor, JobId, May, Millis, PilotId, Role, SiteName, TaskId, UserName};
 use std::fmt;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,6 +49,14 @@ pub enum Rejection {
     OnlyLooks,
     #[error("nothing of the selection can be {0}")]
     NothingToDo(&'static str),
+    #[error("the site cannot be taken: {}", list(.0))]
+    InvalidSite(Vec<Problem>),
+    #[error("there is no site {0}")]
+    NoSuchSite(SiteName),
+    #[error("a server has at most {MAX_SITES} sites")]
+    TooManySites,
+    #[error("site {site} still has {allocations} allocations of ours")]
+    SiteInUse { site: SiteName, allocations: usize },
     #[error("pilot {0} is not known")]
     NoSuchPilot(String),
     #[error("the token of pilot {0} is in use in another folder")]
@@ -158,7 +167,9 @@ impl Rejection {
             Rejection::UserExists(_) => "user_exists",
             Rejection::NoSuchToken(_) => "no_such_token",
             Rejection::TokenEnded => "unauthenticated",
-            Rejection::TooMany(_) | Rejection::TooScattered { .. } => "too_many",
+            Rejection::TooMany(_) | Rejection::TooScattered { .. } | Rejection::TooManySites => {
+                "too_many"
+            }
             Rejection::HasNoJobs(_) => "has_no_jobs",
             Rejection::OwnerRemoved(..) => "owner_removed",
             Rejection::NotAllowed(_)
@@ -169,6 +180,9 @@ impl Rejection {
             Rejection::PilotElsewhere(_) => "pilot_elsewhere",
             Rejection::PilotOvertaken(_) => "pilot_overtaken",
             Rejection::StalePlan(_) => "stale_plan",
+            Rejection::InvalidSite(_) => "invalid_site",
+            Rejection::NoSuchSite(_) => "no_such_site",
+            Rejection::SiteInUse { .. } => "site_in_use",
         }
     }
 
@@ -219,6 +233,12 @@ impl Rejection {
             Rejection::NothingToDo(_) => Some("`shipway show JOB` says what state it is in"),
             Rejection::PilotElsewhere(_) => {
                 Some("`shipway token pilot` makes one for each pilot; none can be shared")
+            }
+            Rejection::InvalidSite(_) => Some("`shipway site check FILE` checks a site's file"),
+            Rejection::NoSuchSite(_) => Some("`shipway site list` lists them"),
+            Rejection::TooManySites => Some("`shipway site remove NAME` one that is not used"),
+            Rejection::SiteInUse { .. } => {
+                Some("`shipway site drain NAME`, and remove it when its allocations have ended")
             }
             Rejection::NoSuchPilot(_) | Rejection::PilotOvertaken(_) | Rejection::StalePlan(_) => {
                 None

@@ -8,7 +8,7 @@ pub use table::{Pace, ShapeId, Shapes};
 use serde::{Deserialize, Serialize};
 use shipway_classad::parse_expression;
 use shipway_model::reason::FailedTerm;
-use shipway_model::{JobSpec, Millis, Ordinal, Resources, UserName};
+use shipway_model::{JobSpec, Millis, Ordinal, Resources, SiteName, UserName};
 use std::num::NonZeroU32;
 
 /// What a task needs of a node.
@@ -23,6 +23,12 @@ pub struct Shape {
     pub expressions: Expressions,
     #[serde(default, skip_serializing_if = "Gang::is_one")]
     pub gang: Gang,
+    /// Sites where it may not run, whatever they have; see `reach.rs`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept_from: Vec<SiteName>,
+    /// It has no need of the GPUs of sites' nodes, and others could run it; see `guests.rs`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_guest: bool,
 }
 
 /// How many tasks of a job are placed together, or none of them: the first so many, the next, and
@@ -57,7 +63,7 @@ impl Gang {
 /// What is asked of the node beside amounts: ClassAd expressions (see `requirements/`), and that
 /// containers work there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(from = "Written")]
+#[serde(from = "StoredExpressions")]
 pub struct Expressions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requirements: Option<String>,
@@ -74,16 +80,16 @@ pub struct Expressions {
 /// The same as it is stored.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Written {
+struct StoredExpressions {
     requirements: Option<String>,
     rank: Option<String>,
     owner: Option<UserName>,
     in_container: Option<bool>,
 }
 
-impl From<Written> for Expressions {
-    fn from(written: Written) -> Expressions {
-        let Written { requirements, rank, owner, in_container } = written;
+impl From<StoredExpressions> for Expressions {
+    fn from(written: StoredExpressions) -> Expressions {
+        let StoredExpressions { requirements, rank, owner, in_container } = written;
         let (requirements, in_container) = match in_container {
             Some(in_container) => (requirements, in_container),
             None => without_image(requirements),
@@ -134,7 +140,9 @@ impl Shape {
         let limit = spec.time_limit.as_ref();
         let at_most = limit.map(|limit| Millis(limit.limit.0.saturating_add(limit.grace.0)));
         let expressions = Expressions::of(spec, owner);
-        Shape { resources: spec.resources.clone(), at_most, expressions, gang }
+        let resources = spec.resources.clone();
+        let (kept_from, is_guest) = (Vec::new(), false);
+        Shape { resources, at_most, expressions, gang, kept_from, is_guest }
     }
 }
 

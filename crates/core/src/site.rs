@@ -1,23 +1,24 @@
 //! Sites, what was asked of them, and what lets the pilots in that come of it.
 //!
-//! A site supplies nodes: this machine, whoever starts pilots by hand, later a batch system. What
-//! is asked of one is an allocation. A pilot belongs to one allocation as long as it lives, and its
+//! A site supplies nodes: this machine, whoever starts pilots by hand, a batch system. What is
+//! asked of one is an allocation. A pilot belongs to one allocation as long as it lives, and its
 //! token is good for that pilot, of that allocation, in one folder.
 //!
 //! Nobody is believed about anybody else. That a pilot is dead and another has taken its place is
 //! known in two ways only: both are of a site of which the server itself sees the lock of their
 //! folder; or both have shown the key of the same folder, whose lock one pilot holds at a time.
 
+use crate::batch::InBatch;
 use crate::state::State;
 use serde::{Deserialize, Serialize};
-use shipway_model::{AllocationId, PilotId, SiteName, Timestamp};
+use shipway_model::{AllocationEnd, AllocationId, PilotId, SiteName, Timestamp};
 use std::sync::LazyLock;
 
 /// Folders of ended pilots that are remembered, so that their output can be read by whoever has
 /// the folder now. An id and a hash each; more than a site replaces in years.
 pub(crate) const REMEMBERED_FOLDERS: usize = 4_096;
 
-/// What kind of supplier a site is. Every home has the one of each kind.
+/// What kind of supplier a site is. Every home has the one of each of the first two kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SiteKind {
     /// The server's own machine: the server starts the pilot, when nobody holds the lock of its
@@ -25,6 +26,8 @@ pub enum SiteKind {
     ThisMachine,
     /// Whoever was handed a token starts the pilot, and nobody here sees its end.
     ByHand,
+    /// A batch system starts the pilot, and says when it is over. See `batch.rs`.
+    Batch,
 }
 
 #[expect(clippy::expect_used, reason = "plain words are good names")]
@@ -34,17 +37,14 @@ static NAMES: LazyLock<[(SiteName, SiteKind); 2]> = LazyLock::new(|| {
 });
 
 impl SiteKind {
-    /// `None`: there is no such site.
-    pub fn of(site: &SiteName) -> Option<Self> {
-        NAMES.iter().find(|(name, _)| name == site).map(|(_, kind)| *kind)
+    /// Of all others somebody has told us.
+    pub fn of(site: &SiteName) -> Self {
+        NAMES.iter().find(|(name, _)| name == site).map_or(Self::Batch, |(_, kind)| *kind)
     }
 
-    pub fn site(self) -> SiteName {
-        let [here, by_hand] = &*NAMES;
-        match self {
-            Self::ThisMachine => here.0.clone(),
-            Self::ByHand => by_hand.0.clone(),
-        }
+    /// The name of the only one; `None` where there may be several.
+    pub fn only(self) -> Option<SiteName> {
+        NAMES.iter().find(|(_, kind)| *kind == self).map(|(name, _)| name.clone())
     }
 
     /// What the ids of its pilots begin with. Ids are the server's own choice, and are all that is
@@ -53,12 +53,13 @@ impl SiteKind {
         match self {
             Self::ThisMachine => "local-",
             Self::ByHand => "pilot-",
+            Self::Batch => "batch-",
         }
     }
 
     pub fn of_pilot(pilot: &PilotId) -> Self {
-        let is_here = pilot.as_str().starts_with(Self::ThisMachine.prefix());
-        if is_here { Self::ThisMachine } else { Self::ByHand }
+        let begins = |kind: &Self| pilot.as_str().starts_with(kind.prefix());
+        [Self::ThisMachine, Self::Batch].into_iter().find(begins).unwrap_or(Self::ByHand)
     }
 
     /// Whether the server sees the end of a pilot there. Elsewhere a pilot has a lease: out of
@@ -73,7 +74,11 @@ impl SiteKind {
 pub struct Allocation {
     pub site: SiteName,
     pub phase: Phase,
+    /// When it came into this phase.
     pub since: Timestamp,
+    /// What the batch system that it was asked of knows of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<Box<InBatch>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,8 +86,27 @@ pub struct Allocation {
 pub enum Phase {
     /// Nothing was heard of it yet. The site is asked again after a restart.
     Asked,
-    /// A pilot of it has come.
+    /// It waits for its turn at the batch system.
+    Queued,
+    /// It waits for a person there: nobody's turn will start it.
+    Held,
+    /// It runs, or a pilot of it has come.
     Running,
+    /// It is to end. The site is told again after a restart.
+    GivenUp,
+    /// It is over, and what is known of its pilots is not settled yet.
+    Ended(AllocationEnd),
+}
+
+impl Phase {
+    /// Whether it may still become a pilot.
+    pub fn is_pending(self) -> bool {
+        matches!(self, Phase::Asked | Phase::Queued | Phase::Held)
+    }
+
+    pub fn is_over(self) -> bool {
+        matches!(self, Phase::Ended(_))
+    }
 }
 
 /// A pilot's token, by its hash; the secret itself is never kept.
@@ -118,7 +142,7 @@ impl State {
 
     /// What kind of site an allocation is of.
     pub fn kind_of(&self, allocation: &AllocationId) -> Option<SiteKind> {
-        SiteKind::of(&self.allocations.get(allocation)?.site)
+        Some(SiteKind::of(&self.allocations.get(allocation)?.site))
     }
 
     /// When the first token ends that has a time.
@@ -126,8 +150,13 @@ impl State {
         self.pilot_tokens().values().filter_map(|token| token.expires).min()
     }
 
-    /// An allocation is there as long as a pilot of it is, or a token that could bring one.
+    /// An allocation is there as long as a pilot of it is, or a token that could bring one; and one
+    /// of a batch system until that has said that it is over.
     pub(crate) fn forget_unused(&mut self, allocation: &AllocationId) {
+        let is_open = |known: &Allocation| known.batch.is_some() && !known.phase.is_over();
+        if self.allocations.get(allocation).is_some_and(is_open) {
+            return;
+        }
         let has_token = self.pilot_tokens.values().any(|token| token.allocation == *allocation);
         if !has_token && !self.pilots.values().any(|pilot| pilot.allocation == *allocation) {
             self.allocations.remove(allocation);

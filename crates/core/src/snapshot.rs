@@ -6,6 +6,7 @@
 mod first;
 mod older;
 
+use crate::batch::BatchSite;
 use crate::command::Token;
 use crate::job::{Job, Terms};
 use crate::keys::{KeyDigest, UsedKey};
@@ -18,7 +19,7 @@ use crate::usage::FairShare;
 use crate::users::Users;
 use serde::{Deserialize, Serialize};
 use shipway_model::{
-    After, AllocationId, IndexSet, JobId, Millis, PilotId, TaskId, Timestamp, UserName,
+    After, AllocationId, IndexSet, JobId, Millis, PilotId, SiteName, TaskId, Timestamp, UserName,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,6 +59,8 @@ struct Header {
     users: Users,
     fair_share: FairShare,
     tokens: BTreeMap<String, Token>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    sites: BTreeMap<SiteName, BatchSite>,
     allocations: BTreeMap<AllocationId, Allocation>,
     pilot_tokens: BTreeMap<PilotId, PilotToken>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -116,6 +119,7 @@ pub fn write(state: &State) -> Vec<u8> {
         users: state.users.clone(),
         fair_share: state.fair_share.clone(),
         tokens: state.tokens.clone(),
+        sites: state.sites.clone(),
         allocations: state.allocations.clone(),
         pilot_tokens: state.pilot_tokens.clone(),
         folders: state.folders.clone(),
@@ -176,6 +180,7 @@ fn read_lines(bytes: &[u8]) -> Result<State, BadSnapshot> {
         users: header.users,
         fair_share: header.fair_share,
         tokens: header.tokens,
+        sites: header.sites,
         allocations: header.allocations,
         pilot_tokens: header.pilot_tokens,
         folders: header.folders,

@@ -3,6 +3,8 @@
 //! Changed only by `evolve`. `snapshot.rs` stores it; the indexes are left out and rebuilt. What
 //! users wrote (commands, environments, names) is not here but in history.
 
+use crate::batch::BatchSite;
+use crate::broker::Expected;
 use crate::command::Token;
 use crate::ended::Ended;
 use crate::job::{Job, JobRecord};
@@ -12,14 +14,14 @@ use crate::pilot::{Active, Pilot};
 use crate::ready::Ready;
 use crate::schedule::Planner;
 use crate::shape::{Shape, ShapeId, Shapes};
-use crate::site::{Allocation, PilotToken};
+use crate::site::{Allocation, Phase, PilotToken};
 use crate::terms::SharedTerms;
 use crate::totals::Totals;
 use crate::unfinished::Unfinished;
 use crate::usage::{FairShare, charge};
 use crate::users::Users;
 use shipway_model::{
-    AllocationId, JobId, Ordinal, Owned, PilotId, TaskId, TaskState, Timestamp, UserName,
+    AllocationId, JobId, Ordinal, Owned, PilotId, SiteName, TaskId, TaskState, Timestamp, UserName,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,6 +38,8 @@ pub struct State {
     pub(crate) users: Users,
     pub(crate) fair_share: FairShare,
     pub(crate) tokens: BTreeMap<String, Token>,
+    /// Those that are batch systems.
+    pub(crate) sites: BTreeMap<SiteName, BatchSite>,
     /// What was asked of sites.
     pub(crate) allocations: BTreeMap<AllocationId, Allocation>,
     pub(crate) pilot_tokens: BTreeMap<PilotId, PilotToken>,
@@ -49,6 +53,7 @@ pub struct State {
     pub(crate) terms: SharedTerms,
     pub(crate) ready: Ready,
     pub(crate) planner: Planner,
+    pub(crate) expected: Arc<Expected>,
     pub(crate) back_offs: BTreeSet<(Timestamp, TaskId)>,
     pub(crate) dependents: BTreeMap<JobId, BTreeSet<JobId>>,
     /// Jobs that have ended and are still waited for: those who wait are yet to be told.
@@ -126,6 +131,10 @@ impl State {
         let theirs = |(_, job): &(JobId, &Job)| job.ended.is_none() && job.owner == *user;
         self.jobs.iter().filter(theirs).map(|(id, _)| id).collect()
     }
+    /// The nodes that batch systems would give.
+    pub fn expected(&self) -> &Arc<Expected> {
+        &self.expected
+    }
     pub fn allocations(&self) -> &BTreeMap<AllocationId, Allocation> {
         &self.allocations
     }
@@ -142,7 +151,8 @@ impl State {
     /// An ended job with all that history needs to bring it back.
     pub fn record(&self, id: JobId) -> Option<JobRecord> {
         let job = self.jobs.get(id)?.clone();
-        let Shape { resources, at_most, expressions, gang } = self.shapes.get(job.shape).clone();
+        let shape = self.shapes.get(job.shape).clone();
+        let Shape { resources, at_most, expressions, gang, kept_from: _, is_guest: _ } = shape;
         let given = self.given.get(&id).copied();
         Some(JobRecord { id, resources, at_most, expressions, gang, given, job })
     }
@@ -175,6 +185,16 @@ impl State {
         let now = is_behind.then_some(self.at);
         let others = [self.keys.next_deadline(), self.next_token_end(), now];
         [back_off, pilots, planner].into_iter().chain(others).flatten().min()
+    }
+
+    /// It runs there, and its pilot has never come.
+    pub(crate) fn has_no_pilot_yet(&self, id: &AllocationId, known: &Allocation) -> bool {
+        known.phase == Phase::Running
+            && self
+                .pilot_tokens
+                .values()
+                .any(|token| token.allocation == *id && token.folder.is_none())
+            && !self.pilots.values().any(|pilot| pilot.allocation == *id)
     }
 
     /// Builds the indexes anew, after a snapshot was read.
@@ -213,6 +233,7 @@ impl State {
             }
         }
         self.planner = Planner::of(&self.pilots);
+        self.expected = Arc::new(Expected::of(&self.sites));
     }
 
     /// A job has left memory, and with it what nobody else has.

@@ -14,7 +14,7 @@ pub struct User {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Written")]
+#[serde(from = "StoredUsers")]
 pub struct Users {
     known: BTreeMap<UserName, User>,
     /// The largest number that was ever given.
@@ -64,7 +64,7 @@ impl Users {
 /// counted in the order of their names.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum StoredUsers {
     Numbered {
         known: BTreeMap<UserName, User>,
         last: u32,
@@ -74,11 +74,11 @@ enum Written {
     Roles(BTreeMap<UserName, Role>),
 }
 
-impl From<Written> for Users {
-    fn from(written: Written) -> Self {
+impl From<StoredUsers> for Users {
+    fn from(written: StoredUsers) -> Self {
         match written {
-            Written::Numbered { known, last, before } => Users { known, last, before },
-            Written::Roles(roles) => {
+            StoredUsers::Numbered { known, last, before } => Users { known, last, before },
+            StoredUsers::Roles(roles) => {
                 let mut users = Users::default();
                 for (name, role) in roles {
                     users.add(name, role, None);

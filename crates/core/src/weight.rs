@@ -28,7 +28,9 @@ const TEXT: u64 = 64;
 pub(crate) fn of_job(job: &Job) -> u64 {
     let ranges = count(job.indices.range_count()).saturating_sub(1);
     let codes = count(job.terms.retries.on.code_ranges());
-    let asked = ranges * RANGE + count(job.after.len()) * AFTER + codes * CODES;
+    let tags: usize = job.terms.tags.iter().map(|tag| tag.len() + size_of::<String>()).sum();
+    let paths = count(job.terms.paths.bytes() + tags);
+    let asked = ranges * RANGE + count(job.after.len()) * AFTER + codes * CODES + paths;
     asked + of_tasks(&job.tasks)
 }
 
@@ -74,7 +76,9 @@ mod tests {
             let requirements = Some(text.into());
             let expressions = Expressions { requirements, ..Expressions::default() };
             let gang = crate::shape::Gang::default();
-            of_shape(&Shape { resources: Resources::default(), at_most: None, expressions, gang })
+            let (resources, kept_from) = (Resources::default(), Vec::new());
+            let (at_most, is_guest) = (None, false);
+            of_shape(&Shape { resources, at_most, expressions, gang, kept_from, is_guest })
         };
         let plain = of(r#"Name == "(a.{100}){100}z" || Name == "b""#);
         let patterns = of(r#"regexp("a.*", Name) || RegExpMember("b", Names)"#);

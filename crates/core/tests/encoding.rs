@@ -9,14 +9,15 @@ use shipway_core::event::{
     StopReason, Submitted, Unreadable, Verdict, Which,
 };
 use shipway_core::job::{Job, JobRecord, Terms};
+use shipway_core::reach::Paths;
 use shipway_core::shape::Gang;
-use shipway_core::site::SiteKind;
+use shipway_core::site::{Phase, SiteKind};
 use shipway_core::task_table::TaskTable;
 use shipway_model::{
-    AllocationId, Attempt, Bytes, Capacity, ConnectionNumber, Cores, DeviceId, GpuDevice,
-    GpuSource, GpuVendor, IndexSet, JobId, JobSpec, JobState, Lost, Millis, NodeAd, NodeName,
-    Ordinal, Outcome, PilotId, Resources, RetryPolicy, Role, TaskId, TaskIndex, Timestamp,
-    UserName, UserNumber,
+    AllocationEnd, AllocationId, Attempt, Bytes, Capacity, ConnectionNumber, Cores, DeviceId,
+    EngineTrouble, GpuDevice, GpuSource, GpuVendor, IndexSet, JobId, JobSpec, JobState, Lost,
+    Millis, NodeAd, NodeName, Ordinal, Outcome, PilotId, Resources, RetryPolicy, Role, SiteSpec,
+    TaskId, TaskIndex, Timestamp, UserName, UserNumber,
 };
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -81,6 +82,8 @@ fn ends() -> Vec<Event> {
         ended(Outcome::NotStarted { message: "no such file".into() }, None, Verdict::Failed),
         ended(Outcome::Lost { why: Lost::PilotDied }, None, retry),
         ended(Outcome::Lost { why: Lost::LeaseRanOut }, at, retry),
+        ended(Outcome::Lost { why: Lost::SiteTookBack }, at, retry),
+        ended(Outcome::Lost { why: Lost::MadeRoom }, at, retry),
         ended(Outcome::Cancelled, None, Verdict::Cancelled),
     ]
 }
@@ -144,7 +147,12 @@ fn revived() -> Event {
         priority: 0,
         tasks: used_table(),
         indices,
-        terms: Arc::new(Terms { max_running: Some(2), retries: RetryPolicy::default() }),
+        terms: Arc::new(Terms {
+            max_running: Some(2),
+            retries: RetryPolicy::default(),
+            paths: Paths::default(),
+            tags: Box::default(),
+        }),
         after: Box::default(),
         submitted: Timestamp(100),
         ended: Some(Timestamp(200)),
@@ -215,14 +223,55 @@ fn of_the_rest() -> Vec<Event> {
         Event::TokensExpired { before: Timestamp(5) },
         Event::AllocationAsked {
             allocation: AllocationId::new("a-1").expect("good"),
-            site: SiteKind::ByHand.site(),
+            site: SiteKind::ByHand.only().expect("one"),
             pilots: vec![Awaited { pilot: pilot(), hash: "def".into() }],
             expires: Some(Timestamp(9_000)),
+            class: None,
         },
         Event::PilotTokenEnded { pilot: pilot() },
         Event::KeysExpired { before: Timestamp(5) },
         Event::HalfLifeSet { half_life: Millis(60_000) },
         Event::ShareSet { user: user(), share: 200 },
+    ]
+}
+
+fn of_sites() -> Vec<Event> {
+    let spec = r#"{"name":"hpc","kind":"slurm","program":"/opt/shipway","server":"https://h:7447",
+        "reach":{"ssh":{"host":"ada@login"}},"shared":["/home"],"classes":[{"name":"a100",
+        "partition":"gpu","pilots":4,"cpus":8,"memory":"32GB","gpus":{"count":1,
+        "model":"NVIDIA A100","memory":"40GB","kind":"a100","capability":"8.0"}}]}"#;
+    let spec: Box<SiteSpec> = serde_json::from_str(spec).expect("good");
+    let (site, class) = (spec.name.clone(), String::from("a100"));
+    let allocation = AllocationId::new("a-2").expect("good");
+    let pilots = vec![Awaited { pilot: pilot(), hash: "def".into() }];
+    let changed = |phase, words: &str| Event::AllocationChanged {
+        allocation: allocation.clone(),
+        phase,
+        engine_id: Some("17".into()),
+        words: words.into(),
+    };
+    vec![
+        Event::SiteAdded { spec },
+        Event::AllocationAsked {
+            allocation: allocation.clone(),
+            site: site.clone(),
+            pilots,
+            expires: None,
+            class: Some(class.clone()),
+        },
+        changed(Phase::Queued, "PENDING (Resources)"),
+        changed(Phase::GivenUp, ""),
+        changed(Phase::Ended(AllocationEnd::TimeLimit), "TIMEOUT"),
+        Event::SiteTroubled {
+            site: site.clone(),
+            class,
+            words: "invalid partition".into(),
+            kind: EngineTrouble::Refused,
+            until: Timestamp(9_000),
+        },
+        Event::SiteReached { site: site.clone(), class: String::new() },
+        Event::SiteDrained { site: site.clone(), draining: true },
+        Event::SiteRemoved { site },
     ]
 }
 
@@ -259,13 +308,20 @@ fn variant(event: &Event) -> u32 {
         Event::TokensExpired { .. } => 27,
         Event::PilotTokenEnded { .. } => 28,
         Event::PilotChanged { .. } => 29,
+        Event::SiteAdded { .. } => 30,
+        Event::SiteDrained { .. } => 31,
+        Event::SiteRemoved { .. } => 32,
+        Event::SiteTroubled { .. } => 33,
+        Event::SiteReached { .. } => 34,
+        Event::AllocationChanged { .. } => 35,
     }
 }
-const VARIANTS: u32 = 30;
+const VARIANTS: u32 = 36;
 
 #[test]
 fn every_event_is_written_as_it_always_was() {
-    let events: Vec<Event> = of_jobs().into_iter().chain(ends()).chain(of_the_rest()).collect();
+    let rest = of_the_rest().into_iter().chain(of_sites());
+    let events: Vec<Event> = of_jobs().into_iter().chain(ends()).chain(rest).collect();
     let seen: BTreeSet<u32> = events.iter().map(variant).collect();
     assert_eq!(seen, (0..VARIANTS).collect(), "every variant is shown");
     let mut lines = String::new();
@@ -305,9 +361,10 @@ fn events_of_the_first_version_are_read_as_what_they_were() {
         read(issued),
         Event::AllocationAsked {
             allocation: AllocationId::new("local-1").expect("good"),
-            site: SiteKind::ThisMachine.site(),
+            site: SiteKind::ThisMachine.only().expect("one"),
             pilots: vec![Awaited { pilot, hash: "ab".into() }],
             expires: None,
+            class: None,
         }
     );
     let stop = r#"{"v":1,"at":5,"type":"stop_requested","tasks":["7/3"]}"#;

@@ -17,7 +17,7 @@ fn ada() -> Actor {
     Actor::new(UserName::new("ada").expect("good"), Role::User)
 }
 
-fn tell(state: &mut State, command: &Command) {
+fn apply(state: &mut State, command: &Command) {
     step(state, Timestamp(1), command).unwrap_or_else(|why| panic!("{command:?}: {why}"));
 }
 
@@ -26,7 +26,7 @@ fn submit(state: &mut State, number: u64) -> JobId {
     let json = format!(r#"{{"command":["true"],"requirements":"Machine == \"node{number}\""}}"#);
     let (job, spec) = (state.next_job(), serde_json::from_str(&json).expect("a good job"));
     let submit = Submit::one(ada(), NewJob::new(job, spec));
-    tell(state, &Command::Submit(Box::new(submit)));
+    apply(state, &Command::Submit(Box::new(submit)));
     job
 }
 
@@ -35,9 +35,9 @@ fn a_job_comes_back_from_history_at_its_own_cost() {
     let mut state = State::default();
     let job = submit(&mut state, 0);
     let select = Select { by: ada(), jobs: vec![(job, Pick::All)] };
-    tell(&mut state, &Command::Cancel(select.clone()));
+    apply(&mut state, &Command::Cancel(select.clone()));
     let revived = vec![state.record(job).expect("in memory")];
-    tell(&mut state, &Command::Archive { jobs: vec![job] });
+    apply(&mut state, &Command::Archive { jobs: vec![job] });
     let before = MEMORY.current_usage();
     for number in 1..=OTHERS {
         submit(&mut state, number);
@@ -46,7 +46,7 @@ fn a_job_comes_back_from_history_at_its_own_cost() {
     let retry = Command::Retry { select, revived };
     MEMORY.reset_peak_usage();
     let before = MEMORY.current_usage();
-    tell(&mut state, &retry);
+    apply(&mut state, &retry);
     let taken = MEMORY.peak_usage().saturating_sub(before);
     assert!(taken < others / 100, "{taken} bytes for one, {others} are taken by {OTHERS}");
     assert_eq!(state.job(job).expect("back").tasks.counts().waiting, 1);

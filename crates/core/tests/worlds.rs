@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use shipway_core::command::{AskSite, Command, NewJob, PilotJoined, Submit};
 use shipway_core::engine::step;
 use shipway_core::explain::{explain, explain_need, prospect, prospect_of_new};
+use shipway_core::job::Terms;
 use shipway_core::schedule::schedule;
 use shipway_core::shape::{Gang, Shape};
 use shipway_core::site::SiteKind;
@@ -205,14 +206,15 @@ proptest! {
         prop_assume!(waiting.is_empty());
         let asked = spec(&wanted, requirements.as_deref());
         let shape = Shape::of(&asked, &ada(), Gang::default());
+        let before = state.clone();
         let Some(job) = submit(&mut state, asked.clone()) else { return Ok(()) };
         let placed = is_placed(&state, job);
         let reasons = explain(&state, job, NOW);
-        let new = explain_need(&state, &shape, &ada(), NOW);
+        let new = explain_need(&before, &shape, (&ada(), &Terms::default()), NOW);
         prop_assert_eq!(placed, reasons == [Reason::Next], "{:?}", &reasons);
         prop_assert_eq!(placed, new.is_empty(), "{:?}", &new);
         let waiting = prospect(&state, job, NOW).expect("it waits");
-        let new = prospect_of_new(&state, &shape, &ada(), NOW);
+        let new = prospect_of_new(&before, &shape, &ada(), NOW);
         for prospect in [waiting, new] {
             let fits = prospect.classes.iter().any(|class| class.fit == Fit::Now);
             prop_assert_eq!(fits, placed, "{:?}", prospect.classes);

@@ -7,7 +7,7 @@ use crate::layer::stage::{Staging, open_dir};
 use crate::layer::{LayerError, LayerJob, check, unpack};
 use crate::limits::{ImageMeter, Limits};
 use crate::progress::{Phase, Progress};
-use crate::room::{NoRoom, Room};
+use crate::room::{DiskRoom, NoRoom};
 use crate::sources::manifest::{ImagePlan, PlannedLayer};
 use crate::sources::{Blob, Source, SourceError};
 use crate::store::{Claim, Holder, ImageRecord, LayerRecord, NewLayer, StoreError};
@@ -66,7 +66,7 @@ pub struct Ensure<'a> {
     pub limits: Limits,
     pub progress: &'a dyn Progress,
     /// On the disk of the store.
-    pub room: Arc<Room>,
+    pub room: Arc<DiskRoom>,
     pub now: Timestamp,
     /// Whether it is for one of several users: then what is here already is theirs only when they
     /// could have fetched it.

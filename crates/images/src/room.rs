@@ -49,7 +49,7 @@ enum When {
 }
 
 /// What one image may still take.
-pub struct Room {
+pub struct DiskRoom {
     folder: PathBuf,
     look: Look,
     /// Taken since the last look.
@@ -61,13 +61,13 @@ pub struct Room {
     short: OnceLock<NoRoom>,
 }
 
-impl fmt::Debug for Room {
+impl fmt::Debug for DiskRoom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Room").field("folder", &self.folder).finish_non_exhaustive()
+        f.debug_struct("DiskRoom").field("folder", &self.folder).finish_non_exhaustive()
     }
 }
 
-impl Room {
+impl DiskRoom {
     /// On the disk of a folder.
     pub fn of(folder: &Path) -> Self {
         let disk = folder.to_path_buf();
@@ -90,7 +90,7 @@ impl Room {
     fn looking(folder: &Path, look: impl Fn(When) -> Option<Disk> + Send + Sync + 'static) -> Self {
         let [unseen, good_for, unsynced] = Default::default();
         let (folder, look, short) = (folder.to_path_buf(), Box::new(look), OnceLock::new());
-        Room { folder, look, unseen, good_for, unsynced, short }
+        DiskRoom { folder, look, unseen, good_for, unsynced, short }
     }
 
     /// Before anything is written: whether there is room for what is known to come.
@@ -179,9 +179,9 @@ mod tests {
         looks: AtomicU64,
     }
 
-    fn room(fake: &Arc<Fake>) -> Room {
+    fn room(fake: &Arc<Fake>) -> DiskRoom {
         let fake = Arc::clone(fake);
-        Room::looking(Path::new("/images"), move |when| {
+        DiskRoom::looking(Path::new("/images"), move |when| {
             fake.looks.fetch_add(1, Ordering::Relaxed);
             if when == When::AfterSync {
                 let hidden = fake.hidden.swap(0, Ordering::Relaxed);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     /// Writes until there is no room: how much there was.
-    fn fill(room: &Room, by: impl Fn(u64)) -> u64 {
+    fn fill(room: &DiskRoom, by: impl Fn(u64)) -> u64 {
         let mut written = 0;
         while room.take(BLOCK).is_ok() {
             by(BLOCK);
@@ -225,7 +225,7 @@ mod tests {
         // What an image can do without is no reason to give it up.
         let room = room(&fake);
         assert!(room.ask(1).is_err() && !room.could_take(1) && room.short().is_none());
-        assert_eq!(Room::unknown().begin(u64::MAX), Ok(()));
+        assert_eq!(DiskRoom::unknown().begin(u64::MAX), Ok(()));
     }
 
     #[test]
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn files_run_out_before_bytes() {
         let look = |_| Some(Disk { size: 1 << 40, free: 1 << 39, files: 1000, files_free: 200 });
-        let said = Room::looking(Path::new("/images"), look).begin(1).unwrap_err().to_string();
+        let said = DiskRoom::looking(Path::new("/images"), look).begin(1).unwrap_err().to_string();
         assert!(said.contains("200 can still be made"), "{said}");
     }
 }

@@ -273,7 +273,7 @@ fn is_host_like(text: &str) -> bool {
     text.contains(['.', ':', '[']) || text == "localhost"
 }
 
-fn is_host(text: &str) -> bool {
+pub(crate) fn is_host(text: &str) -> bool {
     let (name, port) = match text.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
         _ => (text, None),

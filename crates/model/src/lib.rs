@@ -11,6 +11,7 @@
     clippy::unwrap_used
 )]
 
+pub mod allocation;
 pub mod amounts;
 mod as_text;
 pub mod attempt;
@@ -34,9 +35,11 @@ pub mod plain_text;
 pub mod prospect;
 pub mod reading;
 pub mod reason;
+pub mod relay;
 pub mod resources;
 pub mod retry;
 
+pub mod site;
 pub mod spec;
 pub mod states;
 pub mod time_limit;
@@ -44,6 +47,7 @@ pub mod units;
 pub mod user;
 pub mod validate;
 
+pub use allocation::{AllocationEnd, EngineTrouble};
 pub use amounts::{Amounts, Kind, Quantity};
 pub use attempt::{AttemptId, Ended, Held, HeldPhase};
 pub use bind::{BindMount, Network};
@@ -63,8 +67,10 @@ pub use node::{Capacity, NodeAd, Withheld};
 pub use outcome::{Lost, Outcome};
 pub use people::People;
 pub use reason::Reason;
+pub use relay::RelayAddress;
 pub use resources::Resources;
 pub use retry::RetryPolicy;
+pub use site::{BatchKind, ClassGpus, Reach, SiteClass, SiteLimits, SiteSpec};
 pub use spec::{After, AfterNamed, Condition, JobSpec};
 pub use states::{JobCounts, JobState, TaskState};
 pub use time_limit::TimeLimit;

@@ -43,6 +43,8 @@ pub const MAX_ARG_BYTES: usize = 128 << 10;
 pub const MAX_SCRIPT_BYTES: usize = 1 << 20;
 pub const MAX_NAME_BYTES: usize = 200;
 pub const MAX_LABELS: usize = 64;
+/// Tags that a job asks for, or a site has.
+pub const MAX_TAGS: usize = 32;
 pub const MAX_BINDS: usize = 64;
 /// Inputs or outputs of one task: the list travels with each job; more of them belong in a folder.
 pub const MAX_FILES: usize = 10_000;

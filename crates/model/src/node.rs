@@ -16,6 +16,10 @@ pub const MAX_DEVICES: usize = 4_096;
 pub const MAX_ATTRIBUTES: usize = 1_000;
 pub const MAX_REMARKS: usize = 10_000;
 
+/// The attribute by which a node that is only lent says when its site takes it back: seconds since
+/// 1970. It is the node's own, and does not make it another kind of node.
+pub const ALLOCATION_ENDS: &str = "AllocationEnds";
+
 /// The countable part of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

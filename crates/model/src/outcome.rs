@@ -56,11 +56,20 @@ pub enum Lost {
     LeaseRanOut,
     /// The node had no room for another process or container just then: it was not begun.
     NoRoom,
+    /// Whoever lent the node wanted it back: the pilot ended its tasks and left.
+    SiteTookBack,
+    /// It was a guest on a node with GPUs, and left for a task that needs them.
+    MadeRoom,
 }
 
 impl Outcome {
     pub fn is_success(&self) -> bool {
         *self == Outcome::Exit { code: 0 }
+    }
+
+    /// Whether nothing went wrong: it had a place only as long as nobody needed it more.
+    pub fn is_of_guest(&self) -> bool {
+        *self == Outcome::Lost { why: Lost::MadeRoom }
     }
 
     /// The same, with what went wrong in as many words as are taken.
@@ -115,6 +124,12 @@ impl fmt::Display for Outcome {
             }
             Outcome::Lost { why: Lost::NoRoom } => {
                 write!(f, "not begun: its node has no room for another process for now")
+            }
+            Outcome::Lost { why: Lost::SiteTookBack } => {
+                write!(f, "lost: the site took its node back")
+            }
+            Outcome::Lost { why: Lost::MadeRoom } => {
+                write!(f, "made room: a task that needs the node's GPUs came")
             }
             Outcome::Cancelled => write!(f, "cancelled"),
         }

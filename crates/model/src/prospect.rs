@@ -4,7 +4,7 @@
 //! The sentences are here too, so that the command line, the API and the page say the same.
 
 use crate::amounts::Quantity;
-use crate::ids::NodeName;
+use crate::ids::{NodeName, SiteName};
 use crate::reason::FailedTerm;
 use crate::units::{Millis, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use std::fmt;
 pub struct Prospect {
     /// `None` for a job that is not submitted, or that has nothing to place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub place: Option<Place>,
+    pub place: Option<PlaceInLine>,
     pub classes: Vec<ClassProspect>,
     /// The least that would have to change, the smallest first.
     pub changes: Vec<Change>,
@@ -26,7 +26,7 @@ pub struct Prospect {
 /// Where a job stands in line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct Place {
+pub struct PlaceInLine {
     /// Jobs of the same user that go first.
     pub own_before: u32,
     /// Users with waiting jobs who have used less for their share and are therefore served first.
@@ -36,17 +36,18 @@ pub struct Place {
     pub share: u32,
     /// The nodes that are kept for this job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held: Option<Held>,
+    pub held: Option<KeptNodes>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct Held {
+pub struct KeptNodes {
     /// One, or as many as tasks that are placed together take.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub nodes: Vec<NodeName>,
     /// When all that is in the way has to have ended, by its time limits. Without: something has no
-    /// time limit, or one that is more than a week away.
+    /// time limit, or one that is more than a week away, or somebody else went first and other
+    /// nodes may be kept instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest: Option<Timestamp>,
     /// What leaves last is a task of the same user: only that user's tasks are kept away.
@@ -134,8 +135,15 @@ pub struct Change {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without: Option<String>,
     pub class: String,
-    /// At once; otherwise as soon as such a node is free.
+    /// At once: tried with the planner itself. Otherwise as soon as such a node is free.
     pub now: bool,
+    /// Connected nodes that could run it then, each when it is free.
+    #[serde(default)]
+    pub nodes: u32,
+    /// Pilots of this site could run it then; `class` is their kind there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub site: Option<SiteName>,
 }
 
 /// When it may start, and what that rests on.
@@ -145,8 +153,14 @@ pub struct Estimate {
     pub at: Timestamp,
     /// The first room, by what runs now.
     pub room_at: Timestamp,
-    /// Jobs before it that were counted, each as one task.
+    /// Jobs before it that were counted, with all their waiting tasks.
     pub jobs_before: u32,
+    #[serde(default)]
+    pub tasks_before: u64,
+    /// How long those take, by how long such tasks usually run and how many run side by side.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub work_before: Millis,
     /// How many tasks of this kind can run side by side.
     pub side_by_side: u32,
     /// How long tasks of this kind ran on average, and how many that is known of.
@@ -154,7 +168,7 @@ pub struct Estimate {
     pub known_of: u32,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for PlaceInLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.own_before, self.users_before) {
             (0, 0) => write!(f, "first in line")?,
@@ -199,34 +213,48 @@ impl fmt::Display for Fit {
     }
 }
 
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Prospect {
+    /// While it waits for other jobs, no change to its needs would start it, and nobody knows when
+    /// their ends come.
+    pub fn waits_for_jobs(&mut self) {
+        self.changes.clear();
+        self.estimate = None;
+    }
+}
+
+impl Change {
+    /// What is to be changed, as a request to whoever reads it.
+    fn act(&self) -> String {
         if let Some(limit) = self.time_limit {
-            return write!(
-                f,
-                "set a time limit of at most {limit} (--time-limit {limit}): it could start now on \
-                 a node with {}, before the room is needed",
-                self.class
-            );
+            return format!("set a time limit of at most {limit} (--time-limit {limit})");
         }
         if let Some(term) = &self.without {
-            write!(f, "leave out the requirement {term}: ")?;
-            let class = &self.class;
-            return if self.now {
-                write!(f, "it could start now on a node with {class}")
-            } else {
-                write!(f, "a node with {class} could run it when it is free")
-            };
+            return format!("leave out the requirement {term}");
         }
         let pairs = self.ask.iter().zip(&self.instead_of);
         let pairs: Vec<String> =
             pairs.map(|(ask, instead)| format!("{} instead of {instead}", ask.amount())).collect();
-        write!(f, "ask for {}: ", pairs.join(" and "))?;
-        let class = &self.class;
-        if self.now {
-            write!(f, "it could start now on a node with {class}")
-        } else {
-            write!(f, "a node with {class} could run it when it is free")
+        format!("ask for {}", pairs.join(" and "))
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (act, class) = (self.act(), &self.class);
+        if let Some(site) = &self.site {
+            return write!(f, "{act}: pilots of site {site} ({class}) could run it");
         }
+        if self.now {
+            write!(f, "{act}: it could start now on a node with {class}")?;
+        } else {
+            write!(f, "{act}: a node with {class} could run it when it is free")?;
+        }
+        if self.time_limit.is_some() {
+            write!(f, ", before the room is needed")?;
+        }
+        if self.nodes > 1 {
+            write!(f, " ({} nodes could run it)", self.nodes)?;
+        }
+        Ok(())
     }
 }

@@ -3,11 +3,12 @@
 //! The command line, the API and the page render the same reason; the one sentence each of them
 //! shows is written here, so that they cannot drift apart.
 
+use crate::allocation::EngineTrouble;
 use crate::amounts::Quantity;
-use crate::ids::{JobId, NodeName};
+use crate::ids::{JobId, NodeName, SiteName, UserName};
 use crate::spec::Condition;
 use crate::states::JobState;
-use crate::units::Timestamp;
+use crate::units::{Millis, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -39,6 +40,26 @@ pub enum During {
     Planning,
     /// Finding out why it waits: it may start all the same.
     Explaining,
+}
+
+/// Why a job may not go to a site, whatever that has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum KeptFrom {
+    /// It is for other users.
+    User {
+        #[cfg_attr(feature = "schema", schema(value_type = String))]
+        user: UserName,
+    },
+    /// The job names a path that means something else there.
+    Path { path: String },
+    /// It was submitted when paths were not remembered yet.
+    UnknownPaths,
+    /// The job asks for a tag that it does not have.
+    Tag { tag: String },
+    /// It is for jobs that ask for this tag.
+    RequiredTag { tag: String },
 }
 
 /// An attribute as an expression names it.
@@ -92,13 +113,168 @@ pub enum Reason {
     OthersFirst { users: u32 },
     /// The server failed, by a mistake in it, over this job: it goes on without.
     SetAside { during: During },
+    /// How it stands with one kind of pilots of a batch system.
+    AtSite {
+        #[cfg_attr(feature = "schema", schema(value_type = String))]
+        site: SiteName,
+        class: String,
+        wait: SiteWait,
+    },
     /// Nothing stands against it: it starts with the next plan.
     Next,
+}
+
+/// Why no pilot of a batch system takes a task yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum SiteWait {
+    /// The job may not go there.
+    KeptFrom { why: KeptFrom },
+    /// A pilot would not have enough, even with nothing to do.
+    TooSmall { wanted: Quantity, found: Quantity },
+    /// The job's requirements would not hold there.
+    Requires { failed: FailedTerm },
+    /// Pilots are asked for a shorter time than the job may take.
+    TooShort {
+        #[cfg_attr(feature = "schema", schema(value_type = String))]
+        wanted: Millis,
+        #[cfg_attr(feature = "schema", schema(value_type = String))]
+        found: Millis,
+    },
+    /// Nothing new goes there.
+    Draining,
+    /// The batch system did not do what it was asked; it is tried again then.
+    Trouble { what: EngineTrouble, words: String, until: Timestamp },
+    /// Pilots were asked for and have not come; the batch system's words for one of them.
+    Pending { pilots: u32, words: String },
+    /// As many pilots as the site's file allows are there or asked for.
+    AtLimit { limit: SiteLimit, most: u32 },
+    /// It has GPUs, which the job does not ask for, and other pilots would do.
+    HasGpus,
+    /// The same, but where nobody waits for the GPUs it may be there until somebody does.
+    AsGuest { leaves_within: Millis },
+    /// A pilot is about to be asked for.
+    Asking,
+}
+
+/// Which limit of a site's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum SiteLimit {
+    Pilots,
+    Pending,
+    Running,
+    StartsPerHour,
+}
+
+impl SiteLimit {
+    /// As the site's file calls it.
+    pub fn key(self) -> &'static str {
+        match self {
+            SiteLimit::Pilots => "pilots",
+            SiteLimit::Pending => "pending",
+            SiteLimit::Running => "running",
+            SiteLimit::StartsPerHour => "starts_per_hour",
+        }
+    }
+}
+
+impl SiteWait {
+    fn is_hopeless(&self) -> bool {
+        matches!(
+            self,
+            SiteWait::KeptFrom { .. }
+                | SiteWait::TooSmall { .. }
+                | SiteWait::Requires { .. }
+                | SiteWait::TooShort { .. }
+        )
+    }
+}
+
+impl fmt::Display for KeptFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeptFrom::User { user } => write!(f, "it is not for jobs of {user}"),
+            KeptFrom::Path { path } => write!(f, "it does not share {path}, which the job names"),
+            KeptFrom::Tag { tag } => {
+                write!(f, "it has no tag {tag}, which the job asks for")
+            }
+            KeptFrom::RequiredTag { tag } => {
+                write!(f, "it is for jobs that ask for its tag {tag} (--tag {tag})")
+            }
+            KeptFrom::UnknownPaths => {
+                write!(f, "which paths this job names is not known any more")
+            }
+        }
+    }
+}
+
+impl fmt::Display for SiteWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SiteWait::KeptFrom { why } => write!(f, "{why}"),
+            SiteWait::TooSmall { wanted, found } => {
+                write!(f, "needs {wanted}; a pilot has {}", found.amount())
+            }
+            SiteWait::Requires { failed } => {
+                write!(f, "requires {}; a pilot {}", failed.term, failed.why())
+            }
+            SiteWait::TooShort { wanted, found } => {
+                write!(
+                    f,
+                    "may take {wanted} (its time limit, and the time to end after it); pilots are \
+                     asked for {found}"
+                )
+            }
+            SiteWait::Draining => write!(f, "it is being drained and takes nothing new"),
+            SiteWait::Trouble { what, words, .. } => {
+                write!(f, "{}: {words}", trouble(*what))
+            }
+            SiteWait::Pending { pilots, words } => {
+                let waiting = match pilots {
+                    1 => "1 pilot is asked for".to_owned(),
+                    many => format!("{many} pilots are asked for"),
+                };
+                match words.as_str() {
+                    "" => write!(f, "{waiting}"),
+                    words => write!(f, "{waiting}; the batch system says: {words}"),
+                }
+            }
+            SiteWait::AtLimit { limit, most } => {
+                write!(f, "its limit is reached (`{}: {most}`)", limit.key())
+            }
+            SiteWait::HasGpus => {
+                write!(f, "its pilots have GPUs; for a job without, others are asked for")
+            }
+            SiteWait::AsGuest { leaves_within } => write!(
+                f,
+                "its pilots have GPUs; a job without may use them while nobody waits for those, \
+                 and leaves within {leaves_within}"
+            ),
+            SiteWait::Asking => write!(f, "a pilot is about to be asked for"),
+        }
+    }
+}
+
+fn trouble(what: EngineTrouble) -> &'static str {
+    match what {
+        EngineTrouble::NotReached => "the batch system was not reached",
+        EngineTrouble::NotNow => "the batch system takes nothing now",
+        EngineTrouble::Refused => "the batch system refused a pilot",
+        EngineTrouble::Unreadable => "the batch system was not understood",
+        EngineTrouble::Unfit => "its last pilot was of no use",
+        EngineTrouble::Died => "its last pilots died before any task had ended",
+    }
 }
 
 impl Reason {
     /// Whether waiting alone can never end this wait.
     pub fn is_hopeless(&self) -> bool {
+        if let Reason::AtSite { wait, .. } = self {
+            return wait.is_hopeless();
+        }
         matches!(
             self,
             Reason::TooSmall { .. }
@@ -126,7 +302,7 @@ impl FailedTerm {
         }
     }
 
-    fn tell(&self, f: &mut fmt::Formatter<'_>, nodes: u32, class: &str) -> fmt::Result {
+    fn write_sentence(&self, f: &mut fmt::Formatter<'_>, nodes: u32, class: &str) -> fmt::Result {
         let (term, why) = (&self.term, self.why());
         match nodes {
             1 if self.of_image => {
@@ -196,7 +372,7 @@ impl fmt::Display for Reason {
                     }
                 }
             }
-            Reason::Requires { nodes, class, failed } => failed.tell(f, *nodes, class),
+            Reason::Requires { nodes, class, failed } => failed.write_sentence(f, *nodes, class),
             Reason::Busy { nodes, class, wanted, found } => {
                 let free = found.amount();
                 match nodes {
@@ -228,6 +404,7 @@ impl fmt::Display for Reason {
             Reason::SetAside { during: During::Explaining } => {
                 write!(f, "the server failed while finding out why it waits")
             }
+            Reason::AtSite { site, class, wait } => write!(f, "site {site} ({class}): {wait}"),
             Reason::Next => write!(f, "nothing stands against it; it starts with the next plan"),
         }
     }

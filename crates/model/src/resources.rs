@@ -1,6 +1,6 @@
 //! What one task needs of a node. Integers in the type's unit; what is left out is not asked for.
 
-use crate::amounts::{Amounts, Kind};
+use crate::amounts::{Amounts, Kind, Quantity};
 use crate::gpu::GpuRequest;
 use crate::limits::MAX_NAMED_RESOURCES;
 use crate::reading::map;
@@ -44,6 +44,25 @@ impl Resources {
             Kind::Memory => self.memory.0,
             Kind::Disk => self.disk.0,
         })
+    }
+
+    /// The same with another amount of one thing.
+    #[must_use]
+    pub fn with(mut self, quantity: &Quantity) -> Resources {
+        match quantity {
+            Quantity::Cpus { amount } => self.cpus = *amount,
+            Quantity::Memory { amount } => self.memory = *amount,
+            Quantity::Disk { amount } => self.disk = *amount,
+            Quantity::Gpus { amount, .. } => {
+                if let Some(gpu) = &mut self.gpu {
+                    gpu.count = *amount;
+                }
+            }
+            Quantity::Named { name, amount } => {
+                self.named.insert(name.clone(), *amount);
+            }
+        }
+        self
     }
 }
 

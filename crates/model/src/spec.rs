@@ -8,7 +8,7 @@ use crate::image_ref::ImageRef;
 use crate::indices::IndexSet;
 use crate::limits::{
     DEFAULT_LOG_LIMIT, MAX_ARGS_READ, MAX_BINDS, MAX_DEPENDENCIES, MAX_FILES, MAX_LABELS,
-    MAX_NAME_BYTES, MAX_VARIABLES_READ,
+    MAX_NAME_BYTES, MAX_TAGS, MAX_VARIABLES_READ,
 };
 use crate::reading::{elements, list, map, text_or_whole};
 use crate::resources::Resources;
@@ -107,6 +107,9 @@ pub struct JobSpec {
     /// A ClassAd expression: of the nodes that will do, those where it gives more come first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<String>,
+    /// Words that the site it runs at has to have.
+    #[serde(deserialize_with = "list::<MAX_TAGS, _, _>", skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
     /// Bytes kept of each output stream of each task.
     pub log_limit: Bytes,
 }
@@ -140,6 +143,7 @@ impl Default for JobSpec {
             resources: Resources::default(),
             requirements: None,
             rank: None,
+            tags: Vec::new(),
             log_limit: DEFAULT_LOG_LIMIT,
         }
     }

@@ -34,6 +34,13 @@ pub struct Cores {
     pub milli: u64,
 }
 
+/// An amount of money in thousandths, of whatever currency all sites are in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Price {
+    pub milli: u64,
+}
+
 /// Ten-thousandths of one GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -150,6 +157,30 @@ impl FromStr for Cores {
     }
 }
 
+impl Price {
+    /// `skip_serializing_if` asks for a reference.
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+    pub fn is_nothing(&self) -> bool {
+        self.milli == 0
+    }
+}
+
+impl FromStr for Price {
+    type Err = BadAmount;
+    fn from_str(text: &str) -> Result<Self, BadAmount> {
+        let bad = || BadAmount::new(text, "a price (write 2 or 0.35)");
+        let (digits, decimals, unit) = split_decimal(text.trim()).ok_or_else(bad)?;
+        let milli = scaled(digits, decimals, 1_000).filter(|_| unit.is_empty()).ok_or_else(bad)?;
+        Ok(Price { milli })
+    }
+}
+
+impl fmt::Display for Price {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_decimal(f, self.milli, 3)
+    }
+}
+
 impl fmt::Display for Cores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_decimal(f, self.milli, 3)
@@ -259,16 +290,29 @@ macro_rules! read_as_written {
         }
     )*};
 }
-read_as_written!(Bytes: "a size" Cores: "a number of cores" Millis: "a time span");
+read_as_written!(
+    Bytes: "a size" Cores: "a number of cores" Millis: "a time span" Price: "a price"
+);
 
 impl Serialize for Cores {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        if self.milli.is_multiple_of(1_000) {
-            return to.serialize_u64(self.milli / 1_000);
-        }
-        #[allow(clippy::cast_precision_loss, reason = "thousandths below 2^52 come back exactly")]
-        to.serialize_f64(self.milli as f64 / 1_000.0)
+        thousandths(self.milli, to)
     }
+}
+
+impl Serialize for Price {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        thousandths(self.milli, to)
+    }
+}
+
+/// As a plain number.
+fn thousandths<S: Serializer>(milli: u64, to: S) -> Result<S::Ok, S::Error> {
+    if milli.is_multiple_of(1_000) {
+        return to.serialize_u64(milli / 1_000);
+    }
+    #[allow(clippy::cast_precision_loss, reason = "thousandths below 2^52 come back exactly")]
+    to.serialize_f64(milli as f64 / 1_000.0)
 }
 
 impl Serialize for Millis {
@@ -327,6 +371,8 @@ mod tests {
         assert!("1.5".parse::<GpuShare>().is_err());
         assert!("0".parse::<GpuShare>().is_err());
         assert_eq!(Cores { milli: 1_500 }.to_string(), "1.5");
+        assert_eq!("0.35".parse(), Ok(Price { milli: 350 }));
+        assert_eq!(serde_json::from_str::<Price>("2.5").expect("read"), Price { milli: 2_500 });
         assert_eq!(GpuShare(2_500).to_string(), "0.25");
     }
 

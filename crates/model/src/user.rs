@@ -39,6 +39,8 @@ pub enum May {
     KeepTokens,
     IssueTokensForOthers,
     LetPilotsIn,
+    /// Add, drain and remove sites: commands run there, and other people's jobs go there.
+    KeepSites,
 }
 
 impl May {
@@ -56,6 +58,7 @@ impl May {
             May::KeepTokens => "an admin may keep the tokens of others",
             May::IssueTokensForOthers => "an admin may issue tokens for others",
             May::LetPilotsIn => "an admin may let pilots in",
+            May::KeepSites => "an admin may add, drain and remove sites",
         }
     }
 }
@@ -114,7 +117,8 @@ impl Role {
             | May::SetShares
             | May::KeepTokens
             | May::IssueTokensForOthers
-            | May::LetPilotsIn => self == Role::Admin,
+            | May::LetPilotsIn
+            | May::KeepSites => self == Role::Admin,
         }
     }
 
@@ -161,6 +165,7 @@ mod tests {
             May::KeepTokens,
             May::IssueTokensForOthers,
             May::LetPilotsIn,
+            May::KeepSites,
         ] {
             assert_eq!(may(admins), [0, 0, 0, 1], "{admins:?}");
         }

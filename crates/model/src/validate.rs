@@ -44,6 +44,7 @@ pub fn validate(spec: &JobSpec) -> Result<(), Vec<Problem>> {
     check_files(spec, &longest, &mut check);
     check_tasks(spec, &mut check);
     check_words(spec, &mut check);
+    check_tags(spec, &mut check);
     check_resources(spec, &mut check);
     check_expressions(spec, &mut check);
     if found.is_empty() { Ok(()) } else { Err(found) }
@@ -253,6 +254,20 @@ fn check_words(spec: &JobSpec, check: &mut Check<'_>) {
     let (low, high) = (PRIORITY_RANGE.start(), PRIORITY_RANGE.end());
     let inside = PRIORITY_RANGE.contains(&spec.priority);
     check(inside, "priority", format!("{} is not between {low} and {high}", spec.priority));
+}
+
+fn check_tags(spec: &JobSpec, check: &mut Check<'_>) {
+    for tag in &spec.tags {
+        check(is_tag(tag), "tags", format!("`{tag}` is not a tag: {TAG_RULE}"));
+    }
+}
+
+/// What a tag of a site is, and so what a job can ask for.
+pub(crate) const TAG_RULE: &str = "1 to 32 letters, digits, `-`, `_` and `.`";
+
+pub(crate) fn is_tag(text: &str) -> bool {
+    let is_good = |c: u8| c.is_ascii_alphanumeric() || b"-_.".contains(&c);
+    (1..=32).contains(&text.len()) && text.bytes().all(is_good)
 }
 
 fn check_resources(spec: &JobSpec, check: &mut Check<'_>) {

@@ -14,6 +14,7 @@ mod descendants;
 mod word;
 
 use crate::hanging::{self, HANG_LIMIT, Whose};
+use crate::notice::Passing;
 use crate::{leftovers, procfs};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{
@@ -63,8 +64,14 @@ fn holder_text(holder: Option<u32>) -> String {
 }
 
 /// Runs `program args…` as the pilot of `dir` and returns the code to exit with, once neither the
-/// pilot nor any process below it is left. Blocks the calling thread.
-pub fn run(dir: &Path, program: &Path, args: &[OsString]) -> Result<i32, GuardError> {
+/// pilot nor any process below it is left. Blocks the calling thread. With a grace the pilot may
+/// take so much longer to end when it is asked to.
+pub fn run(
+    dir: &Path,
+    program: &Path,
+    args: &[OsString],
+    grace: Option<Duration>,
+) -> Result<i32, GuardError> {
     let lock = take_lock(dir)?;
     become_subreaper().map_err(|source| GuardError::Start { source })?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -75,9 +82,11 @@ pub fn run(dir: &Path, program: &Path, args: &[OsString]) -> Result<i32, GuardEr
     let code = runtime.block_on(async {
         // The handlers stand before the pilot does: no signal finds the guard without one, and
         // they stay, so that an impatient second signal cannot end the guard before its work.
-        let signals = Signals::listen().map_err(|source| GuardError::Watch { source })?;
+        let passing = Passing::new(grace, END_LIMIT);
+        let signals = Signals::listen(passing.has_grace());
+        let signals = signals.map_err(|source| GuardError::Watch { source })?;
         let pilot = start_pilot(&lock, program, args)?;
-        watch_pilot(pilot, signals).await.map_err(|source| GuardError::Watch { source })
+        watch_pilot(pilot, signals, passing).await.map_err(|source| GuardError::Watch { source })
     });
     // Also after a failure to watch: whatever was started must not outlive the lock.
     let hung = code.as_ref().ok().and_then(|end| end.hangs);
@@ -158,6 +167,8 @@ struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
     hangup: tokio::signal::unix::Signal,
+    /// Only where it means something: otherwise it ends the guard, as it does any program.
+    notice: Option<tokio::signal::unix::Signal>,
     child: tokio::signal::unix::Signal,
 }
 
@@ -177,8 +188,10 @@ struct End {
 }
 
 impl Signals {
-    fn listen() -> io::Result<Self> {
+    fn listen(with_notice: bool) -> io::Result<Self> {
+        let notice = with_notice.then(|| signal(SignalKind::user_defined1())).transpose()?;
         Ok(Self {
+            notice,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
@@ -192,6 +205,9 @@ impl Signals {
             _ = self.terminate.recv() => Wake::PassOn(Signal::TERM),
             _ = self.interrupt.recv() => Wake::PassOn(Signal::INT),
             _ = self.hangup.recv() => Wake::PassOn(Signal::HUP),
+            Some(Some(())) = async { Some(self.notice.as_mut()?.recv().await) } => {
+                Wake::PassOn(Signal::USR1)
+            }
             _ = self.child.recv() => Wake::ChildChanged,
         }
     }
@@ -199,16 +215,16 @@ impl Signals {
 
 /// Passes signals on until the pilot is dead; returns the code to exit with. One that is asked to
 /// end and hangs is killed, and one that was killed, by whomever, is not waited for without end.
-async fn watch_pilot(pilot: Pid, mut signals: Signals) -> io::Result<End> {
-    let (mut kill_at, mut give_up_at) = (None, None);
+async fn watch_pilot(pilot: Pid, mut signals: Signals, mut passing: Passing) -> io::Result<End> {
+    let (mut kill_at, mut give_up_at): (Option<Instant>, _) = (None, None);
     loop {
         match signals.next(Instant::now() + LOOK_EVERY).await {
             // Not reaped yet, so the pid is still the pilot's, be it dead or alive.
             Wake::PassOn(signal) => {
-                kill_process(pilot, signal)?;
-                if signal == Signal::TERM {
-                    kill_at.get_or_insert_with(|| Instant::now() + END_LIMIT);
-                }
+                let (passed, within) = passing.heard(signal);
+                kill_process(pilot, passed)?;
+                let end = within.and_then(|within| Instant::now().checked_add(within));
+                kill_at = kill_at.into_iter().chain(end).min();
             }
             Wake::Late if is_past(give_up_at) => {
                 tracing::warn!("the pilot was killed and hangs in the kernel; it counts as ended");
@@ -216,10 +232,7 @@ async fn watch_pilot(pilot: Pid, mut signals: Signals) -> io::Result<End> {
                 return Ok(End { code, hangs: Some(pilot) });
             }
             Wake::Late if give_up_at.is_none() && is_past(kill_at) => {
-                tracing::warn!(
-                    limit = ?END_LIMIT,
-                    "the pilot does not end, although it was asked to; it is killed"
-                );
+                tracing::warn!("the pilot does not end, although it was asked to; it is killed");
                 kill_process(pilot, Signal::KILL)?;
                 give_up_at = Some(Instant::now() + HANG_LIMIT);
             }

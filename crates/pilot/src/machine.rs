@@ -10,6 +10,7 @@ mod begun;
 mod contact;
 mod ending;
 mod held;
+mod leaving;
 mod need;
 mod queue;
 mod reads;
@@ -17,12 +18,14 @@ mod room;
 mod speech;
 mod weight;
 
+pub use leaving::{LAST_MINUTE, Lent};
 pub use weight::{Weighed, Weight};
 
 use crate::logs::Keep;
 use begun::Begun;
 use contact::Contact;
-use held::Held;
+use held::HeldAttempt;
+use leaving::Leaving;
 use queue::Queue;
 use room::Room;
 use shipway_api::link::{Files, FromPilot, FromServer, LogRequest, Template};
@@ -96,6 +99,11 @@ pub enum Input {
     Tick,
     /// Take nothing more, finish what runs, say goodbye.
     Drain,
+    /// The site wants its node back: the same, and what runs is stopped now.
+    TakenBack {
+        /// How long tasks have between the request and the kill.
+        grace: Millis,
+    },
     /// The proof of the node has ended, and its ad says something else now.
     Proven {
         ad: Box<NodeAd>,
@@ -149,7 +157,8 @@ pub enum Output {
     },
     /// The connection is useless: drop it and open another.
     Reconnect,
-    /// Drained, and the server has the goodbye on disk: the process may end.
+    /// Drained, and the server has the goodbye on disk; or there is no time left to wait for it:
+    /// the process may end.
     Finished,
 }
 
@@ -204,7 +213,7 @@ pub struct Machine {
     connection_number: ConnectionNumber,
     link: Option<Connection>,
     contact: Contact,
-    held: BTreeMap<AttemptId, Held>,
+    held: BTreeMap<AttemptId, HeldAttempt>,
     /// Held but not started.
     queue: Queue,
     /// Requests for the output of such.
@@ -229,6 +238,7 @@ pub struct Machine {
     /// The server should hear of room when so few are left in the queue.
     refill_at: usize,
     draining: bool,
+    leaving: Leaving,
     /// The connection that the goodbye was last said on.
     goodbye: Option<ConnectionNumber>,
 }
@@ -255,6 +265,7 @@ impl Machine {
             report_due: None,
             refill_at: 0,
             draining: false,
+            leaving: Leaving::default(),
             goodbye: None,
         }
     }
@@ -271,6 +282,13 @@ impl Machine {
     #[must_use]
     pub fn with_left(mut self, left: Vec<attempt::Held>) -> Self {
         self.left = left;
+        self
+    }
+
+    /// Has it leave by itself, as its site wants.
+    #[must_use]
+    pub fn lent(mut self, lent: Lent) -> Self {
+        self.leaving = Leaving::of(lent);
         self
     }
 
@@ -309,7 +327,7 @@ impl Machine {
     /// Whether an attempt that is being started is to end at once.
     pub fn is_ending(&self, id: AttemptId) -> bool {
         let ending = self.held.get(&id).map(|held| &held.ending);
-        ending.is_none_or(|ending| ending.stopped.is_some() || ending.lease_ran_out)
+        ending.is_none_or(|ending| ending.is_asked_to_stop() || ending.lease_ran_out)
     }
 
     pub fn handle(&mut self, now: Now, input: Input) -> Vec<Output> {
@@ -338,6 +356,7 @@ impl Machine {
             Input::Collected { id, problem } => self.collected(now, id, problem, &mut out),
             Input::Tick => self.tick(now, &mut out),
             Input::Drain => self.drain(&mut out),
+            Input::TakenBack { grace } => self.taken_back(now, grace, &mut out),
             Input::Proven { ad } => self.proven(*ad, &mut out),
         }
         self.let_readers_go(&mut out);
@@ -352,15 +371,16 @@ impl Machine {
         let timer = self.timers.first().map(|(at, _)| *at);
         let heartbeat = self.link.as_ref().map(|link| self.contact.next_beat(link.welcomed));
         let lease = self.contact.lease_ends();
-        let lease = lease.filter(|_| self.held.values().any(Held::is_under_lease));
+        let lease = lease.filter(|_| self.held.values().any(HeldAttempt::is_under_lease));
         let report = self.report_due.filter(|_| self.is_welcome());
-        [timer, heartbeat, lease, report].into_iter().flatten().min()
+        [timer, heartbeat, lease, report, self.next_leaving()].into_iter().flatten().min()
     }
 
     fn tick(&mut self, now: Now, out: &mut Vec<Output>) {
         self.heartbeat(now, out);
         self.check_lease(now, out);
         self.check_timers(now, out);
+        self.check_leaving(now, out);
     }
 
     /// From now on nothing new is taken. What was never started is let go without a word: the

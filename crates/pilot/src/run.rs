@@ -19,6 +19,7 @@
 //! - `groups.rs` limits held by the kernel; `crowding.rs` how many processes tasks may have
 //! - `limits.rs` memory, by looking now and then where they are not; `shares.rs` the same for that
 //!   of GPUs, `mps.rs` for a site that wants more
+//! - `warned.rs`  signals, and tasks that heard one before the pilot did
 //! - `proving.rs` whether the node and its GPUs work, while the first tasks run already
 
 mod containers;
@@ -46,12 +47,14 @@ mod start;
 mod task;
 mod theirs;
 mod told;
+mod warned;
 
 use crate::accounts::{Accounts, Ids};
 use crate::closed::Reaches;
 use crate::ends::{Ends, Left};
 use crate::logs::Logs;
 use crate::machine::{HowEnded, Input, Machine, Now, Output};
+use crate::notice::{Heard, Meaning};
 use crate::spawn::{self, Pool, ProcessEvent, Ticket};
 use crate::usual::Usual;
 use containers::Containers;
@@ -73,14 +76,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use task::Tasks;
 use theirs::Hands;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 use told::Told;
+use warned::{Doubtful, Signals};
 
 pub(crate) use crowding::room_for_processes;
 pub use dial::Server;
 pub use images::ImageKeep;
-pub use start::{Settings, StartError, node_name};
+pub use start::{LentSettings, Settings, StartError, node_name};
 
 /// What stands below the output of a task whose end its pilot did not live to see.
 const MAY_BE_MISSING: &str = "[shipway: the pilot was killed when this task ended; the last of its \
@@ -113,12 +116,14 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let containers = Arc::new(Containers::new(Arc::clone(&runtime), &unproven.probe));
     let (to_link, from_link) = link::run(settings.server.clone(), started.token.clone());
     let ids = started.keeper.as_ref().map(|keeper| Ids::new(keeper.given().clone()));
-    let accounts = Accounts::new(settings.accounts.clone(), settings.server.is_of_this_user());
+    let is_owners = settings.server.is_of_this_user() || settings.lent.of_owner;
+    let accounts = Accounts::new(settings.accounts.clone(), is_owners);
     let hands = Arc::new(Hands::new(started.node_key.clone(), started.keeper));
     let work = Work {
         machine: Machine::new(started.identity)
             .of_process(started.process)
-            .with_left(started.left.ends),
+            .with_left(started.left.ends)
+            .lent(started.lent),
         tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd, &hands).with(mps),
         accounts: accounts.with_ids(ids).refusing(first_ad.people.as_ref()),
         reaches: Reaches::new(settings.kept(), settings.binds.clone()),
@@ -126,7 +131,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         helper: started.helper,
         limits: Limits::new(started.groups.caps(), &settings.dir),
         groups: started.groups,
-        images: Images::new(settings.images.clone(), tell_of_image),
+        images: Images::new(&settings, &started.token, tell_of_image),
         usual: started.usual,
         looking: Looking::new(Arc::clone(&containers), tell_of_looks),
         containers,
@@ -140,7 +145,8 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         running: HashMap::new(),
         unsent: HashMap::new(),
         next_ticket: 0,
-        steady: Instant::now(),
+        doubtful: Doubtful::new(settings.lent.grace.is_some()),
+        steady: started.steady,
         asleep_until: Instant::now(),
         finished: false,
         refused: false,
@@ -150,12 +156,9 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let listener = Arc::downgrade(&pilot);
     let tell = move |ad| listener.upgrade().map(|pilot| pilot.proven(ad)).is_some();
     unproven.prove(runtime, first_ad, tell).map_err(StartError::Threads)?;
-    let ended = pilot.run(from_link).await;
+    let ended = pilot.run(from_link, settings.lent.grace).await;
     drop(started.lock);
-    match ended {
-        EndedBy::Itself => Ok(()),
-        EndedBy::Server => Err(StartError::TokenEnded),
-    }
+    ended.result()
 }
 
 /// The output of tasks, of earlier pilots' too.
@@ -190,6 +193,15 @@ enum EndedBy {
     Server,
 }
 
+impl EndedBy {
+    fn result(self) -> Result<(), StartError> {
+        match self {
+            EndedBy::Itself => Ok(()),
+            EndedBy::Server => Err(StartError::TokenEnded),
+        }
+    }
+}
+
 struct Pilot {
     work: Mutex<Work>,
     /// The loop has to look again how long it may sleep.
@@ -201,10 +213,10 @@ impl Pilot {
         self.work.lock().expect("no holder panics")
     }
 
-    async fn run(&self, mut link: mpsc::Receiver<FromLink>) -> EndedBy {
-        let mut end = signal(SignalKind::terminate()).expect("signals can be listened to");
-        let mut interrupt = signal(SignalKind::interrupt()).expect("signals can be listened to");
-        let mut draining = false;
+    async fn run(&self, mut link: mpsc::Receiver<FromLink>, grace: Option<Millis>) -> EndedBy {
+        let signals = Signals::listen(grace.is_some());
+        let (mut signals, mut heard) =
+            (signals.expect("signals can be listened to"), Heard::new(grace));
         loop {
             let Some(until) = self.work().lie_down() else { return EndedBy::Itself };
             tokio::select! {
@@ -221,16 +233,13 @@ impl Pilot {
                 }
                 () = tokio::time::sleep_until(until.into()) => self.work().tick(),
                 () = self.look_again.notified() => {}
-                _ = end.recv() => return EndedBy::Itself,
-                // Ctrl-C finishes what runs and says goodbye; a second one does not wait.
-                _ = interrupt.recv() => {
-                    if std::mem::replace(&mut draining, true) {
-                        return EndedBy::Itself;
+                signal = signals.next() => match heard.meaning(signal) {
+                    Meaning::EndAtOnce => return EndedBy::Itself,
+                    Meaning::Drain => self.work().leave(Input::Drain),
+                    Meaning::TakenBack { grace } => {
+                        self.work().leave(Input::TakenBack { grace });
                     }
-                    let mut work = self.work();
-                    work.tell(Input::Drain);
-                    work.flush();
-                }
+                },
             }
         }
     }
@@ -250,7 +259,7 @@ impl Pilot {
     /// Called by the thread that proves the node.
     fn proven(&self, ad: NodeAd) {
         let mut work = self.work();
-        work.tell(Input::Proven { ad: Box::new(ad) });
+        work.input(Input::Proven { ad: Box::new(ad) });
         work.flush();
         self.look_again.notify_one();
     }
@@ -308,6 +317,7 @@ struct Work {
     /// Signals for processes that are just being started.
     unsent: HashMap<Ticket, rustix::process::Signal>,
     next_ticket: u64,
+    doubtful: Doubtful,
     steady: Instant,
     /// When the loop looks by itself.
     asleep_until: Instant,
@@ -341,7 +351,7 @@ impl Work {
         const LONG: Duration = Duration::from_hours(1);
         let due = self.machine.next_deadline().map(|at| self.steady + Duration::from_millis(at.0));
         let looked = self.limits.next_look();
-        [due, looked, self.groups.next_look()]
+        [due, looked, self.groups.next_look(), self.doubtful.next()]
             .into_iter()
             .flatten()
             .min()
@@ -358,18 +368,20 @@ impl Work {
                 None => drop(self.pool.signal(ticket, rustix::process::Signal::KILL)),
             }
         }
-
-        self.tell(Input::Tick);
+        for ended in self.doubtful.take_due(now) {
+            self.process_ended(ended);
+        }
+        self.input(Input::Tick);
         self.flush();
     }
 
-    fn tell(&mut self, input: Input) {
+    fn input(&mut self, input: Input) {
         let outputs = self.machine.handle(self.now(), input);
         self.act(outputs);
     }
 
     fn process(&mut self, event: ProcessEvent) {
-        let (id, input) = match event {
+        match event {
             ProcessEvent::Started { ticket, pid, .. } => {
                 let Some(id) = self.tickets.get(&ticket).copied() else { return };
                 self.limits.started(ticket, pid);
@@ -377,33 +389,38 @@ impl Work {
                 if let Some(signal) = self.unsent.remove(&ticket) {
                     self.pool.signal(ticket, signal);
                 }
-                return self.tell(Input::ProcessStarted { id });
+                self.input(Input::ProcessStarted { id });
             }
             ProcessEvent::NotStarted { ticket, error } => {
                 let Some(id) = self.forget(ticket) else { return };
-                (id, not_started(id, &error))
+                self.over(id, not_started(id, &error));
             }
             ProcessEvent::Ended(ended) => {
-                let over_share = self.shares.ended(ended.ticket);
-                let looked = self.limits.ended(&ended);
-                // A group knows its own; what was seen of the node may have been anybody's.
-                let out_of_memory = over_share.or(self.groups.ended(ended.ticket)).or(looked);
-                let Some(id) = self.forget(ended.ticket) else { return };
-                let how = match ended.how {
-                    spawn::HowEnded::Exit(code) => HowEnded::Exit(code),
-                    spawn::HowEnded::Signal(signal) => HowEnded::Signal(signal),
-                    // Somebody else reaped it: it is dead, and not in a way we can call success.
-                    spawn::HowEnded::Unknown => HowEnded::Signal(crate::machine::SIGKILL),
-                };
-                (id, Input::ProcessEnded { id, how, out_of_memory })
+                if let Some(ended) = self.unless_doubtful(ended) {
+                    self.process_ended(ended);
+                }
             }
+        }
+    }
+
+    fn process_ended(&mut self, ended: spawn::Ended) {
+        let over_share = self.shares.ended(ended.ticket);
+        let looked = self.limits.ended(&ended);
+        // A group knows its own; what was seen of the node may have been anybody's.
+        let out_of_memory = over_share.or(self.groups.ended(ended.ticket)).or(looked);
+        let Some(id) = self.forget(ended.ticket) else { return };
+        let how = match ended.how {
+            spawn::HowEnded::Exit(code) => HowEnded::Exit(code),
+            spawn::HowEnded::Signal(signal) => HowEnded::Signal(signal),
+            // Somebody else reaped it: it is dead, and not in a way we can call success.
+            spawn::HowEnded::Unknown => HowEnded::Signal(crate::machine::SIGKILL),
         };
-        self.over(id, input);
+        self.over(id, Input::ProcessEnded { id, how, out_of_memory });
     }
 
     /// The last that is told of an attempt, unless its files are to be taken.
     fn over(&mut self, id: AttemptId, input: Input) {
-        self.tell(input);
+        self.input(input);
         self.let_go_of_files(id);
     }
 
@@ -423,14 +440,14 @@ impl Work {
     fn link(&mut self, event: FromLink) {
         match event {
             FromLink::Up { connection } => {
-                self.tell(Input::LinkUp);
+                self.input(Input::LinkUp);
                 let _ = connection.send(self.machine.connection_number());
             }
             FromLink::Message { connection, message } => {
-                self.tell(Input::Message { connection, message });
+                self.input(Input::Message { connection, message });
             }
             FromLink::Down { connection, parted } => {
-                self.tell(Input::LinkDown { connection, parted });
+                self.input(Input::LinkDown { connection, parted });
             }
             // A token ends with the goodbye: this is how it is known to have been heard.
             FromLink::Refused if self.machine.has_said_goodbye() => self.finished = true,

@@ -8,7 +8,7 @@ use crate::foreign::{
     Missing, check_places, check_program, launch, looking_at_tree, refuse_what_none_can, seen,
 };
 use crate::native::{Helper, Start};
-use crate::plan::{Bind, Container, Network, Room, Root, Shown};
+use crate::plan::{Bind, Container, Network, Root, Shown, WritableSpace};
 use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -54,7 +54,7 @@ impl Apptainer {
         let (tree_seen, shown) = seen(tree, container, &bundle)?;
         let has = |name: &&str| tree.join(name).is_dir();
         let is_complete = looking_at_tree(container, || OWN_PLACES.iter().all(has))?;
-        if is_complete || !matches!(container.scratch, Some(Room::Memory(_))) {
+        if is_complete || !matches!(container.scratch, Some(WritableSpace::Memory(_))) {
             bundle.give_to(container.user.as_ref())?;
             return Ok(Prepared { bundle, tree: tree_seen, shown, has_layer: false });
         }
@@ -133,16 +133,16 @@ fn arguments(container: &Container, prepared: &Prepared) -> Result<Vec<OsString>
     }
     match (&container.scratch, &layer) {
         (_, Some(layer)) => say("--overlay", layer),
-        (Some(Room::Directory(path)), None) => say("--overlay", path),
-        (Some(Room::Memory(_)), None) => words.push("--writable-tmpfs".into()),
+        (Some(WritableSpace::Directory(path)), None) => say("--overlay", path),
+        (Some(WritableSpace::Memory(_)), None) => words.push("--writable-tmpfs".into()),
         (None, None) => {}
     }
     if container.network != Network::Host {
         words.extend(["--net".into(), "--network".into(), "none".into()]);
     }
     let tmp = match &container.tmp {
-        Room::Directory(path) => Some(Bind::writable(path, "/tmp")),
-        Room::Memory(_) => None,
+        WritableSpace::Directory(path) => Some(Bind::writable(path, "/tmp")),
+        WritableSpace::Memory(_) => None,
     };
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     for bind in tmp.iter().chain(&container.binds) {

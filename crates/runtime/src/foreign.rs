@@ -2,7 +2,7 @@
 
 use crate::bundle::Bundle;
 use crate::native::{Helper, Looked, Start, look};
-use crate::plan::{Container, PlanError, Process, Room, Root, Shown};
+use crate::plan::{Container, PlanError, Process, Root, Shown, WritableSpace};
 use crate::reach::{self, Reach, Use};
 use crate::rights::with_rights_of;
 use crate::runtime::{Finding, Launch, LaunchError};
@@ -164,7 +164,7 @@ fn check_directory(
 
 /// Whether a place lies in the container's own memory, where it may be made.
 fn is_in_memory(container: &Container, place: &Path) -> bool {
-    let own_tmp = matches!(container.tmp, Room::Memory(_));
+    let own_tmp = matches!(container.tmp, WritableSpace::Memory(_));
     place.starts_with("/dev") || (own_tmp && place.starts_with("/tmp"))
 }
 

@@ -24,7 +24,7 @@ pub struct Container {
     pub tree_is_ours: bool,
     /// Where writes to the root go; without it the root is read-only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scratch: Option<Room>,
+    pub scratch: Option<WritableSpace>,
     /// Program and arguments; a program without a slash is looked up in the `PATH` of `env`.
     pub argv: Vec<String>,
     /// The whole environment.
@@ -47,7 +47,7 @@ pub struct Container {
     pub reach: Reach,
     pub network: Network,
     /// `/tmp` and `/var/tmp`, private to the container.
-    pub tmp: Room,
+    pub tmp: WritableSpace,
     #[serde(default)]
     pub limits: Limits,
     /// `cgroup.procs` files the container joins; see [`Group`](crate::cgroup::Group).
@@ -84,7 +84,7 @@ pub enum Root {
 /// Where something private may be written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Room {
+pub enum WritableSpace {
     /// In memory, up to so many bytes, gone with the container.
     Memory(u64),
     /// In a directory that belongs to the user of the task. Whoever made it removes it.
@@ -259,7 +259,7 @@ impl Container {
             hidden: Vec::new(),
             reach: Reach::default(),
             network: Network::Host,
-            tmp: Room::Memory(DEFAULT_MEMORY_ROOM),
+            tmp: WritableSpace::Memory(DEFAULT_MEMORY_ROOM),
             limits: Limits::default(),
             cgroups: Vec::new(),
             user: None,
@@ -340,8 +340,8 @@ impl Container {
     fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         let rooms = [Some(&self.tmp), self.scratch.as_ref()].into_iter().flatten();
         let rooms = rooms.filter_map(|room| match room {
-            Room::Directory(path) => Some(path),
-            Room::Memory(_) => None,
+            WritableSpace::Directory(path) => Some(path),
+            WritableSpace::Memory(_) => None,
         });
         let tree = match &self.root {
             Root::Tree(path) => Some(path),
@@ -409,7 +409,7 @@ mod tests {
         }
         let writable = |it: &mut Container| {
             it.root = Root::Host;
-            it.scratch = Some(Room::Memory(1));
+            it.scratch = Some(WritableSpace::Memory(1));
         };
         assert_eq!(refused(writable), PlanError::WritableHost);
     }

@@ -81,7 +81,7 @@ impl Why {
 /// What a helper is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub enum HelperTask {
     Container(Box<Container>),
     /// And the environment of the program that it turns into.
     Process(Process, Variables),
@@ -139,7 +139,7 @@ impl Letter {
     }
 
     /// The helper's side.
-    pub fn read(descriptor: OwnedFd) -> io::Result<(Self, Order)> {
+    pub fn read(descriptor: OwnedFd) -> io::Result<(Self, HelperTask)> {
         let file = File::from(descriptor);
         let mut length = [0; LENGTH_BYTES];
         file.read_exact_at(&mut length, 0)?;
@@ -194,7 +194,7 @@ mod tests {
         let ours = Letter::write(Asked::Container(&container)).unwrap();
         assert_eq!(ours.reported(), None);
         let (theirs, plan) = Letter::read(ours.copy().unwrap()).unwrap();
-        assert_eq!(plan, Order::Container(container.into()));
+        assert_eq!(plan, HelperTask::Container(container.into()));
         assert_eq!(theirs.reported(), None);
         let ending = Ending::Signal { number: 9, core_dumped: false };
         theirs.report(&ending).unwrap();

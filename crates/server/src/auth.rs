@@ -13,7 +13,7 @@
 use crate::clock::Clock;
 use crate::locks::Shared;
 use crate::secrets;
-use shipway_api::proof;
+use shipway_api::{proof, ticket};
 use shipway_core::site::{PilotToken, SiteKind};
 use shipway_core::{Event, State};
 use shipway_model::{Actor, Millis, PilotId, Role, Timestamp, UserName, UserNumber};
@@ -95,6 +95,10 @@ impl LetIn {
     fn of(state: &State, pilot: &PilotId, token: &PilotToken) -> Option<Self> {
         let site = state.kind_of(&token.allocation)?;
         Some(LetIn { pilot: pilot.clone(), site, expires: token.expires })
+    }
+
+    fn is_good(&self, now: Timestamp) -> bool {
+        self.expires.is_none_or(|expires| now < expires)
     }
 }
 
@@ -205,7 +209,15 @@ impl Auth {
     pub fn pilot(&self, secret: &str, now: Timestamp) -> Option<LetIn> {
         let hash = secrets::hash(secret);
         let found = self.table.seen().pilots.get(&hash).cloned();
-        found.filter(|found| found.expires.is_none_or(|expires| now < expires))
+        found.filter(|found| found.is_good(now))
+    }
+
+    /// Whether a pilot made this that would be let in now. People's tokens make no tickets.
+    pub fn is_of_a_pilot(&self, ticket: &ticket::Shown, now: Timestamp) -> bool {
+        let table = self.table.seen();
+        let Some(hash) = table.names.get(&ticket.name) else { return false };
+        let is_good = table.pilots.get(hash).is_some_and(|pilot| pilot.is_good(now));
+        is_good && ticket.is_signed_with(hash)
     }
 }
 

@@ -61,7 +61,7 @@ impl Live {
         }
     }
 
-    pub(crate) fn tell(&self, told: Told) {
+    pub(crate) fn notify(&self, told: Told) {
         for recorded in &told.events {
             if let shipway_core::Event::JobEnded { job, .. } = &recorded.event {
                 self.wake(*job);

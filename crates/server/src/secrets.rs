@@ -53,6 +53,14 @@ impl PilotKey {
         Ok(PilotKey(hmac::Key::new(hmac::HMAC_SHA256, &key)))
     }
 
+    /// By which this server is known at batch systems. It says nothing about the key.
+    pub fn name(&self) -> String {
+        word(hmac::sign(&self.0, b"the server's name at batch systems").as_ref())
+            .chars()
+            .take(10)
+            .collect()
+    }
+
     pub fn token_of(&self, pilot: &PilotId) -> String {
         let signed = hmac::sign(&self.0, pilot.as_str().as_bytes());
         format!("shp_{}", word(signed.as_ref()))
@@ -68,6 +76,11 @@ pub fn new_pilot(site: SiteKind, key: Option<&PilotKey>) -> NewPilot {
     let token = key.map_or_else(|| new_secret("shp_"), |key| key.token_of(&pilot));
     let allocation = allocation.expect("letters and a dash are a good id");
     NewPilot { site, allocation, pilot, token }
+}
+
+/// One that a batch system is asked for; its token can be made again.
+pub fn new_batch_pilot(key: &PilotKey) -> NewPilot {
+    new_pilot(SiteKind::Batch, Some(key))
 }
 
 impl NewPilot {

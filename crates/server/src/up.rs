@@ -19,6 +19,7 @@ use crate::off_requests::off_requests;
 use crate::panics::{self, vital};
 use crate::pilots::{Describe, PilotService, Pilots, Specs};
 use crate::secrets::PilotKey;
+use crate::sites::keeper::Keeper;
 use crate::sites::{Outside, Sites};
 use crate::tls::{self, Tls, TlsError};
 use crate::writer::{self, Edges, Wish, WriteError};
@@ -26,7 +27,6 @@ use shipway_api::link::{MAX_FROM_PILOT, MAX_LOG_MESSAGE, MAX_MESSAGE_BYTES};
 use shipway_api::local::{self, LocalServer};
 use shipway_api::wire::link_server::LinkServer;
 use shipway_api::wire::logs_server::LogsServer;
-use shipway_core::site::SiteKind;
 use shipway_core::{Command, State};
 use shipway_model::{Actor, Millis, Role, UserName};
 use shipway_sites::SiteError;
@@ -162,7 +162,7 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
     refuse_shared(&home)?;
     let opened = open_home(&home)?;
     let tenure = Arc::clone(&opened.tenure);
-    let key = (!settings.no_pilot).then(|| PilotKey::open(&*opened.documents)).transpose()?;
+    let key = Arc::new(PilotKey::open(&*opened.documents)?);
     let (listener, address) = listen(settings.listen).await?;
     let prepared = tls::prepare(&settings.tls, &home, &names(address))?;
     let secret = owner::secret(&home);
@@ -171,7 +171,7 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
     let owned = (owner.clone(), reachable(address).to_string(), places);
     let auth = Auth::new(&secret, owner.clone());
     let sites = Arc::new(Sites::default());
-    let asks = sites.runner_of(SiteKind::ThisMachine.site());
+    let asks = sites.runner_of_this_machine();
     let (site, writer) = assemble(opened, (auth, sites), owned)?;
     let by = Actor::new(owner.clone(), Role::Admin);
     let add = Command::AddUser { by, user: owner, role: Role::Admin };
@@ -195,11 +195,19 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
         LocalServer { url: url.clone(), token: secret, pid: std::process::id(), certificate };
     let written = tenure.hold(|| write_server_file(&home, &server));
     written.map_err(|source| UpError::Journal { home: home.clone(), source })??;
-    let pilot = match key {
-        None => None,
-        Some(key) => {
-            Some(this_machine::supervise(&settings, site.writer.clone(), asks, key).await?)
-        }
+    Keeper {
+        sites: Arc::clone(&site.sites),
+        writer: site.writer.clone(),
+        clock: site.clock.clone(),
+        server: key.name(),
+        key: Arc::clone(&key),
+        folder: home.join("sites"),
+    }
+    .start();
+    let pilot = if settings.no_pilot {
+        None
+    } else {
+        Some(this_machine::supervise(&settings, site.writer.clone(), asks, key).await?)
     };
     let event_logs = site.event_logs;
     Ok(Up { url, stop, served, writer, pilot, event_logs, home, tenure })
@@ -373,7 +381,7 @@ fn assemble(
         auth: Arc::clone(&auth),
         live: Arc::clone(&live),
         specs: Arc::clone(&specs),
-        effects: Box::new(Outside { pilots: Arc::clone(&pilots), sites }),
+        effects: Box::new(Outside { pilots: Arc::clone(&pilots), sites: Arc::clone(&sites) }),
         event_logs: Some(Arc::clone(&event_logs)),
         clock: clock.clone(),
         metrics: Arc::clone(&metrics),
@@ -401,6 +409,7 @@ fn assemble(
         clock,
         metrics,
         intake,
+        sites,
     };
     Ok((site, running))
 }

@@ -1,6 +1,6 @@
 //! What is decided but not yet on disk: events, rows, effects, and the answers that wait for them.
 
-use crate::rows::{self, Written};
+use crate::rows::{self, EncodedEvent};
 use crate::{Done, HistoryRow, Lines, MAX_COMMIT_BYTES, Outside, Question, WriteError};
 use shipway_core::event::{Event, Recorded};
 use shipway_core::{Effect, State};
@@ -67,7 +67,7 @@ impl<O: Outside> Batch<O> {
         let start = self.encoded.push_written(|text| {
             serde_json::to_writer(text, &recorded).expect("an event is plain data");
         });
-        let written = Written { text: self.encoded.text(), start };
+        let written = EncodedEvent { text: self.encoded.text(), start };
         rows::add(&mut self.rows, &recorded, &written, state);
         self.weight += weight(&recorded.event);
         self.events.push(recorded);

@@ -11,7 +11,7 @@ use crate::keeper::MISTAKE;
 use crate::prepare::prepare;
 use crate::{
     Batch, Core, Done, Failed, Journal, Keeper, Limits, Outside, Panicked, Question, Wish,
-    WriteError, Written, guarded, restore,
+    WriteError, WriteResult, guarded, restore,
 };
 use shipway_core::command::Command;
 use shipway_core::schedule::schedule;
@@ -182,7 +182,7 @@ impl<J: Journal, O: Outside> Desk<J, O> {
         Some((keeper, self.close_batch(now)))
     }
 
-    pub fn put_back(&mut self, keeper: Keeper<J, O>, written: Written<O>) {
+    pub fn put_back(&mut self, keeper: Keeper<J, O>, written: WriteResult<O>) {
         self.keeper = Some(keeper);
         self.failed = written.err();
     }

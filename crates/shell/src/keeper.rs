@@ -25,7 +25,7 @@ pub struct Failed<O: Outside> {
 /// What a write says that failed by a mistake in this program.
 pub(crate) const MISTAKE: &str = "a mistake in this program; its log says where";
 
-pub type Written<O> = Result<(), Box<Failed<O>>>;
+pub type WriteResult<O> = Result<(), Box<Failed<O>>>;
 
 impl<J, O> std::fmt::Debug for Keeper<J, O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -35,10 +35,10 @@ impl<J, O> std::fmt::Debug for Keeper<J, O> {
 
 impl<J: Journal, O: Outside> Keeper<J, O> {
     /// When this returns the batch is on disk, and everybody knows.
-    pub fn write(&mut self, batch: Batch<O>) -> Written<O> {
+    pub fn write(&mut self, batch: Batch<O>) -> WriteResult<O> {
         match self.commit(&batch) {
             Ok(first) => {
-                self.tell(batch, first);
+                self.announce(batch, first);
                 Ok(())
             }
             Err(problem) => Err(Box::new(Failed { batch, problem })),
@@ -67,7 +67,7 @@ impl<J: Journal, O: Outside> Keeper<J, O> {
     }
 
     /// In this order: what effects and requests rest on, effects, replies, answers, watchers.
-    fn tell(&self, mut batch: Batch<O>, first: Option<EventSeq>) {
+    fn announce(&self, mut batch: Batch<O>, first: Option<EventSeq>) {
         let outside = &*self.outside;
         outside.written(batch.publication, &mut batch.events, &batch.encoded);
         // On disk, and of use to nobody any more.

@@ -39,7 +39,7 @@ pub use desk::Desk;
 pub use journal::{
     Commit, Committed, EventSeq, History, Journal, MAX_COMMIT_BYTES, Snapshot, Stored,
 };
-pub use keeper::{Failed, Keeper, Written};
+pub use keeper::{Failed, Keeper, WriteResult};
 pub use limits::{Core, Limits};
 pub use lines::Lines;
 pub use outside::{Outside, Question, WriteError};

@@ -76,7 +76,7 @@ impl Text {
 }
 
 /// An event as it is written: the last of a batch, and where it begins.
-pub(crate) struct Written<'a> {
+pub(crate) struct EncodedEvent<'a> {
     pub(crate) text: &'a [u8],
     pub(crate) start: usize,
 }
@@ -85,7 +85,7 @@ pub(crate) struct Written<'a> {
 pub(crate) fn add(
     rows: &mut Vec<HistoryRow>,
     recorded: &Recorded,
-    written: &Written<'_>,
+    written: &EncodedEvent<'_>,
     state: &State,
 ) {
     #[allow(clippy::wildcard_enum_match_arm, reason = "most events leave no row of their own")]
@@ -110,7 +110,7 @@ fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).expect("plain data")
 }
 
-fn job_row(submitted: &Submitted, at: Timestamp, written: &Written<'_>) -> HistoryRow {
+fn job_row(submitted: &Submitted, at: Timestamp, written: &EncodedEvent<'_>) -> HistoryRow {
     let spec = &submitted.spec;
     HistoryRow::JobSubmitted {
         job: submitted.job.0,
@@ -124,7 +124,7 @@ fn job_row(submitted: &Submitted, at: Timestamp, written: &Written<'_>) -> Histo
     }
 }
 
-impl Written<'_> {
+impl EncodedEvent<'_> {
     /// Where the specification stands in the event of a submission: history keeps the same text,
     /// and making it once more would take as much time and memory again. What stands before it are
     /// numbers and the owner's name, so the first such key is the right one.
@@ -199,7 +199,7 @@ mod tests {
             Event::JobsArchived { jobs: vec![job] },
         ];
         apply(&mut state, Timestamp(2), events, &mut |state, recorded| {
-            add(&mut rows, &recorded, &Written { text: b"", start: 0 }, state);
+            add(&mut rows, &recorded, &EncodedEvent { text: b"", start: 0 }, state);
         });
         assert!(state.job(job).is_none());
         let [HistoryRow::JobEnded { cancelled: 3, revision: 1, ended_ms: 2, .. }] = rows[..] else {
@@ -225,7 +225,7 @@ mod tests {
             let mut all = b"{}\n".to_vec();
             let start = all.len();
             serde_json::to_writer(&mut all, &recorded).expect("json");
-            let Some(Text::InEvents(place)) = (Written { text: &all, start }).spec() else {
+            let Some(Text::InEvents(place)) = (EncodedEvent { text: &all, start }).spec() else {
                 panic!("not found in {}", String::from_utf8_lossy(&all));
             };
             assert_eq!(all[place], *text.as_bytes());

@@ -9,7 +9,9 @@
 //! Only the outside is simulated. The core and the pilot's machine are the real ones. `truth` keeps
 //! its own books of what really ran and knows nothing of the core's, so the two can disagree.
 
+pub mod batch;
 pub mod behaviour;
+pub mod crowd;
 pub mod dice;
 pub mod disk;
 pub mod final_check;

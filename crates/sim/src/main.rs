@@ -3,13 +3,13 @@
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use shipway_sim::scale::cost::{self, Size};
-use shipway_sim::scale::{fairness, timeline};
+use shipway_sim::scale::{broker, fairness, timeline};
 use shipway_sim::totals::Totals;
-use shipway_sim::{replay, scenario, seeds};
+use shipway_sim::{crowd, replay, scenario, seeds};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[derive(Parser)]
 #[command(about = "A deterministic world around Shipway's core and pilot")]
@@ -47,6 +47,21 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Measure the broker at a large grid's figures (build with --release).
+    Broker {
+        /// A tenth of the tasks.
+        #[arg(long)]
+        quick: bool,
+        /// Print the figures as one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Be many pilots of one server. Their credentials come in, a line each; how many of them are
+    /// connected goes out, a line whenever that has changed.
+    Pilots {
+        /// The server's home, where its address is
+        home: PathBuf,
+    },
     /// Run a scenario file and print what it shows.
     Run { scenario: PathBuf },
     /// Fold a recorded journal (one event per line) and check it after each event.
@@ -66,6 +81,8 @@ fn main() -> Result<ExitCode> {
             let size = Size { jobs, shapes, nodes, users };
             run_scale(&mut out, size, days, charts.as_deref(), json)
         }
+        Command::Broker { quick, json } => run_broker(&mut out, quick, json),
+        Command::Pilots { home } => run_pilots(&mut out, &home),
         Command::Run { scenario } => {
             let text = std::fs::read_to_string(&scenario)
                 .with_context(|| format!("cannot read {}", scenario.display()))?;
@@ -138,12 +155,54 @@ fn run_scale(
     Ok(ExitCode::SUCCESS)
 }
 
+fn run_pilots(out: &mut impl Write, home: &Path) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let _here = runtime.enter();
+    let welcome = std::sync::Arc::new(crowd::Welcome::default());
+    for (number, line) in (0..).zip(std::io::stdin().lock().lines()) {
+        let line = line.context("cannot read the credentials")?;
+        let credentials = serde_json::from_str(&line).context("no credentials")?;
+        crowd::start(home, number, credentials, &welcome);
+    }
+    let mut last = None;
+    loop {
+        let now = welcome.count();
+        if last != Some(now) {
+            writeln!(out, "{now}")?;
+            out.flush()?;
+            last = Some(now);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn run_broker(out: &mut impl Write, quick: bool, json: bool) -> Result<ExitCode> {
+    let part = if quick { 10 } else { 1 };
+    let size = |size: broker::Size| broker::Size { tasks: size.tasks / part, ..size };
+    let (grid, large) = (broker::cycle(size(broker::GRID)), broker::cycle(size(broker::LARGE)));
+    let matched = broker::matched(size(broker::GRID));
+    if json {
+        let millis = |times: &[Duration]| cost::part(times, 50).as_secs_f64() * 1_000.0;
+        let figures = serde_json::json!({
+            "grid_ms": millis(&grid.whole),
+            "grid_held_ms": millis(&grid.held),
+            "large_ms": millis(&large.whole),
+            "large_held_ms": millis(&large.held),
+            "matched_per_second": matched.per_second,
+        });
+        writeln!(out, "{figures}")?;
+    } else {
+        write!(out, "{grid}{large}{matched}")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 fn figures(
     cost: &cost::Cost,
     users: &fairness::TwoUsers,
     large: &fairness::LargeRequest,
 ) -> serde_json::Value {
-    let millis = |span: std::time::Duration| span.as_secs_f64() * 1_000.0;
+    let millis = |span: Duration| span.as_secs_f64() * 1_000.0;
     let number = |amount: u64| f64::from(u32::try_from(amount).unwrap_or(u32::MAX));
     let minutes = |span: u64| number(span) / 60_000.0;
     serde_json::json!({

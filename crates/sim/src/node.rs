@@ -3,15 +3,17 @@
 use crate::behaviour::Fate;
 use shipway_model::{
     AttemptId, Bytes, Capacity, Cores, DeviceId, GpuDevice, GpuSource, GpuVendor, Held, Millis,
-    NodeAd, NodeName, PilotId,
+    NodeAd, NodeName, PilotId, SiteClass,
 };
-use shipway_pilot::machine::{Identity, Machine};
+use shipway_pilot::machine::{Identity, Lent, Machine};
 use std::collections::BTreeMap;
 
 #[derive(Debug)]
 pub struct Node {
     pub ad: NodeAd,
     pub lease: Option<Millis>,
+    /// Of a batch system: who comes there, once, and for how long.
+    pub lent: Option<(PilotId, Lent)>,
     pub pilot: Option<Pilot>,
     /// Ends that a killed pilot left word of.
     pub left: Vec<Held>,
@@ -98,13 +100,24 @@ impl Node {
             attributes: BTreeMap::new(),
         };
         let (pilot, earlier, left) = (None, Vec::new(), Vec::new());
-        Node { ad, lease, pilot, left, earlier, cut_until: 0, clean_at: 0 }
+        Node { ad, lease, lent: None, pilot, left, earlier, cut_until: 0, clean_at: 0 }
+    }
+
+    /// One that a batch system gives, with all that its class says.
+    pub fn lent(name: &str, class: &SiteClass, pilot: &PilotId, lent: Lent, lease: Millis) -> Node {
+        let plain = Node::new(name, &Kind::plain(1, 1), Some(lease));
+        let mut ad = NodeAd { node: plain.ad.node.clone(), ..class.expected() };
+        for (at, gpu) in ad.gpus.iter_mut().enumerate() {
+            gpu.id = DeviceId::new(&format!("{name}-gpu{at}")).expect("a plain name");
+        }
+        Node { ad, lent: Some((pilot.clone(), lent)), ..plain }
     }
 
     /// A new pilot takes over; it has seen that nothing of the earlier ones lives.
     pub fn start_pilot(&mut self) -> PilotId {
         let text = format!("{}.{}", self.ad.node, self.earlier.len() + 1);
-        let id = PilotId::new(&text).expect("a plain name");
+        let own = || PilotId::new(&text).expect("a plain name");
+        let id = self.lent.as_ref().map_or_else(own, |(pilot, _)| pilot.clone());
         let machine = Machine::new(Identity {
             pilot: id.clone(),
             version: "sim".into(),
@@ -112,7 +125,10 @@ impl Node {
             lease: self.lease,
             folder_key: format!("folder of {}", self.ad.node),
         });
-        let machine = machine.with_left(self.left.clone());
+        let mut machine = machine.with_left(self.left.clone());
+        if let Some((_, lent)) = &self.lent {
+            machine = machine.lent(*lent);
+        }
         self.pilot = Some(Pilot {
             id: id.clone(),
             machine,

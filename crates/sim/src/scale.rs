@@ -7,9 +7,11 @@
 //! - `cost.rs`      a full pass, one freed node, `why`; each timed
 //! - `timeline.rs`  a cluster at work, event by event, in simulated time
 //! - `fairness.rs`  two users, and a large request against small ones
+//! - `broker.rs`    what to ask of sites, and what pilots of sites get; timed
 //! - `chart.rs`     lines as SVG
 
 pub mod bare;
+pub mod broker;
 pub mod chart;
 pub mod cluster;
 pub mod cost;

@@ -90,6 +90,8 @@ pub enum Outgoing {
     GiveUp {
         link: u64,
     },
+    /// Of a site that is no batch system nobody hears.
+    ForSites(Effect),
 }
 
 /// What the shell has let out, in order, and when it wants to be woken.
@@ -323,8 +325,9 @@ impl Server {
     /// A pilot that is not connected misses it; what it holds when it is back shows that.
     fn carry_out(&mut self, effect: Effect, disk: &Disk, out: &mut Vec<Outgoing>) {
         let (pilot, said) = match effect {
-            // Its pilot has said goodbye, or is one that nobody hears of again.
-            Effect::Ask { .. } => return,
+            Effect::Ask { .. } | Effect::GiveUp { .. } | Effect::SitesChanged | Effect::Broker => {
+                return out.push(Outgoing::ForSites(effect));
+            }
             Effect::Disconnect { pilot } => {
                 let link = self.by_pilot.remove(&pilot);
                 return out.extend(link.map(|link| Outgoing::HangUp { link }));

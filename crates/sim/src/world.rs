@@ -7,9 +7,12 @@ mod faults;
 mod network;
 mod pilots;
 mod serving;
+mod sites;
 
 pub use clients::{Wanted, WishState};
+pub use sites::Brokered;
 
+use crate::batch::BatchSystem;
 use crate::dice::Dice;
 use crate::disk::Disk;
 use crate::node::Node;
@@ -19,7 +22,7 @@ use crate::truth::Truth;
 use network::Connection;
 use shipway_api::wire;
 use shipway_core::Command;
-use shipway_model::{AttemptId, JobId, Timestamp};
+use shipway_model::{AllocationEnd, AllocationId, AttemptId, JobId, PilotId, SiteName, Timestamp};
 use shipway_shell::WriteError;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -136,6 +139,43 @@ pub enum Happening {
         wish: usize,
         sent: u32,
     },
+    /// The broker looks what to ask of batch systems.
+    BrokerLooks {
+        run: u64,
+    },
+    /// An allocation is handed in to its batch system.
+    HandsIn {
+        run: u64,
+        site: SiteName,
+        allocation: AllocationId,
+        pilot: PilotId,
+    },
+    WasTaken {
+        run: u64,
+        site: SiteName,
+        allocation: AllocationId,
+    },
+    TakesBack {
+        run: u64,
+        site: SiteName,
+        allocation: AllocationId,
+    },
+    /// Whoever runs a batch system's commands looks.
+    SiteTurn {
+        site: SiteName,
+    },
+    /// A batch system starts what has its turn.
+    BatchCycle {
+        site: SiteName,
+    },
+    LentDies {
+        node: usize,
+    },
+    /// Nothing of an allocation is left, and its batch system knows.
+    LentIsOver {
+        node: usize,
+        end: AllocationEnd,
+    },
     /// The workload and the faults of a seed.
     Burst,
     Fault,
@@ -159,6 +199,14 @@ pub struct World {
     accounted: usize,
     wall_offset: i64,
     pub nodes: Vec<Node>,
+    pub batch: BTreeMap<SiteName, BatchSystem>,
+    /// The nodes that batch systems have lent.
+    pub lent: BTreeMap<usize, (SiteName, AllocationId)>,
+    last_allocation: u64,
+    broker_at: Option<u64>,
+    brokered_at: Option<u64>,
+    /// Every look of the broker.
+    pub brokered: Vec<Brokered>,
     connections: BTreeMap<u64, Connection>,
     last_connection: u64,
     pub wishes: Vec<Wanted>,
@@ -187,6 +235,12 @@ impl World {
             accounted: 0,
             wall_offset: 0,
             nodes: Vec::new(),
+            batch: BTreeMap::new(),
+            lent: BTreeMap::new(),
+            last_allocation: 0,
+            broker_at: None,
+            brokered_at: None,
+            brokered: Vec::new(),
             connections: BTreeMap::new(),
             last_connection: 0,
             wishes: Vec::new(),
@@ -268,6 +322,18 @@ impl World {
             Happening::Submits { wish } => self.deliver_submission(wish),
             Happening::Replied { wish, answer } => self.replied(wish, answer),
             Happening::NoReply { wish, sent } => self.no_reply(wish, sent),
+            Happening::BrokerLooks { run } => self.broker_looks(run),
+            Happening::HandsIn { run, site, allocation, pilot } => {
+                self.hands_in(run, site, allocation, &pilot);
+            }
+            Happening::WasTaken { run, site, allocation } => self.was_taken(run, &site, allocation),
+            Happening::TakesBack { run, site, allocation } => {
+                self.takes_back(run, &site, &allocation);
+            }
+            Happening::SiteTurn { site } => self.site_turn(site),
+            Happening::BatchCycle { site } => self.batch_cycle(site),
+            Happening::LentDies { node } => self.lent_dies(node),
+            Happening::LentIsOver { node, end } => self.lent_is_over(node, end),
             Happening::Burst => self.burst(),
             Happening::Fault => self.fault(),
         }

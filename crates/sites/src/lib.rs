@@ -3,9 +3,14 @@
 //!
 //! A site is a pure part (what to start, what an answer means) and a thin one that does it, behind
 //! [`Site`]. The server has a runner for each, so that one which does not answer delays no other.
-//! This machine is the only site so far.
+//! Batch systems have a seam of their own, [`batch`], and are asked by their commands ([`way`]).
 
+pub mod batch;
+mod exits;
+pub mod htcondor;
 pub mod local;
+pub mod slurm;
+pub mod way;
 
 use shipway_model::{AllocationId, PilotCredentials, SiteName};
 use std::io;

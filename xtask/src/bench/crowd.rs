@@ -76,12 +76,7 @@ impl Crowd {
         let start_ms = milliseconds(start);
         door(&instance)?.open()?.get("/api/v1/whoami")?;
         std::thread::sleep(SETTLE);
-        let before = cpu_ticks(instance.pid())?;
-        std::thread::sleep(WATCHED);
-        let ticks = cpu_ticks(instance.pid())? - before;
-        let per_second = u32::try_from(rustix::param::clock_ticks_per_second());
-        let per_second = f64::from(per_second.context("a clock that ticks too fast")?);
-        let cpu_percent = 100.0 * ticks / per_second / WATCHED.as_secs_f64();
+        let cpu_percent = cpu_percent(instance.pid(), WATCHED)?;
         let megabytes = resident(instance.pid())? / 1e6;
         instance.stop()?;
         Ok(Idle { megabytes, cpu_percent, start_ms })
@@ -172,8 +167,18 @@ fn submit_all(instance: &Instance, clients: u32, count: u32) -> Result<()> {
     })
 }
 
+/// Of one core, while a process is watched.
+pub(super) fn cpu_percent(pid: i32, watched: Duration) -> Result<f64> {
+    let before = cpu_ticks(pid)?;
+    std::thread::sleep(watched);
+    let ticks = cpu_ticks(pid)? - before;
+    let per_second = u32::try_from(rustix::param::clock_ticks_per_second());
+    let per_second = f64::from(per_second.context("a clock that ticks too fast")?);
+    Ok(100.0 * ticks / per_second / watched.as_secs_f64())
+}
+
 /// Resident bytes of a process.
-fn resident(pid: i32) -> Result<f64> {
+pub(super) fn resident(pid: i32) -> Result<f64> {
     let statm = std::fs::read_to_string(format!("/proc/{pid}/statm"));
     let statm = statm.context("could not look at the server's memory")?;
     let pages: Option<f64> = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok());

@@ -10,6 +10,7 @@ mod examples;
 mod floor;
 mod http;
 mod hyperqueue;
+mod pilots;
 mod readers;
 mod report;
 mod samples;
@@ -54,6 +55,7 @@ enum Part {
     Containers,
     Images,
     Readers,
+    Pilots,
 }
 
 impl Args {
@@ -88,6 +90,14 @@ enum Measure {
     FullPass,
     FreedNode,
     Why,
+    OnePilot,
+    ManyPilots,
+    PilotMemory,
+    PilotBeats,
+    PilotsBack,
+    BrokerGrid,
+    BrokerLarge,
+    BrokerMatched,
     FewJobsPart,
     LargeWaited,
     LargeBound,
@@ -130,6 +140,8 @@ struct Size {
     rows: u32,
     array_tasks: u32,
     queued_jobs: u32,
+    /// At once, and the tasks that they get.
+    pilots: (u32, u32),
 }
 
 /// Rounds enough for a median that one bad round does not move.
@@ -147,6 +159,7 @@ const FULL: Size = Size {
     rows: 100_000,
     array_tasks: 1_000_000,
     queued_jobs: 1_000_000,
+    pilots: (10_000, 50_000),
 };
 const QUICK: Size = Size {
     rounds: 3,
@@ -161,6 +174,7 @@ const QUICK: Size = Size {
     rows: 100_000,
     array_tasks: 1_000_000,
     queued_jobs: 20_000,
+    pilots: (500, 5_000),
 };
 /// What a command may take beyond the same work by the API, in milliseconds.
 const CLI_EXTRA: f64 = 6.0;
@@ -215,6 +229,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.wants(Part::Large) {
         println!("a large array, and {} jobs", size.queued_jobs);
         subjects.measure_once(size, &mut results)?;
+    }
+    if args.wants(Part::Pilots) {
+        println!("{} pilots", size.pilots.0);
+        let place = subjects.scratch.path();
+        let measured = pilots::measure(subjects.crowd.binary(), place, size.pilots, &mut results);
+        results.or_note("pilots", measured);
     }
     if args.wants(Part::Scheduler) {
         println!("the scheduler alone");

@@ -57,7 +57,7 @@ const FDATASYNC: Reference = Measured("fdatasync 256 B", M::Fdatasync);
 const FLOOR: Reference = Measured("sync+spawn+trip", M::Floor);
 const VERSION: &str = "shipway --version";
 
-const LINES: [Line; 36] = [
+const LINES: [Line; 43] = [
     line("peer: true", M::HyperQueueTrue, spawn(M::SpawnTrue), "/s", Goal::None),
     line("peer: static", M::HyperQueueStatic, spawn(M::SpawnStatic), "/s", Goal::None),
     line("dispatch true", M::ShipwayTrue, spawn(M::SpawnTrue), "/s", AtLeast(0.85)),
@@ -96,6 +96,13 @@ const LINES: [Line; 36] = [
     line("full pass", M::FullPass, Measured("bare first-fit", M::BarePass), "ms", AtMost(3.0)),
     line("freed node, p50", M::FreedNode, Fixed("50 µs", 50.0), "µs", AtMost(1.0)),
     line("why, p99", M::Why, Fixed("5 ms", 5.0), "ms", AtMost(1.0)),
+    line("broker", M::BrokerGrid, Fixed("50 ms", 50.0), "ms", AtMost(1.0)),
+    line("broker, large", M::BrokerLarge, Fixed("1 second", 1000.0), "ms", AtMost(1.0)),
+    line("match", M::BrokerMatched, Fixed("10,000/s", 10_000.0), "/s", AtLeast(1.0)),
+    line("to 10^4 pilots", M::ManyPilots, Measured("to one", M::OnePilot), "/s", AtLeast(0.8)),
+    line("a pilot", M::PilotMemory, Fixed("30 kB", 30_000.0), "B", AtMost(1.0)),
+    line("10^4 pilots beat", M::PilotBeats, Fixed("20 % of a core", 20.0), "%", AtMost(1.0)),
+    line("10^4 pilots back", M::PilotsBack, Fixed("60 seconds", 60.0), "s", AtMost(1.0)),
     line("1 % of the jobs", M::FewJobsPart, Fixed("half of the time", 50.0), "%", AtLeast(0.95)),
     line("container start", M::ContainerStart, BWRAP, "µs", AtMost(1.0)),
     line("image pull", M::ImagePull, Measured("podman pull", M::PodmanPull), "/min", AtLeast(3.0)),

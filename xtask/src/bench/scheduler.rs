@@ -1,4 +1,5 @@
-//! The scheduler alone, at scale: what `shipway-sim scale` measures, as samples.
+//! The scheduler and the broker alone, at scale: what `shipway-sim scale` and `shipway-sim broker`
+//! measure, as samples.
 
 use std::process::Command;
 
@@ -12,6 +13,12 @@ use crate::{children, repo};
 const FULL: [&str; 0] = [];
 const QUICK: [&str; 6] = ["--jobs", "50000", "--nodes", "500", "--days", "3"];
 
+/// The same of the broker.
+const BROKER: [(&str, M); 3] = [
+    ("grid_ms", M::BrokerGrid),
+    ("large_ms", M::BrokerLarge),
+    ("matched_per_second", M::BrokerMatched),
+];
 /// Each field of the answer and what it is a sample of.
 const FIELDS: [(&str, M); 7] = [
     ("bare_ms", M::BarePass),
@@ -27,11 +34,18 @@ pub(super) fn measure(quick: bool, results: &mut Results) -> Result<()> {
     children::run(repo::cargo().args(["build", "--release", "--quiet", "-p", "shipway-sim"]))?;
     let binary = repo::target_dir()?.join("release/shipway-sim");
     let size: &[&str] = if quick { &QUICK } else { &FULL };
-    let text = children::stdout_of(Command::new(binary).args(["scale", "--json"]).args(size))?;
+    let mut scale = Command::new(&binary);
+    add(scale.args(["scale", "--json"]).args(size), &FIELDS, results)?;
+    let quick = quick.then_some("--quick");
+    add(Command::new(&binary).args(["broker", "--json"]).args(quick), &BROKER, results)
+}
+
+fn add(command: &mut Command, fields: &[(&str, M)], results: &mut Results) -> Result<()> {
+    let text = children::stdout_of(command)?;
     let found: Value = serde_json::from_str(&text).context("the simulation's answer is no JSON")?;
-    for (field, measure) in FIELDS {
-        let value = found[field].as_f64().with_context(|| format!("no {field} in the answer"))?;
-        results.add(measure, value);
+    for (field, measure) in fields {
+        let value = found[*field].as_f64().with_context(|| format!("no {field} in the answer"))?;
+        results.add(*measure, value);
     }
     Ok(())
 }

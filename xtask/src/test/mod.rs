@@ -5,6 +5,7 @@
 
 mod classads;
 mod deny;
+mod engines;
 mod packages;
 mod schemathesis;
 mod table;
@@ -70,7 +71,7 @@ struct Context {
 
 const BUILD: &str = "build";
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 14] = [
     Step { name: "packages", needs_build: false, run: packages::install },
     Step { name: "format", needs_build: false, run: |_| cargo(&["fmt", "--all", "--check"]) },
     Step { name: "tidy", needs_build: false, run: |_| tidy::run().map(|()| Done::Passed) },
@@ -79,6 +80,8 @@ const STEPS: [Step; 12] = [
     // Before the tests, some of which use the engine that it installs.
     Step { name: "classads", needs_build: true, run: classads::check },
     Step { name: "tests", needs_build: true, run: tests },
+    Step { name: "slurm", needs_build: true, run: engines::slurm },
+    Step { name: "htcondor", needs_build: true, run: engines::htcondor },
     Step { name: "openapi", needs_build: true, run: |_| document() },
     Step { name: "schemathesis", needs_build: true, run: schemathesis::check },
     Step { name: "fuzz targets", needs_build: true, run: fuzz_targets },
@@ -147,9 +150,13 @@ fn fuzz_targets(context: &Context) -> Result<Done> {
     run_shown(check.arg(repo::target_dir()?))
 }
 
-/// Unit, scenario and end-to-end tests, the real binary killed at any moment among them.
+/// Unit, scenario and end-to-end tests, the real binary killed at any moment among them. Those of
+/// real batch systems have steps of their own.
 fn tests(context: &Context) -> Result<Done> {
     let mut cargo = repo::cargo();
+    for variable in engines::VARIABLES {
+        cargo.env_remove(variable);
+    }
     if context.quick {
         cargo.env(QUICK_VARIABLE, "1");
     }

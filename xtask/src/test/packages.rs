@@ -16,7 +16,7 @@ struct Package {
     why: &'static str,
 }
 
-const PACKAGES: [Package; 16] = [
+const PACKAGES: [Package; 22] = [
     Package {
         name: "curl",
         proof: &["curl", "--version"],
@@ -88,6 +88,11 @@ const PACKAGES: [Package; 16] = [
         why: "tests fill that registry, and make archives of images",
     },
     Package {
+        name: "iproute2",
+        proof: &["sh", "-c", "PATH=$PATH:/usr/sbin; command -v ip"],
+        why: "a node without a way out is made with it",
+    },
+    Package {
         name: "umoci",
         proof: &["umoci", "--version"],
         why: "tests compare our trees with those of another tool",
@@ -96,6 +101,31 @@ const PACKAGES: [Package; 16] = [
         name: "squashfs-tools",
         proof: &["sh", "-c", "command -v mksquashfs unsquashfs"],
         why: "SIF images are unpacked by it, and tests make some",
+    },
+    Package {
+        name: "slurmctld slurmd slurm-client slurm-wlm-basic-plugins",
+        proof: &["sh", "-c", "PATH=$PATH:/usr/sbin; command -v slurmctld && command -v slurmd"],
+        why: "tests hand allocations in to a real Slurm",
+    },
+    Package {
+        name: "munge",
+        proof: &["sh", "-c", "PATH=$PATH:/usr/sbin; command -v munged"],
+        why: "that Slurm knows by it who asks",
+    },
+    Package {
+        name: "slurmdbd",
+        proof: &["sh", "-c", "PATH=$PATH:/usr/sbin; command -v slurmdbd"],
+        why: "some sites keep accounts of what has ended, and tests read them",
+    },
+    Package {
+        name: "mariadb-server-core mariadb-client-core",
+        proof: &["sh", "-c", "PATH=$PATH:/usr/sbin; command -v mariadbd && command -v mariadb"],
+        why: "these accounts are in it",
+    },
+    Package {
+        name: "openssh-server",
+        proof: &["test", "-x", "/usr/sbin/sshd"],
+        why: "tests reach a batch system over a real ssh",
     },
 ];
 
@@ -111,7 +141,7 @@ const APPTAINER_SCRIPT: &str = include_str!("apptainer.sh");
 const HTCONDOR: Package = Package {
     name: "htcondor",
     proof: &["test", "-x", "/opt/shipway-htcondor/usr/bin/condor_submit"],
-    why: "submit files must mean to us what they mean to it",
+    why: "submit files must mean to us what they mean to it, and tests hand allocations in to it",
 };
 const HTCONDOR_SCRIPT: &str = include_str!("htcondor.sh");
 
@@ -120,13 +150,29 @@ const SCRIPTS: [(&Package, &str, &str); 2] =
     [(&APPTAINER, "apptainer.sh", APPTAINER_SCRIPT), (&HTCONDOR, "htcondor.sh", HTCONDOR_SCRIPT)];
 
 pub(super) fn install(context: &Context) -> Result<Done> {
-    let mut missing: Vec<&Package> = PACKAGES.iter().filter(|package| !works(package)).collect();
-    if !missing.is_empty() && rustix::process::geteuid().is_root() {
+    let done = provide(context, |_| true)?;
+    if matches!(done, Done::Passed) {
+        println!("all {} Debian packages are there", PACKAGES.len() + SCRIPTS.len());
+    }
+    Ok(done)
+}
+
+/// For a step that may run alone: what it needs, by the names above.
+pub(super) fn of_step(context: &Context, names: &[&str]) -> Result<Done> {
+    provide(context, |package| names.contains(&package.name))
+}
+
+fn provide(context: &Context, is_wanted: impl Fn(&Package) -> bool) -> Result<Done> {
+    let wanted = PACKAGES.iter().filter(|package| is_wanted(package));
+    let mut missing: Vec<&Package> = wanted.filter(|package| !works(package)).collect();
+    let is_root = rustix::process::geteuid().is_root();
+    if !missing.is_empty() && is_root {
         apt_install(&missing);
         missing.retain(|package| !works(package));
     }
-    for (package, file, script) in SCRIPTS.iter().filter(|(package, ..)| !works(package)) {
-        if rustix::process::geteuid().is_root() {
+    let scripts = SCRIPTS.iter().filter(|(package, ..)| is_wanted(package) && !works(package));
+    for (package, file, script) in scripts {
+        if is_root {
             run_script(file, script);
         }
         missing.extend((!works(package)).then_some(*package));
@@ -137,10 +183,7 @@ pub(super) fn install(context: &Context) -> Result<Done> {
     let names: Vec<&str> = missing.iter().map(|package| package.name).collect();
     let advice = format!("run `apt-get install {}` as root", names.join(" "));
     match (names.is_empty(), context.ci) {
-        (true, _) => {
-            println!("all {} Debian packages are there", PACKAGES.len() + SCRIPTS.len());
-            Ok(Done::Passed)
-        }
+        (true, _) => Ok(Done::Passed),
         (false, true) => bail!("{} package(s) missing; {advice}", names.len()),
         (false, false) => Ok(Done::Skipped(format!("{} missing; {advice}", names.join(", ")))),
     }
@@ -169,7 +212,7 @@ fn apt_install(missing: &[&Package]) {
         // Some of them are services; the tests want the programs and nothing running.
         apt.env("SYSTEMD_OFFLINE", "1");
         apt.args(["install", "--yes", "--quiet=2", "--no-install-recommends"]);
-        apt.args(missing.iter().map(|package| package.name));
+        apt.args(missing.iter().flat_map(|package| package.name.split(' ')));
         println!("$ {}", children::describe(&apt));
         children::run(&mut apt)
     };

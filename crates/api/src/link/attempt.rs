@@ -65,6 +65,8 @@ impl From<Ended> for wire::Ended {
                 Lost::PilotDied => wire::Lost::PilotDied.into(),
                 Lost::LeaseRanOut => wire::Lost::LeaseRanOut.into(),
                 Lost::NoRoom => wire::Lost::NoRoom.into(),
+                Lost::SiteTookBack => wire::Lost::SiteTookBack.into(),
+                Lost::MadeRoom => wire::Lost::MadeRoom.into(),
             }),
             Outcome::Cancelled => Wire::Cancelled(true),
         };
@@ -101,6 +103,8 @@ fn read_outcome(outcome: Wire) -> Result<Outcome, BadMessage> {
                 Ok(wire::Lost::PilotDied) => Lost::PilotDied,
                 Ok(wire::Lost::LeaseRanOut) => Lost::LeaseRanOut,
                 Ok(wire::Lost::NoRoom) => Lost::NoRoom,
+                Ok(wire::Lost::SiteTookBack) => Lost::SiteTookBack,
+                Ok(wire::Lost::MadeRoom) => Lost::MadeRoom,
                 Ok(wire::Lost::Unsaid) | Err(_) => {
                     return Err(BadMessage::Unknown("way to be lost"));
                 }

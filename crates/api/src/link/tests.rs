@@ -55,7 +55,8 @@ fn ad() -> NodeAd {
 }
 
 fn outcomes() -> Vec<Outcome> {
-    let lost = [Lost::PilotDied, Lost::LeaseRanOut, Lost::NoRoom];
+    let lost =
+        [Lost::PilotDied, Lost::LeaseRanOut, Lost::NoRoom, Lost::SiteTookBack, Lost::MadeRoom];
     let some = [
         Outcome::Exit { code: -3 },
         Outcome::Signal { signal: 11 },

@@ -159,6 +159,29 @@ Examples:
   shipway user remove ada                          tokens, open answers and jobs end at once
   shipway user remove ada --give-jobs-to bob";
 
+pub const SITE: &str = "\
+Examples:
+  shipway site check hpc.yaml          is the file in order? nothing is touched
+  shipway site add hpc.yaml            from now on pilots are asked for there
+  shipway site list
+  shipway site show hpc                its pilots, and what its batch system says
+  shipway site drain hpc               nothing new goes there; what runs goes on
+  shipway site remove hpc              when nothing of it is left
+
+A file for Slurm, for one partition of nodes with four A100 each, a pilot for each GPU:
+  name: hpc
+  kind: slurm
+  program: /opt/shipway/bin/shipway
+  server: https://shipway.example.org:7447
+  shared: [/home]
+  classes:
+    - name: a100
+      partition: gpu
+      pilots: 16
+      cpus: 8
+      memory: 60GB
+      gpus: {count: 1, kind: a100, model: NVIDIA A100-SXM4-40GB, memory: 40GB}";
+
 pub const TOKEN: &str = "\
 Examples:
   export SHIPWAY_TOKEN=$(shipway token new --note laptop --lasts 90d)
@@ -173,7 +196,19 @@ Example:
 pub const PILOT: &str = "\
 Examples:
   (umask 077; shipway token pilot > pilot.json)    on the server's machine
-  shipway pilot --dir /scratch/pilot --server https://head:7447 --token-file pilot.json";
+  shipway pilot --dir /scratch/pilot --server https://head:7447 --token-file pilot.json
+  shipway pilot --dir /tmp/p --server https://head:7447 --token-file p.json --within slurm";
+
+pub const RELAY: &str = "\
+Examples:
+  shipway relay --listen 10.0.0.1:7448 --server https://head:7447
+  shipway relay --listen 10.0.0.1:7448 --server https://head:7447 --ca head.pem --images-size 500GB
+  shipway relay add docker://registry.example.org/tool:1    so that it is there already
+  shipway pilot --relay 10.0.0.1:7448 --server https://head:7447 …    on a node
+
+Pilots speak TLS with the server, through the relay, which cannot read it. Images are handed to
+pilots of this server only, and compared by them with their digests. `relay: 10.0.0.1:7448` in a
+site's file has its pilots come this way.";
 
 pub const OPENAPI: &str = "\
 Example:

@@ -151,6 +151,9 @@ pub struct NeedsArgs {
     /// A ClassAd expression: of the nodes that will do, those where it gives most come first.
     #[arg(long, value_name = "EXPR", allow_hyphen_values = true, value_parser = expression)]
     pub rank: Option<String>,
+    /// A word that the site it runs at has to have (repeat for more): infiniband.
+    #[arg(long = "tag", value_name = "TAG")]
+    pub tags: Vec<String>,
 }
 
 /// A key travels in a header: printable ASCII, and no longer than the server keeps.

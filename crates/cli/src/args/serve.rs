@@ -1,7 +1,8 @@
 //! The options of what runs for long (`up`, `pilot`) and of what is kept (users, tokens).
 
+use super::lent::LentArgs;
 use clap::{Args, Subcommand, ValueEnum};
-use shipway_model::{Bytes, Millis, Role, UserName};
+use shipway_model::{Bytes, Millis, RelayAddress, Role, UserName};
 use shipway_pilot::accounts::Mapping;
 use shipway_pilot::runtimes::RuntimeChoice;
 use shipway_pilot::usual::DefaultImage;
@@ -183,6 +184,10 @@ pub struct PilotArgs {
     /// A certificate to trust, when the server made its own.
     #[arg(long, value_name = "FILE", requires = "server")]
     pub ca: Option<PathBuf>,
+    /// Reach the server, and images, through this relay (`shipway relay`): for nodes that can reach
+    /// neither. The server's address is still said, with https, and its certificate looked at.
+    #[arg(long, value_name = "HOST:PORT", requires = "server")]
+    pub relay: Option<RelayAddress>,
     /// The file that holds this pilot's id and token.
     #[arg(long, value_name = "FILE")]
     pub token_file: PathBuf,
@@ -197,6 +202,8 @@ pub struct PilotArgs {
     /// share one, on one file system.
     #[arg(long, value_name = "DIR")]
     pub images: Option<PathBuf>,
+    #[command(flatten)]
+    pub lent: LentArgs,
     #[command(flatten)]
     pub node: NodeArgs,
     /// Be the pilot itself, under the guard that started it.

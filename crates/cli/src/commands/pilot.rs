@@ -10,11 +10,16 @@ use shipway_pilot::run::{ImageKeep, Server, Settings};
 use shipway_pilot::{guard, run as pilot};
 use shipway_runtime::{native, share};
 use std::ffi::OsString;
+use std::time::Duration;
 
 /// For pilots that nobody supervises: longer than most outages, shorter than a lost night.
 const DEFAULT_LEASE: Millis = Millis(10 * 60 * 1_000);
 
 pub fn run(args: PilotArgs) -> Result<Exit, Failure> {
+    let server = args.server.as_deref().filter(|url| !url.starts_with("https://"));
+    if let (Some(_), Some(url)) = (&args.relay, server) {
+        return Err(Failure::PlainRelay { server: url.to_owned() });
+    }
     native::start_clean().map_err(Failure::Clean)?;
     logging::start(&args.log);
     share::stay_when_memory_ends();
@@ -29,7 +34,8 @@ fn outer(args: &PilotArgs) -> Result<Exit, Failure> {
     let program = std::env::current_exe().map_err(Failure::OwnProgram)?;
     let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
     words.push("--inner".into());
-    let code = guard::run(&args.dir, &program, &words);
+    let grace = args.lent.grace.map(|grace| Duration::from_millis(grace.0));
+    let code = guard::run(&args.dir, &program, &words, grace);
     let code = code.map_err(|error| service("the pilot's guard", error))?;
     Ok(Exit(u8::try_from(code).unwrap_or(1)))
 }
@@ -41,7 +47,7 @@ fn inner(args: PilotArgs) -> Result<Exit, Failure> {
         (None, url) => {
             let url = url.unwrap_or_default();
             let lease = args.lease.unwrap_or(DEFAULT_LEASE);
-            (Server::Url { url, certificate: args.ca }, Some(lease))
+            (Server::Url { url, certificate: args.ca, relay: args.relay }, Some(lease))
         }
     };
     let images = args.images.unwrap_or_else(|| args.dir.join("images"));
@@ -61,6 +67,7 @@ fn inner(args: PilotArgs) -> Result<Exit, Failure> {
         default_image: args.node.default_image.unwrap_or_default(),
         binds: args.node.binds.and_then(|text| text.parse().ok()),
         accounts: args.node.accounts.unwrap_or_default(),
+        lent: args.lent.settings(),
         gpu_mps: args.node.gpu_sharing == Some(GpuSharing::Mps),
     };
     // One thread, the main one: what tasks leave behind becomes its child and is found there.

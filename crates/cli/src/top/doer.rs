@@ -46,9 +46,11 @@ impl Doer {
                 let work = async move { follow::follow(&way, task, ticket, to).await };
                 self.following = Some(tokio::spawn(work).abort_handle());
             }
-            Ask::Spec(job) => tell(to, async move { spec(&way, job).await }),
-            Ask::Why(job) => tell(to, async move { why(&way, job).await }),
-            Ask::Act(act, selection) => tell(to, async move { do_it(&way, act, &selection).await }),
+            Ask::Spec(job) => spawn_question(to, async move { spec(&way, job).await }),
+            Ask::Why(job) => spawn_question(to, async move { why(&way, job).await }),
+            Ask::Act(act, selection) => {
+                spawn_question(to, async move { do_it(&way, act, &selection).await });
+            }
         }
         true
     }
@@ -61,7 +63,7 @@ impl Doer {
 }
 
 /// The answer of one question as news; what went wrong with it too.
-fn tell(
+fn spawn_question(
     to: mpsc::Sender<News>,
     question: impl Future<Output = Result<News, ClientError>> + Send + 'static,
 ) {

@@ -4,6 +4,10 @@
 use super::paper::Paper;
 use shipway_model::Reason;
 use shipway_model::prospect::Change;
+use shipway_model::reason::{KeptFrom, SiteWait};
+
+/// The site of all nodes that no batch system gives.
+const THIS_MACHINE: &str = "this-machine";
 
 #[derive(Debug)]
 pub(super) struct Advice {
@@ -18,7 +22,8 @@ impl Advice {
         let is_hopeless = !reasons.is_empty() && reasons.iter().all(Reason::is_hopeless);
         let mut lines: Vec<String> = changes.iter().map(ToString::to_string).collect();
         let others = reasons.iter().filter(|_| is_hopeless);
-        for advice in others.filter_map(|reason| beyond(reason, changes)) {
+        let at_sites = reasons.iter().filter(|it| is_alone(it, reasons)).filter_map(at_site);
+        for advice in at_sites.chain(others.filter_map(|reason| beyond(reason, changes))) {
             if !lines.contains(&advice) {
                 lines.push(advice);
             }
@@ -39,6 +44,54 @@ impl Advice {
         for line in &self.lines {
             paper.line(&format!("  - {line}"));
         }
+    }
+}
+
+/// Whether nothing else keeps the job from some kind of nodes of the same site, so that what is
+/// said of this reason is enough.
+fn is_alone(reason: &Reason, all: &[Reason]) -> bool {
+    let Reason::AtSite { site, class, .. } = reason else { return false };
+    let others = || all.iter().filter(|other| *other != reason && other.is_hopeless());
+    let is_in_the_way = |other: &Reason, name: &str| match other {
+        Reason::AtSite { site: at, class, wait } => {
+            let of_all = matches!(wait, SiteWait::KeptFrom { .. });
+            at == site && (of_all || class == name)
+        }
+        // Nodes of no site stand for themselves.
+        _ => site.as_str() == THIS_MACHINE,
+    };
+    class.split(", ").any(|name| !others().any(|other| is_in_the_way(other, name)))
+}
+
+/// What would open a site to the job.
+fn at_site(reason: &Reason) -> Option<String> {
+    let Reason::AtSite { site, wait, .. } = reason else { return None };
+    match wait {
+        SiteWait::KeptFrom { why: KeptFrom::Path { .. } } => Some(format!(
+            "name only paths that site {site} shares (`shipway site show {site}`), or none \
+             (--workdir private)"
+        )),
+        SiteWait::KeptFrom { why: KeptFrom::Tag { tag } } => Some(format!(
+            "leave out --tag {tag}, or have it added to a site that has what it means"
+        )),
+        SiteWait::KeptFrom { why: KeptFrom::RequiredTag { tag } } => {
+            Some(format!("ask for site {site} with --tag {tag}"))
+        }
+        SiteWait::TooShort { found, .. } => Some(format!(
+            "ask for less time: --time-limit and the time to end after it within {found}"
+        )),
+        SiteWait::Draining => {
+            Some(format!("an admin opens it again: `shipway site resume {site}`"))
+        }
+        SiteWait::KeptFrom { why: KeptFrom::User { .. } | KeptFrom::UnknownPaths }
+        | SiteWait::TooSmall { .. }
+        | SiteWait::Requires { .. }
+        | SiteWait::Trouble { .. }
+        | SiteWait::Pending { .. }
+        | SiteWait::AtLimit { .. }
+        | SiteWait::HasGpus
+        | SiteWait::AsGuest { .. }
+        | SiteWait::Asking => None,
     }
 }
 

@@ -186,6 +186,9 @@ pub(super) fn specification(paper: &mut Paper, spec: &JobSpec) {
     if let Some(rank) = &spec.rank {
         fact(paper, "rank", &single_line(rank));
     }
+    if !spec.tags.is_empty() {
+        fact(paper, "tags", &spec.tags.join(", "));
+    }
     if let Some(limit) = &spec.time_limit {
         let (signal, grace) = (limit.warn, limit.grace);
         let line = format!("{}, then {signal} and {grace} of grace", limit.limit);

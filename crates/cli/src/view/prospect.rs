@@ -6,7 +6,9 @@ use super::paper::{Paper, Tone};
 use super::table::{Cell, Table};
 use super::time::{Reader, short};
 use shipway_model::NodeName;
-use shipway_model::prospect::{ClassProspect, Estimate, Fit, Held, Prospect, Requirement, count};
+use shipway_model::prospect::{
+    ClassProspect, Estimate, Fit, KeptNodes, Prospect, Requirement, count,
+};
 
 pub(super) fn write(paper: &mut Paper, prospect: &Prospect, advice: &Advice, reader: &Reader) {
     if let Some(place) = &prospect.place {
@@ -28,14 +30,23 @@ pub(super) fn write(paper: &mut Paper, prospect: &Prospect, advice: &Advice, rea
     }
 }
 
-fn kept(held: &Held, reader: &Reader) -> String {
+fn kept(held: &KeptNodes, reader: &Reader) -> String {
     let until = held.latest.map_or_else(
         || {
-            "for ten minutes at a time: something that runs there has no time limit, or one of \
-             more than a week"
+            "nobody can say until when: something that runs there has no time limit, or one of \
+             more than a week, or somebody who has used less went first; it is looked at again \
+             within ten minutes"
                 .into()
         },
-        |at| format!("free by {} at the latest, by time limits", reader.moment(at)),
+        |at| {
+            let at = reader.moment(at);
+            let unless = if held.behind_own {
+                "if no others come"
+            } else {
+                "who has used less may go first"
+            };
+            format!("free by {at} at the latest, by time limits; {unless}")
+        },
     );
     let from = if held.behind_own {
         ", from tasks of the same user only, as one of those is in the way"
@@ -81,7 +92,8 @@ fn cells(one: &Requirement) -> [Cell; 3] {
 }
 
 fn when(estimate: &Estimate, has_room: bool, reader: &Reader) -> String {
-    let Estimate { at, room_at, jobs_before, side_by_side, usual, known_of } = estimate;
+    let Estimate { at, room_at, jobs_before, tasks_before, work_before, .. } = estimate;
+    let Estimate { side_by_side, usual, known_of, .. } = estimate;
     if *at <= reader.now {
         return match (has_room, jobs_before) {
             (true, 0) => "It may start at any moment: there is room, and it is its turn.".into(),
@@ -95,7 +107,13 @@ fn when(estimate: &Estimate, has_room: bool, reader: &Reader) -> String {
         parts.push(format!("By what runs now there is room at {}.", reader.moment(*room_at)));
     }
     if *jobs_before > 0 {
-        parts.push(format!("Before it: {}.", count(*jobs_before, "job")));
+        let tasks = u32::try_from(*tasks_before).unwrap_or(u32::MAX);
+        parts.push(format!(
+            "Before it: {} with {}, which take about {}.",
+            count(*jobs_before, "job"),
+            count(tasks, "waiting task"),
+            short(*work_before)
+        ));
     }
     if *known_of > 0 {
         let usual = short(*usual);

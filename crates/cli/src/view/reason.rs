@@ -3,8 +3,12 @@
 
 use super::time::{Reader, short};
 use shipway_model::Reason;
+use shipway_model::reason::SiteWait;
 
 pub fn sentence(reason: &Reason, reader: &Reader) -> String {
+    if let Reason::AtSite { wait: SiteWait::Trouble { until, .. }, .. } = reason {
+        return format!("{reason}; tried again at {}", reader.moment(*until));
+    }
     let Reason::BackOff { until, tasks } = reason else { return reason.to_string() };
     let first = if *tasks == 1 { "" } else { ", the first" };
     if *until <= reader.now {

@@ -2,9 +2,11 @@
 
 use super::View;
 use super::paper::{Paper, Tone};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use serde_json::json;
 use shipway_api::types::{JobView, Submitted};
 use shipway_model::Outcome;
+use shipway_relay::Added;
 
 /// The ids of what was submitted, each alone on its line, so that scripts can take them.
 #[derive(Debug, Serialize)]
@@ -44,6 +46,27 @@ impl View for Ends {
                 paper.write(Tone::Plain, &format!(" ({outcome})"));
             }
             paper.end_line();
+        }
+    }
+}
+
+/// Images on a relay's shelf, as jobs name them.
+#[derive(Debug)]
+pub struct AddedToRelay {
+    pub added: Vec<Added>,
+}
+
+impl Serialize for AddedToRelay {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let row = |one: &Added| json!({"image": one.image, "bytes": one.bytes});
+        to.collect_seq(self.added.iter().map(row))
+    }
+}
+
+impl View for AddedToRelay {
+    fn text(&self, paper: &mut Paper) {
+        for one in &self.added {
+            paper.line(&one.image.to_string());
         }
     }
 }

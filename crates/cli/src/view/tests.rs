@@ -9,6 +9,7 @@ use dry_run::{DryRuns, MemberRun};
 use job_detail::{JobDetail, TaskDetail};
 use job_table::JobTable;
 use serde_json::{Value, json};
+use std::path::Path;
 use time::Reader;
 
 const NOW: u64 = 1_767_225_600_000;
@@ -149,7 +150,8 @@ fn prospect() -> Value {
         "changes": [{"ask": [gpus(1)], "instead_of": [gpus(2)], "now": true,
             "class": "64 cores, 256GB of memory, 4 × A100"}],
         "estimate": {"at": NOW + 7 * MINUTE, "room_at": NOW + 5 * MINUTE, "jobs_before": 4,
-            "side_by_side": 4, "usual": "2m", "known_of": 120}})
+            "tasks_before": 96, "work_before": "2m", "side_by_side": 4,
+            "usual": "2m", "known_of": 120}})
 }
 
 #[test]
@@ -160,9 +162,34 @@ fn what_is_kept_says_from_whom_and_how_long() {
         "prospect": prospect});
     let said = text(&why::WhyView { why: from(why), reader: reader() }, false).replace('\n', " ");
     let expected = "Kept for it: node gpu-07, from tasks of the same user only, as one of those is \
-        in the way (for ten minutes at a time: something that runs there has no time limit, or one \
-        of more than a week).";
+        in the way (nobody can say until when: something that runs there has no time limit, or one \
+        of more than a week, or somebody who has used less went first; it is looked at again \
+        within ten minutes).";
     assert!(said.contains(expected), "{said}");
+}
+
+/// What the core says of each, as its own test keeps it.
+#[test]
+fn the_classic_misfits() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/src/decide/tests/snapshots");
+    let files = std::fs::read_dir(&folder).expect("kept there").flatten();
+    let mut names: Vec<_> = files.filter_map(|file| file.file_name().into_string().ok()).collect();
+    names.retain(|name| name.starts_with("misfit_"));
+    names.sort();
+    assert_eq!(names.len(), 14, "{names:?}");
+    let said = names.iter().map(|name| {
+        let kept = std::fs::read_to_string(folder.join(name)).expect("text");
+        let (_, data) = kept.rsplit_once("---\n").expect("below its head");
+        let mut data: Value = serde_json::from_str(data).expect("data");
+        let now = from(data["now"].take());
+        let reader = Reader { now, ..reader() };
+        let why = text(&why::WhyView { why: from(data["why"].take()), reader }, false);
+        format!("=== {}\n{why}", name.trim_end_matches(".snap"))
+    });
+    let said: Vec<String> = said.collect();
+    insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
+        insta::assert_snapshot!("why_misfits", said.join("\n"));
+    });
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A second server on a home whose lock does not hold: the first one ends and leaves all to it.
 
 use crate::common::{World, plain_tasks, terminate, wait_for, wait_some};
+use crate::tasks::task;
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -13,6 +14,10 @@ fn first_server(world: &World) -> (Child, PathBuf) {
     command.stderr(File::create(&said).expect("a file"));
     let first = command.spawn().expect("the binary starts");
     wait_for("the first server is ready", || world.is_ready());
+    // What it wrote while the second opens the journal would keep the second out.
+    let has_node =
+        |nodes: serde_json::Value| nodes["nodes"].as_array().is_some_and(|n| !n.is_empty());
+    wait_for("its pilot has come", || has_node(world.json(&["nodes"])));
     (first, said)
 }
 
@@ -42,6 +47,7 @@ fn the_first_of_two_servers_ends_and_the_pilot_goes_on() {
     let (mut first, said) = first_server(&world);
     let (url, token) = (world.url(), world.token());
     let job = world.submit(&["--", "sh", "-c", "until [ -e go ]; do sleep 0.05; done"]);
+    wait_for("the job runs", || task(&world, &format!("{job}/0"))["state"] == "running");
     let pilot = world.pilot_pid();
 
     std::fs::remove_file(world.home().join("lock")).expect("a lock");

@@ -112,7 +112,10 @@ fn over_the_limit_the_head_and_the_tail_are_kept_and_the_rest_is_counted() {
     assert_eq!(world.cli(&["wait", &job]).code, 0);
 
     let check = |when: &str| {
-        let shown = bytes_of(&world, &["logs", &job]).stdout;
+        let output = bytes_of(&world, &["logs", &job]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{when}: {said}");
+        let shown = output.stdout;
         let (head, dropped, tail) = take_apart(&shown);
         assert!(written.starts_with(head) && written.ends_with(tail), "{when}");
         assert!(head.len() >= 40_000 && tail.len() >= 40_000, "{when}: both ends are kept");

@@ -1,7 +1,7 @@
 //! A plan is carried out, as far as it still fits: the state may have changed since it was made.
 //! What no longer fits is left out, a gang as a whole, and the next plan sees to it.
 
-use crate::event::{Event, Part, Placement};
+use crate::event::{Event, Part, Placement, StopReason};
 use crate::job::Job;
 use crate::load::Load;
 use crate::pilot::Pilot;
@@ -27,11 +27,26 @@ pub(super) fn decide(state: &State, plan: &Plan) -> Result<Vec<Event>, Rejection
         if left_out.len() > before {
             continue;
         }
-        if parts.is_empty() {
+        let leave = leave(state, plan);
+        if parts.is_empty() && leave.is_empty() {
             return Err(Rejection::StalePlan("nothing of it fits"));
         }
-        return Ok(vec![Event::TasksPlaced { parts }]);
+        let placed = (!parts.is_empty()).then_some(Event::TasksPlaced { parts });
+        let why = StopReason::Preempted;
+        let stopped = (!leave.is_empty()).then_some(Event::StopRequested { tasks: leave, why });
+        return Ok(placed.into_iter().chain(stopped).collect());
     }
+}
+
+/// The guests that are still there, and were not told to go.
+fn leave(state: &State, plan: &Plan) -> Vec<TaskId> {
+    let is_guest = |task: &&TaskId| {
+        let shape = state.job(task.job).map(|job| state.shapes().get(job.shape));
+        let active = state.active().get(task).filter(|active| active.stopping.is_none());
+        let pilot = active.and_then(|active| state.pilots().get(&active.pilot));
+        shape.is_some_and(|shape| shape.is_guest) && pilot.is_some_and(|it| it.guests.is_some())
+    };
+    plan.leave.iter().filter(is_guest).copied().collect()
 }
 
 fn carry_out(

@@ -23,9 +23,11 @@ pub(super) fn decide(state: &State, at: Timestamp, ask: &AskSite) -> Result<Vec<
     });
     let mut events: Vec<Event> =
         earlier.map(|(pilot, _)| Event::PilotTokenEnded { pilot: pilot.clone() }).collect();
-    let (allocation, site) = (ask.allocation.clone(), ask.site.site());
+    let Some(site) = ask.site.only() else { return Ok(Vec::new()) };
+    let allocation = ask.allocation.clone();
     let pilots = vec![Awaited { pilot: ask.pilot.clone(), hash: ask.hash.clone() }];
-    events.push(Event::AllocationAsked { allocation, site, pilots, expires: ask.expires });
+    let expires = ask.expires;
+    events.push(Event::AllocationAsked { allocation, site, pilots, expires, class: None });
     Ok(events)
 }
 

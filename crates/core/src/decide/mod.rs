@@ -6,6 +6,7 @@
 
 mod apply_plan;
 mod archive;
+mod ask_batch;
 mod ask_site;
 mod cancel;
 mod pilot_away;
@@ -16,6 +17,8 @@ mod pilot_leaving;
 mod pilot_reported;
 mod retry;
 mod select;
+mod site_said;
+mod sites;
 mod submit;
 mod tick;
 mod users;
@@ -45,9 +48,11 @@ pub fn decide(state: &State, at: Timestamp, command: &Command) -> Result<Decided
         Command::ApplyPlan(plan) => apply_plan::decide(state, plan)?,
         Command::PilotJoined(joined) => pilot_joined::decide(state, at, joined)?,
         Command::PilotReported(report) => pilot_reported::decide(state, at, report),
-        Command::PilotAway { pilot, connection } => pilot_away::decide(state, pilot, *connection),
+        Command::PilotAway { pilot, connection } => {
+            pilot_away::decide(state, at, pilot, *connection)
+        }
         Command::PilotChanged { pilot, connection, ad } => {
-            pilot_changed::decide(state, pilot, *connection, ad)
+            pilot_changed::decide(state, at, pilot, *connection, ad)
         }
         Command::PilotLeaving { pilot, connection } => {
             pilot_leaving::decide(state, pilot, *connection)
@@ -64,6 +69,12 @@ pub fn decide(state: &State, at: Timestamp, command: &Command) -> Result<Decided
         }
         Command::SetShare { by, user, share } => users::set_share(state, by, user, *share)?,
         Command::AskSite(ask) => ask_site::decide(state, at, ask)?,
+        Command::AddSite { by, spec } => sites::add(state, by, spec)?,
+        Command::DrainSite { by, site, draining } => sites::drain(state, by, site, *draining)?,
+        Command::RemoveSite { by, site } => sites::remove(state, by, site)?,
+        Command::AskBatch(ask) => ask_batch::decide(state, at, ask),
+        Command::GiveUp { allocations } => ask_batch::give_up(state, allocations),
+        Command::SiteSaid(said) => site_said::decide(state, at, said),
     };
     Ok(events.into())
 }
@@ -87,7 +98,10 @@ pub fn asked_by(command: &Command) -> Option<&Actor> {
         | Command::RemoveUser { by, .. }
         | Command::IssueToken { by, .. }
         | Command::RevokeToken { by, .. }
-        | Command::SetShare { by, .. } => Some(by),
+        | Command::SetShare { by, .. }
+        | Command::AddSite { by, .. }
+        | Command::DrainSite { by, .. }
+        | Command::RemoveSite { by, .. } => Some(by),
         Command::AskSite(ask) => ask.by.as_ref(),
         Command::ServerStarted
         | Command::ApplyPlan(_)
@@ -99,7 +113,10 @@ pub fn asked_by(command: &Command) -> Option<&Actor> {
         | Command::PilotEnded { .. }
         | Command::Tick
         | Command::Archive { .. }
-        | Command::SetHalfLife { .. } => None,
+        | Command::SetHalfLife { .. }
+        | Command::AskBatch(_)
+        | Command::GiveUp { .. }
+        | Command::SiteSaid(_) => None,
     }
 }
 

@@ -1,11 +1,13 @@
 //! A pilot describes its node anew, over the connection that it has. What is placed there stays.
 
+use super::pilot_joined::proof;
 use crate::event::Event;
 use crate::state::State;
-use shipway_model::{ConnectionNumber, NodeAd, PilotId};
+use shipway_model::{ConnectionNumber, NodeAd, PilotId, Timestamp};
 
 pub(super) fn decide(
     state: &State,
+    at: Timestamp,
     pilot: &PilotId,
     connection: ConnectionNumber,
     ad: &NodeAd,
@@ -14,5 +16,8 @@ pub(super) fn decide(
     // It is on the node that it greeted from: the name is what people and history know it by.
     let is_news = known.is_some_and(|known| known.ad.node == ad.node && known.ad != *ad);
     let changed = || Event::PilotChanged { pilot: pilot.clone(), ad: Box::new(ad.clone()) };
-    is_news.then(changed).into_iter().collect()
+    if !is_news {
+        return Vec::new();
+    }
+    proof(state, at, pilot, ad).into_iter().chain([changed()]).collect()
 }

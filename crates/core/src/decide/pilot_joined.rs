@@ -5,14 +5,16 @@
 //! and the folder whose key the pilot has; see `site.rs`.
 
 use super::pilot_ended::{self, Ends};
-use super::verdict;
+use super::{site_said, verdict};
 use crate::command::PilotJoined;
 use crate::event::{Event, Joined};
 use crate::pilot::Pilot;
 use crate::rejection::Rejection;
 use crate::site::SiteKind;
 use crate::state::State;
-use shipway_model::{AllocationId, AttemptId, Held, HeldPhase, NodeName, PilotId, Timestamp};
+use shipway_model::{
+    AllocationId, AttemptId, EngineTrouble, Held, HeldPhase, NodeAd, NodeName, PilotId, Timestamp,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether the greeting may be that of the pilot whose token it came with.
@@ -87,9 +89,22 @@ pub(super) fn decide(
     let missing = missing.copied().collect();
     let stale = held.iter().filter(|(_, held)| !is_placed(held)).map(|(id, _)| *id).collect();
     let joined = Joined { name, ..Joined::new(joined, missing, stale) };
+    events.extend(proof(state, at, &joined.pilot, &joined.ad));
     events.push(Event::PilotJoined(Box::new(joined)));
     events.extend(news(state, at, held.values().filter(|held| is_placed(held))));
     Ok(events)
+}
+
+/// What a pilot's word for its node says of the site that it is of, when it is another than before.
+pub(super) fn proof(state: &State, at: Timestamp, pilot: &PilotId, ad: &NodeAd) -> Option<Event> {
+    if state.pilots().get(pilot).is_some_and(|known| known.ad.unfit == ad.unfit) {
+        return None;
+    }
+    let allocation = &state.pilot_tokens().get(pilot)?.allocation;
+    match ad.unfit.first() {
+        Some(words) => site_said::of_no_use(state, at, allocation, (EngineTrouble::Unfit, words)),
+        None => site_said::of_use(state, allocation, EngineTrouble::Unfit),
+    }
 }
 
 /// What its node goes by, if not by the name of its host: pilots that share one are told apart.
@@ -101,11 +116,12 @@ fn name_of(state: &State, joined: &PilotJoined, before: &[&PilotId]) -> Option<N
     if let Some(known) = known {
         return known.name.clone();
     }
-    let others = state.pilots().iter().filter(|(id, _)| !before.contains(id));
-    let taken: BTreeSet<&NodeName> = others.map(|(_, other)| other.name()).collect();
-    if !taken.contains(host) {
+    let others = || state.pilots().iter().filter(|(id, _)| !before.contains(id));
+    // Nearly always; and there may be ten thousand of them.
+    if !others().any(|(_, other)| other.name() == host) {
         return None;
     }
+    let taken: BTreeSet<&NodeName> = others().map(|(_, other)| other.name()).collect();
     // As many numbers as there are pilots: one of them is free.
     let numbers = 2..=taken.len() + 1;
     let mut names = numbers.filter_map(|at| NodeName::new(&format!("{host}#{at}")).ok());

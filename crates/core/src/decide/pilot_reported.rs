@@ -1,11 +1,11 @@
 //! A pilot reports starts and ends. Reports may be repeated, late or out of order; each is taken
 //! once and only for the attempt that is active on that pilot.
 
-use super::verdict;
+use super::{site_said, verdict};
 use crate::command::PilotReported;
 use crate::event::Event;
 use crate::state::State;
-use shipway_model::{Held, HeldPhase, Timestamp};
+use shipway_model::{EngineTrouble, Held, HeldPhase, Timestamp};
 use std::collections::BTreeSet;
 
 pub(super) fn decide(state: &State, at: Timestamp, report: &PilotReported) -> Vec<Event> {
@@ -32,5 +32,10 @@ pub(super) fn decide(state: &State, at: Timestamp, report: &PilotReported) -> Ve
         }
     }
     let starts = (!started.is_empty()).then_some(Event::AttemptsStarted { tasks: started });
-    starts.into_iter().chain(ends).collect()
+    let works = || {
+        let pilot = state.pilots().get(&report.pilot).filter(|pilot| pilot.site.is_some())?;
+        site_said::of_use(state, &pilot.allocation, EngineTrouble::Died)
+    };
+    let works = if ends.is_empty() { None } else { works() };
+    starts.into_iter().chain(ends).chain(works).collect()
 }

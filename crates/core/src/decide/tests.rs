@@ -4,9 +4,11 @@
 
 mod dependents;
 mod explaining;
+mod guests;
 mod jobs;
 mod keeping;
 mod long_passes;
+mod misfits;
 mod pilots;
 mod places;
 mod plans;
@@ -18,6 +20,7 @@ mod retries;
 mod scattered;
 mod set_aside;
 mod shapes;
+mod sites;
 mod users;
 
 use crate::command::{AskSite, Command, NewJob, Pick, PilotJoined, PilotReported, Select, Submit};
@@ -57,7 +60,7 @@ impl Told {
             && !self.state.pilot_tokens().contains_key(&joined.pilot)
             && !self.no_token_of_itself
         {
-            self.tell(token_for(joined.pilot.as_str(), SiteKind::ByHand, None));
+            self.apply(token_for(joined.pilot.as_str(), SiteKind::ByHand, None));
         }
         self.now += 1;
         let done = step(&mut self.state, Timestamp(self.now), command)?;
@@ -71,7 +74,7 @@ impl Told {
         Ok(events)
     }
 
-    fn tell(&mut self, command: Command) -> Vec<Event> {
+    fn apply(&mut self, command: Command) -> Vec<Event> {
         self.try_tell(&command).unwrap_or_else(|rejection| panic!("{command:?}: {rejection}"))
     }
 
@@ -82,13 +85,13 @@ impl Told {
     /// Submits as ada; the job's id.
     fn submit(&mut self, json: &str) -> JobId {
         let job = self.state.next_job();
-        self.tell(submission(job, ada(), json, None));
+        self.apply(submission(job, ada(), json, None));
         job
     }
 
     /// A pilot joins with these cores and devices, holding nothing.
     fn join(&mut self, name: &str, cpus: u64, gpus: u64) -> Vec<Event> {
-        self.tell(Command::PilotJoined(Box::new(pilot(name, cpus, gpus))))
+        self.apply(Command::PilotJoined(Box::new(pilot(name, cpus, gpus))))
     }
 
     /// Plans and applies until nothing more fits; what was placed, in order.
@@ -101,7 +104,7 @@ impl Told {
                 return placed;
             }
             placed.extend(plan.by_pilot().flat_map(|(_, tasks)| tasks).cloned());
-            self.tell(Command::ApplyPlan(plan));
+            self.apply(Command::ApplyPlan(plan));
         }
     }
 
@@ -132,22 +135,22 @@ impl Told {
     }
 
     fn report(&mut self, name: &str, held: Vec<Held>) -> Vec<Event> {
-        self.tell(Command::PilotReported(PilotReported { pilot: id(name), held }))
+        self.apply(Command::PilotReported(PilotReported { pilot: id(name), held }))
     }
 
     /// Time passes and the core is told.
     fn wait(&mut self, span: u64) -> Vec<Event> {
         self.now += span;
-        self.tell(Command::Tick)
+        self.apply(Command::Tick)
     }
 
     fn cancel(&mut self, job: JobId, pick: Pick) -> Vec<Event> {
-        self.tell(Command::Cancel(Select { by: ada(), jobs: vec![(job, pick)] }))
+        self.apply(Command::Cancel(Select { by: ada(), jobs: vec![(job, pick)] }))
     }
 
     fn retry(&mut self, job: JobId, pick: Pick) -> Vec<Event> {
         let select = Select { by: ada(), jobs: vec![(job, pick)] };
-        self.tell(Command::Retry { select, revived: Vec::new() })
+        self.apply(Command::Retry { select, revived: Vec::new() })
     }
 
     fn why(&self, job: JobId) -> Vec<Reason> {

@@ -2,7 +2,7 @@
 //! and jobs learn of ends that were too many to be told at once.
 
 use super::{ask_site, verdict};
-use crate::consequence::{Room, tell_dependents};
+use crate::consequence::{EndsLeft, tell_dependents};
 use crate::event::Event;
 use crate::pilot::{Link, Pilot};
 use crate::state::State;
@@ -17,7 +17,7 @@ pub(super) fn decide(state: &State, at: Timestamp) -> Vec<Event> {
         events.push(Event::TasksReady { tasks });
     }
     for (id, pilot) in state.pilots() {
-        events.extend(look_at(state, at, id, pilot));
+        events.extend(check_pilot(state, at, id, pilot));
     }
     events.extend(ask_site::over(state, at));
     if state.keys.next_deadline().is_some_and(|due| due <= at) {
@@ -29,12 +29,12 @@ pub(super) fn decide(state: &State, at: Timestamp) -> Vec<Event> {
 }
 
 fn still_to_tell(state: &State) -> Vec<Event> {
-    let mut room = Room::default();
+    let mut room = EndsLeft::default();
     let ended = state.untold.iter().filter_map(|id| Some((*id, state.job(*id)?.state())));
     ended.flat_map(|ended| tell_dependents(state, ended, &mut room)).collect()
 }
 
-fn look_at(state: &State, at: Timestamp, id: &PilotId, pilot: &Pilot) -> Vec<Event> {
+fn check_pilot(state: &State, at: Timestamp, id: &PilotId, pilot: &Pilot) -> Vec<Event> {
     let Link::Away { since, lost } = pilot.link else { return Vec::new() };
     if pilot.lease.is_some_and(|lease| since.plus(lease) <= at) {
         let lost = pilot.placed.iter();

@@ -1,6 +1,6 @@
 //! What the end of an attempt means for its task: done, failed, cancelled, or tried again.
 
-use crate::event::{AttemptEnded, Event, Verdict};
+use crate::event::{AttemptEnded, Event, StopReason, Verdict};
 use crate::state::State;
 use shipway_model::limits::MAX_LOST_ATTEMPTS;
 use shipway_model::{AttemptId, Ended, Lost, Millis, Outcome, TaskId, Timestamp};
@@ -14,17 +14,23 @@ pub(super) fn ended(
     ended: &Ended,
 ) -> Option<Event> {
     let active = state.active().get(&task).filter(|active| active.attempt == attempt)?;
+    let verdict = verdict(state, at, task, &ended.outcome)?;
+    // However it took the order: that it had to go is why it ended.
+    let has_made_room = active.stopping == Some(StopReason::Preempted)
+        && verdict == Verdict::Retry { at, counted: false };
+    let made_room = Outcome::Lost { why: Lost::MadeRoom };
+    let outcome = if has_made_room { made_room } else { ended.outcome.clone() };
     Some(Event::AttemptEnded(Box::new(AttemptEnded {
         task,
         attempt,
         pilot: active.pilot.clone(),
         node: state.pilots().get(&active.pilot)?.name().clone(),
         placed: active.placed,
-        outcome: ended.outcome.clone(),
+        outcome,
         started: ended.started,
         ended: ended.ended,
         ran: ended.ran,
-        verdict: verdict(state, at, task, &ended.outcome)?,
+        verdict,
     })))
 }
 

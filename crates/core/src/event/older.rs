@@ -58,7 +58,7 @@ fn from_1_to_2(fields: &mut Map<String, Value>) {
             let kind = id.as_ref().map_or(SiteKind::ByHand, SiteKind::of_pilot);
             fields.insert("type".into(), json!("allocation_asked"));
             fields.insert("allocation".into(), pilot.clone());
-            fields.insert("site".into(), json!(kind.site()));
+            fields.insert("site".into(), json!(kind.only()));
             fields.insert("pilots".into(), json!([{"pilot": pilot, "hash": hash}]));
         }
         _ => {}

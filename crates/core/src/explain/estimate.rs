@@ -1,37 +1,73 @@
-//! When a job may start: the first room by what runs now, then the jobs before it at the pace of
-//! their kind. A guess with its basis, never a promise; nothing is said when nothing is known.
+//! When a job may start: the first room by what runs now, then all tasks of the jobs before it at
+//! the pace of their kind. A guess with its basis, never a promise; nothing is said when nothing is
+//! known.
 
 use super::look::pilot_at;
-use super::need_of;
+use super::{line, need_of};
+use crate::ranks::Rank;
 use crate::schedule::needs::Need;
-use crate::schedule::reserve::{Room, limit_of, room_by};
+use crate::schedule::reserve::{RoomFrom, limit_of, room_by};
 use crate::shape::{Shape, ShapeId};
 use crate::state::State;
-use shipway_model::prospect::{Estimate, Place};
-use shipway_model::{Millis, TaskId, Timestamp};
+use shipway_model::prospect::Estimate;
+use shipway_model::{Millis, TaskId, Timestamp, UserName};
+use std::collections::BTreeMap;
 
 /// Nodes of one class that are looked at for the first room.
 const MAX_LOOKED_AT: usize = 16;
 
-pub(super) fn of(state: &State, id: ShapeId, place: &Place, now: Timestamp) -> Option<Estimate> {
+pub(super) fn of(
+    state: &State,
+    (id, user, rank): (ShapeId, &UserName, Option<Rank>),
+    now: Timestamp,
+) -> Option<Estimate> {
     let shape = state.shapes().get(id);
     let need = need_of(state, shape);
     let room_at = first_room(state, shape, &need, now)?;
     let pace = state.shapes().pace(id);
-    let before = place.own_before.saturating_add(place.users_before);
-    let side_by_side = slots(state, &need);
-    let rounds = u64::from(before) / u64::from(side_by_side.max(1));
-    if before > 0 && pace.tasks == 0 {
-        return None;
-    }
+    let before = before(state, &need, &line::before(state, user, rank, now)?)?;
     Some(Estimate {
-        at: room_at.plus(Millis(pace.mean.0.saturating_mul(rounds))),
+        at: room_at.plus(before.work),
         room_at,
-        jobs_before: before,
-        side_by_side,
+        jobs_before: before.jobs,
+        tasks_before: before.tasks,
+        work_before: before.work,
+        side_by_side: slots(state, &need),
         usual: pace.mean,
         known_of: pace.tasks,
     })
+}
+
+/// What has to run first.
+#[derive(Debug, Default)]
+struct Before {
+    jobs: u32,
+    tasks: u64,
+    work: Millis,
+}
+
+/// Counted are those that could run where this one could. `None` where it is not known of one of
+/// them how long its tasks run.
+fn before(state: &State, need: &Need, waiting: &BTreeMap<ShapeId, (u32, u64)>) -> Option<Before> {
+    let mut found = Before::default();
+    for (shape, (jobs, tasks)) in waiting {
+        let theirs = need_of(state, state.shapes().get(*shape));
+        let classes = state.planner().nodes.classes();
+        let mut shared = classes.filter(|(at, _)| need.could_use(*at) && theirs.could_use(*at));
+        if shared.next().is_none() {
+            continue;
+        }
+        let pace = state.shapes().pace(*shape);
+        if pace.tasks == 0 {
+            return None;
+        }
+        let slots = u64::from(slots(state, &theirs).max(1));
+        let work = pace.mean.0.saturating_mul(*tasks) / slots;
+        found.jobs = found.jobs.saturating_add(*jobs);
+        found.tasks = found.tasks.saturating_add(*tasks);
+        found.work = Millis(found.work.0.saturating_add(work));
+    }
+    Some(found)
 }
 
 fn first_room(state: &State, shape: &Shape, need: &Need, now: Timestamp) -> Option<Timestamp> {
@@ -47,7 +83,7 @@ fn first_room(state: &State, shape: &Shape, need: &Need, now: Timestamp) -> Opti
     let times = looked_at.map(|node| {
         room_by(state, node, &shape.resources, now, |task| expected_end(state, task, now))
     });
-    times.min().and_then(Room::time)
+    times.min().and_then(RoomFrom::time)
 }
 
 /// By its time limit or by how long its kind usually runs, whichever is sooner.
@@ -66,10 +102,8 @@ fn slots(state: &State, need: &Need) -> u32 {
     let nodes = &state.planner().nodes;
     let classes = nodes.classes().filter(|(at, _)| need.could_use(*at));
     let all = classes.map(|(_, class)| {
-        let has = &class.key.capacity.amounts();
-        let by_gpus = (class.key.gpus() as u64).checked_div(u64::from(need.gpus));
-        let each = need.amounts.alike().times_in(has).min(by_gpus.unwrap_or(u64::MAX));
-        each.min(u64::from(u32::MAX)).saturating_mul(class.members.nodes().len() as u64)
+        let each = need.times_in(class).min(u64::from(u32::MAX));
+        each.saturating_mul(class.members.nodes().len() as u64)
     });
     u32::try_from(all.fold(0u64, u64::saturating_add)).unwrap_or(u32::MAX)
 }

@@ -9,11 +9,14 @@ use crate::schedule::needs::Need;
 use crate::shape::ShapeId;
 use crate::state::State;
 use shipway_model::{JobId, Reason, Timestamp, UserName};
+use std::collections::BTreeMap;
 
 /// Users who are counted as served first; beyond it "many" is all there is to say.
 const MAX_USERS_COUNTED: usize = 10_000;
 /// Shapes of one user that are looked at closely; those beyond it are taken for possible ones.
 const MAX_SHAPES_LOOKED_AT: usize = 1_000;
+/// Jobs before one of which tasks are counted, for its estimate; with more there is none.
+const MAX_JOBS_COUNTED: usize = 20_000;
 
 pub(super) fn reasons(state: &State, id: JobId, job: &Job, now: Timestamp) -> Vec<Reason> {
     let mut reasons = Vec::new();
@@ -50,6 +53,51 @@ pub(super) fn users_before(state: &State, user: &UserName, now: Timestamp) -> u3
             && wants_something_possible(state, queue)
     });
     u32::try_from(before.count()).unwrap_or(u32::MAX)
+}
+
+/// What stands before a job: of each shape, how many jobs and how many of their tasks wait.
+/// `None`: too much to count.
+pub(super) fn before(
+    state: &State,
+    user: &UserName,
+    rank: Option<Rank>,
+    now: Timestamp,
+) -> Option<BTreeMap<ShapeId, (u32, u64)>> {
+    let (mut found, mut left) = (BTreeMap::new(), MAX_JOBS_COUNTED);
+    if let Some(queue) = state.ready().user(user) {
+        count_tasks(state, queue, rank, &mut left, &mut found)?;
+    }
+    let fair = state.fair_share();
+    let mine = fair.standing(user, now);
+    for (other, queue) in state.ready().users() {
+        let is_before = fair.standing(other, now).order(mine) == std::cmp::Ordering::Less;
+        if other != user && is_before {
+            count_tasks(state, queue, None, &mut left, &mut found)?;
+        }
+    }
+    found.retain(|shape, _| is_possible(state, *shape));
+    Some(found)
+}
+
+/// Of one user all that stands before this rank, or everything.
+fn count_tasks(
+    state: &State,
+    queue: &UserQueue,
+    rank: Option<Rank>,
+    left: &mut usize,
+    found: &mut BTreeMap<ShapeId, (u32, u64)>,
+) -> Option<()> {
+    for (shape, ranks) in queue.shapes() {
+        let before = ranks.following().take_while(|other| rank.is_none_or(|rank| **other < rank));
+        for other in before {
+            *left = left.checked_sub(1)?;
+            let waiting = state.job(other.job()).map_or(0, |job| job.tasks.counts().waiting);
+            let counted: &mut (u32, u64) = found.entry(shape).or_default();
+            counted.0 = counted.0.saturating_add(1);
+            counted.1 = counted.1.saturating_add(u64::from(waiting));
+        }
+    }
+    Some(())
 }
 
 fn wants_something_possible(state: &State, queue: &UserQueue) -> bool {

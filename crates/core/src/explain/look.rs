@@ -3,7 +3,7 @@
 use crate::load::{Load, Usable};
 use crate::pilot::Pilot;
 use crate::requirements::ads_of_node;
-use crate::schedule::index::nodes::{Class, NodeAt};
+use crate::schedule::index::nodes::{Class, NodeAt, NodeTable};
 use crate::schedule::needs::{Groups, Need};
 use crate::schedule::reserve::{Other, Reservation};
 use crate::shape::Shape;
@@ -12,6 +12,29 @@ use shipway_model::prospect::{ClassProspect, Fit, Requirement};
 use shipway_model::reason::{During, FailedTerm};
 use shipway_model::{JobId, Kind, Quantity, Reason, Resources, Timestamp, UserName};
 use std::collections::BTreeMap;
+
+/// Which nodes are looked at: those that are connected, or those that batch systems would give.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Among<'a> {
+    Connected(&'a State),
+    Expected(&'a State),
+}
+
+impl<'a> Among<'a> {
+    fn table(self) -> &'a NodeTable {
+        match self {
+            Among::Connected(state) => &state.planner().nodes,
+            Among::Expected(state) => state.expected().table(),
+        }
+    }
+
+    fn pilot(self, at: NodeAt) -> Option<&'a Pilot> {
+        match self {
+            Among::Connected(state) => pilot_at(state, at),
+            Among::Expected(state) => state.expected().pilot(at),
+        }
+    }
+}
 
 /// Who asks: a user, with a job that waits or one that is not submitted.
 #[derive(Debug, Clone, Copy)]
@@ -46,16 +69,16 @@ struct Nearest<'a> {
 impl Look {
     /// `None` for a class without nodes.
     pub(super) fn at(
-        state: &State,
+        among: Among<'_>,
         class: &Class,
         shape: &Shape,
         need: &Need,
         asker: Asker<'_>,
         now: Timestamp,
     ) -> Option<Look> {
-        let Nearest { at, usable, kept, .. } = nearest(state, class, need, asker, now)?;
-        let (nodes, pilot) = (&state.planner().nodes, pilot_at(state, at)?);
-        let failed = if usable.is_some() { Vec::new() } else { failed(state, class, need, at) };
+        let Nearest { at, usable, kept, .. } = nearest(among, class, need, asker, now)?;
+        let (nodes, pilot) = (among.table(), among.pilot(at)?);
+        let failed = if usable.is_some() { Vec::new() } else { failed(among, class, need, at) };
         // Where none of its devices may be used, those count that were asked for.
         let counted = nodes.usable(at, usable.unwrap_or_else(|| need.matching(class)));
         let requirements = requirements(pilot, &shape.resources, counted);
@@ -67,29 +90,41 @@ impl Look {
         Some(Look { class, nodes, fit, requirements, failed, kept_for, kept_until })
     }
 
-    /// `None`: a node of this class could take it now.
+    /// Everything that is in the way; nothing: a node of this class could take it now.
     /// Which job it is kept for is said when it is the same user's.
-    pub(super) fn reason(self, is_own: impl Fn(JobId) -> bool) -> Option<Reason> {
+    pub(super) fn reasons(self, is_own: impl Fn(JobId) -> bool) -> Vec<Reason> {
         let Look { class, nodes, fit, requirements, failed, kept_for, .. } = self;
-        let mut all = requirements.into_iter();
         match fit {
-            Fit::Now => None,
+            Fit::Now => Vec::new(),
             Fit::Kept => {
                 let job = kept_for.filter(|job| is_own(*job));
-                Some(Reason::Kept { nodes, class, job })
+                vec![Reason::Kept { nodes, class, job }]
             }
-            Fit::Busy => all.find(|one| !one.is_met()).map(|one| {
-                let (wanted, found) = (one.wanted, one.free);
-                Reason::Busy { nodes, class, wanted, found }
-            }),
+            Fit::Busy => {
+                let short = requirements.into_iter().filter(|one| !one.is_met());
+                let busy = |one: Requirement| Reason::Busy {
+                    nodes,
+                    class: class.clone(),
+                    wanted: one.wanted,
+                    found: one.free,
+                };
+                short.map(busy).collect()
+            }
             Fit::Never => {
-                if let Some(one) = all.find(|one| !one.can_be_met()) {
-                    let (wanted, found) = (one.wanted, one.has);
-                    return Some(Reason::TooSmall { nodes, class, wanted, found });
-                }
-                let failed = failed.into_iter().next();
-                let requires = failed.map(|failed| Reason::Requires { nodes, class, failed });
-                Some(requires.unwrap_or(Reason::SetAside { during: During::Explaining }))
+                let short = requirements.into_iter().filter(|one| !one.can_be_met());
+                let small = |one: Requirement| Reason::TooSmall {
+                    nodes,
+                    class: class.clone(),
+                    wanted: one.wanted,
+                    found: one.has,
+                };
+                let failed = failed.into_iter().map(|failed| {
+                    let class = class.clone();
+                    Reason::Requires { nodes, class, failed }
+                });
+                let all: Vec<Reason> = short.map(small).chain(failed).collect();
+                let not_known = || vec![Reason::SetAside { during: During::Explaining }];
+                if all.is_empty() { not_known() } else { all }
             }
         }
     }
@@ -110,21 +145,24 @@ pub(super) fn pilot_at(state: &State, at: NodeAt) -> Option<&Pilot> {
 }
 
 fn nearest<'a>(
-    state: &'a State,
+    among: Among<'a>,
     class: &Class,
     need: &Need,
     asker: Asker<'_>,
     now: Timestamp,
 ) -> Option<Nearest<'a>> {
-    let (nodes, matching) = (&state.planner().nodes, need.matching(class));
+    let (nodes, matching) = (among.table(), need.matching(class));
     let mut best: Option<Nearest<'a>> = None;
     for at in class.members.nodes().iter().copied() {
-        let usable = need.on_node(nodes, at, || pilot_at(state, at));
+        let usable = need.on_node(nodes, at, || among.pilot(at));
         let (short, by) = need.shortage(usable.unwrap_or(matching), nodes.free(at));
         if best.as_ref().is_some_and(|known| (usable.is_none(), short, by) >= known.score) {
             continue;
         }
-        let kept = usable.and_then(|_| kept_for(state, at, need, asker, now));
+        let kept = usable.and_then(|_| match among {
+            Among::Connected(state) => kept_for(state, at, need, asker, now),
+            Among::Expected(_) => None,
+        });
         // Room that is kept for another comes after room that is not.
         let score = (usable.is_none(), short, by.saturating_add(u64::from(kept.is_some())));
         if best.as_ref().is_none_or(|known| score < known.score) {
@@ -139,14 +177,14 @@ fn nearest<'a>(
 
 /// The terms of the requirements that keep a need off a node: those that do not hold for devices
 /// that were asked for. None, if the requirements are not what is in the way.
-fn failed(state: &State, class: &Class, need: &Need, at: NodeAt) -> Vec<FailedTerm> {
+fn failed(among: Among<'_>, class: &Class, need: &Need, at: NodeAt) -> Vec<FailedTerm> {
     if need.is_kept_by_containers(class) {
         return vec![FailedTerm::of_image()];
     }
-    let (Some(choice), Some(pilot)) = (&need.choice, pilot_at(state, at)) else {
+    let (Some(choice), Some(pilot)) = (&need.choice, among.pilot(at)) else {
         return Vec::new();
     };
-    let allowed = need.allowed(&state.planner().nodes, at, || Some(pilot));
+    let allowed = need.allowed(among.table(), at, || Some(pilot));
     if !need.is_kept_out(class, allowed) {
         return Vec::new();
     }

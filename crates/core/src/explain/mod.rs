@@ -1,27 +1,33 @@
 //! Why a job waits: every reason, from the state as it is. Computed when asked, never stored.
 //!
 //! - `line.rs`      who goes first
+//! - `sites.rs`     how it stands with batch systems
 //! - `look.rs`      what each class of nodes has and lacks for a need
 //! - `prospect.rs`  place in line, requirements, the smallest change
+//! - `tried.rs`     whether a change would do, by the planner itself
 //! - `estimate.rs`  when it may start
 
 mod estimate;
 mod line;
 mod look;
 mod prospect;
+mod sites;
+mod tried;
 
 use crate::guard::{guarded, strike};
-use crate::job::Job;
+use crate::job::{Job, Terms};
 use crate::pilot::Pilot;
+use crate::ready::rank;
 use crate::schedule::needs::Need;
 use crate::shape::{Shape, ShapeId};
 use crate::state::State;
-use look::{Asker, Look};
+use look::{Among, Asker, Look};
 use shipway_model::prospect::{Fit, Prospect};
 use shipway_model::reason::During;
 use shipway_model::{JobId, JobState, Reason, Timestamp, UserName, Withheld};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+pub use tried::can_be_tried;
 
 /// Explains several jobs: what is found for a shape once is not looked for again.
 #[derive(Debug)]
@@ -29,7 +35,7 @@ pub struct Explainer<'a> {
     state: &'a State,
     now: Timestamp,
     /// Where nodes are kept, what is found depends on the user too.
-    needs: BTreeMap<(ShapeId, Option<&'a UserName>), Vec<Reason>>,
+    needs: BTreeMap<(ShapeId, Option<&'a UserName>), Option<Vec<Reason>>>,
 }
 
 impl<'a> Explainer<'a> {
@@ -61,9 +67,12 @@ impl<'a> Explainer<'a> {
             let asker = Asker { job: Some(id), user: &job.owner };
             // Kept for all jobs of this shape: none of them fails again.
             let found = guarded(|| reasons_of_need(state, shape, asker, now));
-            found.unwrap_or_else(not_explained)
+            found.unwrap_or_else(|| Some(not_explained()))
         });
-        reasons.extend(found.iter().cloned());
+        if let Some(found) = found {
+            reasons.extend(found.iter().cloned());
+            reasons.extend(sites::kept_from(state, &job.owner, &job.terms));
+        }
         if !reasons
             .iter()
             .any(|reason| matches!(reason, Reason::TooSmall { .. } | Reason::Requires { .. }))
@@ -82,11 +91,23 @@ pub fn explain(state: &State, id: JobId, now: Timestamp) -> Vec<Reason> {
     Explainer::new(state, now).reasons(id)
 }
 
-/// Why one task of this user with this need could not start right now, class by class; empty when
-/// it could.
-pub fn explain_need(state: &State, shape: &Shape, user: &UserName, now: Timestamp) -> Vec<Reason> {
+/// Why one task of this user with this need and these terms could not start right now, class by
+/// class; empty when it could: where the state can be copied that was tried.
+pub fn explain_need(
+    state: &State,
+    shape: &Shape,
+    (user, terms): (&UserName, &Terms),
+    now: Timestamp,
+) -> Vec<Reason> {
     let asker = Asker { job: None, user };
-    guarded(|| reasons_of_need(state, shape, asker, now)).unwrap_or_else(not_explained)
+    let reasons = guarded(|| {
+        let Some(mut reasons) = reasons_of_need(state, shape, asker, now) else {
+            return tried::in_the_way(state, shape, asker, now);
+        };
+        reasons.extend(sites::kept_from(state, user, terms));
+        reasons
+    });
+    reasons.unwrap_or_else(not_explained)
 }
 
 /// All that is to be said about a job that waits, as far as it can be found out.
@@ -97,10 +118,14 @@ pub fn prospect(state: &State, id: JobId, now: Timestamp) -> Option<Prospect> {
 fn prospect_of_job(state: &State, id: JobId, now: Timestamp) -> Option<Prospect> {
     let job = state.job(id).filter(|job| job.tasks.counts().waiting > 0)?;
     let asker = Asker { job: Some(id), user: &job.owner };
-    let mut found = prospect::of(state, state.shapes().get(job.shape), asker, now);
+    let shape = state.shapes().get(job.shape);
+    let mut found = prospect::of(state, shape, asker, now);
     if job.wants_placing() {
+        found.changes = prospect::changes(state, shape, asker, now);
         let place = prospect::place(state, id, job, now);
-        found.estimate = estimate::of(state, job.shape, &place, now).filter(|_| !is_kept(&found));
+        let rank = Some(rank(id, job));
+        let estimate = estimate::of(state, (job.shape, &job.owner, rank), now);
+        found.estimate = estimate.filter(|_| !is_kept(&found));
         found.place = Some(place);
     }
     Some(found)
@@ -118,10 +143,13 @@ pub fn prospect_of_new(state: &State, shape: &Shape, user: &UserName, now: Times
 }
 
 fn prospect_of_shape(state: &State, shape: &Shape, user: &UserName, now: Timestamp) -> Prospect {
-    let mut found = prospect::of(state, shape, Asker { job: None, user }, now);
+    let asker = Asker { job: None, user };
+    let mut found = prospect::of(state, shape, asker, now);
+    found.changes = prospect::changes(state, shape, asker, now);
     let place = prospect::place_of_new(state, user, now);
     if let Some(known) = state.shapes().find(shape) {
-        found.estimate = estimate::of(state, known, &place, now).filter(|_| !is_kept(&found));
+        let estimate = estimate::of(state, (known, user, None), now);
+        found.estimate = estimate.filter(|_| !is_kept(&found));
     }
     found.place = Some(place);
     found
@@ -154,25 +182,37 @@ fn own_reasons(state: &State, job: &Job) -> Vec<Reason> {
     reasons
 }
 
-fn reasons_of_need(state: &State, shape: &Shape, asker: Asker<'_>, now: Timestamp) -> Vec<Reason> {
+/// Nothing if it could start right now.
+fn reasons_of_need(
+    state: &State,
+    shape: &Shape,
+    asker: Asker<'_>,
+    now: Timestamp,
+) -> Option<Vec<Reason>> {
     let nodes = &state.planner().nodes;
+    let at_sites = || sites::reasons(state, shape, asker, now);
     if nodes.is_empty() {
-        return no_nodes(state);
+        return Some(if state.sites().is_empty() { no_nodes(state) } else { at_sites() });
     }
     let need = need_of(state, shape);
     strike("panics_in_look", &shape.resources);
     let mut reasons = Vec::new();
-    for (_, class) in nodes.classes() {
-        let Some(look) = Look::at(state, class, shape, &need, asker, now) else { continue };
+    let among = Among::Connected(state);
+    let open = nodes.classes().filter(|(at, class)| state.planner().is_open(shape, *at, class));
+    for (_, class) in open {
+        let Some(look) = Look::at(among, class, shape, &need, asker, now) else { continue };
         let mine = |other: JobId| state.job(other).is_some_and(|job| job.owner == *asker.user);
-        match look.reason(mine) {
-            Some(reason) => reasons.push(reason),
-            None => return Vec::new(),
+        let in_the_way = look.reasons(mine);
+        if in_the_way.is_empty() {
+            return None;
         }
+        reasons.extend(in_the_way);
     }
+    reasons.extend(sites::misfits_of_kept(state, shape, asker, now));
     reasons.extend(unfit(state));
     reasons.extend(withheld(state, shape));
-    reasons
+    reasons.extend(at_sites());
+    Some(reasons)
 }
 
 /// As the planner has worked it out, if somebody waits with it: its requirements are not asked of

@@ -1,40 +1,73 @@
 //! Place in line, requirements per class, and the smallest change that would let a job start.
 
 use super::line::{own_before, users_before};
-use super::look::{Asker, Look, pilot_at};
-use super::{fits_now, need_of};
+use super::look::{Among, Asker, Look, pilot_at};
+use super::tried::Tried;
+use super::{fits_now, need_of, sites};
 use crate::job::Job;
 use crate::ready::rank;
 use crate::shape::Shape;
 use crate::state::State;
 use shipway_model::amounts::thousandths;
 use shipway_model::limits::DEFAULT_GRACE;
-use shipway_model::prospect::{Change, Fit, Held, Place, Prospect, Requirement};
-use shipway_model::{JobId, Millis, Timestamp, UserName};
+use shipway_model::prospect::{Change, Fit, KeptNodes, PlaceInLine, Prospect, Requirement};
+use shipway_model::{JobId, Millis, SiteClass, SiteName, Timestamp, UserName};
 
 /// Changes that are offered: the first is the smallest, a second may suit better.
 const MAX_CHANGES: usize = 3;
+/// And of those, the smallest, that are looked at: each costs a look at all kinds of nodes.
+const MAX_CANDIDATES: usize = 32;
 
 pub(super) fn of(state: &State, shape: &Shape, asker: Asker<'_>, now: Timestamp) -> Prospect {
-    let nodes = &state.planner().nodes;
-    let need = need_of(state, shape);
-    let classes = nodes.classes();
-    let looks: Vec<Look> =
-        classes.filter_map(|(_, class)| Look::at(state, class, shape, &need, asker, now)).collect();
-    let changes = if looks.iter().any(|look| fits_now(look.fit)) {
-        Vec::new()
-    } else {
-        let pace = state.shapes().find(shape).map(|known| state.shapes().pace(known));
-        let usual = pace.filter(|pace| pace.tasks > 0).map(|pace| pace.mean);
-        let shorter = looks.iter().find_map(|look| shorter_limit(look, usual, now));
-        shorter.into_iter().chain(changes(&looks)).take(MAX_CHANGES).collect()
-    };
-    let classes = looks.iter().map(Look::prospect).collect();
-    Prospect { place: None, classes, changes, estimate: None }
+    let classes = looks(state, shape, asker, now).iter().map(Look::prospect).collect();
+    Prospect { place: None, classes, changes: Vec::new(), estimate: None }
 }
 
-/// For each class what would have to be asked for less; the smallest first.
-fn changes(looks: &[Look]) -> Vec<Change> {
+fn looks(state: &State, shape: &Shape, asker: Asker<'_>, now: Timestamp) -> Vec<Look> {
+    let need = need_of(state, shape);
+    let planner = state.planner();
+    let open = planner.nodes.classes().filter(|(at, class)| planner.is_open(shape, *at, class));
+    let among = Among::Connected(state);
+    open.filter_map(|(_, class)| Look::at(among, class, shape, &need, asker, now)).collect()
+}
+
+/// What would help, the smallest change first. Each was tried: what is said to start now, the
+/// planner starts on a copy of all there is; of the others a node that is there could run it.
+pub(super) fn changes(
+    state: &State,
+    shape: &Shape,
+    asker: Asker<'_>,
+    now: Timestamp,
+) -> Vec<Change> {
+    let looks = looks(state, shape, asker, now);
+    if looks.iter().any(|look| fits_now(look.fit)) {
+        return Vec::new();
+    }
+    let pace = state.shapes().find(shape).map(|known| state.shapes().pace(known));
+    let usual = pace.filter(|pace| pace.tasks > 0).map(|pace| pace.mean);
+    let shorter = looks.iter().find_map(|look| shorter_limit(look, usual, now));
+    let at_sites: Vec<_> = sites::looks(state, shape, asker, now).collect();
+    let mut sized = candidates(&looks);
+    if at_sites.iter().all(|(_, _, look)| look.fit == Fit::Never) {
+        let at_site = |(site, class, look): &(&SiteName, &SiteClass, Look)| {
+            let (size, change) = change(look, false).or_else(|| without_term(look))?;
+            let (site, class) = (Some((*site).clone()), class.name.clone());
+            Some((size, Change { site, class, now: false, ..change }))
+        };
+        sized.extend(at_sites.iter().filter_map(at_site));
+    }
+    sized.sort_by_key(|(size, change)| (*size, !change.now, change.class.clone()));
+    sized.dedup_by(|a, b| {
+        a.1.ask == b.1.ask && a.1.instead_of == b.1.instead_of && a.1.without == b.1.without
+    });
+    sized.truncate(MAX_CANDIDATES);
+    let mut tried = Tried::new(state, asker, now);
+    let all = shorter.into_iter().chain(sized.into_iter().map(|(_, change)| change));
+    all.filter_map(|change| tried.good(shape, change)).take(MAX_CHANGES).collect()
+}
+
+/// For each class what would have to be asked for less, and how much that is.
+fn candidates(looks: &[Look]) -> Vec<(u64, Change)> {
     let possible = |look: &&Look| look.fit != Fit::Kept;
     let mut sized: Vec<(u64, Change)> = Vec::new();
     for look in looks.iter().filter(possible) {
@@ -49,11 +82,7 @@ fn changes(looks: &[Look]) -> Vec<Change> {
             sized.extend(change(look, false));
         }
     }
-    sized.sort_by_key(|(size, change)| (*size, !change.now, change.class.clone()));
-    sized.dedup_by(|a, b| {
-        a.1.ask == b.1.ask && a.1.instead_of == b.1.instead_of && a.1.without == b.1.without
-    });
-    sized.into_iter().take(MAX_CHANGES).map(|(_, change)| change).collect()
+    sized
 }
 
 /// A time limit with which it would be over before what the room is kept for begins. None is
@@ -72,6 +101,8 @@ fn shorter_limit(look: &Look, usual: Option<Millis>, now: Timestamp) -> Option<C
         without: None,
         class: look.class.clone(),
         now: true,
+        nodes: 0,
+        site: None,
     })
 }
 
@@ -91,6 +122,8 @@ fn without_term(look: &Look) -> Option<(u64, Change)> {
         without: Some(failed.term.clone()),
         class: look.class.clone(),
         now: look.requirements.iter().all(Requirement::is_met),
+        nodes: 0,
+        site: None,
     };
     look.requirements.iter().all(Requirement::can_be_met).then_some((SIZE, change))
 }
@@ -111,25 +144,31 @@ fn change(look: &Look, now: bool) -> Option<(u64, Change)> {
         without: None,
         class: look.class.clone(),
         now,
+        nodes: 0,
+        site: None,
     };
     // To ask for none of a thing is not a smaller request but another one.
     let asks_for_some = change.ask.iter().all(|ask| ask.raw() > 0);
     (!short.is_empty() && asks_for_some).then(|| (size.fold(0, u64::saturating_add), change))
 }
 
-pub(super) fn place(state: &State, id: JobId, job: &Job, now: Timestamp) -> Place {
+pub(super) fn place(state: &State, id: JobId, job: &Job, now: Timestamp) -> PlaceInLine {
     let held = state.planner().reservation_of(id).map(|held| {
         let nodes = held.nodes().filter_map(|at| Some(pilot_at(state, at)?.name().clone()));
-        Held { nodes: nodes.collect(), latest: held.latest, behind_own: held.behind_own }
+        KeptNodes {
+            nodes: nodes.collect(),
+            latest: held.clears_by(state, now),
+            behind_own: held.behind_own,
+        }
     });
     let own_before = own_before(state, &job.owner, Some(rank(id, job)));
-    Place { own_before, held, ..place_of_new(state, &job.owner, now) }
+    PlaceInLine { own_before, held, ..place_of_new(state, &job.owner, now) }
 }
 
 /// Behind all of the user's own jobs.
-pub(super) fn place_of_new(state: &State, user: &UserName, now: Timestamp) -> Place {
+pub(super) fn place_of_new(state: &State, user: &UserName, now: Timestamp) -> PlaceInLine {
     let fair = state.fair_share();
-    Place {
+    PlaceInLine {
         own_before: own_before(state, user, None),
         users_before: users_before(state, user, now),
         used_core_seconds: fair.used_core_seconds(user, now),

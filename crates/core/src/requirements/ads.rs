@@ -5,13 +5,14 @@ use crate::schedule::classes::ClassKey;
 use crate::shape::Shape;
 use shipway_classad::{Ad, Expr, Name, Value, parse_expression};
 use shipway_model::amounts::{Row, Unit};
+use shipway_model::node::ALLOCATION_ENDS;
 use shipway_model::{Amounts, Bytes, GpuDevice, GpuVendor, Kind};
 use std::sync::Arc;
 
 /// What differs between nodes that are alike otherwise. An expression that names one of these is
 /// asked of every node, not of every class.
-pub(crate) const PER_NODE: [&str; 6] =
-    ["Machine", "Name", "UtsnameNodename", "Disk", "TotalDisk", "DetectedGPUs"];
+pub(crate) const PER_NODE: [&str; 7] =
+    ["Machine", "Name", "UtsnameNodename", "Disk", "TotalDisk", "DetectedGPUs", ALLOCATION_ENDS];
 
 /// What all nodes of a class have: one ad for each kind of its devices, or one without any.
 pub(crate) fn class_ads(key: &ClassKey, kinds: &[(GpuDevice, u32)]) -> Vec<Arc<Ad>> {
@@ -102,6 +103,10 @@ pub(super) fn node_ad(class: &Ad, pilot: &Pilot) -> Ad {
     count(&mut ad, &["", "Total"], node.capacity.amounts(), true);
     let devices: Vec<&str> = node.gpus.iter().map(|gpu| gpu.id.as_str()).collect();
     ad.set("DetectedGPUs", devices.join(", "));
+    let ends = node.attributes.get(ALLOCATION_ENDS).map(|text| parse_expression(text));
+    if let Some(Ok(ends)) = ends {
+        ad.insert(ALLOCATION_ENDS.into(), ends);
+    }
     ad
 }
 

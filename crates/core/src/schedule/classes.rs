@@ -2,7 +2,10 @@
 
 use crate::pilot::Pilot;
 use shipway_model::gpu::Version;
-use shipway_model::{Bytes, Capacity, DeviceId, GpuDevice, GpuSource, GpuVendor, Kind};
+use shipway_model::node::ALLOCATION_ENDS;
+use shipway_model::{
+    Bytes, Capacity, DeviceId, GpuDevice, GpuSource, GpuVendor, Kind, Millis, SiteName,
+};
 use std::collections::BTreeMap;
 
 /// What makes nodes alike: all they have, but for the ids of their devices.
@@ -12,6 +15,10 @@ pub struct ClassKey {
     gpus: Vec<GpuKind>,
     /// What else the pilot says of the node, for requirements.
     pub(crate) attributes: BTreeMap<String, String>,
+    /// The batch system that they are of: not every job may go there.
+    pub site: Option<SiteName>,
+    /// How long guests have to leave it; none are let in where nothing is said.
+    pub guests: Option<Millis>,
 }
 
 /// What makes devices alike.
@@ -60,7 +67,11 @@ pub fn class_of(pilot: &Pilot) -> ClassKey {
     gpus.sort();
     let has = &pilot.ad.capacity;
     let capacity = Capacity { named: has.named.clone(), ..Capacity::of(has.amounts().alike()) };
-    ClassKey { capacity, gpus, attributes: pilot.ad.attributes.clone() }
+    let mut attributes = pilot.ad.attributes.clone();
+    // No two allocations end in the same second, and they are alike all the same.
+    attributes.remove(ALLOCATION_ENDS);
+    let guests = pilot.guests.filter(|_| !gpus.is_empty());
+    ClassKey { capacity, gpus, attributes, site: pilot.site.clone(), guests }
 }
 
 impl ClassKey {
@@ -77,7 +88,7 @@ impl ClassKey {
         kinds
     }
 
-    /// `8 cores, 32GB, 2 × NVIDIA A100`
+    /// `8 cores, 32GB, 2 × NVIDIA A100`, and ` at SITE` where it is of a batch system.
     pub fn describe(&self) -> String {
         let (alike, has) = (|kind: &Kind| !kind.row().is_nodes_own, self.capacity.amounts());
         let counted = Kind::ALL.into_iter().filter(alike);
@@ -94,6 +105,7 @@ impl ClassKey {
         }
         let named = self.capacity.named.iter();
         parts.extend(named.map(|(name, amount)| format!("{amount} {name}")));
-        parts.join(", ")
+        let at = self.site.as_ref().map(|site| format!(" at {site}")).unwrap_or_default();
+        format!("{}{at}", parts.join(", "))
     }
 }

@@ -99,6 +99,8 @@ impl Pass<'_> {
                 at += 1;
             } else if self.searches == MAX_SEARCHES {
                 held.ends = self.now.plus(PUT_OFF);
+                // What was said does not hold any more.
+                held.latest = held.latest.map(|_| self.now);
                 at += 1;
             } else {
                 self.searches += 1;
@@ -209,13 +211,18 @@ impl Pass<'_> {
         if let Some(until) = self.gave_up.get(owner).filter(|_| made.rests()) {
             made.ends = made.ends.min(*until);
         }
+        // Rooms are those of what runs. What this pass has put there counts from the next one on.
+        if !made.rests() && made.nodes().any(|at| self.trial.has_put_on(at)) {
+            made.ends = self.now;
+        }
         self.may_be_made(&made, owner).then_some(made)
     }
 
     /// A task of this job has its place: what is kept for the next one is another question.
     pub(super) fn has_begun(&mut self, job: JobId) {
-        let own = self.reservations.iter_mut().filter(|held| held.behind_own);
-        for held in own.filter(|held| held.job == job) {
+        // One that rests counts down: whoever has it is not to have it longer by this.
+        let may_end = self.reservations.iter_mut().filter(|held| held.behind_own || !held.rests());
+        for held in may_end.filter(|held| held.job == job) {
             held.ends = self.now;
         }
     }

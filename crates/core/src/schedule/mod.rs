@@ -13,12 +13,14 @@
 //! - `search.rs`   the node for one more task
 //! - `keep.rs`     who gets nodes kept, and which; `reserve.rs`, what may go before them
 //! - `backlog.rs`  how much may wait at a pilot
+//! - `guests.rs`   tasks without GPUs on nodes with some: when they come, and who has to leave
 //! - `pass.rs`     one pass: order, search, keep; `trial.rs`, the nodes while a plan is made
 //!
 //! What is remembered so that this is fast is in `index/`.
 
 pub mod backlog;
 pub mod classes;
+mod guests;
 pub mod index;
 mod jobs;
 mod keep;
@@ -41,7 +43,7 @@ use crate::state::State;
 use index::nodes::NodeTable;
 use index::{known, open};
 use reserve::Reservation;
-use shipway_model::{JobId, PilotId, Timestamp, UserName};
+use shipway_model::{JobId, PilotId, TaskId, Timestamp, UserName};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,6 +58,8 @@ pub struct Plan {
     pilots: Vec<(PilotId, usize)>,
     /// The plan was full: there is more to place right now.
     pub more: bool,
+    /// Guests that have to make room.
+    pub leave: Vec<TaskId>,
 }
 
 impl Plan {
@@ -63,7 +67,7 @@ impl Plan {
         self.placements.len()
     }
     pub fn is_empty(&self) -> bool {
-        self.placements.is_empty()
+        self.placements.is_empty() && self.leave.is_empty()
     }
 
     /// What goes to each pilot.
@@ -108,6 +112,8 @@ pub struct Planner {
     was_full: bool,
     /// The last pass left out somebody whose requirements took too long.
     was_cut: bool,
+    /// As of the last pass.
+    wanted: guests::Wanted,
     /// Shapes over which a pass failed: no pass looks at them again.
     set_aside: BTreeSet<ShapeId>,
 }
@@ -229,7 +235,11 @@ pub fn schedule(state: &mut State, now: Timestamp) -> Plan {
     loop {
         let mut planner = std::mem::take(&mut state.planner);
         let serving = Cell::new(None);
-        if let Some(plan) = guarded(|| pass::run(state, &mut planner, now, &serving)) {
+        let made = guarded(|| {
+            let plan = pass::run(state, &mut planner, now, &serving);
+            Plan { leave: guests::to_leave(state, &planner, &plan), ..plan }
+        });
+        if let Some(plan) = made {
             state.planner = planner;
             return plan;
         }

@@ -29,6 +29,8 @@ pub struct Need {
     /// Its requirements have to be asked of each node, not only of each class.
     pub(super) per_node: bool,
     pub(super) in_container: bool,
+    /// Where guests are let in, it is one.
+    pub(super) is_guest: bool,
     pub(super) gang: Gang,
     /// The classes that could serve it when empty; see `ClassAt::bit`.
     class_bits: u64,
@@ -68,6 +70,7 @@ impl Need {
             named: !need.named.is_empty(),
             per_node: false,
             in_container: shape.expressions.in_container,
+            is_guest: shape.is_guest,
             gang: shape.gang,
             choice: Choice::of(shape).map(Arc::new),
             at_most: shape.at_most,
@@ -77,7 +80,7 @@ impl Need {
             groups: Vec::new(),
         };
         made.per_node = made.choice.as_ref().is_some_and(|choice| choice.is_per_node);
-        made.learn_classes(need, table);
+        made.learn_classes(shape, table);
         made
     }
 
@@ -115,13 +118,15 @@ impl Need {
         (class.count(groups) >= self.gpus).then_some(groups)
     }
 
-    fn learn_classes(&mut self, need: &Resources, table: &NodeTable) {
+    fn learn_classes(&mut self, shape: &Shape, table: &NodeTable) {
+        let need = &shape.resources;
         let all = (0..super::position(table.class_count())).map(ClassAt).map(|at| {
             let class = table.class(at);
             let choice = self.choice.as_ref();
-            let allowed = match choice.filter(|_| !self.is_kept_by_containers(class)) {
+            let is_kept = self.is_kept_by_containers(class) || shape.is_kept_from(class);
+            let allowed = match choice.filter(|_| !is_kept) {
                 Some(choice) => choice.kinds_of_class(&class.ads),
-                None if self.is_kept_by_containers(class) => 0,
+                None if is_kept => 0,
                 None => Groups::MAX,
             };
             let groups = self.choose(class, allowed).filter(|_| is_large_enough(need, class));
@@ -198,6 +203,16 @@ impl Need {
     #[inline]
     pub(super) fn groups(&self, class: ClassAt) -> Option<Groups> {
         self.groups.get(class.at()).copied().flatten()
+    }
+
+    /// How many tasks an empty node of a class runs at a time, if it could run one.
+    pub(crate) fn times_in(&self, class: &Class) -> u64 {
+        let by_gpus = match self.gpus {
+            0 => u64::MAX,
+            _ if self.is_whole() => class.key.gpus() as u64 / u64::from(self.gpus),
+            _ => class.key.gpus() as u64 * u64::from(GpuShare::WHOLE.0 / self.share.max(1)),
+        };
+        self.amounts.alike().times_in(&class.key.capacity.amounts()).min(by_gpus)
     }
 
     /// Whether it asks for whole devices, and not for a part of one.

@@ -16,10 +16,10 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 /// fifteen milliseconds. Then it is the others' turn, and this user's in the next pass.
 const MAX_ASKED_STEPS: u64 = 125_000;
 
-pub(super) struct Order<'a> {
+pub(super) struct ServingOrder<'a> {
     state: &'a State,
     now: Timestamp,
-    line: BinaryHeap<Place>,
+    line: BinaryHeap<UserTurn>,
     /// In the order of their names.
     users: Vec<User<'a>>,
     served: Served<'a>,
@@ -38,7 +38,7 @@ struct User<'a> {
 
 /// A user's place in the line.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct UserTurn {
     standing: Standing,
     user: usize,
 }
@@ -87,15 +87,15 @@ pub(super) struct Turn {
     pub(super) standing: Standing,
 }
 
-impl<'a> Order<'a> {
+impl<'a> ServingOrder<'a> {
     pub(super) fn new(state: &'a State, now: Timestamp) -> Self {
         let queues = state.ready().users();
         let standing = |name| state.fair_share().standing(name, now);
         let places = queues.keys().zip(0..);
-        let line = places.map(|(name, user)| Place { standing: standing(name), user }).collect();
+        let line = places.map(|(name, user)| UserTurn { standing: standing(name), user }).collect();
         let user = |(name, queue)| User { name, queue, jobs: None, asked: 0 };
         let users = queues.iter().map(user).collect();
-        Order { state, now, line, users, served: Served::default(), was_cut: false }
+        ServingOrder { state, now, line, users, served: Served::default(), was_cut: false }
     }
 
     /// The next task of the user who is first in line. Users with nothing that may be placed leave
@@ -106,7 +106,7 @@ impl<'a> Order<'a> {
         mut may_be_placed: impl FnMut(&mut Open, ShapeId) -> bool,
     ) -> Option<Turn> {
         // When nothing is left that could be placed, nobody is passed by either.
-        while let Some(Place { standing, user }) = self.line.peek().filter(|_| open.len() > 0) {
+        while let Some(UserTurn { standing, user }) = self.line.peek().filter(|_| open.len() > 0) {
             let User { queue, jobs, asked, .. } = &mut self.users[*user];
             if *asked >= MAX_ASKED_STEPS {
                 self.was_cut = true;
@@ -166,7 +166,7 @@ impl<'a> Order<'a> {
         }
         let owner = self.state.job(turn.id).map(|job| &job.owner);
         let mut line = std::mem::take(&mut self.line).into_vec();
-        let of_owner = |place: &&mut Place| Some(self.users[place.user].name) == owner;
+        let of_owner = |place: &&mut UserTurn| Some(self.users[place.user].name) == owner;
         if let Some(place) = line.iter_mut().find(of_owner) {
             place.standing = place.standing.with(charge);
         }
@@ -187,7 +187,7 @@ impl<'a> Order<'a> {
         most: usize,
         kept: impl Fn(JobId) -> u64,
     ) -> Vec<(JobId, ShapeId)> {
-        let mut line: Vec<Place> = self.line.iter().copied().collect();
+        let mut line: Vec<UserTurn> = self.line.iter().copied().collect();
         line.sort_unstable_by(|a, b| b.cmp(a));
         let mut found = Vec::new();
         for (at, place) in line.iter().enumerate() {
@@ -242,19 +242,19 @@ impl<'a> Served<'a> {
     }
 }
 
-impl PartialEq for Place {
+impl PartialEq for UserTurn {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
-impl Eq for Place {}
-impl PartialOrd for Place {
+impl Eq for UserTurn {}
+impl PartialOrd for UserTurn {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 /// The greatest is served first: the least usage, and by name among equals.
-impl Ord for Place {
+impl Ord for UserTurn {
     fn cmp(&self, other: &Self) -> Ordering {
         other.standing.order(self.standing).then_with(|| other.user.cmp(&self.user))
     }

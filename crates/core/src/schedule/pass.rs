@@ -4,11 +4,11 @@ use super::index::known::Needs;
 use super::index::nodes::NodeAt;
 use super::index::open::Open;
 use super::needs::Need;
-use super::order::{Order, Turn};
+use super::order::{ServingOrder, Turn};
 use super::reserve::Reservation;
 use super::search::{Ask, Scope};
 use super::trial::{Paper, Trial};
-use super::{MAX_PLAN, Plan, Planner, keep};
+use super::{MAX_PLAN, Plan, Planner, guests, keep};
 use crate::shape::ShapeId;
 use crate::state::State;
 use shipway_model::{Timestamp, UserName};
@@ -21,7 +21,7 @@ pub(super) struct Pass<'a> {
     needs: &'a Needs,
     pub(super) now: Timestamp,
     pub(super) open: Open,
-    pub(super) order: Order<'a>,
+    pub(super) order: ServingOrder<'a>,
     pub(super) trial: Trial<'a>,
     pub(super) reservations: Vec<Reservation>,
     pub(super) resting: &'a BTreeMap<UserName, Timestamp>,
@@ -51,7 +51,10 @@ pub(super) fn run(
         open.start_over();
         paper.start_over();
     }
+    guests::follow(state, planner);
     open.renew(state, planner, serving);
+    // With what was not known of the needs before.
+    planner.wanted = guests::wanted(state, &planner.nodes, &planner.needs);
     // Whose needs are worked out later comes only then.
     planner.somebody_came = planner.needs.is_behind();
     planner.was_cut = false;
@@ -61,14 +64,14 @@ pub(super) fn run(
         (planner.open, planner.paper) = (open, paper);
         return Plan::default();
     }
-    let Planner { nodes, needs, reservations, resting, gave_up, .. } = planner;
+    let Planner { nodes, needs, reservations, resting, gave_up, wanted, .. } = planner;
     let mut pass = Pass {
         state,
         needs,
         now,
         open,
-        order: Order::new(state, now),
-        trial: Trial::new(state, nodes, paper, now),
+        order: ServingOrder::new(state, now),
+        trial: Trial::new(state, nodes, paper, (now, wanted)),
         reservations: mem::take(reservations),
         resting,
         gave_up,

@@ -146,6 +146,32 @@ impl Reservation {
         self.need.charge_of_gang()
     }
 
+    /// When there is room on all its nodes at the latest, by the time limits of what runs there by
+    /// now: somebody who goes first may have come since it was made. None when that is after its
+    /// end: then other nodes may be kept. Behind tasks of its own user it promises nothing against
+    /// others, and says when those are over.
+    pub fn clears_by(&self, state: &State, now: Timestamp) -> Option<Timestamp> {
+        let (nodes, job) = (&state.planner().nodes, state.job(self.job)?);
+        let need = &state.shapes().get(job.shape).resources;
+        let mut last = self.latest?;
+        for kept in std::iter::once(&self.first).chain(&self.others) {
+            let pilot = state.pilots().get(nodes.pilot(kept.at)?)?;
+            let groups = self.need.on_node(nodes, kept.at, || Some(pilot))?;
+            let node = (pilot, nodes.usable(kept.at, groups));
+            let mut rooms = Vec::new();
+            let asked = (&job.owner, need, kept.tasks as usize);
+            rooms_at(state, node, asked, now, |room| rooms.push(room.room.time()));
+            if rooms.len() < kept.tasks as usize {
+                return None;
+            }
+            for room in rooms {
+                last = last.max(room?);
+            }
+        }
+        let holds = self.behind_own || last <= self.ends;
+        (last > now && holds).then_some(last)
+    }
+
     /// Whether its user is to have no other for a while when it ends.
     pub(super) fn rests(&self) -> bool {
         self.latest.is_none()
@@ -182,7 +208,7 @@ impl Reservation {
 
 /// When a node has room, if nothing else comes. The sooner, the smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Room {
+pub enum RoomFrom {
     At(Timestamp),
     /// Something of which no end is known stands in the way.
     SomeTime,
@@ -190,11 +216,11 @@ pub enum Room {
     Never,
 }
 
-impl Room {
+impl RoomFrom {
     pub fn time(self) -> Option<Timestamp> {
         match self {
-            Room::At(at) => Some(at),
-            Room::SomeTime | Room::Never => None,
+            RoomFrom::At(at) => Some(at),
+            RoomFrom::SomeTime | RoomFrom::Never => None,
         }
     }
 }
@@ -202,7 +228,7 @@ impl Room {
 /// When a node has room, and who leaves last for it. The better, the smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Clearing {
-    pub(super) room: Room,
+    pub(super) room: RoomFrom,
     /// A task of the user who waits.
     behind_own: bool,
 }
@@ -235,8 +261,8 @@ pub fn room_by(
     need: &Resources,
     now: Timestamp,
     end_of: impl Fn(TaskId) -> Option<Timestamp>,
-) -> Room {
-    let mut found = Room::Never;
+) -> RoomFrom {
+    let mut found = RoomFrom::Never;
     let end_of = |task| (end_of(task), false);
     clearings(state, node, (need, 1), now, end_of, |clearing| found = clearing.room);
     found
@@ -257,7 +283,7 @@ fn clearings(
         return;
     }
     let (mut load, mut found) = (pilot.load.clone(), 0);
-    let mut fill = |load: &mut Load, room: Room, behind_own: bool| {
+    let mut fill = |load: &mut Load, room: RoomFrom, behind_own: bool| {
         while found < most && load.lacks(&pilot.ad, need, usable).is_none() {
             tell(Clearing { room, behind_own });
             found += 1;
@@ -267,7 +293,7 @@ fn clearings(
         }
         found == most
     };
-    if fill(&mut load, Room::At(now), false) {
+    if fill(&mut load, RoomFrom::At(now), false) {
         return;
     }
     let mut tasks: Vec<_> = pilot.placed.iter().map(|task| (end_of(*task), *task)).collect();
@@ -277,7 +303,7 @@ fn clearings(
             continue;
         };
         load.remove(&state.shapes().get(job.shape).resources, &active.devices);
-        if fill(&mut load, end.map_or(Room::SomeTime, Room::At), is_own) {
+        if fill(&mut load, end.map_or(RoomFrom::SomeTime, RoomFrom::At), is_own) {
             return;
         }
     }

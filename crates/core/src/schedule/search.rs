@@ -113,6 +113,7 @@ impl Trial<'_> {
         // Those that start together may be more than a node is given one by one.
         let takes_more = free.unstarted < MAX_UNSTARTED || !ask.need.gang.is_one();
         takes_more
+            && !(ask.need.is_guest && self.is_wanted(free.class))
             && ask.need.fits(free, groups)
             && (!ask.need.named || self.has_named(ask.resources(), at))
             && (!ask.need.per_node || self.has_own_room(ask.need, at))
@@ -271,15 +272,24 @@ impl Trial<'_> {
         self.table().classes().flat_map(|(_, class)| class.members.nodes()).map(entry).collect()
     }
 
+    fn is_guest_at(&self, need: &Need, at: NodeAt) -> bool {
+        need.is_guest && self.table().class(self.table().free(at).class).key.guests.is_some()
+    }
+
     fn may_wait_at(&self, ask: &Ask<'_>, job: &Job, at: NodeAt, unstarted: u32) -> bool {
         let allows = |pilot| backlog::allows(job, pilot, ask.resources(), unstarted);
         let is_passed = |held: &Reservation, _| held.behind_own && !self.is_own(ask, held);
-        self.pilot(at).is_some_and(allows) && ask.passes(at, is_passed)
+        !self.is_guest_at(ask.need, at)
+            && self.pilot(at).is_some_and(allows)
+            && ask.passes(at, is_passed)
     }
 
     /// Nodes that could serve this need when empty; those with most devices free first.
     pub(super) fn candidates(&self, need: &Need, most: usize) -> Vec<NodeAt> {
-        let classes = need.classes.iter().map(|(class, _)| self.table().class(*class));
+        // Nothing is kept for guests.
+        let lets_guests = |at| self.table().class(at).key.guests.is_some();
+        let classes = need.classes.iter().filter(|(at, _)| !(need.is_guest && lets_guests(*at)));
+        let classes = classes.map(|(class, _)| self.table().class(*class));
         let suiting = |at: &NodeAt| !need.per_node || self.groups_at(need, *at).is_some();
         let nodes = classes.flat_map(|class| class.members.emptiest().filter(suiting).take(most));
         nodes.collect()

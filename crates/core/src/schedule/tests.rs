@@ -56,7 +56,7 @@ fn wish() -> impl Strategy<Value = Wish> {
     )
 }
 
-fn tell(state: &mut State, now: u64, command: &Command) {
+fn apply(state: &mut State, now: u64, command: &Command) {
     step(state, Timestamp(now), command).unwrap_or_else(|no| panic!("{command:?}: {no}"));
 }
 
@@ -75,7 +75,7 @@ fn submit(state: &mut State, now: u64, wish: &Wish) {
     let (by, job) = (Actor::new(user, Role::User), state.next_job());
     let gang = Gang::of(wish.gang.try_into().expect("at least one"));
     let submit = Submit::one(by, NewJob { gang, ..NewJob::new(job, spec) });
-    tell(state, now, &Command::Submit(Box::new(submit)));
+    apply(state, now, &Command::Submit(Box::new(submit)));
 }
 
 fn join(state: &mut State, at: usize, kind: usize) {
@@ -116,10 +116,10 @@ fn join(state: &mut State, at: usize, kind: usize) {
     };
     let pilot = PilotId::new(&format!("p{at:02}")).expect("good");
     let ask = AskSite::named_after(&pilot, SiteKind::ByHand);
-    tell(state, 1, &Command::AskSite(Box::new(ask)));
+    apply(state, 1, &Command::AskSite(Box::new(ask)));
     let (lease, held, folder) = (None, Vec::new(), None);
     let joined = PilotJoined { pilot, connection: ConnectionNumber(1), ad, lease, held, folder };
-    tell(state, 1, &Command::PilotJoined(Box::new(joined)));
+    apply(state, 1, &Command::PilotJoined(Box::new(joined)));
 }
 
 fn nodes(kinds: &[usize]) -> State {
@@ -148,7 +148,7 @@ fn end(state: &mut State, now: u64, which: &[usize]) {
         let ended = Ended { outcome, started: None, ended: Timestamp(now), ran };
         let held = vec![Held::own(task.attempt(active.attempt), HeldPhase::Ended(ended))];
         let report = PilotReported { pilot: active.pilot.clone(), held };
-        tell(state, now, &Command::PilotReported(report));
+        apply(state, now, &Command::PilotReported(report));
     }
 }
 
@@ -175,7 +175,7 @@ proptest! {
             let held = held.map(|held| (held.job, held.nodes().collect(), held.behind_own));
             prop_assert_eq!((found, held.collect::<Vec<_>>()), expected);
             if !plan.is_empty() {
-                tell(&mut state, now, &Command::ApplyPlan(plan));
+                apply(&mut state, now, &Command::ApplyPlan(plan));
             }
             now += 600_000;
             end(&mut state, now, ends);
@@ -217,7 +217,7 @@ proptest! {
                 if plan.is_empty() {
                     break;
                 }
-                tell(&mut state, now, &Command::ApplyPlan(plan));
+                apply(&mut state, now, &Command::ApplyPlan(plan));
             }
             prop_assert_eq!(missed(&state, now), None);
             now += 100_000;

@@ -5,6 +5,7 @@
     reason = "places that this module gives out itself, asked for very often"
 )]
 
+use super::guests::Wanted;
 use super::index::free::{Device, Free};
 use super::index::nodes::{ClassAt, Devices, NodeAt, NodeTable};
 use super::needs::{Groups, Need};
@@ -28,6 +29,7 @@ pub(super) struct Trial<'a> {
     state: &'a State,
     table: &'a mut NodeTable,
     pub(super) now: Timestamp,
+    wanted: &'a Wanted,
     /// Named things, where this pass has given some out.
     named: BTreeMap<NodeAt, Counts>,
     paper: Paper,
@@ -78,17 +80,21 @@ impl<'a> Trial<'a> {
         state: &'a State,
         table: &'a mut NodeTable,
         mut paper: Paper,
-        now: Timestamp,
+        (now, wanted): (Timestamp, &'a Wanted),
     ) -> Self {
         paper.moved.resize(table.class_count(), Vec::new());
         paper.put.clear();
         paper.taken.clear();
-        Trial { state, table, now, named: BTreeMap::new(), paper }
+        Trial { state, table, now, wanted, named: BTreeMap::new(), paper }
     }
 
     /// How many tasks were put on nodes.
     pub(super) fn len(&self) -> usize {
         self.paper.put.len()
+    }
+    /// Whether somebody waits for the GPUs of nodes that let guests in.
+    pub(super) fn is_wanted(&self, class: ClassAt) -> bool {
+        self.wanted.contains(&class)
     }
     pub(super) fn table(&self) -> &NodeTable {
         self.table
@@ -143,6 +149,10 @@ impl<'a> Trial<'a> {
         put.push(Put { at, task, job, kind, share: need.share, devices, before });
     }
 
+    pub(super) fn has_put_on(&self, at: NodeAt) -> bool {
+        self.paper.put.iter().any(|put| put.at == at)
+    }
+
     /// How far it has come, to go back to; see `undo`.
     pub(super) fn mark(&self) -> Mark {
         Mark { put: self.paper.put.len(), taken: self.paper.taken.len() }
@@ -193,22 +203,23 @@ impl<'a> Trial<'a> {
             let ids = ids.map_or(&[][..], |devices| &devices.ids);
             put.devices(taken).iter().map(|device| &ids[*device])
         };
-        look_at(of_nodes().map(|of_node| pilot(of_node[0].0).as_str()));
-        look_at(put.iter().flat_map(ids).map(DeviceId::as_str));
+        prefetch(of_nodes().map(|of_node| pilot(of_node[0].0).as_str()));
+        prefetch(put.iter().flat_map(ids).map(DeviceId::as_str));
         let placements = order.iter().map(|(_, nth)| {
             let put = &put[*nth as usize];
             let (task, attempt) = put.task(state);
             Placement { task, attempt, devices: ids(put).cloned().collect() }
         });
         let pilots = of_nodes().map(|of_node| (pilot(of_node[0].0).clone(), of_node.len()));
-        let plan = Plan { placements: placements.collect(), pilots: pilots.collect(), more: false };
+        let (placements, pilots) = (placements.collect(), pilots.collect());
+        let plan = Plan { placements, pilots, ..Plan::default() };
         (plan, self.paper)
     }
 }
 
 /// A copy of a name is counted where the name is, and the processor waits for each. Looked at one
 /// after the other before, memory brings many of them at once.
-fn look_at<'b>(names: impl Iterator<Item = &'b str>) {
+fn prefetch<'b>(names: impl Iterator<Item = &'b str>) {
     let first = |name: &str| name.as_bytes().first().copied().unwrap_or(0);
     std::hint::black_box(names.fold(0, |all, name| all ^ first(name)));
 }

@@ -75,6 +75,8 @@ static NOTHING: LazyLock<Shape> = LazyLock::new(|| Shape {
     at_most: None,
     expressions: Expressions::default(),
     gang: Gang::default(),
+    kept_from: Vec::new(),
+    is_guest: false,
 });
 
 impl Shapes {
@@ -156,6 +158,11 @@ impl Shapes {
 
     pub fn get(&self, id: ShapeId) -> &Shape {
         self.by_id.get(id.at()).and_then(Option::as_deref).unwrap_or(&NOTHING)
+    }
+
+    /// The same, to look at when the state is no longer at hand.
+    pub(crate) fn shared(&self, id: ShapeId) -> Option<&Arc<Shape>> {
+        self.by_id.get(id.at()).and_then(Option::as_ref)
     }
 
     pub fn find(&self, shape: &Shape) -> Option<ShapeId> {

@@ -37,7 +37,7 @@ fn name_allocations(fields: &mut Map<String, Value>) {
     let mut add = |pilot: &str, phase: Phase| {
         let id = PilotId::new(pilot);
         let kind = id.as_ref().map_or(SiteKind::ByHand, SiteKind::of_pilot);
-        let allocation = json!({"site": kind.site(), "phase": phase, "since": at});
+        let allocation = json!({"site": kind.only(), "phase": phase, "since": at});
         allocations.insert(pilot.to_owned(), allocation);
     };
     for (pilot, token) in each(fields, "pilot_tokens") {

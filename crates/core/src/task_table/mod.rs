@@ -9,7 +9,7 @@ mod bits;
 mod blocks;
 mod hex;
 mod states;
-mod written;
+mod stored;
 
 use crate::ordinals::Ordinals;
 use crate::runs::Runs;
@@ -30,7 +30,7 @@ pub struct Tries {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(from = "written::Written", into = "written::Written")]
+#[serde(from = "stored::StoredTable", into = "stored::StoredTable")]
 pub struct TaskTable {
     len: u32,
     /// `None`: all of them wait and none was ever placed or cancelled.
@@ -212,7 +212,13 @@ impl TaskTable {
                 Tries { lost: tries.lost + 1, ..tries }
             })
         });
-        touched.later.set(task.0, task.0, at);
+        self.put_back(task, at);
+    }
+
+    /// The same where nothing is to be learnt from that attempt.
+    pub(crate) fn put_back(&mut self, task: Ordinal, at: Timestamp) {
+        self.remember(task);
+        self.touch().later.set(task.0, task.0, at);
         self.set(task, TaskState::Waiting);
     }
 

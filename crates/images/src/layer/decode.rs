@@ -87,7 +87,7 @@ pub fn unpack(
         let mut decoder = zstd::Decoder::with_buffer(from).map_err(LayerError::Read)?;
         decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(LayerError::Read)?;
         check.all(decoder)?;
-    } else if gzip && let Some(_room) = expected.size.and_then(Room::take) {
+    } else if gzip && let Some(_room) = expected.size.and_then(MemoryShare::take) {
         let mut packed = Vec::new();
         from.read_to_end(&mut packed).map_err(LayerError::Read)?;
         match whole(&packed) {
@@ -108,29 +108,29 @@ pub fn unpack(
 
 /// One gzip member in one go. The size at its end is a hint by whoever made it: when it is a lie,
 /// or belongs to another of several members, the stream decoder has the last word.
-fn whole(packed: &[u8]) -> Option<(Vec<u8>, Room)> {
+fn whole(packed: &[u8]) -> Option<(Vec<u8>, MemoryShare)> {
     let (_, trailer) = packed.split_last_chunk::<8>()?;
     let crc = u32::from_le_bytes(trailer[..4].try_into().expect("four bytes"));
     let size = u32::from_le_bytes(trailer[4..].try_into().expect("four bytes"));
     let size = usize::try_from(size).ok().filter(|size| size / DEFLATE_RATIO <= packed.len())?;
-    let room = Room::take(size as u64)?;
+    let room = MemoryShare::take(size as u64)?;
     let mut out = vec![0; size];
     let got = libdeflater::Decompressor::new().gzip_decompress(packed, &mut out).ok()?;
     (got == size && libdeflater::crc32(&out) == crc).then_some((out, room))
 }
 
 /// A part of the memory set aside, given back when dropped.
-struct Room(u64);
+struct MemoryShare(u64);
 
-impl Room {
-    fn take(bytes: u64) -> Option<Room> {
+impl MemoryShare {
+    fn take(bytes: u64) -> Option<MemoryShare> {
         let add = |taken: u64| taken.checked_add(bytes).filter(|sum| *sum <= WHOLE_MEMORY);
         WHOLE_TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
-        Some(Room(bytes))
+        Some(MemoryShare(bytes))
     }
 }
 
-impl Drop for Room {
+impl Drop for MemoryShare {
     fn drop(&mut self) {
         WHOLE_TAKEN.fetch_sub(self.0, Ordering::Relaxed);
     }

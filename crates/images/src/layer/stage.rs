@@ -3,7 +3,7 @@
 
 use super::index::{Meta, ObjectId};
 use super::sift::Owners;
-use crate::room::Room;
+use crate::room::DiskRoom;
 use rustix::fs::{self, AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ const LINKS_WORTH_A_COPY: u32 = 100;
 
 /// Where an object is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum ObjectLocation {
     /// In the store, complete and on disk.
     Stored,
     /// In the directory of the layer of this number.
@@ -30,8 +30,8 @@ pub struct Staging {
     objects: OwnedFd,
     owners: Owners,
     umask: u32,
-    room: Arc<Room>,
-    places: Mutex<HashMap<ObjectId, Place>>,
+    room: Arc<DiskRoom>,
+    places: Mutex<HashMap<ObjectId, ObjectLocation>>,
 }
 
 /// One layer's directory in it.
@@ -50,7 +50,12 @@ pub fn object_path(id: &ObjectId) -> String {
 
 impl Staging {
     /// `root` is empty and ours; `objects` is the store's.
-    pub fn new(root: OwnedFd, objects: OwnedFd, owners: Owners, room: &Arc<Room>) -> Arc<Staging> {
+    pub fn new(
+        root: OwnedFd,
+        objects: OwnedFd,
+        owners: Owners,
+        room: &Arc<DiskRoom>,
+    ) -> Arc<Staging> {
         let (places, room) = (Mutex::new(HashMap::new()), Arc::clone(room));
         Arc::new(Staging { root, objects, owners, umask: umask(), room, places })
     }
@@ -63,17 +68,17 @@ impl Staging {
     }
 
     /// Objects not spoken of here were named by the index of a published layer.
-    pub fn place(&self, id: &ObjectId) -> Place {
+    pub fn place(&self, id: &ObjectId) -> ObjectLocation {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        places.get(id).copied().unwrap_or(Place::Stored)
+        places.get(id).copied().unwrap_or(ObjectLocation::Stored)
     }
 
     /// All that is staged, to be moved into the store.
     pub fn staged(&self) -> Vec<(ObjectId, usize)> {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let staged = places.iter().filter_map(|(id, place)| match place {
-            Place::Staged(number) => Some((*id, *number)),
-            Place::Stored => None,
+            ObjectLocation::Staged(number) => Some((*id, *number)),
+            ObjectLocation::Stored => None,
         });
         staged.collect()
     }
@@ -81,7 +86,7 @@ impl Staging {
     /// After all that was staged has been moved.
     pub fn all_stored(&self) {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        places.values_mut().for_each(|place| *place = Place::Stored);
+        places.values_mut().for_each(|place| *place = ObjectLocation::Stored);
     }
 
     pub fn root(&self) -> BorrowedFd<'_> {
@@ -96,7 +101,7 @@ impl Staging {
         self.owners
     }
 
-    pub fn room(&self) -> &Room {
+    pub fn room(&self) -> &DiskRoom {
         &self.room
     }
 
@@ -108,7 +113,7 @@ impl Staging {
         places.entry(id).or_insert_with(|| {
             let stored = fs::statat(&self.objects, object_path(&id), AtFlags::SYMLINK_NOFOLLOW);
             new = stored.is_err();
-            if new { Place::Staged(number) } else { Place::Stored }
+            if new { ObjectLocation::Staged(number) } else { ObjectLocation::Stored }
         });
         new
     }
@@ -298,7 +303,7 @@ impl Staging {
         inode(to.as_fd(), meta, self.owners, self.umask)?;
         // Objects in the store are on disk, all of them.
         to.sync_all()?;
-        places.entry(*id).or_insert(Place::Stored);
+        places.entry(*id).or_insert(ObjectLocation::Stored);
         Ok(fs::renameat(&self.root, &name, at, path)?)
     }
 }

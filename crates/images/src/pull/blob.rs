@@ -1,8 +1,9 @@
 //! A layer's bytes from a registry: gone on with where they broke off, in this process or in the
 //! next one.
 
-use super::client::{Ask, Part, RegistryError};
+use super::client::{Ask, Part};
 use super::registry::{PAUSE, Registry, may_pass};
+use super::registry_error::RegistryError;
 use shipway_model::Digest;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -108,11 +109,23 @@ impl<'a> Resuming<'a> {
         Resuming { registry, digest, size, given: 0, breaks: 0, state, kept, copy, pace }
     }
 
+    /// Of one whose first connection is open already, and of which nothing is kept.
+    pub(super) fn opened(
+        registry: &'a Registry,
+        digest: Digest,
+        size: u64,
+        reader: Box<dyn Read + Send>,
+    ) -> Self {
+        let opened = Resuming::new(registry, digest, size, None, false);
+        Resuming { state: State::Open(reader), ..opened }
+    }
+
     /// A connection that goes on where we are.
     fn open(&self) -> Result<Box<dyn Read + Send>, RegistryError> {
         let path = self.registry.blob_path(&self.digest);
         let what = format!("the layer {}", self.digest);
-        let ask = Ask { path: &path, what: &what, accept: None, part: Part::From(self.given) };
+        let (of, part) = (Some(self.digest), Part::From(self.given));
+        let ask = Ask { path: &path, what: &what, of, accept: None, part };
         let answer = self.registry.client.get(ask)?;
         let partial = answer.status().as_u16() == 206;
         let range = answer.headers().get("content-range").and_then(|value| value.to_str().ok());
@@ -176,6 +189,8 @@ impl<'a> Resuming<'a> {
 
 impl Read for Resuming<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // From here on: tries that came to nothing took their time too.
+        let asked = Instant::now();
         loop {
             if let State::Kept(file) = &mut self.state {
                 let count = file.read(buffer)?;
@@ -188,7 +203,6 @@ impl Read for Resuming<'_> {
             if self.given == self.size && matches!(self.state, State::Closed) {
                 return Ok(0);
             }
-            let asked = Instant::now();
             match self.fresh(buffer) {
                 Ok(count) => {
                     self.given += count as u64;

@@ -6,12 +6,13 @@
 use super::Settings;
 use super::auth::{self, Challenge};
 use super::credentials::{Credentials, basic};
-use super::helper::HelperError;
 use super::reach::{Judging, OutOfReach, Reach};
+use super::registry_error::RegistryError;
+use super::relay::Relay;
 use rustls::pki_types::CertificateDer;
 use serde::Deserialize;
-use shipway_model::Login;
-use shipway_trust::NoCertificates;
+use shipway_model::plain_text::clean;
+use shipway_model::{Digest, Login};
 use std::io::Read;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -27,50 +28,10 @@ const TOKEN_LIMIT: u64 = 1 << 20;
 const CONNECT: Duration = Duration::from_secs(30);
 /// A manifest or a token is small: by then it is there, or will not come.
 const DOCUMENT_WITHIN: Duration = Duration::from_mins(1);
+/// What a relay says of why not.
+const RELAYS_WORDS: u64 = 600;
 /// Without a byte for this long a connection is dead.
 const SILENCE: Duration = Duration::from_mins(1);
-
-#[derive(Debug, thiserror::Error)]
-pub enum RegistryError {
-    #[error("{host} is not asked: it is not on the public internet, and not listed here")]
-    OutOfReach { host: String },
-    #[error("cannot reach {host}")]
-    Request {
-        host: String,
-        #[source]
-        source: Box<ureq::Error>,
-    },
-    #[error("cannot reach {host}")]
-    NoCertificates {
-        host: String,
-        #[source]
-        source: NoCertificates,
-    },
-    #[error("{host} does not have {what}")]
-    NotFound { host: String, what: String },
-    #[error("{host} does not let us have {what}")]
-    Denied { host: String, what: String, had_login: bool },
-    #[error("{host} answered {code} when asked for {what}")]
-    Status { host: String, what: String, code: u16 },
-    #[error("{host} sends us to `{to}`, which is refused: {why}")]
-    Redirect { host: String, to: String, why: &'static str },
-    #[error("{host} asks for a password in a way that is not known")]
-    Challenge { host: String },
-    #[error("{host} sends us to `{realm}` with our password, which is refused")]
-    Realm { host: String, realm: String },
-    #[error("what {host} sent as {what} cannot be read")]
-    Answer { host: String, what: &'static str },
-    #[error(transparent)]
-    Helper(#[from] HelperError),
-    #[error("{host} sends next to nothing")]
-    Slow { host: String },
-    #[error("what {host} sent breaks off")]
-    Read {
-        host: String,
-        #[source]
-        source: std::io::Error,
-    },
-}
 
 #[derive(Debug)]
 pub(super) struct Client {
@@ -85,6 +46,8 @@ pub(super) struct Client {
     login: OnceLock<Option<Login>>,
     insecure: Vec<String>,
     reach: Reach,
+    /// Asked in place of the registry.
+    pub(super) relay: Option<Relay>,
     /// The header that opened the door last time.
     authorization: Mutex<Option<String>>,
 }
@@ -95,6 +58,8 @@ pub(super) struct Ask<'a> {
     pub(super) path: &'a str,
     /// For messages.
     pub(super) what: &'a str,
+    /// Its digest, where that is known.
+    pub(super) of: Option<Digest>,
     pub(super) accept: Option<&'a str>,
     pub(super) part: Part,
 }
@@ -114,13 +79,20 @@ impl Client {
             other => other,
         };
         let plain = is_loopback(address) || settings.insecure.iter().any(|one| one == host);
-        let scheme = if plain { "http" } else { "https" };
+        let relay = settings.relay.clone();
+        let (scheme, address) = match &relay {
+            Some(relay) => ("http", relay.at.as_str()),
+            None => (if plain { "http" } else { "https" }, address),
+        };
         let base = format!("{scheme}://{address}").parse().expect("references hold hosts");
+        // A relay is where the operator says, and sends nobody elsewhere.
+        let reach = if relay.is_some() { Reach::Everything } else { settings.reach.clone() };
         Client {
-            plain: agent(None, settings.reach.clone()),
+            plain: agent(None, reach.clone(), relay.is_some()),
             encrypted: OnceLock::new(),
-            reach: settings.reach.clone(),
-            host: host.to_owned(),
+            reach,
+            host: relay.as_ref().map_or_else(|| host.to_owned(), Relay::name),
+            relay,
             base,
             credentials: settings.credentials.clone(),
             login: OnceLock::new(),
@@ -141,7 +113,7 @@ impl Client {
             let host = uri.authority().map_or(&*self.host, |at| at.as_str()).to_owned();
             RegistryError::NoCertificates { host, source }
         })?;
-        Ok(self.encrypted.get_or_init(|| agent(Some(&trusted), self.reach.clone())))
+        Ok(self.encrypted.get_or_init(|| agent(Some(&trusted), self.reach.clone(), false)))
     }
 
     /// Asks, proves who we are if that is wanted, and follows where it leads.
@@ -149,6 +121,9 @@ impl Client {
         let uri: Uri = format!("{}{}", self.base.to_string().trim_end_matches('/'), ask.path)
             .parse()
             .map_err(|_| self.answer("an address"))?;
+        if self.relay.is_some() {
+            return self.taken_from_relay(self.send(&uri, ask)?, ask);
+        }
         let mut answer = self.follow(&uri, ask)?;
         if answer.status() == StatusCode::UNAUTHORIZED {
             let header = answer.headers().get(header::WWW_AUTHENTICATE);
@@ -167,6 +142,24 @@ impl Client {
             404 => Err(RegistryError::NotFound { host, what }),
             code => Err(RegistryError::Status { host, what, code }),
         }
+    }
+
+    /// Neither is a relay's redirect followed nor its question for a password answered.
+    fn taken_from_relay(
+        &self,
+        answer: Response<Body>,
+        ask: Ask<'_>,
+    ) -> Result<Response<Body>, RegistryError> {
+        let code = answer.status().as_u16();
+        if [200, 206].contains(&code) {
+            return Ok(answer);
+        }
+        let mut words = Vec::new();
+        let _ = answer.into_body().into_reader().take(RELAYS_WORDS).read_to_end(&mut words);
+        let words = clean(&String::from_utf8_lossy(&words));
+        let words = if words.is_empty() { format!("it answered {code}") } else { words };
+        let (relay, what) = (self.host.clone(), ask.what.to_owned());
+        Err(RegistryError::Relay { relay, what, words, code })
     }
 
     fn follow(&self, start: &Uri, ask: Ask<'_>) -> Result<Response<Body>, RegistryError> {
@@ -196,8 +189,10 @@ impl Client {
             Part::From(at) => request = request.header(header::RANGE, format!("bytes={at}-")),
             Part::FirstByte => request = request.header(header::RANGE, "bytes=0-0"),
         }
+        if let Some((relay, digest)) = self.relay.as_ref().zip(ask.of) {
+            request = request.header(relay.heading, (relay.ticket)(&digest));
         // Only the registry itself is told who we are, whoever sends us elsewhere.
-        if same_origin(uri, &self.base) {
+        } else if same_origin(uri, &self.base) {
             let proof = self.authorization.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(proof) = proof.as_ref() {
                 request = request.header(header::AUTHORIZATION, proof);
@@ -337,8 +332,9 @@ struct Token {
     access_token: Option<String>,
 }
 
-/// With these certificates trusted, or for plain text.
-fn agent(trusted: Option<&[CertificateDer<'_>]>, reach: Reach) -> Agent {
+/// With these certificates trusted, or for plain text. What is near is reached without the proxy
+/// that the environment may name.
+fn agent(trusted: Option<&[CertificateDer<'_>]>, reach: Reach, is_near: bool) -> Agent {
     let mut config = Agent::config_builder()
         .max_redirects(0)
         .max_redirects_will_error(false)
@@ -346,6 +342,9 @@ fn agent(trusted: Option<&[CertificateDer<'_>]>, reach: Reach) -> Agent {
         .timeout_connect(Some(CONNECT))
         .timeout_per_read(Some(SILENCE))
         .user_agent(concat!("shipway/", env!("CARGO_PKG_VERSION")));
+    if is_near {
+        config = config.proxy(None);
+    }
     if let Some(trusted) = trusted {
         let roots = trusted.iter().map(|der| ureq::tls::Certificate::from_der(der).to_owned());
         let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -8,17 +8,22 @@ mod credentials;
 mod helper;
 mod reach;
 mod registry;
+mod registry_error;
+mod relay;
+mod unopened;
 
-pub use client::RegistryError;
 pub use credentials::{Credentials, CredentialsError};
 pub use helper::HelperError;
 pub use reach::Reach;
 pub use registry::{Registry, partial_name};
+pub use registry_error::RegistryError;
+pub use relay::{Relay, is_away};
+pub use unopened::{Summing, Unopened};
 
 use crate::ensure::{Ensure, Ensured, ImageError};
 use crate::limits::Limits;
 use crate::progress::Progress;
-use crate::room::Room;
+use crate::room::DiskRoom;
 use crate::sources::docker_archive::DockerArchive;
 use crate::sources::manifest::{ImagePlan, this_platform};
 use crate::sources::oci_dir::OciDir;
@@ -48,6 +53,8 @@ pub struct Settings {
     pub reach: Reach,
     /// Which files may be read.
     pub judge: Judge,
+    /// Through which all registries are asked, where they cannot be reached.
+    pub relay: Option<Relay>,
 }
 
 /// Whose job an image is for, to whoever asks on behalf of many.
@@ -182,7 +189,7 @@ impl Pull<'_> {
 
     fn ensure(&self, name: &ImageRef, for_others: bool) -> Result<Ensured, ImageError> {
         let platform = this_platform();
-        let room = Arc::new(Room::of(self.holder.store().root()));
+        let room = Arc::new(DiskRoom::of(self.holder.store().root()));
         let ensure = Ensure {
             holder: self.holder,
             limits: self.settings.limits,
@@ -249,7 +256,7 @@ pub fn try_login(host: &str, login: Login, settings: &Settings) -> Result<(), Re
     let mut settings = settings.clone();
     settings.credentials.insert(host, login);
     let part = client::Part::All;
-    let ask = client::Ask { path: "/v2/", what: "its door", accept: None, part };
+    let ask = client::Ask { path: "/v2/", what: "its door", of: None, accept: None, part };
     client::Client::new(host, &settings).get(ask).map(drop)
 }
 

@@ -2,9 +2,11 @@
 
 use super::Settings;
 use super::blob::{Kept, Resuming};
-use super::client::{Ask, Client, Part, RegistryError};
+use super::client::{Ask, Client, Part};
+use super::registry_error::RegistryError;
+use super::relay::Relay;
 use crate::limits::DOCUMENT_LIMIT;
-use crate::room::Room;
+use crate::room::DiskRoom;
 use crate::sources::manifest::{self, ACCEPTED, Descriptor, ImagePlan, Parsed, PlannedLayer};
 use crate::sources::{Blob, Source, SourceError, sha256};
 use crate::store::Origins;
@@ -40,7 +42,7 @@ pub struct Registry {
     /// Where bytes of layers are kept, to go on from after a break.
     partial: PathBuf,
     /// On the disk of that folder.
-    pub(super) room: Arc<Room>,
+    pub(super) room: Arc<DiskRoom>,
     /// All layers, as they come. Known after the plan.
     size: OnceLock<u64>,
     /// Whether there is room to keep them so, as the first of them found it.
@@ -54,7 +56,7 @@ impl Registry {
             at: at.clone(),
             platform: platform.to_owned(),
             partial: partial.to_path_buf(),
-            room: Arc::new(Room::unknown()),
+            room: Arc::new(DiskRoom::unknown()),
             size: OnceLock::new(),
             keeps: OnceLock::new(),
         }
@@ -62,7 +64,7 @@ impl Registry {
 
     /// The same, for a store that is not to take all of its disk.
     #[must_use]
-    pub fn within(self, room: &Arc<Room>) -> Self {
+    pub fn within(self, room: &Arc<DiskRoom>) -> Self {
         Registry { room: Arc::clone(room), ..self }
     }
 
@@ -72,11 +74,20 @@ impl Registry {
     }
 
     pub(super) fn blob_path(&self, digest: &Digest) -> String {
-        format!("/v2/{}/blobs/{digest}", self.at.repository)
+        self.path(&format!("/v2/{}/blobs/{digest}", self.at.repository))
     }
 
-    fn manifest(&self, name: &str, wanted: Option<Wanted>) -> Result<Document, SourceError> {
-        let path = format!("/v2/{}/manifests/{name}", self.at.repository);
+    /// At whoever is asked.
+    fn path(&self, path: &str) -> String {
+        if self.client.relay.is_some() { Relay::path(&self.at.host, path) } else { path.to_owned() }
+    }
+
+    pub(super) fn manifest(
+        &self,
+        name: &str,
+        wanted: Option<Wanted>,
+    ) -> Result<Document, SourceError> {
+        let path = self.path(&format!("/v2/{}/manifests/{name}", self.at.repository));
         // A digest stands behind an `@` where people write it, a tag behind a colon.
         let mark = if name.contains(':') { '@' } else { ':' };
         let what = format!("the image {}{mark}{name}", self.at.repository);
@@ -91,7 +102,8 @@ impl Registry {
         wanted: Option<Wanted>,
     ) -> Result<Document, SourceError> {
         let accept = ACCEPTED.join(", ");
-        let ask = Ask { path, what, accept: Some(&accept), part: Part::All };
+        let of = wanted.map(|(digest, _)| digest);
+        let ask = Ask { path, what, of, accept: Some(&accept), part: Part::All };
         let (bytes, kind) = again(|| self.read(ask))?;
         if bytes.len() as u64 > DOCUMENT_LIMIT {
             let what = what.to_owned();
@@ -140,38 +152,69 @@ impl Registry {
 
     fn kept(&self, layer: &PlannedLayer) -> Option<Kept> {
         let digest = layer.digest?;
-        Some(Kept::new(self.partial.join(partial_name(&self.at, &digest)), layer.size?))
+        // From wherever it comes: a relay's beginning is not gone on with as the registry's own.
+        let host = match &self.client.relay {
+            Some(_) => format!("{} by {}", self.at.host, self.client.host),
+            None => self.at.host.clone(),
+        };
+        let at = RegistryRef { host, ..self.at.clone() };
+        Some(Kept::new(self.partial.join(partial_name(&at, &digest)), layer.size?))
+    }
+
+    /// From the reference to its manifest, over an index if there is one; each document is shown.
+    pub(super) fn walk(
+        &self,
+        mut show: impl FnMut(Digest, &[u8], &Parsed) -> Result<(), SourceError>,
+    ) -> Result<(), SourceError> {
+        let (mut name, digest) = self.start();
+        // What a tag means only the registry can say.
+        if self.client.relay.is_some() && digest.is_none() {
+            return Err(RegistryError::NoDigest { image: self.at.to_string() }.into());
+        }
+        let mut wanted = digest.map(|digest| (digest, None));
+        for _ in 0..STEPS {
+            let (bytes, kind) = self.manifest(&name, wanted)?;
+            let parsed = manifest::parse(&bytes, kind.as_deref())?;
+            show(sha256(&bytes), &bytes, &parsed)?;
+            let Parsed::Index(all) = parsed else { return Ok(()) };
+            let chosen = manifest::choose(&all, &self.platform)?;
+            let digest = digest_of(chosen)?;
+            (name, wanted) = (digest.to_string(), Some((digest, Some(chosen.size))));
+        }
+        Err(self.no_manifest().into())
+    }
+
+    pub(super) fn no_manifest(&self) -> RegistryError {
+        let what = "a manifest behind all those indexes".into();
+        RegistryError::NotFound { host: self.client.host.clone(), what }
+    }
+
+    fn plan_of(
+        &self,
+        image: Digest,
+        config: &Descriptor,
+        layers: &[Descriptor],
+    ) -> Result<ImagePlan, SourceError> {
+        let digest = digest_of(config)?;
+        let wanted = Some((digest, Some(config.size)));
+        let (config, _) = self.document(&self.blob_path(&digest), "the configuration", wanted)?;
+        let plan = manifest::plan(image, &config, Some(layers), &self.platform)?;
+        self.size
+            .get_or_init(|| layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.size)));
+        Ok(plan)
     }
 }
 
 impl Source for Registry {
     fn plan(&self) -> Result<ImagePlan, SourceError> {
-        let (mut name, digest) = self.start();
-        let mut wanted = digest.map(|digest| (digest, None));
-        for _ in 0..STEPS {
-            let (bytes, kind) = self.manifest(&name, wanted)?;
-            match manifest::parse(&bytes, kind.as_deref())? {
-                Parsed::Index(all) => {
-                    let chosen = manifest::choose(&all, &self.platform)?;
-                    let digest = digest_of(chosen)?;
-                    (name, wanted) = (digest.to_string(), Some((digest, Some(chosen.size))));
-                }
-                Parsed::Manifest { config, layers } => {
-                    let digest = digest_of(&config)?;
-                    let path = self.blob_path(&digest);
-                    let wanted = Some((digest, Some(config.size)));
-                    let (config, _) = self.document(&path, "the configuration", wanted)?;
-                    let image = sha256(&bytes);
-                    let plan = manifest::plan(image, &config, Some(&layers), &self.platform)?;
-                    self.size.get_or_init(|| {
-                        layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.size))
-                    });
-                    return Ok(plan);
-                }
+        let mut planned = None;
+        self.walk(|digest, _, parsed| {
+            if let Parsed::Manifest { config, layers } = parsed {
+                planned = Some(self.plan_of(digest, config, layers)?);
             }
-        }
-        let (host, what) = (self.client.host.clone(), "a manifest behind all those indexes".into());
-        Err(RegistryError::NotFound { host, what }.into())
+            Ok(())
+        })?;
+        planned.ok_or_else(|| self.no_manifest().into())
     }
 
     fn blob(&self, layer: &PlannedLayer) -> Result<Blob<'_>, SourceError> {
@@ -197,14 +240,17 @@ impl Source for Registry {
             return false;
         };
         let (path, what) = (self.blob_path(&digest), format!("the layer {digest}"));
-        let ask = Ask { path: &path, what: &what, accept: None, part: Part::FirstByte };
+        let (of, part) = (Some(digest), Part::FirstByte);
+        let ask = Ask { path: &path, what: &what, of, accept: None, part };
         again(|| self.client.get(ask)).is_ok()
     }
 
     /// Who may read one repository may read all of it.
     fn plan_is_proof(&self, origin: &ImageRef) -> bool {
         let ImageRef::Registry(origin) = origin else { return false };
-        (&origin.host, &origin.repository) == (&self.at.host, &self.at.repository)
+        // A relay that has a manifest need not have the rest, nor be let in by the registry.
+        self.client.relay.is_none()
+            && (&origin.host, &origin.repository) == (&self.at.host, &self.at.repository)
     }
 
     fn done(&self, layer: &PlannedLayer) {
@@ -223,7 +269,7 @@ pub fn partial_name(at: &RegistryRef, digest: &Digest) -> String {
     blake3::hash(from.as_bytes()).to_hex().to_string()
 }
 
-fn digest_of(descriptor: &Descriptor) -> Result<Digest, SourceError> {
+pub(super) fn digest_of(descriptor: &Descriptor) -> Result<Digest, SourceError> {
     Ok(descriptor.digest.parse().map_err(manifest::ManifestError::from)?)
 }
 
@@ -239,7 +285,9 @@ pub(super) fn may_pass(error: &RegistryError) -> bool {
                 | ureq::Error::Timeout(_)
         ),
         RegistryError::Read { .. } => true,
-        RegistryError::Status { code, .. } => *code == 429 || *code >= 500,
+        RegistryError::Status { code, .. } | RegistryError::Relay { code, .. } => {
+            *code == 429 || *code >= 500
+        }
         _ => false,
     }
 }

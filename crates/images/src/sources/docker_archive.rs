@@ -24,11 +24,11 @@ pub struct DockerArchive {
     opened: OnceLock<Arc<File>>,
     platform: String,
     /// Where layers lie in the file, known after the plan.
-    layers: OnceLock<Vec<Place>>,
+    layers: OnceLock<Vec<ByteRange>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct ByteRange {
     offset: u64,
     size: u64,
 }
@@ -66,7 +66,7 @@ impl DockerArchive {
     }
 
     /// Where every file of the archive lies; links lead to the files they name.
-    fn members(&self) -> Result<BTreeMap<Vec<u8>, Place>, SourceError> {
+    fn members(&self) -> Result<BTreeMap<Vec<u8>, ByteRange>, SourceError> {
         let all = Piece::new(self.opened()?, 0, u64::MAX);
         let mut tar = TarReader::new(Counted { inner: BufReader::new(all), read: 0 });
         let mut files = BTreeMap::new();
@@ -77,7 +77,7 @@ impl DockerArchive {
             match member.kind {
                 Kind::File => {
                     let (offset, size) = (tar.input().read, tar.left());
-                    files.insert(name, Place { offset, size });
+                    files.insert(name, ByteRange { offset, size });
                 }
                 // Older versions link layers that are there twice.
                 Kind::Symlink => {
@@ -99,7 +99,7 @@ impl DockerArchive {
         Ok(files)
     }
 
-    fn document(&self, at: Place) -> Result<Vec<u8>, SourceError> {
+    fn document(&self, at: ByteRange) -> Result<Vec<u8>, SourceError> {
         if at.size > DOCUMENT_LIMIT {
             let what = self.file.display().to_string();
             return Err(SourceError::TooLarge { what, limit: DOCUMENT_LIMIT });
@@ -109,7 +109,7 @@ impl DockerArchive {
         Ok(bytes)
     }
 
-    fn open(&self, at: Place) -> Result<Piece, SourceError> {
+    fn open(&self, at: ByteRange) -> Result<Piece, SourceError> {
         Ok(Piece::new(self.opened()?, at.offset, at.size))
     }
 }

@@ -10,7 +10,7 @@ use super::unsquash::{private_copy, unsquash};
 use super::{Blob, Source, SourceError, failed};
 use crate::layer::decode::read_chunk;
 use crate::limits::Limits;
-use crate::room::Room;
+use crate::room::DiskRoom;
 use crate::sif::{self, HEADER, Primary, SifError};
 use crate::store::RunConfig;
 use crate::walk;
@@ -32,7 +32,7 @@ pub struct Sif {
     scratch: PathBuf,
     limits: Limits,
     /// On the disk of the scratch.
-    room: Arc<Room>,
+    room: Arc<DiskRoom>,
 }
 
 impl Sif {
@@ -44,13 +44,13 @@ impl Sif {
             platform: platform.to_owned(),
             scratch: scratch.to_path_buf(),
             limits,
-            room: Arc::new(Room::unknown()),
+            room: Arc::new(DiskRoom::unknown()),
         }
     }
 
     /// The same, to be unpacked where not all of the disk is for it.
     #[must_use]
-    pub fn within(self, room: &Arc<Room>) -> Self {
+    pub fn within(self, room: &Arc<DiskRoom>) -> Self {
         Sif { room: Arc::clone(room), ..self }
     }
 

@@ -7,7 +7,7 @@
 use super::{SourceError, failed};
 use crate::layer::decode::read_chunk;
 use crate::limits::{Limits, OverLimit};
-use crate::room::Room;
+use crate::room::DiskRoom;
 use crate::sif::SifError;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit};
 use std::fs::{self, File};
@@ -41,7 +41,7 @@ pub(super) fn unsquash(
     offset: u64,
     tree: &Path,
     limits: Limits,
-    room: &Room,
+    room: &DiskRoom,
 ) -> Result<(), SourceError> {
     let size = fs::metadata(image).map_err(failed("look at", image))?.len();
     let most = limits.bytes.min(limits.ratio_after.max(size.saturating_mul(limits.ratio)));
@@ -109,7 +109,7 @@ fn watch(
     child: &mut Child,
     tree: &Path,
     (most, limits): (u64, Limits),
-    room: &Room,
+    room: &DiskRoom,
 ) -> io::Result<Result<ExitStatus, OverLimit>> {
     let began = Instant::now();
     let (mut count_at, mut seen) = (began, 0);
@@ -210,7 +210,7 @@ fn listen(pipe: impl Read) -> String {
 }
 
 /// A copy that is ours alone, so that nobody changes it while it is unpacked.
-pub(super) fn private_copy(from: &mut impl Read, to: &Path, room: &Room) -> io::Result<File> {
+pub(super) fn private_copy(from: &mut impl Read, to: &Path, room: &DiskRoom) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let mut file = File::options().read(true).write(true).create_new(true).mode(0o600).open(to)?;
     loop {

@@ -6,9 +6,9 @@
 use super::merge::{Body, Node, ROOT, Tree};
 use crate::layer::index::{Meta, ObjectId};
 use crate::layer::sift::Owners;
-use crate::layer::stage::{self, Place, Staging, object_path};
+use crate::layer::stage::{self, ObjectLocation, Staging, object_path};
 use crate::path;
-use crate::room::Room;
+use crate::room::DiskRoom;
 use rustix::fs::{self, AtFlags, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
 use std::io;
@@ -68,7 +68,7 @@ fn failed(path: &[u8]) -> impl FnOnce(io::Error) -> BuildError {
 }
 
 /// All directories, parents first.
-fn make_dirs(tree: &Tree, root: BorrowedFd<'_>, room: &Room) -> Result<Vec<Dir>, BuildError> {
+fn make_dirs(tree: &Tree, root: BorrowedFd<'_>, room: &DiskRoom) -> Result<Vec<Dir>, BuildError> {
     let mut dirs = vec![Dir { path: Vec::new(), node: ROOT }];
     let mut at = 0;
     while at < dirs.len() {
@@ -140,8 +140,8 @@ fn link(
     staging: &Staging,
 ) -> io::Result<()> {
     let (from, source) = match staging.place(object) {
-        Place::Stored => (staging.objects(), object_path(object)),
-        Place::Staged(number) => (staging.root(), format!("{number}/{}", object.hex())),
+        ObjectLocation::Stored => (staging.objects(), object_path(object)),
+        ObjectLocation::Staged(number) => (staging.root(), format!("{number}/{}", object.hex())),
     };
     match fs::linkat(from, &source, dir, name, AtFlags::empty()) {
         // A file system counts names in a few bits (ext4: 65,000). A fresh copy begins anew.

@@ -23,7 +23,7 @@ pub use reader::{Chunk, LogReader, READ_LIMIT};
 pub use spool::Spool;
 pub use writer::StreamWriter;
 
-use room::{Allowance, Room};
+use room::{Allowance, OutputRoom};
 use shipway_model::AttemptId;
 use shipway_trees::disk::Disk;
 use std::collections::HashMap;
@@ -77,7 +77,7 @@ pub struct Logs {
     root: PathBuf,
     /// Streams being written; the others are as their files say.
     live: Mutex<HashMap<(AttemptId, Stream), watch::Receiver<Position>>>,
-    room: Arc<Room>,
+    room: Arc<OutputRoom>,
 }
 
 impl Logs {
@@ -91,7 +91,7 @@ impl Logs {
         root: PathBuf,
         look: impl Fn() -> Option<Disk> + Send + Sync + 'static,
     ) -> Arc<Self> {
-        Arc::new(Self { root, live: Mutex::default(), room: Room::new(Box::new(look)) })
+        Arc::new(Self { root, live: Mutex::default(), room: OutputRoom::new(Box::new(look)) })
     }
 
     /// The two writers of an attempt, standard output first. From now until each is dropped,

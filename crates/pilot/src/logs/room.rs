@@ -64,16 +64,16 @@ impl Used {
 
 type Look = Box<dyn Fn() -> Option<Disk> + Send + Sync>;
 
-pub(super) struct Room {
+pub(super) struct OutputRoom {
     look: Look,
     books: Mutex<Books>,
     /// Somebody got no room, or files were removed: the books may say too much.
     pub(super) recount: Notify,
 }
 
-impl fmt::Debug for Room {
+impl fmt::Debug for OutputRoom {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Room").field("books", &self.books).finish_non_exhaustive()
+        formatter.debug_struct("OutputRoom").field("books", &self.books).finish_non_exhaustive()
     }
 }
 
@@ -91,7 +91,7 @@ struct Books {
     is_told: bool,
 }
 
-impl Room {
+impl OutputRoom {
     pub(super) fn new(look: Look) -> Arc<Self> {
         let books = Books {
             looked: None,
@@ -102,7 +102,7 @@ impl Room {
             people: HashMap::new(),
             is_told: false,
         };
-        Arc::new(Room { look, books: Mutex::new(books), recount: Notify::new() })
+        Arc::new(OutputRoom { look, books: Mutex::new(books), recount: Notify::new() })
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -213,7 +213,7 @@ impl Books {
 /// What one person may still take.
 #[derive(Debug, Clone)]
 pub(super) struct Allowance {
-    room: Arc<Room>,
+    room: Arc<OutputRoom>,
     pub(super) user: Arc<str>,
 }
 

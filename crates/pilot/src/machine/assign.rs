@@ -1,6 +1,6 @@
 //! Taking tasks and starting them in the order of the queue, as far as the node has room.
 
-use super::held::{Held, Phase};
+use super::held::{HeldAttempt, Phase};
 use super::need::Need;
 use super::weight::{self, Filled, Scales, Weighed};
 use super::{Machine, Now, Output, Start, Taken};
@@ -17,7 +17,7 @@ pub(super) const LOOK_AHEAD: usize = 64;
 pub(super) const MAX_OVERTAKEN: u32 = 100;
 
 /// Whether a task may start now.
-enum Place {
+enum MayStart {
     Free,
     /// The node has none: who comes later and fits passes it.
     None,
@@ -102,7 +102,7 @@ impl Machine {
         } else {
             Some("it needs more than this node has".to_owned())
         };
-        self.held.insert(id, Held::new(Arc::clone(&common.need), Some(start)));
+        self.held.insert(id, HeldAttempt::new(Arc::clone(&common.need), Some(start)));
         match refused {
             None => self.queue.push(id, Arc::clone(&common.template)),
             Some(message) => self.end(now, id, &Outcome::NotStarted { message }),
@@ -118,7 +118,7 @@ impl Machine {
         if self.held.len() >= MAX_HELD {
             return false;
         }
-        self.held.insert(id, Held::new(Arc::default(), None));
+        self.held.insert(id, HeldAttempt::new(Arc::default(), None));
         self.end(now, id, &Outcome::NotStarted { message });
         true
     }
@@ -128,23 +128,23 @@ impl Machine {
         let (mut at, mut passes_one) = (0, false);
         while let Some(id) = self.queue.get(at).filter(|_| at < LOOK_AHEAD) {
             match self.place_for(id) {
-                Place::Free => {
+                MayStart::Free => {
                     self.overtaken = if passes_one { self.overtaken + 1 } else { 0 };
                     self.queue.remove(at);
                     self.start(id, out);
                 }
-                Place::None if self.overtaken >= MAX_OVERTAKEN => return,
-                Place::None => (at, passes_one) = (at + 1, true),
-                Place::TakenByTheirOwn => at += 1,
+                MayStart::None if self.overtaken >= MAX_OVERTAKEN => return,
+                MayStart::None => (at, passes_one) = (at + 1, true),
+                MayStart::TakenByTheirOwn => at += 1,
             }
         }
     }
 
-    fn place_for(&self, id: AttemptId) -> Place {
+    fn place_for(&self, id: AttemptId) -> MayStart {
         match self.held.get(&id) {
-            Some(held) if !self.begun.has_room(&held.need.user) => Place::TakenByTheirOwn,
-            Some(held) if self.room.fits(&held.need) => Place::Free,
-            _ => Place::None,
+            Some(held) if !self.begun.has_room(&held.need.user) => MayStart::TakenByTheirOwn,
+            Some(held) if self.room.fits(&held.need) => MayStart::Free,
+            _ => MayStart::None,
         }
     }
 

@@ -17,7 +17,7 @@ impl Machine {
         let limit = held.need.limit();
         if held.ending.lease_ran_out {
             self.kill(id, out);
-        } else if let Some(grace) = held.ending.stopped {
+        } else if let Some(grace) = held.ending.grace_from(now.steady) {
             self.ask_to_stop(now, id, grace, out);
         } else if let Some(limit) = limit {
             self.set_timer(id, Some(Millis(now.steady.0.saturating_add(limit.0))));
@@ -40,11 +40,7 @@ impl Machine {
         if !matches!(held.phase, Phase::Starting | Phase::Running { .. }) {
             return;
         }
-        let outcome = match &held.ending {
-            ending if ending.lease_ran_out => Outcome::Lost { why: Lost::LeaseRanOut },
-            ending if ending.stopped.is_some() => Outcome::Cancelled,
-            _ => outcome,
-        };
+        let outcome = held.ending.of_our_doing().unwrap_or(outcome);
         self.release(now, id, &outcome, out);
     }
 
@@ -88,10 +84,12 @@ impl Machine {
         let Some(held) = self.held.get(&id).filter(|held| held.may_run()) else { return };
         let Some(collecting) = &held.collecting else { return };
         let outcome = match (problem, &collecting.outcome) {
-            (Some(_), _) if held.ending.lease_ran_out => Outcome::Lost { why: Lost::LeaseRanOut },
-            (Some(_), _) if held.ending.stopped.is_some() => Outcome::Cancelled,
-            (Some(message), outcome) if outcome.is_success() => Outcome::OutputsFailed { message },
-            (_, outcome) => outcome.clone(),
+            (None, outcome) => outcome.clone(),
+            (Some(message), outcome) => match held.ending.of_our_doing() {
+                Some(ours) => ours,
+                None if outcome.is_success() => Outcome::OutputsFailed { message },
+                None => outcome.clone(),
+            },
         };
         self.release(now, id, &outcome, out);
     }
@@ -113,6 +111,7 @@ impl Machine {
             }
             held.phase = Phase::Ended(Box::new(held.end(now, outcome)));
             held.start = None;
+            self.leaving.is_idle_from(now.steady);
             self.new_ends.push(id);
             self.unkept.push(id);
             self.something_happened(now);
@@ -150,11 +149,18 @@ impl Machine {
     }
 
     /// Now the request, after the grace the kill. A kill that is already due earlier stays.
-    fn ask_to_stop(&mut self, now: Now, id: AttemptId, grace: Millis, out: &mut Vec<Output>) {
-        let Some(held) = self.held.get(&id).filter(|held| !held.ending.killed) else { return };
+    pub(super) fn ask_to_stop(
+        &mut self,
+        now: Now,
+        id: AttemptId,
+        grace: Millis,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(held) = self.held.get_mut(&id).filter(|held| !held.ending.killed) else { return };
         out.push(Output::Signal { id, signal: SIGTERM });
         let kill_at = Millis(now.steady.0.saturating_add(grace.0));
-        let earlier = held.timer.filter(|_| held.ending.timed_out);
+        let was_asked = std::mem::replace(&mut held.ending.asked, true);
+        let earlier = held.timer.filter(|_| held.ending.timed_out || was_asked);
         self.set_timer(id, Some(earlier.map_or(kill_at, |at| at.min(kill_at))));
     }
 
@@ -167,7 +173,7 @@ impl Machine {
                 self.timers.pop_first();
                 continue;
             };
-            if held.ending.stopped.is_some() || held.ending.timed_out {
+            if held.ending.is_asked_to_stop() || held.ending.timed_out {
                 self.kill(id, out);
                 continue;
             }
@@ -189,7 +195,7 @@ impl Machine {
         }
     }
 
-    fn set_timer(&mut self, id: AttemptId, at: Option<Millis>) {
+    pub(super) fn set_timer(&mut self, id: AttemptId, at: Option<Millis>) {
         let Some(held) = self.held.get_mut(&id) else { return };
         if let Some(old) = std::mem::replace(&mut held.timer, at) {
             self.timers.remove(&(old, id));

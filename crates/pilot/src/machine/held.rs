@@ -6,7 +6,7 @@ use shipway_model::{AttemptId, Ended, HeldPhase, Lost, Millis, Outcome, Timestam
 use std::sync::Arc;
 
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldAttempt {
     pub(super) need: Arc<Need>,
     /// What it is started from, until it is.
     pub(super) start: Option<Start>,
@@ -39,19 +39,47 @@ pub(super) struct Collecting {
 
 /// What was done to it, which decides how its end is read.
 #[derive(Debug, Default)]
-#[allow(clippy::struct_excessive_bools, reason = "four independent facts, not a state")]
+#[allow(clippy::struct_excessive_bools, reason = "five independent facts, not a state")]
 pub(super) struct Ending {
-    /// A stop was asked for, with this grace.
+    /// The server asked for a stop, with this grace.
     pub(super) stopped: Option<Millis>,
+    /// The site wants its node back, and kills what lives at this time.
+    pub(super) taken_back: Option<Millis>,
+    /// It was told of either, and its timer is that of the kill.
+    pub(super) asked: bool,
     /// It was warned at its time limit.
     pub(super) timed_out: bool,
     pub(super) lease_ran_out: bool,
     pub(super) killed: bool,
 }
 
-impl Held {
-    pub(super) fn new(need: Arc<Need>, start: Option<Start>) -> Held {
-        Held {
+impl Ending {
+    pub(super) fn is_asked_to_stop(&self) -> bool {
+        self.stopped.is_some() || self.taken_back.is_some()
+    }
+
+    /// What is left of the shorter grace of those who asked.
+    pub(super) fn grace_from(&self, now: Millis) -> Option<Millis> {
+        let left = self.taken_back.map(|kill_at| Millis(kill_at.0.saturating_sub(now.0)));
+        self.stopped.into_iter().chain(left).min()
+    }
+
+    /// How an end is read that came after we had interfered; `None`: we have not.
+    pub(super) fn of_our_doing(&self) -> Option<Outcome> {
+        let lost = |why| Some(Outcome::Lost { why });
+        match self {
+            Ending { lease_ran_out: true, .. } => lost(Lost::LeaseRanOut),
+            // Whoever cancelled it wants it no more, and need not hear of the site.
+            Ending { stopped: Some(_), .. } => Some(Outcome::Cancelled),
+            Ending { taken_back: Some(_), .. } => lost(Lost::SiteTookBack),
+            _ => None,
+        }
+    }
+}
+
+impl HeldAttempt {
+    pub(super) fn new(need: Arc<Need>, start: Option<Start>) -> HeldAttempt {
+        HeldAttempt {
             need,
             start,
             phase: Phase::Queued,
@@ -89,11 +117,8 @@ impl Held {
         if how == HowEnded::Exit(0) {
             return Outcome::Exit { code: 0 };
         }
-        if ending.lease_ran_out {
-            return Outcome::Lost { why: Lost::LeaseRanOut };
-        }
-        if ending.stopped.is_some() {
-            return Outcome::Cancelled;
+        if let Some(outcome) = ending.of_our_doing() {
+            return outcome;
         }
         match (memory, how) {
             (Some(OutOfMemory::OverLimit { limit, used }), _) => {

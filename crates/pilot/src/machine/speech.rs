@@ -78,6 +78,7 @@ impl Machine {
     /// All that the Hello told of is on the server's disk.
     fn welcome(&mut self, now: Now) {
         self.contact.welcome(now.steady);
+        self.leaving.is_idle_from(now.steady);
         let Some(link) = &mut self.link else { return };
         link.welcomed = true;
         self.left.clear();

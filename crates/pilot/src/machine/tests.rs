@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod endings;
+mod leaving;
 mod link;
 mod reports;
 mod starting;
@@ -81,7 +82,7 @@ impl Rig {
     }
 
     /// All that is to be done but for what is to be written down, which `kept` has.
-    fn tell(&mut self, input: Input) -> Vec<Output> {
+    fn input(&mut self, input: Input) -> Vec<Output> {
         let mut out = self.machine.handle(self.now(), input);
         out.retain(|output| match output {
             Output::Keep { ids } => {
@@ -96,11 +97,11 @@ impl Rig {
 
     fn tick(&mut self, to: u64) -> Vec<Output> {
         self.now = to;
-        self.tell(Input::Tick)
+        self.input(Input::Tick)
     }
 
     fn link_up(&mut self) -> Hello {
-        let mut out = self.tell(Input::LinkUp);
+        let mut out = self.input(Input::LinkUp);
         let hello = out.pop();
         assert_eq!(out, [Output::CloseLogs], "whoever asked on an earlier connection is gone");
         match hello {
@@ -117,12 +118,12 @@ impl Rig {
 
     fn cut(&mut self) {
         let connection = self.machine.connection_number();
-        assert_eq!(self.tell(Input::LinkDown { connection, parted: false }), []);
+        assert_eq!(self.input(Input::LinkDown { connection, parted: false }), []);
     }
 
     fn say(&mut self, message: FromServer) -> Vec<Output> {
         let connection = self.machine.connection_number();
-        self.tell(Input::Message { connection, message })
+        self.input(Input::Message { connection, message })
     }
 
     fn assign(&mut self, template: Template, ids: &[AttemptId]) -> Vec<Output> {
@@ -140,7 +141,7 @@ impl Rig {
     /// Assigned, started and running, with nothing left to report.
     fn run(&mut self, template: Template, id: AttemptId) {
         assert_eq!(starts(&self.assign(template, &[id])), [id]);
-        assert_eq!(self.tell(Input::ProcessStarted { id }), []);
+        assert_eq!(self.input(Input::ProcessStarted { id }), []);
         // Reported when it is due; the story goes on from now.
         let now = self.now;
         self.now += REPORT_WAIT.0;
@@ -149,7 +150,7 @@ impl Rig {
     }
 
     fn ended(&mut self, id: AttemptId, how: HowEnded) -> Vec<Output> {
-        self.tell(Input::ProcessEnded { id, how, out_of_memory: None })
+        self.input(Input::ProcessEnded { id, how, out_of_memory: None })
     }
 
     fn flush(&mut self) -> Vec<Output> {

@@ -14,7 +14,7 @@ use shipway_images::store::StoreError;
 use shipway_model::{GpuSource, GpuVendor, Millis, Timestamp};
 use shipway_runtime::cgroup::Delegation;
 use shipway_runtime::gpu::{Assigned, access};
-use shipway_runtime::plan::{DEFAULT_MEMORY_ROOM, Room, Root, User};
+use shipway_runtime::plan::{DEFAULT_MEMORY_ROOM, Root, User, WritableSpace};
 use shipway_runtime::report::Ending;
 use shipway_runtime::{Container, Runtime};
 use shipway_trees::disk::Disk;
@@ -147,7 +147,7 @@ fn containers(runtime: &dyn Runtime) -> ContainerFacts {
 fn overlay(runtime: &dyn Runtime) -> Overlay {
     let command = vec!["/bin/sh".into(), "-c".into(), "exit 0".into()];
     let mut container = Container::new(Root::Tree("/usr".into()), command);
-    container.scratch = Some(Room::Memory(DEFAULT_MEMORY_ROOM));
+    container.scratch = Some(WritableSpace::Memory(DEFAULT_MEMORY_ROOM));
     let Err(writable) = run(runtime, &container) else { return Overlay::Works };
     container.scratch = None;
     match run(runtime, &container) {

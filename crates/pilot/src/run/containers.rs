@@ -11,7 +11,7 @@ use shipway_model::{DeviceId, GpuSource, Network};
 use shipway_runtime::Runtime;
 use shipway_runtime::binds::settle;
 use shipway_runtime::gpu::{self, Assigned, GpuError};
-use shipway_runtime::plan::{self, Bind, Container, DEFAULT_MEMORY_ROOM, Room, Root};
+use shipway_runtime::plan::{self, Bind, Container, DEFAULT_MEMORY_ROOM, Root, WritableSpace};
 use shipway_runtime::reach::Reach;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -105,9 +105,9 @@ impl Containers {
             0 => DEFAULT_MEMORY_ROOM,
             limit => limit.min(DEFAULT_MEMORY_ROOM),
         };
-        container.tmp = Room::Memory(room);
+        container.tmp = WritableSpace::Memory(room);
         if let Root::Tree(tree) = &image.root {
-            container.scratch = Some(Room::Memory(room));
+            container.scratch = Some(WritableSpace::Memory(room));
             container.binds = name_service(tree);
         }
         container.network = match template.network {

@@ -6,6 +6,7 @@ use shipway_api::client::{ends_of, tls_config};
 use shipway_api::link::{CALL_WINDOW, FRAME_BYTES};
 use shipway_api::proof::{self, Ends, Question, Said, Shown};
 use shipway_api::{local, routes};
+use shipway_model::RelayAddress;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,6 +28,12 @@ const CONNECTION_WINDOW: u32 = 1 << 30;
 
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
+/// What went wrong on the way by a relay. Whatever it was: the relay may be gone, or not reach the
+/// server, or lead elsewhere, and then the certificate is not the server's.
+#[derive(Debug, thiserror::Error)]
+#[error("not by the relay at {0}")]
+struct ByRelay(RelayAddress, #[source] Failure);
+
 /// Where the server is.
 #[derive(Debug, Clone)]
 pub enum Server {
@@ -35,10 +42,21 @@ pub enum Server {
     Url {
         url: String,
         certificate: Option<PathBuf>,
+        /// Dialled in its place, to be passed on to it. It is the server's certificate that is
+        /// looked at, and only TLS goes that way.
+        relay: Option<RelayAddress>,
     },
 }
 
 impl Server {
+    /// Through which this node reaches things.
+    pub(super) fn relay(&self) -> Option<&RelayAddress> {
+        match self {
+            Server::Home(_) => None,
+            Server::Url { relay, .. } => relay.as_ref(),
+        }
+    }
+
     /// Whether whoever started the server is the one who runs this pilot. Said by whose folder its
     /// home is: only they, or root, can have put something there. Of a server elsewhere nobody
     /// knows it.
@@ -51,15 +69,25 @@ impl Server {
 
     /// A connection to a server that has shown to be the right one.
     pub(super) async fn connect(&self, token: &str) -> Result<Channel, Failure> {
+        let Some(relay) = self.relay() else { return self.open(token).await };
+        self.open(token).await.map_err(|error| {
+            if error.is::<Status>() { error } else { Box::new(ByRelay(relay.clone(), error)) }
+        })
+    }
+
+    async fn open(&self, token: &str) -> Result<Channel, Failure> {
         let (url, certificate, of_home) = match self {
             Server::Home(home) => {
                 let server = local::read(home)?;
                 (server.url, server.certificate, Some(server.token))
             }
-            Server::Url { url, certificate } => (url.clone(), certificate.clone(), None),
+            Server::Url { url, certificate, .. } => (url.clone(), certificate.clone(), None),
         };
         let uri: Uri = url.parse()?;
         let secure = uri.scheme_str() == Some("https");
+        if !secure && self.relay().is_some() {
+            return Err("the server's address has no TLS, and a relay could read tokens".into());
+        }
         let address = uri.authority().ok_or("no address")?.as_str();
         // TLS is ours, below; for the library the connection is a plain one.
         let plain = Uri::builder().scheme("http").path_and_query("/").authority(address).build()?;
@@ -70,7 +98,7 @@ impl Server {
             .max_frame_size(FRAME_BYTES)
             .http2_keep_alive_interval(KEEP_ALIVE_EVERY)
             .keep_alive_timeout(KEEP_ALIVE_ANSWER);
-        let stream = tokio::time::timeout(CONNECT_WITHIN, tcp(&uri)).await??;
+        let stream = tokio::time::timeout(CONNECT_WITHIN, tcp(&uri, self.relay())).await??;
         if secure {
             let stream = encrypted(&uri, certificate.as_deref(), stream).await?;
             return over(endpoint, stream).await;
@@ -99,7 +127,12 @@ impl Server {
     }
 }
 
-async fn tcp(uri: &Uri) -> std::io::Result<TcpStream> {
+async fn tcp(uri: &Uri, relay: Option<&RelayAddress>) -> std::io::Result<TcpStream> {
+    if let Some(relay) = relay {
+        let stream = TcpStream::connect(relay.as_str()).await?;
+        stream.set_nodelay(true)?;
+        return Ok(stream);
+    }
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
     let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(usual))).await?;

@@ -23,7 +23,7 @@ pub(super) struct Groups {
     delegation: Delegation,
     prefix: String,
     caps: Caps,
-    held: HashMap<Ticket, Held>,
+    held: HashMap<Ticket, TaskGroup>,
     slots: Option<Slots>,
     taken: HashMap<Ticket, Arc<Slot>>,
     /// Of tasks that have ended, with processes that are still dying.
@@ -33,7 +33,7 @@ pub(super) struct Groups {
 
 /// A group of one task, of a job that names memory.
 #[derive(Debug)]
-struct Held {
+struct TaskGroup {
     group: Group,
     limit: Bytes,
     person: String,
@@ -104,7 +104,7 @@ impl Groups {
             Ok(Some(group)) => {
                 let doors = group.doors();
                 let (limit, person) = (template.need.memory, template.user.clone());
-                self.held.insert(ticket, Held { group, limit, person });
+                self.held.insert(ticket, TaskGroup { group, limit, person });
                 self.next.get_or_insert_with(|| Instant::now() + ASK_AGAIN);
                 (doors, self.delegation.holds_memory())
             }
@@ -153,7 +153,7 @@ impl Groups {
 
     /// Whether the kernel had to kill something of the task.
     pub(super) fn ended(&self, ticket: Ticket) -> Option<OutOfMemory> {
-        let Held { group, limit, .. } = self.held.get(&ticket)?;
+        let TaskGroup { group, limit, .. } = self.held.get(&ticket)?;
         (group.out_of_memory_kills() > 0).then_some(OutOfMemory::Held { limit: *limit })
     }
 

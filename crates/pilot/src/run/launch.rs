@@ -13,7 +13,7 @@ use crate::spawn::{Contained, Request, Streams, Ticket};
 use shipway_images::pull::JobOf;
 use shipway_images::sources::Judge;
 use shipway_model::{ImageRef, Network};
-use shipway_runtime::plan::Room;
+use shipway_runtime::plan::WritableSpace;
 use shipway_runtime::reach::{Reach, Use};
 use std::sync::Arc;
 
@@ -173,7 +173,7 @@ impl Work {
 
 /// What of a container counts as the task's memory.
 fn files_in(contained: &Contained) -> FilesIn {
-    let in_memory = matches!(contained.container.scratch, Some(Room::Memory(_)));
+    let in_memory = matches!(contained.container.scratch, Some(WritableSpace::Memory(_)));
     if in_memory && contained.runtime.keeps_memory_roots_in_memory() {
         FilesIn::TmpAndRoot
     } else {

@@ -98,7 +98,7 @@ impl Work {
             tracing::warn!(attempt = %id, "files were not taken: {problem}");
         }
         self.forget_files(id);
-        self.tell(Input::Collected { id, problem });
+        self.input(Input::Collected { id, problem });
     }
 
     /// A thread has copied something.

@@ -86,10 +86,10 @@ pub(super) struct Waiting {
 
 pub(super) struct Staging {
     files: HashMap<AttemptId, Files>,
-    workers: Workers<Order>,
+    workers: Workers<CopyJob>,
 }
 
-struct Order {
+struct CopyJob {
     id: AttemptId,
     plan: Plan,
     by: As,
@@ -139,7 +139,7 @@ impl Staging {
         let Some(files) = self.files.get_mut(&id) else { return };
         files.stop = Arc::default();
         let (by, stop) = (files.by.clone(), Arc::clone(&files.stop));
-        self.workers.add(&files.user, Order { id, plan, by, stop });
+        self.workers.add(&files.user, CopyJob { id, plan, by, stop });
     }
 
     /// Whatever is copied for it now, if anything is.
@@ -155,8 +155,8 @@ impl Staging {
 
 /// On a thread of its owner's share, which is taken until the process is gone: what hangs in the
 /// kernel hangs at its owner's cost.
-fn carry_out(hands: &Hands, tell: &Tell, order: Order) {
-    let Order { id, plan, by, stop } = order;
+fn carry_out(hands: &Hands, tell: &Tell, order: CopyJob) {
+    let CopyJob { id, plan, by, stop } = order;
     let Copied { result, left } = hands.carry_out(plan, &by, &stop);
     tell(Staged { id, result });
     if let Some(mut process) = left {

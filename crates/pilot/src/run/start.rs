@@ -5,16 +5,19 @@ use super::groups::Groups;
 use super::images::ImageKeep;
 use super::mps::MpsError;
 use super::proving::Unproven;
+use super::wall_millis;
 use crate::accounts::Mapping;
 use crate::closed::usual_homes;
 use crate::ends::{self, Ends, Left, Slots};
-use crate::machine::Identity;
+use crate::given::{self, Asked, Facts};
+use crate::machine::{Identity, Lent};
 use crate::probe::{Declared, DeclaredError};
-use crate::probe::{Places, probe};
+use crate::probe::{Places, Probe, probe};
 use crate::runtimes::{MissingRuntime, RuntimeChoice};
 use crate::usual::{DefaultImage, Usual};
 use crate::{folder, guard, helper, left_files, leftovers, people};
-use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotCredentials, PilotId};
+use shipway_model::node::ALLOCATION_ENDS;
+use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotCredentials, PilotId, Timestamp};
 use shipway_runtime::Runtime;
 use shipway_runtime::binds::AllowList;
 use shipway_runtime::native::{Helper, Keeper};
@@ -23,6 +26,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Instant, SystemTime};
 
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -49,6 +53,30 @@ pub struct Settings {
     pub keep_images: ImageKeep,
     /// Serve tasks that share an NVIDIA GPU by its Multi-Process Service.
     pub gpu_mps: bool,
+    pub lent: LentSettings,
+}
+
+/// What a site says that starts pilots in its allocations.
+#[derive(Debug, Clone, Default)]
+pub struct LentSettings {
+    pub asked: Asked,
+    /// It leaves when it has held nothing for so long.
+    pub idle: Option<Millis>,
+    /// When the allocation ends: by the wall clock, or so long after the start.
+    pub until: Option<Timestamp>,
+    pub wall: Option<Millis>,
+    /// What its tasks have to end when the site wants the node back; without it nothing.
+    pub grace: Option<Millis>,
+    /// Its account is that of whoever started the server.
+    pub of_owner: bool,
+}
+
+impl LentSettings {
+    /// When it ends, if that is known: the earlier of the two.
+    fn ends(&self, now: Timestamp) -> Option<Timestamp> {
+        let after = self.wall.map(|span| Timestamp(now.0.saturating_add(span.0)));
+        self.until.into_iter().chain(after).min()
+    }
 }
 
 impl Settings {
@@ -99,6 +127,9 @@ pub enum StartError {
 
 pub(super) struct Started {
     pub(super) identity: Identity,
+    pub(super) lent: Lent,
+    /// From when the pilot counts its time.
+    pub(super) steady: Instant,
     /// Tells this process from others in the same folder.
     pub(super) process: u64,
     /// What earlier pilots of the folder left word of.
@@ -152,16 +183,13 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
     let credentials = credentials(&settings.token_file)?;
     let (left, ends, slots) = take_word(&settings.dir, &credentials.pilot)?;
     let (folder_key, process) = know_folder(&settings.dir)?;
-    let declared = settings.declared.as_deref().map(Declared::read).transpose()?;
-    let found = probe(&Places::of_this_node(&settings.dir), declared);
-    let vendor = |wanted| found.gpus.iter().any(|gpu| gpu.vendor == wanted);
-    let (has_nvidia, has_amd) = (vendor(GpuVendor::Nvidia), vendor(GpuVendor::Amd));
+    let Looked { found, unfit, has_nvidia, has_amd, lent, steady } = look(settings)?;
     let ad = NodeAd {
         node: node_name(),
         capacity: found.capacity.clone(),
         gpus: found.gpus.clone(),
         notes: found.notes.iter().cloned().chain(note).collect(),
-        unfit: Vec::new(),
+        unfit,
         withheld: Vec::new(),
         people: Some(people.people),
         attributes: found.attributes.clone(),
@@ -184,6 +212,8 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
     let token = credentials.token;
     Ok(Started {
         identity,
+        lent,
+        steady,
         process,
         left,
         ends,
@@ -200,6 +230,53 @@ pub(super) fn start(settings: &Settings) -> Result<Started, StartError> {
         keeper: people.keeper,
         groups,
     })
+}
+
+/// What the node has, as far as it is this pilot's, and for how long.
+struct Looked {
+    found: Probe,
+    /// Why nothing may run here.
+    unfit: Vec<String>,
+    has_nvidia: bool,
+    has_amd: bool,
+    lent: Lent,
+    steady: Instant,
+}
+
+fn look(settings: &Settings) -> Result<Looked, StartError> {
+    let declared = settings.declared.as_deref().map(Declared::read).transpose()?;
+    let has_declared = declared.as_ref().map(|it| (it.cpus_milli.is_some(), it.memory.is_some()));
+    let places = Places::of_this_node(&settings.dir);
+    let mut found = probe(&places, declared);
+    // Before it is narrowed: from those of others too, tasks are kept by hiding all of that kind.
+    let vendor = |wanted| found.gpus.iter().any(|gpu| gpu.vendor == wanted);
+    let (has_nvidia, has_amd) = (vendor(GpuVendor::Nvidia), vendor(GpuVendor::Amd));
+    let unfit = narrow(&settings.lent.asked, &places, has_declared, &mut found);
+    let (steady, wall) = (Instant::now(), Timestamp(wall_millis(SystemTime::now())));
+    let until = settings.lent.ends(wall);
+    if let Some(until) = until {
+        found.attributes.insert(ALLOCATION_ENDS.into(), (until.0 / 1_000).to_string());
+    }
+    let lent = Lent { idle: settings.lent.idle, ends: until.map(|until| until.since(wall)) };
+    Ok(Looked { found, unfit, has_nvidia, has_amd, lent, steady })
+}
+
+/// Leaves in the probe what was given, where the site says that it is not everything; why nothing
+/// may run, if so. `declared`: whether cores and memory are.
+fn narrow(
+    asked: &Asked,
+    places: &Places,
+    declared: Option<(bool, bool)>,
+    found: &mut Probe,
+) -> Vec<String> {
+    if !asked.is_anything() {
+        return Vec::new();
+    }
+    let (cpus, memory) = declared.unwrap_or_default();
+    let given = given::decide(asked, &Facts::gather(places), &given::found(found, cpus, memory));
+    given.tell();
+    given.narrow(found);
+    given.unfit
 }
 
 /// The key of the folder, and the number of this start in it.

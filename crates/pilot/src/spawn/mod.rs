@@ -295,7 +295,7 @@ impl Shared {
             && leader.killed.set(Instant::now()).is_ok()
             && let Some(slot) = leader.watched_as.get()
         {
-            self.watcher.look_at(*slot, Instant::now() + watch::KILL_AGAIN);
+            self.watcher.check_at(*slot, Instant::now() + watch::KILL_AGAIN);
         }
         signalled
     }

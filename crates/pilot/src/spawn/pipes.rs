@@ -237,7 +237,7 @@ fn give_up(shared: &Arc<Shared>, mark: &Arc<Mark>, acts: u64) {
         shared.signal(&leader, Signal::KILL);
         // Should it be dead already, whoever hangs was about to see to the rest.
         shared.watcher.give_up_at(slot, Instant::now() + DRAIN_LIMIT);
-        shared.watcher.look_at(slot, Instant::now());
+        shared.watcher.check_at(slot, Instant::now());
     }
     if !shared.pipes.is_lane(mark)
         && let Err(error) = start_thread(shared)

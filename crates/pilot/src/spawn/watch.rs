@@ -96,7 +96,7 @@ impl Watcher {
     }
 
     /// Has a thread look at a task without an event.
-    pub(super) fn look_at(&self, slot: u64, at: Instant) {
+    pub(super) fn check_at(&self, slot: u64, at: Instant) {
         lock(&self.again).insert((at, slot));
         // Whoever waits now does not know of it.
         self.wake();
@@ -231,7 +231,7 @@ impl<'a> WatchThread<'a> {
 
     /// Sees to those that are killed or dead and of which no event may come.
     fn look_again(&mut self) {
-        while let Some(slot) = self.next_to_look_at() {
+        while let Some(slot) = self.next_to_check() {
             let Some(task) = self.watcher.task(slot) else { continue };
             let mut locked = lock(&task);
             locked.is_looked_at_again = false;
@@ -249,13 +249,13 @@ impl<'a> WatchThread<'a> {
             } else {
                 locked.leader.signal(Signal::KILL);
                 drop(locked);
-                self.watcher.look_at(slot, Instant::now() + KILL_AGAIN);
+                self.watcher.check_at(slot, Instant::now() + KILL_AGAIN);
             }
             self.finish_if_over(slot, &task);
         }
     }
 
-    fn next_to_look_at(&self) -> Option<u64> {
+    fn next_to_check(&self) -> Option<u64> {
         let mut again = lock(&self.watcher.again);
         // The clock is only asked when there is something to compare it with.
         let is_due = again.first().is_some_and(|(at, _)| *at <= Instant::now());
@@ -267,7 +267,7 @@ impl<'a> WatchThread<'a> {
         if !std::mem::replace(&mut task.is_looked_at_again, true) {
             let pause = FIRST_PAUSE * (1 << task.looks.min(DOUBLED_AT_MOST));
             task.looks += 1;
-            self.watcher.look_at(slot, Instant::now() + pause);
+            self.watcher.check_at(slot, Instant::now() + pause);
         }
     }
 

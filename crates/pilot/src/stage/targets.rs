@@ -93,7 +93,7 @@ impl<'a> Targets<'a> {
     }
 
     /// Where a target is made.
-    fn place(&self, to: &Path) -> Result<Place, StageError> {
+    fn place(&self, to: &Path) -> Result<Target, StageError> {
         self.progress.at(to);
         let unfit = || StageError::TargetKind { target: to.to_owned() };
         let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else {
@@ -106,14 +106,14 @@ impl<'a> Targets<'a> {
             Some((FileType::Symlink, _)) | None => None,
             Some(_) => return Err(unfit()),
         };
-        Ok(Place { folder, name: name.to_owned(), mode })
+        Ok(Target { folder, name: name.to_owned(), mode })
     }
 
     /// Something new under the name it has at first. That can be guessed, so that another try of
     /// the same task clears it away; where somebody else has it, it is one that cannot.
     fn part<T>(
         &self,
-        place: &Place,
+        place: &Target,
         make: impl Fn(&OsStr) -> Result<T, Errno>,
     ) -> Result<(T, OsString), Errno> {
         let names = PartNames::of(&place.name, self.mark);
@@ -183,14 +183,14 @@ fn is_a_trap(folder: &OwnedFd) -> Result<bool, Errno> {
     Ok(open_to_all && owner != geteuid().as_raw() && owner != 0)
 }
 
-struct Place {
+struct Target {
     folder: OwnedFd,
     name: OsString,
     /// Of the file that has that name now, if it belongs to whoever we copy for.
     mode: Option<Mode>,
 }
 
-impl Place {
+impl Target {
     fn complete(&self, part: &OsStr) -> io::Result<()> {
         Ok(renameat(&self.folder, part, &self.folder, &self.name)?)
     }

@@ -8,13 +8,13 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-struct Place {
+struct Folders {
     dir: tempfile::TempDir,
 }
 
-impl Place {
+impl Folders {
     fn new() -> Self {
-        let place = Place { dir: tempfile::tempdir().unwrap() };
+        let place = Folders { dir: tempfile::tempdir().unwrap() };
         for folder in ["work", "from", "to"] {
             fs::create_dir(place.at(folder)).unwrap();
         }
@@ -75,7 +75,7 @@ impl Place {
 
 #[test]
 fn files_and_folders_come_in() {
-    let place = Place::new();
+    let place = Folders::new();
     place.write("from/run.sh", "one");
     fs::set_permissions(place.at("from/run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
     place.write("from/tree/deep/x", "x");
@@ -106,7 +106,7 @@ fn files_and_folders_come_in() {
 
 #[test]
 fn what_cannot_be_brought_is_named() {
-    let place = Place::new();
+    let place = Folders::new();
     place.write("from/file", "f");
     let pipe = place.at("from/pipe");
     rustix::fs::mknodat(
@@ -131,7 +131,7 @@ fn what_cannot_be_brought_is_named() {
 /// A link that one input brought leads no other one out of the work directory.
 #[test]
 fn nothing_is_written_through_a_link() {
-    let place = Place::new();
+    let place = Folders::new();
     place.write("from/tree/file", "mine");
     symlink(place.at("to"), place.at("from/tree/out")).unwrap();
     place.write("to/victim", "theirs");
@@ -144,7 +144,7 @@ fn nothing_is_written_through_a_link() {
 
 #[test]
 fn files_and_folders_go_out() {
-    let place = Place::new();
+    let place = Folders::new();
     place.write("work/result", "r");
     place.write("work/tree/deep/x", "x");
     symlink("../tree/deep/x", place.at("work/tree/near")).unwrap();
@@ -162,7 +162,7 @@ fn files_and_folders_go_out() {
 
 #[test]
 fn planted_links_lead_nowhere() {
-    let place = Place::new();
+    let place = Folders::new();
     place.write("to/secret", "secret");
     symlink(place.at("to/secret"), place.at("work/absolute")).unwrap();
     symlink("../to/secret", place.at("work/relative")).unwrap();
@@ -180,7 +180,7 @@ fn planted_links_lead_nowhere() {
 
 #[test]
 fn targets_are_plain_files() {
-    let place = Place::new();
+    let place = Folders::new();
     place.write("work/x", "x");
     fs::create_dir(place.at("to/folder")).unwrap();
     let problem = place.take(&[("x", "to/folder")]).unwrap();
@@ -196,7 +196,7 @@ fn targets_are_plain_files() {
 
 #[test]
 fn only_what_is_new_or_changed_is_taken() {
-    let place = Place::new();
+    let place = Folders::new();
     for name in ["same", "changed", "replaced"] {
         place.write(&format!("from/{name}"), "in");
     }
@@ -220,7 +220,7 @@ fn only_what_is_new_or_changed_is_taken() {
 
 #[test]
 fn of_what_is_new_some_goes_elsewhere() {
-    let place = Place::new();
+    let place = Folders::new();
     place.write("work/made", "new");
     place.write("work/moved", "also new");
     let to = |name: &str, target: &str| Output {
@@ -240,7 +240,7 @@ fn of_what_is_new_some_goes_elsewhere() {
 
 #[test]
 fn what_was_left_of_a_try_is_cleared_away() {
-    let place = Place::new();
+    let place = Folders::new();
     place.write("work/x", "whole");
     place.write("to/.x.t.part", "ha");
     assert_eq!(place.take(&[("x", "to/x")]), None);
@@ -252,7 +252,7 @@ fn what_was_left_of_a_try_is_cleared_away() {
 /// file of theirs where only the owner removes files, does not go away.
 #[test]
 fn a_name_that_somebody_else_has_is_left_to_them() {
-    let place = Place::new();
+    let place = Folders::new();
     place.write("work/x", "whole");
     place.write("work/d/y", "whole too");
     symlink("nowhere", place.at("work/d/z")).unwrap();
@@ -287,7 +287,7 @@ fn lease(path: &Path) -> Child {
 
 #[test]
 fn a_file_with_a_lease_is_waited_for() {
-    let place = Place::new();
+    let place = Folders::new();
     place.write("from/x", "text");
     let mut holder = lease(&place.at("from/x"));
     place.bring(&[("from/x", false, "x")]).unwrap();
@@ -299,7 +299,7 @@ fn a_file_with_a_lease_is_waited_for() {
 }
 
 /// A place of which a part is closed, and one that is offered for reading.
-fn reach(place: &Place) -> Reach {
+fn reach(place: &Folders) -> Reach {
     let at = |name: &str| place.at(name).canonicalize().unwrap();
     let offered = format!("{0}:rw,{1}", at("to").display(), at("from").display());
     let offered = offered.parse().ok();
@@ -308,7 +308,7 @@ fn reach(place: &Place) -> Reach {
 
 #[test]
 fn nothing_is_brought_from_where_tasks_may_not_look() {
-    let place = Place::new();
+    let place = Folders::new();
     place.write("from/kept/token", "secret");
     place.write("from/open", "open");
     place.write("elsewhere", "not offered");
@@ -346,7 +346,7 @@ fn nothing_is_brought_from_where_tasks_may_not_look() {
 
 #[test]
 fn nothing_is_taken_to_where_tasks_may_not_write() {
-    let place = Place::new();
+    let place = Folders::new();
     place.write("from/kept/token", "secret");
     place.write("work/x", "mine");
     fs::create_dir(place.at("elsewhere")).unwrap();

@@ -73,7 +73,7 @@ fn all_tests() {
 
 fn play_guard(dir: &Path) -> i32 {
     let own = std::env::current_exe().unwrap();
-    match guard::run(dir, &own, &["as-pilot".into(), dir.into()]) {
+    match guard::run(dir, &own, &["as-pilot".into(), dir.into()], None) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("{error}");

@@ -11,7 +11,7 @@ use crate::foreign::{
     Missing, check_places, check_program, launch, looking_at_tree, refuse_what_none_can, seen,
 };
 use crate::native::{Helper, KEEPS_PIPES, SENDS_FILES, Start, TERMINAL_INPUT, refused_calls};
-use crate::plan::{Bind, Container, Network, Room, Root, Shown};
+use crate::plan::{Bind, Container, Network, Root, Shown, WritableSpace};
 use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
 use rustix::process::{getegid, geteuid};
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ pub struct Crun {
 }
 
 /// A bundle, and a tree that has to be shown in it.
-type Written = (Bundle, Option<Shown>);
+type BundleWithTree = (Bundle, Option<Shown>);
 
 impl Crun {
     /// `directory` must be on a local file system and belong to whoever starts containers.
@@ -70,7 +70,7 @@ impl Crun {
         Self { program: program.into(), bundles: Bundles::new(directory.into()), helper }
     }
 
-    fn write_bundle(&self, container: &Container) -> Result<Written, LaunchError> {
+    fn write_bundle(&self, container: &Container) -> Result<BundleWithTree, LaunchError> {
         let bundle = self.bundles.make()?;
         let failed = |source| LaunchError::Bundle { dir: bundle.path().to_owned(), source };
         let tree = tree(container);
@@ -118,9 +118,13 @@ fn refuse_what_it_cannot(container: &Container) -> Result<(), LaunchError> {
     let missing = match container.scratch {
         // It would make them in the image.
         None => Missing::Refused,
-        Some(Room::Memory(_)) if root::is_plain(tree) => Missing::Fine,
-        Some(Room::Memory(_)) => return without("an image in a path with a colon or a comma"),
-        Some(Room::Directory(_)) => return without("a directory for what is written to its root"),
+        Some(WritableSpace::Memory(_)) if root::is_plain(tree) => Missing::Fine,
+        Some(WritableSpace::Memory(_)) => {
+            return without("an image in a path with a colon or a comma");
+        }
+        Some(WritableSpace::Directory(_)) => {
+            return without("a directory for what is written to its root");
+        }
     };
     refuse_what_none_can(NAME, container)?;
     looking_at_tree(container, || check_places(tree, container, missing))?
@@ -172,9 +176,11 @@ fn config(container: &Container, root: &root::Root) -> Value {
 
 fn mounts(container: &Container) -> Vec<Value> {
     let tmp = match &container.tmp {
-        Room::Memory(bytes) => json!({"destination": "/tmp", "type": "tmpfs", "source": "tmpfs",
-            "options": ["nosuid", "nodev", "mode=1777", format!("size={bytes}")]}),
-        Room::Directory(path) => bind(&Bind::writable(path, "/tmp")),
+        WritableSpace::Memory(bytes) => {
+            json!({"destination": "/tmp", "type": "tmpfs", "source": "tmpfs",
+            "options": ["nosuid", "nodev", "mode=1777", format!("size={bytes}")]})
+        }
+        WritableSpace::Directory(path) => bind(&Bind::writable(path, "/tmp")),
     };
     let mut mounts = vec![
         json!({"destination": "/proc", "type": "proc", "source": "proc",

@@ -5,7 +5,7 @@
 //! image gets one of its own. It only writes into the bundle; the runtime makes the mounts.
 
 use crate::foreign::looking_at_tree;
-use crate::plan::{Container, Room};
+use crate::plan::{Container, WritableSpace};
 use crate::runtime::LaunchError;
 use serde_json::{Value, json};
 use std::fs::{self, DirBuilder, File, Metadata};
@@ -38,7 +38,7 @@ pub(super) fn make(
     container: &Container,
     bundle: &Path,
 ) -> Result<Root, LaunchError> {
-    let Some(Room::Memory(bytes)) = container.scratch else {
+    let Some(WritableSpace::Memory(bytes)) = container.scratch else {
         let (path, mounts) = (lower.to_owned(), Vec::new());
         return Ok(Root { path, read_only: true, mounts, masked: None });
     };
@@ -159,7 +159,7 @@ mod tests {
         let mut container = Container::new(Tree::Tree(tree.clone()), vec!["true".into()]);
         let root = make(&tree, &tree, &container, &bundle).unwrap();
         assert_eq!((root.path, root.read_only, root.mounts.len()), (tree.clone(), true, 0));
-        container.scratch = Some(Room::Memory(1 << 20));
+        container.scratch = Some(WritableSpace::Memory(1 << 20));
         let root = make(&tree, &tree, &container, &bundle).unwrap();
         let mut places: Vec<&str> =
             root.mounts.iter().map(|mount| mount["destination"].as_str().unwrap()).collect();

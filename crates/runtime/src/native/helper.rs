@@ -16,7 +16,7 @@ use super::sys::{Namespaces, block_signals, die_of, fork_into, own_users};
 use super::{WITH_BOTH, WITH_KEEPER, WITH_STDIN};
 use crate::again::{is_for_now, patiently};
 use crate::plan::{Bind, Container, Network, Person, Root};
-use crate::report::{Ending, Letter, Order, Why};
+use crate::report::{Ending, HelperTask, Letter, Why};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -32,15 +32,15 @@ use std::process::ExitCode;
 pub fn main() -> ExitCode {
     let received = stand_apart().map_err(io::Error::other).and_then(|()| receive());
     match received {
-        Ok((mut letter, Order::Container(container), keeper)) => {
+        Ok((mut letter, HelperTask::Container(container), keeper)) => {
             // While this is whoever started it: the folder may be closed to the task's account.
             letter.tell_in(container.told.as_deref());
             run(&letter, *container, keeper)
         }
-        Ok((letter, Order::Process(process, env), keeper)) => {
+        Ok((letter, HelperTask::Process(process, env), keeper)) => {
             code(process::run(&letter, &process, &env, keeper))
         }
-        Ok((_, Order::Hold, _)) => hold(),
+        Ok((_, HelperTask::Hold, _)) => hold(),
         Err(error) => {
             // There is no letter to answer in; the caller's log of the task has to do.
             let _nobody_reads = writeln!(io::stderr(), "cannot read the plan: {error}");
@@ -57,7 +57,7 @@ pub fn main() -> ExitCode {
 pub fn become_asked() -> Result<(), ExitCode> {
     let hidden = identity::hide().and_then(|()| stand_apart()).map_err(io::Error::other);
     match hidden.and_then(|()| receive()) {
-        Ok((letter, Order::Process(process, _), keeper)) => {
+        Ok((letter, HelperTask::Process(process, _), keeper)) => {
             process::become_it(&letter, &process, keeper).map_err(code)?;
             // The kernel may have forgotten it with the change of user.
             identity::hide().map_err(|_| code(Why::Container.exit_code()))
@@ -67,7 +67,7 @@ pub fn become_asked() -> Result<(), ExitCode> {
 }
 
 /// What came by standard input.
-type Received = (Letter, Order, Option<OwnedFd>);
+type Received = (Letter, HelperTask, Option<OwnedFd>);
 
 /// Takes the letter from standard input, and puts there what the task shall read.
 fn receive() -> io::Result<Received> {

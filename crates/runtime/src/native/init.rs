@@ -10,12 +10,12 @@ use super::mounts::{
     Inside, Kind, copy_of, copy_of_last, copy_opened, kind_of, put_below, restrict,
 };
 use super::room;
-use super::root::{self, Place};
+use super::root::{self, MountPoint};
 use super::sys::{
     Attributes, keep_descriptors_to_ourselves, stop_tracing, unblock_signals, wish_to_end,
 };
 use super::{confine, cover, dev, kernel_files, network, person, program};
-use crate::plan::{Bind, Container, Network, Room, Root, User};
+use crate::plan::{Bind, Container, Network, Root, User, WritableSpace};
 use crate::reach::{self, Reach, Use};
 use crate::report::{Ending, Letter};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -244,9 +244,9 @@ fn restrict_bind(mount: &OwnedFd, bind: &Bind) -> Result<(), SetupError> {
 }
 
 /// Everything that will be mounted on the root itself. Places below another bind must be there.
-fn places(container: &Container, binds: &[Opened]) -> Vec<Place> {
+fn places(container: &Container, binds: &[Opened]) -> Vec<MountPoint> {
     let own = ["/dev", "/proc", "/sys", "/tmp"];
-    let mut places: Vec<Place> =
+    let mut places: Vec<MountPoint> =
         own.iter().map(|path| (PathBuf::from(path), Kind::Directory)).collect();
     for (index, (bind, opened)) in container.binds.iter().zip(binds).enumerate() {
         let earlier = container.binds[..index].iter().map(|bind| bind.target.as_path());
@@ -261,7 +261,7 @@ fn places(container: &Container, binds: &[Opened]) -> Vec<Place> {
 
 /// Whether a place lies in the container's own memory, where it may be made.
 fn is_in_memory(container: &Container, target: &Path) -> bool {
-    let tmp = matches!(container.tmp, Room::Memory(_)).then_some("/tmp");
+    let tmp = matches!(container.tmp, WritableSpace::Memory(_)).then_some("/tmp");
     let covered = |above: &Bind| target != above.target && target.starts_with(&above.target);
     let services = (container.root == Root::Host).then_some(cover::SERVICES);
     let own = ["/dev"].into_iter().chain(tmp).chain(services);

@@ -31,7 +31,8 @@ impl Keeper {
         if let Some(missing) = given.missing() {
             return Err(missing);
         }
-        let namespace = Held::start(helper).map_err(|error| other(&error))?.named(&given)?;
+        let namespace =
+            WaitingProcess::start(helper).map_err(|error| other(&error))?.named(&given)?;
         let keeper = Arc::new(Self { namespace, given });
         try_one(&Native::new(Arc::clone(helper)).with(Arc::clone(&keeper)), &keeper.given)?;
         Ok(keeper)
@@ -53,13 +54,13 @@ impl Keeper {
 }
 
 /// A process that waits in a new user namespace for its ids.
-struct Held {
+struct WaitingProcess {
     child: Child,
     /// It ends when this is closed.
     until: OwnedFd,
 }
 
-impl Held {
+impl WaitingProcess {
     fn start(helper: &Helper) -> io::Result<Self> {
         let (waits, until) = pipe_with(PipeFlags::CLOEXEC)?;
         let letter = Letter::write(Asked::Hold)?;

@@ -3,7 +3,7 @@
 use super::error::{Doing, SetupError};
 use super::mounts::{Kind, copy_of, file_system, kind_of, restrict};
 use super::sys::Attributes;
-use crate::plan::{Container, DEFAULT_MEMORY_ROOM, Room};
+use crate::plan::{Container, DEFAULT_MEMORY_ROOM, WritableSpace};
 use rustix::mount::MountAttrFlags;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -17,16 +17,16 @@ pub(super) fn dev(container: &Container) -> Result<OwnedFd, SetupError> {
 /// What becomes `/tmp`.
 pub(super) fn tmp(container: &Container) -> Result<OwnedFd, SetupError> {
     match &container.tmp {
-        Room::Memory(bytes) => memory(*bytes, "1777"),
-        Room::Directory(path) => directory(path),
+        WritableSpace::Memory(bytes) => memory(*bytes, "1777"),
+        WritableSpace::Directory(path) => directory(path),
     }
 }
 
 /// What the layers of a root are made in.
 pub(super) fn layers(container: &Container) -> Result<OwnedFd, SetupError> {
     let bytes = match container.scratch {
-        Some(Room::Memory(bytes)) => bytes,
-        Some(Room::Directory(_)) | None => DEFAULT_MEMORY_ROOM,
+        Some(WritableSpace::Memory(bytes)) => bytes,
+        Some(WritableSpace::Directory(_)) | None => DEFAULT_MEMORY_ROOM,
     };
     memory(bytes, "0755")
 }

@@ -12,7 +12,7 @@ use super::room;
 use super::shown::{Part, Shows};
 use super::sys::Attributes;
 use super::underlay;
-use crate::plan::{Container, Room as Where, Root};
+use crate::plan::{Container, Root, WritableSpace as Where};
 use crate::reach::{self, Use};
 use rustix::fs::{CWD, Mode, OFlags, chmod, fstat, mkdirat, open, openat};
 use rustix::io::Errno;
@@ -21,7 +21,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// A place that something will be mounted on.
-pub(super) type Place = (PathBuf, Kind);
+pub(super) type MountPoint = (PathBuf, Kind);
 
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
@@ -31,7 +31,7 @@ const GIVES_NOTHING: Attributes = Attributes::NO_SUID.and(Attributes::NO_DEV);
 /// covered.
 pub(super) fn make(
     container: &Container,
-    places: &[Place],
+    places: &[MountPoint],
 ) -> Result<(Inside, Vec<PathBuf>), SetupError> {
     let tree = match &container.root {
         Root::Tree(path) => path.as_path(),
@@ -61,7 +61,11 @@ fn judged(container: &Container, tree: &Inside, path: &Path) -> Result<Vec<PathB
     Ok(cover::of_root(&container.root, &within.covered))
 }
 
-fn made(container: &Container, opened: &Inside, places: &[Place]) -> Result<Inside, SetupError> {
+fn made(
+    container: &Container,
+    opened: &Inside,
+    places: &[MountPoint],
+) -> Result<Inside, SetupError> {
     let part = Part::of(container);
     let missing = seen(container, || missing(opened, places, part.as_ref()))?;
     let writable = container.scratch.is_some();
@@ -91,8 +95,12 @@ pub(super) fn seen<T>(
 
 /// The places that the tree does not have, or that are not shown of it. A place behind a link is
 /// an error.
-fn missing(tree: &Inside, places: &[Place], part: Option<&Part>) -> Result<Vec<Place>, SetupError> {
-    let mut missing: Vec<Place> = part.map(Part::places).unwrap_or_default();
+fn missing(
+    tree: &Inside,
+    places: &[MountPoint],
+    part: Option<&Part>,
+) -> Result<Vec<MountPoint>, SetupError> {
+    let mut missing: Vec<MountPoint> = part.map(Part::places).unwrap_or_default();
     for place in places {
         if part.is_some_and(|part| part.shows(&place.0) != Shows::All) {
             missing.push(place.clone());
@@ -109,7 +117,11 @@ fn missing(tree: &Inside, places: &[Place], part: Option<&Part>) -> Result<Vec<P
 
 /// The tree, below it nothing, above it a layer with the places it lacks, and above that, where
 /// the root is writable, what is written.
-fn overlay(container: &Container, tree: &Inside, missing: &[Place]) -> Result<OwnedFd, SetupError> {
+fn overlay(
+    container: &Container,
+    tree: &Inside,
+    missing: &[MountPoint],
+) -> Result<OwnedFd, SetupError> {
     let memory = room::layers(container)?;
     put_below(&memory, CWD, "/").doing("mount on", "/")?;
     let places = places_layer(tree, missing, &memory)?;
@@ -143,7 +155,11 @@ fn overlay(container: &Container, tree: &Inside, missing: &[Place]) -> Result<Ow
 
 /// Places are made in a layer of their own and not in the writable one: so a tree that belongs
 /// to somebody else can have them too, and they are no part of what the task changed.
-fn places_layer(tree: &Inside, missing: &[Place], memory: &OwnedFd) -> Result<OwnedFd, SetupError> {
+fn places_layer(
+    tree: &Inside,
+    missing: &[MountPoint],
+    memory: &OwnedFd,
+) -> Result<OwnedFd, SetupError> {
     let layer = Inside(layer_below(memory, "places")?);
     for (target, kind) in missing {
         layer.make(target, *kind)?;

@@ -3,7 +3,7 @@
 //! and sockets and pipes answer that user on a read-only mount too. Pure.
 
 use super::mounts::Kind;
-use super::root::Place;
+use super::root::MountPoint;
 use crate::binds::AllowList;
 use crate::plan::{Container, Root};
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ impl Part {
     }
 
     /// Places that every task has something of its own on.
-    pub(super) fn places(&self) -> Vec<Place> {
+    pub(super) fn places(&self) -> Vec<MountPoint> {
         let var_tmp = PathBuf::from("/var/tmp");
         let is_missing = self.shows(&var_tmp) != Shows::All;
         is_missing.then_some((var_tmp, Kind::Directory)).into_iter().collect()

@@ -11,7 +11,7 @@
 use super::error::{Doing, SetupError};
 use super::mounts::{Inside, Kind, copy_entry, make_below, put_below, restrict};
 use super::room;
-use super::root::{Place, seen};
+use super::root::{MountPoint, seen};
 use super::shown::{Part, Shows};
 use super::sys::Attributes;
 use crate::plan::Container;
@@ -30,7 +30,7 @@ const ENTRY_LIMIT: usize = 4096;
 pub(super) fn make(
     container: &Container,
     tree: &Inside,
-    missing: &[Place],
+    missing: &[MountPoint],
     part: Option<&Part>,
 ) -> Result<Inside, SetupError> {
     let mount = room::layers(container)?;

@@ -3,7 +3,7 @@
 
 use crate::site::{Site, wait_for};
 use crate::{Case, On, probe};
-use shipway_runtime::plan::{Bind, Container, Room, Root};
+use shipway_runtime::plan::{Bind, Container, Root, WritableSpace};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ fn exchanged_place(site: &Site) {
         for _ in 0..ROUNDS {
             let mut container = site.command(&["cat", "/race/place/input"]);
             container.root = Root::Tree(tree.clone());
-            container.scratch = Some(Room::Memory(1 << 20));
+            container.scratch = Some(WritableSpace::Memory(1 << 20));
             container.binds = vec![Bind::writable(&data, "/race/place")];
             site.run(&container);
         }
@@ -168,7 +168,7 @@ pub(crate) fn with_this_program(site: &Site, name: &str, words: &[&str]) -> Cont
     }
     let mut container = site.command(&[&["/probe/contract"], words].concat());
     container.root = Root::Tree(site.own_tree(name));
-    container.scratch = Some(Room::Memory(1 << 20));
+    container.scratch = Some(WritableSpace::Memory(1 << 20));
     container.binds = vec![Bind::read_only(program.parent().unwrap(), "/probe")];
     let libraries: Vec<PathBuf> = ["/lib", "/lib64", "/usr/lib"].map(PathBuf::from).into();
     for path in libraries.iter().filter(|path| path.exists()) {
@@ -211,7 +211,7 @@ fn links_of_the_image(site: &Site) {
          (echo x > /proc/self/root/../../made) 2>/dev/null; true",
     );
     container.root = Root::Tree(tree);
-    container.scratch = Some(Room::Memory(1 << 20));
+    container.scratch = Some(WritableSpace::Memory(1 << 20));
     assert_eq!(site.ok(&container), "image\n");
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
     assert!(!Path::new("/made").exists());

@@ -2,7 +2,7 @@
 
 use crate::site::Site;
 use crate::{Case, On};
-use shipway_runtime::plan::{Bind, Network, Room, Root};
+use shipway_runtime::plan::{Bind, Network, Root, WritableSpace};
 use shipway_runtime::report::{Ending, Why};
 use std::fs;
 
@@ -98,7 +98,7 @@ fn scratch_in_memory(site: &Site) {
     let tree = site.own_tree("scratch-in-memory");
     let mut container = site.script("echo changed > /etc/marker; mkdir /new; cat /etc/marker");
     container.root = Root::Tree(tree.clone());
-    container.scratch = Some(Room::Memory(1 << 20));
+    container.scratch = Some(WritableSpace::Memory(1 << 20));
     assert_eq!(site.ok(&container), "changed\n");
     assert_eq!(fs::read_to_string(tree.join("etc/marker")).unwrap(), "image\n");
     container.argv[2] = "ls -d /new 2>/dev/null; cat /etc/marker".into();
@@ -118,7 +118,7 @@ fn tree_of_root(site: &Site) {
     let line = "cat /etc/marker; echo changed > /etc/marker; cat /etc/marker; rm /bin/ip; id -u";
     let mut container = site.script(line);
     container.root = Root::Tree(tree.clone());
-    container.scratch = Some(Room::Memory(1 << 20));
+    container.scratch = Some(WritableSpace::Memory(1 << 20));
     site.run(&container).refusal_or_failure();
     container.tree_is_ours = true;
     assert_eq!(site.ok(&container), format!("image\nchanged\n{}\n", crate::site::NOBODY));
@@ -134,7 +134,7 @@ fn bare_image(site: &Site) {
     }
     let mut container = site.script("test -e /proc/self/stat && echo x > /tmp/x && ls /dev/null");
     container.root = Root::Tree(tree.clone());
-    container.scratch = Some(Room::Memory(1 << 20));
+    container.scratch = Some(WritableSpace::Memory(1 << 20));
     assert_eq!(site.ok(&container), "/dev/null\n");
     assert_eq!(fs::read_dir(tree).unwrap().count(), 1, "something was made in the image");
 }
@@ -144,7 +144,7 @@ fn scratch_in_directory(site: &Site) {
     let scratch = site.directory("scratch");
     let mut container = site.script("echo changed > /etc/marker; rm /bin/ip; cat /etc/marker");
     container.root = Root::Tree(tree.clone());
-    container.scratch = Some(Room::Directory(scratch.clone()));
+    container.scratch = Some(WritableSpace::Directory(scratch.clone()));
     assert_eq!(site.ok(&container), "changed\n");
     assert_eq!(fs::read_to_string(tree.join("etc/marker")).unwrap(), "image\n");
     assert_eq!(fs::read_to_string(scratch.join("upper/etc/marker")).unwrap(), "changed\n");
@@ -159,7 +159,7 @@ fn private_tmp(site: &Site) {
     assert_eq!(site.says("ls /tmp /dev/shm | grep shared; true"), "");
     let tmp = site.directory("tmp");
     let mut container = site.script("echo kept > /tmp/file");
-    container.tmp = Room::Directory(tmp.clone());
+    container.tmp = WritableSpace::Directory(tmp.clone());
     site.ok(&container);
     assert_eq!(fs::read_to_string(tmp.join("file")).unwrap(), "kept\n");
 }
@@ -196,7 +196,7 @@ fn missing_places(site: &Site) {
     let tree = site.own_tree("lacks-places");
     let mut container = site.script("cat /no/such/place/input /bin/file /tmp/own/input");
     container.root = Root::Tree(tree.clone());
-    container.scratch = Some(Room::Memory(1 << 20));
+    container.scratch = Some(WritableSpace::Memory(1 << 20));
     container.binds = vec![
         Bind::read_only(&data, "/no/such/place"),
         Bind::read_only(data.join("input"), "/bin/file"),

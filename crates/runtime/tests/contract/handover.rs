@@ -3,7 +3,7 @@
 
 use crate::site::{NOBODY, Site, wait_for};
 use crate::{Case, On};
-use shipway_runtime::plan::{Bind, Room, Root};
+use shipway_runtime::plan::{Bind, Root, WritableSpace};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ fn exchanged(site: &Site) {
     let mut container = site.command(&["true"]);
     container.root = Root::Tree(closed_tree(site, "handed"));
     container.tree_is_ours = true;
-    container.scratch = Some(Room::Memory(1 << 20));
+    container.scratch = Some(WritableSpace::Memory(1 << 20));
     let launch = site.runtime.launch(&container, None).expect("it can be launched");
     let state = site.state().display();
     let moved = said_by_nobody(&format!(
@@ -125,7 +125,7 @@ fn raced(site: &Site) {
     fs::write(target.join("run"), "root's").unwrap();
     // The account's first container: from then on it knows where the others will be.
     let mut container = site.command(&["true"]);
-    container.scratch = Some(Room::Memory(1 << 20));
+    container.scratch = Some(WritableSpace::Memory(1 << 20));
     drop(site.runtime.launch(&container, None).expect("it can be launched"));
     let attacker = Attacker::start(site, &target);
     for _ in 0..ROUNDS {
@@ -147,7 +147,7 @@ fn end(site: &Site) {
     fs::write(&target, "root's").unwrap();
     fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).unwrap();
     let mut container = site.command(&["true"]);
-    container.scratch = Some(Room::Memory(1 << 20));
+    container.scratch = Some(WritableSpace::Memory(1 << 20));
     let launch = site.runtime.launch(&container, None).expect("it can be launched");
     let (state, to) = (site.state().display(), target.display());
     said_by_nobody(&format!(
@@ -169,7 +169,7 @@ fn listed(site: &Site) {
     fs::create_dir(tree.join("a-name-of-roots")).unwrap();
     let mut container = site.command(&["true"]);
     container.root = Root::Tree(tree);
-    container.scratch = Some(Room::Memory(1 << 20));
+    container.scratch = Some(WritableSpace::Memory(1 << 20));
     let launch = site.runtime.launch(&container, None);
     let found = said_by_nobody(&format!(
         "grep -rl a-name-of-roots {0} 2>/dev/null; find {0} -name a-name-of-roots 2>/dev/null",
@@ -209,7 +209,7 @@ fn closed_helper(site: &Site) {
     let mut container = site.script("echo ready; cat");
     container.root = Root::Tree(tree.clone());
     container.tree_is_ours = true;
-    container.scratch = Some(Room::Memory(1 << 20));
+    container.scratch = Some(WritableSpace::Memory(1 << 20));
     let (reading, writing) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     let (mut child, _after) = site.start(&container, Some(reading));
     crate::lifetimes::wait_until_ready(&mut child);

@@ -6,7 +6,7 @@ use crate::site::{NOBODY, Site};
 use crate::{Case, On, probe};
 use rustix::process::{Pid, Resource, getrlimit, getsid};
 use shipway_runtime::native::{Helper, Start};
-use shipway_runtime::plan::{Bind, Container, Process, Room, Root};
+use shipway_runtime::plan::{Bind, Container, Process, Root, WritableSpace};
 use shipway_runtime::runtime::{Finding, Launch, LaunchError};
 use shipway_runtime::{Runtime, report::Ending};
 use std::fs;
@@ -224,7 +224,7 @@ fn recursive(site: &Site) {
     let tree = site.own_tree("recursive");
     fs::create_dir(tree.join("var/in")).unwrap();
     container.root = Root::Tree(tree);
-    container.scratch = Some(Room::Memory(1 << 20));
+    container.scratch = Some(WritableSpace::Memory(1 << 20));
     container.binds = vec![Bind::read_only("/dev", "/var/in")];
     let said = site.ok(&container);
     let _absent = fs::remove_file("/dev/shm/shipway-table");

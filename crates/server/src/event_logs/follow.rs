@@ -124,7 +124,7 @@ impl Follower {
         for (seq, body) in events {
             match Recorded::read(&body) {
                 Ok(recorded) => {
-                    for entry in self.kept.story.tell(&recorded, &self.library) {
+                    for entry in self.kept.story.entries_for(&recorded, &self.library) {
                         self.write_entry(&entry, seq.0, &mut texts);
                     }
                 }

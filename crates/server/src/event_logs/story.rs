@@ -59,7 +59,7 @@ pub(super) trait Known {
 
 impl Story {
     /// What the log says of this event.
-    pub(super) fn tell(&mut self, recorded: &Recorded, known: &dyn Known) -> Vec<Entry> {
+    pub(super) fn entries_for(&mut self, recorded: &Recorded, known: &dyn Known) -> Vec<Entry> {
         let at = recorded.at;
         match &recorded.event {
             Event::JobSubmitted(new) if new.spec.event_log.is_some() => {

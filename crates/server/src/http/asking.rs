@@ -7,8 +7,11 @@
 
 use super::Site;
 use super::error::ApiError;
+use crate::writer::Writer;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use shipway_core::State;
+use shipway_core::explain::can_be_tried;
 use shipway_model::UserName;
 use shipway_model::limits::MAX_SPEC_BYTES;
 use std::collections::HashMap;
@@ -164,7 +167,15 @@ impl Asking {
     pub(super) async fn turn(&self) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
         let Some((_, turn, _)) = self.user.get() else { return Ok(None) };
         let turn = Arc::clone(turn).acquire_owned().await;
-        turn.map(Some).map_err(|_| ApiError::internal("the work on a request was cut off"))
+        turn.map(Some).map_err(|_| cut_off())
+    }
+
+    /// A place among those who work: the user's turn, and one of the threads for it.
+    pub(super) async fn place(&self) -> Result<Place, ApiError> {
+        let Some((_, turn, intake)) = self.user.get() else { return Ok(Place { _of: None }) };
+        let turn = Arc::clone(turn).acquire_owned().await.map_err(|_| cut_off())?;
+        let worker = Arc::clone(&intake.workers).acquire_owned().await.map_err(|_| cut_off())?;
+        Ok(Place { _of: Some((turn, worker)) })
     }
 
     /// Works on it away from the threads that answer requests.
@@ -172,23 +183,52 @@ impl Asking {
         self: &Arc<Self>,
         act: impl FnOnce() -> A + Send + 'static,
     ) -> Result<A, ApiError> {
-        let cut_off = || ApiError::internal("the work on a request was cut off");
-        let (turn, place) = match self.user.get() {
-            None => (None, None),
-            Some((_, turn, intake)) => {
-                let turn = Arc::clone(turn).acquire_owned().await.map_err(|_| cut_off())?;
-                let place = Arc::clone(&intake.workers).acquire_owned().await;
-                (Some(turn), Some(place.map_err(|_| cut_off())?))
-            }
-        };
+        let place = self.place().await?;
+        self.work_at(place, act).await
+    }
+
+    async fn work_at<A: Send + 'static>(
+        self: &Arc<Self>,
+        place: impl Send + 'static,
+        act: impl FnOnce() -> A + Send + 'static,
+    ) -> Result<A, ApiError> {
         let asking = Arc::clone(self);
         // Goes on when nobody waits for it any more, and is in hand until then.
         let done = tokio::task::spawn_blocking(move || {
-            let _in_hand = (asking, turn, place);
+            let _in_hand = (asking, place);
             act()
         });
         done.await.map_err(|_| cut_off())
     }
+
+    /// Answers a question that tries things out, on a copy of all there is, beside the writer;
+    /// where there is too much for a copy the writer answers what it can without trying.
+    pub(super) async fn try_out<A: Send + 'static>(
+        self: &Arc<Self>,
+        writer: &Writer,
+        question: impl Fn(&State) -> A + Send + Sync + 'static,
+    ) -> Result<A, ApiError> {
+        // Taken before the copy, and kept by the question itself: there are no more copies than
+        // threads that work on one, also of those who ask and go.
+        let place = Arc::new(self.place().await?);
+        let held = Arc::clone(&place);
+        let copy = move |state: &State| {
+            let _for_so_long = &held;
+            can_be_tried(state).then(|| state.clone())
+        };
+        let copied = writer.ask(copy).await?;
+        let Some(state) = copied else { return Ok(writer.ask(question).await?) };
+        self.work_at(place, move || question(&state)).await
+    }
+}
+
+/// Held as long as the work goes on.
+pub(super) struct Place {
+    _of: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
+}
+
+fn cut_off() -> ApiError {
+    ApiError::internal("the work on a request was cut off")
 }
 
 /// What of so many bytes counts as large.

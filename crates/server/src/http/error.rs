@@ -108,24 +108,28 @@ impl ApiError {
 impl From<Rejection> for ApiError {
     fn from(rejection: Rejection) -> Self {
         let status = match &rejection {
-            Rejection::InvalidSpec(_) | Rejection::NoSuchDependency(..) => {
-                StatusCode::UNPROCESSABLE_ENTITY
-            }
+            Rejection::InvalidSpec(_)
+            | Rejection::InvalidSite(_)
+            | Rejection::NoSuchDependency(..) => StatusCode::UNPROCESSABLE_ENTITY,
             Rejection::NoSuchJob(_)
             | Rejection::NoSuchTask(_)
             | Rejection::NoSuchUser(_)
             | Rejection::NoSuchToken(_)
-            | Rejection::NoSuchPilot(_) => StatusCode::NOT_FOUND,
+            | Rejection::NoSuchPilot(_)
+            | Rejection::NoSuchSite(_) => StatusCode::NOT_FOUND,
             Rejection::NotAllowed(_)
             | Rejection::OnlyLooks
             | Rejection::OutlivesItsMaker { .. } => StatusCode::FORBIDDEN,
             Rejection::TokenEnded => StatusCode::UNAUTHORIZED,
-            Rejection::TooMany(_) | Rejection::TooScattered { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Rejection::TooMany(_) | Rejection::TooScattered { .. } | Rejection::TooManySites => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
             Rejection::KeyReused(_)
             | Rejection::UserExists(_)
             | Rejection::HasNoJobs(_)
             | Rejection::OwnerRemoved(..)
             | Rejection::NothingToDo(_)
+            | Rejection::SiteInUse { .. }
             | Rejection::PilotElsewhere(_)
             | Rejection::PilotOvertaken(_)
             | Rejection::StalePlan(_) => StatusCode::CONFLICT,
@@ -161,6 +165,10 @@ impl From<NoPlace> for ApiError {
             NoPlace::OfThisUser => (
                 StatusCode::TOO_MANY_REQUESTS,
                 "you have as many connections open as one user may, and all of them are in use",
+            ),
+            NoPlace::OfThisPilot => (
+                StatusCode::TOO_MANY_REQUESTS,
+                "this pilot has as many connections open as one may, and all of them are in use",
             ),
             NoPlace::AtAll => (
                 StatusCode::SERVICE_UNAVAILABLE,

@@ -111,7 +111,7 @@ impl Watcher {
                 for (number, recorded) in (told.first.0..).zip(&told.events) {
                     if number > seen.0 {
                         seen = EventSeq(number);
-                        if self.tell(seen, recorded).await.is_err() {
+                        if self.send_event(seen, recorded).await.is_err() {
                             return;
                         }
                     }
@@ -164,7 +164,7 @@ impl Watcher {
     }
 
     /// What has just happened. History is asked only about jobs that are new to the watcher.
-    async fn tell(&mut self, number: EventSeq, recorded: &Recorded) -> Result<(), Gone> {
+    async fn send_event(&mut self, number: EventSeq, recorded: &Recorded) -> Result<(), Gone> {
         let unknown = self.eyes.unknown(recorded);
         if !unknown.is_empty() {
             let mut eyes = self.eyes.lend();

@@ -14,6 +14,7 @@ use axum::response::Response;
 use shipway_api::error::ErrorBody;
 use shipway_api::routes;
 use shipway_api::types::{JobPage, JobQuery, JobView, WaitQuery, Why};
+use shipway_core::State as Core;
 use shipway_core::explain::{explain, prospect};
 use shipway_core::rejection::needs;
 use shipway_model::limits::{DEFAULT_PAGE, MAX_PAGE};
@@ -158,10 +159,13 @@ pub async fn why(
     Asked(asking): Asked,
     Path(Digits(id)): Path<Digits<JobId>>,
 ) -> Result<Json<Why>, ApiError> {
-    let _turn = asking.turn().await?;
     let view = views::job(&site, &caller.0, id).await?;
+    if view.counts.waiting == 0 {
+        let (state, reasons, prospect) = (view.state, Vec::new(), None);
+        return Ok(Json(Why { job: id, state, reasons, prospect }));
+    }
     let now = site.clock.now();
-    let found = site.writer.ask(move |state| (explain(state, id, now), prospect(state, id, now)));
-    let (reasons, prospect) = found.await?;
+    let look = move |state: &Core| (explain(state, id, now), prospect(state, id, now));
+    let (reasons, prospect) = asking.try_out(&site.writer, look).await?;
     Ok(Json(Why { job: id, state: view.state, reasons, prospect }))
 }

@@ -32,7 +32,7 @@ const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// Where an attempt's output is.
 #[derive(Debug, Clone)]
-struct Place {
+struct OutputLocation {
     attempt: Attempt,
     pilot: PilotId,
     node: NodeName,
@@ -105,7 +105,7 @@ async fn find(
     task: TaskId,
     attempt: Option<Attempt>,
     follow: bool,
-) -> Result<Option<Place>, ApiError> {
+) -> Result<Option<OutputLocation>, ApiError> {
     let mut watch = site.live.watch();
     loop {
         if let Some(place) = look(site, task, attempt).await? {
@@ -140,12 +140,12 @@ async fn look(
     site: &Site,
     task: TaskId,
     attempt: Option<Attempt>,
-) -> Result<Option<Place>, ApiError> {
+) -> Result<Option<OutputLocation>, ApiError> {
     let live = site.writer.glance(move |state| {
         let active = state.active().get(&task)?;
         let node = state.pilots().get(&active.pilot)?.name().clone();
         let (pilot, kept_in) = (active.pilot.clone(), state.kept_in(&active.pilot));
-        Some(Place { attempt: active.attempt, pilot, node, kept_in })
+        Some(OutputLocation { attempt: active.attempt, pilot, node, kept_in })
     });
     let live = live.await?;
     if let Some(place) = live.filter(|place| attempt.is_none_or(|wanted| wanted == place.attempt)) {
@@ -157,7 +157,7 @@ async fn look(
     let mut rows = rows.await?;
     rows.retain(|row| attempt.is_none_or(|wanted| u64::from(wanted.0) == row.attempt));
     let place = rows.pop().and_then(|row| {
-        Some(Place {
+        Some(OutputLocation {
             attempt: Attempt(u32::try_from(row.attempt).ok()?),
             pilot: PilotId::new(&row.pilot?).ok()?,
             node: NodeName::new(&row.node?).ok()?,
@@ -167,12 +167,12 @@ async fn look(
     let Some(place) = place else { return Ok(None) };
     let pilot = place.pilot.clone();
     let kept_in = site.writer.glance(move |state| state.kept_in(&pilot)).await?;
-    Ok(Some(Place { kept_in, ..place }))
+    Ok(Some(OutputLocation { kept_in, ..place }))
 }
 
 struct Reading {
     site: Site,
-    place: Place,
+    place: OutputLocation,
     request: LogRequest,
     /// The next piece, asked for before the last one was handed out.
     coming: Option<LogPiece>,

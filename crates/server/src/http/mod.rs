@@ -32,10 +32,12 @@ pub mod registries;
 mod request;
 pub mod serve;
 pub(crate) mod shelf;
+pub mod sites;
 mod stay;
 mod stream;
 pub mod submit;
 pub mod tasks;
+pub mod tickets;
 pub mod users;
 
 use crate::auth::Auth;
@@ -47,6 +49,7 @@ use crate::live::Live;
 use crate::logins::Logins;
 use crate::metrics::Metrics;
 use crate::pilots::{Pilots, Specs};
+use crate::sites::Sites;
 use crate::writer::Writer;
 use asking::Intake;
 use axum::Router;
@@ -72,6 +75,7 @@ pub struct Site {
     pub clock: Clock,
     pub metrics: Arc<Metrics>,
     pub intake: Arc<Intake>,
+    pub(crate) sites: Arc<Sites>,
 }
 
 macro_rules! handled {

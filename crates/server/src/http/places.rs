@@ -4,7 +4,8 @@
 //! machine everybody comes from the same address. A stranger has shown nothing yet. They have few
 //! places and little time, and the oldest of them makes way for the next; so no number of them
 //! keeps anybody out. Of those who are signed in nobody has more than a part of the places, some
-//! are kept for operators and for pilots, and who is idle makes way.
+//! are kept for operators and for pilots, and who is idle makes way. A pilot has a handful of them,
+//! whose work is calls that go on: one of a pilot's that is idle makes way for anybody.
 //!
 //! Only decides and counts; connections are served, and closed, in `serve.rs`.
 #![expect(
@@ -13,7 +14,7 @@
 )]
 
 use crate::metrics::{Connections, Left};
-use shipway_model::{Actor, May, UserName};
+use shipway_model::{Actor, May, PilotId, UserName};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -27,6 +28,9 @@ use tokio::sync::Notify;
 const FIRST_WORDS: Duration = Duration::from_millis(250);
 /// Whoever has not taken anything of an answer for this long, and waits for nothing, is idle.
 const TAKES_NOTHING: Duration = Duration::from_mins(1);
+/// Connections of one pilot. It works over one, and those before it may not have been noticed to
+/// be broken when it comes again.
+const ONE_PILOT: usize = 4;
 
 /// How many places there are, and for whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +65,7 @@ impl Shares {
 enum Who {
     User(UserName),
     Operator(UserName),
-    Pilot,
+    Pilot(PilotId),
 }
 
 /// The kinds that are counted, in the order of the metrics.
@@ -75,14 +79,39 @@ impl Who {
         match self {
             Who::User(_) => USER,
             Who::Operator(_) => OPERATOR,
-            Who::Pilot => PILOT,
+            Who::Pilot(_) => PILOT,
         }
     }
 
-    fn user(&self) -> Option<&UserName> {
+    /// Whose connections are counted together: a user's also as an operator.
+    fn of(&self) -> Of {
         match self {
-            Who::User(user) | Who::Operator(user) => Some(user),
-            Who::Pilot => None,
+            Who::User(user) | Who::Operator(user) => Of::User(user.clone()),
+            Who::Pilot(pilot) => Of::Pilot(pilot.clone()),
+        }
+    }
+}
+
+/// One user, or one pilot.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Of {
+    User(UserName),
+    Pilot(PilotId),
+}
+
+impl Of {
+    /// As many connections as it may have.
+    fn most(&self, shares: &Shares) -> usize {
+        match self {
+            Of::User(_) => shares.one_user,
+            Of::Pilot(_) => ONE_PILOT,
+        }
+    }
+
+    fn has_most(&self) -> NoPlace {
+        match self {
+            Of::User(_) => NoPlace::OfThisUser,
+            Of::Pilot(_) => NoPlace::OfThisPilot,
         }
     }
 }
@@ -92,6 +121,7 @@ impl Who {
 pub(crate) enum NoPlace {
     /// The user has as many connections as one may have, and all of them are in use.
     OfThisUser,
+    OfThisPilot,
     AtAll,
 }
 
@@ -111,7 +141,7 @@ struct Rooms {
     /// In the order of their arrival.
     guests: BTreeMap<u64, Arc<State>>,
     count: [usize; 4],
-    of_user: HashMap<UserName, usize>,
+    of_one: HashMap<Of, usize>,
 }
 
 /// One connection, as it is seen from outside and from within.
@@ -218,20 +248,22 @@ impl Places {
             return Ok(());
         }
         let now = self.now();
-        let own = |other: &State| other.who.get().and_then(Who::user) == who.user();
-        if who.user().is_some_and(|user| rooms.of_one(user) >= self.shares.one_user) {
-            rooms.make_way(now, own).ok_or(NoPlace::OfThisUser)?;
+        let of = who.of();
+        let own = |other: &State| other.who.get().is_some_and(|who| who.of() == of);
+        if rooms.of_one(&of) >= of.most(&self.shares) {
+            rooms.make_way(now, own).ok_or(of.has_most())?;
             self.metrics.left(Left::MadeWay);
         } else if !rooms.has_place(&who, &self.shares) {
+            // A pilot that works always has a call under way.
+            let pilots = |other: &State| matches!(other.who.get(), Some(Who::Pilot(_)));
             let ordinary = |other: &State| matches!(other.who.get(), Some(Who::User(_)));
-            rooms.make_way(now, ordinary).ok_or(NoPlace::AtAll)?;
+            let makes_way = rooms.make_way(now, pilots).or_else(|| rooms.make_way(now, ordinary));
+            makes_way.ok_or(NoPlace::AtAll)?;
             self.metrics.left(Left::MadeWay);
         }
         rooms.count[STRANGER] -= 1;
         rooms.count[who.kind()] += 1;
-        if let Some(user) = who.user() {
-            *rooms.of_user.entry(user.clone()).or_default() += 1;
-        }
+        *rooms.of_one.entry(of).or_default() += 1;
         let _ = state.who.set(who);
         self.metrics.open(&rooms.count);
         Ok(())
@@ -242,13 +274,13 @@ impl Places {
         rooms.guests.remove(&id);
         let kind = state.who.get().map_or(STRANGER, Who::kind);
         rooms.count[kind] = rooms.count[kind].saturating_sub(1);
-        if let Some(user) = state.who.get().and_then(Who::user) {
-            let left = rooms.of_user.get_mut(user).map(|count| {
+        if let Some(of) = state.who.get().map(Who::of) {
+            let left = rooms.of_one.get_mut(&of).map(|count| {
                 *count = count.saturating_sub(1);
                 *count
             });
             if left == Some(0) {
-                rooms.of_user.remove(user);
+                rooms.of_one.remove(&of);
             }
         }
         self.metrics.open(&rooms.count);
@@ -274,9 +306,9 @@ impl Rooms {
         staying().find(|stranger| addresses.get(&stranger.from) == Some(&most))
     }
 
-    /// Connections of a user that stay.
-    fn of_one(&self, user: &UserName) -> usize {
-        self.of_user.get(user).copied().unwrap_or_default()
+    /// Connections of one user or pilot, those included that were told to go.
+    fn of_one(&self, of: &Of) -> usize {
+        self.of_one.get(of).copied().unwrap_or_default()
     }
 
     fn has_place(&self, who: &Who, shares: &Shares) -> bool {
@@ -286,7 +318,7 @@ impl Rooms {
         let kept = match who {
             Who::User(_) => for_operators + for_pilots,
             Who::Operator(_) => for_pilots,
-            Who::Pilot => for_operators,
+            Who::Pilot(_) => for_operators,
         };
         signed_in + kept < shares.signed_in
     }
@@ -334,11 +366,12 @@ impl Guest {
         self.0.places.sign_in(&self.0.state, who)
     }
 
-    pub(crate) fn is_pilot(&self) -> Result<(), NoPlace> {
+    /// It has shown a token of this pilot's that is good.
+    pub(crate) fn is_pilot(&self, pilot: &PilotId) -> Result<(), NoPlace> {
         if !self.is_stranger() {
             return Ok(());
         }
-        self.0.places.sign_in(&self.0.state, Who::Pilot)
+        self.0.places.sign_in(&self.0.state, Who::Pilot(pilot.clone()))
     }
 
     pub(super) fn is_stranger(&self) -> bool {

@@ -42,6 +42,18 @@ fn busy(places: &Arc<Places>, who: &Actor) -> Result<(Guest, Request), NoPlace> 
     Ok((guest, request))
 }
 
+fn pilot_id(at: u64) -> PilotId {
+    PilotId::new(&format!("p{at}")).expect("a good name")
+}
+
+/// As `busy`, of a pilot.
+fn busy_pilot(places: &Arc<Places>, at: u64) -> Result<(Guest, Request), NoPlace> {
+    let guest = arrive(places);
+    let request = guest.ask();
+    guest.is_pilot(&pilot_id(at))?;
+    Ok((guest, request))
+}
+
 fn is_going(guest: &Guest) -> bool {
     guest.0.state.is_going()
 }
@@ -95,7 +107,11 @@ fn operators_and_pilots_have_places_that_users_never_take() {
         in_use.push(busy(&places, &actor("root", Role::Admin)).expect("kept for operators"));
     }
     let pilots: Vec<_> = (0..8).map(|_| arrive(&places)).collect();
-    assert!(pilots.iter().all(|pilot| pilot.is_pilot().is_ok()), "kept for pilots");
+    let _calls: Vec<_> = pilots.iter().map(Guest::ask).collect();
+    assert!(
+        pilots.iter().zip(0..).all(|(pilot, at)| pilot.is_pilot(&pilot_id(at)).is_ok()),
+        "kept for pilots"
+    );
     // The first who is idle makes way for the next user.
     in_use[3].1 = in_use[3].0.ask();
     assert!(!is_going(&in_use[3].0));
@@ -133,5 +149,47 @@ fn an_answer_that_nobody_takes_is_told_from_one_that_is_awaited() {
     request.taken();
     assert!(!guest.0.state.is_idle(later));
     drop((request, guest));
-    assert!(places.rooms().guests.is_empty() && places.rooms().of_user.is_empty());
+    assert!(places.rooms().guests.is_empty() && places.rooms().of_one.is_empty());
+}
+
+#[test]
+fn one_pilot_has_a_handful_and_its_idle_ones_make_way() {
+    let places = places(64);
+    let mut in_use: Vec<_> =
+        (0..ONE_PILOT).map(|_| busy_pilot(&places, 1).expect("a handful")).collect();
+    assert_eq!(busy_pilot(&places, 1).err(), Some(NoPlace::OfThisPilot));
+    busy_pilot(&places, 2).expect("room for others");
+    let (idle, request) = in_use.remove(1);
+    drop(request);
+    let _next = busy_pilot(&places, 1).expect("its idle one makes way");
+    assert!(is_going(&idle) && !in_use.iter().any(|(guest, _)| is_going(guest)));
+    // However often it comes, no more of them stay.
+    let idle: Vec<_> = std::iter::repeat_with(|| busy_pilot(&places, 3))
+        .take(100)
+        .map(|one| one.expect("idle ones make way").0)
+        .collect();
+    assert_eq!(idle.iter().filter(|guest| !is_going(guest)).count(), ONE_PILOT);
+}
+
+#[test]
+fn idle_pilots_make_way_for_everybody() {
+    for limit in [16, 64, 200] {
+        let places = places(limit);
+        let idle: Vec<_> = (0..)
+            .map_while(|at| busy_pilot(&places, at / 4).ok())
+            .take(limit)
+            .map(|(guest, _)| guest)
+            .collect();
+        assert_eq!(idle.len(), limit, "one makes way for the next");
+        let shares = Shares::of(limit);
+        let open = shares.signed_in - shares.kept_for_operators - shares.kept_for_pilots;
+        let users: Vec<_> = (0..open)
+            .map(|at| busy(&places, &user(&format!("u{at}"))).expect("an idle pilot makes way"))
+            .collect();
+        let working: Vec<_> = (0..shares.kept_for_pilots as u64)
+            .map(|at| busy_pilot(&places, 1_000 + at).expect("an idle pilot makes way"))
+            .collect();
+        let mut stay = users.iter().chain(&working);
+        assert!(!stay.any(|(guest, _)| is_going(guest)), "whoever works stays");
+    }
 }

@@ -38,9 +38,9 @@ const CONNECTION_WINDOW: u32 = 4 * CALL_WINDOW;
 /// more than this and the connection is closed.
 const MAX_RESET_STREAMS: usize = 20;
 const MAX_FAULTY_STREAMS: usize = 128;
-/// Connections at once, people's and pilots' together: well above what a large site has, and what
-/// they cost (some 50 kB each) stays below half a gigabyte.
-const MOST_CONNECTIONS: usize = 8_192;
+/// Connections at once, people's and pilots' together: above what ten thousand pilots and those who
+/// look at them have, and what they cost (some 50 kB each) stays below a gigabyte.
+const MOST_CONNECTIONS: usize = 16_384;
 /// Fewer would lock out the pilot or its owner.
 const LEAST_CONNECTIONS: usize = 16;
 /// File descriptors that are kept for the server itself: the journal, readers of history, the

@@ -19,11 +19,12 @@ use shipway_api::routes;
 use shipway_api::routes::IDEMPOTENCY_KEY;
 use shipway_api::together::{Named, Turn, in_turn};
 use shipway_api::types::{DryRun, Submission, Submitted, SubmittedTogether, Together};
-use shipway_core::Rejection;
 use shipway_core::explain::{explain_need, prospect_of_new};
+use shipway_core::job::Terms;
 use shipway_core::requirements::{RankSteps, pointless_rank, validate};
 use shipway_core::shape::Gang;
 use shipway_core::shape::Shape;
+use shipway_core::{Rejection, State};
 use shipway_model::expand::Placeholders;
 use shipway_model::limits::{MAX_DEPENDENCIES, MAX_SPEC_BYTES};
 use shipway_model::validate::Problem;
@@ -130,20 +131,24 @@ pub async fn dry_run(
     may_have_log(&site, &caller, &spec)?;
     log_has_folder(spec.event_log.is_some().then(|| spec.clone())).await?;
     let (now, user) = (site.clock.now(), caller.0.user.clone());
-    let shape = Shape::of(&spec, &user, Gang::default());
-    let has_expressions = spec.requirements.is_some() || spec.rank.is_some();
-    let turn = if has_expressions { asking.turn().await? } else { None };
-    let found = site.writer.ask(move |state| {
+    let (shape, terms) = (Shape::of(&spec, &user, Gang::default()), Terms::of(&spec));
+    let look = move |state: &State| {
         if let Some(problem) = pointless_rank(&shape, state, &mut RankSteps::default()) {
             return Err(Rejection::InvalidSpec(vec![problem]));
         }
-        let reasons = explain_need(state, &shape, &user, now);
+        let shape = state.at_sites(shape.clone(), &user, &terms);
+        let reasons = explain_need(state, &shape, (&user, &terms), now);
         Ok((reasons, prospect_of_new(state, &shape, &user, now)))
-    });
-    let (mut reasons, prospect) = found.await??;
-    drop(turn);
+    };
+    let (mut reasons, mut prospect) = asking.try_out(&site.writer, look).await??;
+    let mut jobs = Vec::new();
     for after in &spec.after {
-        reasons.extend(waits_for(&site, &caller, after).await?);
+        jobs.extend(waits_for(&site, &caller, after).await?);
+    }
+    if !jobs.is_empty() {
+        // It is told of those, as it would be when it is submitted.
+        reasons = jobs;
+        prospect.waits_for_jobs();
     }
     let tasks = spec.indices().map_or(0, |indices| indices.len());
     let found = DryRun { tasks, first_command: first_command(&spec), spec, reasons, prospect };

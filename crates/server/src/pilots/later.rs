@@ -5,7 +5,7 @@
 //! An order to stop a task stays behind the order to start it: a pilot that was told so first would
 //! start it all the same.
 
-use super::Order;
+use super::PilotOrder;
 use shipway_core::event::Placement;
 use shipway_model::{AttemptId, JobId, Millis};
 use std::collections::{BTreeSet, VecDeque};
@@ -19,7 +19,7 @@ pub(super) struct Later {
 #[derive(Debug)]
 struct Person {
     name: String,
-    orders: VecDeque<Order>,
+    orders: VecDeque<PilotOrder>,
     /// Jobs that the orders are about.
     jobs: BTreeSet<JobId>,
 }
@@ -36,7 +36,7 @@ impl Later {
             self.people.push_back(Person { name: name.to_owned(), orders, jobs });
         }
         if let Some(person) = self.people.iter_mut().find(|person| person.name == name) {
-            person.orders.push_back(Order::Assign(placements));
+            person.orders.push_back(PilotOrder::Assign(placements));
             person.jobs.insert(job);
         }
     }
@@ -50,14 +50,14 @@ impl Later {
             others = left;
             let here: Vec<_> = here;
             if !here.is_empty() {
-                person.orders.push_back(Order::Stop { attempts: here, grace });
+                person.orders.push_back(PilotOrder::Stop { attempts: here, grace });
             }
         }
         others
     }
 
     /// The next order of whoever's turn it is.
-    pub(super) fn next(&mut self) -> Option<Order> {
+    pub(super) fn next(&mut self) -> Option<PilotOrder> {
         let mut person = self.people.pop_front()?;
         let order = person.orders.pop_front();
         if !person.orders.is_empty() {
@@ -85,9 +85,14 @@ mod tests {
     fn said(later: &mut Later) -> Vec<(u64, bool)> {
         std::iter::from_fn(|| later.next())
             .map(|order| match order {
-                Order::Assign(placements) => (placements[0].task.job.0, true),
-                Order::Stop { attempts, .. } => (attempts[0].task.job.0, false),
-                Order::Say(_) | Order::Answer(..) | Order::End(_) => panic!("nobody said that"),
+                PilotOrder::Assign(placements) => (placements[0].task.job.0, true),
+                PilotOrder::Stop { attempts, .. } => (attempts[0].task.job.0, false),
+                PilotOrder::Say(_)
+                | PilotOrder::Read(_)
+                | PilotOrder::Answer(..)
+                | PilotOrder::End(_) => {
+                    panic!("nobody said that")
+                }
             })
             .collect()
     }

@@ -2,7 +2,7 @@
 //! control call, and the call that it comes over.
 
 use super::service::PilotService;
-use super::{Connected, Order, Pilots, over};
+use super::{Connected, PilotOrder, Pilots, over};
 use crate::locks::Locked;
 use shipway_api::link::{CONNECTION_NUMBER, FromServer, LogChunk, LogRequest};
 use shipway_api::wire::Shown;
@@ -10,10 +10,36 @@ use shipway_api::wire::logs_server::Logs;
 use shipway_core::site::KeptIn;
 use shipway_model::{ConnectionNumber, PilotId};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tonic::{Request, Response, Status, Streaming};
+
+/// Orders to read output that one pilot has not taken. One that works takes them as they come:
+/// more than these are for one that does not read what it is told.
+const READS_UNSAID: usize = 1_024;
+
+/// For a connection that comes.
+pub(super) fn places() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(READS_UNSAID))
+}
+
+/// An order to read, until it is said. Whoever waited may have gone by then: then nothing is said,
+/// neither this nor that they have gone. So the orders to stop reading are no more than there were
+/// readers who waited for what was said.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    request: LogRequest,
+    settled: Arc<AtomicBool>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Asked {
+    pub(super) fn say(self) -> Option<FromServer> {
+        let is_given_up = self.settled.swap(true, Ordering::Relaxed);
+        (!is_given_up).then_some(FromServer::Log(self.request))
+    }
+}
 
 /// Pieces of logs that somebody waits for.
 #[derive(Debug, Default)]
@@ -44,6 +70,10 @@ impl Logs for PilotService {
         let not_open = || Status::failed_precondition("the pilot has no such connection");
         let connection_over = over(self.pilots.watch(&pilot, connection).ok_or_else(not_open)?);
         tokio::pin!(connection_over);
+        // Before anything of the call is read.
+        let has_one = || Status::resource_exhausted("output of this connection comes already");
+        let _showing =
+            self.pilots.showing.begin((pilot.clone(), connection)).ok_or_else(has_one)?;
         let mut pieces = request.into_inner();
         loop {
             let piece = tokio::select! {
@@ -61,7 +91,7 @@ impl Logs for PilotService {
 
 impl Pilots {
     /// The next piece of a log from the pilot itself or, if that is gone, whoever has its folder
-    /// now. `None`: nobody is there who could read it.
+    /// now. `None`: nobody is there who could read it, or they do not take what they are told.
     pub(crate) fn read_log(
         self: &Arc<Self>,
         pilot: &PilotId,
@@ -72,18 +102,24 @@ impl Pilots {
         let has_it = |known: &Connected| kept_in.is_some() && known.keeps.as_ref() == kept_in;
         let successor = || connected.iter().find(|(_, known)| has_it(known));
         let (asked, reader) = connected.get_key_value(pilot).or_else(successor)?;
+        let Ok(place) = Arc::clone(&reader.reads).try_acquire_owned() else {
+            tracing::warn!(pilot = %asked, "a pilot does not take its orders to read output");
+            return None;
+        };
         let id = self.logs.next.fetch_add(1, Ordering::Relaxed);
         let (send, answer) = oneshot::channel();
         let awaited = Awaited { pilot: asked.clone(), connection: reader.number, answer: send };
         self.logs.pieces.locked().insert(id, awaited);
+        let (orders, here) = (reader.orders.clone(), reader.here.subscribe());
+        let settled = Arc::new(AtomicBool::new(false));
         let request = LogRequest { id, ..request };
-        let orders = reader.orders.clone();
+        let asking = Asked { request, settled: Arc::clone(&settled), _place: place };
         // A connection that has just ended is still listed: nobody is there any more.
-        if orders.send(Order::Say(FromServer::Log(request))).is_err() {
+        if orders.send(PilotOrder::Read(asking)).is_err() {
             self.logs.pieces.locked().remove(&id);
             return None;
         }
-        Some(LogPiece { pilots: Arc::clone(self), id, answer, orders })
+        Some(LogPiece { pilots: Arc::clone(self), id, answer, orders, here, settled })
     }
 
     /// Taken only from the connection that was asked. False: it was another.
@@ -107,7 +143,11 @@ pub(crate) struct LogPiece {
     pilots: Arc<Pilots>,
     id: u64,
     answer: oneshot::Receiver<LogChunk>,
-    orders: mpsc::UnboundedSender<Order>,
+    orders: mpsc::UnboundedSender<PilotOrder>,
+    /// The connection that was asked.
+    here: watch::Receiver<()>,
+    /// Whether the order to read it was said, or need not be any more.
+    settled: Arc<AtomicBool>,
 }
 
 impl LogPiece {
@@ -117,6 +157,8 @@ impl LogPiece {
             biased;
             piece = &mut self.answer => piece.ok(),
             () = self.orders.closed() => None,
+            // Also where the pilot takes nothing, and so not that its connection is over.
+            () = over(self.here.clone()) => None,
         }
     }
 }
@@ -124,8 +166,9 @@ impl LogPiece {
 impl Drop for LogPiece {
     fn drop(&mut self) {
         let waiting = self.pilots.logs.pieces.locked().remove(&self.id);
-        if waiting.is_some() {
-            let _ = self.orders.send(Order::Say(FromServer::LogClose { id: self.id }));
+        let is_said = self.settled.swap(true, Ordering::Relaxed);
+        if waiting.is_some() && is_said {
+            let _ = self.orders.send(PilotOrder::Say(FromServer::LogClose { id: self.id }));
         }
     }
 }
@@ -134,15 +177,15 @@ impl Drop for LogPiece {
 mod tests {
     use super::*;
     use shipway_model::{Attempt, JobId, TaskIndex};
-    use tokio::sync::watch;
 
     const FIRST: ConnectionNumber = ConnectionNumber(1);
     const SECOND: ConnectionNumber = ConnectionNumber(2);
 
-    fn connected(number: ConnectionNumber) -> (Connected, mpsc::UnboundedReceiver<Order>) {
+    fn connected(number: ConnectionNumber) -> (Connected, mpsc::UnboundedReceiver<PilotOrder>) {
         let (orders, ordered) = mpsc::unbounded_channel();
         let here = watch::Sender::new(());
-        (Connected { number, node: None, keeps: None, orders, here }, ordered)
+        let (node, keeps, reads) = (None, None, places());
+        (Connected { number, node, keeps, orders, reads, here }, ordered)
     }
 
     fn request() -> LogRequest {
@@ -166,6 +209,54 @@ mod tests {
         assert!(pilots.read_log(&pilot, None, request()).is_none());
         let nobody = pilots.logs.pieces.locked().is_empty();
         assert!(nobody, "nobody waits for what nobody sends");
+    }
+
+    /// As it is said, once its turn comes.
+    fn said(order: PilotOrder) -> Option<FromServer> {
+        match order {
+            PilotOrder::Read(asked) => asked.say(),
+            PilotOrder::Say(said) => Some(said),
+            other => panic!("nobody ordered that: {other:?}"),
+        }
+    }
+
+    /// Whoever breaks off over and over would fill the memory by a pilot that takes no orders.
+    #[tokio::test]
+    async fn a_pilot_that_takes_no_orders_is_asked_for_no_more_output() {
+        let (pilots, pilot) = (Arc::new(Pilots::default()), pilot());
+        let (comes, mut ordered) = connected(FIRST);
+        pilots.connect(&pilot, comes);
+        let waits = pilots.read_log(&pilot, None, request()).expect("it is there");
+        for _ in 0..10 * READS_UNSAID {
+            drop(pilots.read_log(&pilot, None, request()));
+        }
+        assert!(pilots.read_log(&pilot, None, request()).is_none(), "its readers are told");
+        assert_eq!(ordered.len(), READS_UNSAID);
+        // Of all that, somebody waits for the first.
+        let mut heard = Vec::new();
+        while let Ok(order) = ordered.try_recv() {
+            heard.extend(said(order));
+        }
+        assert!(matches!(heard.as_slice(), [FromServer::Log(_)]), "{heard:?}");
+        // Now that they are taken it is asked again, and told when nobody waits.
+        drop(pilots.read_log(&pilot, None, request()).expect("it takes orders"));
+        drop(waits);
+        let next: Vec<_> =
+            std::iter::from_fn(|| ordered.try_recv().ok()).filter_map(said).collect();
+        assert!(matches!(next.as_slice(), [FromServer::LogClose { .. }]), "{next:?}");
+    }
+
+    /// Its orders are still there while it does not take them.
+    #[tokio::test]
+    async fn nobody_waits_for_a_connection_that_is_over() {
+        let (pilots, pilot) = (Arc::new(Pilots::default()), pilot());
+        let (comes, _ordered) = connected(FIRST);
+        pilots.connect(&pilot, comes);
+        let coming = pilots.read_log(&pilot, None, request()).expect("it is there");
+        pilots.disconnect(&pilot, FIRST);
+        let patience = std::time::Duration::from_mins(1);
+        let piece = tokio::time::timeout(patience, coming.get()).await;
+        assert!(piece.expect("an end").is_none());
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@
 //! - `saying.rs`   what goes out on it, in which order
 //! - `orders.rs`   from the core's effects to messages
 //! - `logs.rs`     the logs call, and who waits for what comes over it
+//! - `calls.rs`    which calls there is one of at a time
 //! - `later.rs`    orders that take long to be said
 //! - `pace.rs`     how often a pilot may describe its node
 //! - `specs.rs`    the specifications that messages are made from
@@ -15,6 +16,7 @@
     clippy::unwrap_used
 )]
 
+mod calls;
 mod later;
 mod logs;
 mod orders;
@@ -29,8 +31,8 @@ use shipway_core::event::Placement;
 use shipway_core::site::KeptIn;
 use shipway_model::{AttemptId, ConnectionNumber, Millis, NodeName, PilotId};
 use std::collections::HashMap;
-use std::sync::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use std::sync::{Arc, Mutex};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 pub(crate) use logs::LogPiece;
 pub use orders::Describe;
@@ -39,13 +41,15 @@ pub use specs::Specs;
 
 /// What is to be said to one pilot.
 #[derive(Debug)]
-pub(crate) enum Order {
+pub(crate) enum PilotOrder {
     Assign(Vec<Placement>),
     Stop {
         attempts: Vec<AttemptId>,
         grace: Millis,
     },
     Say(FromServer),
+    /// To read output, where somebody still waits for it.
+    Read(logs::Asked),
     /// To something that the pilot said, with its place among those that wait to be taken.
     Answer(FromServer, OwnedSemaphorePermit),
     End(End),
@@ -60,12 +64,16 @@ pub(crate) enum End {
     GivenUp,
 }
 
-/// The connected pilots. Orders are bounded by what the scheduler places, so the channels to the
-/// connections are not bounded themselves.
+/// The connected pilots. Orders are bounded by what the scheduler places, and those to read output
+/// by places of their own, so the channels to the connections are not bounded themselves.
 #[derive(Debug, Default)]
 pub struct Pilots {
     connected: Mutex<HashMap<PilotId, Connected>>,
     paces: pace::Paces,
+    /// Pilots whose greeting is being heard.
+    greeting: calls::OneEach<PilotId>,
+    /// Connections whose output comes.
+    showing: calls::OneEach<(PilotId, ConnectionNumber)>,
     logs: logs::Awaiting,
 }
 
@@ -76,7 +84,9 @@ struct Connected {
     node: Option<NodeName>,
     /// Whose output it can read beside its own.
     keeps: Option<KeptIn>,
-    orders: mpsc::UnboundedSender<Order>,
+    orders: mpsc::UnboundedSender<PilotOrder>,
+    /// Places for orders to read output that are not said yet.
+    reads: Arc<Semaphore>,
     /// Gone with this: nothing more is to be heard on any call of the connection, however slowly it
     /// takes what was said to it.
     here: watch::Sender<()>,
@@ -84,7 +94,7 @@ struct Connected {
 
 impl Connected {
     fn close(self, end: End) {
-        let _ = self.orders.send(Order::End(end));
+        let _ = self.orders.send(PilotOrder::End(end));
     }
 }
 
@@ -136,7 +146,7 @@ impl Pilots {
         }
     }
 
-    fn order(&self, pilot: &PilotId, order: Order) {
+    fn order(&self, pilot: &PilotId, order: PilotOrder) {
         let connected = self.connected.locked();
         // A pilot that is away is told when it comes back: the core compares then.
         if let Some(known) = connected.get(pilot) {
@@ -148,11 +158,11 @@ impl Pilots {
 /// What the core asks of pilots.
 impl Pilots {
     pub(crate) fn assign(&self, pilot: &PilotId, tasks: Vec<Placement>) {
-        self.order(pilot, Order::Assign(tasks));
+        self.order(pilot, PilotOrder::Assign(tasks));
     }
 
     pub(crate) fn stop(&self, pilot: &PilotId, attempts: Vec<AttemptId>, grace: Millis) {
-        self.order(pilot, Order::Stop { attempts, grace });
+        self.order(pilot, PilotOrder::Stop { attempts, grace });
     }
 
     pub(crate) fn close(&self, pilot: &PilotId) {

@@ -3,7 +3,7 @@
 
 use super::later::Later;
 use super::specs::{AtHand, Described};
-use super::{End, Order, Specs};
+use super::{End, PilotOrder, Specs};
 use crate::auth::Auth;
 use crate::logins::Logins;
 use shipway_api::link::{Assigning, FromServer, MAX_MESSAGE_BYTES, Task, Template};
@@ -33,9 +33,13 @@ const FULL_SPEC_BYTES: usize = 16 << 20;
 const _: () = assert!(FULL_BYTES + 2 * MAX_SPEC_BYTES < MAX_MESSAGE_BYTES);
 
 /// Puts off what takes long to be said; what is left of the order, if anything.
-pub(super) fn put_off(order: Order, later: &mut Later, describe: &Describe) -> Option<Order> {
+pub(super) fn put_off(
+    order: PilotOrder,
+    later: &mut Later,
+    describe: &Describe,
+) -> Option<PilotOrder> {
     match order {
-        Order::Assign(placements) => {
+        PilotOrder::Assign(placements) => {
             let mut at_once = Vec::new();
             for of_job in placements.chunk_by(|one, other| one.task.job == other.task.job) {
                 let Some(job) = of_job.first().map(|placement| placement.task.job) else {
@@ -47,33 +51,38 @@ pub(super) fn put_off(order: Order, later: &mut Later, describe: &Describe) -> O
                     Ok(AtHand::Here(_)) | Err(_) => at_once.extend_from_slice(of_job),
                 }
             }
-            (!at_once.is_empty()).then_some(Order::Assign(at_once))
+            (!at_once.is_empty()).then_some(PilotOrder::Assign(at_once))
         }
-        Order::Stop { attempts, grace } => {
+        PilotOrder::Stop { attempts, grace } => {
             let attempts = later.stop(attempts, grace);
-            (!attempts.is_empty()).then_some(Order::Stop { attempts, grace })
+            (!attempts.is_empty()).then_some(PilotOrder::Stop { attempts, grace })
         }
-        Order::Say(_) | Order::Answer(..) | Order::End(_) => Some(order),
+        PilotOrder::Read(asked) => asked.say().map(PilotOrder::Say),
+        PilotOrder::Say(_) | PilotOrder::Answer(..) | PilotOrder::End(_) => Some(order),
     }
 }
 
 /// What is said, and what remains of the order when it is said; or how the call is to end.
 pub(super) fn message(
-    order: Order,
+    order: PilotOrder,
     describe: &Describe,
-) -> Result<(wire::ToPilot, Option<Order>), End> {
+) -> Result<(wire::ToPilot, Option<PilotOrder>), End> {
     Ok(match order {
-        Order::Assign(placements) => {
+        PilotOrder::Assign(placements) => {
             let (message, rest) = assign(&placements, describe);
-            (message, (!rest.is_empty()).then(|| Order::Assign(rest.to_vec())))
+            (message, (!rest.is_empty()).then(|| PilotOrder::Assign(rest.to_vec())))
         }
-        Order::Stop { attempts, grace } => (FromServer::Stop { ids: attempts, grace }.into(), None),
-        Order::Say(said) => (said.into(), None),
-        Order::Answer(said, place) => {
+        PilotOrder::Stop { attempts, grace } => {
+            (FromServer::Stop { ids: attempts, grace }.into(), None)
+        }
+        PilotOrder::Say(said) => (said.into(), None),
+        // Made something to say when it was not put off.
+        PilotOrder::Read(_) => return Err(End::GivenUp),
+        PilotOrder::Answer(said, place) => {
             drop(place);
             (said.into(), None)
         }
-        Order::End(end) => return Err(end),
+        PilotOrder::End(end) => return Err(end),
     })
 }
 

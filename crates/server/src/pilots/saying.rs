@@ -3,7 +3,7 @@
 
 use super::later::Later;
 use super::orders::{Describe, message, put_off};
-use super::{End, Order};
+use super::{End, PilotOrder};
 use crate::panics::guarded;
 use futures_util::{Stream, stream};
 use shipway_api::link::FromServer;
@@ -16,9 +16,9 @@ use tonic::Status;
 pub(super) type Outbound = Pin<Box<dyn Stream<Item = Result<ToPilot, Status>> + Send>>;
 
 struct Saying {
-    ordered: mpsc::UnboundedReceiver<Order>,
+    ordered: mpsc::UnboundedReceiver<PilotOrder>,
     /// What comes before all else: the rest of an order that took more than a message.
-    rest: Option<Order>,
+    rest: Option<PilotOrder>,
     later: Later,
     /// Messages since something was said that was put off.
     since_later: u32,
@@ -42,7 +42,7 @@ impl Saying {
     }
 
     /// `None`: what came was put off.
-    async fn next_order(&mut self) -> Result<Option<Order>, End> {
+    async fn next_order(&mut self) -> Result<Option<PilotOrder>, End> {
         if let Some(rest) = self.rest.take() {
             return Ok(Some(rest));
         }
@@ -66,10 +66,13 @@ impl Saying {
 
 /// Begins with the welcome, whatever was ordered before: the pilot is told that its greeting is on
 /// disk before it gets work.
-pub(super) fn outbound(ordered: mpsc::UnboundedReceiver<Order>, describe: Describe) -> Outbound {
+pub(super) fn outbound(
+    ordered: mpsc::UnboundedReceiver<PilotOrder>,
+    describe: Describe,
+) -> Outbound {
     let server_version = env!("CARGO_PKG_VERSION").to_string();
     let welcome = FromServer::Welcome { server_version };
-    let (rest, later) = (Some(Order::Say(welcome)), Later::default());
+    let (rest, later) = (Some(PilotOrder::Say(welcome)), Later::default());
     let saying = Saying { ordered, rest, later, since_later: 0, describe };
     Box::pin(stream::unfold(Some(saying), |saying| async move {
         let mut saying = saying?;

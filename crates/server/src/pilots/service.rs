@@ -5,10 +5,10 @@
 
 use super::orders::Describe;
 use super::saying::{Outbound, outbound};
-use super::{Connected, End, Order, Pilots, over};
+use super::{Connected, End, PilotOrder, Pilots, logs, over};
 use crate::auth::{Auth, LetIn};
 use crate::clock::Clock;
-use crate::http::places::Guest;
+use crate::http::places::{Guest, NoPlace};
 use crate::panics::guarded_task;
 use crate::secrets;
 use crate::writer::Writer;
@@ -52,6 +52,9 @@ impl Link for PilotService {
     ) -> Result<Response<Outbound>, Status> {
         let let_in = self.authenticate(&request)?;
         let pilot = let_in.pilot.clone();
+        // Before anything of the call is read, and until the greeting is on disk.
+        let greeting_now = || Status::resource_exhausted("this pilot is greeting already");
+        let _greeting = self.pilots.greeting.begin(pilot.clone()).ok_or_else(greeting_now)?;
         let mut inbound = request.into_inner();
         let first = tokio::time::timeout(GREETS_WITHIN, inbound.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("no greeting has come"))?;
@@ -74,6 +77,7 @@ impl Link for PilotService {
             node: None,
             keeps: keeps(&let_in, &joined),
             orders: orders.clone(),
+            reads: logs::places(),
             here,
         };
         self.pilots.connect(&pilot, comes);
@@ -96,8 +100,8 @@ impl PilotService {
         let unknown = "this token is no pilot's, or has ended";
         let let_in = let_in.ok_or_else(|| Status::unauthenticated(unknown))?;
         let guest = request.extensions().get::<Guest>();
-        let seated = guest.map_or(Ok(()), Guest::is_pilot);
-        seated.map_err(|_| Status::unavailable("all places for connections are taken"))?;
+        let seated = guest.map_or(Ok(()), |guest| guest.is_pilot(&let_in.pilot));
+        seated.map_err(no_place)?;
         Ok(let_in)
     }
 
@@ -118,7 +122,7 @@ impl PilotService {
 fn keeps(let_in: &LetIn, joined: &command::PilotJoined) -> Option<KeptIn> {
     match let_in.site {
         SiteKind::ThisMachine => Some(KeptIn::ThisMachine),
-        SiteKind::ByHand => joined.folder.clone().map(KeptIn::Folder),
+        SiteKind::ByHand | SiteKind::Batch => joined.folder.clone().map(KeptIn::Folder),
     }
 }
 
@@ -127,7 +131,7 @@ struct Connection {
     service: PilotService,
     pilot: PilotId,
     number: ConnectionNumber,
-    orders: mpsc::UnboundedSender<Order>,
+    orders: mpsc::UnboundedSender<PilotOrder>,
     /// Places for answers that the pilot has not taken yet.
     answers: Arc<Semaphore>,
 }
@@ -198,7 +202,8 @@ impl Connection {
             FromPilot::Ping { number } => {
                 // Whoever takes no answers needs no more of them.
                 if let Ok(place) = Arc::clone(&self.answers).try_acquire_owned() {
-                    let _ = self.orders.send(Order::Answer(FromServer::Pong { number }, place));
+                    let _ =
+                        self.orders.send(PilotOrder::Answer(FromServer::Pong { number }, place));
                 }
                 return Ok(());
             }
@@ -235,12 +240,12 @@ impl Connection {
             } else if let Some((report, place)) = ack {
                 tokio::spawn(async move {
                     if let Ok(Ok(_)) = answer.await {
-                        let _ = orders.send(Order::Answer(FromServer::Ack { report }, place));
+                        let _ = orders.send(PilotOrder::Answer(FromServer::Ack { report }, place));
                     }
                 });
             }
         }
-        let _ = self.orders.send(Order::End(End::GivenUp));
+        let _ = self.orders.send(PilotOrder::End(End::GivenUp));
     }
 }
 
@@ -248,6 +253,17 @@ impl Connection {
 type Ack = Option<(u64, OwnedSemaphorePermit)>;
 /// What is to be written down.
 type ToWrite = mpsc::Sender<(Command, Ack)>;
+
+fn no_place(none: NoPlace) -> Status {
+    match none {
+        NoPlace::OfThisPilot => {
+            Status::resource_exhausted("this pilot has as many connections open as one may")
+        }
+        NoPlace::OfThisUser | NoPlace::AtAll => {
+            Status::unavailable("all places for connections are taken")
+        }
+    }
+}
 
 #[expect(clippy::needless_pass_by_value, reason = "the signature map_err asks for")]
 fn unreadable(error: BadMessage) -> Status {

@@ -77,10 +77,7 @@ struct Concerned {
 impl Concerned {
     fn by(&mut self, state: &State, event: &Event) {
         match event {
-            Event::ServerStarted => {
-                self.everybody = true;
-                state.pilots().keys().for_each(|id| self.node(id, false));
-            }
+            Event::ServerStarted => self.all(state),
             Event::JobSubmitted(submitted) => self.new_job(submitted.job),
             Event::JobRevived { record } => self.new_job(record.id),
             Event::DependencyMet { job, .. } => self.other_reasons(*job),
@@ -131,7 +128,13 @@ impl Concerned {
             Event::UserAdded { .. }
             | Event::UserRemoved { .. }
             | Event::HalfLifeSet { .. }
-            | Event::ShareSet { .. } => self.everybody = true,
+            | Event::ShareSet { .. }
+            | Event::SiteAdded { .. }
+            | Event::SiteDrained { .. }
+            | Event::SiteRemoved { .. }
+            | Event::SiteTroubled { .. }
+            | Event::SiteReached { .. }
+            | Event::AllocationChanged { .. } => self.everybody = true,
             Event::StopRequested { tasks, .. } => self.active.extend(tasks),
             Event::TasksReady { .. }
             | Event::TokenIssued { .. }
@@ -141,6 +144,11 @@ impl Concerned {
             | Event::PilotTokenEnded { .. }
             | Event::KeysExpired { .. } => {}
         }
+    }
+
+    fn all(&mut self, state: &State) {
+        self.everybody = true;
+        state.pilots().keys().for_each(|id| self.node(id, false));
     }
 
     fn new_job(&mut self, job: JobId) {

@@ -25,7 +25,7 @@ struct Told {
 
 impl Told {
     /// A refusal is an answer too.
-    fn tell(&mut self, command: &Command) -> bool {
+    fn apply(&mut self, command: &Command) -> bool {
         self.now += 1;
         let done = step(&mut self.state, Timestamp(self.now), command);
         let is_done = done.is_ok();
@@ -39,13 +39,13 @@ impl Told {
             if plan.is_empty() {
                 return;
             }
-            assert!(self.tell(&Command::ApplyPlan(plan)), "a plan fits");
+            assert!(self.apply(&Command::ApplyPlan(plan)), "a plan fits");
         }
     }
 
     fn submit(&mut self, by: &Actor, json: &str) -> JobId {
         let job = self.state.next_job();
-        assert!(self.tell(&submission(job, by, json)), "{json}");
+        assert!(self.apply(&submission(job, by, json)), "{json}");
         job
     }
 
@@ -59,12 +59,12 @@ impl Told {
         let pilot = PilotId::new(name).expect("good");
         if !self.state.pilot_tokens().contains_key(&pilot) {
             let ask = AskSite::named_after(&pilot, SiteKind::ByHand);
-            self.tell(&Command::AskSite(Box::new(ask)));
+            self.apply(&Command::AskSite(Box::new(ask)));
         }
         let (connection, lease) = (ConnectionNumber(self.now), Some(Millis(20_000)));
         let joined =
             PilotJoined { pilot, connection, ad: ad(name), lease, held: Vec::new(), folder: None };
-        self.tell(&Command::PilotJoined(Box::new(joined)));
+        self.apply(&Command::PilotJoined(Box::new(joined)));
     }
 
     /// The task's start, and its end if there is an outcome.
@@ -76,7 +76,7 @@ impl Told {
         let mut held = vec![Held::own(id, HeldPhase::Running { started: at })];
         held.extend(outcome.map(|outcome| Held::own(id, HeldPhase::Ended(end(outcome)))));
         let reported = PilotReported { pilot: active.pilot, held };
-        self.tell(&Command::PilotReported(reported));
+        self.apply(&Command::PilotReported(reported));
     }
 
     fn commit(&mut self) {
@@ -169,15 +169,15 @@ fn anything(told: &mut Told, chance: &mut Chance) {
         2 => drop(told.submit(&by, r#"{"command":["true"],"resources":{"gpu":1}}"#)),
         3 => {
             let after = format!(r#"{{"command":["true"],"after":[{}]}}"#, job.0);
-            told.tell(&submission(told.state.next_job(), &by, &after));
+            told.apply(&submission(told.state.next_job(), &by, &after));
         }
         4 => told.join(&pilot),
-        5 => drop(told.tell(&Command::Cancel(select))),
-        6 => drop(told.tell(&Command::Retry { select, revived: Vec::new() })),
+        5 => drop(told.apply(&Command::Cancel(select))),
+        6 => drop(told.apply(&Command::Retry { select, revived: Vec::new() })),
         7 => {
             let pilot = PilotId::new(&pilot).expect("good");
             let connection = told.connection_of(&pilot);
-            told.tell(&match chance.below(3) {
+            told.apply(&match chance.below(3) {
                 0 => Command::PilotAway { pilot, connection },
                 1 => Command::PilotLeaving { pilot, connection },
                 _ => Command::PilotEnded { pilot },
@@ -185,27 +185,27 @@ fn anything(told: &mut Told, chance: &mut Chance) {
         }
         8 => {
             told.now += chance.below(30_000);
-            told.tell(&Command::Tick);
+            told.apply(&Command::Tick);
         }
         9 => {
             let jobs = told.state.archivable(2, 200);
             let revived: Vec<_> =
                 jobs.iter().take(1).filter_map(|id| told.state.record(*id)).collect();
-            told.tell(&Command::Archive { jobs });
+            told.apply(&Command::Archive { jobs });
             let jobs = revived.iter().map(|record| (record.id, Pick::All)).collect();
             let select = Select { by: admin, jobs };
             if chance.below(2) == 0 {
-                told.tell(&Command::Retry { select, revived });
+                told.apply(&Command::Retry { select, revived });
             }
         }
         10 if chance.below(4) == 0 => {
             let (user, to) = (by.user.clone(), actor("bob", Role::User).user);
             for user in [user.clone(), to.clone()] {
-                told.tell(&Command::AddUser { by: admin.clone(), user, role: Role::User });
+                told.apply(&Command::AddUser { by: admin.clone(), user, role: Role::User });
             }
-            told.tell(&Command::RemoveUser { by: admin, user, give_jobs_to: Some(to) });
+            told.apply(&Command::RemoveUser { by: admin, user, give_jobs_to: Some(to) });
         }
-        11 if chance.below(4) == 0 => drop(told.tell(&Command::ServerStarted)),
+        11 if chance.below(4) == 0 => drop(told.apply(&Command::ServerStarted)),
         12 => told.place(),
         _ => {
             let code = i32::try_from(chance.below(2)).expect("small");
@@ -301,10 +301,10 @@ fn stamps_change_with_all_but_the_course_of_tasks() {
     told.place();
     told.report(job.task(TaskIndex(1)), Some(Outcome::Exit { code: 0 }));
     assert_eq!(stamps(&mut told), [adas, bobs], "tasks come and go");
-    told.tell(&Command::Cancel(Select { by: ada.clone(), jobs: vec![(job, Pick::All)] }));
+    told.apply(&Command::Cancel(Select { by: ada.clone(), jobs: vec![(job, Pick::All)] }));
     let [cancelled, same] = stamps(&mut told);
     assert!(cancelled != adas && same == bobs);
-    told.tell(&Command::PilotEnded { pilot: PilotId::new("p0").expect("good") });
+    told.apply(&Command::PilotEnded { pilot: PilotId::new("p0").expect("good") });
     let [adas, bobs] = stamps(&mut told);
     assert!(adas != cancelled && bobs != same, "a node is gone for everybody");
     told.board.replace(&told.state);

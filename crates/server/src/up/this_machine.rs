@@ -33,12 +33,12 @@ struct Runner {
     site: Arc<LocalSite>,
     asks: Asks,
     writer: Writer,
-    key: PilotKey,
+    key: Arc<PilotKey>,
     stopping: Arc<AtomicBool>,
 }
 
 fn site(settings: &Settings) -> Arc<LocalSite> {
-    let name = SiteKind::ThisMachine.site();
+    let name = SiteKind::ThisMachine.only().expect("there is one");
     let (program, home) = (settings.program.clone(), settings.home.clone());
     Arc::new(LocalSite::new(name, program, home, settings.node.clone()))
 }
@@ -83,7 +83,7 @@ pub(super) async fn supervise(
     settings: &Settings,
     writer: Writer,
     asks: Asks,
-    key: PilotKey,
+    key: Arc<PilotKey>,
 ) -> Result<Supervised, UpError> {
     let (site, stopping) = (site(settings), Arc::new(AtomicBool::new(false)));
     let (supervised, watched) = (Arc::clone(&site), Arc::clone(&stopping));

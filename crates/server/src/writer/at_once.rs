@@ -77,7 +77,9 @@ pub(super) enum Then {
 
 impl<J: Portable, O: Everybody> Shared<J, O> {
     pub(super) fn new(desk: Desk<J, O>, clock: Clock) -> Self {
-        let (waiting, present) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+        // The first that waits is the start itself: until it is decided, the state has pilots as
+        // connected that were so before the restart.
+        let (waiting, present) = (AtomicUsize::new(1), Arc::new(AtomicUsize::new(0)));
         Shared { desk: Mutex::new(desk), waiting, present, clock }
     }
 

@@ -89,7 +89,7 @@ impl Outside for Listeners {
             }
             self.edges.metrics.happened(&events);
         });
-        self.edges.live.tell(Told { first, events });
+        self.edges.live.notify(Told { first, events });
     }
 
     fn reset(&self) {

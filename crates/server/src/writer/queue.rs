@@ -82,7 +82,7 @@ pub(super) struct Sender<T>(pub(super) Arc<Queue<T>>);
 
 /// Room for one request.
 #[derive(Debug)]
-pub(super) struct Room<'a, T> {
+pub(super) struct QueueSlot<'a, T> {
     queue: &'a Queue<T>,
     permit: SemaphorePermit<'a>,
     by: Option<UserName>,
@@ -90,19 +90,19 @@ pub(super) struct Room<'a, T> {
 
 impl<T> Sender<T> {
     /// Waits for room. `None` is the server itself.
-    pub(super) async fn room(&self, by: Option<UserName>) -> Result<Room<'_, T>, WriteError> {
+    pub(super) async fn room(&self, by: Option<UserName>) -> Result<QueueSlot<'_, T>, WriteError> {
         let permit = self.0.room_for(of(by.as_ref())).acquire().await;
         let permit = permit.map_err(|_| WriteError::Stopping)?;
-        Ok(Room { queue: &self.0, permit, by })
+        Ok(QueueSlot { queue: &self.0, permit, by })
     }
 
-    pub(super) fn room_now(&self, by: Option<UserName>) -> Result<Room<'_, T>, WriteError> {
+    pub(super) fn room_now(&self, by: Option<UserName>) -> Result<QueueSlot<'_, T>, WriteError> {
         let permit = self.0.room_for(of(by.as_ref())).try_acquire();
         let permit = permit.map_err(|none| match none {
             TryAcquireError::NoPermits => WriteError::Busy,
             TryAcquireError::Closed => WriteError::Stopping,
         })?;
-        Ok(Room { queue: &self.0, permit, by })
+        Ok(QueueSlot { queue: &self.0, permit, by })
     }
 }
 
@@ -110,10 +110,10 @@ fn of(by: Option<&UserName>) -> Of {
     if by.is_some() { Of::Person } else { Of::Server }
 }
 
-impl<T> Room<'_, T> {
+impl<T> QueueSlot<'_, T> {
     /// Refused where this person alone has too many waiting.
     pub(super) fn put(self, request: T) -> Result<(), WriteError> {
-        let Room { queue, permit, by } = self;
+        let QueueSlot { queue, permit, by } = self;
         let put = queue.change(|inside| {
             if inside.nobody_receives {
                 return Err((request, WriteError::Stopping));

@@ -13,7 +13,7 @@ use super::way::{Request, Way};
 use crate::panics::guarded;
 use shipway_core::command::Command;
 use shipway_model::Millis;
-use shipway_shell::{Batch, Desk, Keeper, WriteError, Written};
+use shipway_shell::{Batch, Desk, Keeper, WriteError, WriteResult};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ pub(super) struct Loop<J: Portable, O: Everybody> {
 /// The second thread: it writes a batch while the next one is decided.
 pub(super) struct Hands<J, O: Everybody> {
     errands: mpsc::Sender<(Keeper<J, O>, Batch<O>)>,
-    done: mpsc::Receiver<(Keeper<J, O>, Written<O>)>,
+    done: mpsc::Receiver<(Keeper<J, O>, WriteResult<O>)>,
 }
 
 impl<J: Portable, O: Everybody> Hands<J, O> {
@@ -62,6 +62,7 @@ impl<J: Portable, O: Everybody> Loop<J, O> {
         desk.command(shared.clock.now(), &Command::ServerStarted, None);
         desk.plan(shared.clock.now());
         self.settle(&mut desk);
+        shared.waiting.fetch_sub(1, Ordering::Release);
         drop(desk);
         while !self.stopped
             && let Some(first) = self.queue.blocking_recv()

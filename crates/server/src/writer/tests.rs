@@ -30,7 +30,7 @@ const LONG: Duration = Duration::from_secs(20);
 
 /// What the test answers to a write that has begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum GateAnswer {
     Write,
     Fail,
 }
@@ -39,7 +39,7 @@ enum Order {
 struct Gated {
     inner: HomeJournal,
     begun: std_mpsc::Sender<(usize, ThreadId)>,
-    orders: std_mpsc::Receiver<Order>,
+    orders: std_mpsc::Receiver<GateAnswer>,
 }
 
 impl crate::journal::Journal for Gated {
@@ -50,10 +50,10 @@ impl crate::journal::Journal for Gated {
         let events = batch.events.len();
         let _ = self.begun.send((events, std::thread::current().id()));
         // The test has ended: so does the writer.
-        let order = self.orders.recv().unwrap_or(Order::Write);
+        let order = self.orders.recv().unwrap_or(GateAnswer::Write);
         match order {
-            Order::Write => self.inner.append(batch),
-            Order::Fail => Err(JournalError::Refused { what: "the test said so" }),
+            GateAnswer::Write => self.inner.append(batch),
+            GateAnswer::Fail => Err(JournalError::Refused { what: "the test said so" }),
         }
     }
     fn save_snapshot(&mut self, seq: EventSeq, body: &[u8]) -> Result<(), JournalError> {
@@ -94,7 +94,7 @@ struct Rig {
     writer: Writer,
     metrics: Arc<Metrics>,
     begun: std_mpsc::Receiver<(usize, ThreadId)>,
-    orders: std_mpsc::Sender<Order>,
+    orders: std_mpsc::Sender<GateAnswer>,
     ended: oneshot::Receiver<Infallible>,
     home: tempfile::TempDir,
 }
@@ -135,7 +135,7 @@ impl Rig {
         let (writer, ended) = (running.writer, running.ended);
         let rig = Rig { writer, metrics, begun, orders, ended, home };
         rig.next_write();
-        rig.order(Order::Write);
+        rig.order(GateAnswer::Write);
         rig
     }
 
@@ -143,12 +143,12 @@ impl Rig {
         self.begun.recv_timeout(LONG).expect("a write begins")
     }
 
-    fn order(&self, order: Order) {
+    fn order(&self, order: GateAnswer) {
         self.orders.send(order).expect("the journal listens");
     }
 
     /// Lets the write that has begun end, after so long that handing the next over is worth it.
-    fn order_slowly(&self, order: Order) {
+    fn order_slowly(&self, order: GateAnswer) {
         let began = Instant::now();
         while began.elapsed() < WORTH_HANDING_OVER {
             std::thread::yield_now();
@@ -168,7 +168,7 @@ impl Rig {
     /// Lets a write end if one has begun.
     fn finish_one(&self) {
         if self.begun.recv_timeout(Duration::from_millis(5)).is_ok() {
-            self.order(Order::Write);
+            self.order(GateAnswer::Write);
         }
     }
 
@@ -226,7 +226,7 @@ fn a_batch_under_way(rig: &Rig) -> Vec<Answer> {
     let (_, writer) = rig.next_write();
     // Both wait for the writer when it is done with the first: they are one batch.
     answers.extend([rig.send("a"), rig.send("b")]);
-    rig.order_slowly(Order::Write);
+    rig.order_slowly(GateAnswer::Write);
     let (events, hands) = rig.next_write();
     assert_eq!(events, 2);
     assert_ne!(hands, writer, "a second thread writes");
@@ -247,7 +247,7 @@ async fn the_next_batch_is_decided_while_the_last_is_written() {
     tokio::task::yield_now().await;
     assert!(answers.iter_mut().all(is_pending), "nothing is told before its time");
     assert!(!question.is_finished(), "no answer shows what is not on disk");
-    rig.order(Order::Write);
+    rig.order(GateAnswer::Write);
     let seen = rig.finish_until(question).await.expect("an answer");
     assert_eq!(seen, ["a", "b", "c", "slow"].map(user).into());
     for answer in answers {
@@ -260,7 +260,7 @@ async fn a_failed_write_takes_back_what_was_decided_since() {
     let rig = Rig::new();
     let mut answers = a_batch_under_way(&rig);
     assert!(answers.remove(0).await.expect("an answer").is_ok());
-    rig.order(Order::Fail);
+    rig.order(GateAnswer::Fail);
     for refused in answers {
         let answer = refused.await.expect("an answer");
         assert!(matches!(answer, Err(WriteError::NotDurable(_))), "{answer:?}");
@@ -287,13 +287,13 @@ async fn a_writer_ends_whose_journal_was_taken_over() {
     let rig = Rig::new();
     let early = rig.send("early");
     rig.next_write();
-    rig.order(Order::Write);
+    rig.order(GateAnswer::Write);
     assert!(early.await.expect("an answer").is_ok());
     std::fs::remove_file(rig.home.path().join("lock")).expect("a lock");
     let _other = HomeJournal::open(rig.home.path(), 1).expect("past the lock");
     let answer = rig.send("late");
     rig.next_write();
-    rig.order(Order::Write);
+    rig.order(GateAnswer::Write);
     let answer = answer.await.expect("an answer");
     assert!(matches!(answer, Err(WriteError::NotDurable(_))), "{answer:?}");
     let _over = tokio::time::timeout(LONG, rig.ended).await.expect("it ends by itself");
@@ -310,7 +310,7 @@ async fn a_question_over_which_the_disk_failed_is_told_so() {
     let _answers = a_batch_under_way(&rig);
     let mut question = std::pin::pin!(rig.writer.ask(users));
     assert!(question.as_mut().now_or_never().is_none(), "it waits for the disk");
-    rig.order(Order::Fail);
+    rig.order(GateAnswer::Fail);
     let recovered = tokio::spawn({
         let writer = rig.writer.clone();
         async move {
@@ -334,7 +334,7 @@ async fn a_lone_wish_is_written_on_the_thread_it_came_in_on() {
     for count in 0.. {
         // Answers go out just before the writer's thread lets go of the desk: the first wishes
         // may still find it there.
-        rig.order(Order::Write);
+        rig.order(GateAnswer::Write);
         assert!(rig.writer.wish(add(&format!("alone-{count}"))).await.is_ok());
         let (_, thread) = rig.next_write();
         if thread == std::thread::current().id() {
@@ -355,7 +355,7 @@ async fn a_wish_does_not_overtake_what_waits() {
     });
     tokio::task::yield_now().await;
     assert!(is_pending(&mut first) && !second.is_finished());
-    rig.order(Order::Write);
+    rig.order(GateAnswer::Write);
     let second = rig.finish_until(second).await;
     assert!(second.is_ok() && first.await.expect("an answer").is_ok());
     assert_ne!(writer, std::thread::current().id());
@@ -368,7 +368,7 @@ async fn a_disk_that_hangs_holds_up_neither_requests_nor_questions() {
     let rig = Rig::new();
     let early = rig.send("early");
     rig.next_write();
-    rig.order(Order::Write);
+    rig.order(GateAnswer::Write);
     assert!(early.await.expect("an answer").is_ok());
     let hung = tokio::spawn({
         let writer = rig.writer.clone();
@@ -389,7 +389,7 @@ async fn a_disk_that_hangs_holds_up_neither_requests_nor_questions() {
     assert!(why.starts_with("the journal's disk has not answered for "), "{why}");
     assert!(!hung.is_finished(), "nothing is told before its time");
 
-    rig.order(Order::Write);
+    rig.order(GateAnswer::Write);
     assert!(rig.finish_until(hung).await.is_ok());
     let seen = rig.writer.ask(users).await.expect("an answer");
     assert_eq!(seen, ["early", "late"].map(user).into(), "one's own wish is seen at once");

@@ -2,7 +2,7 @@
 //! there; otherwise through the queue to the writer's thread. Everybody who asked hears something.
 
 use super::at_once::{AtOnce, Present, Then};
-use super::queue::{Room, Sender};
+use super::queue::{QueueSlot, Sender};
 use crate::off_requests::off_requests;
 use crate::on_behalf::asker;
 use crate::panics::{Panicked, guarded};
@@ -78,6 +78,10 @@ struct Asking<Q, A> {
 
 impl<A: Send, Q: Fn(&State) -> A + Send + Sync> Ask for Asking<Q, A> {
     fn look(&mut self, state: &State) {
+        // Whoever asked may have gone.
+        if self.reply.is_closed() {
+            return;
+        }
         self.found = Some(guarded(|| (self.question)(state)));
     }
 
@@ -167,7 +171,7 @@ impl Way {
 
     /// Counted only with room in hand: whoever gives up waiting for it must not be expected. And
     /// before it is put there, for the writer's thread may have it the next moment.
-    fn put(&self, room: Room<'_, Request>, request: Request) -> Result<(), WriteError> {
+    fn put(&self, room: QueueSlot<'_, Request>, request: Request) -> Result<(), WriteError> {
         self.desk.expect_one();
         room.put(request).inspect_err(|_| self.desk.expect_one_less())
     }

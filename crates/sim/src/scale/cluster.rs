@@ -11,7 +11,7 @@ use shipway_model::{
 };
 use std::collections::BTreeMap;
 
-const GB: u64 = 1_000_000_000;
+pub const GB: u64 = 1_000_000_000;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Kind {

@@ -70,7 +70,7 @@ pub fn measure(size: Size) -> Cost {
     Cost { size, bare, bare_placed, pass, placed, plans, freed, event, why }
 }
 
-fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+pub(super) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let began = Instant::now();
     let done = work();
     (done, began.elapsed())

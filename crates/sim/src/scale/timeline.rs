@@ -108,7 +108,7 @@ impl Timeline {
             let id = task.attempt(active.attempt);
             let held = vec![Held::own(id, HeldPhase::Ended(ended))];
             let report = PilotReported { pilot, held };
-            self.tell(&Command::PilotReported(report));
+            self.apply(&Command::PilotReported(report));
         }
     }
 
@@ -139,7 +139,7 @@ impl Timeline {
                     self.start(pilot, placement.task);
                 }
             }
-            self.tell(&Command::ApplyPlan(plan));
+            self.apply(&Command::ApplyPlan(plan));
         }
     }
 
@@ -150,7 +150,7 @@ impl Timeline {
         self.ends.push(Reverse((self.now + runs, task, pilot.clone())));
     }
 
-    fn tell(&mut self, command: &Command) {
+    fn apply(&mut self, command: &Command) {
         let began = Instant::now();
         step(&mut self.state, Timestamp(self.now), command).expect("what happened is taken");
         self.event_time += began.elapsed();

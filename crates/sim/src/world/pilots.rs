@@ -3,12 +3,14 @@
 use super::{Happening, World};
 use crate::behaviour::Behaviour;
 use crate::node::Process;
-use shipway_model::{AttemptId, Resources};
+use shipway_model::{AllocationEnd, AttemptId, Resources};
 use shipway_pilot::machine::{HowEnded, Input, Now, Output, SIGKILL, Start};
 
 impl World {
     pub fn start_pilot(&mut self, node: usize) {
-        if self.nodes[node].pilot.is_some() {
+        // What was lent begins once.
+        let is_gone = self.nodes[node].lent.is_some() && self.nodes[node].life() > 0;
+        if self.nodes[node].pilot.is_some() || is_gone {
             return;
         }
         if self.nodes[node].clean_at > self.now {
@@ -76,6 +78,7 @@ impl World {
                 self.nodes[node].pilot = None;
                 self.note(|| format!("pilot {id} has said goodbye"));
                 self.after(5_000, Happening::StartPilot { node });
+                self.lent_is_over(node, AllocationEnd::Completed);
             }
             // Tasks here have no files, so there is nothing to take.
             Output::Collect { id, .. } => {

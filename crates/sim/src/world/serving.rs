@@ -194,6 +194,7 @@ impl World {
             Outgoing::ToPilot { link, message } => self.send_to_pilot(link, message),
             Outgoing::HangUp { link } => self.hang_up(link),
             Outgoing::GiveUp { link } => self.give_up(link),
+            Outgoing::ForSites(effect) => self.for_sites(effect),
             Outgoing::Shown { next_job } => {
                 let last = self.disk.jobs().last().copied().unwrap_or(JobId(0));
                 if next_job.0 > last.0 + 1 {
@@ -275,6 +276,8 @@ impl World {
         }
         self.run += 1;
         (self.works_at, self.tick_at) = (None, None);
+        self.broker_at = None;
+        self.broker_soon(1);
         self.note(|| "the server starts".to_string());
         self.check_promises_kept();
         self.wake_server();

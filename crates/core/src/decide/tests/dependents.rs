@@ -18,7 +18,7 @@ impl Told {
     fn tick_until_quiet(&mut self) -> Vec<usize> {
         let mut steps = Vec::new();
         while self.state.next_deadline().is_some_and(|due| due <= Timestamp(self.now)) {
-            let events = self.tell(Command::Tick);
+            let events = self.apply(Command::Tick);
             assert!(!events.is_empty(), "a step without an end");
             steps.push(told_in(&events));
         }

@@ -21,7 +21,7 @@ fn every_wait_has_its_reason() {
     let cpus = |amount| Quantity::Cpus { amount: Cores::whole(amount) };
     assert_eq!((wanted, found), (&cpus(1), &cpus(0)));
     assert!(told.why(behind).contains(&Reason::Behind { jobs: 1 }));
-    told.tell(Command::PilotAway { pilot: id("p"), connection: ConnectionNumber(1) });
+    told.apply(Command::PilotAway { pilot: id("p"), connection: ConnectionNumber(1) });
     assert!(told.why(second).contains(&Reason::NodesAway { nodes: 1 }));
 }
 
@@ -57,12 +57,12 @@ fn jobs_that_can_never_start_are_not_in_the_way() {
     told.now += 3_600_000;
     let lin = actor("lin", Role::User);
     let next = told.state.next_job();
-    told.tell(submission(next, lin.clone(), r#"{"resources":{"gpu":1}}"#, None));
+    told.apply(submission(next, lin.clone(), r#"{"resources":{"gpu":1}}"#, None));
     assert!(!told.why(job).iter().any(|why| matches!(why, Reason::OthersFirst { .. })));
     let next = told.state.next_job();
-    told.tell(submission(next, lin, "{}", None));
+    told.apply(submission(next, lin, "{}", None));
     assert!(told.why(job).contains(&Reason::OthersFirst { users: 1 }), "{:?}", told.why(job));
-    told.tell(Command::PilotAway { pilot: id("p"), connection: ConnectionNumber(1) });
+    told.apply(Command::PilotAway { pilot: id("p"), connection: ConnectionNumber(1) });
     assert!(told.why(job).contains(&Reason::Behind { jobs: 2 }), "with no node nobody can tell");
 }
 
@@ -86,7 +86,7 @@ fn a_node_that_failed_its_proof_takes_nothing_and_is_named() {
     let mut told = Told::default();
     let mut unfit = pilot("p", 4, 0);
     unfit.ad.unfit = vec!["/scratch cannot be written".into()];
-    told.tell(Command::PilotJoined(Box::new(unfit.clone())));
+    told.apply(Command::PilotJoined(Box::new(unfit.clone())));
     let job = told.submit("{}");
     assert_eq!(told.place(), []);
     let why = "/scratch cannot be written".to_owned();
@@ -95,7 +95,7 @@ fn a_node_that_failed_its_proof_takes_nothing_and_is_named() {
     assert!(expected.is_hopeless(), "somebody has to mend it");
     unfit.ad.unfit.clear();
     unfit.connection = ConnectionNumber(2);
-    told.tell(Command::PilotJoined(Box::new(unfit)));
+    told.apply(Command::PilotJoined(Box::new(unfit)));
     assert_eq!(told.place().len(), 1, "mended");
 }
 
@@ -110,7 +110,7 @@ fn a_gpu_that_is_not_offered_is_named_to_those_who_want_one() {
         why: why.map(ToOwned::to_owned),
     };
     joined.ad.withheld = vec![held(None)];
-    told.tell(Command::PilotJoined(Box::new(joined.clone())));
+    told.apply(Command::PilotJoined(Box::new(joined.clone())));
     let plain = told.submit("{}");
     assert_eq!(told.why(plain), [Reason::Next]);
     let job = told.submit(r#"{"resources":{"gpu":1}}"#);
@@ -124,7 +124,7 @@ fn a_gpu_that_is_not_offered_is_named_to_those_who_want_one() {
     assert_eq!(withheld(&told, other), None);
     joined.ad.withheld = vec![held(Some("cuInit: CUDA_ERROR_UNKNOWN (999)"))];
     joined.connection = ConnectionNumber(2);
-    told.tell(Command::PilotJoined(Box::new(joined)));
+    told.apply(Command::PilotJoined(Box::new(joined)));
     let failed = withheld(&told, job).expect("named");
     assert!(failed.is_hopeless());
     let sentence = "GPU 0 of node p failed its proof: cuInit: CUDA_ERROR_UNKNOWN (999)";

@@ -22,24 +22,24 @@ fn a_job_goes_from_waiting_to_succeeded() {
 #[test]
 fn a_repeat_is_recognised_and_a_reused_key_refused() {
     let mut told = Told::default();
-    assert_eq!(told.tell(submission(JobId(1), ada(), "{}", Some("k"))).len(), 1);
-    assert_eq!(told.tell(submission(JobId(2), ada(), "{}", Some("k"))), []);
+    assert_eq!(told.apply(submission(JobId(1), ada(), "{}", Some("k"))).len(), 1);
+    assert_eq!(told.apply(submission(JobId(2), ada(), "{}", Some("k"))), []);
     assert_eq!(told.state.jobs().len(), 1);
     let other = r#"{"priority":5}"#;
     assert_eq!(told.refused(submission(JobId(2), ada(), other, Some("k"))), "key_reused");
     let bob = actor("bob", Role::User);
-    assert_eq!(told.tell(submission(JobId(2), bob, other, Some("k"))).len(), 1, "his own key");
+    assert_eq!(told.apply(submission(JobId(2), bob, other, Some("k"))).len(), 1, "his own key");
     told.now += shipway_model::limits::IDEMPOTENCY_KEPT.0;
     // They are looked for now and then, not one by one.
     assert!(matches!(told.wait(11 * 60_000)[..], [Event::KeysExpired { .. }]));
     assert_eq!(told.state.next_deadline(), None);
-    assert_eq!(told.tell(submission(JobId(3), ada(), other, Some("k"))).len(), 1, "forgotten");
+    assert_eq!(told.apply(submission(JobId(3), ada(), other, Some("k"))).len(), 1, "forgotten");
 }
 
 #[test]
 fn a_key_is_looked_at_just_after_its_time_so_that_nothing_spins() {
     let mut told = Told::default();
-    told.tell(submission(JobId(1), ada(), "{}", Some("k")));
+    told.apply(submission(JobId(1), ada(), "{}", Some("k")));
     let deadline = told.state.next_deadline().expect("the key ends").0;
     told.now = deadline - 2;
     assert_eq!(told.wait(0), [], "one moment before it is due");
@@ -146,10 +146,10 @@ fn together(told: &Told, jobs: &[&str], key: Option<&str>) -> Command {
 fn jobs_that_come_together_are_all_taken_or_none() {
     let mut told = Told::default();
     let graph = [r"{}", r#"{"after":[1]}"#, r#"{"after":["2:failed"]}"#];
-    told.tell(together(&told, &graph, Some("k")));
+    told.apply(together(&told, &graph, Some("k")));
     let states = |told: &Told| [1, 2, 3].map(|job| told.job_state(JobId(job)));
     assert_eq!(states(&told), [JobState::Waiting, JobState::Held, JobState::Held]);
-    assert_eq!(told.tell(together(&told, &graph, Some("k"))), [], "a repeat");
+    assert_eq!(told.apply(together(&told, &graph, Some("k"))), [], "a repeat");
     told.cancel(JobId(1), Pick::All);
     assert_eq!(states(&told), [JobState::Cancelled, JobState::Cancelled, JobState::Waiting]);
     let bad = together(&told, &["{}", r#"{"after":[999]}"#], None);
@@ -165,7 +165,7 @@ fn one_that_can_never_run_takes_those_with_it_that_came_together() {
     let gone = told.submit("{}");
     told.cancel(gone, Pick::All);
     let jobs = [r#"{"after":[1]}"#, r#"{"after":[2]}"#, r#"{"after":["3:any"]}"#];
-    told.tell(together(&told, &jobs, None));
+    told.apply(together(&told, &jobs, None));
     let states = [2, 3, 4].map(|job| told.job_state(JobId(job)));
     assert_eq!(states, [JobState::Cancelled, JobState::Cancelled, JobState::Waiting]);
 }
@@ -180,7 +180,7 @@ fn a_dependency_may_have_left_memory() {
         }
         command
     };
-    told.tell(known(JobState::Succeeded));
+    told.apply(known(JobState::Succeeded));
     assert_eq!(told.job_state(JobId(9)), JobState::Waiting);
 }
 
@@ -246,7 +246,7 @@ fn somebody_elses_job_does_not_exist() {
     assert_eq!(told.refused(retry), "no_such_job");
     let after = submission(JobId(2), actor("bob", Role::User), r#"{"after":[1]}"#, None);
     assert_eq!(told.refused(after), "no_such_dependency");
-    told.tell(Command::Cancel(select("ops", Role::Operator)));
+    told.apply(Command::Cancel(select("ops", Role::Operator)));
     assert_eq!(told.job_state(job), JobState::Cancelled);
 }
 
@@ -256,7 +256,7 @@ fn ended_jobs_leave_memory_and_come_back_for_a_retry() {
     told.join("p", 1, 0);
     let json = r#"{"array":"1-2","max_running":1,"retries":{"limit":1,"delay":"1ms"}}"#;
     let job = told.submit(json);
-    assert_eq!(told.tell(Command::Archive { jobs: vec![job] }), [], "not before its end");
+    assert_eq!(told.apply(Command::Archive { jobs: vec![job] }), [], "not before its end");
     for (index, attempt, outcome) in [(1, 1, OK), (2, 1, FAILED), (2, 2, FAILED)] {
         told.wait(10);
         told.place();
@@ -264,10 +264,10 @@ fn ended_jobs_leave_memory_and_come_back_for_a_retry() {
     }
     assert_eq!(told.state.archivable(0, 0), [job]);
     let record = told.state.record(job).expect("in memory");
-    told.tell(Command::Archive { jobs: vec![job] });
+    told.apply(Command::Archive { jobs: vec![job] });
     assert!(told.state.job(job).is_none());
     let select = Select { by: ada(), jobs: vec![(job, Pick::All)] };
-    told.tell(Command::Retry { select, revived: vec![record] });
+    told.apply(Command::Retry { select, revived: vec![record] });
     let placed = told.place();
     assert_eq!((placed[0].task, placed[0].attempt), (task(job, 2), Attempt(3)));
     told.ended("p", task(job, 2), 3, OK);
@@ -290,6 +290,6 @@ fn ended_jobs_leave_memory_by_their_tasks_too() {
     assert_eq!(told.state.archivable(4, 399), jobs[..1]);
     assert_eq!(told.state.archivable(4, 100), jobs[..3]);
     assert_eq!(told.state.archivable(1, 400), jobs[..3]);
-    told.tell(Command::Archive { jobs: jobs[..3].to_vec() });
+    told.apply(Command::Archive { jobs: jobs[..3].to_vec() });
     assert_eq!((told.state.ended().jobs(), told.state.ended().tasks()), (1, 100));
 }

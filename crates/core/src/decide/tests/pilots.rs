@@ -10,7 +10,7 @@ fn away() -> (Told, JobId) {
     told.join("p", 4, 0);
     let job = told.submit(r#"{"array":"1-3","retries":1}"#);
     told.place();
-    told.tell(Command::PilotAway { pilot: id("p"), connection: ConnectionNumber(1) });
+    told.apply(Command::PilotAway { pilot: id("p"), connection: ConnectionNumber(1) });
     (told, job)
 }
 
@@ -27,7 +27,7 @@ fn back(connection: u64, held: Vec<Held>) -> Command {
 fn what_a_pilot_holds_is_compared_with_what_was_placed_there() {
     let (mut told, job) = away();
     let stale = task(JobId(77), 0);
-    told.tell(back(
+    told.apply(back(
         2,
         vec![
             held(task(job, 1), 1, HeldPhase::Ended(end(5, OK))),
@@ -59,19 +59,19 @@ fn names(told: &Told) -> Vec<(&str, &str)> {
 fn pilots_of_one_host_are_told_apart() {
     let mut told = Told::default();
     for name in ["a", "b", "c"] {
-        told.tell(on_host(name, name));
+        told.apply(on_host(name, name));
     }
     assert_eq!(names(&told), [("a", "host"), ("b", "host#2"), ("c", "host#3")]);
     // Who comes back has its own, and so has whoever takes its place.
     let Command::PilotJoined(mut again) = on_host("b", "b") else { panic!() };
     again.connection = ConnectionNumber(2);
-    told.tell(Command::PilotJoined(again));
-    told.tell(on_host("d", "b"));
+    told.apply(Command::PilotJoined(again));
+    told.apply(on_host("d", "b"));
     assert_eq!(names(&told), [("a", "host"), ("c", "host#3"), ("d", "host#2")]);
     // The first name that is free.
-    told.tell(Command::PilotEnded { pilot: id("a") });
-    told.tell(on_host("e", "e"));
-    told.tell(on_host("f", "f"));
+    told.apply(Command::PilotEnded { pilot: id("a") });
+    told.apply(on_host("e", "e"));
+    told.apply(on_host("f", "f"));
     let expected = [("c", "host#3"), ("d", "host#2"), ("e", "host"), ("f", "host#4")];
     assert_eq!(names(&told), expected);
     let job = told.submit(r#"{"requirements":"Machine == \"host\" && Name == \"host#3\""}"#);
@@ -87,7 +87,7 @@ fn a_host_whose_name_has_no_room_for_a_number_has_pilots_by_their_own_names() {
     let long = NodeName::new(&"x".repeat(255)).expect("good");
     for name in ["a", "b"] {
         let ad = NodeAd { node: long.clone(), ..pilot(name, 1, 0).ad };
-        told.tell(Command::PilotJoined(Box::new(PilotJoined { ad, ..pilot(name, 1, 0) })));
+        told.apply(Command::PilotJoined(Box::new(PilotJoined { ad, ..pilot(name, 1, 0) })));
     }
     assert_eq!(names(&told), [("a", long.as_str()), ("b", "b")]);
 }
@@ -97,7 +97,7 @@ fn what_is_said_twice_in_one_breath_counts_once() {
     let (mut told, job) = away();
     let running = || held(task(job, 1), 1, HeldPhase::Running { started: Timestamp(5) });
     let failed = || held(task(job, 2), 1, HeldPhase::Ended(end(5, FAILED)));
-    told.tell(back(2, vec![running(), running(), failed(), failed()]));
+    told.apply(back(2, vec![running(), running(), failed(), failed()]));
     let tries = told.state.job(job).expect("job").tasks.tries(shipway_model::Ordinal(1));
     assert_eq!(tries.failed, 1);
     let started = || held(task(job, 3), 1, HeldPhase::Running { started: Timestamp(9) });
@@ -123,7 +123,7 @@ fn two_attempts_of_one_task_may_be_held_in_any_order() {
         if turned {
             both.reverse();
         }
-        told.tell(back(2, both));
+        told.apply(back(2, both));
         assert_eq!(told.job_state(job), JobState::Succeeded, "turned: {turned}");
     }
 }
@@ -136,16 +136,16 @@ fn a_pilot_away_keeps_its_tasks_and_gets_no_new_ones() {
     assert_eq!(told.wait(PILOT_LOST_AFTER.0), [Event::PilotLost { pilot: id("p") }]);
     assert_eq!(told.wait(1_000_000_000), [], "supervised: only a report of its death counts");
     assert_eq!(told.counts(job).active, 3);
-    told.tell(back(2, vec![]));
+    told.apply(back(2, vec![]));
     assert_eq!(told.place()[0].task, task(more, 0));
 }
 
 #[test]
 fn an_old_connections_end_is_not_the_new_ones() {
     let (mut told, _) = away();
-    told.tell(back(3, vec![]));
+    told.apply(back(3, vec![]));
     assert_eq!(
-        told.tell(Command::PilotAway { pilot: id("p"), connection: ConnectionNumber(2) }),
+        told.apply(Command::PilotAway { pilot: id("p"), connection: ConnectionNumber(2) }),
         []
     );
     assert_eq!(
@@ -161,11 +161,11 @@ fn an_old_connections_end_is_not_the_new_ones() {
 fn a_lease_that_runs_out_loses_the_tasks_and_not_before() {
     let mut told = Told::default();
     let lease = Some(Millis(60_000));
-    told.tell(Command::PilotJoined(Box::new(PilotJoined { lease, ..pilot("p", 4, 0) })));
+    told.apply(Command::PilotJoined(Box::new(PilotJoined { lease, ..pilot("p", 4, 0) })));
     let job = told.submit("{}");
     told.place();
     assert_eq!(told.wait(1_000_000), [], "in touch");
-    told.tell(Command::PilotAway { pilot: id("p"), connection: ConnectionNumber(1) });
+    told.apply(Command::PilotAway { pilot: id("p"), connection: ConnectionNumber(1) });
     let since = told.now;
     told.wait(PILOT_LOST_AFTER.0);
     told.now = since + 60_000 - 2;
@@ -193,9 +193,9 @@ fn a_restart_trusts_no_connection_and_stop_is_said_again() {
     let job = told.submit("{}");
     told.place();
     told.cancel(job, Pick::All);
-    told.tell(Command::ServerStarted);
+    told.apply(Command::ServerStarted);
     assert!(!told.state.pilots()[&id("p")].is_connected());
-    told.tell(back(2, vec![held(task(job, 0), 1, HeldPhase::Queued)]));
+    told.apply(back(2, vec![held(task(job, 0), 1, HeldPhase::Queued)]));
     let [Effect::Stop { attempts, .. }] = &told.effects[..] else { panic!("{:?}", told.effects) };
     assert_eq!(attempts[..], [task(job, 0).attempt(Attempt(1))]);
 }
@@ -211,9 +211,9 @@ fn a_pilot_that_leaves_gets_nothing_more_and_keeps_what_it_runs() {
     }
     let leaving =
         |number| Command::PilotLeaving { pilot: id("p"), connection: ConnectionNumber(number) };
-    assert_eq!(told.tell(leaving(7)), [], "said on an earlier connection");
-    assert_eq!(told.tell(leaving(1)), [Event::PilotLeaving { pilot: id("p") }]);
-    assert_eq!(told.tell(leaving(1)), [], "once is enough");
+    assert_eq!(told.apply(leaving(7)), [], "said on an earlier connection");
+    assert_eq!(told.apply(leaving(1)), [Event::PilotLeaving { pilot: id("p") }]);
+    assert_eq!(told.apply(leaving(1)), [], "once is enough");
     told.ended("p", task(job, 1), 1, OK);
     assert_eq!(told.place(), [], "there is room, but not for long");
     assert_eq!(told.why(job), [Reason::NodesAway { nodes: 1 }]);
@@ -221,10 +221,10 @@ fn a_pilot_that_leaves_gets_nothing_more_and_keeps_what_it_runs() {
     told.join("q", 1, 0);
     assert_eq!(told.place().len(), 1, "another takes it");
     let again = PilotJoined { connection: ConnectionNumber(2), ..pilot("p", 4, 0) };
-    told.tell(Command::PilotJoined(Box::new(again)));
+    told.apply(Command::PilotJoined(Box::new(again)));
     assert!(told.state.pilots()[&id("p")].takes_work(), "until it says so again");
-    assert_eq!(told.tell(leaving(2)).len(), 1);
-    told.tell(Command::PilotEnded { pilot: id("p") });
+    assert_eq!(told.apply(leaving(2)).len(), 1);
+    told.apply(Command::PilotEnded { pilot: id("p") });
     assert!(told.state.pilots().get(&id("p")).is_none());
 }
 
@@ -241,18 +241,18 @@ fn a_node_that_changes_keeps_what_it_runs_and_takes_what_fits_it_now() {
         connection: ConnectionNumber(number),
         ad: Box::new(ad.clone()),
     };
-    assert_eq!(told.tell(changed(7, &ad)), [], "said on another connection");
+    assert_eq!(told.apply(changed(7, &ad)), [], "said on another connection");
     let mut elsewhere = ad.clone();
     elsewhere.node = shipway_model::NodeName::new("other").unwrap();
-    assert_eq!(told.tell(changed(1, &elsewhere)), [], "a pilot does not move");
+    assert_eq!(told.apply(changed(1, &elsewhere)), [], "a pilot does not move");
     let event = Event::PilotChanged { pilot: id("p"), ad: ad.clone() };
-    assert_eq!(told.tell(changed(1, &ad)), [event]);
-    assert_eq!(told.tell(changed(1, &ad)), [], "no news");
+    assert_eq!(told.apply(changed(1, &ad)), [event]);
+    assert_eq!(told.apply(changed(1, &ad)), [], "no news");
     assert_eq!(told.counts(job).active, 1, "what runs goes on");
     assert_eq!(told.place().len(), 1, "there is room for one more");
     let mut unfit = ad;
     unfit.unfit.push("GPU 0 failed its proof".into());
-    told.tell(changed(1, &unfit));
+    told.apply(changed(1, &unfit));
     assert!(!told.state.pilots()[&id("p")].takes_work());
 }
 
@@ -264,7 +264,7 @@ fn kinds_of_nodes_that_are_gone_are_not_kept_for_ever() {
     for n in 0..20 {
         let mut ad = pilot("p", 1, 0).ad;
         ad.attributes.insert("Rack".into(), n.to_string());
-        told.tell(Command::PilotChanged {
+        told.apply(Command::PilotChanged {
             pilot: id("p"),
             connection: ConnectionNumber(1),
             ad: Box::new(ad),

@@ -23,7 +23,7 @@ fn a_stale_plan_is_refused_as_far_as_it_is_stale() {
     told.join("p", 2, 0);
     told.submit(r#"{"array":"1-2"}"#);
     let plan = schedule(&mut told.state, Timestamp(told.now));
-    told.tell(Command::ApplyPlan(plan.clone()));
+    told.apply(Command::ApplyPlan(plan.clone()));
     assert_eq!(told.refused(Command::ApplyPlan(plan)), "stale_plan", "already done");
 
     let mut told = Told::default();
@@ -31,13 +31,13 @@ fn a_stale_plan_is_refused_as_far_as_it_is_stale() {
     let job = told.submit(r#"{"array":"1-2"}"#);
     let plan = schedule(&mut told.state, Timestamp(told.now));
     told.cancel(job, Pick::Tasks(vec![TaskIndex(1)]));
-    told.tell(Command::ApplyPlan(plan.clone()));
+    told.apply(Command::ApplyPlan(plan.clone()));
     assert_eq!(told.counts(job).active, 1, "the cancelled one is left out");
 
     let mut told = Told::default();
     told.join("p", 2, 0);
     told.submit(r#"{"array":"1-2"}"#);
-    told.tell(Command::PilotAway { pilot: id("p"), connection: ConnectionNumber(1) });
+    told.apply(Command::PilotAway { pilot: id("p"), connection: ConnectionNumber(1) });
     assert_eq!(told.refused(Command::ApplyPlan(plan)), "stale_plan", "nobody there");
 }
 
@@ -52,7 +52,7 @@ fn a_plan_cannot_overfill_a_node_a_job_or_itself() {
     let placements =
         [(id("p"), (1..=4).map(place).collect()), (id("q"), (1..=9).map(place).collect())];
     let plan = Plan::from_iter(placements);
-    told.tell(Command::ApplyPlan(plan));
+    told.apply(Command::ApplyPlan(plan));
     assert_eq!(told.state.pilots()[&id("p")].placed.len(), 2, "two cores");
     assert_eq!(told.counts(job).active, 3, "three at once");
     let unknown = Placement { attempt: Attempt(7), ..place(8) };
@@ -77,7 +77,7 @@ fn a_plan_names_devices_that_are_free_or_none_at_all() {
     assert_eq!(told.refused(with(&[])), "stale_plan", "none");
     assert_eq!(told.refused(with(&["p-gpu0", "p-gpu1"])), "stale_plan", "too many");
     assert_eq!(told.refused(with(&["elsewhere"])), "stale_plan", "not there");
-    told.tell(with(&["p-gpu1"]));
+    told.apply(with(&["p-gpu1"]));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn whoever_planned_as_much_as_goes_at_once_is_to_go_on_at_once() {
     told.submit(r#"{"array":"1-10000"}"#);
     let first = schedule(&mut told.state, Timestamp(told.now));
     assert!(first.more && first.len() < 5 * MAX_UNSTARTED as usize, "{}", first.len());
-    told.tell(Command::ApplyPlan(first));
+    told.apply(Command::ApplyPlan(first));
     assert_eq!(told.state.next_deadline(), Some(told.state.at()), "somebody comes back to it");
     assert!(!told.place().is_empty());
     assert_ne!(told.state.next_deadline(), Some(told.state.at()));

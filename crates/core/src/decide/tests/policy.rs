@@ -10,7 +10,7 @@ pub(super) fn bob() -> Actor {
 impl Told {
     pub(super) fn submit_as(&mut self, by: Actor, json: &str) -> JobId {
         let job = self.state.next_job();
-        self.tell(submission(job, by, json, None));
+        self.apply(submission(job, by, json, None));
         job
     }
 
@@ -76,10 +76,10 @@ fn a_share_is_a_share() {
     let admin = actor("root", Role::Admin);
     for user in ["ada", "bob"] {
         let user = UserName::new(user).expect("good");
-        told.tell(Command::AddUser { by: admin.clone(), user, role: Role::User });
+        told.apply(Command::AddUser { by: admin.clone(), user, role: Role::User });
     }
     let user = UserName::new("ada").expect("good");
-    told.tell(Command::SetShare { by: admin.clone(), user: user.clone(), share: 300 });
+    told.apply(Command::SetShare { by: admin.clone(), user: user.clone(), share: 300 });
     assert_eq!(told.refused(Command::SetShare { by: ada(), user, share: 900 }), "not_allowed");
     told.submit_as(ada(), r#"{"array":"1-100"}"#);
     told.submit_as(bob(), r#"{"array":"1-100"}"#);
@@ -272,7 +272,7 @@ fn named_things_are_counted_too() {
     let mut told = Told::default();
     let mut joined = pilot("n1", 8, 0);
     joined.ad.capacity.named.insert("licences".into(), 3);
-    told.tell(Command::PilotJoined(Box::new(joined)));
+    told.apply(Command::PilotJoined(Box::new(joined)));
     let job = told.submit(r#"{"array":"1-5","resources":{"named":{"licences":2}}}"#);
     told.place();
     assert_eq!(told.counts(job).active, 1);

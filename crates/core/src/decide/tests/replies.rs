@@ -14,11 +14,11 @@ fn a_submission_is_answered_with_its_first_job_also_when_repeated() {
     let mut two = submission(first, ada(), "{}", Some("key"));
     let Command::Submit(submit) = &mut two else { panic!() };
     submit.jobs.push(NewJob::new(JobId(first.0 + 1), spec("{}")));
-    told.tell(two.clone());
+    told.apply(two.clone());
     assert_eq!(told.done, Done::Submitted { first, repeated: false });
     let Command::Submit(submit) = &mut two else { panic!() };
     submit.jobs.iter_mut().for_each(|new| new.job.0 += 2);
-    assert_eq!(told.tell(two), []);
+    assert_eq!(told.apply(two), []);
     assert_eq!(told.done, Done::Submitted { first, repeated: true });
 }
 
@@ -47,7 +47,7 @@ fn jobs_that_end_with_one_that_is_cancelled_count_only_if_they_are_named() {
         let after = told.submit(&format!(r#"{{"array":"1-7","after":["{first}"]}}"#));
         let mut jobs = vec![(first, Pick::All)];
         jobs.extend(named.then_some((after, Pick::All)));
-        told.tell(Command::Cancel(Select { by: ada(), jobs }));
+        told.apply(Command::Cancel(Select { by: ada(), jobs }));
         assert_eq!(told.job_state(after), JobState::Cancelled);
         assert_eq!(touched(&told), if named { 10 } else { 3 });
     }
@@ -58,11 +58,11 @@ fn who_removes_a_user_hears_how_many_jobs_were_left() {
     let mut told = Told::default();
     let root = || actor("root", Role::Admin);
     let user = ada().user;
-    told.tell(Command::AddUser { by: root(), user: user.clone(), role: Role::User });
+    told.apply(Command::AddUser { by: root(), user: user.clone(), role: Role::User });
     let ended = told.submit("{}");
     told.cancel(ended, Pick::All);
     told.submit("{}");
     told.submit(r#"{"array":"1-3"}"#);
-    told.tell(Command::RemoveUser { by: root(), user, give_jobs_to: None });
+    told.apply(Command::RemoveUser { by: root(), user, give_jobs_to: None });
     assert_eq!(told.done, Done::Removed { jobs: 2 });
 }

@@ -1,7 +1,9 @@
 //! Requirements and rank: where jobs go, and why they go nowhere.
 
 use super::*;
+use crate::schedule::classes::class_of;
 use shipway_model::gpu::Version;
+use shipway_model::node::ALLOCATION_ENDS;
 
 impl Told {
     /// A node of its own kind: its GPUs' capability, and what else its pilot says of it.
@@ -12,7 +14,7 @@ impl Told {
         }
         let attributes = attributes.iter().map(|(name, text)| ((*name).into(), (*text).into()));
         joined.ad.attributes = attributes.collect();
-        self.tell(Command::PilotJoined(Box::new(joined)));
+        self.apply(Command::PilotJoined(Box::new(joined)));
     }
 
     /// The pilot that a job with this specification goes to.
@@ -57,6 +59,23 @@ fn a_job_goes_where_its_requirements_hold() {
 }
 
 #[test]
+fn when_an_allocation_ends_is_asked_of_each_node_and_makes_no_kinds_of_them() {
+    let mut told = Told::default();
+    told.join_kind("early", &[8, 0], &[(ALLOCATION_ENDS, "1000")]);
+    told.join_kind("late", &[8, 0], &[(ALLOCATION_ENDS, "2000")]);
+    let kind = |name: &str| class_of(&told.state.pilots()[&id(name)]);
+    assert_eq!(kind("early"), kind("late"));
+    for (requirements, expected) in [
+        ("AllocationEnds > 1500", Some("late")),
+        ("AllocationEnds < 1500", Some("early")),
+        ("isUndefined(TARGET.AllocationEnds)", None),
+    ] {
+        let json = format!(r#"{{"requirements":"{requirements}"}}"#);
+        assert_eq!(told.goes_to(&json).as_deref(), expected, "{requirements}");
+    }
+}
+
+#[test]
 fn an_image_goes_where_containers_start() {
     let mut told = Told::default();
     told.join_kind("a", &[], &[("HasContainer", "false")]);
@@ -88,7 +107,7 @@ fn nodes_with_devices_of_two_kinds_give_the_right_one() {
     joined.ad.gpus[0].capability = Some(Version::new(&[3, 5]));
     joined.ad.gpus[1].capability = Some(Version::new(&[8, 0]));
     let devices: Vec<DeviceId> = joined.ad.gpus.iter().map(|gpu| gpu.id.clone()).collect();
-    told.tell(Command::PilotJoined(Box::new(joined)));
+    told.apply(Command::PilotJoined(Box::new(joined)));
     for (requirements, device) in [("CUDACapability >= 8", 1), ("CUDACapability < 4", 0)] {
         let json = format!(r#"{{"resources":{{"gpu":1}},"requirements":"{requirements}"}}"#);
         let job = told.submit(&json);
@@ -202,7 +221,7 @@ fn mixed(told: &mut Told, name: &str, capabilities: &[u32]) -> Vec<DeviceId> {
         gpu.capability = Some(Version::new(&[*capability, 0]));
     }
     let devices = joined.ad.gpus.iter().map(|gpu| gpu.id.clone()).collect();
-    told.tell(Command::PilotJoined(Box::new(joined)));
+    told.apply(Command::PilotJoined(Box::new(joined)));
     devices
 }
 
@@ -237,7 +256,8 @@ fn terms_that_are_too_much_together_are_explained() {
     let shape =
         crate::shape::Shape::of(&spec_of(&spec), &ada().user, crate::shape::Gang::default());
     let now = Timestamp(told.now);
-    let reasons = crate::explain::explain_need(&told.state, &shape, &ada().user, now);
+    let terms = crate::job::Terms::default();
+    let reasons = crate::explain::explain_need(&told.state, &shape, (&ada().user, &terms), now);
     assert!(reasons.iter().all(Reason::is_hopeless) && reasons.len() == 1, "{reasons:?}");
     let prospect = crate::explain::prospect_of_new(&told.state, &shape, &ada().user, now);
     assert_eq!(prospect.classes.len(), 1);

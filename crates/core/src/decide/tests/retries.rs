@@ -17,8 +17,8 @@ fn a_failed_task_is_tried_again_after_a_wait_that_doubles_until_it_may_not() {
         assert_eq!(told.state.next_deadline(), Some(Timestamp(due)));
         assert_eq!(told.place(), [], "not before");
         told.now = due - 2;
-        assert_eq!(told.tell(Command::Tick), []);
-        assert_eq!(told.tell(Command::Tick), [Event::TasksReady { tasks: vec![task(job, 0)] }]);
+        assert_eq!(told.apply(Command::Tick), []);
+        assert_eq!(told.apply(Command::Tick), [Event::TasksReady { tasks: vec![task(job, 0)] }]);
     }
     told.place();
     told.ended("p", task(job, 0), 3, FAILED);
@@ -43,9 +43,26 @@ fn a_lost_attempt_does_not_count_but_losing_it_for_ever_ends() {
         told.join("p", 1, 0);
         told.wait(0);
         assert_eq!(told.place()[0].attempt, Attempt(attempt));
-        told.tell(Command::PilotEnded { pilot: id("p") });
+        told.apply(Command::PilotEnded { pilot: id("p") });
     }
     assert_eq!(told.job_state(job), JobState::Failed);
+}
+
+/// What a site takes back is no fault of the task: it has as many tries left as before.
+#[test]
+fn a_task_whose_node_was_taken_back_has_all_its_retries_left() {
+    let mut told = Told::default();
+    told.join("p", 1, 0);
+    let job = told.submit(ONE);
+    told.place();
+    let taken = Outcome::Lost { why: Lost::SiteTookBack };
+    let events = told.ended("p", task(job, 0), 1, taken);
+    let Event::AttemptEnded(ended) = &events[0] else { panic!("{events:?}") };
+    assert!(matches!(ended.verdict, Verdict::Retry { counted: false, .. }), "{ended:?}");
+    told.wait(0);
+    assert_eq!(told.place()[0].attempt, Attempt(2));
+    let tries = told.state.job(job).expect("job").tasks.tries(shipway_model::Ordinal(0));
+    assert_eq!((tries.failed, tries.lost), (0, 1));
 }
 
 #[test]

@@ -89,25 +89,25 @@ fn who_has_no_memory_left_parts_no_more_tasks_but_may_cancel_all_of_a_job() {
     fill(&mut told);
     let now = Timestamp(told.now);
     let state = &mut told.state;
-    let mut tell = |command: Command| step(state, now, &command).map(|_| ());
+    let mut apply = |command: Command| step(state, now, &command).map(|_| ());
     let refused = |act| Err(Rejection::TooScattered { act, job, owner: ada().user });
 
-    assert_eq!(tell(cancel(ada(), job, these([20]))), refused(Scatters::Cancel));
-    assert_eq!(tell(cancel(ada(), job, these(30..40))), refused(Scatters::Cancel));
+    assert_eq!(apply(cancel(ada(), job, these([20]))), refused(Scatters::Cancel));
+    assert_eq!(apply(cancel(ada(), job, these(30..40))), refused(Scatters::Cancel));
     // What joins as much as it parts, or touches nothing that waits.
-    assert_eq!(tell(cancel(ada(), job, these([11, 20]))), Ok(()));
-    assert_eq!(tell(cancel(ada(), job, these(90..100))), Ok(()));
-    assert_eq!(tell(cancel(ada(), job, these([0]))), Ok(()), "it runs");
-    assert_eq!(tell(retry(ada(), job, these([95]))), refused(Scatters::Retry));
-    assert_eq!(tell(retry(ada(), job, these([10]))), Ok(()), "next to one that waits");
+    assert_eq!(apply(cancel(ada(), job, these([11, 20]))), Ok(()));
+    assert_eq!(apply(cancel(ada(), job, these(90..100))), Ok(()));
+    assert_eq!(apply(cancel(ada(), job, these([0]))), Ok(()), "it runs");
+    assert_eq!(apply(retry(ada(), job, these([95]))), refused(Scatters::Retry));
+    assert_eq!(apply(retry(ada(), job, these([10]))), Ok(()), "next to one that waits");
     // Who keeps the server going may; it counts for ada.
     let grace = || actor("grace", Role::Operator);
-    assert_eq!(tell(cancel(grace(), job, these([50, 52]))), Ok(()));
-    assert_eq!(tell(retry(grace(), job, these([95]))), Ok(()));
+    assert_eq!(apply(cancel(grace(), job, these([50, 52]))), Ok(()));
+    assert_eq!(apply(retry(grace(), job, these([95]))), Ok(()));
     // What happens by itself is told as ever, however it scatters them.
     let held = vec![ended(task(job, 1), 1, end(now.0, FAILED))];
     let report = PilotReported { pilot: id("p"), held };
-    assert_eq!(tell(Command::PilotReported(report)), Ok(()));
+    assert_eq!(apply(Command::PilotReported(report)), Ok(()));
     let plan = schedule(state, now);
     assert_eq!(plan.len(), 1);
     step(state, now, &Command::ApplyPlan(plan)).expect("it is placed");

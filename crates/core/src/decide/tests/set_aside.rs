@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::explain::{explain_need, prospect, prospect_of_new};
+use crate::job::Terms;
 use shipway_model::reason::During;
 
 /// A node with what each of the struck jobs asks for, so that it is looked at as far as that.
@@ -11,7 +12,7 @@ fn world() -> Told {
     for place in ["panics_in_need", "panics_in_put", "panics_in_look"] {
         joined.ad.capacity.named.insert(place.into(), 9);
     }
-    told.tell(Command::PilotJoined(Box::new(joined)));
+    told.apply(Command::PilotJoined(Box::new(joined)));
     told
 }
 
@@ -52,7 +53,10 @@ fn a_job_that_cannot_be_explained_costs_only_its_own_answer() {
     assert!(!reasons[1].contains(&not_explained), "{reasons:?}");
     assert_eq!(reasons[0], reasons[2]);
     let shape = told.state.shapes().get(told.state.job(bad).expect("known").shape).clone();
-    assert_eq!(explain_need(&told.state, &shape, &ada().user, now), [not_explained]);
+    assert_eq!(
+        explain_need(&told.state, &shape, (&ada().user, &Terms::default()), now),
+        [not_explained]
+    );
     prospect_of_new(&told.state, &shape, &ada().user, now);
     assert!(prospect(&told.state, good, now).is_some());
     // It may start all the same.

@@ -15,7 +15,7 @@ fn asks_for(node: usize) -> String {
 fn come_and_go(told: &mut Told, json: &str) {
     let job = told.submit(json);
     told.cancel(job, Pick::All);
-    told.tell(Command::Archive { jobs: vec![job] });
+    told.apply(Command::Archive { jobs: vec![job] });
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn an_id_that_stands_for_other_needs_stands_for_nothing_of_the_old_ones() {
         ids.push(shape(&told, job));
         assert_eq!(told.place(), [], "there is no such node");
         told.cancel(job, Pick::All);
-        told.tell(Command::Archive { jobs: vec![job] });
+        told.apply(Command::Archive { jobs: vec![job] });
     }
     let fits = told.submit(r#"{"requirements":"Machine == \"p\" || Cpus >= 1"}"#);
     assert!(ids.contains(&shape(&told, fits)), "an id was given again");
@@ -63,7 +63,7 @@ fn how_long_tasks_ran_is_remembered_for_the_next_of_the_same_needs() {
     told.started("p", task(job, 0), 1);
     told.wait(500);
     told.ended("p", task(job, 0), 1, OK);
-    told.tell(Command::Archive { jobs: vec![job] });
+    told.apply(Command::Archive { jobs: vec![job] });
     let again = told.submit(json);
     let shape = told.state.job(again).expect("there").shape;
     assert_eq!(told.state.shapes().pace(shape).tasks, 1);
@@ -132,9 +132,9 @@ fn with_the_last_job_goes_all_that_was_kept_for_its_needs() {
     }
     // Some from the middle first: what stands behind them keeps its id.
     let (some, others) = jobs.split_at(50);
-    told.tell(Command::Archive { jobs: some.to_vec() });
+    told.apply(Command::Archive { jobs: some.to_vec() });
     assert_eq!(kept(&told.state), [51, 101, 101, 51]);
-    told.tell(Command::Archive { jobs: others.to_vec() });
+    told.apply(Command::Archive { jobs: others.to_vec() });
     assert_eq!(kept(&told.state), before);
 }
 
@@ -148,7 +148,7 @@ fn of_needs_without_a_job_those_that_ran_last_are_remembered() {
         told.place();
         told.started("p", task(job, 0), 1);
         told.ended("p", task(job, 0), 1, OK);
-        told.tell(Command::Archive { jobs: vec![job] });
+        told.apply(Command::Archive { jobs: vec![job] });
     }
     let is_known = |n: &u32| {
         let shape = Shape::of(&spec(&json(*n)), &ada().user, Gang::default());

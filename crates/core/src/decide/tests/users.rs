@@ -53,8 +53,8 @@ fn cancel(by: Actor, job: JobId) -> Command {
 /// Ada has one job that runs, one that waits and one that waits for that.
 fn busy() -> (Told, [JobId; 3]) {
     let mut told = Told::default();
-    told.tell(add("ada"));
-    told.tell(add("bob"));
+    told.apply(add("ada"));
+    told.apply(add("bob"));
     told.join("p", 1, 0);
     let running = told.submit("{}");
     told.place();
@@ -67,7 +67,7 @@ fn busy() -> (Told, [JobId; 3]) {
 #[test]
 fn with_a_user_goes_what_they_had_not_finished() {
     let (mut told, [running, waiting, held]) = busy();
-    let events = told.tell(remove("ada"));
+    let events = told.apply(remove("ada"));
     let stop =
         Event::StopRequested { tasks: vec![task(running, 0)], why: StopReason::OwnerRemoved };
     assert!(events.contains(&stop), "{events:?}");
@@ -82,17 +82,17 @@ fn with_a_user_goes_what_they_had_not_finished() {
 fn whoever_gets_a_name_later_has_nothing_of_the_one_before() {
     let (mut told, [_, waiting, _]) = busy();
     let used = submission(told.state.next_job(), ada(), r#"{"name":"first"}"#, Some("key"));
-    told.tell(used);
-    told.tell(Command::SetShare { by: root(), user: user("ada"), share: 700 });
-    told.tell(remove("ada"));
-    told.tell(add("ada"));
+    told.apply(used);
+    told.apply(Command::SetShare { by: root(), user: user("ada"), share: 700 });
+    told.apply(remove("ada"));
+    told.apply(add("ada"));
     let new = now_called(&told, "ada");
     assert_eq!(told.refused(cancel(new.clone(), waiting)), "no_such_job");
     assert_eq!(told.state.fair_share().share(&user("ada")), 100);
     let job = told.state.next_job();
     let again = submission(job, new.clone(), r#"{"name":"other"}"#, Some("key"));
-    assert!(matches!(told.tell(again)[0], Event::JobSubmitted(_)), "no repeat of another's");
-    told.tell(cancel(new, job));
+    assert!(matches!(told.apply(again)[0], Event::JobSubmitted(_)), "no repeat of another's");
+    told.apply(cancel(new, job));
     // Nobody runs for somebody who is not here, at an operator's wish neither.
     let select = Select { by: root(), jobs: vec![(waiting, Pick::All)] };
     let retry = Command::Retry { select, revived: Vec::new() };
@@ -102,24 +102,24 @@ fn whoever_gets_a_name_later_has_nothing_of_the_one_before() {
 #[test]
 fn jobs_that_are_given_go_on_for_another() {
     let (mut told, [running, waiting, held]) = busy();
-    told.tell(Command::AddUser { by: root(), user: user("eye"), role: Role::Monitor });
+    told.apply(Command::AddUser { by: root(), user: user("eye"), role: Role::Monitor });
     assert_eq!(told.refused(give("ada", "eye")), "has_no_jobs");
     assert_eq!(told.refused(give("ada", "nobody")), "no_such_user");
     assert_eq!(told.refused(give("ada", "ada")), "no_such_user");
-    told.tell(give("ada", "bob"));
+    told.apply(give("ada", "bob"));
     assert_eq!(told.job_state(running), JobState::Running);
     assert_eq!(told.job_state(waiting), JobState::Waiting);
     assert_eq!(told.state.unfinished().of(&user("bob")).jobs, 3);
-    told.tell(add("ada"));
+    told.apply(add("ada"));
     let new = now_called(&told, "ada");
     assert_eq!(told.refused(cancel(new, waiting)), "no_such_job");
     let kept = crate::snapshot::write(&told.state);
     assert_eq!(crate::snapshot::read(&kept).expect("as written").given, told.state.given);
     let heir = now_called(&told, "bob");
-    told.tell(cancel(heir, held));
+    told.apply(cancel(heir, held));
     // Given to one of this name, and not to the next, though no job came in between.
-    told.tell(remove("bob"));
-    told.tell(add("bob"));
+    told.apply(remove("bob"));
+    told.apply(add("bob"));
     let new = now_called(&told, "bob");
     assert_eq!(told.refused(cancel(new, waiting)), "no_such_job");
 }
@@ -127,30 +127,30 @@ fn jobs_that_are_given_go_on_for_another() {
 #[test]
 fn a_token_that_ended_meanwhile_moves_nothing() {
     let mut told = Told::default();
-    told.tell(add("ada"));
+    told.apply(add("ada"));
     let issue = |id: &str, expires| Command::IssueToken {
         by: root(),
         token: Token { expires: Timestamp(expires), ..token(id, "ada") },
     };
     let end = told.now + 1_000;
-    told.tell(issue("1", end));
-    told.tell(issue("2", end));
+    told.apply(issue("1", end));
+    told.apply(issue("2", end));
     let submit =
         |told: &Told, id| submission(told.state.next_job(), with_token("ada", id), "{}", None);
     let good = submit(&told, "1");
-    told.tell(good);
-    told.tell(Command::RevokeToken { by: root(), id: "1".into() });
+    told.apply(good);
+    told.apply(Command::RevokeToken { by: root(), id: "1".into() });
     let revoked = submit(&told, "1");
     assert_eq!(told.refused(revoked), "unauthenticated");
     let good = submit(&told, "2");
-    told.tell(good);
+    told.apply(good);
     told.wait(1_000);
     let expired = submit(&told, "2");
     assert_eq!(told.refused(expired), "unauthenticated");
-    told.tell(issue("3", end + 5_000));
+    told.apply(issue("3", end + 5_000));
     assert_eq!(told.state.tokens().keys().collect::<Vec<_>>(), ["3"], "the others are forgotten");
-    told.tell(remove("ada"));
-    told.tell(add("ada"));
+    told.apply(remove("ada"));
+    told.apply(add("ada"));
     let of_another = submit(&told, "3");
     assert_eq!(told.refused(of_another), "unauthenticated");
 }
@@ -159,17 +159,17 @@ fn a_token_that_ended_meanwhile_moves_nothing() {
 #[test]
 fn only_an_admin_whose_token_is_still_good_lets_pilots_in() {
     let mut told = Told::default();
-    told.tell(add("ada"));
+    told.apply(add("ada"));
     let end = told.now + 60_000;
     let good = Token { expires: Timestamp(end), ..token("1", "ada") };
-    told.tell(Command::IssueToken { by: root(), token: good });
+    told.apply(Command::IssueToken { by: root(), token: good });
     let admin = Actor { role: Role::Admin, ..with_token("ada", "1") };
     let made = |by: &Actor, name: &str, expires: Option<u64>| {
         let (by, expires) = (Some(by.clone()), expires.map(Timestamp));
         let ask = AskSite { by, expires, ..AskSite::named_after(&id(name), SiteKind::ByHand) };
         Command::AskSite(Box::new(ask))
     };
-    told.tell(made(&admin, "p1", Some(end)));
+    told.apply(made(&admin, "p1", Some(end)));
     for (by, expires) in [
         (with_token("ada", "1"), Some(end)),
         (Actor { role: Role::Operator, ..admin.clone() }, Some(end)),
@@ -179,26 +179,26 @@ fn only_an_admin_whose_token_is_still_good_lets_pilots_in() {
     ] {
         assert_eq!(told.refused(made(&by, "p2", expires)), "not_allowed", "{by:?} {expires:?}");
     }
-    told.tell(Command::RevokeToken { by: root(), id: "1".into() });
+    told.apply(Command::RevokeToken { by: root(), id: "1".into() });
     assert_eq!(told.refused(made(&admin, "p2", Some(end))), "unauthenticated");
     assert_eq!(told.state.pilot_tokens().len(), 1);
     // The server itself asks nobody.
-    told.tell(token_for("p3", SiteKind::ThisMachine, None));
+    told.apply(token_for("p3", SiteKind::ThisMachine, None));
 }
 
 #[test]
 fn no_token_makes_one_that_outlives_it() {
     let mut told = Told::default();
-    told.tell(add("ada"));
+    told.apply(add("ada"));
     let end = told.now + 60_000;
     let until = |id: &str, expires| Token { expires: Timestamp(expires), ..token(id, "ada") };
-    told.tell(Command::IssueToken { by: root(), token: until("short", end) });
+    told.apply(Command::IssueToken { by: root(), token: until("short", end) });
     let make = |expires| Command::IssueToken {
         by: with_token("ada", "short"),
         token: until("made", expires),
     };
     assert_eq!(told.refused(make(end + 1)), "not_allowed");
-    told.tell(make(end));
+    told.apply(make(end));
     // An admin's that ends soon makes none for others either.
     let admin = Actor { role: Role::Admin, ..with_token("ada", "short") };
     let other = Token { user: user("ada"), ..until("other", end + 1) };
@@ -208,13 +208,13 @@ fn no_token_makes_one_that_outlives_it() {
 #[test]
 fn a_user_has_so_many_tokens_jobs_and_tasks_and_no_more() {
     let mut told = Told::default();
-    told.tell(add("ada"));
+    told.apply(add("ada"));
     let issue = |id: usize| Command::IssueToken {
         by: ada(),
         token: Token { expires: Timestamp(u64::MAX), ..token(&id.to_string(), "ada") },
     };
     for id in 0..MAX_TOKENS {
-        told.tell(issue(id));
+        told.apply(issue(id));
     }
     assert_eq!(told.refused(issue(MAX_TOKENS)), "too_many");
     let large = format!(r#"{{"array":"1-{MAX_TASKS}"}}"#);
@@ -247,17 +247,17 @@ fn a_user_has_so_many_tokens_jobs_and_tasks_and_no_more() {
 fn a_name_may_come_again_and_a_number_never_does() {
     let mut told = Told::default();
     let number = |told: &Told, name| told.state.users().get(&user(name)).expect("known").number.0;
-    told.tell(add("ada"));
-    told.tell(add("bob"));
+    told.apply(add("ada"));
+    told.apply(add("bob"));
     assert_eq!((number(&told, "ada"), number(&told, "bob")), (1, 2));
-    told.tell(remove("bob"));
-    told.tell(add("bob"));
+    told.apply(remove("bob"));
+    told.apply(add("bob"));
     assert_eq!(number(&told, "bob"), 3);
-    told.tell(remove("bob"));
+    told.apply(remove("bob"));
     // What was given is known after a restart from a snapshot too, though nobody has it now.
     let kept = crate::snapshot::write(&told.state);
     told.state = crate::snapshot::read(&kept).expect("as written");
-    told.tell(add("eve"));
+    told.apply(add("eve"));
     assert_eq!(number(&told, "eve"), 4);
 }
 
@@ -267,19 +267,19 @@ fn admins_keep_users_and_users_keep_their_own_tokens() {
     let add = |by, name, role| Command::AddUser { by, user: user(name), role };
     assert_eq!(told.refused(add(ada(), "bob", Role::User)), "not_allowed");
     for name in ["ada", "bob"] {
-        told.tell(add(root(), name, Role::User));
+        told.apply(add(root(), name, Role::User));
     }
-    assert_eq!(told.tell(add(root(), "ada", Role::User)), [], "a repeat");
+    assert_eq!(told.apply(add(root(), "ada", Role::User)), [], "a repeat");
     assert_eq!(told.refused(add(root(), "ada", Role::Admin)), "user_exists");
     let issue = |by, token| Command::IssueToken { by, token };
-    told.tell(issue(ada(), token("1", "ada")));
+    told.apply(issue(ada(), token("1", "ada")));
     assert_eq!(told.refused(issue(ada(), token("2", "bob"))), "not_allowed");
     assert_eq!(told.refused(issue(root(), token("2", "eve"))), "no_such_user");
-    told.tell(issue(root(), token("2", "bob")));
+    told.apply(issue(root(), token("2", "bob")));
     let revoke = |by, id: &str| Command::RevokeToken { by, id: id.into() };
     assert_eq!(told.refused(revoke(ada(), "2")), "no_such_token", "not hers, so not there");
-    told.tell(revoke(ada(), "1"));
-    told.tell(remove("bob"));
+    told.apply(revoke(ada(), "1"));
+    told.apply(remove("bob"));
     assert!(told.state.tokens().is_empty(), "they went with him");
     let gone = remove("bob");
     assert_eq!(told.refused(gone), "no_such_user");

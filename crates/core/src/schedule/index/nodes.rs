@@ -37,7 +37,7 @@ impl ClassAt {
     pub(in crate::schedule) fn bit(self) -> u64 {
         1 << (self.0 % u64::BITS)
     }
-    pub(in crate::schedule) fn at(self) -> usize {
+    pub(crate) fn at(self) -> usize {
         self.0 as usize
     }
 }
@@ -98,6 +98,10 @@ impl NodeTable {
     pub(crate) fn class_count(&self) -> usize {
         self.classes.len()
     }
+    /// All of them, those without a node among them.
+    pub(crate) fn class_places(&self) -> impl Iterator<Item = ClassAt> + use<> {
+        (0..position(self.classes.len())).map(ClassAt)
+    }
     pub fn class(&self, at: ClassAt) -> &Class {
         &self.classes[at.at()]
     }
@@ -114,6 +118,10 @@ impl NodeTable {
     /// Its place, and when it came: together they mean one node.
     pub(crate) fn identity(&self, at: NodeAt) -> Option<(u32, u64)> {
         self.nodes.get(at.at())?.as_ref().map(|node| (at.0, node.came))
+    }
+    /// The class of a connected node.
+    pub(crate) fn class_of(&self, pilot: &PilotId) -> Option<ClassAt> {
+        self.at(pilot).map(|at| self.free(at).class)
     }
     pub(crate) fn at(&self, pilot: &PilotId) -> Option<NodeAt> {
         self.by_pilot.get(pilot).copied()

@@ -36,7 +36,7 @@ fn an_end_is_told_as_it_was() {
         let mut rig = Rig::up(None);
         rig.run(template(1), id(1, 0));
         rig.now += 500;
-        rig.tell(Input::ProcessEnded { id: id(1, 0), how, out_of_memory: memory });
+        rig.input(Input::ProcessEnded { id: id(1, 0), how, out_of_memory: memory });
         let (started, ended) = (Some(Timestamp(1_000)), Timestamp(1_500));
         let expected = Ended { outcome: expected, started, ended, ran: Millis(500) };
         assert_eq!(rig.report().ended, [(id(1, 0), expected)]);
@@ -108,7 +108,7 @@ fn a_stop_that_comes_while_it_starts_is_not_forgotten() {
     assert_eq!(rig.assign(template(1), &[id(1, 0)]).len(), 1);
     assert_eq!(rig.stop(&[id(1, 0)]), [], "there is no process yet");
     rig.now += 1;
-    assert_eq!(rig.tell(Input::ProcessStarted { id: id(1, 0) }), [signal(id(1, 0), SIGTERM)]);
+    assert_eq!(rig.input(Input::ProcessStarted { id: id(1, 0) }), [signal(id(1, 0), SIGTERM)]);
     assert_eq!(rig.tick(11_001).last(), Some(&signal(id(1, 0), SIGKILL)));
 }
 
@@ -147,7 +147,7 @@ fn without_contact_a_leased_pilot_ends_everything_before_the_lease_does() {
     assert_eq!(rig.tick(90_999), []);
     assert_eq!(rig.tick(91_000), [signal(id(1, 0), SIGKILL)]);
     assert_eq!(rig.machine.next_deadline(), None);
-    assert_eq!(rig.tell(Input::ProcessStarted { id: id(2, 0) }), [signal(id(2, 0), SIGKILL)]);
+    assert_eq!(rig.input(Input::ProcessStarted { id: id(2, 0) }), [signal(id(2, 0), SIGKILL)]);
     rig.ended(id(1, 0), HowEnded::Signal(9));
     rig.ended(id(2, 0), HowEnded::Signal(9));
     let lost = Outcome::Lost { why: Lost::LeaseRanOut };
@@ -193,7 +193,7 @@ fn an_end_waits_for_files() {
     assert_eq!(rig.ended(id(1, 0), HowEnded::Exit(0)), [collect]);
     // Its time limit is no matter any more.
     assert_eq!(rig.tick(rig.now + 200), []);
-    let out = rig.tell(Input::Collected { id: id(1, 0), problem: None });
+    let out = rig.input(Input::Collected { id: id(1, 0), problem: None });
     assert_eq!(starts(&out), [id(2, 0)]);
     let (_, ended) = rig.report().ended.remove(0);
     assert_eq!(ended.outcome, Outcome::Exit { code: 0 });
@@ -212,7 +212,7 @@ fn files_that_cannot_be_taken_fail_what_went_well() {
         let mut rig = Rig::up(None);
         rig.run(with_files(), id(1, 0));
         assert_eq!(rig.ended(id(1, 0), how).len(), 1);
-        assert_eq!(rig.tell(Input::Collected { id: id(1, 0), problem }), []);
+        assert_eq!(rig.input(Input::Collected { id: id(1, 0), problem }), []);
         assert_eq!(rig.outcomes(), [(id(1, 0), expected)]);
     }
 }
@@ -224,6 +224,6 @@ fn taking_files_can_be_stopped() {
     assert_eq!(rig.ended(id(1, 0), HowEnded::Exit(0)).len(), 1);
     assert_eq!(rig.stop(&[id(1, 0)]), [signal(id(1, 0), SIGTERM)]);
     let problem = Some("it was stopped".to_string());
-    assert_eq!(rig.tell(Input::Collected { id: id(1, 0), problem }), []);
+    assert_eq!(rig.input(Input::Collected { id: id(1, 0), problem }), []);
     assert_eq!(rig.outcomes(), [(id(1, 0), Outcome::Cancelled)]);
 }

@@ -47,8 +47,8 @@ fn what_an_older_connection_said_is_not_heard() {
     rig.cut();
     rig.connect();
     let late = assignment(template(1), &[id(1, 0)]);
-    assert_eq!(rig.tell(Input::Message { connection: ConnectionNumber(1), message: late }), []);
-    assert_eq!(rig.tell(Input::LinkDown { connection: ConnectionNumber(1), parted: true }), []);
+    assert_eq!(rig.input(Input::Message { connection: ConnectionNumber(1), message: late }), []);
+    assert_eq!(rig.input(Input::LinkDown { connection: ConnectionNumber(1), parted: true }), []);
     assert!(rig.machine.is_welcome(), "the end of the old one is not the end of the new one");
 }
 
@@ -149,7 +149,7 @@ fn a_draining_pilot_finishes_what_runs_and_says_goodbye() {
     rig.run(template(4), id(1, 0));
     rig.assign(template(4), &[id(1, 1)]);
     let leaving = FromPilot::Leaving;
-    assert_eq!(rig.tell(Input::Drain), [Output::Send(leaving.clone())]);
+    assert_eq!(rig.input(Input::Drain), [Output::Send(leaving.clone())]);
     assert_eq!(rig.assign(template(1), &[id(2, 0)]), [], "nothing new is taken");
     assert_eq!(rig.held(), [id(1, 0)], "what was never started is let go");
     assert_eq!(rig.ended(id(1, 0), HowEnded::Exit(0)), []);
@@ -165,15 +165,15 @@ fn a_draining_pilot_finishes_what_runs_and_says_goodbye() {
     assert_eq!(rig.say(welcome()), [Output::Send(leaving)]);
     assert_eq!(rig.flush(), [Output::Send(goodbye)], "so it is said again");
     let connection = rig.machine.connection_number();
-    assert_eq!(rig.tell(Input::LinkDown { connection, parted: true }), [Output::Finished]);
+    assert_eq!(rig.input(Input::LinkDown { connection, parted: true }), [Output::Finished]);
 }
 
 #[test]
 fn whoever_has_not_said_goodbye_does_not_end_with_the_connection() {
     let mut rig = Rig::up(None);
     let connection = rig.machine.connection_number();
-    rig.tell(Input::Drain);
-    assert_eq!(rig.tell(Input::LinkDown { connection, parted: true }), []);
+    rig.input(Input::Drain);
+    assert_eq!(rig.input(Input::LinkDown { connection, parted: true }), []);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn a_proof_that_changes_the_ad_is_told_over_the_same_connection() {
     let mut prove = |rig: &mut Rig, note: &str| {
         ad.notes.push(note.into());
         let told = Output::Send(FromPilot::Ad(Box::new(ad.clone())));
-        (rig.tell(Input::Proven { ad: Box::new(ad.clone()) }), told, ad.clone())
+        (rig.input(Input::Proven { ad: Box::new(ad.clone()) }), told, ad.clone())
     };
     let (out, told, _) = prove(&mut rig, "GPU 0 failed its proof");
     assert_eq!(out, [told]);

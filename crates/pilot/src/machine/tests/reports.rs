@@ -8,7 +8,7 @@ fn busy(queued: u64) -> Rig {
     let ids: Vec<_> = (0..4 + queued).map(|index| id(1, index)).collect();
     assert_eq!(starts(&rig.assign(template(1), &ids)).len(), 4);
     for index in 0..4 {
-        rig.tell(Input::ProcessStarted { id: id(1, index) });
+        rig.input(Input::ProcessStarted { id: id(1, index) });
     }
     rig.now += REPORT_WAIT.0;
     assert_eq!(rig.report().started.len(), 4);
@@ -19,7 +19,7 @@ fn busy(queued: u64) -> Rig {
 /// The task ends, and the one that takes its place starts.
 fn next(rig: &mut Rig, ended: u64) {
     for started in starts(&rig.ended(id(1, ended), HowEnded::Exit(0))) {
-        rig.tell(Input::ProcessStarted { id: started });
+        rig.input(Input::ProcessStarted { id: started });
     }
 }
 
@@ -27,8 +27,8 @@ fn next(rig: &mut Rig, ended: u64) {
 fn one_report_tells_all_that_happened_since_the_last() {
     let mut rig = Rig::up(None);
     rig.assign(template(1), &[id(1, 0), id(1, 1)]);
-    rig.tell(Input::ProcessStarted { id: id(1, 0) });
-    rig.tell(Input::ProcessStarted { id: id(1, 1) });
+    rig.input(Input::ProcessStarted { id: id(1, 0) });
+    rig.input(Input::ProcessStarted { id: id(1, 1) });
     rig.ended(id(1, 0), HowEnded::Exit(2));
     let report = rig.report();
     assert_eq!(report.started, [id(1, 1)], "an end tells of its start too");
@@ -86,12 +86,12 @@ fn the_last_ends_are_told_at_once() {
 fn a_start_waits_a_little_for_the_end() {
     let mut rig = Rig::up(None);
     rig.assign(template(1), &[id(1, 0), id(1, 1)]);
-    rig.tell(Input::ProcessStarted { id: id(1, 0) });
+    rig.input(Input::ProcessStarted { id: id(1, 0) });
     assert_eq!(rig.flush(), []);
     rig.ended(id(1, 0), HowEnded::Exit(0));
     let report = rig.report();
     assert_eq!((report.started.len(), report.ended.len()), (0, 1), "the end tells of both");
-    rig.tell(Input::ProcessStarted { id: id(1, 1) });
+    rig.input(Input::ProcessStarted { id: id(1, 1) });
     rig.now += REPORT_WAIT.0;
     assert_eq!(rig.report().started.len(), 1, "it runs for longer");
 }

@@ -11,7 +11,7 @@ fn tasks_start_in_order_as_far_as_there_is_room() {
     let ids: Vec<_> = (0..4).map(|index| id(1, index)).collect();
     assert_eq!(starts(&rig.assign(template(2), &ids)), ids[..2]);
     for id in &ids[..2] {
-        rig.tell(Input::ProcessStarted { id: *id });
+        rig.input(Input::ProcessStarted { id: *id });
     }
     assert_eq!(starts(&rig.ended(ids[0], HowEnded::Exit(0))), [ids[2]]);
     assert_eq!(starts(&rig.ended(ids[1], HowEnded::Exit(0))), [ids[3]]);
@@ -52,7 +52,7 @@ fn a_task_that_fits_passes_one_that_does_not_but_not_for_ever() {
     for index in 0..u64::from(MAX_OVERTAKEN) {
         let small = id(3, index);
         assert_eq!(starts(&rig.assign(template(1), &[small])), [small]);
-        rig.tell(Input::ProcessStarted { id: small });
+        rig.input(Input::ProcessStarted { id: small });
         rig.ended(small, HowEnded::Exit(0));
         running.push(small);
     }
@@ -91,7 +91,7 @@ fn people_take_turns_however_many_of_one_wait() {
     assert_eq!(rig.assign(of("ada", template(4)), &[id(3, 0)]), []);
     let (mut order, mut running) = (Vec::new(), id(1, 0));
     for _ in 0..7 {
-        rig.tell(Input::ProcessStarted { id: running });
+        rig.input(Input::ProcessStarted { id: running });
         running = starts(&rig.ended(running, HowEnded::Exit(0)))[0];
         order.push((running.task.job.0, running.task.index.0));
     }
@@ -111,13 +111,13 @@ fn only_so_many_of_one_person_are_on_the_way_and_nobody_else_waits_for_them() {
     let others: Vec<_> = (0..2 * u64::from(MAX_OVERTAKEN)).map(|index| id(2, index)).collect();
     for other in others {
         assert_eq!(starts(&rig.assign(small("bob"), &[other])), [other]);
-        rig.tell(Input::ProcessStarted { id: other });
+        rig.input(Input::ProcessStarted { id: other });
     }
-    let began = starts(&rig.tell(Input::ProcessStarted { id: many[0] }));
+    let began = starts(&rig.input(Input::ProcessStarted { id: many[0] }));
     assert_eq!(began, [many[MOST_BEGUN]], "one runs, one may begin");
     let message = "no such file".to_string();
     let failed = Input::ProcessNotStarted { id: many[1], message };
-    assert_eq!(starts(&rig.tell(failed)), [many[MOST_BEGUN + 1]], "the same when it cannot run");
+    assert_eq!(starts(&rig.input(failed)), [many[MOST_BEGUN + 1]], "the same when it cannot run");
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn a_program_that_cannot_start_ends_and_frees_its_room() {
     let mut rig = Rig::up(None);
     assert_eq!(rig.assign(template(4), &[id(1, 0), id(1, 1)]).len(), 1);
     let message = "no such file".to_string();
-    let out = rig.tell(Input::ProcessNotStarted { id: id(1, 0), message: message.clone() });
+    let out = rig.input(Input::ProcessNotStarted { id: id(1, 0), message: message.clone() });
     assert_eq!(starts(&out), [id(1, 1)]);
     let (_, ended) = rig.report().ended.remove(0);
     assert_eq!(ended.started, None, "it never started");
@@ -175,7 +175,7 @@ fn a_program_that_cannot_start_ends_and_frees_its_room() {
 fn a_task_that_its_node_has_no_room_for_did_nothing_wrong() {
     let mut rig = Rig::up(None);
     rig.run(template(1), id(1, 0));
-    rig.tell(Input::NoRoom { id: id(1, 0) });
+    rig.input(Input::NoRoom { id: id(1, 0) });
     let lost = Outcome::Lost { why: shipway_model::Lost::NoRoom };
     assert_eq!(rig.outcomes(), [(id(1, 0), lost)]);
 }

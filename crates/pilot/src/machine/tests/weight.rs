@@ -14,7 +14,7 @@ fn of(user: &str, script_bytes: usize) -> Template {
 /// What a machine asks to be started is started and let go of.
 fn started(rig: &mut Rig, out: &[Output]) {
     for id in starts(out) {
-        assert_eq!(rig.tell(Input::ProcessStarted { id }), []);
+        assert_eq!(rig.input(Input::ProcessStarted { id }), []);
     }
 }
 

@@ -6,20 +6,28 @@
 mod shelf;
 mod telling;
 
+use super::Settings;
 use crate::machine::Start;
 use crate::spawn::Streams;
 pub use shelf::ImageKeep;
 use shelf::Shelf;
 pub(super) use shelf::keep_room;
-use shipway_images::pull::JobOf;
+use shipway_api::ticket;
+use shipway_images::pull::{JobOf, Relay};
 use shipway_images::sources::Judge;
 use shipway_images::store::{Lease, RunConfig};
-use shipway_model::{AttemptId, ImageRef, Login};
+use shipway_model::{AttemptId, Digest, ImageRef, Login, RelayAddress};
 use shipway_runtime::plan::Root;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+
+/// All images through it, where nothing else can be reached.
+fn by_relay(at: &RelayAddress, token: &str) -> Relay {
+    let token = token.to_owned();
+    let ticket = Arc::new(move |digest: &Digest| ticket::ticket(&token, digest));
+    Relay { at: at.clone(), heading: ticket::HEADING, ticket }
+}
 
 /// A tree to run on, for as long as this is held.
 #[derive(Debug)]
@@ -42,7 +50,7 @@ impl ReadyImage {
 pub(super) enum News {
     /// How far the fetch of an image is, for those who wait for it.
     Coming {
-        order: Order,
+        order: ImageOrder,
         line: String,
     },
     Fetched(Fetched),
@@ -60,7 +68,7 @@ pub(super) struct Asked {
 
 /// An image that somebody waits for. A later order of the same image is another one.
 #[derive(Debug, Clone)]
-pub(super) struct Order {
+pub(super) struct ImageOrder {
     number: u64,
     pub(super) asked: Asked,
     /// The one that the user has given to the server for this registry.
@@ -73,7 +81,7 @@ pub(super) struct Order {
 
 /// What a thread says when it is done with an image.
 pub(super) struct Fetched {
-    pub(super) order: Order,
+    pub(super) order: ImageOrder,
     pub(super) result: Result<Arc<ReadyImage>, String>,
 }
 
@@ -89,7 +97,7 @@ pub(super) struct Images {
 }
 
 struct Waiting {
-    order: Order,
+    order: ImageOrder,
     tasks: Vec<(Start, Streams)>,
 }
 
@@ -101,9 +109,10 @@ pub(super) enum Wanted {
 }
 
 impl Images {
-    pub(super) fn new(store: PathBuf, tell: Tell) -> Self {
+    pub(super) fn new(settings: &Settings, token: &str, tell: Tell) -> Self {
+        let relay = settings.server.relay().map(|at| by_relay(at, token));
         Images {
-            shelf: Shelf::new(store, tell),
+            shelf: Shelf::new(settings.images.clone(), relay, tell),
             waiting: BTreeMap::new(),
             orders: 0,
             ready: BTreeMap::new(),
@@ -133,7 +142,7 @@ impl Images {
             let wanted = Arc::new(AtomicBool::new(true));
             let login = start.template.registry_login.clone();
             let judge = if asked.image.place().is_some() { judge() } else { Judge::default() };
-            let order = Order { number: self.orders, asked, login, judge, wanted };
+            let order = ImageOrder { number: self.orders, asked, login, judge, wanted };
             self.shelf.order(order.clone());
             Waiting { order, tasks: Vec::new() }
         });
@@ -142,7 +151,7 @@ impl Images {
     }
 
     /// Says something to whoever follows a task that waits for this image.
-    pub(super) fn say(&mut self, order: &Order, line: &str) {
+    pub(super) fn say(&mut self, order: &ImageOrder, line: &str) {
         let waiting = self.waiting.get_mut(&order.asked);
         let waiting = waiting.filter(|waiting| waiting.order.number == order.number);
         for (_, (_, errors)) in waiting.into_iter().flat_map(|waiting| &mut waiting.tasks) {

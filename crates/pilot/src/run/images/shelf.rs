@@ -4,11 +4,11 @@
 //! goes on by itself where that is called off.
 
 use super::telling::Telling;
-use super::{Fetched, News, Order, ReadyImage, Tell};
+use super::{Fetched, ImageOrder, News, ReadyImage, Tell};
 use crate::run::wall_millis;
 use crate::turns::{AtOnce, Workers};
 use shipway_api::causes::causes;
-use shipway_images::pull::{Pull, Settings, Shown};
+use shipway_images::pull::{Pull, Relay, Settings, Shown, is_away};
 use shipway_images::sources::settled;
 use shipway_images::store::{Keep, StoreError};
 use shipway_images::{Holder, Store};
@@ -18,7 +18,7 @@ use shipway_runtime::plan::Root;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Images fetched at the same time. Each fetches several layers at once by itself; so many of one
 /// person's that a slow registry does not hold up the rest of their own images, and no more:
@@ -28,6 +28,10 @@ const FETCHED: AtOnce = AtOnce { all: 8, each: 2 };
 const LOOKED_FOR: AtOnce = AtOnce { all: 2, each: 1 };
 /// How often room is made. Images are wanted for days; a look costs a walk through the store.
 const MAKE_ROOM_EVERY: Duration = Duration::from_hours(1);
+
+/// How long tasks wait for a relay that is gone: as long as pilots usually do for a server.
+const RELAY_BACK_WITHIN: Duration = Duration::from_mins(10);
+const RELAY_ASKED_EVERY: Duration = Duration::from_secs(2);
 
 /// Which images are kept while nobody runs them; all of them unless said.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,16 +43,16 @@ pub struct ImageKeep {
 pub(super) struct Shelf {
     /// Those that look never ask anybody but the disk: what is here need not wait for what is
     /// being fetched.
-    looking: Workers<Order>,
+    looking: Workers<ImageOrder>,
 }
 
 impl Shelf {
-    pub(super) fn new(store: PathBuf, tell: Tell) -> Self {
+    pub(super) fn new(store: PathBuf, relay: Option<Relay>, tell: Tell) -> Self {
         let (shown, holders) = (Shown::default(), Mutex::default());
-        let desk = Arc::new(Desk { store, holders, shown, tell });
+        let desk = Arc::new(Desk { store, relay, holders, shown, tell });
         let fetcher = Arc::clone(&desk);
         let fetching = Workers::new("images", FETCHED, move |order| fetcher.bring(order));
-        let look = move |order: Order| match desk.in_store(&order) {
+        let look = move |order: ImageOrder| match desk.in_store(&order) {
             Some(ready) => {
                 (desk.tell)(News::Fetched(Fetched { order, result: Ok(Arc::new(ready)) }));
             }
@@ -58,7 +62,7 @@ impl Shelf {
     }
 
     /// Asks for an image; the answer comes by `tell`.
-    pub(super) fn order(&self, order: Order) {
+    pub(super) fn order(&self, order: ImageOrder) {
         self.looking.add(&order.asked.user.clone(), order);
     }
 }
@@ -66,6 +70,7 @@ impl Shelf {
 /// What the threads share.
 struct Desk {
     store: PathBuf,
+    relay: Option<Relay>,
     /// Work in the store that is begun and that no thread is at.
     holders: Mutex<Vec<Holder>>,
     shown: Shown,
@@ -77,7 +82,7 @@ impl Desk {
         self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn in_store(&self, order: &Order) -> Option<ReadyImage> {
+    fn in_store(&self, order: &ImageOrder) -> Option<ReadyImage> {
         let begun = self.holders().pop();
         let holder = match begun {
             Some(holder) => holder,
@@ -89,7 +94,7 @@ impl Desk {
         ready
     }
 
-    fn found(&self, holder: &Holder, order: &Order) -> Option<ReadyImage> {
+    fn found(&self, holder: &Holder, order: &ImageOrder) -> Option<ReadyImage> {
         let digest = holder.store().pinned(&settled(order.asked.image.clone()))?;
         // Whether one may have it is for its registry to say, or for whoever has the file.
         let user = &order.asked.user;
@@ -97,24 +102,35 @@ impl Desk {
         if may { ready(holder, &digest).ok() } else { None }
     }
 
-    fn bring(&self, order: Order) {
+    fn bring(&self, order: ImageOrder) {
         // Called off while it waited for its turn: nobody waits for an answer.
         if !order.wanted.load(Ordering::Relaxed) {
             return;
         }
         let result = self.fetch(&order).map(Arc::new);
         let image = &order.asked.image;
-        let result = result.map_err(|error| format!("image {image}: {}", causes(&*error)));
+        let by = self.relay.as_ref().map(|relay| format!(", by the relay at {}", relay.at));
+        let by = by.unwrap_or_default();
+        let result = result.map_err(|error| format!("image {image}{by}: {}", causes(&*error)));
         (self.tell)(News::Fetched(Fetched { order, result }));
     }
 
-    fn fetch(&self, order: &Order) -> Result<ReadyImage, Box<dyn std::error::Error>> {
+    fn fetch(&self, order: &ImageOrder) -> Result<ReadyImage, Box<dyn std::error::Error>> {
         let begun = self.holders().pop();
         let holder = match begun {
             Some(holder) => holder,
             None => Holder::begin(&Store::create(&self.store)?)?,
         };
-        let fetched = self.fetch_in(&holder, order);
+        let (begun, telling) = (Instant::now(), Telling::new(order, &self.tell));
+        let fetched = loop {
+            let fetched = self.fetch_in(&holder, order, &telling);
+            let Err(error) = &fetched else { break fetched };
+            let comes_back = self.relay.is_some() && is_away(&**error);
+            if !comes_back || begun.elapsed() > RELAY_BACK_WITHIN || !is_wanted_later(order) {
+                break fetched;
+            }
+            telling.once(&format!("{}; it is asked again", causes(&**error)));
+        };
         self.holders().push(holder);
         fetched
     }
@@ -122,7 +138,8 @@ impl Desk {
     fn fetch_in(
         &self,
         holder: &Holder,
-        order: &Order,
+        order: &ImageOrder,
+        telling: &Telling<'_>,
     ) -> Result<ReadyImage, Box<dyn std::error::Error>> {
         // Read for each: passwords change while a pilot runs for weeks.
         let mut settings = Settings::for_job(order.asked.of, std::env::var_os)?;
@@ -131,11 +148,17 @@ impl Desk {
             settings.credentials.insert(&at.host, login.clone());
         }
         settings.judge = order.judge.clone();
-        let telling = Telling::new(order, &self.tell);
-        let pull = Pull { holder, settings: &settings, progress: &telling, now: now() };
+        settings.relay.clone_from(&self.relay);
+        let pull = Pull { holder, settings: &settings, progress: telling, now: now() };
         let ensured = pull.run_for_one(image, &order.asked.user, &self.shown)?;
         Ok(ready(holder, &ensured.image)?)
     }
+}
+
+/// After a pause in which whoever waits may have gone.
+fn is_wanted_later(order: &ImageOrder) -> bool {
+    std::thread::sleep(RELAY_ASKED_EVERY);
+    order.wanted.load(Ordering::Relaxed)
 }
 
 /// Holds an image of the store.

@@ -1,20 +1,21 @@
 //! How far the fetch of an image is, in a line now and then: a task that waits for gigabytes should
 //! not look as if it hung.
 
-use super::{News, Order, Tell};
+use super::{ImageOrder, News, Tell};
 use shipway_images::progress::{Phase, Progress};
 use shipway_model::Bytes;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two lines: a log is kept, so it should not fill with them.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
 pub(super) struct Telling<'a> {
-    order: &'a Order,
+    order: &'a ImageOrder,
     tell: &'a Tell,
     far: Mutex<Far>,
+    trouble: OnceLock<()>,
 }
 
 struct Far {
@@ -24,11 +25,18 @@ struct Far {
 }
 
 impl<'a> Telling<'a> {
-    pub(super) fn new(order: &'a Order, tell: &'a Tell) -> Self {
+    pub(super) fn new(order: &'a ImageOrder, tell: &'a Tell) -> Self {
         let far = Far { came: 0, of: None, said: Instant::now() };
-        let telling = Telling { order, tell, far: Mutex::new(far) };
+        let telling = Telling { order, tell, far: Mutex::new(far), trouble: OnceLock::new() };
         telling.say(format!("fetching {}", order.asked.image));
         telling
+    }
+
+    /// The first trouble; what comes of it is told at the end.
+    pub(super) fn once(&self, line: &str) {
+        if self.trouble.set(()).is_ok() {
+            self.say(line.to_owned());
+        }
     }
 
     fn say(&self, line: String) {

@@ -8,7 +8,7 @@ use std::fs::{File, Permissions};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-impl Place {
+impl Folders {
     fn mode(&self, name: &str) -> Option<u32> {
         Some(fs::symlink_metadata(self.at(name)).ok()?.permissions().mode() & 0o7777)
     }
@@ -35,7 +35,7 @@ impl Place {
 /// A file that is made by something that is not complete yet itself: a pipe.
 #[test]
 fn what_is_not_complete_is_closed_to_others() {
-    let place = Place::new();
+    let place = Folders::new();
     let (from, to) = rustix::pipe::pipe().unwrap();
     let (mut from, mut to) = (File::from(from), File::from(to));
     std::thread::scope(|scope| {
@@ -58,7 +58,7 @@ fn what_is_not_complete_is_closed_to_others() {
 
 #[test]
 fn what_is_taken_is_as_open_as_it_was() {
-    let place = Place::new();
+    let place = Folders::new();
     for (name, mode) in [("secret", 0o600), ("tool", 0o755), ("trusted", 0o6755)] {
         place.write(&format!("work/{name}"), name);
         place.set_mode(&format!("work/{name}"), mode);
@@ -87,7 +87,7 @@ fn what_is_taken_is_as_open_as_it_was() {
 /// Whoever made a folder for results has decided who may look into it.
 #[test]
 fn a_folder_that_is_there_keeps_its_mode() {
-    let place = Place::new();
+    let place = Folders::new();
     place.write("work/tree/x", "x");
     place.set_mode("work/tree", 0o755);
     place.set_mode("to", 0o750);
@@ -97,7 +97,7 @@ fn a_folder_that_is_there_keeps_its_mode() {
 
 #[test]
 fn what_is_brought_is_as_open_as_it_was() {
-    let place = Place::new();
+    let place = Folders::new();
     place.write("from/tree/deep/x", "x");
     place.set_mode("from/tree/deep/x", 0o640);
     place.set_mode("from/tree/deep", 0o500);
@@ -114,7 +114,7 @@ fn what_is_brought_is_as_open_as_it_was() {
 /// As with `>` in a shell.
 #[test]
 fn a_stream_is_as_open_as_the_file_it_replaces() {
-    let place = Place::new();
+    let place = Folders::new();
     place.write("printed", "printed");
     place.set_mode("printed", 0o600);
     place.write("to/private", "old");
@@ -130,7 +130,7 @@ fn a_stream_is_as_open_as_the_file_it_replaces() {
 /// Whoever may rename a folder while it is filled gets nothing of what comes after that.
 #[test]
 fn a_folder_that_changes_its_name_takes_all_of_it_along() {
-    let place = Place::new();
+    let place = Folders::new();
     std::fs::create_dir_all(place.at("to")).unwrap();
     let (reach, progress) = (Reach::default(), Progress::default());
     let targets = Targets::new(&reach, "t", &progress);
@@ -154,7 +154,7 @@ fn a_folder_of_somebody_else_among_everybodys_is_not_filled() {
     if !geteuid().is_root() {
         return;
     }
-    let place = Place::new();
+    let place = Folders::new();
     place.write("work/res/x", "secret");
     for (mode, owner, is_refused) in
         [(0o1777, 65_534, true), (0o777, 65_534, true), (0o755, 65_534, false), (0o1777, 0, false)]

@@ -81,7 +81,7 @@ async fn a_command_that_breaks_the_state_is_taken_back_alone() {
     let slow = rig.send("slow");
     rig.next_write();
     let answers = ["a", "half", "b"].map(|name| rig.send(name));
-    rig.order(Order::Write);
+    rig.order(GateAnswer::Write);
     let all = tokio::spawn(async move {
         let mut found = Vec::new();
         for answer in answers {
@@ -101,7 +101,7 @@ async fn a_mistake_while_the_journal_is_away_waits_for_it() {
     let rig = Rig::with(mistaken());
     let answers = a_batch_under_way(&rig);
     let half = rig.send("half");
-    rig.order(Order::Write);
+    rig.order(GateAnswer::Write);
     let half = rig.finish_until(tokio::spawn(half)).await.expect("an answer");
     assert!(matches!(half, Err(WriteError::Failed)), "{half:?}");
     let all = tokio::spawn(futures_util::future::join_all(answers));

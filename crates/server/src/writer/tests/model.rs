@@ -117,6 +117,9 @@ impl Journal for Memory {
             let text = String::from_utf8(commit.events.text().to_vec()).expect("JSON");
             for line in text.lines() {
                 let recorded = Recorded::read(line.as_bytes()).expect("written from one");
+                if book.lines.is_empty() && recorded.event != Event::ServerStarted {
+                    book.wrong.push(format!("before the start: {line}"));
+                }
                 book.users.extend(added(&recorded.event).cloned());
                 book.lines.push(line.to_string());
             }

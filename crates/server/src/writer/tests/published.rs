@@ -37,14 +37,14 @@ async fn what_is_not_on_disk_is_not_shown_and_what_was_told_is() {
     // Decided, and on its way to the disk.
     rig.decided(before, 1);
     assert_eq!(rig.published(1).await, None, "it is not on disk");
-    rig.order(Order::Write);
+    rig.order(GateAnswer::Write);
     let told = first.await.expect("an answer").expect("it is taken");
     assert_eq!(told, Done::Submitted { first: JobId(1), repeated: false });
     assert!(rig.published(1).await.is_some(), "whoever was told sees it");
 
     let refused = rig.submit();
     rig.next_write();
-    rig.order(Order::Fail);
+    rig.order(GateAnswer::Fail);
     let answer = refused.await.expect("an answer");
     assert!(matches!(answer, Err(WriteError::NotDurable(_))), "{answer:?}");
     let shown = rig.writer.look(|board| board.job(JobId(1), 1)).await;
@@ -71,7 +71,7 @@ async fn a_batch_that_runs_ahead_is_not_shown() {
     let behind = rig.submit();
     rig.decided(before, 1);
     assert_eq!(rig.published(1).await, None);
-    rig.order(Order::Write);
+    rig.order(GateAnswer::Write);
     assert!(answers.remove(1).await.expect("an answer").is_ok(), "the first batch is on disk");
     assert_eq!(rig.published(1).await, None, "the next one is not");
     let done = rig.finish_until(tokio::spawn(behind)).await;
@@ -88,7 +88,7 @@ async fn what_was_told_is_shown_also_beside_a_mistake() {
     rig.next_write();
     // Both wait for the writer when it is done with the first: they are one batch.
     let (good, bad) = (rig.submit(), rig.send("half"));
-    rig.order(Order::Write);
+    rig.order(GateAnswer::Write);
     assert!(held_up.await.expect("an answer").is_ok());
     let good = rig.finish_until(tokio::spawn(good)).await;
     assert!(good.expect("an answer").is_ok(), "it costs nobody else anything");

@@ -17,7 +17,7 @@ async fn one_persons_wishes_keep_another_waiting_for_one_of_them() {
     rig.next_write();
     let eves: Vec<Answer> = (0..MANY).map(|at| rig.send_of("eve", &format!("e{at}"))).collect();
     let mut bobs = rig.send_of("bob", "b");
-    rig.order(Order::Write);
+    rig.order(GateAnswer::Write);
     let mut writes = 0;
     // When a write begins, all that was written before is answered.
     let answer = loop {
@@ -28,12 +28,12 @@ async fn one_persons_wishes_keep_another_waiting_for_one_of_them() {
         }
         assert_eq!(events, 1, "a batch that has taken long takes no more");
         assert!(writes < 2, "bob waits for {writes} of eve's");
-        rig.order(Order::Write);
+        rig.order(GateAnswer::Write);
         writes += 1;
     };
     assert!(answer.is_ok(), "{answer:?}");
     let eves = tokio::spawn(join_all(eves));
-    rig.order(Order::Write);
+    rig.order(GateAnswer::Write);
     let eves = rig.finish_until(eves).await;
     assert!(eves.into_iter().all(|one| one.expect("an answer").is_ok()), "nobody is forgotten");
     assert!(slow.await.expect("an answer").is_ok());

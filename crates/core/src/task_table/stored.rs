@@ -9,7 +9,7 @@ use shipway_model::{JobCounts, Timestamp};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Written {
+pub(super) struct StoredTable {
     len: u32,
     fresh: u32,
     #[serde(with = "hex")]
@@ -24,12 +24,12 @@ pub(super) struct Written {
     counts: JobCounts,
 }
 
-impl From<TaskTable> for Written {
-    fn from(table: TaskTable) -> Written {
+impl From<TaskTable> for StoredTable {
+    fn from(table: TaskTable) -> StoredTable {
         let counts = table.counts();
         let touched = table.touched.map(|touched| *touched).unwrap_or_default();
         let (states, cancelled) = touched.states.into_bytes();
-        Written {
+        StoredTable {
             len: table.len,
             fresh: touched.fresh,
             states,
@@ -42,21 +42,21 @@ impl From<TaskTable> for Written {
     }
 }
 
-impl From<Written> for TaskTable {
-    fn from(written: Written) -> TaskTable {
-        let mut table = TaskTable::new(written.len);
-        if written.fresh > 0 {
+impl From<StoredTable> for TaskTable {
+    fn from(stored: StoredTable) -> TaskTable {
+        let mut table = TaskTable::new(stored.len);
+        if stored.fresh > 0 {
             let mut again = Runs::default();
-            for (first, last) in written.again.runs() {
+            for (first, last) in stored.again.runs() {
                 again.set(first, last, ());
             }
             table.touched = Some(Box::new(Touched {
-                fresh: written.fresh,
-                states: TaskStates::from_bytes(written.states, written.cancelled),
+                fresh: stored.fresh,
+                states: TaskStates::from_bytes(stored.states, stored.cancelled),
                 again,
-                later: written.later,
-                tries: written.tries,
-                counts: written.counts,
+                later: stored.later,
+                tries: stored.tries,
+                counts: stored.counts,
             }));
         }
         table

@@ -1,0 +1,137 @@
+//! Sites that are batch systems, as people see them.
+
+use serde::{Deserialize, Serialize};
+use shipway_model::{
+    AllocationEnd, AllocationId, BatchKind, EngineTrouble, Millis, NodeName, SiteLimits, SiteName,
+    SiteSpec, Timestamp,
+};
+use utoipa::ToSchema;
+
+/// A site, which is a batch system, and what we have there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SiteView {
+    #[schema(value_type = String)]
+    pub name: SiteName,
+    pub kind: BatchKind,
+    /// `open`, `draining` or `in trouble`.
+    pub state: String,
+    pub classes: Vec<SiteClassView>,
+    /// What stands in the way of asking it, by the words of its batch system.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub troubles: Vec<SiteTroubleView>,
+    pub limits: SiteLimits,
+    /// How long a pilot is asked for: jobs with a longer time limit do not go there.
+    #[serde(default)]
+    #[schema(value_type = String)]
+    pub wall: Millis,
+    /// Folders that mean the same there: jobs that name others do not go there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shared: Vec<String>,
+    /// What jobs can ask for with `--tag`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// Tags too, and only jobs that ask for all of them go there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub required_tags: Vec<String>,
+    /// What is there or asked for.
+    pub allocations: Vec<AllocationView>,
+    /// What is over, the newest last.
+    pub ended: Vec<EndedAllocationView>,
+    /// The nodes that its batch system has, when that was last asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<SiteNodesView>,
+    /// Its file, for those who keep sites.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spec: Option<SiteSpec>,
+}
+
+/// One kind of pilots of a site.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SiteClassView {
+    pub name: String,
+    /// What one of them has, as people read it.
+    pub has: String,
+    /// As many may be there.
+    pub most: u32,
+    pub pending: u32,
+    pub running: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SiteTroubleView {
+    /// Of one kind of pilots; nothing: of the site.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub class: String,
+    pub kind: EngineTrouble,
+    pub words: String,
+    pub since: Timestamp,
+    /// It is tried again then.
+    pub until: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AllocationView {
+    #[schema(value_type = String)]
+    pub allocation: AllocationId,
+    pub class: String,
+    /// `asked`, `queued`, `held`, `running`, `given up` or `ended`.
+    pub phase: String,
+    pub since: Timestamp,
+    /// What the batch system calls it, and its words for how it stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine_id: Option<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub words: String,
+    /// The node of its pilot, if that has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub node: Option<NodeName>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct EndedAllocationView {
+    #[schema(value_type = String)]
+    pub allocation: AllocationId,
+    pub class: String,
+    pub end: AllocationEnd,
+    pub words: String,
+    pub at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SiteNodesView {
+    pub seen: Timestamp,
+    pub groups: Vec<SiteNodeGroup>,
+}
+
+/// Alike nodes of one partition, as the batch system has them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SiteNodeGroup {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
+    pub count: u32,
+    pub up: u32,
+    pub idle: u32,
+    /// What each has, as people read it.
+    pub has: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub down: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SiteList {
+    pub sites: Vec<SiteView>,
+}
+
+/// Whether nothing new is to go to a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Draining {
+    pub draining: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RemovedSite {
+    #[schema(value_type = String)]
+    pub removed: SiteName,
+}

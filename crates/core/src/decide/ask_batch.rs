@@ -1,0 +1,60 @@
+//! Allocations are asked of a batch system, or given up there. What the broker proposed is checked
+//! once more: between its look and this, people and sites have done other things.
+
+use crate::command::AskBatch;
+use crate::event::{Awaited, Event};
+use crate::site::{Allocation, Phase};
+use crate::state::State;
+use shipway_model::{AllocationId, Timestamp};
+
+pub(super) fn decide(state: &State, at: Timestamp, ask: &AskBatch) -> Vec<Event> {
+    let Some(site) = state.sites().get(&ask.site) else { return Vec::new() };
+    let Some(class) = site.spec.class(&ask.class) else { return Vec::new() };
+    if !site.is_open(&ask.class, at) {
+        return Vec::new();
+    }
+    let count = |of: &dyn Fn(&Allocation, &str) -> bool| {
+        let open = state.allocations_of(&ask.site).filter(|(_, known, _)| !known.phase.is_over());
+        let counted = open.filter(|(_, known, batch)| of(known, &batch.class)).count();
+        u32::try_from(counted).unwrap_or(u32::MAX)
+    };
+    let limits = &site.spec.limits;
+    let room = [
+        class.pilots.saturating_sub(count(&|_, of| *of == *ask.class)),
+        limits.running.saturating_sub(count(&|_, _| true)),
+        limits.pending.saturating_sub(count(&|known, _| known.phase.is_pending())),
+        site.starts_left(at),
+    ];
+    let room = room.into_iter().min().unwrap_or(0) as usize;
+    let is_new = |(allocation, awaited): &&(AllocationId, Awaited)| {
+        !state.allocations().contains_key(allocation)
+            && !state.pilot_tokens().contains_key(&awaited.pilot)
+    };
+    let asked = ask.allocations.iter().filter(is_new).take(room);
+    let event = |(allocation, awaited): &(AllocationId, Awaited)| Event::AllocationAsked {
+        allocation: allocation.clone(),
+        site: ask.site.clone(),
+        pilots: vec![awaited.clone()],
+        expires: None,
+        class: Some(ask.class.clone()),
+    };
+    asked.map(event).collect()
+}
+
+/// Nobody needs it, or its site is drained. Only what has not begun: who runs, ends by itself.
+pub(super) fn give_up(state: &State, allocations: &[AllocationId]) -> Vec<Event> {
+    allocations.iter().filter_map(|id| given_up(state, id)).collect()
+}
+
+pub(super) fn given_up(state: &State, id: &AllocationId) -> Option<Event> {
+    let is_to_come =
+        |known: &&Allocation| known.phase.is_pending() || state.has_no_pilot_yet(id, known);
+    let known = state.allocations().get(id).filter(is_to_come)?;
+    let batch = known.batch.as_ref()?;
+    Some(Event::AllocationChanged {
+        allocation: id.clone(),
+        phase: Phase::GivenUp,
+        engine_id: batch.engine_id.clone(),
+        words: batch.words.clone(),
+    })
+}

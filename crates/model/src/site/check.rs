@@ -1,0 +1,229 @@
+//! Whether a site's description is one that can be used. All problems are found at once. Whether
+//! the batch system is there and thinks the same is for whoever asks it.
+
+use super::{
+    MAX_CERTIFICATE_BYTES, MAX_CLASS_GPUS, MAX_LINE_BYTES, MAX_WALL, MIN_WALL, Reach, SiteClass,
+    SiteSpec,
+};
+use crate::limits::MIN_MEMORY;
+use crate::plain_text::steers;
+use crate::units::Millis;
+use crate::validate::{Problem, TAG_RULE, is_tag};
+use std::collections::BTreeSet;
+
+/// Sites of every server, which no file can describe.
+const RESERVED: [&str; 2] = ["this-machine", "by-hand"];
+/// The longest that guests may take to leave.
+const MAX_GUESTS: Millis = Millis(3_600_000);
+/// Names of allocations carry the site's nowhere, but ids of pilots and lists of people do.
+const LONGEST_NAME: usize = 32;
+
+impl SiteSpec {
+    /// Every problem, each naming its key.
+    pub fn check(&self) -> Result<(), Vec<Problem>> {
+        let mut found = Vec::new();
+        let mut check = |good: bool, field: &'static str, what: String| {
+            if !good {
+                found.push(Problem { field, what });
+            }
+        };
+        check_name(self, &mut check);
+        check_reach(&self.reach, &mut check);
+        check_pilots(self, &mut check);
+        check_times(self, &mut check);
+        check_limits(self, &mut check);
+        check_classes(&self.classes, &mut check);
+        if found.is_empty() { Ok(()) } else { Err(found) }
+    }
+}
+
+type Check<'a> = dyn FnMut(bool, &'static str, String) + 'a;
+
+fn check_name(site: &SiteSpec, check: &mut Check<'_>) {
+    let name = site.name.as_str();
+    check(!RESERVED.contains(&name), "name", format!("`{name}` is a site of every server"));
+    let is_word = name.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-');
+    let is_good = is_word && name.len() <= LONGEST_NAME && !name.starts_with('-');
+    check(
+        is_good,
+        "name",
+        format!("`{name}` is not lower-case letters, digits and `-`, 32 at most"),
+    );
+}
+
+fn check_reach(reach: &Reach, check: &mut Check<'_>) {
+    let Reach::Ssh { host, options } = reach else { return };
+    let is_host = !host.is_empty() && !host.starts_with('-') && is_plain_word(host);
+    check(is_host, "reach", format!("`{host}` is no host ([USER@]HOST)"));
+    check_lines("reach", options, check);
+}
+
+fn check_pilots(site: &SiteSpec, check: &mut Check<'_>) {
+    check(is_path(&site.program), "program", needs_path(&site.program));
+    let is_address = ["http://", "https://"]
+        .iter()
+        .any(|scheme| site.server.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty()));
+    let is_address = is_address && is_plain_word(&site.server);
+    check(is_address, "server", format!("`{}` is no address (https://HOST:PORT)", site.server));
+    let is_sealed = site.relay.is_none() || site.server.starts_with("https://");
+    let what = "through a relay it is https://HOST:PORT: without TLS the relay could read tokens";
+    check(is_sealed, "server", what.into());
+    let certificate = site.certificate.as_deref().unwrap_or_default();
+    let is_small = certificate.len() <= MAX_CERTIFICATE_BYTES;
+    check(is_small, "certificate", format!("more than {MAX_CERTIFICATE_BYTES} bytes"));
+    let is_pem = certificate.is_empty() || certificate.contains("-----BEGIN CERTIFICATE-----");
+    check(is_pem, "certificate", "this is no certificate in PEM".into());
+    for path in &site.shared {
+        check(is_path(path), "shared", needs_path(path));
+    }
+    if let Some(path) = &site.scratch {
+        check(is_path(path), "scratch", needs_path(path));
+    }
+    check_lines("submit", &site.submit, check);
+    for (key, tags) in [("tags", &site.tags), ("required_tags", &site.required_tags)] {
+        for tag in tags {
+            check(is_tag(tag), key, format!("`{tag}` is not a tag: {TAG_RULE}"));
+        }
+    }
+    for (name, value) in &site.env {
+        let is_name = !name.is_empty()
+            && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
+            && !name.starts_with(|c: char| c.is_ascii_digit());
+        check(is_name, "env", format!("`{name}` is no name of a variable"));
+        check(is_line(value), "env", format!("the value of {name} is not one short line"));
+    }
+}
+
+fn check_times(site: &SiteSpec, check: &mut Check<'_>) {
+    let is_wall = (MIN_WALL..=MAX_WALL).contains(&site.wall);
+    check(is_wall, "wall", format!("{} is not between {MIN_WALL} and {MAX_WALL}", site.wall));
+    let leaves_time = site.warning.0 <= site.wall.0 / 2;
+    check(leaves_time, "warning", format!("{} is more than half of `wall`", site.warning));
+    let is_idle = site.idle <= site.wall;
+    check(is_idle, "idle", format!("{} is more than `wall`", site.idle));
+}
+
+fn check_limits(site: &SiteSpec, check: &mut Check<'_>) {
+    let limits = &site.limits;
+    let all = [limits.pending, limits.running, limits.starts_per_hour];
+    check(all.iter().all(|limit| *limit > 0), "limits", "with 0 nothing would ever start".into());
+}
+
+fn check_classes(classes: &[SiteClass], check: &mut Check<'_>) {
+    check(!classes.is_empty(), "classes", "a site needs at least one kind of pilots".into());
+    let mut names = BTreeSet::new();
+    for class in classes {
+        let name = &class.name;
+        let is_name = is_plain_word(name) && name.len() <= LONGEST_NAME;
+        check(is_name, "classes", format!("`{name}` is no name of one word, 32 letters at most"));
+        check(names.insert(name), "classes", format!("`{name}` is there twice"));
+        let of = |what: &str| format!("{name}: {what}");
+        check(class.pilots > 0, "classes", of("with `pilots: 0` none would ever come"));
+        check(class.cpus.milli >= 1_000, "classes", of("a pilot needs one core at least"));
+        let is_enough = class.memory >= MIN_MEMORY;
+        check(is_enough, "classes", of(&format!("a pilot needs {MIN_MEMORY} of memory at least")));
+        let partition = class.partition.as_deref().unwrap_or("one");
+        check(is_plain_word(partition), "classes", of("`partition` is one word"));
+        check_gpus(class, check);
+        let guests = class.guests.unwrap_or(MAX_GUESTS);
+        check(guests <= MAX_GUESTS, "classes", of("`guests` have an hour at most to leave"));
+        let are_beside = class.guests.is_none() || class.gpus.is_some();
+        check(are_beside, "classes", of("`guests` are for a kind with `gpus`: others let all in"));
+        check_lines("classes", &class.submit, check);
+        for (key, value) in &class.attributes {
+            check(is_plain_word(key), "classes", of(&format!("attribute `{key}` is one word")));
+            check(is_line(value), "classes", of(&format!("attribute `{key}` is one short line")));
+        }
+    }
+}
+
+fn check_gpus(class: &SiteClass, check: &mut Check<'_>) {
+    let Some(gpus) = &class.gpus else { return };
+    let of = |what: String| format!("{}: {what}", class.name);
+    let is_count = (1..=MAX_CLASS_GPUS).contains(&gpus.count);
+    let what = format!("{} GPUs; between 1 and {MAX_CLASS_GPUS} (no `gpus` for none)", gpus.count);
+    check(is_count, "classes", of(what));
+    let is_model = !gpus.model.is_empty() && is_line(&gpus.model);
+    check(is_model, "classes", of("`model` of its GPUs is one short line".into()));
+    check(gpus.memory.0 > 0, "classes", of("its GPUs have no memory".into()));
+    let kind = gpus.kind.as_deref().unwrap_or("any");
+    check(is_line(kind) && !kind.is_empty(), "classes", of("`kind` is one short line".into()));
+}
+
+fn check_lines(field: &'static str, lines: &[String], check: &mut Check<'_>) {
+    for line in lines {
+        let shown: String = line.chars().take(60).collect();
+        check(is_line(line), field, format!("`{shown}` is not one short line of plain text"));
+    }
+}
+
+fn is_line(text: &str) -> bool {
+    text.len() <= MAX_LINE_BYTES && !text.chars().any(|c| c.is_control() || steers(c))
+}
+
+fn is_plain_word(text: &str) -> bool {
+    !text.is_empty() && is_line(text) && !text.contains(char::is_whitespace)
+}
+
+fn is_path(path: &str) -> bool {
+    path.starts_with('/') && is_line(path) && !path.split('/').any(|name| name == "..")
+}
+
+fn needs_path(path: &str) -> String {
+    format!("`{path}` is no path from the root without `..`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(change: impl FnOnce(&mut serde_json::Value)) -> Result<(), String> {
+        let mut site = serde_json::json!({
+            "name": "hpc", "kind": "slurm", "program": "/opt/shipway", "server": "http://h:7447",
+            "shared": ["/home"], "classes": [{
+                "name": "a100", "partition": "gpu", "pilots": 4, "cpus": 8, "memory": "32GB",
+                "gpus": {"count": 1, "model": "NVIDIA A100", "memory": "40GB", "kind": "a100"}
+            }]
+        });
+        change(&mut site);
+        let site: SiteSpec = serde_json::from_value(site).map_err(|error| error.to_string())?;
+        site.check().map_err(|problems| problems[0].to_string())
+    }
+
+    #[test]
+    fn a_site_is_taken_and_each_mistake_is_named() {
+        type Change = fn(&mut serde_json::Value);
+        assert_eq!(site(|_| ()), Ok(()));
+        let cases: [(Change, &str); 16] = [
+            (|it| it["relay"] = "login1".into(), "`login1` is not the address of a relay"),
+            (|it| it["relay"] = "login1:7448".into(), "server: through a relay it is https://"),
+            (|it| it["name"] = "this-machine".into(), "name: `this-machine` is a site of every"),
+            (|it| it["name"] = "A b".into(), "`A b` is not a site name"),
+            (|it| it["name"] = "-a".into(), "name: `-a` is not lower-case"),
+            (|it| it["program"] = "shipway".into(), "program: `shipway` is no path"),
+            (|it| it["server"] = "ftp://h".into(), "server: `ftp://h` is no address"),
+            (|it| it["server"] = "https://h x".into(), "server: `https://h x` is no address"),
+            (|it| it["wall"] = "10s".into(), "wall: 10s is not between 1m and 31d"),
+            (|it| it["warning"] = "11h".into(), "warning: 11h is more than half"),
+            (|it| it["shared"] = serde_json::json!(["/a/../b"]), "shared: `/a/../b` is no path"),
+            (|it| it["submit"] = serde_json::json!(["--a\n--b"]), "submit: `--a\n--b` is not one"),
+            (|it| it["classes"] = serde_json::json!([]), "classes: a site needs at least one"),
+            (|it| it["classes"][0]["gpus"]["count"] = 0.into(), "classes: a100: 0 GPUs; between"),
+            (|it| it["limits"] = serde_json::json!({"pending": 0}), "limits: with 0 nothing"),
+            (
+                |it| it["reach"] = serde_json::json!({"ssh": {"host": "-oProxyCommand=x"}}),
+                "reach: `-oProxyCommand=x` is no host",
+            ),
+        ];
+        for (change, expected) in cases {
+            let said = site(change).expect_err(expected);
+            assert!(said.starts_with(expected), "{said} instead of {expected}");
+        }
+    }
+
+    #[test]
+    fn unknown_keys_are_refused() {
+        assert!(site(|it| it["partitions"] = 1.into()).is_err());
+        assert!(site(|it| it["classes"][0]["gpu"] = 1.into()).is_err());
+    }
+}

@@ -1,0 +1,225 @@
+//! Sites that are batch systems: what there is, and adding, draining and removing them.
+
+use super::Site;
+use super::body::Body;
+use super::caller::{Caller, Path};
+use super::error::ApiError;
+use crate::sites::SeenNodes;
+use crate::writer::Wish;
+use axum::Json;
+use axum::extract::State;
+use shipway_api::error::ErrorBody;
+use shipway_api::routes;
+use shipway_api::types::{
+    AllocationView, Draining, EndedAllocationView, RemovedSite, SiteClassView, SiteList,
+    SiteNodeGroup, SiteNodesView, SiteTroubleView, SiteView,
+};
+use shipway_core::batch::BatchSite;
+use shipway_core::site::Phase;
+use shipway_core::{Command, Rejection};
+use shipway_model::{Actor, AllocationId, May, SiteClass, SiteName, SiteSpec, Timestamp};
+use shipway_sites::batch::EngineNodes;
+
+/// Everybody may see what there is; how it is reached, only those who keep sites.
+#[utoipa::path(get, path = routes::SITES, operation_id = "list_sites",
+    responses((status = 200, body = SiteList), (status = "4XX", body = ErrorBody)))]
+pub async fn list(
+    Caller(by): Caller,
+    State(site): State<Site>,
+) -> Result<Json<SiteList>, ApiError> {
+    let now = site.clock.now();
+    let found = site.writer.ask(move |state| {
+        let names = state.sites().keys();
+        names.filter_map(|name| view(state, name, &by, now)).collect::<Vec<_>>()
+    });
+    let mut sites = found.await?;
+    for one in &mut sites {
+        one.nodes = nodes(&site, &one.name);
+    }
+    Ok(Json(SiteList { sites }))
+}
+
+#[utoipa::path(get, path = routes::SITE, operation_id = "show_site",
+    params(("site" = String, Path)),
+    responses((status = 200, body = SiteView), (status = "4XX", body = ErrorBody)))]
+pub async fn show(
+    Caller(by): Caller,
+    State(site): State<Site>,
+    Path(name): Path<String>,
+) -> Result<Json<SiteView>, ApiError> {
+    one(&site, &by, named(&name)?).await.map(Json)
+}
+
+/// A new one, or another description of one that is there.
+#[utoipa::path(post, path = routes::SITES, operation_id = "add_site", request_body = SiteSpec,
+    responses((status = 200, body = SiteView), (status = "4XX", body = ErrorBody)))]
+pub async fn add(
+    Caller(by): Caller,
+    State(site): State<Site>,
+    Body(spec): Body<SiteSpec>,
+) -> Result<Json<SiteView>, ApiError> {
+    let name = spec.name.clone();
+    tracing::info!(by = %by.user, site = %name, "a site is added or changed");
+    let add = Command::AddSite { by: by.clone(), spec: Box::new(spec) };
+    site.writer.wish(Wish::Core(add)).await?;
+    one(&site, &by, name).await.map(Json)
+}
+
+/// What runs there goes on either way.
+#[utoipa::path(put, path = routes::SITE_DRAINING, operation_id = "drain_site",
+    request_body = Draining, params(("site" = String, Path)),
+    responses((status = 200, body = SiteView), (status = "4XX", body = ErrorBody)))]
+pub async fn drain(
+    Caller(by): Caller,
+    State(site): State<Site>,
+    Path(name): Path<String>,
+    Body(new): Body<Draining>,
+) -> Result<Json<SiteView>, ApiError> {
+    let name = named(&name)?;
+    let draining = new.draining;
+    tracing::info!(by = %by.user, site = %name, draining, "a site is drained or resumed");
+    let drain = Command::DrainSite { by: by.clone(), site: name.clone(), draining: new.draining };
+    site.writer.wish(Wish::Core(drain)).await?;
+    one(&site, &by, name).await.map(Json)
+}
+
+#[utoipa::path(delete, path = routes::SITE, operation_id = "remove_site",
+    params(("site" = String, Path)),
+    responses((status = 200, body = RemovedSite), (status = "4XX", body = ErrorBody)))]
+pub async fn remove(
+    Caller(by): Caller,
+    State(site): State<Site>,
+    Path(name): Path<String>,
+) -> Result<Json<RemovedSite>, ApiError> {
+    let name = named(&name)?;
+    tracing::info!(by = %by.user, site = %name, "a site is removed");
+    site.writer.wish(Wish::Core(Command::RemoveSite { by, site: name.clone() })).await?;
+    Ok(Json(RemovedSite { removed: name }))
+}
+
+fn named(name: &str) -> Result<SiteName, ApiError> {
+    name.parse()
+        .map_err(|error: shipway_model::ids::BadId| ApiError::bad_request(error.to_string()))
+}
+
+async fn one(site: &Site, by: &Actor, name: SiteName) -> Result<SiteView, ApiError> {
+    let (now, by, asked) = (site.clock.now(), by.clone(), name.clone());
+    let found = site.writer.ask(move |state| view(state, &asked, &by, now)).await?;
+    let mut view = found.ok_or_else(|| Rejection::NoSuchSite(name.clone()))?;
+    view.nodes = nodes(site, &name);
+    Ok(view)
+}
+
+fn view(
+    state: &shipway_core::State,
+    name: &SiteName,
+    by: &Actor,
+    now: Timestamp,
+) -> Option<SiteView> {
+    let site = state.sites().get(name)?;
+    let node = |id: &AllocationId| {
+        let mut pilots = state.pilots().values();
+        pilots.find(|pilot| pilot.allocation == *id).map(|pilot| pilot.name().clone())
+    };
+    let allocations = state.allocations_of(name).map(|(id, known, batch)| AllocationView {
+        allocation: id.clone(),
+        class: batch.class.clone(),
+        phase: words(known.phase).to_owned(),
+        since: known.since,
+        engine_id: batch.engine_id.clone(),
+        words: batch.words.clone(),
+        node: node(id),
+    });
+    let count = |class: &SiteClass, is: &dyn Fn(Phase) -> bool| {
+        let of = state.allocations_of(name).filter(|(_, _, batch)| batch.class == class.name);
+        u32::try_from(of.filter(|(_, known, _)| is(known.phase)).count()).unwrap_or(u32::MAX)
+    };
+    let classes = site.spec.classes.iter().map(|class| SiteClassView {
+        name: class.name.clone(),
+        has: has(class),
+        most: class.pilots,
+        pending: count(class, &Phase::is_pending),
+        running: count(class, &|phase| phase == Phase::Running),
+    });
+    let ended = site.ends.iter().map(|past| EndedAllocationView {
+        allocation: past.allocation.clone(),
+        class: past.class.clone(),
+        end: past.end,
+        words: past.words.clone(),
+        at: past.at,
+    });
+    Some(SiteView {
+        name: name.clone(),
+        kind: site.spec.kind,
+        state: standing(site, now).to_owned(),
+        classes: classes.collect(),
+        troubles: troubles(site),
+        limits: site.spec.limits.clone(),
+        wall: site.spec.wall,
+        shared: site.spec.shared.clone(),
+        tags: site.spec.tags.clone(),
+        required_tags: site.spec.required_tags.clone(),
+        allocations: allocations.collect(),
+        ended: ended.collect(),
+        nodes: None,
+        spec: by.may(May::KeepSites).then(|| (*site.spec).clone()),
+    })
+}
+
+fn standing(site: &BatchSite, now: Timestamp) -> &'static str {
+    match site {
+        _ if site.draining => "draining",
+        _ if site.troubles.values().any(|trouble| trouble.until > now) => "in trouble",
+        _ => "open",
+    }
+}
+
+fn troubles(site: &BatchSite) -> Vec<SiteTroubleView> {
+    let view = |(class, trouble): (&String, &shipway_core::batch::Trouble)| SiteTroubleView {
+        class: class.clone(),
+        kind: trouble.kind,
+        words: trouble.words.clone(),
+        since: trouble.since,
+        until: trouble.until,
+    };
+    site.troubles.iter().map(view).collect()
+}
+
+fn words(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Asked => "asked",
+        Phase::Queued => "queued",
+        Phase::Held => "held",
+        Phase::Running => "running",
+        Phase::GivenUp => "given up",
+        Phase::Ended(_) => "ended",
+    }
+}
+
+/// `8 cores, 32GB, 1 × NVIDIA A100 (declared)`
+fn has(class: &SiteClass) -> String {
+    let gpus = class.gpus.as_ref();
+    let gpus = gpus
+        .map_or("no GPU".to_owned(), |gpus| format!("{} × {} (declared)", gpus.count, gpus.model));
+    format!("{} cores, {}, {gpus}", class.cpus, class.memory)
+}
+
+fn nodes(site: &Site, name: &SiteName) -> Option<SiteNodesView> {
+    let SeenNodes { at, nodes } = site.sites.nodes_of(name)?;
+    Some(SiteNodesView { seen: at, groups: nodes.iter().map(group).collect() })
+}
+
+fn group(nodes: &EngineNodes) -> SiteNodeGroup {
+    let gpus = nodes
+        .gpus
+        .iter()
+        .map(|gpus| format!(", {} × {}", gpus.count, gpus.kind.as_deref().unwrap_or("GPU")));
+    SiteNodeGroup {
+        partition: nodes.partition.clone(),
+        count: nodes.count,
+        up: nodes.up,
+        idle: nodes.idle,
+        has: format!("{} cores, {}{}", nodes.cpus, nodes.memory, gpus.collect::<String>()),
+        down: nodes.down.clone(),
+    }
+}

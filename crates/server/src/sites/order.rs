@@ -1,0 +1,126 @@
+//! An allocation as it is handed in to a batch system: from the site's file, its class and the
+//! secrets of the pilot that will be there. Pure.
+
+use crate::secrets::PilotKey;
+use serde_json::json;
+use shipway_model::site::MAX_CLASS_GPUS;
+use shipway_model::{
+    AllocationId, BatchKind, ClassGpus, Millis, PilotCredentials, PilotId, SiteClass, SiteSpec,
+};
+use shipway_sites::batch::{Order, OrderedGpus, PilotStart};
+
+/// The name of the server's certificate in a pilot's folder.
+pub(super) const CERTIFICATE: &str = "server.pem";
+/// That of GPUs that nobody is to look for.
+const DECLARED: &str = "declared.json";
+/// How long a pilot may be out of touch: longer than a server takes to be put back up.
+const LEASE: Millis = Millis(10 * 60_000);
+
+/// `None`: the credentials of a pilot are always JSON; nothing to hand in without.
+pub(super) fn order(
+    spec: &SiteSpec,
+    class: &SiteClass,
+    (allocation, pilot): (&AllocationId, &PilotId),
+    key: &PilotKey,
+) -> Option<Order> {
+    let credentials = PilotCredentials { pilot: pilot.clone(), token: key.token_of(pilot) };
+    let credentials = serde_json::to_string(&credentials).ok()?;
+    let certificate = spec.certificate.iter();
+    let certificate = certificate.map(|text| (CERTIFICATE.to_owned(), text.clone()));
+    let gpus = class.gpus.iter().filter(|gpus| gpus.declared);
+    let declared = gpus.map(|gpus| (DECLARED.to_owned(), declared(gpus)));
+    let files = certificate.chain(declared).collect();
+    Some(Order {
+        allocation: allocation.clone(),
+        partition: class.partition.clone(),
+        nodes: 1,
+        cpus: class.cpus,
+        memory: class.memory,
+        gpus: class
+            .gpus
+            .as_ref()
+            .map(|gpus| OrderedGpus { count: gpus.count, kind: gpus.kind.clone() }),
+        wall: spec.wall,
+        warning: spec.warning,
+        submit_lines: spec.submit.iter().chain(&class.submit).cloned().collect(),
+        pilot: PilotStart {
+            program: spec.program.clone(),
+            options: options(spec, class),
+            scratch: spec.scratch.clone(),
+            credentials: vec![credentials],
+            files,
+        },
+    })
+}
+
+/// As many as a node may have, so that the batch system's number of one finds it.
+fn declared(gpus: &ClassGpus) -> String {
+    let one = |at: u32| {
+        json!({
+            "uuid": format!("declared-{at}"), "model": gpus.model, "memory": gpus.memory,
+            "vendor": "nvidia", "capability": gpus.capability, "driver": gpus.driver,
+            "slice": gpus.slice,
+        })
+    };
+    json!({"gpus": (0..MAX_CLASS_GPUS).map(one).collect::<Vec<_>>()}).to_string()
+}
+
+fn options(spec: &SiteSpec, class: &SiteClass) -> Vec<String> {
+    let within = match spec.kind {
+        BatchKind::Slurm => "slurm",
+        BatchKind::HtCondor => "htcondor",
+    };
+    let seconds = |span: Millis| format!("{}s", span.0.div_ceil(1_000));
+    let mut words: Vec<String> = [
+        ("--server", spec.server.clone()),
+        ("--within", within.to_owned()),
+        ("--cpus", class.cpus.to_string()),
+        ("--memory", class.memory.0.to_string()),
+        ("--lease", seconds(LEASE)),
+        ("--idle", seconds(spec.idle)),
+        ("--wall", seconds(spec.wall)),
+        ("--grace", seconds(spec.warning)),
+    ]
+    .into_iter()
+    .flat_map(|(option, value)| [option.to_owned(), value])
+    .collect();
+    // Whoever keeps the server has chosen the account that hands pilots in.
+    words.push("--of-owner".to_owned());
+    if let Some(gpus) = &class.gpus {
+        words.extend(["--expect-gpus".to_owned(), gpus.count.to_string()]);
+        if gpus.declared {
+            words.extend(["--declared".to_owned(), DECLARED.to_owned()]);
+        }
+    }
+    if let Some(relay) = &spec.relay {
+        words.extend(["--relay".to_owned(), relay.to_string()]);
+    }
+    if spec.certificate.is_some() {
+        // The script starts it in its folder.
+        words.extend(["--ca".to_owned(), CERTIFICATE.to_owned()]);
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pilots_of_a_site_with_a_relay_go_that_way_to_the_same_server() {
+        let site = |relay: serde_json::Value| -> SiteSpec {
+            let site = json!({
+                "name": "hpc", "kind": "slurm", "program": "/opt/shipway",
+                "server": "https://head:7447", "relay": relay, "classes": [
+                    {"name": "cpu", "pilots": 1, "cpus": 1, "memory": "1GB"}
+                ]
+            });
+            serde_json::from_value(site).expect("a site")
+        };
+        let words = |spec: &SiteSpec| options(spec, &spec.classes[0]).join(" ");
+        let by = words(&site("login1:7448".into()));
+        assert!(by.starts_with("--server https://head:7447 "), "{by}");
+        assert!(by.contains(" --relay login1:7448"), "{by}");
+        assert!(!words(&site(serde_json::Value::Null)).contains("--relay"));
+    }
+}

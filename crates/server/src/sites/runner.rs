@@ -1,0 +1,289 @@
+//! One batch system: has its commands run, and tells the core what they said. What is handed in or
+//! given up follows from the state; nothing is remembered here but what cannot be there yet.
+//!
+//! An allocation is handed in once. Where it is not known whether it was taken (a crash, a command
+//! that did not end) it is looked for: its name carries our key. What is not there may still come,
+//! from a command that outlived the server, so it is given up and another is asked for; should it
+//! come after all, it is nobody's, and cancelled.
+
+use super::order::order;
+use super::{Bell, SeenNodes, Sites};
+use crate::clock::Clock;
+use crate::secrets::PilotKey;
+use crate::writer::{Wish, Writer};
+use shipway_core::command::{Said, SeenAllocation, SiteSaid};
+use shipway_core::site::Phase;
+use shipway_core::{Command, State};
+use shipway_model::{AllocationId, EngineTrouble, PilotId, SiteName, SiteSpec, Timestamp};
+use shipway_sites::batch::{BatchSystem, EngineError, EngineId, Seen, SeenPhase};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The pause between two looks: short after something was handed in, then longer and longer. Batch
+/// systems are shared, and their controllers do not like to be asked all the time.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// How often a batch system is asked about its nodes.
+const NODES_EVERY: Duration = Duration::from_mins(2);
+/// A command that hands in may end so long after whoever started it was killed, or gave it up: it
+/// is looked for what it brought. Longer than any may take, on a login node too.
+const AFTERMATH: Duration = Duration::from_mins(3);
+/// Handed in after each other before the next look.
+const MOST_AT_ONCE: usize = 20;
+
+pub(super) struct Runner {
+    pub(super) site: SiteName,
+    pub(super) spec: Arc<SiteSpec>,
+    pub(super) writer: Writer,
+    pub(super) clock: Clock,
+    pub(super) key: Arc<PilotKey>,
+    pub(super) bell: Arc<Bell>,
+    pub(super) sites: Arc<Sites>,
+}
+
+type Engine = Arc<dyn BatchSystem>;
+
+/// What one turn came to.
+#[derive(Debug, Default)]
+struct Turn {
+    /// Handed in or taken back.
+    did_something: bool,
+    /// It is not known of something whether it was taken.
+    is_unclear: bool,
+}
+
+/// What the state has of this site.
+#[derive(Debug, Default)]
+struct View {
+    allocations: BTreeMap<AllocationId, Known>,
+    /// It is left alone until then.
+    rests_until: Option<Timestamp>,
+}
+
+#[derive(Debug)]
+struct Known {
+    phase: Phase,
+    class: String,
+    engine_id: Option<EngineId>,
+    /// Who will come of it, while it is not known who has.
+    pilot: Option<PilotId>,
+}
+
+impl Runner {
+    pub(super) async fn run(self, engine: Engine) {
+        let (mut pause, mut nodes_at) = (FIRST_PAUSE, None::<Instant>);
+        // A server before this one may have been killed.
+        let mut unclear_at = Instant::now();
+        loop {
+            let Some(view) = self.view().await else { return };
+            let rests = view.rests_until.filter(|until| *until > self.clock.now());
+            if let Some(until) = rests {
+                let _ = tokio::time::timeout(self.clock.until(until), self.bell.heard()).await;
+                // Whoever rang may not have changed that.
+                if self.clock.now() < until {
+                    tokio::time::sleep(FIRST_PAUSE).await;
+                }
+                continue;
+            }
+            let is_aftermath = unclear_at.elapsed() < AFTERMATH;
+            let Turn { did_something, is_unclear } = self.turn(&engine, &view, is_aftermath).await;
+            if is_unclear {
+                unclear_at = Instant::now();
+            }
+            if nodes_at.is_none_or(|at| at.elapsed() >= NODES_EVERY) {
+                nodes_at = Some(Instant::now());
+                self.ask_nodes(&engine).await;
+            }
+            pause = if did_something { FIRST_PAUSE } else { (pause * 3 / 2).min(LONGEST_PAUSE) };
+            let nothing_open = view.allocations.is_empty() && !did_something && !is_aftermath;
+            let wait = if nothing_open { NODES_EVERY } else { pause };
+            let rung = tokio::time::timeout(wait, self.bell.heard()).await.is_ok();
+            if rung {
+                pause = FIRST_PAUSE;
+            }
+        }
+    }
+
+    /// `None`: the server ends.
+    async fn view(&self) -> Option<View> {
+        let site = self.site.clone();
+        loop {
+            let site = site.clone();
+            match self.writer.ask(move |state| view(state, &site)).await {
+                Ok(view) => return Some(view),
+                Err(shipway_shell::WriteError::Stopping) => return None,
+                Err(_) => tokio::time::sleep(FIRST_PAUSE).await,
+            }
+        }
+    }
+
+    async fn turn(&self, engine: &Engine, view: &View, is_aftermath: bool) -> Turn {
+        let of = |phase: Phase| view.allocations.iter().filter(move |(_, it)| it.phase == phase);
+        let (fresh, tried): (Vec<_>, Vec<_>) =
+            of(Phase::Asked).partition(|(id, _)| self.bell.is_fresh(id));
+        // What was handed in a moment ago is not asked about; a task waits for what is asked for.
+        let is_open = view.allocations.len() > fresh.len() || is_aftermath;
+        let looks = !tried.is_empty() || fresh.is_empty() && is_open;
+        let seen = if looks { self.look(engine).await } else { Some(Vec::new()) };
+        let Some(seen) = seen else { return Turn::default() };
+        let is_there = |id: &AllocationId| seen.iter().any(|one| one.allocation == *id);
+        let lost = tried.into_iter().map(|(id, _)| id).filter(|id| !is_there(id));
+        let mut turn = Turn { is_unclear: self.give_up(lost).await, ..Turn::default() };
+        for (id, known) in fresh.into_iter().take(MOST_AT_ONCE) {
+            turn.did_something = true;
+            if !self.submit(engine, id, known).await {
+                turn.is_unclear = true;
+                return turn;
+            }
+        }
+        let mut over: Vec<EngineId> = of(Phase::GivenUp)
+            .filter_map(|(id, known)| {
+                let seen = seen.iter().find(|one| one.allocation == *id).map(|one| one.id.clone());
+                seen.or_else(|| known.engine_id.clone())
+            })
+            .collect();
+        over.extend(orphans(&seen, view));
+        if !over.is_empty() {
+            turn.did_something = true;
+            let cancelled = on_engine(engine, move |engine| engine.cancel(&over)).await;
+            if let Some(Err(error)) = cancelled {
+                self.trouble(None, error.words, error.kind).await;
+            }
+        }
+        turn
+    }
+
+    /// Nobody knows whether they will be there. Whether there are such.
+    async fn give_up(&self, lost: impl Iterator<Item = &AllocationId>) -> bool {
+        let allocations: Vec<AllocationId> = lost.cloned().collect();
+        if allocations.is_empty() {
+            return false;
+        }
+        tracing::info!(site = %self.site, ?allocations, "others are asked for in their place");
+        // What is not written down is given up after the next look.
+        let _ = self.writer.wish(Wish::Core(Command::GiveUp { allocations })).await;
+        true
+    }
+
+    /// What the batch system has of ours; `None` when it did not say.
+    async fn look(&self, engine: &Engine) -> Option<Vec<Seen>> {
+        let began = self.clock.now();
+        match on_engine(engine, |engine| engine.look()).await? {
+            Ok(seen) => {
+                let told = seen.iter().map(seen_allocation).collect();
+                self.say(Said::Looked { began, seen: told }).await;
+                Some(seen)
+            }
+            Err(error) => {
+                self.trouble(None, error.words, error.kind).await;
+                None
+            }
+        }
+    }
+
+    /// Whether the batch system goes on taking.
+    async fn submit(&self, engine: &Engine, id: &AllocationId, known: &Known) -> bool {
+        if !self.bell.begins(id) {
+            return true;
+        }
+        let class = self.spec.class(&known.class);
+        let made = class.zip(known.pilot.as_ref());
+        let made = made.and_then(|(class, pilot)| order(&self.spec, class, (id, pilot), &self.key));
+        let Some(order) = made else {
+            let words = format!("the site's file has no class {} any more", known.class);
+            self.trouble(Some(id), words, EngineTrouble::Refused).await;
+            return true;
+        };
+        match on_engine(engine, move |engine| engine.submit(&order)).await {
+            Some(Ok(engine_id)) => {
+                tracing::info!(site = %self.site, allocation = %id, engine_id = engine_id.0,
+                    "an allocation is handed in");
+                let (allocation, engine_id) = (id.clone(), engine_id.0);
+                self.say(Said::Taken { allocation, engine_id }).await;
+                true
+            }
+            Some(Err(EngineError { words, kind, .. })) => {
+                self.trouble(Some(id), words, kind).await;
+                false
+            }
+            None => false,
+        }
+    }
+
+    async fn ask_nodes(&self, engine: &Engine) {
+        let at = self.clock.now();
+        match on_engine(engine, |engine| engine.nodes()).await {
+            Some(Ok(nodes)) => {
+                self.sites.saw_nodes(&self.site, SeenNodes { at, nodes: Arc::new(nodes) });
+            }
+            Some(Err(error)) => {
+                tracing::info!(site = %self.site, %error, "its nodes are not known");
+            }
+            None => {}
+        }
+    }
+
+    async fn trouble(&self, allocation: Option<&AllocationId>, words: String, kind: EngineTrouble) {
+        tracing::warn!(site = %self.site, words, %kind, "trouble with a site");
+        let allocation = allocation.cloned();
+        self.say(Said::Trouble { allocation, words, kind }).await;
+    }
+
+    async fn say(&self, said: Said) {
+        let said = Command::SiteSaid(SiteSaid { site: self.site.clone(), said });
+        // What is not written down is said again after the next look.
+        let _ = self.writer.wish(Wish::Core(said)).await;
+    }
+}
+
+fn view(state: &State, site: &SiteName) -> View {
+    let trouble = state.sites().get(site).and_then(|site| site.trouble(""));
+    let rests_until = trouble.map(|trouble| trouble.until);
+    let pilot_of = |id: &AllocationId| {
+        let mut tokens = state.pilot_tokens().iter();
+        tokens.find(|(_, token)| token.allocation == *id).map(|(pilot, _)| pilot.clone())
+    };
+    let all = state.allocations_of(site).map(|(id, known, batch)| {
+        let known = Known {
+            phase: known.phase,
+            class: batch.class.clone(),
+            engine_id: batch.engine_id.clone().map(EngineId),
+            pilot: pilot_of(id),
+        };
+        (id.clone(), known)
+    });
+    View { allocations: all.collect(), rests_until }
+}
+
+/// What carries our name and is nobody's here: a restored backup has forgotten it, or its site was
+/// removed and came again.
+fn orphans(seen: &[Seen], view: &View) -> Vec<EngineId> {
+    let is_over = |one: &&Seen| matches!(one.phase, SeenPhase::Ended(_));
+    let unknown = seen.iter().filter(|one| !view.allocations.contains_key(&one.allocation));
+    unknown.filter(|one| !is_over(one)).map(|one| one.id.clone()).collect()
+}
+
+fn seen_allocation(seen: &Seen) -> SeenAllocation {
+    let phase = match seen.phase {
+        SeenPhase::Queued => Phase::Queued,
+        SeenPhase::Held => Phase::Held,
+        SeenPhase::Running => Phase::Running,
+        SeenPhase::Ended(end) => Phase::Ended(end),
+    };
+    SeenAllocation {
+        allocation: seen.allocation.clone(),
+        engine_id: seen.id.0.clone(),
+        phase,
+        words: seen.words.clone(),
+    }
+}
+
+/// On a thread that may wait. `None`: it failed by a mistake of ours, or the server ends.
+async fn on_engine<A: Send + 'static>(
+    engine: &Engine,
+    call: impl FnOnce(&dyn BatchSystem) -> A + Send + 'static,
+) -> Option<A> {
+    let engine = Arc::clone(engine);
+    tokio::task::spawn_blocking(move || call(&*engine)).await.ok()
+}
