@@ -97,8 +97,8 @@ pub(crate) fn open_to_all(world: &World) {
     }
 }
 
-/// A line that is being written just now is left out: one that lies on two pages of the file is seen
-/// in part for a moment.
+/// A line that is being written just now is left out: one that lies on two pages of the file is
+/// seen in part for a moment.
 fn lines(world: &World) -> Vec<(String, u64, u64)> {
     let mut text = std::fs::read_to_string(world.work().join("lines")).expect("a file");
     text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
