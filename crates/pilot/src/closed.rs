@@ -7,15 +7,12 @@
 use crate::accounts::Whom;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use shipway_runtime::binds::AllowList;
+use shipway_runtime::mount_table::{TABLE, unescaped};
 use shipway_runtime::reach::Reach;
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fs::File;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-const TABLE: &str = "/proc/self/mountinfo";
 
 /// Where the node's services answer, by both names.
 const SERVICES: [&str; 2] = ["/run", "/var/run"];
@@ -137,20 +134,6 @@ fn mount(line: &[u8]) -> Option<Mount> {
     Some(Mount { device, root, place, kind: String::from_utf8_lossy(kind).into_owned() })
 }
 
-/// Blanks and the like are written as three octal digits behind a backslash.
-fn unescaped(word: &[u8]) -> PathBuf {
-    let mut bytes = Vec::with_capacity(word.len());
-    let mut left = word;
-    while let Some((first, rest)) = left.split_first() {
-        let digits = rest.get(..3).filter(|_| *first == b'\\');
-        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        bytes.push(byte.unwrap_or(*first));
-        left = if byte.is_some() { &rest[3..] } else { rest };
-    }
-    PathBuf::from(OsString::from_vec(bytes))
-}
-
 /// Every path by which one of these folders, or a part of it, is seen; and every mount of the
 /// kernel's own file systems. What lies below another of them is left out.
 fn all_names(kept: &[PathBuf], mounts: &[Mount]) -> Vec<PathBuf> {
@@ -184,7 +167,7 @@ fn moved(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    const TABLE: &[u8] = br"22 27 0:21 / /proc rw - proc proc rw
+    const LINES: &[u8] = br"22 27 0:21 / /proc rw - proc proc rw
 23 27 0:22 / /sys rw - sysfs sysfs rw
 27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 30 27 254:1 /vol/home /home rw - ext4 /dev/vdb rw
@@ -199,7 +182,7 @@ mod tests {
     #[test]
     fn a_folder_is_found_under_every_name() {
         let kept = ["/home/ada/ship", "/home/ada/ship/images", "/run"].map(PathBuf::from);
-        let names = all_names(&kept, &mounts(TABLE));
+        let names = all_names(&kept, &mounts(LINES));
         let expected = [
             "/home/ada/ship",
             "/mnt/all of it/vol/home/ada/ship",

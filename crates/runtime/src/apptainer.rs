@@ -7,6 +7,7 @@ use crate::bundle::{Bundle, Bundles, LAYER};
 use crate::foreign::{
     Missing, check_places, check_program, launch, looking_at_tree, refuse_what_none_can, seen,
 };
+use crate::mount_table::{TABLE, unescaped};
 use crate::native::{Helper, Start};
 use crate::plan::{Bind, Container, Network, Root, Shown, WritableSpace};
 use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
@@ -144,7 +145,8 @@ fn arguments(container: &Container, prepared: &Prepared) -> Result<Vec<OsString>
         WritableSpace::Directory(path) => Some(Bind::writable(path, "/tmp")),
         WritableSpace::Memory(_) => None,
     };
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    // Not knowing them, it might be writable what must not be.
+    let mounts = std::fs::read(TABLE).map_err(|source| LaunchError::Mounts { source })?;
     for bind in tmp.iter().chain(&container.binds) {
         words.extend(["--bind".into(), bind_word(bind)?]);
         // It makes the topmost mount of a bind read-only, and leaves those below it as they are.
@@ -161,14 +163,16 @@ fn arguments(container: &Container, prepared: &Prepared) -> Result<Vec<OsString>
 }
 
 /// What is mounted below the source of a bind, as binds of their own.
-fn mounted_below<'a>(bind: &'a Bind, mounts: &'a str) -> impl Iterator<Item = Bind> + 'a {
+fn mounted_below<'a>(bind: &'a Bind, mounts: &'a [u8]) -> impl Iterator<Item = Bind> + 'a {
     /// Where a line of the kernel's table of mounts says where.
     const PLACE: usize = 4;
-    let places = mounts.lines().filter_map(|line| line.split(' ').nth(PLACE));
+    let lines = mounts.split(|byte| *byte == b'\n');
+    let places = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(PLACE));
     places.filter_map(|place| {
-        let below = Path::new(place).strip_prefix(&bind.source).ok()?;
+        let place = unescaped(place);
+        let below = place.strip_prefix(&bind.source).ok()?;
         let is_below = !below.as_os_str().is_empty();
-        is_below.then(|| Bind::read_only(place, bind.target.join(below)))
+        is_below.then(|| Bind::read_only(&place, bind.target.join(below)))
     })
 }
 
@@ -203,11 +207,19 @@ mod tests {
 
     #[test]
     fn what_is_mounted_below_is_bound_too() {
-        let mounts = "1 0 8:1 / / rw - ext4 x rw\n2 1 0:5 / /dev rw - devtmpfs x rw\n\
-                      3 2 0:6 / /dev/shm rw - tmpfs x rw\n4 1 0:7 / /device rw - tmpfs x rw\n";
-        let bind = Bind::read_only("/dev", "/var/in");
-        let below: Vec<Bind> = mounted_below(&bind, mounts).collect();
-        assert_eq!(below, [Bind::read_only("/dev/shm", "/var/in/shm")]);
+        let mounts = br"1 0 8:1 / / rw - ext4 x rw
+2 1 0:5 / /dev rw - devtmpfs x rw
+3 2 0:6 / /dev/shm rw - tmpfs x rw
+4 1 0:7 / /device rw - tmpfs x rw
+5 1 0:8 / /my\040data/of\040it rw - tmpfs x rw
+";
+        let rows =
+            [("/dev", "/dev/shm", "/var/in/shm"), ("/my data", "/my data/of it", "/var/in/of it")];
+        for (source, mount, place) in rows {
+            let bind = Bind::read_only(source, "/var/in");
+            let below: Vec<Bind> = mounted_below(&bind, mounts).collect();
+            assert_eq!(below, [Bind::read_only(mount, place)]);
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! gpu        which nodes and libraries devices need  crun, apptainer  the others
 //! cgroup     limits where a node delegates them     binds     what a site lets people bind
 //! subids     ids by which people are kept apart without root
-//! rights     acting for an account with its rights
+//! rights     acting for an account with its rights    mount_table  the kernel's
 //! ```
 //!
 //! How a pilot uses it:
@@ -36,6 +36,7 @@ pub mod crowd;
 pub mod crun;
 pub(crate) mod foreign;
 pub mod gpu;
+pub mod mount_table;
 pub mod native;
 pub mod plan;
 pub mod reach;

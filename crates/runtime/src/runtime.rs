@@ -4,6 +4,7 @@
 //! well-watched way of starting processes, and containers are no exception to it.
 
 use crate::bundle::Bundle;
+use crate::mount_table::TABLE;
 use crate::plan::{Container, PlanError};
 use crate::reach::OutOfReach;
 use crate::report::{Ending, Letter};
@@ -150,6 +151,8 @@ pub enum LaunchError {
     Source { path: PathBuf, source: Errno },
     #[error("cannot write the bundle of a container in {}", dir.display())]
     Bundle { dir: PathBuf, source: io::Error },
+    #[error("cannot read what is mounted on this node in {TABLE}")]
+    Mounts { source: io::Error },
     #[error("cannot look at the image with the rights of the task's account")]
     Rights(#[source] io::Error),
     #[error("cannot run this container with {runtime}: it has no way to give it {feature}")]
