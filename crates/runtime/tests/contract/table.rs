@@ -93,12 +93,21 @@ fn signals(site: &Site) {
 }
 
 fn descriptors(site: &Site) {
-    let _inherited = rustix::io::dup(rustix::stdio::stderr()).unwrap();
-    let said = site.says("for n in $(seq 3 99); do test -e /proc/$$/fd/$n && echo $n; done; true");
+    use std::os::unix::fs::MetadataExt;
+    // A file of its own, so that it can be told from all others by whoever has it open.
+    let file = tempfile::tempfile().unwrap();
+    let inherited = rustix::io::dup(&file).unwrap();
+    let script = "for n in $(seq 3 99); do test -e /proc/$$/fd/$n && \
+                  stat -L -c '%d:%i' /proc/$$/fd/$n; done; true";
+    let said = site.says(script);
     // What apptainer opens itself leads to the container's own files.
     if site.runtime.name() != "apptainer" {
         assert_eq!(said, "");
     }
+    let own = file.metadata().unwrap();
+    let own = format!("{}:{}", own.dev(), own.ino());
+    assert!(!said.lines().any(|line| line == own), "the starter's own file: {said}");
+    drop(inherited);
 }
 
 fn session(site: &Site) {
