@@ -7,6 +7,7 @@ use super::expected::Expected;
 use super::matching::{Demand, Matched, SiteRoom, Supply, matching};
 use super::{Ask, Proposal};
 use crate::batch::BatchSite;
+use crate::guard::guarded;
 use crate::job::Job;
 use crate::ranks;
 use crate::ready::UserQueue;
@@ -83,8 +84,9 @@ impl Look {
     }
 
     fn matched(&self) -> Matched {
-        let demands: Vec<Demand> =
-            self.waiting.iter().filter_map(|waiting| self.demand(waiting)).collect();
+        // A mistake over one shape costs its own tasks their pilots, and no others theirs.
+        let demand = |waiting| guarded(|| self.demand(waiting)).flatten();
+        let demands: Vec<Demand> = self.waiting.iter().filter_map(demand).collect();
         matching(&demands, &self.supplies, &self.sites)
     }
 

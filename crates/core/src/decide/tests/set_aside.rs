@@ -62,3 +62,12 @@ fn a_job_that_cannot_be_explained_costs_only_its_own_answer() {
     // It may start all the same.
     assert_eq!(told.place().len(), 2);
 }
+
+#[test]
+fn pilots_are_asked_for_whatever_is_wrong_with_the_shape_of_another_job() {
+    let mut told = Told::with_site();
+    told.submit(r#"{"priority":5,"resources":{"gpu":1,"named":{"panics_in_need":1}}}"#);
+    assert_eq!(told.asks(), []);
+    told.submit(r#"{"array":"1-3","resources":{"gpu":1}}"#);
+    assert_eq!(told.asks(), [("a100".into(), 3)]);
+}

@@ -55,7 +55,7 @@ impl Told {
         look(&self.state, Timestamp(self.now)).map(Look::propose).unwrap_or_default()
     }
 
-    fn asks(&self) -> Vec<(String, u32)> {
+    pub(super) fn asks(&self) -> Vec<(String, u32)> {
         self.proposal().asks.into_iter().map(|ask| (ask.class, ask.count)).collect()
     }
 
