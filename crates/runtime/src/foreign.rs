@@ -87,6 +87,7 @@ fn judge_all(runtime: &'static str, container: &Container) -> Result<(), LaunchE
         let how = if bind.writable { Use::Write } else { Use::Read };
         judge(runtime, &bind.source, &container.reach, how)?;
     }
+    check_nested(container)?;
     let Root::Tree(tree) = &container.root else { return Ok(()) };
     if container.tree_is_ours {
         return Ok(());
@@ -131,7 +132,6 @@ pub(crate) fn check_places(
     container: &Container,
     missing: Missing,
 ) -> Result<(), LaunchError> {
-    check_nested(container)?;
     let own = ["/dev", "/proc", "/sys", "/tmp"].map(Path::new);
     let binds = container.binds.iter().map(|bind| bind.target.as_path());
     for place in own.into_iter().chain(binds) {

@@ -12,7 +12,9 @@ use crate::foreign::{
 };
 use crate::native::{Helper, KEEPS_PIPES, SENDS_FILES, Start, TERMINAL_INPUT, refused_calls};
 use crate::plan::{Bind, Container, Network, Root, Shown, WritableSpace};
+use crate::rights::with_rights_of;
 use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
+use rustix::fs::{FileType, stat};
 use rustix::process::{getegid, geteuid};
 use serde_json::{Value, json};
 use std::fs::File;
@@ -80,7 +82,7 @@ impl Crun {
         let mut options = File::options();
         let file = options.write(true).create_new(true).mode(0o600);
         let mut file = file.open(bundle.path().join("config.json")).map_err(failed)?;
-        file.write_all(config(container, &root).to_string().as_bytes()).map_err(failed)?;
+        file.write_all(config(container, &root)?.to_string().as_bytes()).map_err(failed)?;
         bundle.give_to(container.user.as_ref())?;
         Ok((bundle, shown))
     }
@@ -135,7 +137,7 @@ fn tree(container: &Container) -> &Path {
     tree
 }
 
-fn config(container: &Container, root: &root::Root) -> Value {
+fn config(container: &Container, root: &root::Root) -> Result<Value, LaunchError> {
     let own = || (geteuid().as_raw(), getegid().as_raw());
     let (uid, gid) = container.user.as_ref().map_or_else(own, |user| (user.uid, user.gid));
     let env: Vec<String> =
@@ -148,7 +150,10 @@ fn config(container: &Container, root: &root::Root) -> Value {
     let mut masked: Vec<&Path> = MASKED.iter().map(Path::new).collect();
     masked.extend(container.hidden.iter().chain(&root.masked).map(PathBuf::as_path));
     let none: [&str; 0] = [];
-    json!({
+    // The account finds them with its own rights, and so do we.
+    let mounts = with_rights_of(container.user.as_ref(), || mounts(container));
+    let mounts = mounts.map_err(LaunchError::Rights)??;
+    Ok(json!({
         "ociVersion": "1.0.2",
         "hostname": container.hostname.as_deref().unwrap_or("shipway"),
         "root": {"path": root.path, "readonly": root.read_only},
@@ -162,7 +167,7 @@ fn config(container: &Container, root: &root::Root) -> Value {
             "capabilities": {"bounding": none, "effective": none, "permitted": none,
                 "inheritable": none, "ambient": none},
         },
-        "mounts": root.mounts.iter().cloned().chain(mounts(container)).collect::<Vec<_>>(),
+        "mounts": root.mounts.iter().cloned().chain(mounts).collect::<Vec<_>>(),
         "linux": {
             "uidMappings": [{"containerID": uid, "hostID": uid, "size": 1}],
             "gidMappings": [{"containerID": gid, "hostID": gid, "size": 1}],
@@ -171,16 +176,16 @@ fn config(container: &Container, root: &root::Root) -> Value {
             "readonlyPaths": READ_ONLY,
             "seccomp": seccomp(),
         },
-    })
+    }))
 }
 
-fn mounts(container: &Container) -> Vec<Value> {
+fn mounts(container: &Container) -> Result<Vec<Value>, LaunchError> {
     let tmp = match &container.tmp {
         WritableSpace::Memory(bytes) => {
             json!({"destination": "/tmp", "type": "tmpfs", "source": "tmpfs",
             "options": ["nosuid", "nodev", "mode=1777", format!("size={bytes}")]})
         }
-        WritableSpace::Directory(path) => bind(&Bind::writable(path, "/tmp")),
+        WritableSpace::Directory(path) => bind(&Bind::writable(path, "/tmp"))?,
     };
     let mut mounts = vec![
         json!({"destination": "/proc", "type": "proc", "source": "proc",
@@ -191,7 +196,7 @@ fn mounts(container: &Container) -> Vec<Value> {
             "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]}),
         json!({"destination": "/dev/shm", "type": "tmpfs", "source": "shm",
             "options": ["nosuid", "nodev", "mode=1777"]}),
-        bind(&Bind::read_only("/sys", "/sys")),
+        bind(&Bind::read_only("/sys", "/sys"))?,
         tmp,
     ];
     let devices = container.devices.iter().map(|path| {
@@ -199,19 +204,23 @@ fn mounts(container: &Container) -> Vec<Value> {
             "options": ["bind", "nosuid", "noexec"]})
     });
     mounts.extend(devices);
-    mounts.extend(container.binds.iter().map(bind));
-    mounts
+    for wanted in &container.binds {
+        mounts.push(bind(wanted)?);
+    }
+    Ok(mounts)
 }
 
-fn bind(bind: &Bind) -> Value {
+fn bind(bind: &Bind) -> Result<Value, LaunchError> {
     let mut options = vec!["rbind", "nosuid", "nodev", if bind.writable { "rw" } else { "ro" }];
     // The same for what is mounted below, which a file has not. A runtime that does not know these
-    // refuses.
-    if bind.source.is_dir() {
+    // refuses. What cannot be looked at may be either.
+    let failed = |source| LaunchError::Source { path: bind.source.clone(), source };
+    if FileType::from_raw_mode(stat(&bind.source).map_err(failed)?.st_mode) == FileType::Directory {
         options.extend(["rnosuid", "rnodev"]);
         options.extend((!bind.writable).then_some("rro"));
     }
-    json!({"destination": bind.target, "type": "bind", "source": bind.source, "options": options})
+    let (target, source) = (&bind.target, &bind.source);
+    Ok(json!({"destination": target, "type": "bind", "source": source, "options": options}))
 }
 
 fn seccomp() -> Value {

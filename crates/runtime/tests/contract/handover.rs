@@ -14,6 +14,7 @@ pub(crate) const ALL: &[Case] = &[
     Case { name: "nothing is made where a link leads", on: On::All, run: raced },
     Case { name: "an end changes nothing outside", on: On::All, run: end },
     Case { name: "nothing is listed that the account may not", on: On::All, run: listed },
+    Case { name: "nothing is found that the account may not", on: On::All, run: found },
     Case { name: "a folder of somebody else is not the task's", on: On::Native, run: not_theirs },
     Case { name: "the helper is closed to its account", on: On::All, run: closed_helper },
     Case { name: "a tree of root's cannot be written", on: On::All, run: tree_not_written },
@@ -177,6 +178,41 @@ fn listed(site: &Site) {
     ));
     drop(launch);
     assert_eq!(found, "");
+}
+
+/// What lies in a folder that is closed to the account is as good as not there, whoever looks:
+/// as the place of a bind below another one, and as the source of one.
+fn found(site: &Site) {
+    if !is_root() {
+        return;
+    }
+    let shared = site.directory("shared-with-all");
+    let closed = shared.join("closed");
+    fs::create_dir_all(closed.join("there")).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+    let own = site.directory("own-bind");
+    let mut container = site.command(&["true"]);
+    container.root = Root::Tree(closed_tree(site, "found"));
+    container.tree_is_ours = true;
+    container.scratch = Some(WritableSpace::Memory(1 << 20));
+    let [there, absent] = ["there", "absent"].map(|name| {
+        let place = Path::new("/tmp/shared/closed").join(name);
+        container.binds = vec![Bind::read_only(&shared, "/tmp/shared").asked_for()];
+        container.binds.push(Bind::read_only(&own, place));
+        let nested = site.run(&container);
+        nested.refusal_or_failure();
+        container.binds = vec![Bind::read_only(closed.join(name), "/tmp/closed")];
+        let source = site.run(&container);
+        source.refusal_or_failure();
+        // Its bundle, which the account can read, would say whether it is a folder.
+        if site.runtime.name() == "crun" {
+            source.refusal();
+        }
+        let said =
+            format!("{:?} {} {:?} {}", nested.ending, nested.stderr, source.ending, source.stderr);
+        said.replace(name, "NAME")
+    });
+    assert_eq!(there, absent, "told by whether it is there");
 }
 
 /// Folders that are opened for a task with root's rights must be the task's own.
