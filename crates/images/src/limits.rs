@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Manifests and configurations: what registries themselves take at most.
 pub const DOCUMENT_LIMIT: u64 = 4 << 20;
@@ -35,6 +36,27 @@ pub struct Limits {
     pub ratio: u64,
     /// The ratio says nothing about the first bytes of a layer: zeros pack well.
     pub ratio_after: u64,
+    /// For `unsquashfs`, which reads the file system of a SIF file.
+    pub tool: ToolLimits,
+}
+
+/// What another program may take over one image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolLimits {
+    /// Bytes of address space.
+    pub memory: u64,
+    pub within: Duration,
+}
+
+impl Default for ToolLimits {
+    fn default() -> Self {
+        ToolLimits {
+            // Tables of two million files, and its queues many times over.
+            memory: 4 << 30,
+            // The largest image that is taken comes out in this time on a slow disk.
+            within: Duration::from_mins(30),
+        }
+    }
 }
 
 impl Default for Limits {
@@ -45,6 +67,7 @@ impl Default for Limits {
             bytes: 64 << 30,
             ratio: 200,
             ratio_after: 100 << 20,
+            tool: ToolLimits::default(),
         }
     }
 }
@@ -128,7 +151,9 @@ mod tests {
 
     #[test]
     fn limits_hold_over_layers_and_the_ratio_within_one() {
-        let limits = Limits { entries: 3, names: 10, bytes: 1000, ratio: 10, ratio_after: 100 };
+        let tool = ToolLimits::default();
+        let limits =
+            Limits { entries: 3, names: 10, bytes: 1000, ratio: 10, ratio_after: 100, tool };
         let image = ImageMeter::new(limits);
         let packed = Arc::new(AtomicU64::new(20));
         let (a, b) = (

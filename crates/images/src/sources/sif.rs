@@ -6,7 +6,7 @@
 
 use super::manifest::{ImagePlan, PlannedLayer};
 use super::opening::{Judge, open_file};
-use super::unsquash::{private_copy, unsquash};
+use super::unsquash::{Squashed, private_copy, unsquash};
 use super::{Blob, Source, SourceError, failed};
 use crate::layer::decode::read_chunk;
 use crate::limits::Limits;
@@ -123,7 +123,12 @@ impl Sif {
             return Err(SourceError::Digest { what: "the file", wanted, found });
         }
         let primary = self.primary(&file)?;
-        unsquash(&copy, primary.offset, &tree, self.limits, &self.room)?;
+        unsquash(
+            Squashed { image: &copy, offset: primary.offset },
+            &tree,
+            self.limits,
+            &self.room,
+        )?;
         let _ = std::fs::remove_file(&copy);
         Ok(tree)
     }

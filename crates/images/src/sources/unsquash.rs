@@ -6,10 +6,11 @@
 
 use super::{SourceError, failed};
 use crate::layer::decode::read_chunk;
-use crate::limits::{Limits, OverLimit};
+use crate::limits::{Limits, OverLimit, ToolLimits};
 use crate::room::DiskRoom;
 use crate::sif::SifError;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -18,16 +19,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Address space: tables of two million files, and the queues below many times over.
-const MEMORY: u64 = 4 << 30;
 /// Megabytes for blocks on their way, of each of its two queues.
 const QUEUE_MEGABYTES: &str = "64";
 /// Threads that unpack; the rest of the machine runs tasks.
-const PROCESSORS: &str = "2";
-/// The largest image that is taken comes out in this time on a slow disk.
-const WITHIN: Duration = Duration::from_mins(30);
-/// Seconds of processor time: two threads for as long.
-const PROCESSOR_SECONDS: u64 = 2 * 30 * 60;
+const PROCESSORS: u64 = 2;
 /// Between two looks at how far it is.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Counting files takes time too: at most this part of it.
@@ -35,17 +30,36 @@ const COUNTING_PART: u32 = 10;
 /// Bytes of what it says that are kept.
 const SAID: u64 = 4 << 10;
 
-/// Unpacks the file system at an offset of a file into a new directory.
+/// The file system at an offset of a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Squashed<'a> {
+    pub(super) image: &'a Path,
+    pub(super) offset: u64,
+}
+
+/// Unpacks a file system into a new directory.
 pub(super) fn unsquash(
-    image: &Path,
-    offset: u64,
+    from: Squashed<'_>,
     tree: &Path,
     limits: Limits,
     room: &DiskRoom,
 ) -> Result<(), SourceError> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    unsquash_by(&path, from, tree, limits, room)
+}
+
+/// The same by the first `unsquashfs` of a `PATH`.
+fn unsquash_by(
+    path: &OsStr,
+    from: Squashed<'_>,
+    tree: &Path,
+    limits: Limits,
+    room: &DiskRoom,
+) -> Result<(), SourceError> {
+    let image = from.image;
     let size = fs::metadata(image).map_err(failed("look at", image))?.len();
     let most = limits.bytes.min(limits.ratio_after.max(size.saturating_mul(limits.ratio)));
-    let mut child = start(image, offset, tree).map_err(|error| match error.kind() {
+    let mut child = start(path, from, tree).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => SourceError::Sif(SifError::NoUnsquashfs),
         _ => failed("run unsquashfs on", image)(error),
     })?;
@@ -57,7 +71,7 @@ pub(super) fn unsquash(
         Ok(said) => (said, Ok(())),
         Err(error) => (None, Err(error)),
     };
-    let ended = listens.and_then(|()| hold(&mut child, most));
+    let ended = listens.and_then(|()| hold(&mut child, most, limits.tool));
     let ended = ended.and_then(|()| watch(&mut child, tree, (most, limits), room));
     if !matches!(ended, Ok(Ok(_))) {
         end(&mut child);
@@ -73,23 +87,25 @@ pub(super) fn unsquash(
     Err(SifError::Unsquashfs(line).into())
 }
 
-fn start(image: &Path, offset: u64, tree: &Path) -> io::Result<Child> {
+fn start(path: &OsStr, from: Squashed<'_>, tree: &Path) -> io::Result<Child> {
     let mut command = Command::new("unsquashfs");
-    command.args(["-no-progress", "-no-xattrs", "-force", "-processors", PROCESSORS]);
+    command.args(["-no-progress", "-no-xattrs", "-force"]);
+    command.args(["-processors", &PROCESSORS.to_string()]);
     command.args(["-data-queue", QUEUE_MEGABYTES, "-frag-queue", QUEUE_MEGABYTES]);
-    command.args(["-offset", &offset.to_string(), "-dest"]).arg(tree).arg(image);
+    command.args(["-offset", &from.offset.to_string(), "-dest"]).arg(tree).arg(from.image);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     // Nothing of ours is its business.
-    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command.env_clear().env("PATH", path);
     command.process_group(0).spawn()
 }
 
 /// Limits that the kernel keeps.
-fn hold(child: &mut Child, most: u64) -> io::Result<()> {
+fn hold(child: &mut Child, most: u64, tool: ToolLimits) -> io::Result<()> {
     let pid = pid_of(child)?;
     let limits = [
-        (Resource::As, MEMORY),
-        (Resource::Cpu, PROCESSOR_SECONDS),
+        (Resource::As, tool.memory),
+        // All its threads for as long.
+        (Resource::Cpu, PROCESSORS * tool.within.as_secs().max(1)),
         (Resource::Fsize, most),
         (Resource::Core, 0),
     ];
@@ -120,8 +136,8 @@ fn watch(
             return Ok(measure(tree, most, limits).map(|()| status));
         }
         let now = Instant::now();
-        if now.duration_since(began) > WITHIN {
-            return Ok(Err(OverLimit::Time(WITHIN.as_secs())));
+        if now.duration_since(began) > limits.tool.within {
+            return Ok(Err(OverLimit::Time(limits.tool.within.as_secs())));
         }
         let written = written(child.id());
         if written > most {
@@ -222,3 +238,7 @@ pub(super) fn private_copy(from: &mut impl Read, to: &Path, room: &DiskRoom) -> 
         file.write_all(&chunk)?;
     }
 }
+
+#[cfg(test)]
+#[path = "unsquash_tests.rs"]
+mod tests;
