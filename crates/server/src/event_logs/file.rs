@@ -24,6 +24,8 @@ const END: &str = "...\n";
 
 /// Appends, and makes sure that it is on disk. The size of the file then.
 pub(super) fn append(path: &Path, text: &str, places: &Places) -> io::Result<u64> {
+    #[cfg(test)]
+    assert!(!path.ends_with("panics_when_appended"), "struck");
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
     let mut file = open(path, flags, places)?;
     for _ in 0..LOCK_TRIES {

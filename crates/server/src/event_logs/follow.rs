@@ -1,19 +1,22 @@
 //! The thread that writes event logs: reads the journal, renders, appends, remembers. Trouble with
-//! a log is said, in the server's log and on `show`; the job goes on.
+//! a log is said, in the server's log and on `show`; the job goes on. A mistake over one event of
+//! one job costs that: it would be made again after every restart, since all is read again then.
 
 use super::keep::Kept;
 use super::place::Places;
-use super::story::{Entry, Known};
+use super::story::{Entry, Heard, Known};
 use super::{NotBegun, PROBLEMS_KEPT, Shared, Sources, file};
 use crate::documents::Documents;
 use crate::journal::{EventSeq, EventsPage, HistoryReader, JournalError};
 use crate::locks::Locked;
+use crate::panics::{Panicked, guarded};
 use crate::pilots::{Pilots, Specs};
 use shipway_core::event::Recorded;
 use shipway_dialects::event_log::{Event, render};
 use shipway_model::expand::Placeholders;
 use shipway_model::{JobId, JobSpec, Ordinal, TaskIndex, Timestamp};
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,12 +31,15 @@ const NOTE_EVERY: Duration = Duration::from_secs(1);
 /// After trouble with the journal or the home.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Whose fault it is when work is cut off.
+const MISTAKE: &str = "a mistake in the server, whose log says where; please report it";
+
 pub(super) struct Follower {
     documents: Arc<dyn Documents>,
     places: Places,
     kept: Kept,
     reader: Box<dyn HistoryReader>,
-    library: Library,
+    library: Box<dyn Known + Send>,
     pilots: Arc<Pilots>,
     shared: Arc<Shared>,
     /// Up to here an earlier server may have written already; and what of it is there.
@@ -66,6 +72,7 @@ impl Follower {
         let mut kept = Kept::read(&*from.documents)?.unwrap_or_else(|| Kept::after(tip));
         kept.story.nodes.extend(from.pilots.nodes());
         kept.write(&*from.documents)?;
+        let library = Library { specs: Arc::clone(&from.specs), address: from.address.clone() };
         // What becomes of jobs of an earlier server is news too.
         shared.active.store(!kept.story.jobs.is_empty(), Ordering::Release);
         Ok(Follower {
@@ -73,7 +80,7 @@ impl Follower {
             places: from.places.clone(),
             kept,
             reader,
-            library: Library { specs: Arc::clone(&from.specs), address: from.address.clone() },
+            library: Box::new(library),
             pilots: Arc::clone(&from.pilots),
             shared,
             repeat_until: tip.0,
@@ -122,13 +129,10 @@ impl Follower {
         self.kept.story.nodes.extend(self.pilots.nodes());
         let mut texts = Texts::default();
         for (seq, body) in events {
-            match Recorded::read(&body) {
-                Ok(recorded) => {
-                    for entry in self.kept.story.entries_for(&recorded, &self.library) {
-                        self.write_entry(&entry, seq.0, &mut texts);
-                    }
-                }
-                Err(error) => tracing::warn!(%seq, %error, "event logs leave out an event"),
+            match guarded(|| Recorded::read(&body)) {
+                Ok(Ok(recorded)) => self.hear(&recorded, seq, &mut texts),
+                Ok(Err(error)) => tracing::warn!(%seq, %error, "event logs leave out an event"),
+                Err(Panicked) => tracing::error!(%seq, "event logs leave out an event: {MISTAKE}"),
             }
             self.kept.story.seq = seq.0;
         }
@@ -138,6 +142,18 @@ impl Follower {
             self.note();
         }
         Ok(true)
+    }
+
+    fn hear(&mut self, recorded: &Recorded, seq: EventSeq, texts: &mut Texts) {
+        let Heard { entries, mut left_out } = self.kept.story.hear(recorded, &*self.library);
+        for entry in entries {
+            if guarded(|| self.write_entry(&entry, seq.0, texts)).is_err() {
+                left_out.insert(entry.job);
+            }
+        }
+        for job in left_out {
+            tracing::error!(%job, %seq, "the event log of a job leaves out an event: {MISTAKE}");
+        }
     }
 
     fn write_entry(&mut self, entry: &Entry, seq: u64, texts: &mut Texts) {
@@ -186,7 +202,8 @@ impl Follower {
 
     fn append(&mut self, texts: &mut Texts) {
         for (log, (job, text)) in std::mem::take(&mut texts.logs) {
-            match file::append(&log, &text, &self.places) {
+            let appended = guarded(|| file::append(&log, &text, &self.places));
+            match appended.unwrap_or_else(|Panicked| Err(io::Error::other(MISTAKE))) {
                 Ok(size) => {
                     self.kept.grown(&log, size);
                     self.shared.problems().remove(&job);
@@ -198,7 +215,7 @@ impl Follower {
     }
 
     /// Said once for each job, until it works again.
-    fn complain(&self, job: JobId, log: &Path, error: &std::io::Error) {
+    fn complain(&self, job: JobId, log: &Path, error: &io::Error) {
         let message = format!("cannot write the event log {}: {error}", log.display());
         let mut problems = self.shared.problems();
         if problems.len() >= PROBLEMS_KEPT && !problems.contains_key(&job) {
@@ -263,3 +280,6 @@ fn ahead(at: Timestamp) -> i32 {
     let at = i64::try_from(at.0).ok().and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
     at.map_or(0, |at| jiff::tz::TimeZone::system().to_offset(at).seconds())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! From the journal's events to what HTCondor's log says of them. Pure: it is given one event
 //! after the other, and what it knows in between is plain data that can be kept.
 
+use crate::panics::{Panicked, guarded};
 use serde::{Deserialize, Serialize};
 use shipway_core::event::{AttemptEnded, CancelReason, Event, Part, Recorded, Verdict, Which};
 use shipway_core::runs::Runs;
@@ -8,7 +9,7 @@ use shipway_dialects::event_log::{Evicted, How, Resources, What};
 use shipway_model::{
     Attempt, DeviceId, JobId, JobSpec, Outcome, PilotId, TaskId, TaskIndex, Timestamp,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What a lone signal stands for that the kernel sends for want of memory.
@@ -51,6 +52,26 @@ pub(super) struct Entry {
     pub(super) what: What,
 }
 
+/// What an event gives the logs.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    pub(super) entries: Vec<Entry>,
+    /// Jobs over which it failed by a mistake: their logs leave this event out, or a part of it.
+    pub(super) left_out: BTreeSet<JobId>,
+}
+
+impl Heard {
+    /// An event is about tasks of many users: a mistake over one job costs the others nothing.
+    fn of(&mut self, job: JobId, look: impl FnOnce() -> Vec<Entry>) {
+        match guarded(look) {
+            Ok(entries) => self.entries.extend(entries),
+            Err(Panicked) => {
+                self.left_out.insert(job);
+            }
+        }
+    }
+}
+
 /// The specifications of jobs, and where the server is.
 pub(super) trait Known {
     fn spec(&self, job: JobId) -> Option<Arc<JobSpec>>;
@@ -58,49 +79,51 @@ pub(super) trait Known {
 }
 
 impl Story {
-    /// What the log says of this event.
-    pub(super) fn entries_for(&mut self, recorded: &Recorded, known: &dyn Known) -> Vec<Entry> {
-        let at = recorded.at;
+    /// What the logs say of this event.
+    pub(super) fn hear(&mut self, recorded: &Recorded, known: &dyn Known) -> Heard {
+        let (at, mut heard) = (recorded.at, Heard::default());
         match &recorded.event {
-            Event::JobSubmitted(new) if new.spec.event_log.is_some() => {
+            Event::JobSubmitted(new) if new.spec.event_log.is_some() => heard.of(new.job, || {
                 let tasks = new.spec.indices().map_or(0, |indices| indices.len());
-                let all = if tasks > 0 { vec![(0, tasks - 1)] } else { Vec::new() };
+                let last = tasks.checked_sub(1);
+                let all = last.map(|last| (0, last)).into_iter().collect();
                 self.queued(new.job, all, at, known)
-            }
-            Event::TasksRequeued { job, tasks } => {
+            }),
+            Event::TasksRequeued { job, tasks } => heard.of(*job, || {
                 let has_log = known.spec(*job).is_some_and(|spec| spec.event_log.is_some());
                 if has_log { self.queued(*job, tasks.runs().collect(), at, known) } else { vec![] }
-            }
+            }),
             Event::TasksPlaced { parts } => {
                 for Part { pilot, tasks } in parts {
                     for placed in tasks {
-                        self.placed(placed.task, placed.attempt, pilot, &placed.devices, known);
+                        heard.of(placed.task.job, || {
+                            self.placed(placed.task, placed.attempt, pilot, &placed.devices, known);
+                            Vec::new()
+                        });
                     }
                 }
-                Vec::new()
             }
             Event::AttemptsStarted { tasks } => {
-                let started = |(task, _, at): &(TaskId, _, _)| self.started(*task, *at, known);
-                tasks.iter().filter_map(started).collect()
+                for (task, _, at) in tasks {
+                    heard.of(task.job, || self.started(*task, *at, known).into_iter().collect());
+                }
             }
-            Event::AttemptEnded(ended) => self.ended(ended, known),
+            Event::AttemptEnded(ended) => heard.of(ended.task.job, || self.ended(ended, known)),
             Event::TasksCancelled { job, which, why } => {
-                self.cancelled(*job, which, why, at).into_iter().collect()
+                heard.of(*job, || self.cancelled(*job, which, why, at).into_iter().collect());
             }
             Event::JobEnded { job, .. } => {
                 self.jobs.remove(job);
-                Vec::new()
             }
             Event::PilotJoined(joined) => {
                 self.nodes.insert(joined.pilot.clone(), joined.name().to_string());
-                Vec::new()
             }
             Event::PilotEnded { pilot } => {
                 self.nodes.remove(pilot);
-                Vec::new()
             }
-            _ => Vec::new(),
+            _ => {}
         }
+        heard
     }
 
     fn queued(

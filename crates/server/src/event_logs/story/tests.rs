@@ -39,7 +39,8 @@ impl Told {
     /// The numbers of what is said, each with its tasks; what is kept in between is read back.
     fn say(&mut self, event: Event) -> Vec<String> {
         let recorded = Recorded { v: EVENT_VERSION, at: Timestamp(5), event };
-        let entries = self.story.entries_for(&recorded, &self.book);
+        let Heard { entries, left_out } = self.story.hear(&recorded, &self.book);
+        assert!(left_out.is_empty(), "{left_out:?}");
         let kept = serde_json::to_string(&self.story).unwrap();
         self.story = serde_json::from_str(&kept).unwrap();
         let text = |entry: &Entry| format!("{:03} {:?}", entry.what.number(), entry.tasks);
