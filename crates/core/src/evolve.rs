@@ -17,7 +17,8 @@ use crate::task_table::TaskTable;
 use crate::usage::charge;
 use crate::weight;
 use shipway_model::{
-    After, AllocationId, IndexSet, JobId, Ordinal, PilotId, TaskId, TaskState, Timestamp, UserName,
+    After, AllocationId, IndexSet, JobId, NodeAd, Ordinal, PilotId, TaskId, TaskState, Timestamp,
+    UserName,
 };
 
 pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
@@ -53,7 +54,7 @@ pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
         Event::JobsArchived { jobs } => jobs.iter().for_each(|job| forget(state, *job)),
         Event::PilotJoined(joined) => join(state, at, joined),
         Event::PilotAway { pilot } => change_pilot(state, pilot, |it| it.link = away_since(at)),
-        Event::PilotChanged { pilot, ad } => change_pilot(state, pilot, |it| it.ad.clone_from(ad)),
+        Event::PilotChanged { pilot, ad } => describe(state, pilot, ad),
         Event::PilotLeaving { pilot } => change_pilot(state, pilot, |pilot| pilot.leaving = true),
         Event::PilotLost { pilot } => {
             if let Some(Pilot { link: Link::Away { lost, .. }, .. }) = state.pilots.get_mut(pilot) {
@@ -231,7 +232,7 @@ fn attempt_ended(state: &mut State, at: Timestamp, ended: &AttemptEnded) {
             Verdict::Succeeded => job.tasks.finish(position, TaskState::Succeeded),
             Verdict::Failed => job.tasks.finish(position, TaskState::Failed),
             Verdict::Cancelled => job.tasks.finish(position, TaskState::Cancelled),
-            Verdict::Retry { at, .. } if ended.outcome.is_of_guest() => {
+            Verdict::Retry { at, .. } if ended.outcome.had_to_go() => {
                 job.tasks.put_back(position, at);
             }
             Verdict::Retry { at, counted } => job.tasks.back_off(position, at, counted),
@@ -411,6 +412,15 @@ fn forget(state: &mut State, id: JobId) {
     }
 }
 
+fn describe(state: &mut State, pilot: &PilotId, ad: &NodeAd) {
+    let allocation = state.pilots.get(pilot).map(|known| &known.allocation);
+    let until = allocation.and_then(|allocation| state.until(allocation, ad));
+    change_pilot(state, pilot, |it| {
+        it.ad.clone_from(ad);
+        it.until = until;
+    });
+}
+
 fn join(state: &mut State, at: Timestamp, joined: &Joined) {
     let token = state.pilot_tokens.get_mut(&joined.pilot);
     let Some(allocation) = allocation_of(token, joined) else { return };
@@ -423,6 +433,7 @@ fn join(state: &mut State, at: Timestamp, joined: &Joined) {
     }
     let closed = site.as_ref().and_then(|site| state.sites.get(site)).is_some_and(|it| it.draining);
     let guests = state.guests_of(&allocation);
+    let until = state.until(&allocation, &joined.ad);
     let fresh = || Pilot {
         ad: joined.ad.clone(),
         name: None,
@@ -431,6 +442,7 @@ fn join(state: &mut State, at: Timestamp, joined: &Joined) {
         allocation,
         site,
         guests,
+        until: None,
         folder: None,
         link: Link::Connected,
         leaving: false,
@@ -447,6 +459,7 @@ fn join(state: &mut State, at: Timestamp, joined: &Joined) {
     pilot.link = Link::Connected;
     pilot.leaving = false;
     pilot.closed = closed;
+    pilot.until = until;
     pilot.folder.clone_from(&joined.folder);
     state.planner.nodes.renew(&joined.pilot, Some(pilot));
 }

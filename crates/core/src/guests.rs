@@ -16,7 +16,8 @@ use crate::schedule::needs::Need;
 use crate::shape::{Expressions, Shape};
 use crate::site::SiteKind;
 use crate::state::State;
-use shipway_model::{AllocationId, Millis, SiteName, UserName};
+use shipway_model::site::LAST_MINUTE;
+use shipway_model::{AllocationId, Millis, NodeAd, SiteName, Timestamp, UserName};
 use std::collections::BTreeMap;
 
 /// A shape as it is for jobs of this user on these terms, by what is known of the sites.
@@ -26,13 +27,22 @@ pub(crate) fn at_sites(
     shape: Shape,
     (owner, terms): (&UserName, &Terms),
 ) -> Shape {
-    let kept_from = sites_kept_from(sites, owner, terms);
+    let mut kept_from = sites_kept_from(sites, owner, terms);
+    let too_short = sites.iter().filter(|(_, site)| is_too_short(site, &shape));
+    kept_from.extend(too_short.map(|(name, _)| name.clone()));
+    kept_from.sort_unstable();
+    kept_from.dedup();
     let shape = Shape { kept_from, ..shape };
     let may_be = shape.resources.gpu.is_none()
         && shape.expressions.requirements.is_none()
         && shape.gang.is_one();
     let is_guest = may_be && has_home(sites, expected, &shape);
     Shape { is_guest, ..shape }
+}
+
+/// Whether not even a pilot that has just come is there for long enough.
+pub(crate) fn is_too_short(site: &BatchSite, shape: &Shape) -> bool {
+    shape.at_most.is_some_and(|limit| limit > site.spec.longest_task())
 }
 
 /// Whether there are kinds with GPUs, and one without could run it.
@@ -47,7 +57,7 @@ fn has_home(sites: &BTreeMap<SiteName, BatchSite>, expected: &Expected, shape: &
     let need = Need::of(&open, models);
     let takes_it = |kind: &Kind| {
         let site = sites.get(&kind.site).filter(|site| !site.draining);
-        site.is_some_and(|site| shape.at_most.is_none_or(|limit| limit <= site.spec.wall))
+        site.is_some_and(|site| !is_too_short(site, shape))
     };
     let mut homes = expected.kinds().iter().filter(|kind| !has_gpus(kind));
     homes.any(|kind| {
@@ -61,6 +71,15 @@ impl State {
     /// The same for jobs that are not there yet.
     pub fn at_sites(&self, shape: Shape, owner: &UserName, terms: &Terms) -> Shape {
         at_sites(&self.sites, &self.expected, shape, (owner, terms))
+    }
+
+    /// When tasks have to be over on a node of this allocation, if it is only lent: its pilot
+    /// begins to leave then.
+    pub(crate) fn until(&self, allocation: &AllocationId, ad: &NodeAd) -> Option<Timestamp> {
+        let known = self.allocations.get(allocation);
+        let site = known.and_then(|known| self.sites.get(&known.site));
+        let last = site.map_or(LAST_MINUTE, |site| site.spec.last());
+        Some(Timestamp(ad.allocation_ends()?.0.saturating_sub(last.0)))
     }
 
     /// How long guests have to leave a pilot of this allocation; nothing where none are let in.

@@ -28,6 +28,9 @@ pub struct Pilot {
     /// How long guests have to leave it, where its site lets some in; see `guests.rs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guests: Option<Millis>,
+    /// When its tasks have to be over: its node is only lent, and it leaves by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) until: Option<Timestamp>,
     /// The hash of the key of its folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,

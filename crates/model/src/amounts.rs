@@ -5,7 +5,7 @@
 //! them: each is one of its own, of some model, and may be used in parts (`gpu.rs`); nor is what a
 //! site counts by names of its own (`counts.rs`).
 
-use crate::units::{Bytes, Cores};
+use crate::units::{Bytes, Cores, Millis};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -87,6 +87,8 @@ impl Kind {
     }
 }
 
+const SECOND: u64 = 1_000;
+
 /// An amount of something, in that something's unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -111,6 +113,11 @@ pub enum Quantity {
         name: String,
         amount: u64,
     },
+    /// How long one task may take, on a node that is lent for so long.
+    Time {
+        #[cfg_attr(feature = "schema", schema(value_type = String))]
+        amount: Millis,
+    },
 }
 
 impl Quantity {
@@ -122,6 +129,7 @@ impl Quantity {
             Quantity::Disk { amount } => (Some(Kind::Disk), amount.0),
             Quantity::Gpus { amount, .. } => (None, u64::from(*amount)),
             Quantity::Named { amount, .. } => (None, *amount),
+            Quantity::Time { amount } => (None, amount.0),
         }
     }
 
@@ -139,6 +147,7 @@ impl Quantity {
                 Quantity::Gpus { amount, request: request.clone() }
             }
             Quantity::Named { name, .. } => Quantity::Named { name: name.clone(), amount },
+            Quantity::Time { .. } => Quantity::Time { amount: Millis(amount) },
             counted => {
                 counted.counted().0.map_or_else(|| self.clone(), |kind| kind.quantity(amount))
             }
@@ -147,6 +156,9 @@ impl Quantity {
 
     /// The bare amount, for "found" beside a "wanted" that names the thing.
     pub fn amount(&self) -> String {
+        if let Quantity::Time { amount } = self {
+            return Millis(amount.0 / SECOND * SECOND).to_string();
+        }
         match self.counted() {
             (Some(kind), amount) => kind.row().unit.show(amount),
             (None, amount) => amount.to_string(),
@@ -158,6 +170,7 @@ impl Quantity {
         match self {
             Quantity::Gpus { .. } => "--gpus",
             Quantity::Named { .. } => "--resource",
+            Quantity::Time { .. } => "--time-limit",
             counted => counted.counted().0.map_or("--resource", |kind| kind.row().option),
         }
     }
@@ -184,6 +197,7 @@ impl fmt::Display for Quantity {
                 if says_more { write!(f, " ({request})") } else { Ok(()) }
             }
             Quantity::Named { name, amount } => write!(f, "{amount} of {name}"),
+            Quantity::Time { .. } => write!(f, "{} of time", self.amount()),
             counted => {
                 let name = counted.counted().0.map_or("", |kind| kind.row().name);
                 write!(f, "{} of {name}", self.amount())

@@ -5,7 +5,7 @@ use crate::gpu::GpuDevice;
 use crate::ids::NodeName;
 use crate::people::People;
 use crate::reading::{list, map};
-use crate::units::{Bytes, Cores};
+use crate::units::{Bytes, Cores, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,6 +34,14 @@ pub struct Capacity {
         skip_serializing_if = "BTreeMap::is_empty"
     )]
     pub named: BTreeMap<String, u64>,
+}
+
+impl NodeAd {
+    /// When its site takes the node back, if it is only lent and says so.
+    pub fn allocation_ends(&self) -> Option<Timestamp> {
+        let seconds: u64 = self.attributes.get(ALLOCATION_ENDS)?.trim().parse().ok()?;
+        Some(Timestamp(seconds.saturating_mul(1_000)))
+    }
 }
 
 impl Capacity {

@@ -67,9 +67,10 @@ impl Outcome {
         *self == Outcome::Exit { code: 0 }
     }
 
-    /// Whether nothing went wrong: it had a place only as long as nobody needed it more.
-    pub fn is_of_guest(&self) -> bool {
-        *self == Outcome::Lost { why: Lost::MadeRoom }
+    /// Whether nothing went wrong: it had a place only as long as nobody needed it more, or as long
+    /// as the node was lent. That happens to a long task as often as it takes.
+    pub fn had_to_go(&self) -> bool {
+        matches!(self, Outcome::Lost { why: Lost::MadeRoom | Lost::SiteTookBack })
     }
 
     /// The same, with what went wrong in as many words as are taken.

@@ -224,8 +224,8 @@ impl fmt::Display for SiteWait {
             SiteWait::TooShort { wanted, found } => {
                 write!(
                     f,
-                    "may take {wanted} (its time limit, and the time to end after it); pilots are \
-                     asked for {found}"
+                    "may take {wanted} (its time limit, and the time to end after it); pilots \
+                     have {found} for a task"
                 )
             }
             SiteWait::Draining => write!(f, "it is being drained and takes nothing new"),

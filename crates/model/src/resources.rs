@@ -61,6 +61,8 @@ impl Resources {
             Quantity::Named { name, amount } => {
                 self.named.insert(name.clone(), *amount);
             }
+            // Not a resource: the time limit is the job's.
+            Quantity::Time { .. } => {}
         }
         self
     }

@@ -27,6 +27,11 @@ pub const MAX_CERTIFICATE_BYTES: usize = 64 << 10;
 pub const MAX_WALL: Millis = Millis(31 * 24 * 3_600_000);
 /// The shortest that leaves time for anything.
 pub const MIN_WALL: Millis = Millis(60_000);
+/// So long before the end of its allocation a pilot takes nothing more: a task that began later
+/// would be killed before most have done anything.
+pub const LAST_MINUTE: Millis = Millis(60_000);
+/// How long a pilot may take from its start to its first task.
+const TO_COME: Millis = Millis(60_000);
 
 const DEFAULT_WALL: Millis = Millis(12 * 3_600_000);
 const DEFAULT_IDLE: Millis = Millis(5 * 60_000);
@@ -163,6 +168,20 @@ pub struct SiteSpec {
     /// Where pilots have their folders; `$TMPDIR`, or `/tmp`, where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scratch: Option<String>,
+}
+
+impl SiteSpec {
+    /// How long before its end a pilot begins to leave: its tasks have so long to end.
+    pub fn last(&self) -> Millis {
+        Millis(self.warning.0.max(LAST_MINUTE.0))
+    }
+
+    /// The longest task, with the time to end after its limit, that a pilot has time for: it comes
+    /// and proves its node first.
+    pub fn longest_task(&self) -> Millis {
+        let away = self.last().0.saturating_add(TO_COME.0);
+        Millis(self.wall.0.saturating_sub(away))
+    }
 }
 
 fn default_wall() -> Millis {

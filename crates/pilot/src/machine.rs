@@ -18,7 +18,7 @@ mod room;
 mod speech;
 mod weight;
 
-pub use leaving::{LAST_MINUTE, Lent};
+pub use leaving::Lent;
 pub use weight::{Weighed, Weight};
 
 use crate::logs::Keep;

@@ -2,9 +2,9 @@
 //! and for reasons that waiting will not end, what else would help.
 
 use super::paper::Paper;
-use shipway_model::Reason;
 use shipway_model::prospect::Change;
 use shipway_model::reason::{KeptFrom, SiteWait};
+use shipway_model::{Quantity, Reason};
 
 /// The site of all nodes that no batch system gives.
 const THIS_MACHINE: &str = "this-machine";
@@ -143,6 +143,9 @@ fn beyond(reason: &Reason, changes: &[Change]) -> Option<String> {
         {
             Some(format!("connect a node that has {wanted}"))
         }
+        Reason::TooSmall { wanted: Quantity::Time { .. }, .. } => Some(
+            "ask for less time (--time-limit), or wait for a node that is lent for longer".into(),
+        ),
         Reason::TooSmall { wanted, found, .. } => {
             let option = wanted.option();
             let less = match found.raw() {

@@ -154,7 +154,7 @@ fn supplies(state: &State, now: Timestamp) -> Look {
             site: place,
             model: kind.alike.at(),
             has_gpus: class.gpus.as_ref().is_some_and(|gpus| gpus.count > 0),
-            wall: site.spec.wall,
+            wall: site.spec.longest_task(),
             room: match is_open {
                 true if site.is_on_trial(&class.name) => u32::from(on_trial == 0),
                 true => class.pilots.saturating_sub(all),

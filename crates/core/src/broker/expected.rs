@@ -96,6 +96,7 @@ fn pilot_of(site: &SiteName, class: &SiteClass) -> Option<Pilot> {
         allocation: AllocationId::new("expected").ok()?,
         site: Some(site.clone()),
         guests: class.guests,
+        until: None,
         folder: None,
         link: Link::Connected,
         leaving: false,

@@ -10,16 +10,16 @@ use crate::schedule::Plan;
 use crate::schedule::backlog;
 use crate::shape::Shape;
 use crate::state::State;
-use shipway_model::{JobId, Ordinal, PilotId, TaskId};
+use shipway_model::{JobId, Ordinal, PilotId, TaskId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A gang by its first task.
 type GangOf = (JobId, Ordinal);
 
-pub(super) fn decide(state: &State, plan: &Plan) -> Result<Vec<Event>, Rejection> {
+pub(super) fn decide(state: &State, now: Timestamp, plan: &Plan) -> Result<Vec<Event>, Rejection> {
     let mut left_out = BTreeSet::new();
     loop {
-        let mut used = Used::default();
+        let mut used = Used::at(now);
         let parts = carry_out(state, plan, &left_out, &mut used);
         let before = left_out.len();
         left_out.extend(used.broken(state));
@@ -99,6 +99,7 @@ impl<'a> Found<'a> {
 /// What this plan has used up so far, beside what the state says.
 #[derive(Default)]
 struct Used {
+    now: Timestamp,
     load: BTreeMap<PilotId, Load>,
     unstarted: BTreeMap<PilotId, u32>,
     running: BTreeMap<JobId, u32>,
@@ -108,6 +109,10 @@ struct Used {
 }
 
 impl Used {
+    fn at(now: Timestamp) -> Used {
+        Used { now, ..Used::default() }
+    }
+
     fn take(&mut self, found: &Found<'_>, left_out: &BTreeSet<GangOf>) -> bool {
         let gang = found.gang();
         if gang.is_some_and(|gang| left_out.contains(&gang)) {
@@ -133,7 +138,8 @@ impl Used {
         let need = &shape.resources;
         let load = self.load.entry(pilot_id.clone()).or_insert_with(|| pilot.load.clone());
         let unstarted = self.unstarted.entry(pilot_id.clone()).or_insert(pilot.unstarted);
-        let usable = state.planner().usable(state.shapes(), job.shape, (pilot_id, pilot));
+        let whose = (pilot_id, pilot);
+        let usable = state.planner().usable(state.shapes(), job.shape, whose, self.now);
         let Some(usable) = usable else { return false };
         let fits = load.lacks(&pilot.ad, need, usable).is_none();
         let devices_free = load.may_take(&pilot.ad, need, usable, &placement.devices);

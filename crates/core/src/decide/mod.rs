@@ -45,7 +45,7 @@ pub fn decide(state: &State, at: Timestamp, command: &Command) -> Result<Decided
             return users::remove(state, by, user, give_jobs_to.as_ref());
         }
         Command::ServerStarted => vec![Event::ServerStarted],
-        Command::ApplyPlan(plan) => apply_plan::decide(state, plan)?,
+        Command::ApplyPlan(plan) => apply_plan::decide(state, at, plan)?,
         Command::PilotJoined(joined) => pilot_joined::decide(state, at, joined)?,
         Command::PilotReported(report) => pilot_reported::decide(state, at, report),
         Command::PilotAway { pilot, connection } => {

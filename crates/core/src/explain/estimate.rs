@@ -75,13 +75,15 @@ fn first_room(state: &State, shape: &Shape, need: &Need, now: Timestamp) -> Opti
     let looked_at = nodes.classes().filter(|(at, _)| need.could_use(*at)).flat_map(|(_, class)| {
         let usable = class.members.nodes().iter().filter_map(|at| {
             let pilot = pilot_at(state, *at)?;
-            let groups = need.on_node(nodes, *at, || Some(pilot))?;
-            Some((pilot, nodes.usable(*at, groups)))
+            let groups = need.on_node(nodes, (*at, now), || Some(pilot))?;
+            Some((pilot, nodes.usable(*at, groups), nodes.until(*at)))
         });
         usable.take(MAX_LOOKED_AT)
     });
-    let times = looked_at.map(|node| {
-        room_by(state, node, &shape.resources, now, |task| expected_end(state, task, now))
+    let times = looked_at.map(|(pilot, usable, until)| {
+        let end = |task| expected_end(state, task, now);
+        let room = room_by(state, (pilot, usable), &shape.resources, now, end);
+        if room.leaves_time(shape.at_most, until) { room } else { RoomFrom::Never }
     });
     times.min().and_then(RoomFrom::time)
 }

@@ -81,7 +81,13 @@ impl Look {
         let failed = if usable.is_some() { Vec::new() } else { failed(among, class, need, at) };
         // Where none of its devices may be used, those count that were asked for.
         let counted = nodes.usable(at, usable.unwrap_or_else(|| need.matching(class)));
-        let requirements = requirements(pilot, &shape.resources, counted);
+        let time = need.at_most.zip(nodes.until(at)).map(|(wanted, until)| {
+            let left = Quantity::Time { amount: until.since(now) };
+            let wanted = Quantity::Time { amount: wanted };
+            Requirement { wanted, has: left.clone(), free: left }
+        });
+        let mut requirements = requirements(pilot, &shape.resources, counted);
+        requirements.extend(time);
         let fit = fit(&requirements, usable.is_some(), kept.is_some());
         let nodes = u32::try_from(class.members.nodes().len()).unwrap_or(u32::MAX);
         let kept_for = kept.map(|held| held.job);
@@ -154,7 +160,7 @@ fn nearest<'a>(
     let (nodes, matching) = (among.table(), need.matching(class));
     let mut best: Option<Nearest<'a>> = None;
     for at in class.members.nodes().iter().copied() {
-        let usable = need.on_node(nodes, at, || among.pilot(at));
+        let usable = need.on_node(nodes, (at, now), || among.pilot(at));
         let (short, by) = need.shortage(usable.unwrap_or(matching), nodes.free(at));
         if best.as_ref().is_some_and(|known| (usable.is_none(), short, by) >= known.score) {
             continue;

@@ -11,7 +11,7 @@ use crate::state::State;
 use shipway_model::amounts::thousandths;
 use shipway_model::limits::DEFAULT_GRACE;
 use shipway_model::prospect::{Change, Fit, KeptNodes, PlaceInLine, Prospect, Requirement};
-use shipway_model::{JobId, Millis, SiteClass, SiteName, Timestamp, UserName};
+use shipway_model::{JobId, Millis, Quantity, SiteClass, SiteName, Timestamp, UserName};
 
 /// Changes that are offered: the first is the smallest, a second may suit better.
 const MAX_CHANGES: usize = 3;
@@ -85,13 +85,21 @@ fn candidates(looks: &[Look]) -> Vec<(u64, Change)> {
     sized
 }
 
-/// A time limit with which it would be over before what the room is kept for begins. None is
-/// offered that tasks of this kind usually exceed.
+/// A time limit with which it would be over before what the room is kept for begins, or before the
+/// node is taken back. None is offered that tasks of this kind usually exceed.
 fn shorter_limit(look: &Look, usual: Option<Millis>, now: Timestamp) -> Option<Change> {
     /// It takes a moment to submit the job again, and the room is not kept from then on but until.
     const TO_SUBMIT: Millis = Millis(60_000);
     const MINUTE: u64 = 60_000;
-    let time = look.kept_until?.since(now.plus(TO_SUBMIT).plus(DEFAULT_GRACE));
+    let is_time = |one: &&Requirement| matches!(one.wanted, Quantity::Time { .. });
+    let lent = look.requirements.iter().find(is_time).filter(|one| !one.is_met());
+    let others_are_met =
+        || look.requirements.iter().filter(|one| !is_time(one)).all(Requirement::is_met);
+    let until = match lent {
+        Some(time) => others_are_met().then(|| now.plus(Millis(time.free.raw()))),
+        None => look.kept_until,
+    };
+    let time = until?.since(now.plus(TO_SUBMIT).plus(DEFAULT_GRACE));
     let limit = Millis(time.0 / MINUTE * MINUTE);
     let is_enough = limit.0 > 0 && usual.is_none_or(|usual| usual <= limit);
     is_enough.then(|| Change {
@@ -133,6 +141,10 @@ fn change(look: &Look, now: bool) -> Option<(u64, Change)> {
     let limit = |one: &Requirement| if now { one.free.clone() } else { one.has.clone() };
     let short = |one: &&Requirement| one.wanted.raw() > limit(one).raw();
     let short: Vec<&Requirement> = look.requirements.iter().filter(short).collect();
+    // A shorter time limit is a change of its own.
+    if short.iter().any(|one| matches!(one.wanted, Quantity::Time { .. })) {
+        return None;
+    }
     let size = short.iter().map(|one| {
         let missing = one.wanted.raw().saturating_sub(limit(one).raw());
         thousandths(missing, one.wanted.raw())

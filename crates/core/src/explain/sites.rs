@@ -3,6 +3,7 @@
 
 use super::look::{Among, Asker, Look};
 use crate::batch::{BatchSite, Trouble};
+use crate::guests::is_too_short;
 use crate::job::Terms;
 use crate::reach;
 use crate::schedule::index::class::Class;
@@ -110,8 +111,8 @@ pub(super) fn misfits_of_kept(
 }
 
 fn too_short(site: &BatchSite, shape: &Shape) -> Option<SiteWait> {
-    let wanted = shape.at_most.filter(|wanted| *wanted > site.spec.wall)?;
-    Some(SiteWait::TooShort { wanted, found: site.spec.wall })
+    let wanted = shape.at_most.filter(|_| is_too_short(site, shape))?;
+    Some(SiteWait::TooShort { wanted, found: site.spec.longest_task() })
 }
 
 /// All that even an empty one lacks.

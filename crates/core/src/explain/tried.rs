@@ -94,7 +94,8 @@ impl<'a> Tried<'a> {
         let could = nodes.classes().filter(|(at, _)| need.could_use(*at)).map(|(_, class)| {
             let all = class.members.nodes().iter();
             let pilot = |at| state.pilots().get(nodes.pilot(at)?);
-            all.filter(|at| need.on_node(nodes, **at, || pilot(**at)).is_some()).count()
+            let could = |at| need.on_node(nodes, (at, self.now), || pilot(at)).is_some();
+            all.filter(|at| could(**at)).count()
         });
         u32::try_from(could.sum::<usize>()).unwrap_or(u32::MAX)
     }

@@ -14,7 +14,7 @@ use crate::load::Load;
 use crate::pilot::{Active, Pilot};
 use crate::shape::{Shape, ShapeId};
 use crate::state::State;
-use shipway_model::{PilotId, TaskId};
+use shipway_model::{PilotId, TaskId, Timestamp};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +64,12 @@ struct Node<'a> {
 
 /// The guests that have to leave for what waits and has no place in this plan. What was told to
 /// leave before counts as gone: nobody leaves twice for the same.
-pub(super) fn to_leave(state: &State, planner: &Planner, plan: &Plan) -> Vec<TaskId> {
+pub(super) fn to_leave(
+    state: &State,
+    planner: &Planner,
+    plan: &Plan,
+    now: Timestamp,
+) -> Vec<TaskId> {
     // A full plan is followed by the next at once.
     if planner.wanted.is_empty() || plan.more {
         return Vec::new();
@@ -85,7 +90,7 @@ pub(super) fn to_leave(state: &State, planner: &Planner, plan: &Plan) -> Vec<Tas
     for (shape, mut tasks) in waiting {
         let Some(need) = need(shape) else { continue };
         for node in nodes.iter_mut().filter(|node| need.could_use(node.class)) {
-            while tasks > 0 && node.clear(state, planner, (shape, need), &mut leave) {
+            while tasks > 0 && node.clear(state, (planner, now), (shape, need), &mut leave) {
                 tasks -= 1;
             }
         }
@@ -151,14 +156,13 @@ impl Node<'_> {
     fn clear(
         &mut self,
         state: &State,
-        planner: &Planner,
+        (planner, now): (&Planner, Timestamp),
         (id, need): (ShapeId, &Need),
         leave: &mut Vec<TaskId>,
     ) -> bool {
         let shape = state.shapes().get(id);
-        let Some(usable) = planner.usable(state.shapes(), id, (self.id, self.pilot)) else {
-            return false;
-        };
+        let whose = (self.id, self.pilot);
+        let Some(usable) = planner.usable(state.shapes(), id, whose, now) else { return false };
         let (ad, wanted) = (&self.pilot.ad, &shape.resources);
         let (before, mut stay) = (self.load.clone(), self.guests.len());
         while self.load.lacks(ad, wanted, usable).is_some() {

@@ -205,7 +205,12 @@ impl Pass<'_> {
             let Some((pilot, groups)) = found.filter(|_| places.len() < most) else { continue };
             let node = (pilot, self.trial.table().usable(at, groups));
             let asked = (owner, ask.resources(), tasks);
-            rooms_at(self.state, node, asked, self.now, |room| places.push((room, at)));
+            let until = self.trial.table().until(at);
+            rooms_at(self.state, node, asked, self.now, |place| {
+                if place.room.leaves_time(need.at_most, until) {
+                    places.push((place, at));
+                }
+            });
         }
         let mut made = Reservation::new((turn.id, need, standing), places, self.now)?;
         if let Some(until) = self.gave_up.get(owner).filter(|_| made.rests()) {

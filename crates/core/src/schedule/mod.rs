@@ -159,24 +159,27 @@ impl Planner {
     }
 
     /// The devices of a pilot's node that a shape may use. `None`: its requirements do not hold
-    /// there, or no longer.
+    /// there, or no longer, or there is too little time left.
     pub(crate) fn usable(
         &self,
         shapes: &Shapes,
         id: ShapeId,
         (name, pilot): (&PilotId, &Pilot),
+        now: Timestamp,
     ) -> Option<Usable<'_>> {
         let shape = shapes.get(id);
-        if shape.expressions.requirements.is_none() && !shape.expressions.in_container {
+        let has_limit = shape.at_most.is_some() && pilot.until.is_some();
+        let is_choosy = shape.expressions.requirements.is_some() || shape.expressions.in_container;
+        if !is_choosy && !has_limit {
             return Some(Usable::All);
         }
-        let at = self.nodes.at(name)?;
+        let at = (self.nodes.at(name)?, now);
         let on_node = |need: &needs::Need| need.on_node(&self.nodes, at, || Some(pilot));
         let groups = match self.known_need(id) {
             Some(need) => on_node(need),
             None => on_node(&needs::Need::of(shape, &self.nodes)),
         };
-        Some(self.nodes.usable(at, groups?))
+        Some(self.nodes.usable(at.0, groups?))
     }
 
     /// A job that was known before waits again with this shape: it may be another user's than those
@@ -237,7 +240,7 @@ pub fn schedule(state: &mut State, now: Timestamp) -> Plan {
         let serving = Cell::new(None);
         let made = guarded(|| {
             let plan = pass::run(state, &mut planner, now, &serving);
-            Plan { leave: guests::to_leave(state, &planner, &plan), ..plan }
+            Plan { leave: guests::to_leave(state, &planner, &plan, now), ..plan }
         });
         if let Some(plan) = made {
             state.planner = planner;

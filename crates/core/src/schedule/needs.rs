@@ -10,7 +10,7 @@ use crate::requirements::Choice;
 use crate::shape::{Gang, Shape, ShapeId};
 use crate::usage::charge;
 use shipway_model::amounts::thousandths;
-use shipway_model::{Amounts, GpuRequest, GpuShare, Kind, Millis, Resources};
+use shipway_model::{Amounts, GpuRequest, GpuShare, Kind, Millis, Resources, Timestamp};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -168,16 +168,19 @@ impl Need {
     }
 
     /// What a request and its requirements mean for one node: the kinds of its devices that may be
-    /// used, none for who needs none; `None` when it could never run there. Everybody who places,
-    /// checks or explains asks this.
+    /// used, none for who needs none; `None` when it could never run there, or not from `now` on
+    /// before the node is taken back. Everybody who places, checks or explains asks this.
     pub(crate) fn on_node<'p>(
         &self,
         table: &NodeTable,
-        at: NodeAt,
+        (at, now): (NodeAt, Timestamp),
         pilot: impl FnOnce() -> Option<&'p Pilot>,
     ) -> Option<Groups> {
         let class_at = table.free(at).class;
         let groups = self.groups(class_at)?;
+        if !table.has_time(at, self.at_most, now) {
+            return None;
+        }
         if !self.per_node {
             return Some(groups);
         }

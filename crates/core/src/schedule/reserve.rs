@@ -156,11 +156,15 @@ impl Reservation {
         let mut last = self.latest?;
         for kept in std::iter::once(&self.first).chain(&self.others) {
             let pilot = state.pilots().get(nodes.pilot(kept.at)?)?;
-            let groups = self.need.on_node(nodes, kept.at, || Some(pilot))?;
+            let groups = self.need.on_node(nodes, (kept.at, now), || Some(pilot))?;
             let node = (pilot, nodes.usable(kept.at, groups));
             let mut rooms = Vec::new();
             let asked = (&job.owner, need, kept.tasks as usize);
-            rooms_at(state, node, asked, now, |room| rooms.push(room.room.time()));
+            let until = nodes.until(kept.at);
+            rooms_at(state, node, asked, now, |place| {
+                let in_time = place.room.leaves_time(self.need.at_most, until);
+                rooms.push(place.room.time().filter(|_| in_time));
+            });
             if rooms.len() < kept.tasks as usize {
                 return None;
             }
@@ -217,6 +221,13 @@ pub enum RoomFrom {
 }
 
 impl RoomFrom {
+    /// Whether a task that begins when there is room is over by then. Where nobody knows when that
+    /// is, nobody knows this either, and nothing is waited for.
+    pub(crate) fn leaves_time(self, at_most: Option<Millis>, until: Option<Timestamp>) -> bool {
+        let (Some(at_most), Some(until)) = (at_most, until) else { return true };
+        self.time().is_some_and(|from| from.plus(at_most) <= until)
+    }
+
     pub fn time(self) -> Option<Timestamp> {
         match self {
             RoomFrom::At(at) => Some(at),

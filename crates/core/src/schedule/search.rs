@@ -115,6 +115,7 @@ impl Trial<'_> {
         takes_more
             && !(ask.need.is_guest && self.is_wanted(free.class))
             && ask.need.fits(free, groups)
+            && self.table().has_time(at, ask.need.at_most, self.now)
             && (!ask.need.named || self.has_named(ask.resources(), at))
             && (!ask.need.per_node || self.has_own_room(ask.need, at))
             && self.is_let_by(ask, at)
@@ -128,7 +129,7 @@ impl Trial<'_> {
 
     /// The kinds of a node's devices that a need may use.
     pub(super) fn groups_at(&self, need: &Need, at: NodeAt) -> Option<Groups> {
-        need.on_node(self.table(), at, || self.pilot(at))
+        need.on_node(self.table(), (at, self.now), || self.pilot(at))
     }
 
     fn is_let_by(&self, ask: &Ask<'_>, at: NodeAt) -> bool {
@@ -280,6 +281,7 @@ impl Trial<'_> {
         let allows = |pilot| backlog::allows(job, pilot, ask.resources(), unstarted);
         let is_passed = |held: &Reservation, _| held.behind_own && !self.is_own(ask, held);
         !self.is_guest_at(ask.need, at)
+            && self.table().has_time(at, ask.need.at_most, self.now)
             && self.pilot(at).is_some_and(allows)
             && ask.passes(at, is_passed)
     }
@@ -290,7 +292,10 @@ impl Trial<'_> {
         let lets_guests = |at| self.table().class(at).key.guests.is_some();
         let classes = need.classes.iter().filter(|(at, _)| !(need.is_guest && lets_guests(*at)));
         let classes = classes.map(|(class, _)| self.table().class(*class));
-        let suiting = |at: &NodeAt| !need.per_node || self.groups_at(need, *at).is_some();
+        let suiting = |at: &NodeAt| {
+            self.table().has_time(*at, need.at_most, self.now)
+                && (!need.per_node || self.groups_at(need, *at).is_some())
+        };
         let nodes = classes.flat_map(|class| class.members.emptiest().filter(suiting).take(most));
         nodes.collect()
     }

@@ -10,6 +10,7 @@ use shipway_core::schedule::schedule;
 use shipway_core::site::SiteKind;
 use shipway_core::{State, invariants};
 use shipway_model::gpu::Version;
+use shipway_model::node::ALLOCATION_ENDS;
 use shipway_model::{
     Actor, Attempt, Bytes, Capacity, ConnectionNumber, Cores, DeviceId, Ended, GpuDevice,
     GpuSource, GpuVendor, Held, HeldPhase, JobId, JobSpec, Millis, NodeAd, NodeName, Outcome,
@@ -176,6 +177,11 @@ impl Situation {
         });
         let gpus = gpus.collect();
         let memory = Bytes([8, 16][self.dice.below(2)] * 1_000_000_000);
+        let mut attributes = BTreeMap::from([("Rack".to_owned(), self.dice.below(3).to_string())]);
+        if self.dice.one_in(3) {
+            let ends = self.now.plus(Millis((2 + self.dice.below(600) as u64) * MINUTE));
+            attributes.insert(ALLOCATION_ENDS.to_owned(), (ends.0 / 1_000).to_string());
+        }
         NodeAd {
             node: NodeName::new(&format!("n{at}")).expect("good"),
             capacity: Capacity {
@@ -188,7 +194,7 @@ impl Situation {
             unfit: Vec::new(),
             withheld: Vec::new(),
             people: None,
-            attributes: [("Rack".to_owned(), self.dice.below(3).to_string())].into(),
+            attributes,
         }
     }
 

@@ -5,11 +5,8 @@
 
 use super::held::Phase;
 use super::{Machine, Now, Output};
+use shipway_model::site::LAST_MINUTE;
 use shipway_model::{AttemptId, Millis};
-
-/// So long before the end of its allocation it takes nothing more: a task that began later would
-/// be killed before most have done anything.
-pub const LAST_MINUTE: Millis = Millis(60_000);
 
 /// How long it waits, when the tasks of a node that is taken back have been killed, for the server
 /// to hear of it. What it was not told then, the next pilot of the folder may tell.

@@ -1,6 +1,7 @@
 //! Requirements and rank: where jobs go, and why they go nowhere.
 
 use super::*;
+use crate::explain::prospect;
 use crate::schedule::classes::class_of;
 use shipway_model::gpu::Version;
 use shipway_model::node::ALLOCATION_ENDS;
@@ -73,6 +74,36 @@ fn when_an_allocation_ends_is_asked_of_each_node_and_makes_no_kinds_of_them() {
         let json = format!(r#"{{"requirements":"{requirements}"}}"#);
         assert_eq!(told.goes_to(&json).as_deref(), expected, "{requirements}");
     }
+}
+
+#[test]
+fn a_task_begins_only_where_it_is_over_before_the_node_is_taken_back() {
+    let mut told = Told::default();
+    told.join_kind("early", &[8, 0], &[(ALLOCATION_ENDS, "1000")]);
+    let job = told.submit(r#"{"time_limit":"20m"}"#);
+    assert_eq!(told.place(), []);
+    let text = told.why(job)[0].to_string();
+    assert!(text.starts_with("needs 20m30s of time; "), "{text}");
+    let found = prospect(&told.state, job, Timestamp(told.now)).expect("it waits");
+    let changes = found.changes;
+    let limits: Vec<_> = changes.iter().map(|change| (change.time_limit, change.now)).collect();
+    assert_eq!(
+        limits,
+        [(Some(Millis(14 * 60_000)), true)],
+        "a minute is kept, half one is its grace"
+    );
+    told.join_kind("late", &[8, 0], &[(ALLOCATION_ENDS, "2000")]);
+    assert_eq!(told.place().len(), 1);
+    assert_eq!(told.state.active()[&task(job, 0)].pilot, id("late"));
+    let endless = told.submit("{}");
+    told.place();
+    assert_eq!(told.state.active()[&task(endless, 0)].pilot, id("early"), "it takes what it gets");
+    let short = told.submit(r#"{"time_limit":"10m"}"#);
+    let long = told.submit(r#"{"time_limit":"20m"}"#);
+    told.now = 1_500_000;
+    told.place();
+    assert!(told.why(short)[0].to_string().contains("of time"), "the time passes");
+    assert!(told.why(long)[0].to_string().contains("of time"), "{:?}", told.why(long));
 }
 
 #[test]

@@ -12,13 +12,16 @@ use crate::pilot::Pilot;
 use crate::schedule::classes::{ClassKey, GpuKind, class_of};
 use crate::schedule::needs::Groups;
 use crate::schedule::position;
-use shipway_model::{DeviceId, PilotId};
+use shipway_model::{DeviceId, Millis, PilotId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Classes without a node that are remembered, as a node comes back or changes and changes again;
 /// beyond those the one without for longest gives its place to the next. Few in tests, so that
 /// places come to stand for other classes there.
 const EMPTY_CLASSES: usize = if cfg!(test) { 2 } else { 64 };
+
+/// What is not lent is never taken back.
+const FOR_EVER: Timestamp = Timestamp(u64::MAX);
 
 /// A node's place in the table; used again when the node has gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,6 +75,8 @@ pub struct NodeTable {
     free: Vec<Free>,
     /// How many devices nobody uses, of each: what `free` says too, side by side.
     whole: Vec<u32>,
+    /// When the tasks of each have to be over; most nodes are there for ever.
+    until: Vec<Timestamp>,
     vacant: Vec<NodeAt>,
     came: u64,
     /// Nodes that have more room than when the scheduler last looked.
@@ -107,6 +112,16 @@ impl NodeTable {
     }
     pub(in crate::schedule) fn whole(&self, at: NodeAt) -> u32 {
         self.whole[at.at()]
+    }
+    /// When the tasks of a connected node have to be over, if it is only lent.
+    pub(crate) fn until(&self, at: NodeAt) -> Option<Timestamp> {
+        Some(self.until[at.at()]).filter(|until| *until != FOR_EVER)
+    }
+    /// Whether a task that begins then is over before the node is taken back. One without a time
+    /// limit takes what it gets.
+    #[inline]
+    pub(crate) fn has_time(&self, at: NodeAt, at_most: Option<Millis>, from: Timestamp) -> bool {
+        at_most.is_none_or(|span| from.plus(span) <= self.until[at.at()])
     }
     /// What is free on a connected node.
     pub fn free(&self, at: NodeAt) -> &Free {
@@ -234,9 +249,11 @@ impl NodeTable {
             self.nodes.push(node);
             self.free.push(free);
             self.whole.push(0);
+            self.until.push(FOR_EVER);
             NodeAt(position(self.nodes.len() - 1))
         };
         self.whole[at.at()] = self.free[at.at()].whole;
+        self.until[at.at()] = pilot.until.unwrap_or(FOR_EVER);
         self.by_pilot.insert(id.clone(), at);
         self.classes[class.at()].members.insert(at, &mut self.free);
         self.hot.insert(at);
@@ -289,6 +306,7 @@ impl PartialEq for NodeTable {
                 let amounts = (free.amounts, free.unstarted);
                 let listed = class.members.lists(*at, free) && table.whole(*at) == free.whole;
                 let groups: Vec<Group> = free.groups().copied().collect();
+                let amounts = (amounts, table.until(*at));
                 (pilot.clone(), class.key.clone(), amounts, groups, devices, listed)
             });
             nodes.collect()
