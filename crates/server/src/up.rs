@@ -317,6 +317,8 @@ pub struct Inside {
     pub router: axum::Router,
     /// The owner's.
     pub token: String,
+    #[cfg(test)]
+    pub(crate) site: Site,
     writer: writer::Running,
     event_logs: Arc<EventLogs>,
 }
@@ -333,7 +335,14 @@ pub async fn inside(home: &Path) -> Result<Inside, UpError> {
     let by = Actor::new(owner.clone(), Role::Admin);
     let add = Command::AddUser { by, user: owner, role: Role::Admin };
     site.writer.wish(Wish::Core(add)).await?;
-    Ok(Inside { router: router(&site), token, writer, event_logs: site.event_logs })
+    Ok(Inside {
+        router: router(&site),
+        token,
+        writer,
+        event_logs: Arc::clone(&site.event_logs),
+        #[cfg(test)]
+        site,
+    })
 }
 
 impl Inside {

@@ -37,6 +37,8 @@ mod stay;
 mod stream;
 pub mod submit;
 pub mod tasks;
+#[cfg(test)]
+mod tests;
 pub mod tickets;
 pub mod users;
 

@@ -8,6 +8,7 @@ use http_body_util::BodyExt;
 use prost::Message;
 use shipway_api::link::{CONNECTION_NUMBER, FromPilot, Hello};
 use shipway_api::wire;
+use shipway_core::State;
 use shipway_model::{ConnectionNumber, PilotId};
 use std::time::Duration;
 use tower::ServiceExt;
@@ -87,10 +88,15 @@ impl World {
             held: Vec::new(),
             folder_key: "key".into(),
         };
-        let hello = wire::ToServer::from(FromPilot::Hello(Box::new(hello))).encode_to_vec();
-        let size = u32::try_from(hello.len()).expect("small").to_be_bytes();
-        [&[0], size.as_slice(), hello.as_slice()].concat()
+        said(FromPilot::Hello(Box::new(hello)))
     }
+}
+
+/// A message as it goes over the wire.
+fn said(message: FromPilot) -> Vec<u8> {
+    let message = wire::ToServer::from(message).encode_to_vec();
+    let size = u32::try_from(message.len()).expect("small").to_be_bytes();
+    [&[0], size.as_slice(), message.as_slice()].concat()
 }
 
 /// Each of them would have sixteen mebibytes of the server's memory.
@@ -117,4 +123,23 @@ async fn output_of_a_connection_comes_by_one_call() {
     world.inside.stop().await;
     assert_eq!(refused.as_deref(), Some(TOO_MANY));
     assert_eq!(again, refused, "the next was heard, and the one beside it was not");
+}
+
+#[tokio::test]
+async fn a_mistake_over_a_message_of_a_pilot_costs_its_connection() {
+    let world = World::new().await;
+    let struck = said(FromPilot::Ping { number: super::super::service::STRUCK });
+    let call = world.call(CONTROL, [world.greeting(), struck].concat()).await;
+    // The pilot sees its end, and greets again.
+    let heard = tokio::time::timeout(PATIENCE, call.into_body().collect()).await;
+    let heard = heard.expect("the call ends").expect("in order");
+    let status = heard.trailers().and_then(|end| end.get("grpc-status")).cloned();
+    let (site, pilot) = (&world.inside.site, world.pilot.clone());
+    let known = site.pilots.nodes();
+    let is_known =
+        move |state: &State| state.pilots().get(&pilot).is_some_and(|pilot| pilot.is_connected());
+    let is_known = site.writer.glance(is_known).await.expect("an answer");
+    world.inside.stop().await;
+    assert_eq!((known.len(), is_known), (0, false), "nothing more is said to it, or placed on it");
+    assert_eq!(status.expect("it says how"), "14", "unavailable");
 }

@@ -9,6 +9,8 @@ use crate::logins::Logins;
 use shipway_api::link::{Assigning, FromServer, MAX_MESSAGE_BYTES, Task, Template};
 use shipway_api::wire;
 use shipway_core::event::Placement;
+#[cfg(test)]
+use shipway_model::JobId;
 use shipway_model::JobSpec;
 use shipway_model::limits::MAX_SPEC_BYTES;
 use std::collections::BTreeMap;
@@ -32,6 +34,12 @@ const FULL_BYTES: usize = 16 << 20;
 const FULL_SPEC_BYTES: usize = 16 << 20;
 const _: () = assert!(FULL_BYTES + 2 * MAX_SPEC_BYTES < MAX_MESSAGE_BYTES);
 
+/// Mistakes for tests: over placements of these jobs.
+#[cfg(test)]
+pub(super) const STRUCK_WHEN_PUT_OFF: JobId = JobId(u64::MAX);
+#[cfg(test)]
+pub(super) const STRUCK_WHEN_SAID: JobId = JobId(u64::MAX - 1);
+
 /// Puts off what takes long to be said; what is left of the order, if anything.
 pub(super) fn put_off(
     order: PilotOrder,
@@ -45,6 +53,8 @@ pub(super) fn put_off(
                 let Some(job) = of_job.first().map(|placement| placement.task.job) else {
                     continue;
                 };
+                #[cfg(test)]
+                assert_ne!(job, STRUCK_WHEN_PUT_OFF);
                 match describe.specs.at_hand(job) {
                     Ok(AtHand::Large { owner }) => later.add(&owner, job, of_job.to_vec()),
                     // Why it cannot be read is said when it is tried.
@@ -100,6 +110,8 @@ fn assign<'p>(
         }
         rest = others;
         let job = placement.task.job;
+        #[cfg(test)]
+        assert_ne!(job, STRUCK_WHEN_SAID);
         if let Entry::Vacant(entry) = known.entry(job) {
             match describe.specs.get(job) {
                 Ok(spec) => {

@@ -83,3 +83,49 @@ pub(super) fn outbound(
         }
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Specs;
+    use super::super::orders::{STRUCK_WHEN_PUT_OFF, STRUCK_WHEN_SAID};
+    use super::*;
+    use crate::auth::Auth;
+    use crate::documents::HomeFiles;
+    use crate::journal::HomeJournal;
+    use crate::logins::Logins;
+    use futures_util::StreamExt as _;
+    use shipway_core::event::Placement;
+    use shipway_model::{Attempt, TaskIndex, UserName};
+    use std::sync::Arc;
+
+    fn describe(home: &std::path::Path) -> Describe {
+        let journal = HomeJournal::open(home, 0).expect("a new home");
+        let tenure = Arc::new(journal.tenure().expect("ours"));
+        let documents = Arc::new(HomeFiles { home: home.into(), tenure });
+        Describe {
+            specs: Arc::new(Specs::new(journal.history().expect("its history"))),
+            logins: Arc::new(Logins::open(documents).expect("none")),
+            auth: Arc::new(Auth::new("secret", UserName::new("owner").expect("good"))),
+        }
+    }
+
+    /// The pilot hears of the others.
+    #[tokio::test]
+    async fn an_order_that_cannot_be_said_costs_that_order() {
+        let home = tempfile::tempdir().expect("a folder");
+        let (orders, ordered) = mpsc::unbounded_channel();
+        for (number, struck) in [(7, STRUCK_WHEN_PUT_OFF), (8, STRUCK_WHEN_SAID)] {
+            let (task, attempt) = (struck.task(TaskIndex(0)), Attempt::FIRST);
+            let placement = Placement { task, attempt, devices: Vec::new() };
+            orders.send(PilotOrder::Assign(vec![placement])).expect("it is heard");
+            orders.send(PilotOrder::Say(FromServer::Pong { number })).expect("it is heard");
+        }
+        drop(orders);
+        let said: Vec<_> = outbound(ordered, describe(home.path())).collect().await;
+        let (last, said) = said.split_last().expect("something is said");
+        assert!(last.as_ref().is_err_and(|last| last.code() == tonic::Code::Unavailable));
+        let said: Vec<&ToPilot> = said.iter().flatten().collect();
+        let pong = |number| ToPilot::from(FromServer::Pong { number });
+        assert_eq!(said[1..], [&pong(7), &pong(8)], "after the welcome");
+    }
+}

@@ -39,6 +39,9 @@ pub struct PilotService {
 const REPORTS_WAITING: usize = 1_024;
 /// Answers that one pilot has not taken. One that works has a few at a time.
 const ANSWERS_WAITING: usize = 1_024;
+/// A mistake for tests: over a ping of this number.
+#[cfg(test)]
+pub(super) const STRUCK: u64 = u64::MAX;
 /// From the token to the greeting, which a pilot sends at once.
 const GREETS_WITHIN: Duration = Duration::from_secs(10);
 
@@ -195,6 +198,8 @@ impl Connection {
         let (pilot, connection) = (self.pilot.clone(), self.number);
         // A newer pilot may say what this server need not know.
         let Some(message) = FromPilot::read(message)? else { return Ok(()) };
+        #[cfg(test)]
+        assert!(!matches!(message, FromPilot::Ping { number: STRUCK }));
         let (command, ack) = match message {
             FromPilot::Hello(_) => {
                 return Err(BadMessage::Unknown("greeting behind the first"));
