@@ -26,6 +26,8 @@ mod procfs;
 pub mod proof;
 pub mod run;
 pub mod runtimes;
+#[cfg(test)]
+mod skips;
 pub mod spawn;
 pub mod stage;
 mod turns;

@@ -69,7 +69,7 @@ impl Shared {
 #[test]
 fn inputs_that_hang_hold_up_nobody_else() {
     let Some(shared) = Shared::start() else {
-        return println!("left out: only root can act for others");
+        return cannot("only root can act for others");
     };
     let place = shared.world.work().join("hangs");
     let Some(hanging) = Hanging::mount(&place) else { return cannot("a kernel without /dev/fuse") };
@@ -96,7 +96,7 @@ fn inputs_that_hang_hold_up_nobody_else() {
 #[test]
 fn a_tree_that_hangs_holds_up_nobody_else() {
     let Some(shared) = Shared::start() else {
-        return println!("left out: only root can act for others");
+        return cannot("only root can act for others");
     };
     let place = shared.world.work().join("hangs");
     let Some(_hanging) = Hanging::mount(&place) else {
@@ -136,7 +136,7 @@ done
 fn who_copies_files_is_closed_to_its_account() {
     use std::os::unix::process::CommandExt;
     let Some(shared) = Shared::start() else {
-        return println!("left out: only root can act for others");
+        return cannot("only root can act for others");
     };
     let end = shared.world.work().join("end");
     let mut look = Command::new("/bin/sh");

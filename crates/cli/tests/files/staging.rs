@@ -1,6 +1,6 @@
 //! Inputs, outputs and streams, end to end: as plain processes, in containers, and what goes wrong.
 
-use crate::common::World;
+use crate::common::{World, cannot};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
@@ -153,7 +153,7 @@ const GAMES: u32 = 5;
 fn an_account_reads_and_writes_only_what_it_may() {
     use std::os::unix::fs::MetadataExt;
     if !rustix::process::geteuid().is_root() {
-        return println!("left out: only root can change to other accounts");
+        return cannot("only root can change to other accounts");
     }
     let world = World::new();
     open_to_all(&world.work());

@@ -2,20 +2,12 @@
 //! where root started it, and nobody as somebody else.
 
 use crate::archive::archive;
-use crate::site::{NOBODY, Pilot, Site, add_user, ordinary, runtimes};
+use crate::site::{NOBODY, Pilot, Site, add_user, is_root, ordinary, runtimes};
 use std::os::unix::fs::PermissionsExt as _;
 
 /// An account that Debian has, and that is not `nobody`.
 const GAMES: &str = "5";
 const ROOT: &str = "0";
-
-fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        println!("left out: only root can change to other accounts");
-    }
-    root
-}
 
 fn run_as(site: &Site, token: &str, words: &[&str]) -> (i32, String, String) {
     let run = ["run", "--workdir", "private"];

@@ -2,9 +2,13 @@
 //! a job names: binds, work directories, images, inputs, outputs and streams.
 
 use crate::archive::archive;
-use crate::site::{Site, add_user, has_guests};
-use std::os::unix::fs::symlink;
-use std::path::Path;
+use crate::site::{Site, add_user, has_guests, is_root};
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+/// An account that Debian has, and that is not `nobody`.
+const GAMES: &str = "games";
 
 /// What a job may name to get at a path, and what it runs then.
 fn doors(path: &str) -> Vec<Vec<String>> {
@@ -43,22 +47,38 @@ fn run_as(site: &Site, token: &str, words: &[String]) -> (i32, String, String) {
     (done.status.code().unwrap_or(-1), text(&done.stdout), text(&done.stderr))
 }
 
+/// Of whoever started the server.
+fn owners_token(site: &Site) -> String {
+    let file = std::fs::read_to_string(site.path("home/server.json")).expect("a server");
+    let file: serde_json::Value = serde_json::from_str(&file).expect("JSON");
+    file["token"].as_str().expect("a token").to_string()
+}
+
 /// Neither the owner's tasks nor others' get at the owner's token, by its own name or another.
 #[test]
 fn nothing_that_a_job_names_leads_to_what_the_server_keeps() {
-    let site = Site::start();
+    what_is_kept_is_closed(&Site::start(), "ada");
+}
+
+/// Such a pilot could read all of it for everybody.
+#[test]
+fn nothing_that_a_job_names_leads_to_what_a_server_of_root_keeps() {
+    if is_root() {
+        what_is_kept_is_closed(&Site::start_as(None), GAMES);
+    }
+}
+
+fn what_is_kept_is_closed(site: &Site, other: &str) {
     let home = site.path("home");
     let secret = std::fs::read_to_string(home.join("server.json")).expect("a server");
-    let token = add_user(&site, "ada");
-    let owner: serde_json::Value = serde_json::from_str(&secret).expect("JSON");
-    let owner = owner["token"].as_str().expect("a token").to_string();
+    let (token, owner) = (add_user(site, other), owners_token(site));
     let shared = site.path("shared");
     std::fs::create_dir(&shared).expect("a folder");
     symlink(&home, shared.join("link")).expect("a link");
     for who in [&token, &owner] {
         for path in [home.join("server.json"), shared.join("link/server.json")] {
             for words in doors(&path.display().to_string()) {
-                let (code, out, err) = run_as(&site, who, &words);
+                let (code, out, err) = run_as(site, who, &words);
                 assert!(code != 0, "{words:?}: {out}{err}");
                 assert!(!out.contains(&owner) && !err.contains(&owner), "{words:?}: {out}{err}");
             }
@@ -66,6 +86,66 @@ fn nothing_that_a_job_names_leads_to_what_the_server_keeps() {
     }
     let now = std::fs::read_to_string(home.join("server.json")).expect("still there");
     assert_eq!(now, secret, "it was written to");
+}
+
+/// A file of a service of the node, which everybody may read and write; it goes with this.
+struct OfService(PathBuf);
+
+impl OfService {
+    fn leave(text: &str) -> OfService {
+        let folder = PathBuf::from(format!("/run/shipway-test-{}", std::process::id()));
+        std::fs::create_dir(&folder).expect("a folder of a service");
+        let file = folder.join("answers");
+        std::fs::write(&file, text).expect("written");
+        let open = |path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode));
+        open(&folder, 0o777).and_then(|()| open(&file, 0o666)).expect("opened");
+        OfService(folder)
+    }
+}
+
+impl Drop for OfService {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Where the node's services and its kernel answer, everything that a job names is refused, and
+/// not only a bind: also where root's pilot could open it.
+#[test]
+fn nothing_that_a_job_names_leads_to_the_nodes_services_and_processes() {
+    if !is_root() {
+        return;
+    }
+    let said = "what a service says";
+    let service = OfService::leave(said);
+    let file = service.0.join("answers").display().to_string();
+    let made = format!("x:{}", service.0.join("made").display());
+    // Of the first process, which some nodes close to root too, and of this one.
+    let environs = ["1".to_string(), std::process::id().to_string()];
+    let environs = environs.map(|process| format!("/proc/{process}/environ"));
+    let read = |path: &String| std::fs::read(path).unwrap_or_default();
+    let mut secrets: Vec<String> =
+        environs.iter().map(|path| String::from_utf8_lossy(&read(path)).into_owned()).collect();
+    secrets.push(said.into());
+    secrets.retain(|secret| !secret.is_empty());
+    assert!(secrets.len() >= 2, "root may look at its own");
+    for site in [Site::start(), Site::start_as(None)] {
+        let (other, owner) = (add_user(&site, GAMES), owners_token(&site));
+        for who in [&other, &owner] {
+            let made = ["--workdir", "private", "--output", &made, "--", "touch", "x"];
+            let made: Vec<String> = made.map(String::from).to_vec();
+            // A container has processes of its own there, which it may look at.
+            let of_kernel = environs.iter().flat_map(|path| doors(path).into_iter().skip(1));
+            for words in doors(&file).into_iter().chain(of_kernel).chain([made]) {
+                let (code, out, err) = run_as(&site, who, &words);
+                assert!(code != 0, "{words:?}: {out}{err}");
+                let told = secrets.iter().any(|secret| out.contains(secret));
+                assert!(!told, "{words:?}: {code} {out}{err}");
+            }
+        }
+    }
+    assert_eq!(std::fs::read_to_string(&file).expect("still there"), said, "it was written to");
+    assert_eq!(std::fs::read_dir(&service.0).expect("there").count(), 1, "something was made");
 }
 
 /// An image that lies there is read for nobody: neither for the owner, nor for somebody to whom the

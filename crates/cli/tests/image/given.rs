@@ -2,7 +2,7 @@
 //! that is root removes nothing there that the account could not.
 
 use crate::common::wait_for;
-use crate::site::{Site, add_user};
+use crate::site::{Site, add_user, is_root};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use std::io::ErrorKind;
@@ -12,14 +12,6 @@ use std::path::{Path, PathBuf};
 /// Accounts that Debian has: the one that takes, and the one that is taken from.
 const GAMES: (&str, u32) = ("games", 5);
 const DAEMON: u32 = 1;
-
-fn is_root() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        println!("left out: only root can act for others");
-    }
-    is_root
-}
 
 fn as_games<T: Send>(act: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {

@@ -20,6 +20,8 @@ pub(crate) const ALL: &[Case] = &[
     Case { name: "a tree of root's cannot be written", on: On::All, run: tree_not_written },
 ];
 
+/// These cases are for a starter that is root. An ordinary user's turn is one of several, unless
+/// nobody here is root: which `main` says.
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
