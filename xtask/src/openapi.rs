@@ -43,7 +43,28 @@ pub(crate) fn check(binary: Option<&Path>) -> Result<()> {
         );
     }
     println!("openapi/shipway.json is what the code says");
+    let missing = undocumented(&new, &read("docs/api.md")?)?;
+    if !missing.is_empty() {
+        bail!("docs/api.md does not have {}; add what each is for", missing.join(", "));
+    }
     Ok(())
+}
+
+fn read(file: &str) -> Result<String> {
+    let file = repo::root().join(file);
+    std::fs::read_to_string(&file).with_context(|| format!("could not read {}", file.display()))
+}
+
+/// The addresses, and the kinds of reasons, that the page for people does not name.
+fn undocumented(document: &str, page: &str) -> Result<Vec<String>> {
+    let document: serde_json::Value = serde_json::from_str(document).context("no JSON")?;
+    let paths = document["paths"].as_object().context("the document has no addresses")?;
+    let kinds = document["components"]["schemas"]["Reason"]["oneOf"].as_array();
+    let kinds = kinds.context("the document has no reasons")?.iter();
+    let kinds = kinds.filter_map(|one| one["properties"]["kind"]["enum"][0].as_str());
+    let names = paths.keys().map(String::as_str).chain(kinds);
+    let names = names.map(|name| format!("`{name}`"));
+    Ok(names.filter(|name| !page.contains(name.as_str())).collect())
 }
 
 fn committed() -> PathBuf {
@@ -77,6 +98,16 @@ fn first_difference<'a>(old: &'a str, new: &'a str) -> Option<(usize, &'a str, &
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_page_does_not_name_is_missing() {
+        let document = r#"{"paths": {"/a": {}, "/b": {}}, "components": {"schemas": {"Reason":
+            {"oneOf": [{"properties": {"kind": {"enum": ["busy"]}}}]}}}}"#;
+        let missing = |page| undocumented(document, page).expect("a document");
+        assert_eq!(missing("| `/a`, `/b` | `busy` |"), [""; 0]);
+        assert_eq!(missing("| `/a` | /b busy |"), ["`/b`", "`busy`"]);
+        undocumented("{}", "").expect_err("nothing to compare with");
+    }
 
     #[test]
     fn drift_is_shown_at_its_first_line() {

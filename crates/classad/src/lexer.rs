@@ -95,7 +95,7 @@ impl<'a> Lexer<'a> {
             (b'=', b'?', b'=') => (Binary::Is, 3),
             (b'=', b'!', b'=') => (Binary::Isnt, 3),
             (b'=', b'?', _) => {
-                return Err(self.wrong(self.at, "`=?` is no operator; write `=?=`"));
+                return Err(self.wrong(self.at, "`=?` is not an operator; write `=?=`"));
             }
             (b'&', b'&', _) => (Binary::And, 2),
             (b'|', b'|', _) => (Binary::Or, 2),
@@ -190,7 +190,7 @@ impl<'a> Lexer<'a> {
         let text = std::str::from_utf8(text).unwrap_or_default();
         if is_real {
             let number = text.parse().ok();
-            let number = number.ok_or_else(|| self.wrong(start, "this is no number"))?;
+            let number = number.ok_or_else(|| self.wrong(start, "this is not a number"))?;
             self.token = Token::Real(number);
             return Ok(());
         }

@@ -320,7 +320,7 @@ impl<'a> Parser<'a> {
     fn call(&mut self, name: Name, at: usize) -> Parsed {
         // In quotes it may be anything, and would not read back where it is printed.
         if !is_function_name(name.as_bytes()) {
-            return Err(stop(at, "this is no name of a function"));
+            return Err(stop(at, "this is not the name of a function"));
         }
         self.advance()?;
         let args = self.items(b')')?;

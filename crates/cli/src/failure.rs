@@ -87,7 +87,7 @@ pub enum Failure {
     RelayAdd(#[from] AddError),
     #[error("the relay cannot run")]
     Relay(#[from] RelayError),
-    #[error("`top` draws on a terminal, and this is none")]
+    #[error("`top` draws on a terminal, and standard output is not one")]
     NotATerminal,
     #[error("cannot write the output")]
     Output(#[source] io::Error),
@@ -194,8 +194,8 @@ impl Failure {
                     .into(),
             ),
             Failure::Client(ClientError::Silent { .. }) => Some(
-                "the token was not sent. Ask again; if it stays so, look which program listens \
-                 there (`ss -ltnp`)"
+                "the token was not sent. Try again; if it happens again, find out which program \
+                 listens there (`ss -ltnp`)"
                     .into(),
             ),
             Failure::Client(ClientError::NotTheServer { .. }) => Some(

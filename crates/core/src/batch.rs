@@ -219,11 +219,6 @@ impl State {
         of_it.filter_map(|(id, known)| Some((id, known, known.batch.as_deref()?)))
     }
 
-    /// The batch system that an allocation was asked of.
-    pub fn batch_site(&self, allocation: &AllocationId) -> Option<&BatchSite> {
-        self.sites.get(&self.allocations().get(allocation)?.site)
-    }
-
     /// Whether it is not known to be given up: then a pilot should have come of it.
     pub(crate) fn is_wanted(&self, allocation: &AllocationId) -> bool {
         let phase = self.allocations().get(allocation).map(|known| known.phase);

@@ -20,7 +20,7 @@ pub enum Effect {
         again: bool,
     },
     /// Have this end there. Said again after a restart, until the site has said that it is over.
-    GiveUp { site: SiteName, allocation: AllocationId, engine_id: Option<String> },
+    GiveUp { site: SiteName, allocation: AllocationId },
     /// A batch system has come, has changed or has gone.
     SitesChanged,
     /// More waits than before, or there is more to ask of batch systems: the broker is to look.

@@ -289,7 +289,8 @@ pub enum CancelReason {
     },
 }
 
-/// Why an active task is asked to stop. What its end then means is in `decide/verdict.rs`.
+/// Why an active task is asked to stop. What its end then means is in `decide/verdict.rs`. Nobody
+/// asks for the last four yet: journals are kept for years, and older servers are to know them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {

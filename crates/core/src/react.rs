@@ -87,9 +87,8 @@ fn allocation_changed(state: &State, allocation: &AllocationId, phase: Phase) ->
 
 fn give_up(state: &State, allocation: &AllocationId) -> Option<Effect> {
     let known = state.allocations().get(allocation)?;
-    let (site, batch) = (known.site.clone(), known.batch.as_ref()?);
-    let engine_id = batch.engine_id.clone();
-    Some(Effect::GiveUp { site, allocation: allocation.clone(), engine_id })
+    known.batch.as_ref()?;
+    Some(Effect::GiveUp { site: known.site.clone(), allocation: allocation.clone() })
 }
 
 /// With all pilots that may come of it.

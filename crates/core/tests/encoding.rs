@@ -1,7 +1,7 @@
 //! Every event's encoding, held still: what is in a journal must stay readable.
 //!
 //! A changed line in the snapshot means a changed journal. A new field needs a default; a changed
-//! meaning needs a new version and a step in `engine::upgrade`.
+//! meaning needs a new version and a step in `event/older.rs`.
 
 use shipway_core::command::{PilotJoined, Token};
 use shipway_core::event::{

@@ -331,7 +331,9 @@ impl FailedTerm {
         match each.as_slice() {
             _ if let Some(beyond) = &self.beyond => format!("cannot be asked for it: {beyond}"),
             [] => "cannot change that".into(),
-            _ if self.is_error => format!("{}, which cannot be compared so", each.join(" and ")),
+            _ if self.is_error => {
+                format!("{}, which cannot be compared like that", each.join(" and "))
+            }
             each => each.join(" and "),
         }
     }

@@ -151,7 +151,8 @@ fn check_files(spec: &JobSpec, longest: &Longest<'_>, check: &mut Check<'_>) {
     }
     for FileMap { source, target } in &spec.inputs {
         let url = source.contains("://");
-        check(!url, "inputs", format!("`{source}` is no file: nothing is fetched from elsewhere"));
+        let no_file = || format!("`{source}` is not a file: nothing is fetched from elsewhere");
+        check(!url, "inputs", no_file());
         let inside = target.as_deref().is_none_or(stays_inside);
         check(inside, "inputs", format!("the target of `{source}` leaves the work directory"));
     }

@@ -204,7 +204,7 @@ pub enum NoAccount {
          whoever runs the node finds more in `shipway doctor`"
     )]
     NotApart { user: String, why: String },
-    #[error("the server does not know user {user} any more, who has no id on this node then")]
+    #[error("the server no longer knows user {user}, so there is no id for them on this node")]
     Unknown { user: String },
     #[error(
         "no id is left for {user} on this node: {given} were given to {own}; whoever runs the node \

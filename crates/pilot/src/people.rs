@@ -87,8 +87,8 @@ pub fn find(
 fn sharing(account: &str) -> People {
     People::No {
         user: account.into(),
-        why: format!("--accounts gives everybody the account {account} who is not named there"),
-        fix: "leave `*` out of --accounts: who has no account is refused then".into(),
+        why: format!("--accounts gives the account {account} to everybody whom it does not name"),
+        fix: "leave `*` out of --accounts; people without an account are then refused".into(),
     }
 }
 

@@ -39,7 +39,7 @@ impl OtherRuntime {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChoiceError {
-    #[error("`{text}` is no runtime: it is native, crun or apptainer")]
+    #[error("`{text}` is not a runtime: it is native, crun or apptainer")]
     Unknown { text: String },
     #[error("native containers need no program: only crun and apptainer do")]
     NativeProgram,

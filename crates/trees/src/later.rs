@@ -187,7 +187,7 @@ impl Trees {
             return;
         }
         if tree.waited.is_none() {
-            tracing::warn!(path = %shown, why, "tried again later, ever more seldom");
+            tracing::warn!(path = %shown, why, "will be tried again, less and less often");
         } else {
             tracing::debug!(path = %shown, why, "still there");
         }

@@ -40,7 +40,8 @@ pub struct MatchArgs {
 pub(super) fn expression(text: &str) -> Result<String, String> {
     if text.starts_with("--") {
         let shown: String = text.chars().take(80).collect();
-        return Err(format!("`{shown}` is no option of this command (an expression: ({shown}))"));
+        let hint = format!("an expression: ({shown})");
+        return Err(format!("`{shown}` is not an option of this command ({hint})"));
     }
     Ok(text.into())
 }

@@ -120,7 +120,7 @@ fn beyond(reason: &Reason, changes: &[Change]) -> Option<String> {
             Some("make the requirements shorter: together they ask for too much work".into())
         }
         Reason::SetAside { .. } => Some(
-            "ask for it in other words (--requirements, --gpus), and tell who runs the server: \
+            "ask for it in other words (--requirements, --gpus), and tell whoever runs the server: \
              its log says where it failed"
                 .into(),
         ),

@@ -43,7 +43,7 @@ fn kept(held: &KeptNodes, reader: &Reader) -> String {
             let unless = if held.behind_own {
                 "if no others come"
             } else {
-                "who has used less may go first"
+                "users who have used less may go first"
             };
             format!("free by {at} at the latest, by time limits; {unless}")
         },

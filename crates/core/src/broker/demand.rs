@@ -78,11 +78,6 @@ impl Look {
         Proposal { asks, surplus: surplus.collect() }
     }
 
-    /// Waiting tasks for which no site has or will have anything.
-    pub fn unserved(&self) -> u64 {
-        self.matched().left.iter().sum()
-    }
-
     fn matched(&self) -> Matched {
         // A mistake over one shape costs its own tasks their pilots, and no others theirs.
         let demand = |waiting| guarded(|| self.demand(waiting)).flatten();

@@ -388,7 +388,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ("tasks are run", "noop_job_exit_signal noop_job_exit_code"),
     ("say `gpus_minimum_runtime`", "require_cuda_version cuda_version"),
     (
-        "it is no command: `request_gpus`, `gpus_minimum_memory` and `request_cpus` are",
+        "it is not a command: `request_gpus`, `gpus_minimum_memory` and `request_cpus` are",
         "request_gpu request_gpu_memory request_gpus_memory request_cpu",
     ),
 ];

@@ -65,7 +65,7 @@ pub enum Wrong {
     ManyLines,
     #[error("the text has a character that texts cannot have (U+{0:04X})")]
     Character(u32),
-    #[error("`{0}` is no statement: NAME = VALUE, queue, if, or include is wanted")]
+    #[error("`{0}` is not a statement: NAME = VALUE, queue, if, or include is wanted")]
     NoStatement(String),
     #[error("`{0}` cannot name a macro (letters, digits, _ and .)")]
     Name(String),

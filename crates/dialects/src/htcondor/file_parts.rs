@@ -1,5 +1,6 @@
 //! Parts of a file's name: `$Fp()`, `$Fn()`, `$Fx()` and what else may follow `$F`.
 
+#[expect(clippy::string_slice, reason = "cut at a slash, a dot or an end")]
 pub(super) fn pick(value: &str, letters: &str, directory: &str) -> String {
     let letters = letters.to_ascii_lowercase();
     let has = |letter: char| letters.contains(letter);
@@ -24,6 +25,7 @@ pub(super) fn pick(value: &str, letters: &str, directory: &str) -> String {
 
 /// `n` and `x` keep the name and what is behind its last dot, `p` the whole path, each `d` one
 /// folder, `b` leaves out the slash at the end and the dot.
+#[expect(clippy::string_slice, reason = "cut at a slash, a dot or an end")]
 fn kept<'a>(letters: &str, text: &'a str, name_at: usize, extension_at: usize) -> &'a str {
     let has = |letter: char| letters.contains(letter);
     let (extension, name, bare) = (has('x'), has('n'), has('b'));
@@ -57,6 +59,7 @@ fn kept<'a>(letters: &str, text: &'a str, name_at: usize, extension_at: usize) -
 }
 
 /// Where the folder begins that is `count` folders above the name.
+#[expect(clippy::string_slice, reason = "cut at a slash, a dot or an end")]
 fn parent_at(text: &str, name_at: usize, count: usize) -> usize {
     let mut at = name_at;
     for _ in 0..count {

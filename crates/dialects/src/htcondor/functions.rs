@@ -33,7 +33,7 @@ pub(super) fn value(scope: &Scope<'_>, found: &Found<'_>) -> Result<String, Wron
         Function::Eval => eval(scope, found.name),
         Function::Basename => file(scope, found.name, "nx"),
         Function::Dirname => file(scope, found.name, "p"),
-        Function::File => file(scope, found.name, &found.letters[1..]),
+        Function::File => file(scope, found.name, found.letters.get(1..).unwrap_or_default()),
     }
 }
 

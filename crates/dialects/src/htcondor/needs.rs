@@ -213,7 +213,7 @@ fn expression(values: &Values<'_>, key: Key) -> Result<Option<String>, SubmitErr
     let Some(text) = values.get(key)? else { return Ok(None) };
     match evaluate::fault(&text) {
         None => Ok(Some(text.to_string())),
-        Some(fault) => Err(values.wrong(key, format!("`{text}` is no expression: {fault}"))),
+        Some(fault) => Err(values.wrong(key, format!("`{text}` is not an expression: {fault}"))),
     }
 }
 

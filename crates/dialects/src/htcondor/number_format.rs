@@ -24,20 +24,21 @@ impl Format {
     pub(super) fn parse(text: &str, kind: Kind) -> Option<Format> {
         let (before, rest) = text.split_once('%')?;
         let flags: String = rest.chars().take_while(|c| "-+ 0#".contains(*c)).collect();
-        let rest = &rest[flags.len()..];
+        let rest = rest.strip_prefix(flags.as_str())?;
         let (width, rest) = digits(rest)?;
         let (precision, rest) = match rest.strip_prefix('.') {
             Some(rest) => digits(rest).map(|(number, rest)| (Some(number), rest))?,
             None => (None, rest),
         };
         let rest = rest.trim_start_matches(['l', 'h', 'j', 'z', 'L']);
-        let letter = rest.chars().next()?;
+        let mut letters_left = rest.chars();
+        let letter = letters_left.next()?;
         let letters = match kind {
             Kind::Whole => "diuxXo",
             Kind::Real => "eEfFgG",
             Kind::Text => "s",
         };
-        let after = &rest[letter.len_utf8()..];
+        let after = letters_left.as_str();
         let good = letters.contains(letter) && !after.contains('%');
         good.then(|| Format {
             before: before.into(),
@@ -123,6 +124,7 @@ impl Format {
 }
 
 /// A number in front of the rest; none is 0.
+#[expect(clippy::string_slice, reason = "digits have a byte each")]
 fn digits(text: &str) -> Option<(usize, &str)> {
     let length = text.bytes().take_while(u8::is_ascii_digit).count();
     let number = if length == 0 { 0 } else { text[..length].parse().ok()? };

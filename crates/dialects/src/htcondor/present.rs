@@ -179,7 +179,7 @@ impl Want<'_> {
                 Err(wrong("is a file that nobody may run"))
             }
             (Wanted::Folder | Wanted::FolderOf | Wanted::FolderMade, Some(AtPath::File { .. })) => {
-                Err(wrong("is no folder"))
+                Err(wrong("is not a folder"))
             }
             _ => Ok(None),
         }

@@ -2,6 +2,7 @@
 //! the unit of the command, which is also what a bare number means.
 
 /// In units of so many bytes; `None` when it is not an amount.
+#[expect(clippy::string_slice, reason = "digits have a byte each")]
 pub(super) fn amount(text: &str, unit: u64) -> Option<u64> {
     let text = text.trim();
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();

@@ -120,6 +120,7 @@ pub(super) fn parse(text: &str) -> Result<Queue, Wrong> {
 }
 
 /// The first word that says where items come from, what is before it and what after.
+#[expect(clippy::string_slice, reason = "the places are those of whole characters")]
 fn keyword(text: &str) -> Option<(&str, Word, &str)> {
     let mut start = None;
     for (at, c) in text.char_indices() {
@@ -140,6 +141,7 @@ fn keyword(text: &str) -> Option<(&str, Word, &str)> {
 
 type Qualifier = (&'static str, Matching);
 
+#[expect(clippy::string_slice, reason = "the place is one that was found")]
 fn qualifier(text: &str) -> Option<(Qualifier, &str)> {
     let end = text.find(|c| is_space(c) || c == '(')?;
     let known = [("files", Matching::Files), ("dirs", Matching::Folders), ("any", Matching::Any)];
@@ -148,6 +150,7 @@ fn qualifier(text: &str) -> Option<(Qualifier, &str)> {
 }
 
 /// The number in front, and the names behind it.
+#[expect(clippy::string_slice, reason = "the places are those of whole words")]
 fn variables(text: &str) -> Result<(&str, Vec<String>), Wrong> {
     let text = text.trim_matches(is_space);
     let of_names = |c: char| c.is_ascii_alphanumeric() || is_space(c) || ",_.".contains(c);
@@ -231,10 +234,11 @@ pub(super) fn fields(item: &str, count: usize) -> Vec<&str> {
     let mut rest = item.trim_matches(blank);
     let mut fields = Vec::with_capacity(count);
     while fields.len() + 1 < count {
-        let at = if unit { rest.find('\x1f') } else { rest.find([',', ' ', '\t']) };
-        let Some(at) = at else { break };
-        fields.push(rest[..at].trim_matches(blank));
-        rest = rest[at + 1..].trim_start_matches(blank);
+        let parted =
+            if unit { rest.split_once('\x1f') } else { rest.split_once([',', ' ', '\t']) };
+        let Some((field, others)) = parted else { break };
+        fields.push(field.trim_matches(blank));
+        rest = others.trim_start_matches(blank);
     }
     fields.push(rest);
     fields.resize(count, "");

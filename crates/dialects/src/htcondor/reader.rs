@@ -373,6 +373,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Markers of ours, and NUL, would be taken for something else.
+#[expect(clippy::string_slice, reason = "the place is that of a whole character")]
 fn only_text(name: &str, text: &str) -> Result<(), SubmitError> {
     let bad = |c: &char| super::is_marker(*c) || *c == '\0';
     let Some((at, c)) = text.char_indices().find(|(_, c)| bad(c)) else { return Ok(()) };

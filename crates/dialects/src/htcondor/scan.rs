@@ -84,6 +84,7 @@ pub(super) struct Found<'a> {
 /// The first macro from `from` on that is not to be skipped. `unclosed` is where the first `$`
 /// stands that was no macro as things are, but may become one. Each byte looked at is
 /// counted; nothing more is found once it is over.
+#[expect(clippy::string_slice, reason = "cut at brackets, dollars and colons, of a byte each")]
 pub(super) fn next_macro<'a>(
     text: &'a str,
     from: usize,

@@ -44,6 +44,7 @@ pub(super) enum Statement<'a> {
 /// What may stand between `+` and `=`.
 const SEPARATORS: &[char] = &[',', ';', '|', '&', '*'];
 
+#[expect(clippy::string_slice, reason = "the places are found, or behind spaces")]
 pub(super) fn read(line: &str) -> Statement<'_> {
     let Some(end) = line.find(|c| is_space(c) || c == '=' || c == ':') else {
         return Statement::Other;

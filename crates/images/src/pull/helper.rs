@@ -22,7 +22,7 @@ const TOKEN_USER: &str = "<token>";
 
 #[derive(Debug, thiserror::Error)]
 pub enum HelperError {
-    #[error("`{0}` is no name of a credential helper")]
+    #[error("`{0}` is not the name of a credential helper")]
     Name(String),
     #[error("cannot run {program}, which is said to keep the passwords")]
     Run {
@@ -34,7 +34,7 @@ pub enum HelperError {
     Silent { program: String },
     #[error("{program} failed: {said}")]
     Failed { program: String, said: String },
-    #[error("what {program} answers is no name and password")]
+    #[error("what {program} answers is not a name and a password")]
     Answer { program: String },
 }
 

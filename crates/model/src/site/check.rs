@@ -54,7 +54,7 @@ fn check_name(site: &SiteSpec, check: &mut Check<'_>) {
 fn check_reach(reach: &Reach, check: &mut Check<'_>) {
     let Reach::Ssh { host, options } = reach else { return };
     let is_host = !host.is_empty() && !host.starts_with('-') && is_plain_word(host);
-    check(is_host, "reach", format!("`{host}` is no host ([USER@]HOST)"));
+    check(is_host, "reach", format!("`{host}` is not a host ([USER@]HOST)"));
     check_lines("reach", options, check);
 }
 
@@ -64,7 +64,7 @@ fn check_pilots(site: &SiteSpec, check: &mut Check<'_>) {
         .iter()
         .any(|scheme| site.server.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty()));
     let is_address = is_address && is_plain_word(&site.server);
-    check(is_address, "server", format!("`{}` is no address (https://HOST:PORT)", site.server));
+    check(is_address, "server", format!("`{}` is not an address (https://HOST:PORT)", site.server));
     let is_sealed = site.relay.is_none() || site.server.starts_with("https://");
     let what = "through a relay it is https://HOST:PORT: without TLS the relay could read tokens";
     check(is_sealed, "server", what.into());
@@ -72,7 +72,7 @@ fn check_pilots(site: &SiteSpec, check: &mut Check<'_>) {
     let is_small = certificate.len() <= MAX_CERTIFICATE_BYTES;
     check(is_small, "certificate", format!("more than {MAX_CERTIFICATE_BYTES} bytes"));
     let is_pem = certificate.is_empty() || certificate.contains("-----BEGIN CERTIFICATE-----");
-    check(is_pem, "certificate", "this is no certificate in PEM".into());
+    check(is_pem, "certificate", "this is not a certificate in PEM".into());
     for path in &site.shared {
         check(is_path(path), "shared", needs_path(path));
     }
@@ -89,7 +89,7 @@ fn check_pilots(site: &SiteSpec, check: &mut Check<'_>) {
         let is_name = !name.is_empty()
             && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
             && !name.starts_with(|c: char| c.is_ascii_digit());
-        check(is_name, "env", format!("`{name}` is no name of a variable"));
+        check(is_name, "env", format!("`{name}` is not the name of a variable"));
         check(is_line(value), "env", format!("the value of {name} is not one short line"));
     }
 }
@@ -115,7 +115,7 @@ fn check_classes(classes: &[SiteClass], check: &mut Check<'_>) {
     for class in classes {
         let name = &class.name;
         let is_name = is_plain_word(name) && name.len() <= LONGEST_NAME;
-        check(is_name, "classes", format!("`{name}` is no name of one word, 32 letters at most"));
+        check(is_name, "classes", format!("`{name}` is not one word of 32 letters at most"));
         check(names.insert(name), "classes", format!("`{name}` is there twice"));
         let of = |what: &str| format!("{name}: {what}");
         check(class.pilots > 0, "classes", of("with `pilots: 0` none would ever come"));
@@ -170,7 +170,7 @@ fn is_path(path: &str) -> bool {
 }
 
 fn needs_path(path: &str) -> String {
-    format!("`{path}` is no path from the root without `..`")
+    format!("`{path}` is not a path from the root without `..`")
 }
 
 #[cfg(test)]
@@ -200,19 +200,19 @@ mod tests {
             (|it| it["name"] = "this-machine".into(), "name: `this-machine` is a site of every"),
             (|it| it["name"] = "A b".into(), "`A b` is not a site name"),
             (|it| it["name"] = "-a".into(), "name: `-a` is not lower-case"),
-            (|it| it["program"] = "shipway".into(), "program: `shipway` is no path"),
-            (|it| it["server"] = "ftp://h".into(), "server: `ftp://h` is no address"),
-            (|it| it["server"] = "https://h x".into(), "server: `https://h x` is no address"),
+            (|it| it["program"] = "shipway".into(), "program: `shipway` is not a path"),
+            (|it| it["server"] = "ftp://h".into(), "server: `ftp://h` is not an address"),
+            (|it| it["server"] = "https://h x".into(), "server: `https://h x` is not an address"),
             (|it| it["wall"] = "10s".into(), "wall: 10s is not between 1m and 31d"),
             (|it| it["warning"] = "11h".into(), "warning: 11h is more than half"),
-            (|it| it["shared"] = serde_json::json!(["/a/../b"]), "shared: `/a/../b` is no path"),
+            (|it| it["shared"] = serde_json::json!(["/a/../b"]), "shared: `/a/../b` is not a path"),
             (|it| it["submit"] = serde_json::json!(["--a\n--b"]), "submit: `--a\n--b` is not one"),
             (|it| it["classes"] = serde_json::json!([]), "classes: a site needs at least one"),
             (|it| it["classes"][0]["gpus"]["count"] = 0.into(), "classes: a100: 0 GPUs; between"),
             (|it| it["limits"] = serde_json::json!({"pending": 0}), "limits: with 0 nothing"),
             (
                 |it| it["reach"] = serde_json::json!({"ssh": {"host": "-oProxyCommand=x"}}),
-                "reach: `-oProxyCommand=x` is no host",
+                "reach: `-oProxyCommand=x` is not a host",
             ),
         ];
         for (change, expected) in cases {

@@ -69,7 +69,7 @@ impl Facts {
         let text = self.get(name)?;
         let number = text.trim().parse().ok();
         if number.is_none() {
-            notes.push(format!("{name} is {}, which is no number", quoted(text)));
+            notes.push(format!("{name} is {}, which is not a number", quoted(text)));
         }
         number
     }
@@ -161,7 +161,7 @@ impl Groups {
                 let (quota, period) = text.split_once(' ')?;
                 return cores(quota, period);
             }
-            // Without one it is -1, which is no number here.
+            // Without one it is -1, which is not a number here.
             cores(&read(folder, "cpu.cfs_quota_us")?, &read(folder, "cpu.cfs_period_us")?)
         };
         self.of("cpu").filter_map(quota).min()

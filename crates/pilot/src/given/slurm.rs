@@ -113,7 +113,7 @@ fn memory(
     let mut amount = |(name, times): (&'static str, u64)| {
         let text = facts.get(name)?;
         let Some(bytes) = amount_of_memory(text) else {
-            notes.push(format!("{name} is {}, which is no amount of memory", quoted(text)));
+            notes.push(format!("{name} is {}, which is not an amount of memory", quoted(text)));
             return None;
         };
         let value = Bytes(bytes.saturating_mul(times));

@@ -382,7 +382,7 @@ fn amounts_that_disagree_are_said() {
         (one, limited(1_000), none(), &[memory]),
         (one, limited(4_100), none(), &[]),
         (one, facts("SLURM_JOB_ID=1"), none(), &[unsaid]),
-        (one, facts(bad), none(), &["SLURM_CPUS_ON_NODE is `many`, which is no number"]),
+        (one, facts(bad), none(), &["SLURM_CPUS_ON_NODE is `many`, which is not a number"]),
     ]);
 }
 

@@ -71,7 +71,7 @@ impl Declared {
             let what = if starts && plain {
                 shipway_classad::complaint(text)
             } else {
-                Some("this is no name of an attribute (letters, digits and _)".into())
+                Some("this is not the name of an attribute (letters, digits and _)".into())
             };
             if let Some(what) = what {
                 let (path, name) = (path.to_owned(), name.clone());

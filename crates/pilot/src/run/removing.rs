@@ -215,7 +215,7 @@ fn still_there(folders: Vec<Folder>, left: Vec<PathBuf>, problem: &str) -> Vec<F
         folders.into_iter().filter(|folder| left.contains(&folder.path)).collect();
     for Folder { whose, path, .. } in left.iter().filter(|folder| folder.times == 0) {
         let path = path.display();
-        tracing::warn!(whose, %path, problem, "tried again later, ever more seldom");
+        tracing::warn!(whose, %path, problem, "will be tried again, less and less often");
     }
     left
 }

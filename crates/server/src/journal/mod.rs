@@ -10,7 +10,7 @@
 //! - `recover.rs`, `wal.rs` what is looked at before a home is believed; `reopen.rs` the same for a
 //!   disk that failed
 //! - `lock.rs`, `epoch.rs` one writer at a time
-//! - `sqlite.rs`, `connection.rs`, `room.rs`, `snapshots.rs`, `rows.rs` the writing side
+//! - `sqlite.rs`, `connection.rs`, `log_space.rs`, `snapshots.rs`, `rows.rs` the writing side
 //! - `history.rs` what may be read meanwhile; `sqlite_history.rs`, `live.rs` the reading side
 
 mod chain;

@@ -9,7 +9,7 @@ const FRAME_HEADER: usize = 24;
 const MAGIC_LITTLE: u32 = 0x377f_0682;
 const MAGIC_BIG: u32 = 0x377f_0683;
 
-/// What the log's file is filled with ahead of its use (`room.rs`): not what a disk that lost
+/// What the log's file is filled with ahead of its use (`log_space.rs`): not what a disk that lost
 /// something shows, and as the salts of a frame it belongs to no use of the log.
 pub(super) const FILL: u8 = 0xA5;
 

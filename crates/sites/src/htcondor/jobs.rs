@@ -81,7 +81,7 @@ fn phase(ad: &Ad) -> (SeenPhase, String) {
             (SeenPhase::Ended(words::end(ad)), words::end_words(ad))
         }
         None => {
-            (SeenPhase::Ended(AllocationEnd::Unknown), "JobStatus is none that is known".into())
+            (SeenPhase::Ended(AllocationEnd::Unknown), "JobStatus is not one that is known".into())
         }
     }
 }

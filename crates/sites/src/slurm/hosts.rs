@@ -10,7 +10,7 @@ const MAX_BRACKETS: usize = 4;
 /// A longer number in a host's name is no number.
 const MAX_DIGITS: usize = 9;
 
-/// All names, or as many as [`MAX_HOSTS`]. What is no host list gives what could be read of it.
+/// All names, or as many as [`MAX_HOSTS`]. What is not a host list gives what could be read of it.
 pub(super) fn expand(list: &str) -> Vec<String> {
     let mut hosts = Vec::new();
     for part in split_outside(list.trim()) {

@@ -158,7 +158,7 @@ impl BatchSystem for Slurm {
     fn cancel(&self, which: &[EngineId]) -> Result<(), EngineError> {
         let act = "cancel jobs";
         if let Some(odd) = which.iter().find(|id| !queue::is_id(&id.0)) {
-            let words = words::cut(&format!("`{}` is no job of Slurm", odd.0));
+            let words = words::cut(&format!("`{}` is not a job of Slurm", odd.0));
             return Err(EngineError { act: act.into(), words, kind: EngineTrouble::Refused });
         }
         for some in which.chunks(MAX_CANCELLED) {

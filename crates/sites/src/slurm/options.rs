@@ -19,7 +19,7 @@ const REFUSED: [(&str, Option<char>); 9] = [
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadLine {
-    #[error("`{line}` is no option of sbatch (write --NAME=VALUE, -X VALUE or NAME=VALUE)")]
+    #[error("`{line}` is not an option of sbatch (write --NAME=VALUE, -X VALUE or NAME=VALUE)")]
     NoOption { line: String },
     #[error("`{line}` is refused: a pilot's job must be one job of this cluster")]
     Refused { line: String },

@@ -40,7 +40,7 @@ pub struct Ssh {
 /// Why commands cannot be run on a host.
 #[derive(Debug, thiserror::Error)]
 pub enum BadHost {
-    #[error("`{host}` is no name of a host")]
+    #[error("`{host}` is not the name of a host")]
     Name { host: String },
     #[error("{} is open to others, or no folder: a connection kept there would be theirs too",
         .folder.display())]
