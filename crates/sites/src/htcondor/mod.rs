@@ -212,4 +212,6 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 #[cfg(test)]
+mod any_bytes;
+#[cfg(test)]
 mod tests;

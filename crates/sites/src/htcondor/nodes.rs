@@ -8,7 +8,7 @@ use crate::batch::{EngineGpus, EngineNodes};
 use shipway_model::{Bytes, Cores};
 use std::collections::BTreeMap;
 
-const ATTRIBUTES: [&str; 25] = [
+pub(super) const ATTRIBUTES: [&str; 25] = [
     "Name",
     "State",
     "PartitionableSlot",

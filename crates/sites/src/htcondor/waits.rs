@@ -33,14 +33,15 @@ pub(super) fn sentence(stdout: &[u8]) -> Option<String> {
     let ours = counted("match and are already running your jobs")?;
     let others = counted("match but are serving other users")?;
     let able = counted("are able to run your job")?;
+    let busy = ours.saturating_add(others);
     let sentence = if able > 0 {
         format!("{able} of {machines} machines can run it, and will be asked soon")
     } else if machines == 0 {
         "the pool has no machines now".into()
-    } else if ours + others > 0 {
+    } else if busy > 0 {
         format!(
-            "{} of {machines} machines would do: {ours} run our own jobs, {others} those of others",
-            ours + others
+            "{busy} of {machines} machines would do: {ours} run our own jobs, {others} those of \
+             others"
         )
     } else if let Some(condition) = unmet(&lines).filter(|_| rejected == machines) {
         format!("none of {machines} machines has {condition}")
