@@ -1,8 +1,9 @@
 //! What must always hold, checked over the whole state after every step of tests and simulation.
 
 use crate::load::Load;
+use crate::site::Allocation;
 use crate::state::State;
-use shipway_model::{JobId, PilotId, TaskId};
+use shipway_model::{AllocationId, JobId, PilotId, TaskId};
 use std::collections::BTreeSet;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +35,12 @@ pub enum Violation {
     /// A job is over but not ended, or ended but not over.
     EndWrong(JobId),
     HeldJobRuns(JobId),
+    /// A pilot or its token came of nothing that was asked of a site, or of another site's.
+    AllocationUnknown(PilotId),
+    /// More pilots came of one allocation than it has nodes.
+    AllocationShared(AllocationId),
+    /// Something is asked of a batch system that nobody knows.
+    SiteUnknown(AllocationId),
 }
 
 pub fn check(state: &State) -> Vec<Violation> {
@@ -41,6 +48,7 @@ pub fn check(state: &State) -> Vec<Violation> {
     check_indexes(state, &mut found);
     check_jobs(state, &mut found);
     check_active(state, &mut found);
+    check_allocations(state, &mut found);
     let mut names = BTreeSet::new();
     for (id, pilot) in state.pilots() {
         if !names.insert(pilot.name()) {
@@ -112,6 +120,28 @@ fn check_jobs(state: &State, found: &mut Vec<Violation>) {
             found.push(Violation::HeldJobRuns(id));
         }
     }
+}
+
+fn check_allocations(state: &State, found: &mut Vec<Violation>) {
+    let mut used = BTreeSet::new();
+    for (id, pilot) in state.pilots() {
+        let known = state.allocations().get(&pilot.allocation);
+        let is_its =
+            |known: &Allocation| pilot.site.as_ref().is_none_or(|site| *site == known.site);
+        if !known.is_some_and(is_its) {
+            found.push(Violation::AllocationUnknown(id.clone()));
+        }
+        let is_of_batch = known.is_some_and(|known| known.batch.is_some());
+        if is_of_batch && !used.insert(&pilot.allocation) {
+            found.push(Violation::AllocationShared(pilot.allocation.clone()));
+        }
+    }
+    let tokens = state.pilot_tokens().iter();
+    let lost = tokens.filter(|(_, token)| !state.allocations().contains_key(&token.allocation));
+    found.extend(lost.map(|(pilot, _)| Violation::AllocationUnknown(pilot.clone())));
+    let batch = state.allocations().iter().filter(|(_, known)| known.batch.is_some());
+    let homeless = batch.filter(|(_, known)| !state.sites().contains_key(&known.site));
+    found.extend(homeless.map(|(id, _)| Violation::SiteUnknown(id.clone())));
 }
 
 fn check_active(state: &State, found: &mut Vec<Violation>) {

@@ -11,6 +11,7 @@ use shipway_core::site::SiteKind;
 use shipway_core::{State, invariants};
 use shipway_model::gpu::Version;
 use shipway_model::node::ALLOCATION_ENDS;
+use shipway_model::site::LAST_MINUTE;
 use shipway_model::{
     Actor, Attempt, Bytes, Capacity, ConnectionNumber, Cores, DeviceId, Ended, GpuDevice,
     GpuSource, GpuVendor, Held, HeldPhase, JobId, JobSpec, Millis, NodeAd, NodeName, Outcome,
@@ -340,6 +341,12 @@ pub(crate) fn place(state: &mut State, now: Timestamp) {
         .map(|(task, active)| (active.pilot.clone(), *task, active.attempt))
         .collect();
     for (pilot, task, attempt) in begin {
+        let ends = state.pilots()[&pilot].ad.allocation_ends();
+        let shape = state.job(task.job).map(|job| state.shapes().get(job.shape));
+        if let Some((ends, at_most)) = ends.zip(shape.and_then(|shape| shape.at_most)) {
+            let leaves = Timestamp(ends.0 - LAST_MINUTE.0);
+            assert!(now.plus(at_most) <= leaves, "{task} is not over before {pilot} leaves");
+        }
         let phase = HeldPhase::Running { started: now };
         report(state, now, pilot, Held::own(task.attempt(attempt), phase));
     }
