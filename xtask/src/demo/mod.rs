@@ -5,6 +5,7 @@
 
 mod follow;
 
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, bail};
@@ -28,11 +29,18 @@ pub(crate) struct Args {
     /// Build and show the optimised binary (slow to build)
     #[arg(long)]
     release: bool,
+    /// Show this `shipway` instead of building one
+    #[arg(long, value_name = "FILE", conflicts_with = "release")]
+    binary: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    println!("building shipway …");
-    let binary = instance::build(args.release)?;
+    let binary = if let Some(binary) = &args.binary {
+        binary.clone()
+    } else {
+        println!("building shipway …");
+        instance::build(args.release)?
+    };
     let instance = Instance::start(&binary, &std::env::temp_dir())?;
     println!("`shipway up` runs in a temporary home on a free port.\n");
     let shown = show(&instance);

@@ -4,6 +4,7 @@
 //! build that failed. A skip is counted and explained, never silent.
 
 mod classads;
+mod demos;
 mod deny;
 mod engines;
 mod packages;
@@ -71,7 +72,7 @@ struct Context {
 
 const BUILD: &str = "build";
 
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     Step { name: "packages", needs_build: false, run: packages::install },
     Step { name: "format", needs_build: false, run: |_| cargo(&["fmt", "--all", "--check"]) },
     Step { name: "tidy", needs_build: false, run: |_| tidy::run().map(|()| Done::Passed) },
@@ -80,6 +81,7 @@ const STEPS: [Step; 14] = [
     // Before the tests, some of which use the engine that it installs.
     Step { name: "classads", needs_build: true, run: classads::check },
     Step { name: "tests", needs_build: true, run: tests },
+    Step { name: "demo", needs_build: true, run: demos::check },
     Step { name: "slurm", needs_build: true, run: engines::slurm },
     Step { name: "htcondor", needs_build: true, run: engines::htcondor },
     Step { name: "openapi", needs_build: true, run: |_| document() },
