@@ -206,6 +206,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
     let mut results = Results::default();
     results.notes.extend(busy(&std::fs::read_to_string("/proc/loadavg").unwrap_or_default()));
+    results.notes.push(ran_as(rustix::process::geteuid().is_root()).to_owned());
     let exit0 = results.or_note("static program", spawn::build_static(scratch.path()));
     let hyperqueue = if args.wants(Part::Dispatch) {
         results.or_note("HyperQueue", hyperqueue::HyperQueue::prepare(&place, scratch.path()))
@@ -369,6 +370,12 @@ fn busy(loadavg: &str) -> Option<String> {
     (load > 0.5).then(|| format!("the machine was busy before we began: load {load}"))
 }
 
+/// Whose tasks they are decides how they are started: root's pilot takes other accounts and limits
+/// that an ordinary user's has not, so two runs compare only where it was the same.
+fn ran_as(is_root: bool) -> &'static str {
+    if is_root { "measured as root" } else { "measured as an ordinary user" }
+}
+
 /// Tasks at a time, for everything that runs tasks.
 fn slots() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
@@ -377,6 +384,13 @@ fn slots() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_notes_say_whom_it_ran_as() {
+        let results = Results { notes: vec![ran_as(true).to_owned()], ..Results::default() };
+        assert!(report::table(&results, false).contains("measured as root"));
+        assert!(ran_as(false).ends_with("an ordinary user"));
+    }
 
     #[test]
     fn a_busy_machine_is_mentioned() {
