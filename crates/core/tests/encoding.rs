@@ -84,6 +84,11 @@ fn ends() -> Vec<Event> {
         ended(Outcome::Lost { why: Lost::LeaseRanOut }, at, retry),
         ended(Outcome::Lost { why: Lost::SiteTookBack }, at, retry),
         ended(Outcome::Lost { why: Lost::MadeRoom }, at, retry),
+        ended(Outcome::Lost { why: Lost::TimeOver }, at, retry),
+        ended(Outcome::Lost { why: Lost::Preempted }, at, retry),
+        ended(Outcome::Lost { why: Lost::PilotCancelled }, at, retry),
+        ended(Outcome::Lost { why: Lost::NodeFailed }, at, retry),
+        ended(Outcome::Lost { why: Lost::PilotOutOfMemory }, at, retry),
         ended(Outcome::Cancelled, None, Verdict::Cancelled),
     ]
 }

@@ -1,5 +1,6 @@
 //! How an attempt ended, told apart: exit code, signal, out of memory, time-out, lost, cancelled.
 
+use crate::allocation::AllocationEnd;
 use crate::limits::MAX_WHY_BYTES;
 use crate::units::{Bytes, Millis};
 use serde::{Deserialize, Serialize};
@@ -60,6 +61,50 @@ pub enum Lost {
     SiteTookBack,
     /// It was a guest on a node with GPUs, and left for a task that needs them.
     MadeRoom,
+    /// The time for which the node was lent was over.
+    TimeOver,
+    /// The batch system ended the pilot, to give its node to somebody else.
+    Preempted,
+    /// Somebody cancelled the pilot at the batch system: an operator there, or its account.
+    PilotCancelled,
+    /// The pilot died with its node, by what the batch system says.
+    NodeFailed,
+    /// The batch system ended the pilot, which used more memory there than was asked for.
+    PilotOutOfMemory,
+}
+
+impl Lost {
+    /// What the end of a pilot means for its tasks, by what its batch system says of it.
+    pub fn by(end: AllocationEnd) -> Lost {
+        match end {
+            AllocationEnd::TimeLimit => Lost::TimeOver,
+            AllocationEnd::Preempted => Lost::Preempted,
+            AllocationEnd::Cancelled => Lost::PilotCancelled,
+            AllocationEnd::NodeFailed => Lost::NodeFailed,
+            AllocationEnd::OutOfMemory => Lost::PilotOutOfMemory,
+            AllocationEnd::Completed
+            | AllocationEnd::Failed
+            | AllocationEnd::Refused
+            | AllocationEnd::Unknown => Lost::PilotDied,
+        }
+    }
+
+    /// Whether the site took its node away from what ran there, for reasons of its own. That
+    /// happens to a long task as often as it takes.
+    pub fn is_of_site(self) -> bool {
+        match self {
+            Lost::SiteTookBack
+            | Lost::MadeRoom
+            | Lost::TimeOver
+            | Lost::Preempted
+            | Lost::PilotCancelled => true,
+            Lost::PilotDied
+            | Lost::LeaseRanOut
+            | Lost::NoRoom
+            | Lost::NodeFailed
+            | Lost::PilotOutOfMemory => false,
+        }
+    }
 }
 
 impl Outcome {
@@ -67,10 +112,9 @@ impl Outcome {
         *self == Outcome::Exit { code: 0 }
     }
 
-    /// Whether nothing went wrong: it had a place only as long as nobody needed it more, or as long
-    /// as the node was lent. That happens to a long task as often as it takes.
+    /// Whether nothing went wrong: it had a place only for so long.
     pub fn had_to_go(&self) -> bool {
-        matches!(self, Outcome::Lost { why: Lost::MadeRoom | Lost::SiteTookBack })
+        matches!(self, Outcome::Lost { why } if why.is_of_site())
     }
 
     /// The same, with what went wrong in as many words as are taken.
@@ -131,6 +175,21 @@ impl fmt::Display for Outcome {
             }
             Outcome::Lost { why: Lost::MadeRoom } => {
                 write!(f, "made room: a task that needs the node's GPUs came")
+            }
+            Outcome::Lost { why: Lost::TimeOver } => {
+                write!(f, "lost: the time for which its node was lent was over")
+            }
+            Outcome::Lost { why: Lost::Preempted } => {
+                write!(f, "lost: the batch system gave its node to somebody else")
+            }
+            Outcome::Lost { why: Lost::PilotCancelled } => {
+                write!(f, "lost: its pilot was cancelled at the batch system")
+            }
+            Outcome::Lost { why: Lost::NodeFailed } => {
+                write!(f, "lost: its node failed, says the batch system")
+            }
+            Outcome::Lost { why: Lost::PilotOutOfMemory } => {
+                write!(f, "lost: its pilot had used more memory than it had there")
             }
             Outcome::Cancelled => write!(f, "cancelled"),
         }

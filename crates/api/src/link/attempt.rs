@@ -67,6 +67,11 @@ impl From<Ended> for wire::Ended {
                 Lost::NoRoom => wire::Lost::NoRoom.into(),
                 Lost::SiteTookBack => wire::Lost::SiteTookBack.into(),
                 Lost::MadeRoom => wire::Lost::MadeRoom.into(),
+                Lost::TimeOver => wire::Lost::TimeOver.into(),
+                Lost::Preempted => wire::Lost::Preempted.into(),
+                Lost::PilotCancelled => wire::Lost::PilotCancelled.into(),
+                Lost::NodeFailed => wire::Lost::NodeFailed.into(),
+                Lost::PilotOutOfMemory => wire::Lost::PilotOutOfMemory.into(),
             }),
             Outcome::Cancelled => Wire::Cancelled(true),
         };
@@ -105,6 +110,11 @@ fn read_outcome(outcome: Wire) -> Result<Outcome, BadMessage> {
                 Ok(wire::Lost::NoRoom) => Lost::NoRoom,
                 Ok(wire::Lost::SiteTookBack) => Lost::SiteTookBack,
                 Ok(wire::Lost::MadeRoom) => Lost::MadeRoom,
+                Ok(wire::Lost::TimeOver) => Lost::TimeOver,
+                Ok(wire::Lost::Preempted) => Lost::Preempted,
+                Ok(wire::Lost::PilotCancelled) => Lost::PilotCancelled,
+                Ok(wire::Lost::NodeFailed) => Lost::NodeFailed,
+                Ok(wire::Lost::PilotOutOfMemory) => Lost::PilotOutOfMemory,
                 Ok(wire::Lost::Unsaid) | Err(_) => {
                     return Err(BadMessage::Unknown("way to be lost"));
                 }

@@ -55,8 +55,18 @@ fn ad() -> NodeAd {
 }
 
 fn outcomes() -> Vec<Outcome> {
-    let lost =
-        [Lost::PilotDied, Lost::LeaseRanOut, Lost::NoRoom, Lost::SiteTookBack, Lost::MadeRoom];
+    let lost = [
+        Lost::PilotDied,
+        Lost::LeaseRanOut,
+        Lost::NoRoom,
+        Lost::SiteTookBack,
+        Lost::MadeRoom,
+        Lost::TimeOver,
+        Lost::Preempted,
+        Lost::PilotCancelled,
+        Lost::NodeFailed,
+        Lost::PilotOutOfMemory,
+    ];
     let some = [
         Outcome::Exit { code: -3 },
         Outcome::Signal { signal: 11 },

@@ -4,7 +4,7 @@
 use super::pilot_ended::{self, Ends};
 use crate::event::Event;
 use crate::state::State;
-use shipway_model::{ConnectionNumber, PilotId, Timestamp};
+use shipway_model::{ConnectionNumber, Lost, PilotId, Timestamp};
 
 pub(super) fn decide(
     state: &State,
@@ -18,7 +18,7 @@ pub(super) fn decide(
     let Some(known) = current.filter(|_| is_current) else { return Vec::new() };
     let mut events = vec![Event::PilotAway { pilot: pilot.clone() }];
     if state.is_certainly_over(&known.allocation) {
-        events.extend(pilot_ended::decide(state, at, pilot, &Ends::new()));
+        events.extend(pilot_ended::decide(state, at, pilot, (&Ends::new(), Lost::PilotDied)));
     }
     events
 }

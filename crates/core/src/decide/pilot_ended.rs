@@ -20,7 +20,7 @@ pub(super) fn said_goodbye(
     if !state.pilots().contains_key(pilot) {
         return Err(Rejection::NoSuchPilot(pilot.to_string()));
     }
-    let mut events = decide(state, at, pilot, &Ends::new());
+    let mut events = decide(state, at, pilot, (&Ends::new(), Lost::PilotDied));
     if state.pilot_tokens().contains_key(pilot) {
         events.push(Event::PilotTokenEnded { pilot: pilot.clone() });
     }
@@ -31,19 +31,20 @@ pub(super) fn decide(
     state: &State,
     at: Timestamp,
     pilot: &PilotId,
-    known: &Ends<'_>,
+    (known, why): (&Ends<'_>, Lost),
 ) -> Vec<Event> {
-    let mut events = left_behind(state, at, pilot, known);
+    let mut events = left_behind(state, at, pilot, (known, why));
     events.push(Event::PilotEnded { pilot: pilot.clone() });
     events
 }
 
-/// What becomes of all that was placed there.
+/// What becomes of all that was placed there: of what is not known to have ended it is why the
+/// pilot did.
 pub(super) fn left_behind(
     state: &State,
     at: Timestamp,
     pilot: &PilotId,
-    known: &Ends<'_>,
+    (known, why): (&Ends<'_>, Lost),
 ) -> Vec<Event> {
     let placed = state.pilots().get(pilot).into_iter().flat_map(|pilot| &pilot.placed);
     let event = |task: &TaskId| {
@@ -52,7 +53,7 @@ pub(super) fn left_behind(
         let is_its = |end: &&&Ended| active.started.is_none_or(|started| is_of(end, started));
         match known.get(&id).filter(is_its) {
             Some(end) => verdict::ended(state, at, id, end),
-            None => verdict::lost(state, at, *task, Lost::PilotDied),
+            None => verdict::lost(state, at, *task, why),
         }
     };
     placed.filter_map(event).collect()

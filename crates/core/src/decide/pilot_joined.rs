@@ -13,7 +13,8 @@ use crate::rejection::Rejection;
 use crate::site::SiteKind;
 use crate::state::State;
 use shipway_model::{
-    AllocationId, AttemptId, EngineTrouble, Held, HeldPhase, NodeAd, NodeName, PilotId, Timestamp,
+    AllocationId, AttemptId, EngineTrouble, Held, HeldPhase, Lost, NodeAd, NodeName, PilotId,
+    Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -68,13 +69,13 @@ pub(super) fn decide(
     let mut events = Vec::new();
     if known.is_some() && same.is_none() {
         let ends = ends_of(&joined.pilot, joined);
-        events.extend(pilot_ended::left_behind(state, at, &joined.pilot, &ends));
+        events.extend(pilot_ended::left_behind(state, at, &joined.pilot, (&ends, Lost::PilotDied)));
     }
     let predecessors = predecessors(state, joined);
     let name = name_of(state, joined, &predecessors);
     for earlier in predecessors {
         let ends = ends_of(earlier, joined);
-        events.extend(pilot_ended::decide(state, at, earlier, &ends));
+        events.extend(pilot_ended::decide(state, at, earlier, (&ends, Lost::PilotDied)));
     }
     let is_placed = |held: &Held| {
         let active = state.active().get(&held.id.task);

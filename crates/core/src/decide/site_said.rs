@@ -7,7 +7,9 @@ use crate::command::{Said, SeenAllocation, SiteSaid};
 use crate::event::Event;
 use crate::site::{Allocation, Phase};
 use crate::state::State;
-use shipway_model::{AllocationEnd, AllocationId, EngineTrouble, PilotId, SiteName, Timestamp};
+use shipway_model::{
+    AllocationEnd, AllocationId, EngineTrouble, Lost, PilotId, SiteName, Timestamp,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The words for what a batch system knows nothing of any more.
@@ -176,7 +178,8 @@ fn ended(
             events.extend(of_no_use(state, at, id, (EngineTrouble::Died, &words)));
         }
         if !known.is_connected() && end.is_certain() {
-            events.extend(pilot_ended::decide(state, at, pilot, &Ends::new()));
+            let why = Lost::by(end);
+            events.extend(pilot_ended::decide(state, at, pilot, (&Ends::new(), why)));
         }
     }
     let never_came = |pilot: &PilotId| !state.pilots().contains_key(pilot);

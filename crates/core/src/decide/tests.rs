@@ -8,6 +8,7 @@ mod guests;
 mod jobs;
 mod keeping;
 mod long_passes;
+mod losses;
 mod misfits;
 mod pilots;
 mod places;

@@ -1,9 +1,13 @@
 //! What the end of an attempt means for its task: done, failed, cancelled, or tried again.
 
 use crate::event::{AttemptEnded, Event, StopReason, Verdict};
+use crate::pilot::Active;
 use crate::state::State;
 use shipway_model::limits::MAX_LOST_ATTEMPTS;
 use shipway_model::{AttemptId, Ended, Lost, Millis, Outcome, TaskId, Timestamp};
+
+/// So far apart the clocks of a server and of a batch system may be.
+const CLOCKS_DIFFER: Millis = Millis(10_000);
 
 /// The event for an attempt's end, if that attempt is the one that is active. A report of an
 /// attempt that is already settled is a repeat and says nothing new.
@@ -18,8 +22,8 @@ pub(super) fn ended(
     // However it took the order: that it had to go is why it ended.
     let has_made_room = active.stopping == Some(StopReason::Preempted)
         && verdict == Verdict::Retry { at, counted: false };
-    let made_room = Outcome::Lost { why: Lost::MadeRoom };
-    let outcome = if has_made_room { made_room } else { ended.outcome.clone() };
+    let why = if has_made_room { Some(Lost::MadeRoom) } else { named(state, at, active, ended) };
+    let outcome = why.map_or_else(|| ended.outcome.clone(), |why| Outcome::Lost { why });
     Some(Event::AttemptEnded(Box::new(AttemptEnded {
         task,
         attempt,
@@ -32,6 +36,13 @@ pub(super) fn ended(
         ran: ended.ran,
         verdict,
     })))
+}
+
+/// A pilot whose site wants the node back does not know why. When its time was over that is why.
+fn named(state: &State, at: Timestamp, active: &Active, ended: &Ended) -> Option<Lost> {
+    let is_taken = ended.outcome == Outcome::Lost { why: Lost::SiteTookBack };
+    let until = state.pilots().get(&active.pilot)?.until?;
+    (is_taken && until <= at.plus(CLOCKS_DIFFER)).then_some(Lost::TimeOver)
 }
 
 /// The event for an attempt that went down with its pilot.

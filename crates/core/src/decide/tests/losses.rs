@@ -1,0 +1,87 @@
+//! What became of a task whose site took its node away, by the name of what happened.
+
+use super::*;
+use crate::site::Phase;
+use shipway_model::{AllocationEnd, Lost, Millis};
+
+/// One task on one pilot of the site, which is lent until then.
+fn running(ends: Option<u64>) -> (Told, JobId, String) {
+    let mut told = Told::with_site();
+    let job = told.submit(r#"{"resources":{"gpu":1}}"#);
+    let name = told.broker().remove(0);
+    let lease = Some(Millis(600_000));
+    let mut joined = PilotJoined { lease, ..pilot(&name, 8, 1) };
+    let ends = ends.map(|ends| ("AllocationEnds".to_owned(), ends.to_string()));
+    joined.ad.attributes.extend(ends);
+    told.apply(Command::PilotJoined(Box::new(joined)));
+    assert_eq!(told.place().len(), 1);
+    (told, job, name)
+}
+
+fn outcome(events: &[Event]) -> &Outcome {
+    let ended = events.iter().find_map(|event| match event {
+        Event::AttemptEnded(ended) => Some(&ended.outcome),
+        _ => None,
+    });
+    ended.unwrap_or_else(|| panic!("nothing ended: {events:?}"))
+}
+
+#[test]
+fn what_the_batch_system_says_is_why_a_task_was_lost() {
+    for (end, why, is_counted) in [
+        (AllocationEnd::TimeLimit, Lost::TimeOver, false),
+        (AllocationEnd::Preempted, Lost::Preempted, false),
+        (AllocationEnd::Cancelled, Lost::PilotCancelled, false),
+        (AllocationEnd::OutOfMemory, Lost::PilotOutOfMemory, true),
+        (AllocationEnd::Failed, Lost::PilotDied, true),
+    ] {
+        let (mut told, job, name) = running(None);
+        told.apply(Command::PilotAway { pilot: id(&name), connection: ConnectionNumber(1) });
+        let events = told.sees(&[(&name, Phase::Ended(end), "OVER")]);
+        assert_eq!(*outcome(&events), Outcome::Lost { why });
+        let tries = told.state.job(job).expect("it waits").tasks.tries(shipway_model::Ordinal(0));
+        assert_eq!((tries.failed, tries.lost), (0, u32::from(is_counted)), "{why:?}");
+        assert_eq!(told.counts(job).waiting, 1);
+    }
+}
+
+#[test]
+fn of_a_node_that_does_not_answer_nobody_knows_that_its_tasks_are_dead() {
+    let (mut told, job, name) = running(None);
+    told.apply(Command::PilotAway { pilot: id(&name), connection: ConnectionNumber(1) });
+    let end = Phase::Ended(AllocationEnd::NodeFailed);
+    let events = told.sees(&[(&name, end, "NODE_FAIL")]);
+    assert!(!events.iter().any(|event| matches!(event, Event::AttemptEnded(_))), "{events:?}");
+    assert_eq!(told.counts(job).active, 1, "until its lease is over");
+}
+
+#[test]
+fn a_pilot_that_was_warned_does_not_know_why_but_for_its_time() {
+    let taken = || Outcome::Lost { why: Lost::SiteTookBack };
+    let (mut told, job, name) = running(Some(4_000_000));
+    assert_eq!(*outcome(&told.ended(&name, task(job, 0), 1, taken())), taken());
+    let (mut told, job, name) = running(Some(4_000));
+    told.now = 3_935_000;
+    let events = told.ended(&name, task(job, 0), 1, taken());
+    assert_eq!(*outcome(&events), Outcome::Lost { why: Lost::TimeOver });
+}
+
+/// The words of each are its own.
+#[test]
+fn each_loss_has_words_of_its_own() {
+    let all = [
+        Lost::PilotDied,
+        Lost::LeaseRanOut,
+        Lost::NoRoom,
+        Lost::SiteTookBack,
+        Lost::MadeRoom,
+        Lost::TimeOver,
+        Lost::Preempted,
+        Lost::PilotCancelled,
+        Lost::NodeFailed,
+        Lost::PilotOutOfMemory,
+    ];
+    let words: std::collections::BTreeSet<String> =
+        all.iter().map(|why| Outcome::Lost { why: *why }.to_string()).collect();
+    assert_eq!(words.len(), all.len());
+}
