@@ -121,6 +121,7 @@ impl Client {
         self.ask(Method::DELETE, path, &[], Bytes::new()).await
     }
 
+    #[expect(clippy::expect_used, reason = "requests are types of ours, with texts for keys")]
     pub async fn post<B: Serialize, A: DeserializeOwned>(
         &self,
         path: &str,
@@ -131,6 +132,7 @@ impl Client {
         self.ask(Method::POST, path, headers, body.into()).await
     }
 
+    #[expect(clippy::expect_used, reason = "requests are types of ours, with texts for keys")]
     pub async fn put<B: Serialize, A: DeserializeOwned>(
         &self,
         path: &str,

@@ -2,6 +2,14 @@
 //!
 //! Request and response types, routes, error codes, the pilot protocol and a small client. There
 //! is no behaviour of the server here, and no decision.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 pub mod bearer;
 pub mod causes;

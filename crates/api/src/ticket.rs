@@ -81,7 +81,8 @@ mod tests {
     fn what_is_no_ticket_is_not_read() {
         let good = ticket("shp_secret", &Digest([1; 32]));
         let long = format!("{}{good}", "x".repeat(LONGEST));
-        for wrong in ["", "a b c", &format!("{good} x"), &good[..good.len() - 65], &long] {
+        let short = good.get(..good.len() - 65).expect("longer than that");
+        for wrong in ["", "a b c", &format!("{good} x"), short, &long] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
     }

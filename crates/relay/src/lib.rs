@@ -14,6 +14,13 @@
 //! ```
 //!
 //! It decides nothing about jobs, knows no token, and keeps nothing that the server has.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 mod add;
 mod asked;

@@ -3,6 +3,13 @@
 //!
 //! Not here: what is counted in the state itself (jobs, tasks, tokens), which the core holds
 //! against `model/src/limits.rs`, and logins, which `logins.rs` counts.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 use shipway_model::limits::MAX_SPEC_BYTES;
 use shipway_model::{ImageRef, Millis, Timestamp, UserName};

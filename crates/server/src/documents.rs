@@ -4,6 +4,13 @@
 //! `HomeFiles` has a file for each in the home. The trait asks for no more than what a table of a
 //! database server can do as well. A server that was taken over writes none any more. Files that
 //! others read are not here: `server.json`, the certificate.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 use crate::journal::Tenure;
 use shipway_trees::Draft;

@@ -2,6 +2,13 @@
 //!
 //! For tables whose every change is one call (put in, take out, replace): there is no half of one
 //! that the next could see. The writer's desk is no such thing, and looks after itself.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

@@ -2,6 +2,13 @@
 //! document that only the server can read, and handed to pilots with the tasks that need it.
 //!
 //! It is in no journal, in no answer, in no task's environment and in no program's arguments.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 use crate::documents::{Document, DocumentError, Documents};
 use crate::locks::Locked;
@@ -139,8 +146,13 @@ impl Logins {
         let mut changed = Table::clone(&before);
         let answer = change(&mut changed)?;
         if changed != *before {
-            let text = serde_json::to_vec(&changed).expect("plain data");
-            self.documents.write(Document::RegistryLogins, &text)?;
+            let which = Document::RegistryLogins;
+            let text = serde_json::to_vec(&changed).map_err(|error| DocumentError {
+                act: "put together",
+                place: self.documents.place(which),
+                source: error.into(),
+            })?;
+            self.documents.write(which, &text)?;
             *self.table.locked() = Arc::new(changed);
         }
         Ok(answer)

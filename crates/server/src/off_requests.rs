@@ -1,4 +1,11 @@
 //! Work that may wait for the disk, on a thread that answers requests.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 

@@ -1,5 +1,12 @@
 //! Whose work a task does. The task itself knows, so that no function on the way has to hand it on
 //! and none can forget to. What is nobody's is the server's own.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 use shipway_model::{Actor, UserName};
 use std::future::Future;

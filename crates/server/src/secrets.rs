@@ -1,5 +1,12 @@
 //! Random secrets and their hashes. A secret is shown once and never kept; what is kept is SHA-256
 //! of 160 random bits, which needs no slow hash because it cannot be guessed.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 use crate::documents::{Document, DocumentError, Documents};
 use ring::hmac;
@@ -68,6 +75,7 @@ impl PilotKey {
 }
 
 /// With a key the token can be made again.
+#[expect(clippy::expect_used, reason = "nothing from outside is in it, and each start makes one")]
 pub fn new_pilot(site: SiteKind, key: Option<&PilotKey>) -> NewPilot {
     let word = random_word(10);
     let pilot = PilotId::new(&format!("{}{word}", site.prefix()));
@@ -96,16 +104,19 @@ pub fn random_word(letters: usize) -> String {
     word(&random_bytes(letters))
 }
 
+#[expect(clippy::expect_used, reason = "without chance there is no secret that is one")]
 fn random_bytes(count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count];
     getrandom::fill(&mut bytes).expect("the kernel has random bytes");
     bytes
 }
 
+#[expect(clippy::indexing_slicing, reason = "five bits, of thirty-two letters")]
 fn word(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect()
 }
 
+#[expect(clippy::indexing_slicing, reason = "four bits, of sixteen digits")]
 pub fn hash(secret: &str) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digest = Sha256::digest(secret.as_bytes());
@@ -115,13 +126,13 @@ pub fn hash(secret: &str) -> String {
 
 /// A short digest of a specification, to tell a client's repeat from a mistake, and its size. Of
 /// its JSON, which is never there as a whole.
+#[expect(clippy::expect_used, reason = "types of ours, with texts for keys; nothing is written")]
 pub fn digest_of(spec: &impl serde::Serialize) -> (u64, usize) {
     let mut hashing = BufWriter::new(Hashing(Sha256::new(), 0));
     serde_json::to_writer(&mut hashing, spec).expect("a spec is plain data");
     let hashing = hashing.into_inner().expect("nothing is written anywhere");
     let (digest, size) = (hashing.0.finalize(), hashing.1);
-    let mut first = [0u8; 8];
-    first.copy_from_slice(&digest[..8]);
+    let first = digest.first_chunk().copied().unwrap_or_default();
     // JSON readers that know only floats keep 53 bits; a wider number would not come back.
     (u64::from_be_bytes(first) >> 11, size)
 }

@@ -4,6 +4,13 @@
 //! A site is a pure part (what to start, what an answer means) and a thin one that does it, behind
 //! [`Site`]. The server has a runner for each, so that one which does not answer delays no other.
 //! Batch systems have a seam of their own, [`batch`], and are asked by their commands ([`way`]).
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 pub mod batch;
 mod exits;

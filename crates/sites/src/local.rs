@@ -164,17 +164,21 @@ impl LocalSite {
             self.let_accounts_pass()?;
         }
         let file = self.credentials_file();
-        let text = serde_json::to_string(credentials).expect("plain data");
         let failed = |act, path: PathBuf| move |source| SiteError { act, path, source };
+        let unwritten = |file: &Path| {
+            let failed = failed("write", file.to_owned());
+            move |error: serde_json::Error| failed(error.into())
+        };
+        let text = serde_json::to_string(credentials).map_err(unwritten(&file))?;
         write_whole(&file, text.as_bytes()).map_err(failed("write", file.clone()))?;
-        let options = serde_json::to_string(&self.options()?).expect("plain data");
         let file = self.options_file();
+        let options = serde_json::to_string(&self.options()?).map_err(unwritten(&file))?;
         write_whole(&file, options.as_bytes()).map_err(failed("write", file.clone()))?;
         let log = OpenOptions::new().create(true).append(true).mode(0o600).open(self.log_file());
         let log = log.map_err(failed("open", self.log_file()))?;
-        let words = self.command_line();
-        Command::new(&words[0])
-            .args(&words[1..])
+        let mut words = self.command_line().into_iter();
+        Command::new(words.next().unwrap_or_default())
+            .args(words)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)

@@ -2,6 +2,13 @@
 //! encrypted connections; what they do with them is theirs.
 //!
 //! `SSL_CERT_FILE` and `SSL_CERT_DIR` are taken as OpenSSL takes them, in place of all else.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 use rustls::pki_types::CertificateDer;
 use rustls_native_certs::load_certs_from_paths;

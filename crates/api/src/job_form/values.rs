@@ -15,10 +15,11 @@ use std::collections::BTreeMap;
 
 type Read = fn(&Value) -> Result<(), String>;
 
+const COMMAND: &str = "a list of words, or one text for the shell";
 /// A place, what belongs there, and who reads it. Inner places come before the outer ones.
 const PLACES: &[(&[&str], &str, Read)] = &[
     (&["name"], TEXT, read::<String>),
-    (&["command"], "a list of words, or one text for the shell", command),
+    (&["command"], COMMAND, command),
     (&["script"], TEXT, read::<Option<String>>),
     (&["env"], TEXTS, read::<BTreeMap<String, String>>),
     (&["workdir"], "the path of a directory", read::<Option<String>>),
@@ -113,7 +114,7 @@ fn wrong_at(
     let whole = path.join(".");
     let (path, value) = one_of_many(whole.clone(), value, is_text, language);
     let plain = matches!(value, Value::Bool(_) | Value::Number(_));
-    let text_wanted = is_text || *wanted == PLACES[1].1;
+    let text_wanted = is_text || *wanted == COMMAND;
     Some(Wrong::Value {
         wanted: if path == whole { wanted } else { TEXT },
         path,

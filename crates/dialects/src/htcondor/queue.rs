@@ -234,8 +234,7 @@ pub(super) fn fields(item: &str, count: usize) -> Vec<&str> {
     let mut rest = item.trim_matches(blank);
     let mut fields = Vec::with_capacity(count);
     while fields.len() + 1 < count {
-        let parted =
-            if unit { rest.split_once('\x1f') } else { rest.split_once([',', ' ', '\t']) };
+        let parted = if unit { rest.split_once('\x1f') } else { rest.split_once([',', ' ', '\t']) };
         let Some((field, others)) = parted else { break };
         fields.push(field.trim_matches(blank));
         rest = others.trim_start_matches(blank);

@@ -114,6 +114,7 @@ impl Names {
     }
 
     /// A text with `{name}` for markers, and braces that mean nothing else.
+    #[expect(clippy::string_slice, reason = "behind a brace, which has one byte")]
     fn write(&self, text: &str, braced: &mut bool) -> String {
         if !text.contains('{') && !text.chars().any(is_marker) {
             return text.to_string();

@@ -26,6 +26,7 @@ pub(super) enum Piece {
 
 impl Template {
     /// The scope knows which names are variables, not their values.
+    #[expect(clippy::string_slice, reason = "cut where macros begin and end")]
     pub(super) fn new(scope: &Scope<'_>, what: &str, text: &str) -> Result<Template, Wrong> {
         let early = Scope { early: true, ..*scope };
         let text = early.expand(what, text)?;

@@ -37,7 +37,13 @@ impl Kept {
     }
 
     pub(super) fn write(&self, to: &dyn Documents) -> Result<(), DocumentError> {
-        to.write(Document::EventLogs, &serde_json::to_vec(self).expect("plain data"))
+        let which = Document::EventLogs;
+        let text = serde_json::to_vec(self).map_err(|error| DocumentError {
+            act: "put together",
+            place: to.place(which),
+            source: error.into(),
+        })?;
+        to.write(which, &text)
     }
 
     pub(super) fn size(&self, log: &Path) -> u64 {

@@ -10,6 +10,13 @@
 //! - `file.rs`   appending to a file that others append to as well
 //! - `place.rs`  where a file may be, and the way there
 //! - `keep.rs`   what is remembered over a restart
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 mod file;
 mod follow;

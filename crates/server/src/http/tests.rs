@@ -42,12 +42,13 @@ async fn answer(router: Router, request: Request<Body>) -> (StatusCode, Value) {
     (status, serde_json::from_slice(&body).unwrap_or_default())
 }
 
+async fn fails() {
+    panic!("on purpose");
+}
+
 #[tokio::test]
 async fn a_route_that_panics_costs_one_request() {
     let world = World::new().await;
-    async fn fails() {
-        panic!("on purpose");
-    }
     let around = axum::middleware::from_fn_with_state(world.site().clone(), request::around);
     let router = Router::new()
         .route("/fails", axum::routing::get(fails).post(fails))
@@ -60,7 +61,7 @@ async fn a_route_that_panics_costs_one_request() {
     }
     let page = world.site().metrics.render(false, None);
     world.inside.stop().await;
-    let [(get, body), (post, _), (works, _)] = answers.as_slice() else { unreachable!() };
+    let [(get, body), (post, _), (works, _)] = answers.as_slice() else { panic!("three") };
     assert_eq!((get.as_u16(), post.as_u16(), works.as_u16()), (500, 500, 200));
     assert_eq!(body["code"], "internal", "{body}");
     assert!(body["request_id"].is_string(), "it can be found in the log: {body}");

@@ -51,12 +51,13 @@ impl Census {
         };
         for pilot in state.pilots().values() {
             census.placed += u64::from(pilot.unstarted);
-            let at = match pilot.link {
-                Link::Connected => 0,
-                Link::Away { lost: false, .. } => 1,
-                Link::Away { lost: true, .. } => 2,
+            let [connected, away, lost] = &mut census.nodes;
+            let nodes = match pilot.link {
+                Link::Connected => connected,
+                Link::Away { lost: false, .. } => away,
+                Link::Away { lost: true, .. } => lost,
             };
-            census.nodes[at].add(pilot);
+            nodes.add(pilot);
         }
         census.running = (state.active().len() as u64).saturating_sub(census.placed);
         census

@@ -56,8 +56,9 @@ impl Connections {
 
     /// Counts one that was closed. That places run out is worth a word the first time.
     pub fn left(&self, why: Left) {
-        let before = self.left[why as usize].fetch_add(1, Ordering::Relaxed);
-        if why == Left::MadeWay && before == 0 {
+        let count = self.left.get(why as usize);
+        let before = count.map(|count| count.fetch_add(1, Ordering::Relaxed));
+        if why == Left::MadeWay && before == Some(0) {
             tracing::warn!("places for connections ran out; those who are idle make way");
         }
     }

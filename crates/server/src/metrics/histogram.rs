@@ -21,7 +21,9 @@ impl Histogram {
 
     pub(super) fn observe(&self, value: u64) {
         let at = self.bounds.partition_point(|bound| *bound < value);
-        self.counts[at].fetch_add(1, Ordering::Relaxed);
+        if let Some(count) = self.counts.get(at) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
         self.sum.fetch_add(value, Ordering::Relaxed);
     }
 

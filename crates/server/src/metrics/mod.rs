@@ -11,6 +11,13 @@
 //! - `text.rs`      the exposition format
 //!
 //! Not here: who may ask (`http/metrics.rs`), and logs.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 mod census;
 mod connections;
@@ -145,11 +152,15 @@ impl Metrics {
             match &recorded.event {
                 Event::JobSubmitted(_) => add(&self.submitted, 1),
                 Event::JobEnded { state, .. } => {
-                    if let Some(at) = end(*state) {
-                        add(&self.jobs_ended[at], 1);
+                    if let Some(ended) = end(*state).and_then(|at| self.jobs_ended.get(at)) {
+                        add(ended, 1);
                     }
                 }
-                Event::AttemptEnded(ended) => add(&self.attempts_ended[kind(&ended.outcome)], 1),
+                Event::AttemptEnded(ended) => {
+                    if let Some(ended) = self.attempts_ended.get(kind(&ended.outcome)) {
+                        add(ended, 1);
+                    }
+                }
                 _ => {}
             }
         }

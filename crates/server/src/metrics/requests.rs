@@ -39,7 +39,9 @@ impl Requests {
         let fresh = || Seen { classes: Default::default(), seconds: Histogram::new(BOUNDS, 6) };
         let entry = seen.entry(key).or_insert_with(fresh);
         let class = usize::from(status / 100).clamp(1, CLASSES.len()) - 1;
-        entry.classes[class] += 1;
+        if let Some(count) = entry.classes.get_mut(class) {
+            *count += 1;
+        }
         entry.seconds.observe(super::micros(took));
     }
 

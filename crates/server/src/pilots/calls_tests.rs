@@ -9,6 +9,7 @@ use prost::Message;
 use shipway_api::link::{CONNECTION_NUMBER, FromPilot, Hello};
 use shipway_api::wire;
 use shipway_core::State;
+use shipway_core::pilot::Pilot;
 use shipway_model::{ConnectionNumber, PilotId};
 use std::time::Duration;
 use tower::ServiceExt;
@@ -136,8 +137,7 @@ async fn a_mistake_over_a_message_of_a_pilot_costs_its_connection() {
     let status = heard.trailers().and_then(|end| end.get("grpc-status")).cloned();
     let (site, pilot) = (&world.inside.site, world.pilot.clone());
     let known = site.pilots.nodes();
-    let is_known =
-        move |state: &State| state.pilots().get(&pilot).is_some_and(|pilot| pilot.is_connected());
+    let is_known = move |state: &State| state.pilots().get(&pilot).is_some_and(Pilot::is_connected);
     let is_known = site.writer.glance(is_known).await.expect("an answer");
     world.inside.stop().await;
     assert_eq!((known.len(), is_known), (0, false), "nothing more is said to it, or placed on it");

@@ -97,12 +97,10 @@ proptest! {
             "match but are serving other users",
             "are able to run your job",
         ];
-        let mut text = format!("001.000:  Run analysis summary.  Of {} machines,\n", counts[5]);
-        for (count, what) in counts.iter().zip(says) {
-            text += &format!("  {count} {what}\n");
-        }
-        text += &between.unwrap_or_default();
-        if let Some(said) = waits::sentence(text.as_bytes()) {
+        let head = format!("001.000:  Run analysis summary.  Of {} machines,", counts[5]);
+        let counted = counts.iter().zip(says).map(|(count, what)| format!("  {count} {what}"));
+        let lines: Vec<String> = [head].into_iter().chain(counted).chain(between).collect();
+        if let Some(said) = waits::sentence(lines.join("\n").as_bytes()) {
             prop_assert!(said.chars().count() <= MAX_WORDS);
         }
     }
