@@ -26,6 +26,19 @@ const SELECTION: &str =
 const USER: &str = r#"{"user":"ada","role":"user","share":100}"#;
 const SHARE: &str = r#"{"share":100}"#;
 const TOKEN: &str = r#"{"user":"ada","note":"for a script","lasts":"1h"}"#;
+const SLURM: &str = r#"{"name":"fuzz","kind":"slurm",
+"reach":{"ssh":{"host":"ada@login.example","options":["-p","22"]}},
+"env":{"SLURM_CONF":"/etc/slurm/slurm.conf"},"program":"/opt/shipway","server":"https://h:7447",
+"relay":"relay.example:7448","limits":{"pending":6,"running":12,"starts_per_hour":100},
+"wall":"1h","idle":"1m","warning":"1m","submit":["--account=ada"],"users":["ada"],
+"shared":["/home","/data"],"classes":[
+{"name":"a100","partition":"gpu","pilots":4,"cpus":8,"memory":"16GB","cost":2.5,
+"submit":["--exclusive"],"guests":"1m","attributes":{"Arch":"\"X86_64\""},
+"gpus":{"count":2,"model":"NVIDIA A100","memory":"40GB","kind":"a100","capability":"8.0"}},
+{"name":"cpu","pilots":10,"cpus":4,"memory":"16GB"}]}"#;
+const CONDOR: &str = r#"{"name":"ada","kind":"htcondor","program":"/opt/shipway",
+"server":"http://h:7447","classes":[{"name":"cpu","pilots":10,"cpus":4,"memory":"16GB"}]}"#;
+const DRAINING: &str = r#"{"draining":true}"#;
 const LOGIN: &str = r#"{"user":"ada","password":"secret"}"#;
 
 const QUERIES: &[&str] = &[
@@ -50,7 +63,9 @@ fn bodies(endpoint: &Endpoint) -> &'static [&'static str] {
         routes::USER_SHARE => &[SHARE],
         routes::TOKENS => &[TOKEN],
         routes::REGISTRY => &[LOGIN],
-        _ => &[JOB, PLAIN, ROWS, SELECTION, USER, SHARE, TOKEN, LOGIN],
+        routes::SITES => &[SLURM, CONDOR],
+        routes::SITE_DRAINING => &[DRAINING],
+        _ => &[JOB, PLAIN, ROWS, SELECTION, USER, SHARE, TOKEN, SLURM, DRAINING, LOGIN],
     }
 }
 
@@ -117,5 +132,14 @@ fn headers(request: &mut Request<()>, token: &str, chance: &mut Chance) {
         if let (true, Ok(value)) = (wanted, HeaderValue::from_bytes(&value)) {
             request.headers_mut().insert(HeaderName::from_static(name), value);
         }
+    }
+}
+
+/// They are good, or what is made of them would be refused at the first look.
+#[test]
+fn sites_are_good_before_they_are_changed() {
+    for body in [SLURM, CONDOR] {
+        let spec: shipway_model::SiteSpec = serde_json::from_str(body).expect(body);
+        assert!(!spec.classes.is_empty());
     }
 }
