@@ -20,8 +20,9 @@ use shipway_model::{
     Timestamp, UserName, UserNumber,
 };
 
-/// The version this binary writes.
-pub const EVENT_VERSION: u32 = 2;
+/// The version this binary writes. Events of version 2 are read as they are: since then some came,
+/// of sites and of what became of their nodes, which older binaries cannot know.
+pub const EVENT_VERSION: u32 = 3;
 
 /// An event with the time it was decided at.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

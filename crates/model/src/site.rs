@@ -317,8 +317,8 @@ fn is_below(path: &str, folder: &str) -> bool {
 impl SiteClass {
     /// What a pilot of this kind will say of its node, as far as it is known before it has come.
     pub fn expected(&self) -> NodeAd {
-        let named = BTreeMap::new();
-        let capacity = Capacity { cpus: self.cpus, memory: self.memory, disk: self.disk, named };
+        let (cpus, memory, disk) = (self.cpus, self.memory, self.disk);
+        let capacity = Capacity { cpus, memory, disk, ..Capacity::default() };
         let count = self.gpus.as_ref().map_or(0, |gpus| gpus.count.min(MAX_CLASS_GPUS));
         let gpus = self.gpus.iter();
         let gpus = gpus.flat_map(|gpus| (0..count).filter_map(|at| gpus.expected(at))).collect();

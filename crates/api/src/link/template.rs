@@ -124,12 +124,7 @@ impl Template {
             env: spec.env.clone(),
             workdir: spec.workdir.clone(),
             log_limit: spec.log_limit,
-            need: Capacity {
-                cpus: need.cpus,
-                memory: need.memory,
-                disk: need.disk,
-                named: need.named.clone(),
-            },
+            need: Capacity { named: need.named.clone(), ..Capacity::of(need.amounts()) },
             time_limit: spec.time_limit.clone(),
             image: spec.image.clone(),
             binds: spec.binds.clone(),

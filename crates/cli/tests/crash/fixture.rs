@@ -4,6 +4,7 @@
 //! - `home-0`  by the first binary that could run a job
 //! - `home-1`  by the first that wrote runs of tasks as pairs
 //! - `home-2`  by the last that wrote events of the first version
+//! - `home-3`  by the last that wrote events of the second
 //!
 //! To write the next one: `SHIPWAY_KEEP_HOME=DIR`, with a new directory beside the old ones. None
 //! of them is ever written again.
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 const FILES: [&str; 2] = ["shipway.db", "shipway.db-wal"];
 
-const NEWEST: &str = "home-2";
+const NEWEST: &str = "home-3";
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
@@ -34,6 +35,11 @@ fn a_home_with_runs_as_pairs_is_read_as_it_was_meant() {
 #[test]
 fn a_home_with_events_of_the_first_version_is_read_as_it_was_meant() {
     opens("home-2");
+}
+
+#[test]
+fn a_home_with_events_of_the_second_version_is_read_as_it_was_meant() {
+    opens("home-3");
 }
 
 fn opens(name: &str) {

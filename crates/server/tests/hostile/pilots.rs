@@ -126,7 +126,8 @@ fn ad(chance: &mut Chance) -> wire::NodeAd {
             let names = many((), 8, chance).len();
             let (cpus_milli, memory, disk) = (number(chance), number(chance), number(chance));
             let named = (0..names).map(|at| (format!("r{at}"), number(chance))).collect();
-            ad.capacity = Some(wire::Amounts { cpus_milli, memory, disk, named });
+            let more = wire::Amounts::default();
+            ad.capacity = Some(wire::Amounts { cpus_milli, memory, disk, named, ..more });
         }
         8 => ad.people = Some(wire::People::default()),
         _ => {}
