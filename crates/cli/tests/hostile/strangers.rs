@@ -121,6 +121,20 @@ fn a_crowd_of_strangers_keeps_nobody_out() {
     assert!(page.contains("shipway_http_connections_closed_total{why=\"made_way\"}"), "{page}");
 }
 
+/// There is room for everybody, and it has to go all the same.
+#[test]
+fn a_stranger_who_answers_pings_and_shows_no_token_is_let_go() {
+    let world = World::new();
+    world.up_with_files(FILES);
+    let address = world.url().strip_prefix("http://").expect("plain").to_string();
+    let mut stranger = Stranger::new(&address).expect("there is room");
+    wait_for("it is closed", || !stranger.go_on());
+    let page = ask(&world, "/metrics", &[], None).body;
+    let closed = "shipway_http_connections_closed_total{why=\"no_token\"} ";
+    let count = page.lines().find_map(|line| line.strip_prefix(closed));
+    assert!(count.is_some_and(|count| count != "0"), "{page}");
+}
+
 /// Each of them waits for output that never comes.
 #[test]
 fn one_user_who_follows_much_output_is_told_what_to_do() {
