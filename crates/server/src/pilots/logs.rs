@@ -71,7 +71,8 @@ impl Logs for PilotService {
         let connection_over = over(self.pilots.watch(&pilot, connection).ok_or_else(not_open)?);
         tokio::pin!(connection_over);
         // Before anything of the call is read.
-        let has_one = || Status::resource_exhausted("this connection has a call for output already");
+        let has_one =
+            || Status::resource_exhausted("this connection has a call for output already");
         let _showing =
             self.pilots.showing.begin((pilot.clone(), connection)).ok_or_else(has_one)?;
         let mut pieces = request.into_inner();
