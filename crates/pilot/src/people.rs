@@ -176,7 +176,7 @@ mod tests {
     fn a_site_that_gives_all_one_account_does_not_keep_them_apart() {
         let people = sharing("nobody");
         assert_eq!(people.short(), "no: all as nobody");
-        assert!(people.to_string().contains("--accounts gives everybody"), "{people}");
+        assert!(people.to_string().contains("gives the account nobody to everybody"), "{people}");
     }
 
     #[test]

@@ -90,7 +90,7 @@ mod tests {
         assert_eq!((said(&mut free, "ada", 1), said(&mut free, "bob", 3)), (Ok(3), Ok(1)));
         let left = said(&mut free, "eve", 4).unwrap_err();
         assert!(left.contains("no id is left for eve") && left.contains("3 were given"), "{left}");
-        assert!(said(&mut free, "gone", 0).unwrap_err().contains("does not know user gone"));
+        assert!(said(&mut free, "gone", 0).unwrap_err().contains("no longer knows user gone"));
     }
 
     #[test]
