@@ -38,6 +38,8 @@ pub enum ImageError {
         #[source]
         source: LayerError,
     },
+    #[error("the layer {layer} was not fetched")]
+    NoLayer { layer: Digest },
     #[error("the layers do not fit together")]
     Merge(#[from] MergeError),
     #[error(transparent)]
@@ -234,7 +236,8 @@ impl Ensure<'_> {
         };
         let (layers, new, claims) = work.all(plan)?;
         self.progress.phase(Phase::Building);
-        let tree = merge(plan.layers.iter().map(|layer| &layers[&layer.diff_id]))?;
+        let indexes = plan.layers.iter().map(|layer| index_of(&layers, &layer.diff_id));
+        let tree = merge(indexes.collect::<Result<Vec<_>, _>>()?)?;
         let dir = scratch.path.join("image");
         let root = dir.join("tree");
         std::fs::create_dir_all(&root).map_err(|source| StoreError::Act {
@@ -247,10 +250,7 @@ impl Ensure<'_> {
         self.progress.phase(Phase::Publishing);
         // Before the sync: bytes of no more use need not go to disk.
         plan.layers.iter().for_each(|layer| source.done(layer));
-        let new: Vec<NewLayer<'_>> = new
-            .iter()
-            .map(|diff_id| NewLayer { diff_id: *diff_id, index: &layers[diff_id] })
-            .collect();
+        let new = new_layers(&layers, &new)?;
         self.holder.publish(&staging, &new, Some((&dir, &record)))?;
         // Without a login every layer was had from this registry, or confirmed by it.
         let all: Vec<&PlannedLayer> = plan.layers.iter().collect();
@@ -316,6 +316,15 @@ fn is_missing(error: &build::BuildError) -> bool {
     error.source.kind() == std::io::ErrorKind::NotFound
 }
 
+fn index_of<'a>(layers: &'a Layers, id: &Digest) -> Result<&'a LayerIndex, ImageError> {
+    layers.get(id).ok_or(ImageError::NoLayer { layer: *id })
+}
+
+fn new_layers<'a>(layers: &'a Layers, new: &[Digest]) -> Result<Vec<NewLayer<'a>>, ImageError> {
+    let one = |id: &Digest| Ok(NewLayer { diff_id: *id, index: index_of(layers, id)? });
+    new.iter().map(one).collect()
+}
+
 /// The layers of one image on their way in.
 struct Fetch<'a> {
     ensure: &'a Ensure<'a>,
@@ -359,8 +368,7 @@ impl Fetch<'_> {
         let mut new: Vec<Digest> = mine.iter().map(|layer| layer.diff_id).collect();
         if !others.is_empty() && !new.is_empty() {
             // Nobody waits while others wait for him: what is done is handed over first.
-            let done = new.iter().map(|id| NewLayer { diff_id: *id, index: &layers[id] });
-            holder.publish(&self.staging, &done.collect::<Vec<_>>(), None)?;
+            holder.publish(&self.staging, &new_layers(&layers, &new)?, None)?;
             self.ensure.note_origins(&mine, self.source)?;
             self.staging.all_stored();
             claims.clear();

@@ -12,6 +12,17 @@
 //! ```
 //!
 //! Nothing here runs a container or knows about jobs.
+//!
+//! Bytes that anybody may have made are read here: nothing may panic over them. What cannot be
+//! judged is refused with a reason.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 pub mod ensure;
 pub mod layer;

@@ -63,10 +63,9 @@ pub fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
     if path.is_empty() {
         return None;
     }
-    match path.iter().rposition(|b| *b == b'/') {
-        Some(at) => Some((&path[..at], &path[at + 1..])),
-        None => Some((b"", path)),
-    }
+    let mut parts = path.rsplitn(2, |b| *b == b'/');
+    let name = parts.next()?;
+    Some((parts.next().unwrap_or_default(), name))
 }
 
 /// A path for people: what is not text becomes `?`.

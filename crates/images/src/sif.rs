@@ -11,6 +11,9 @@ pub const DESCRIPTOR: usize = 585;
 /// Writers reserve 48; more than this is no longer a table but an attack.
 const DESCRIPTOR_LIMIT: u64 = 4096;
 
+/// Where in a descriptor its own kind of data begins.
+const EXTRA: usize = 201;
+
 const PARTITION: i32 = 0x4004;
 const PRIMARY: i32 = 2;
 const SQUASHFS: i32 = 1;
@@ -71,7 +74,7 @@ pub fn header(bytes: &[u8; HEADER], length: u64) -> Result<Table, SifError> {
         let version = String::from_utf8_lossy(&bytes[42..44]).into_owned();
         return Err(SifError::Version(version));
     }
-    let number = |at: usize| natural(&bytes[at..at + 8]);
+    let number = |at: usize| natural(bytes, at);
     let (count, offset, size) = (number(88)?, number(96)?, number(104)?);
     let table = Table { offset, count };
     if count > DESCRIPTOR_LIMIT || offset < HEADER as u64 || table.bytes() > size {
@@ -86,18 +89,19 @@ pub fn primary(table: &[u8], length: u64) -> Result<Primary, SifError> {
     let mut found = Vec::new();
     for descriptor in table.chunks_exact(DESCRIPTOR) {
         // Unused entries are zeros.
-        if descriptor[4] == 0 || signed(&descriptor[0..4]) != PARTITION {
+        let [is_used] = field(descriptor, 4)?;
+        if is_used == 0 || signed(descriptor, 0)? != PARTITION {
             continue;
         }
-        let extra = &descriptor[201..585];
-        if signed(&extra[4..8]) != PRIMARY {
+        if signed(descriptor, EXTRA + 4)? != PRIMARY {
             continue;
         }
-        let (offset, size) = (natural(&descriptor[17..25])?, natural(&descriptor[25..33])?);
+        let (offset, size) = (natural(descriptor, 17)?, natural(descriptor, 25)?);
         if offset < HEADER as u64 || offset.checked_add(size).is_none_or(|end| end > length) {
             return Err(SifError::Outside);
         }
-        found.push((signed(&extra[0..4]), offset, size, architecture(&extra[8..11])));
+        let architecture = architecture(field(descriptor, EXTRA + 8)?);
+        found.push((signed(descriptor, EXTRA)?, offset, size, architecture));
     }
     match found[..] {
         [(SQUASHFS, offset, size, architecture)] => Ok(Primary { offset, size, architecture }),
@@ -107,18 +111,21 @@ pub fn primary(table: &[u8], length: u64) -> Result<Primary, SifError> {
     }
 }
 
-fn natural(bytes: &[u8]) -> Result<u64, SifError> {
-    let value = i64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-    u64::try_from(value).map_err(|_| SifError::Header)
+fn field<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], SifError> {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().ok_or(SifError::Header)
 }
 
-fn signed(bytes: &[u8]) -> i32 {
-    i32::from_le_bytes(bytes.try_into().expect("four bytes"))
+fn natural(bytes: &[u8], at: usize) -> Result<u64, SifError> {
+    u64::try_from(i64::from_le_bytes(field(bytes, at)?)).map_err(|_| SifError::Header)
+}
+
+fn signed(bytes: &[u8], at: usize) -> Result<i32, SifError> {
+    field(bytes, at).map(i32::from_le_bytes)
 }
 
 /// By the names images use for machines.
-fn architecture(code: &[u8]) -> &'static str {
-    match code {
+fn architecture(code: [u8; 3]) -> &'static str {
+    match &code {
         b"01\0" => "386",
         b"02\0" => "amd64",
         b"03\0" => "arm",

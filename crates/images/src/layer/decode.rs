@@ -109,9 +109,9 @@ pub fn unpack(
 /// One gzip member in one go. The size at its end is a hint by whoever made it: when it is a lie,
 /// or belongs to another of several members, the stream decoder has the last word.
 fn whole(packed: &[u8]) -> Option<(Vec<u8>, MemoryShare)> {
-    let (_, trailer) = packed.split_last_chunk::<8>()?;
-    let crc = u32::from_le_bytes(trailer[..4].try_into().expect("four bytes"));
-    let size = u32::from_le_bytes(trailer[4..].try_into().expect("four bytes"));
+    let (rest, size) = packed.split_last_chunk()?;
+    let (_, crc) = rest.split_last_chunk()?;
+    let (crc, size) = (u32::from_le_bytes(*crc), u32::from_le_bytes(*size));
     let size = usize::try_from(size).ok().filter(|size| size / DEFLATE_RATIO <= packed.len())?;
     let room = MemoryShare::take(size as u64)?;
     let mut out = vec![0; size];
@@ -169,8 +169,8 @@ impl Check<'_> {
 pub(crate) fn read_chunk(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut chunk = vec![0; CHUNK];
     let mut length = 0;
-    while length < CHUNK {
-        match from.read(&mut chunk[length..]) {
+    while let Some(rest) = chunk.get_mut(length..).filter(|rest| !rest.is_empty()) {
+        match from.read(rest) {
             Ok(0) => break,
             Ok(count) => length += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -203,7 +203,7 @@ impl BufRead for Chunks {
         {
             (self.current, self.at) = (next, 0);
         }
-        Ok(&self.current[self.at..])
+        Ok(self.current.get(self.at..).unwrap_or_default())
     }
 
     fn consume(&mut self, count: usize) {
@@ -213,9 +213,7 @@ impl BufRead for Chunks {
 
 impl Read for Chunks {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let at_hand = self.fill_buf()?;
-        let count = at_hand.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&at_hand[..count]);
+        let count = self.fill_buf()?.read(buffer)?;
         self.consume(count);
         Ok(count)
     }

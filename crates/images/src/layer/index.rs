@@ -153,7 +153,7 @@ fn encode(entry: &Entry, out: &mut Vec<u8>) {
     if tag == 1 || tag == 2 {
         text(link, out);
     }
-    let count = u32::try_from(meta.xattrs.len()).expect("an extended header is at most 1 MiB");
+    let count = length(meta.xattrs.len());
     out.extend_from_slice(&count.to_le_bytes());
     for (name, value) in &meta.xattrs {
         text(name, out);
@@ -162,19 +162,24 @@ fn encode(entry: &Entry, out: &mut Vec<u8>) {
 }
 
 fn text(bytes: &[u8], out: &mut Vec<u8>) {
-    let length = u32::try_from(bytes.len()).expect("names and values have been measured");
-    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(&length(bytes.len()).to_le_bytes());
     out.extend_from_slice(bytes);
 }
 
+/// Names and values have been measured: none comes near it. One that did would be read back as
+/// damaged, and not as another.
+fn length(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
 fn decode(from: &mut Cursor<'_>) -> Option<Entry> {
-    let tag = from.take(1)?[0];
+    let [tag] = from.array()?;
     let (mode, uid, gid, nanos) = (from.u32()?, from.u32()?, from.u32()?, from.u32()?);
     let seconds = from.u64()?.cast_signed();
     let path = from.text()?;
     let what = match tag {
         0 => {
-            let object = ObjectId(from.take(32)?.try_into().ok()?);
+            let object = ObjectId(from.array()?);
             What::File { object, size: from.u64()? }
         }
         1 => What::HardLink { to: from.text()? },
@@ -202,12 +207,18 @@ impl<'a> Cursor<'a> {
         Some(taken)
     }
 
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
     fn u32(&mut self) -> Option<u32> {
-        self.take(4).map(|bytes| u32::from_le_bytes(bytes.try_into().expect("four bytes")))
+        self.array().map(u32::from_le_bytes)
     }
 
     fn u64(&mut self) -> Option<u64> {
-        self.take(8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
+        self.array().map(u64::from_le_bytes)
     }
 
     fn text(&mut self) -> Option<Vec<u8>> {

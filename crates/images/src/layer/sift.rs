@@ -48,7 +48,8 @@ pub fn sift(member: &Member, owners: Owners, out: &mut LeftOut) -> Result<Sifted
     }
     let mut meta = meta(member, owners, out);
     let what = match member.kind {
-        Kind::Device => unreachable!("left out above"),
+        // Counted above.
+        Kind::Device => return Ok(Sifted::LeftOut),
         // The root is a directory, whatever a layer says.
         _ if path.is_empty() && member.kind != Kind::Dir => return Err(BadPath::Upwards),
         Kind::File => {
@@ -73,16 +74,13 @@ pub fn sift(member: &Member, owners: Owners, out: &mut LeftOut) -> Result<Sifted
 /// Whether the name is one of the marks by which layers take things away.
 fn whiteout(path: &[u8]) -> Result<Option<Sifted>, BadPath> {
     let Some((dir, name)) = path::split(path) else { return Ok(None) };
-    if !name.starts_with(WHITEOUT) {
-        return Ok(None);
-    }
+    let Some(hidden) = name.strip_prefix(WHITEOUT) else { return Ok(None) };
     let plain = |path: &[u8], what| {
         Ok(Some(Sifted::Plain { path: path.to_vec(), meta: Meta::default(), what }))
     };
     if name == OPAQUE {
         return plain(dir, What::Opaque);
     }
-    let hidden = &name[WHITEOUT.len()..];
     // `.wh.`, `.wh..` and `.wh...` would hide the directory itself, or the one above.
     if matches!(hidden, b"" | b"." | b"..") {
         return Err(BadPath::Upwards);

@@ -45,7 +45,8 @@ pub struct LayerStage {
 /// The path of an object below `objects`.
 pub fn object_path(id: &ObjectId) -> String {
     let hex = id.hex();
-    format!("{}/{}", &hex[..2], &hex[2..])
+    let (folder, name) = hex.split_at(2);
+    format!("{folder}/{name}")
 }
 
 impl Staging {
@@ -201,11 +202,13 @@ impl Growing<'_> {
     /// A hole up to `offset`: zeros for the digest, nothing on disk.
     pub fn hole(&mut self, offset: u64) -> io::Result<()> {
         static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
-        let mut left = offset - self.length;
+        let backwards = || io::Error::other("a hole that ends before it begins");
+        let mut left = offset.checked_sub(self.length).ok_or_else(backwards)?;
         while left > 0 {
-            let count = usize::try_from(left).unwrap_or(usize::MAX).min(ZEROS.len());
-            self.hash.update(&ZEROS[..count]);
-            left -= count as u64;
+            let rest = usize::try_from(left).ok().and_then(|left| ZEROS.get(..left));
+            let zeros = rest.unwrap_or(&ZEROS);
+            self.hash.update(zeros);
+            left -= zeros.len() as u64;
         }
         self.length = offset;
         fs::ftruncate(&self.file, offset)?;
@@ -260,7 +263,7 @@ fn write_all(file: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match rustix::io::write(file, bytes) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => bytes = &bytes[count..],
+            Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }

@@ -132,10 +132,10 @@ struct Work<'a, R> {
 impl<R: BufRead> Work<'_, R> {
     fn file(&mut self, member: &Member, meta: &Meta) -> Result<ObjectId, LayerError> {
         let failed = |source| LayerError::Write { path: path::shown(&member.path), source };
-        if member.sparse.is_some() || member.size > GATHERED {
+        let at_once = member.sparse.is_none() && member.size <= GATHERED;
+        let Some(wanted) = usize::try_from(member.size).ok().filter(|_| at_once) else {
             return self.in_pieces(member, meta, &failed);
-        }
-        let wanted = usize::try_from(member.size).expect("below a megabyte");
+        };
         if self.tar.content()?.len() == wanted {
             let object = self.stage.whole(self.tar.content()?, meta).map_err(failed)?;
             self.tar.consume(wanted);
@@ -180,11 +180,13 @@ impl<R: BufRead> Work<'_, R> {
     ) -> Result<(), LayerError> {
         while left > 0 {
             let content = self.tar.content()?;
-            let count = content.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let wanted = usize::try_from(left).ok().and_then(|left| content.get(..left));
+            let content = wanted.unwrap_or(content);
+            let count = content.len();
             if count == 0 {
                 return Err(TarError::Truncated.into());
             }
-            file.write(&content[..count]).map_err(failed)?;
+            file.write(content).map_err(failed)?;
             self.tar.consume(count);
             left -= count as u64;
         }

@@ -167,12 +167,14 @@ impl<'a> Resuming<'a> {
             let reader = self.open().map_err(io::Error::other)?;
             self.state = State::Open(reader);
         }
-        let State::Open(reader) = &mut self.state else { unreachable!("opened above") };
+        let State::Open(reader) = &mut self.state else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
         let count = reader.read(buffer)?;
         if count == 0 && self.given < self.size {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        self.keep(&buffer[..count]);
+        self.keep(buffer.get(..count).unwrap_or_default());
         Ok(count)
     }
 

@@ -40,7 +40,8 @@ pub(super) struct Client {
     encrypted: OnceLock<Agent>,
     /// As in references, for people and for logins.
     pub(super) host: String,
-    base: Uri,
+    /// None where what was named is no host: whatever is asked of it is refused.
+    base: Option<Uri>,
     credentials: Credentials,
     /// Asked for when the registry asks for it: a helper may ask its user.
     login: OnceLock<Option<Login>>,
@@ -84,7 +85,7 @@ impl Client {
             Some(relay) => ("http", relay.at.as_str()),
             None => (if plain { "http" } else { "https" }, address),
         };
-        let base = format!("{scheme}://{address}").parse().expect("references hold hosts");
+        let base = format!("{scheme}://{address}").parse().ok();
         // A relay is where the operator says, and sends nobody elsewhere.
         let reach = if relay.is_some() { Reach::Everything } else { settings.reach.clone() };
         Client {
@@ -118,7 +119,9 @@ impl Client {
 
     /// Asks, proves who we are if that is wanted, and follows where it leads.
     pub(super) fn get(&self, ask: Ask<'_>) -> Result<Response<Body>, RegistryError> {
-        let uri: Uri = format!("{}{}", self.base.to_string().trim_end_matches('/'), ask.path)
+        let no_host = || RegistryError::NoHost { host: clean(&self.host) };
+        let base = self.base.as_ref().ok_or_else(no_host)?.to_string();
+        let uri: Uri = format!("{}{}", base.trim_end_matches('/'), ask.path)
             .parse()
             .map_err(|_| self.answer("an address"))?;
         if self.relay.is_some() {
@@ -192,7 +195,7 @@ impl Client {
         if let Some((relay, digest)) = self.relay.as_ref().zip(ask.of) {
             request = request.header(relay.heading, (relay.ticket)(&digest));
         // Only the registry itself is told who we are, whoever sends us elsewhere.
-        } else if same_origin(uri, &self.base) {
+        } else if self.base.as_ref().is_some_and(|base| same_origin(uri, base)) {
             let proof = self.authorization.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(proof) = proof.as_ref() {
                 request = request.header(header::AUTHORIZATION, proof);
@@ -258,7 +261,8 @@ impl Client {
         let host = uri.host().unwrap_or_default();
         let plain = uri.scheme_str() != Some("https");
         if plain
-            && !(is_loopback(host) && is_loopback(self.base.host().unwrap_or_default()))
+            && !(is_loopback(host)
+                && is_loopback(self.base.as_ref().and_then(Uri::host).unwrap_or_default()))
             && !self.is_insecure(&uri)
         {
             return Err(RegistryError::Realm { host: self.host.clone(), realm: shown() });
@@ -393,6 +397,14 @@ mod tests {
         ] {
             assert_eq!(is_loopback(address), loopback, "{address}");
         }
+    }
+
+    #[test]
+    fn what_is_no_host_is_refused_and_not_asked() {
+        let client = Client::new("no host\n", &Settings::default());
+        let ask = Ask { path: "/v2/", what: "its door", of: None, accept: None, part: Part::All };
+        let refused = client.get(ask).map(drop).expect_err("there is no such host");
+        assert_eq!(refused.to_string(), "`no host?` is not the name of a host");
     }
 
     #[test]

@@ -81,21 +81,18 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    let parts = address.segments();
-    let low = |at: usize| {
-        let [a, b] = parts[at].to_be_bytes();
-        let [c, d] = parts[at + 1].to_be_bytes();
+    let v4 = |high: u16, low: u16| {
+        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
         is_public_v4(Ipv4Addr::new(a, b, c, d))
     };
-    match parts {
-        // IPv4 in one dress or another: mapped, compatible (`::` and `::1` among them), translated.
-        [0, 0, 0, 0, 0, 0 | 0xffff, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => {
-            parts[5] == 0xffff && low(6)
-        }
-        [0x64, 0xff9b, 0, 0, 0, 0, ..] => low(6),
-        [0x2002, ..] => low(1),
-        // Tunnels to anywhere, and what a site or its translator keeps for itself.
-        [0x2001, 0, ..] | [0x64, 0xff9b, 1, ..] => false,
+    match address.segments() {
+        // IPv4 in one dress or another: mapped, translated.
+        [0, 0, 0, 0, 0, 0xffff, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => v4(high, low),
+        // Compatible addresses (`::` and `::1` among them); tunnels to anywhere; what a site or its
+        // translator keeps for itself.
+        [0, 0, 0, 0, 0 | 0xffff, 0, ..] | [0x2001, 0, ..] | [0x64, 0xff9b, 1, ..] => false,
         // Only this block is given out; local, site-local, unique-local and multicast are outside.
         [first, ..] => first & 0xe000 == 0x2000,
     }

@@ -218,8 +218,8 @@ impl Source for Registry {
     }
 
     fn blob(&self, layer: &PlannedLayer) -> Result<Blob<'_>, SourceError> {
-        let digest = layer.digest.expect("manifests state digests");
-        let size = layer.size.expect("manifests state sizes");
+        let stated = layer.digest.zip(layer.size);
+        let (digest, size) = stated.ok_or(manifest::ManifestError::NoBlob)?;
         let keeps = self.has_room_to_keep();
         Ok(Box::new(Resuming::new(self, digest, size, self.kept(layer), keeps)))
     }

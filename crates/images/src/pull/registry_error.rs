@@ -5,6 +5,8 @@ use shipway_trust::NoCertificates;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
+    #[error("`{host}` is not the name of a host")]
+    NoHost { host: String },
     #[error("{host} is not asked: it is not on the public internet, and not listed here")]
     OutOfReach { host: String },
     #[error("cannot reach {host}")]

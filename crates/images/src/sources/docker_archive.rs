@@ -155,8 +155,9 @@ impl Source for DockerArchive {
     }
 
     fn blob(&self, layer: &PlannedLayer) -> Result<Blob<'_>, SourceError> {
-        let layers = self.layers.get().expect("a plan comes before its layers");
-        Ok(Box::new(self.open(layers[layer.number])?))
+        let place = self.layers.get().and_then(|layers| layers.get(layer.number));
+        let place = place.ok_or_else(|| self.bad("one of its layers is missing"))?;
+        Ok(Box::new(self.open(*place)?))
     }
 }
 

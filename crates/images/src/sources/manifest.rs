@@ -38,6 +38,8 @@ pub enum ManifestError {
     LayerType(String),
     #[error("the manifest sends to other addresses for its layers, which is refused")]
     ForeignUrls,
+    #[error("the manifest does not say which blob a layer is")]
+    NoBlob,
     #[error("the image has more than {LAYER_LIMIT} layers")]
     TooManyLayers,
     #[error("the manifest has {layers} layers, and the configuration {diff_ids}")]
@@ -239,7 +241,7 @@ pub fn plan(
     }
     let mut planned = Vec::new();
     for (number, diff_id) in diff_ids.iter().enumerate() {
-        let stated = layers.map(|layers| &layers[number]);
+        let stated = layers.and_then(|layers| layers.get(number));
         planned.push(PlannedLayer {
             diff_id: diff_id.parse()?,
             digest: stated.map(|layer| layer.digest.parse()).transpose()?,

@@ -103,7 +103,7 @@ impl Source for OciDir {
     }
 
     fn blob(&self, layer: &PlannedLayer) -> Result<Blob<'_>, SourceError> {
-        let digest = layer.digest.expect("manifests state digests");
+        let digest = layer.digest.ok_or(manifest::ManifestError::NoBlob)?;
         Ok(Box::new(self.open_blob(&digest)?))
     }
 }

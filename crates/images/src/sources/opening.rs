@@ -131,7 +131,8 @@ impl Piece {
 impl Read for Piece {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
-        let count = self.file.read_at(&mut buffer[..most], self.offset)?;
+        let buffer = buffer.get_mut(..most).unwrap_or_default();
+        let count = self.file.read_at(buffer, self.offset)?;
         self.offset += count as u64;
         self.left -= count as u64;
         Ok(count)

@@ -84,7 +84,8 @@ impl Sif {
         file.read_exact(&mut bytes).map_err(short)?;
         let table = sif::header(&bytes, length)?;
         file.seek(SeekFrom::Start(table.offset)).map_err(failed("read", &self.file))?;
-        let mut bytes = vec![0; usize::try_from(table.bytes()).expect("below the limit")];
+        let length_of_table = usize::try_from(table.bytes()).map_err(|_| sif::SifError::Header)?;
+        let mut bytes = vec![0; length_of_table];
         file.read_exact(&mut bytes).map_err(short)?;
         Ok(sif::primary(&bytes, length)?)
     }
@@ -149,7 +150,7 @@ impl<R> Hashing<R> {
 impl<R: Read> Read for Hashing<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
-        self.hash.update(&buffer[..count]);
+        self.hash.update(buffer.get(..count).unwrap_or_default());
         Ok(count)
     }
 }

@@ -190,9 +190,10 @@ pub(crate) fn layer_claim(layer: &Digest, registry: Option<&str>) -> String {
 
 fn of_registry(name: String, registry: Option<&str>) -> String {
     // Hashed: what is in a host's name is not for names of files.
-    let hash = |host: &str| blake3::hash(host.as_bytes()).to_hex()[..16].to_owned();
+    let hash =
+        |host: &str| blake3::hash(host.as_bytes()).to_hex().chars().take(16).collect::<String>();
     match registry {
-        Some(host) => name + "-" + &hash(host),
+        Some(host) => format!("{name}-{}", hash(host)),
         None => name,
     }
 }

@@ -4,7 +4,7 @@
 //! (`link` is atomic on every file system, locks are not), so touching it now and then keeps
 //! them all alive, and when the process is gone all of them are stale at once.
 
-use super::publish::put;
+use super::publish::{as_json, put};
 use super::{Store, StoreError, act, make_dir, names_in, remove_tree};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ impl Holder {
         let dir = store.root.join("work").join(&owner.holder);
         make_dir(&dir)?;
         let file = dir.join("owner");
-        let text = serde_json::to_vec(&owner).expect("plain data");
+        let text = as_json(&owner, &file)?;
         // Whole or not at all: others judge us by it.
         put(&dir.join("owner.new"), &file, &text)?;
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
@@ -200,7 +200,7 @@ impl Owner {
     /// Where a process id means what it means, short enough for a name.
     fn place(&self) -> String {
         let place = [&self.host, &self.boot, &self.namespace].map(String::as_str).join("\0");
-        blake3::hash(place.as_bytes()).to_hex()[..16].to_owned()
+        blake3::hash(place.as_bytes()).to_hex().chars().take(16).collect()
     }
 
     pub(super) fn read(path: &Path) -> Option<Owner> {

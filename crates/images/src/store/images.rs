@@ -144,9 +144,9 @@ impl Store {
 fn count(tree: &crate::tree::Tree, at: usize, names: &mut BTreeMap<ObjectId, u64>) {
     use crate::tree::merge::Body;
     for slot in tree.children(at).values() {
-        match &tree.nodes[slot.node].body {
-            Body::Dir(_) => count(tree, slot.node, names),
-            Body::File { object, .. } => *names.entry(*object).or_default() += 1,
+        match tree.body(slot.node) {
+            Some(Body::Dir(_)) => count(tree, slot.node, names),
+            Some(Body::File { object, .. }) => *names.entry(*object).or_default() += 1,
             _ => {}
         }
     }

@@ -129,9 +129,9 @@ impl Store {
             make_dir(&root.join(format!("objects/{prefix:02x}")))?;
         }
         let owners = if me.is_root() { Owners::Kept } else { Owners::One };
-        let format = serde_json::to_vec(&Format { format: FORMAT, owners }).expect("plain data");
         // Last, whole, and never over one that is there: several may be doing this at once.
         let path = root.join("format.json");
+        let format = publish::as_json(&Format { format: FORMAT, owners }, &path)?;
         let new = root.join(format!("work/format-{}", holder::random_name()?));
         fs::write(&new, format).map_err(act("write", &new))?;
         match fs::hard_link(&new, &path) {

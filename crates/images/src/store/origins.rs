@@ -4,7 +4,7 @@
 //! A file beside the layer. Where it is missing or cannot be read, the layer is fetched again.
 
 use super::holder::random_name;
-use super::publish::put;
+use super::publish::{as_json, put};
 use super::{Holder, Store, StoreError, make_dir};
 use serde::{Deserialize, Serialize};
 use shipway_model::Digest;
@@ -57,7 +57,7 @@ impl Holder {
         // Stores from before have no such directory.
         make_dir(&self.store.root.join("origins"))?;
         let new = self.scratch("origins")?.join(random_name()?);
-        let text = serde_json::to_vec(origins).expect("plain data");
-        put(&new, &self.store.origins_path(diff_id), &text)
+        let path = self.store.origins_path(diff_id);
+        put(&new, &path, &as_json(origins, &path)?)
     }
 }

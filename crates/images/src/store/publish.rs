@@ -6,10 +6,11 @@ use super::images::name_file;
 use super::{Holder, ImageRecord, Named, StoreError, act};
 use crate::layer::index::LayerIndex;
 use crate::layer::stage::{Staging, object_path};
+use serde::Serialize;
 use shipway_model::{Digest, ImageRef};
 use shipway_trees::Draft;
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 /// A layer unpacked by this process and not yet published.
@@ -35,8 +36,9 @@ impl Holder {
             taken.and_then(|()| fs::write(&path, index)).map_err(act("write", &path))?;
         }
         if let Some((dir, record)) = image {
-            let text = serde_json::to_vec_pretty(record).expect("plain data");
             let path = dir.join("image.json");
+            let text = serde_json::to_vec_pretty(record).map_err(io::Error::from);
+            let text = text.map_err(act("write", &path))?;
             fs::write(&path, text).map_err(act("write", &path))?;
             let path = dir.join("used");
             fs::write(&path, b"").map_err(act("write", &path))?;
@@ -82,8 +84,13 @@ impl Holder {
         let named = Named { reference: reference.clone(), image };
         let new = self.scratch("names")?.join(random_name()?);
         let path = self.store.root.join("names").join(name_file(reference));
-        put(&new, &path, &serde_json::to_vec(&named).expect("plain data"))
+        put(&new, &path, &as_json(&named, &path)?)
     }
+}
+
+/// What is written to a file.
+pub(super) fn as_json(value: &impl Serialize, path: &Path) -> Result<Vec<u8>, StoreError> {
+    serde_json::to_vec(value).map_err(io::Error::from).map_err(act("write", path))
 }
 
 /// Whole or not at all. What a power cut makes of it is as good as nothing there: it is looked up

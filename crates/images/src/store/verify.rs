@@ -94,7 +94,8 @@ pub(crate) fn xattrs(path: &Path) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
         other => other?,
     };
     let mut found = Vec::new();
-    for name in list[..length].split(|b| *b == 0).filter(|name| !name.is_empty()) {
+    list.truncate(length);
+    for name in list.split(|b| *b == 0).filter(|name| !name.is_empty()) {
         if name != b"security.capability" && !name.starts_with(b"user.") {
             continue;
         }

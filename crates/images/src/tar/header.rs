@@ -37,7 +37,7 @@ impl Header {
 
     pub(super) fn mode(&self) -> Result<u32, TarError> {
         let mode = number(&self.0[100..108], "mode")?;
-        Ok(u32::try_from(mode & 0o7777).expect("twelve bits"))
+        u32::try_from(mode & 0o7777).map_err(|_| TarError::Range("mode"))
     }
 
     pub(super) fn uid(&self) -> Result<i64, TarError> {
@@ -81,13 +81,12 @@ impl Header {
 
 /// Up to the first zero byte.
 pub(super) fn text(field: &[u8]) -> &[u8] {
-    let end = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
-    &field[..end]
+    field.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 /// Octal digits, or two's complement behind a set first bit. An empty field is zero.
 pub(super) fn number(field: &[u8], what: &'static str) -> Result<i64, TarError> {
-    if field[0] & 0x80 != 0 {
+    if field.first().is_some_and(|first| first & 0x80 != 0) {
         return binary(field, what);
     }
     let digits = text(field).trim_ascii();
@@ -104,7 +103,7 @@ pub(super) fn number(field: &[u8], what: &'static str) -> Result<i64, TarError> 
 }
 
 fn binary(field: &[u8], what: &'static str) -> Result<i64, TarError> {
-    let negative = field[0] & 0x40 != 0;
+    let negative = field.first().is_some_and(|first| first & 0x40 != 0);
     let mut value: i128 = if negative { -1 } else { 0 };
     for (at, byte) in field.iter().enumerate() {
         let byte = if at == 0 && !negative { byte & 0x7f } else { *byte };

@@ -32,8 +32,7 @@ impl Extended {
     pub(super) fn read(&mut self, mut records: &[u8]) -> Result<(), TarError> {
         while !records.is_empty() {
             let (record, rest) = split(records)?;
-            let equals = record.iter().position(|b| *b == b'=').ok_or(TarError::Pax)?;
-            let (key, value) = (&record[..equals], &record[equals + 1..]);
+            let (key, value) = cut(record, b'=').ok_or(TarError::Pax)?;
             self.take(key, value)?;
             records = rest;
         }
@@ -50,9 +49,10 @@ impl Extended {
             b"uid" => self.uid = given.then(|| signed(value)).transpose()?,
             b"gid" => self.gid = given.then(|| signed(value)).transpose()?,
             b"mtime" => self.mtime = given.then(|| time(value)).transpose()?,
-            _ if key.starts_with(b"GNU.sparse.") => self.sparse.take(&key[11..], value)?,
             _ => {
-                if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
+                if let Some(key) = key.strip_prefix(b"GNU.sparse.") {
+                    self.sparse.take(key, value)?;
+                } else if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
                     self.xattrs.retain(|(known, _)| known != name);
                     if self.xattrs.len() == super::XATTR_COUNT_LIMIT {
                         return Err(TarError::TooManyAttributes);
@@ -96,14 +96,20 @@ impl SparseRecords {
     }
 }
 
+/// What is before and after the first of these signs.
+fn cut(text: &[u8], sign: u8) -> Option<(&[u8], &[u8])> {
+    let mut parts = text.splitn(2, |b| *b == sign);
+    parts.next().zip(parts.next())
+}
+
 /// The next record without its length and line end, and what is after it.
 fn split(records: &[u8]) -> Result<(&[u8], &[u8]), TarError> {
     let space = records.iter().take(20).position(|b| *b == b' ').ok_or(TarError::Pax)?;
-    let length = decimal(&records[..space]).map_err(|_| TarError::Pax)?;
+    let length = decimal(records.get(..space).unwrap_or_default())?;
     let length = usize::try_from(length).map_err(|_| TarError::Pax)?;
-    let record = records.get(space + 1..length).ok_or(TarError::Pax)?;
-    let record = record.strip_suffix(b"\n").ok_or(TarError::Pax)?;
-    Ok((record, &records[length..]))
+    let (record, rest) = records.split_at_checked(length).ok_or(TarError::Pax)?;
+    let record = record.get(space + 1..).and_then(|record| record.strip_suffix(b"\n"));
+    Ok((record.ok_or(TarError::Pax)?, rest))
 }
 
 fn decimal(text: &[u8]) -> Result<u64, TarError> {
@@ -123,8 +129,7 @@ fn signed(text: &[u8]) -> Result<i64, TarError> {
 
 /// `1700000000.25`, with any number of decimals; more than nine are cut.
 fn time(text: &[u8]) -> Result<Time, TarError> {
-    let dot = text.iter().position(|b| *b == b'.');
-    let (whole, fraction) = dot.map_or((text, &b""[..]), |at| (&text[..at], &text[at + 1..]));
+    let (whole, fraction) = cut(text, b'.').unwrap_or((text, b""));
     let seconds = signed(whole)?;
     if !fraction.iter().all(u8::is_ascii_digit) {
         return Err(TarError::Pax);

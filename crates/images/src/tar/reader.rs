@@ -61,14 +61,14 @@ impl<R: BufRead> TarReader<R> {
         if at_hand.is_empty() {
             return Err(TarError::Truncated);
         }
-        let wanted = usize::try_from(self.left).unwrap_or(usize::MAX).min(at_hand.len());
-        Ok(&at_hand[..wanted])
+        let wanted = usize::try_from(self.left).ok().and_then(|left| at_hand.get(..left));
+        Ok(wanted.unwrap_or(at_hand))
     }
 
-    /// Marks bytes given by `content` as read.
+    /// Marks bytes given by `content` as read: never more than are the member's.
     pub fn consume(&mut self, count: usize) {
-        let read = u64::try_from(count).expect("a length fits");
-        self.left = self.left.checked_sub(read).expect("no more is consumed than was given");
+        let count = count.min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        self.left -= count as u64;
         self.input.consume(count);
     }
 
@@ -172,7 +172,7 @@ impl<R: BufRead> TarReader<R> {
     }
 
     fn body(&mut self, size: u64) -> Result<Vec<u8>, TarError> {
-        let mut body = vec![0; usize::try_from(size).expect("below the limit")];
+        let mut body = vec![0; usize::try_from(size).map_err(|_| TarError::Range("size"))?];
         self.input.read_exact(&mut body).map_err(cut)?;
         self.start(size);
         self.left = 0;
@@ -210,7 +210,8 @@ impl<R: BufRead> TarReader<R> {
                 return Err(TarError::Sparse);
             }
             while let Some(end) = text.iter().position(|b| *b == b'\n') {
-                let line = str::from_utf8(&text[..end]).map_err(|_| TarError::Sparse)?;
+                let line = str::from_utf8(text.get(..end).unwrap_or_default())
+                    .map_err(|_| TarError::Sparse)?;
                 let number = line.parse().map_err(|_| TarError::Sparse)?;
                 text.drain(..=end);
                 match wanted {
@@ -286,7 +287,7 @@ fn owner(id: i64, what: &'static str) -> Result<u32, TarError> {
 
 /// Entries of 24 bytes; one without a length ends the list.
 fn pairs(fields: &[u8], numbers: &mut Vec<u64>) -> Result<(), TarError> {
-    for pair in fields.chunks_exact(24) {
+    for pair in fields.as_chunks::<24>().0 {
         if pair[0] == 0 {
             return Ok(());
         }

@@ -49,8 +49,11 @@ pub fn header(to: &mut impl Write, member: &Member) -> io::Result<()> {
 
 /// Zeros up to the end of the block after content of this size.
 pub fn pad(to: &mut impl Write, size: u64) -> io::Result<()> {
-    let rest = usize::try_from(size % 512).expect("below a block");
-    if rest > 0 { to.write_all(&[0; 512][rest..]) } else { Ok(()) }
+    let zeros = [0; 512];
+    match usize::try_from(size % 512).ok().filter(|rest| *rest > 0) {
+        Some(rest) => to.write_all(zeros.get(rest..).unwrap_or_default()),
+        None => Ok(()),
+    }
 }
 
 /// Two empty blocks.
@@ -71,11 +74,15 @@ fn flag(kind: Kind) -> u8 {
 
 fn block(path: &[u8], flag: u8, size: u64, of: &Member, link: &[u8]) -> [u8; 512] {
     let mut block = [0; 512];
-    let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
+    let mut put = |at: usize, bytes: &[u8]| {
+        if let Some(field) = block.get_mut(at..at + bytes.len()) {
+            field.copy_from_slice(bytes);
+        }
+    };
     let octal = |value: u64, digits: usize| format!("{value:0digits$o}");
     let fits = |id: u32| u64::from(if id > ID_FIELD { 0 } else { id });
     let seconds = u64::try_from(of.mtime.seconds).unwrap_or(0);
-    put(0, &path[..path.len().min(NAME_FIELD)]);
+    put(0, path.get(..NAME_FIELD).unwrap_or(path));
     put(100, octal(u64::from(of.mode & 0o7777), 7).as_bytes());
     put(108, octal(fits(of.uid), 7).as_bytes());
     put(116, octal(fits(of.gid), 7).as_bytes());
@@ -83,7 +90,7 @@ fn block(path: &[u8], flag: u8, size: u64, of: &Member, link: &[u8]) -> [u8; 512
     put(136, octal(if seconds > SIZE_FIELD { 0 } else { seconds }, 11).as_bytes());
     put(148, b"        ");
     put(156, &[flag]);
-    put(157, &link[..link.len().min(NAME_FIELD)]);
+    put(157, link.get(..NAME_FIELD).unwrap_or(link));
     put(257, b"ustar\x0000");
     let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
     block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());

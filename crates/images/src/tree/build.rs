@@ -50,13 +50,13 @@ pub fn build(tree: &Tree, root: BorrowedFd<'_>, staging: &Staging) -> Result<(),
         let others: Vec<_> = others.filter_map(Result::ok).collect();
         let mut done = fill();
         for other in others {
-            done = done.and(other.join().expect("filling does not panic"));
+            done = done.and(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
         done
     })?;
     // Children first: a directory's time moves with every name, and its mode may lock us out.
     for dir in dirs.iter().rev() {
-        let meta = &tree.nodes[dir.node].meta;
+        let meta = &node(tree, dir.node, &dir.path)?.meta;
         finish(dir, root, meta, staging.owners()).map_err(failed(&dir.path))?;
     }
     Ok(())
@@ -67,19 +67,24 @@ fn failed(path: &[u8]) -> impl FnOnce(io::Error) -> BuildError {
     move |source| BuildError { path, source }
 }
 
+fn node<'a>(tree: &'a Tree, at: usize, path: &[u8]) -> Result<&'a Node, BuildError> {
+    tree.nodes.get(at).ok_or_else(|| failed(path)(io::ErrorKind::NotFound.into()))
+}
+
 /// All directories, parents first.
 fn make_dirs(tree: &Tree, root: BorrowedFd<'_>, room: &DiskRoom) -> Result<Vec<Dir>, BuildError> {
     let mut dirs = vec![Dir { path: Vec::new(), node: ROOT }];
     let mut at = 0;
-    while at < dirs.len() {
-        let (node, path) = (dirs[at].node, dirs[at].path.clone());
-        for (name, slot) in tree.children(node) {
-            if !matches!(tree.nodes[slot.node].body, Body::Dir(_)) {
+    while let Some(above) = dirs.get(at) {
+        let (above, path) = (above.node, above.path.clone());
+        for (name, slot) in tree.children(above) {
+            let node = node(tree, slot.node, name)?;
+            if !matches!(node.body, Body::Dir(_)) {
                 continue;
             }
             let path =
                 if path.is_empty() { name.clone() } else { [&path, &b"/"[..], name].concat() };
-            let weight = stage::attributes(&tree.nodes[slot.node].meta);
+            let weight = stage::attributes(&node.meta);
             room.take_file(weight).map_err(failed(&path))?;
             let made = fs::mkdirat(root, path.as_slice(), Mode::RWXU);
             made.map_err(|errno| failed(&path)(errno.into()))?;
@@ -93,7 +98,7 @@ fn make_dirs(tree: &Tree, root: BorrowedFd<'_>, room: &DiskRoom) -> Result<Vec<D
 fn fill(tree: &Tree, dir: &Dir, root: BorrowedFd<'_>, staging: &Staging) -> Result<(), BuildError> {
     let fd = open_beneath(root, &dir.path).map_err(failed(&dir.path))?;
     for (name, slot) in tree.children(dir.node) {
-        let made = make(&tree.nodes[slot.node], &fd, name, staging);
+        let made = make(node(tree, slot.node, name)?, &fd, name, staging);
         made.map_err(|source| failed(&[&dir.path, &b"/"[..], name].concat())(source))?;
     }
     Ok(())

@@ -85,22 +85,33 @@ impl Body {
 }
 
 impl Tree {
+    pub fn body(&self, node: usize) -> Option<&Body> {
+        self.nodes.get(node).map(|node| &node.body)
+    }
+
+    /// What is not a directory has none.
     pub fn children(&self, dir: usize) -> &Children {
-        match &self.nodes[dir].body {
-            Body::Dir(children) => children,
-            _ => unreachable!("only directories are asked"),
+        static NONE: Children = Children::new();
+        match self.body(dir) {
+            Some(Body::Dir(children)) => children,
+            _ => &NONE,
         }
     }
 
-    fn children_mut(&mut self, dir: usize) -> &mut Children {
-        match &mut self.nodes[dir].body {
-            Body::Dir(children) => children,
-            _ => unreachable!("only directories are asked"),
+    fn remove(&mut self, dir: usize, name: &[u8]) {
+        if let Some(Body::Dir(children)) = self.nodes.get_mut(dir).map(|node| &mut node.body) {
+            children.remove(name);
+        }
+    }
+
+    fn describe(&mut self, node: usize, meta: &Meta) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.meta = meta.clone();
         }
     }
 
     fn is_dir(&self, node: usize) -> bool {
-        matches!(self.nodes[node].body, Body::Dir(_))
+        matches!(self.body(node), Some(Body::Dir(_)))
     }
 
     fn apply(&mut self, entry: &Entry, layer: usize) -> Result<(), MergeError> {
@@ -115,7 +126,7 @@ impl Tree {
             _ => {}
         }
         let Some((parent, name)) = path::split(&entry.path) else {
-            self.nodes[ROOT].meta = entry.meta.clone();
+            self.describe(ROOT, &entry.meta);
             return Ok(());
         };
         let parent = self.make_dirs(parent, &entry.path, layer)?;
@@ -123,29 +134,38 @@ impl Tree {
             What::Dir => {
                 let there = self.children(parent).get(name).map(|slot| slot.node);
                 if let Some(node) = there.filter(|node| self.is_dir(*node)) {
-                    self.nodes[node].meta = entry.meta.clone();
-                    self.put(parent, name, node, layer);
-                    return Ok(());
+                    self.describe(node, &entry.meta);
+                    return self.put(parent, name, node, layer);
                 }
                 Body::empty_dir()
             }
             What::HardLink { to } => {
                 let node = self.target(entry, to)?;
-                self.put(parent, name, node, layer);
-                return Ok(());
+                return self.put(parent, name, node, layer);
             }
             What::File { object, size } => Body::File { object: *object, size: *size },
             What::Symlink { to } => Body::Symlink { to: to.clone() },
             What::Fifo => Body::Fifo,
-            What::Whiteout | What::Opaque => unreachable!("done above"),
+            What::Whiteout | What::Opaque => return Ok(()),
         };
         self.nodes.push(Node { meta: entry.meta.clone(), body });
-        self.put(parent, name, self.nodes.len() - 1, layer);
-        Ok(())
+        self.put(parent, name, self.nodes.len() - 1, layer)
     }
 
-    fn put(&mut self, parent: usize, name: &[u8], node: usize, layer: usize) {
-        self.children_mut(parent).insert(name.to_vec(), Slot { node, layer });
+    fn put(
+        &mut self,
+        parent: usize,
+        name: &[u8],
+        node: usize,
+        layer: usize,
+    ) -> Result<(), MergeError> {
+        match self.nodes.get_mut(parent).map(|node| &mut node.body) {
+            Some(Body::Dir(children)) => {
+                children.insert(name.to_vec(), Slot { node, layer });
+                Ok(())
+            }
+            _ => Err(MergeError::NotADir { path: path::shown(name), at: "..".into() }),
+        }
     }
 
     fn target(&self, entry: &Entry, to: &[u8]) -> Result<usize, MergeError> {
@@ -165,7 +185,8 @@ impl Tree {
     }
 
     fn whiteout(&mut self, entry: &Entry, layer: usize) -> Result<(), MergeError> {
-        let (parent, name) = path::split(&entry.path).expect("a whiteout names a file");
+        // Of the root itself there is no mark.
+        let Some((parent, name)) = path::split(&entry.path) else { return Ok(()) };
         let Some(parent) = self.find_dir(parent, &entry.path)? else { return Ok(()) };
         let Some(slot) = self.children(parent).get(name).copied() else { return Ok(()) };
         // What this same layer says stays: only lower layers are hidden, whatever the order.
@@ -173,7 +194,7 @@ impl Tree {
             return Ok(());
         }
         if slot.layer < layer && !self.holds(slot.node, layer) {
-            self.children_mut(parent).remove(name);
+            self.remove(parent, name);
         } else if self.is_dir(slot.node) {
             self.hide(slot.node, layer);
         }
@@ -193,7 +214,7 @@ impl Tree {
                     self.hide(slot.node, layer);
                 }
             } else {
-                self.children_mut(dir).remove(&name);
+                self.remove(dir, &name);
             }
         }
     }
@@ -224,7 +245,7 @@ impl Tree {
                 }
                 Steps::Missing { at, name, .. } => {
                     self.nodes.push(Node { meta: default_dir(), body: Body::empty_dir() });
-                    self.put(at, &name, self.nodes.len() - 1, layer);
+                    self.put(at, &name, self.nodes.len() - 1, layer)?;
                 }
                 Steps::Blocked { name } => {
                     let (path, at) = (path::shown(asked), path::shown(&name));
@@ -241,7 +262,7 @@ impl Tree {
         let mut trail = vec![ROOT];
         let mut todo: Vec<Vec<u8>> = names(dir).rev().map(<[u8]>::to_vec).collect();
         while let Some(name) = todo.pop() {
-            let at = *trail.last().expect("the root stays");
+            let at = trail.last().copied().unwrap_or(ROOT);
             if name == b".." {
                 if trail.len() > 1 {
                     trail.pop();
@@ -251,9 +272,9 @@ impl Tree {
             let Some(slot) = self.children(at).get(&name) else {
                 return Ok(Steps::Missing { at, name, depth: trail.len() });
             };
-            match &self.nodes[slot.node].body {
-                Body::Dir(_) => trail.push(slot.node),
-                Body::Symlink { to } => {
+            match self.body(slot.node) {
+                Some(Body::Dir(_)) => trail.push(slot.node),
+                Some(Body::Symlink { to }) => {
                     links += 1;
                     if links > LINK_LIMIT {
                         return Err(MergeError::Circle { path: path::shown(asked) });
@@ -266,7 +287,7 @@ impl Tree {
                 _ => return Ok(Steps::Blocked { name }),
             }
         }
-        Ok(Steps::Dir(*trail.last().expect("the root stays")))
+        Ok(Steps::Dir(trail.last().copied().unwrap_or(ROOT)))
     }
 }
 
