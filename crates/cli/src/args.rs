@@ -4,6 +4,7 @@
 
 pub mod classad;
 pub mod doctor;
+mod elsewhere;
 pub mod examples;
 pub mod files;
 pub mod image;
@@ -116,7 +117,12 @@ pub enum Command {
 pub fn parse<W: Into<OsString> + Clone>(
     words: impl IntoIterator<Item = W>,
 ) -> Result<Cli, clap::Error> {
-    Cli::try_parse_from(words).map_err(without_false_advice)
+    let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
+    let is_run = words.iter().skip(1).find(|word| !word.as_encoded_bytes().starts_with(b"-"));
+    let is_run = is_run.is_some_and(|word| word == "run");
+    Cli::try_parse_from(words).map_err(without_false_advice).map_err(|error| {
+        if is_run { elsewhere::with_advice(error) } else { error }
+    })
 }
 
 /// The parser advises to write `-- -n` for an option that it does not know. That would be a value

@@ -142,8 +142,8 @@ fn an_unknown_option_never_becomes_the_program() {
         ("run --script job.sh --fast", "unexpected argument '--fast'"),
         ("run --array 1-2 --parallel 4 true", "unexpected argument '--parallel'"),
         ("run --priority --gpu -- true", "a similar argument exists: '--gpus'"),
-        ("classad eval --taget", "`--taget` is no option"),
-        ("classad eval --taget=f", "`--taget=f` is no option"),
+        ("classad eval --taget", "`--taget` is not an option"),
+        ("classad eval --taget=f", "`--taget=f` is not an option"),
         ("submit --dry --set a=b job.sub", "a similar argument exists: '--dry-run'"),
         ("image rm --all a", "unexpected argument '--all'"),
         ("wait -x 1", "unexpected argument '-x'"),
@@ -225,4 +225,33 @@ fn the_examples_of_run_parse() {
         seen += 1;
     }
     assert!(seen >= 4, "only {seen} examples");
+}
+
+/// And what they are told to write is taken.
+#[test]
+fn who_writes_what_another_scheduler_takes_is_told_our_word() {
+    for line in ["run -n 4 true", "run --parallel 4 true", "run --fast true", "run --gres=gpu:2 x"]
+    {
+        assert!(parse(line).expect_err(line).to_string().contains("here it is `--"), "{line}");
+    }
+    let run = Cli::command().find_subcommand("run").expect("a command").clone();
+    let known = |word: &str| {
+        run.get_arguments().any(|arg| arg.get_long() == Some(word.trim_start_matches('-')))
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    for row in elsewhere::ROWS {
+        let ours = row.ours.join(" ");
+        parse(&format!("run {ours} -- true")).unwrap_or_else(|error| panic!("{ours}: {error}"));
+        for word in row.words {
+            assert!(seen.insert(word) && !known(word), "{word} is there twice");
+            for line in [format!("run {word} 4 true"), format!("run {word}=4 -- true")] {
+                let text = parse(&line).expect_err(&line).to_string();
+                assert!(text.contains(&format!("here it is `{ours}`")), "{line}: {text}");
+                assert!(!text.contains("similar"), "{line}: {text}");
+            }
+        }
+    }
+    // Other commands have other options, and nobody's are guessed after the program.
+    assert!(!parse("jobs -n 4").expect_err("unknown").to_string().contains("here it is"));
+    assert!(parse("run true -n 4").is_ok());
 }
