@@ -149,7 +149,9 @@ mod tests {
         let slow = r#"echo '{"Username": "u", "Secret": "s"}'; exec >&-; sleep 0.2"#;
         assert!(answers(slow).expect("an answer").is_some());
         assert!(said("echo nonsense").contains("not a name and a password"));
-        assert!(ask("../evil", "a").expect_err("refused").to_string().contains("is not the name of"));
+        assert!(
+            ask("../evil", "a").expect_err("refused").to_string().contains("is not the name of")
+        );
         assert!(ask("none-such", "a").expect_err("refused").to_string().contains("cannot run"));
     }
 }
