@@ -8,6 +8,9 @@ const SITE: &[&str] = &[
     "name",
     "kind",
     "reach",
+    "schedd",
+    "pool",
+    "ce",
     "env",
     "program",
     "server",
@@ -76,7 +79,7 @@ mod tests {
         json!({
             "name": "hpc", "kind": "slurm", "reach": {"ssh": {"host": "h", "options": ["-4"]}},
             "env": {"A": "b"}, "program": "/p", "server": "https://h:1", "certificate": "x",
-            "relay": "login:7448",
+            "relay": "login:7448", "schedd": "ce", "pool": "ce:9619", "ce": true,
             "limits": {"pending": 1, "running": 1, "starts_per_hour": 1}, "wall": "1h",
             "idle": "1m", "warning": "1m", "submit": ["-x"], "users": ["ada"],
             "shared": ["/home"], "tags": ["a"], "required_tags": ["b"],

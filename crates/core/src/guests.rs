@@ -9,6 +9,7 @@
 use crate::batch::BatchSite;
 use crate::broker::Expected;
 use crate::broker::expected::Kind;
+use crate::guard::guarded;
 use crate::job::{Job, Terms};
 use crate::reach::sites_kept_from;
 use crate::schedule::index::class::Class;
@@ -36,7 +37,8 @@ pub(crate) fn at_sites(
     let may_be = shape.resources.gpu.is_none()
         && shape.expressions.requirements.is_none()
         && shape.gang.is_one();
-    let is_guest = may_be && has_home(sites, expected, &shape);
+    // What cannot be judged is no guest; the planner finds out the same, and sets it aside.
+    let is_guest = may_be && guarded(|| has_home(sites, expected, &shape)).unwrap_or(false);
     Shape { is_guest, ..shape }
 }
 

@@ -93,6 +93,16 @@ pub struct SiteSpec {
     pub kind: BatchKind,
     #[serde(default, skip_serializing_if = "Reach::is_local")]
     pub reach: Reach,
+    /// HTCondor: the schedd that jobs are handed in to, by its name; the local one unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedd: Option<String>,
+    /// HTCondor: the pool's collector, `HOST[:PORT]`; the configured one unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// HTCondor: the schedd is a compute element (HTCondor-CE), which hands on to another batch
+    /// system. `partition` of a class is the queue there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ce: bool,
     /// Variables for the batch system's commands: `SLURM_CONF`, `CONDOR_CONFIG`.
     #[serde(
         default,

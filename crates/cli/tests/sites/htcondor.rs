@@ -122,6 +122,21 @@ fn a_pilot_that_is_held_says_so_and_runs_when_it_is_released() {
     wait_until_empty(&world, "pool", &*condor);
 }
 
+/// HTCondor says `IDLE` of all that waits, and why only to who asks.
+#[test]
+fn what_no_machine_has_is_said_as_the_pool_says_it() {
+    let Some(condor) = Pool::among() else { return };
+    let world = without_pilot();
+    let mut waits = few(&condor);
+    waits.more = "submit: [requirements = HasUnobtainium =?= true]\n".to_owned();
+    waits.add(&world);
+    let job = world.submit(&["--", "true"]);
+    says(&world, &job, "the batch system says: IDLE: none of ");
+    says(&world, &job, "HasUnobtainium");
+    world.ok(&["cancel", &job]);
+    wait_until_empty(&world, "pool", &*condor);
+}
+
 #[test]
 fn a_full_disk_is_the_reason_that_is_shown() {
     let Some(condor) = Pool::among() else { return };

@@ -146,7 +146,7 @@ fn what_would_change_results_is_refused() {
         ("+WantX = $(", ""),
         ("include command : ls", "runs nothing"),
         ("queue x from ls |", "runs nothing"),
-        ("requirements = a &&", "no expression"),
+        ("requirements = a &&", "not an expression"),
     ] {
         if part.is_empty() {
             continue;

@@ -141,7 +141,7 @@ fn what_is_not_there_is_said_with_its_line() {
         (with("input = none"), "line 2: input: there is no file `/home/ada/none`"),
         (with("initialdir = none"), "line 2: initialdir: there is no folder `/home/ada/none`"),
         (with("log = none/$(Process)"), "line 2: log: there is no folder `/home/ada/none`"),
-        (with("output = /there/file/x"), "line 2: output: `/there/file` is no folder"),
+        (with("output = /there/file/x"), "line 2: output: `/there/file` is not a folder"),
     ] {
         let error = looked_for(&text).expect_err(&text);
         assert_eq!(error.to_string(), format!("x.sub, {expected}"));

@@ -2,8 +2,8 @@
 //! the batch system is there and thinks the same is for whoever asks it.
 
 use super::{
-    MAX_CERTIFICATE_BYTES, MAX_CLASS_GPUS, MAX_LINE_BYTES, MAX_WALL, MIN_WALL, Reach, SiteClass,
-    SiteSpec,
+    BatchKind, MAX_CERTIFICATE_BYTES, MAX_CLASS_GPUS, MAX_LINE_BYTES, MAX_WALL, MIN_WALL, Reach,
+    SiteClass, SiteSpec,
 };
 use crate::limits::MIN_MEMORY;
 use crate::plain_text::steers;
@@ -29,6 +29,7 @@ impl SiteSpec {
         };
         check_name(self, &mut check);
         check_reach(&self.reach, &mut check);
+        check_engine(self, &mut check);
         check_pilots(self, &mut check);
         check_times(self, &mut check);
         check_limits(self, &mut check);
@@ -56,6 +57,27 @@ fn check_reach(reach: &Reach, check: &mut Check<'_>) {
     let is_host = !host.is_empty() && !host.starts_with('-') && is_plain_word(host);
     check(is_host, "reach", format!("`{host}` is not a host ([USER@]HOST)"));
     check_lines("reach", options, check);
+}
+
+/// What only one kind of batch system has.
+fn check_engine(site: &SiteSpec, check: &mut Check<'_>) {
+    let is_condor = site.kind == BatchKind::HtCondor;
+    for (key, value) in [("schedd", &site.schedd), ("pool", &site.pool)] {
+        let Some(value) = value else { continue };
+        check(is_condor, key, "only HTCondor has one".into());
+        let is_name = !value.is_empty() && !value.starts_with('-') && is_plain_word(value);
+        check(is_name, key, format!("`{value}` is not the name of one"));
+    }
+    check(is_condor || !site.ce, "ce", "only HTCondor has compute elements".into());
+    let needs_schedd = !site.ce || site.schedd.is_some();
+    check(needs_schedd, "ce", "name the compute element: `schedd: HOST`".into());
+    if is_condor && !site.ce {
+        for class in site.classes.iter().filter(|class| class.partition.is_some()) {
+            let what = "an HTCondor pool has no partitions; say which machines with `submit: \
+                        [requirements = …]`";
+            check(false, "classes", format!("{}: {what}", class.name));
+        }
+    }
 }
 
 fn check_pilots(site: &SiteSpec, check: &mut Check<'_>) {
@@ -194,7 +216,7 @@ mod tests {
     fn a_site_is_taken_and_each_mistake_is_named() {
         type Change = fn(&mut serde_json::Value);
         assert_eq!(site(|_| ()), Ok(()));
-        let cases: [(Change, &str); 16] = [
+        let cases: [(Change, &str); 20] = [
             (|it| it["relay"] = "login1".into(), "`login1` is not the address of a relay"),
             (|it| it["relay"] = "login1:7448".into(), "server: through a relay it is https://"),
             (|it| it["name"] = "this-machine".into(), "name: `this-machine` is a site of every"),
@@ -210,6 +232,19 @@ mod tests {
             (|it| it["classes"] = serde_json::json!([]), "classes: a site needs at least one"),
             (|it| it["classes"][0]["gpus"]["count"] = 0.into(), "classes: a100: 0 GPUs; between"),
             (|it| it["limits"] = serde_json::json!({"pending": 0}), "limits: with 0 nothing"),
+            (|it| it["schedd"] = "ce.example.org".into(), "schedd: only HTCondor has one"),
+            (|it| it["ce"] = true.into(), "ce: only HTCondor has compute elements"),
+            (
+                |it| it["kind"] = "htcondor".into(),
+                "classes: a100: an HTCondor pool has no partitions",
+            ),
+            (
+                |it| {
+                    (it["kind"], it["ce"]) = ("htcondor".into(), true.into());
+                    it["pool"] = "-x".into();
+                },
+                "pool: `-x` is not the name of one",
+            ),
             (
                 |it| it["reach"] = serde_json::json!({"ssh": {"host": "-oProxyCommand=x"}}),
                 "reach: `-oProxyCommand=x` is not a host",
@@ -219,6 +254,21 @@ mod tests {
             let said = site(change).expect_err(expected);
             assert!(said.starts_with(expected), "{said} instead of {expected}");
         }
+    }
+
+    #[test]
+    fn a_compute_element_is_named_and_has_queues() {
+        let ce = |it: &mut serde_json::Value| {
+            (it["kind"], it["ce"]) = ("htcondor".into(), true.into());
+        };
+        let said = site(ce).expect_err("without a name");
+        assert!(said.starts_with("ce: name the compute element"), "{said}");
+        let named = |it: &mut serde_json::Value| {
+            ce(it);
+            it["schedd"] = "ce01.example.org".into();
+            it["pool"] = "ce01.example.org:9619".into();
+        };
+        assert_eq!(site(named), Ok(()));
     }
 
     #[test]

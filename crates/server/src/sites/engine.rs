@@ -60,6 +60,10 @@ fn usable(spec: &SiteSpec, server: &str, folder: &Path) -> Result<Arc<dyn BatchS
     };
     Ok(match spec.kind {
         BatchKind::Slurm => Arc::new(Slurm::new(way, naming, COMMAND_LIMIT)),
-        BatchKind::HtCondor => Arc::new(HtCondor::new(way, naming, Settings::default())),
+        BatchKind::HtCondor => {
+            let (schedd, pool) = (spec.schedd.clone(), spec.pool.clone());
+            let settings = Settings { schedd, pool, ce: spec.ce, ..Settings::default() };
+            Arc::new(HtCondor::new(way, naming, settings))
+        }
     })
 }

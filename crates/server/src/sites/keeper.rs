@@ -14,7 +14,7 @@ use shipway_core::event::Awaited;
 use shipway_model::{SiteName, SiteSpec};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::AbortHandle;
 
@@ -86,6 +86,7 @@ impl Keeper {
             key: Arc::clone(&self.key),
             bell: self.sites.bell(&site),
             sites: Arc::clone(&self.sites),
+            whys: Mutex::default(),
         };
         tokio::spawn(runner.run(engine)).abort_handle()
     }

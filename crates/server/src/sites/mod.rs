@@ -7,6 +7,7 @@
 //!
 //! - `keeper.rs` has a runner for each batch system, and the broker look when something waits
 //! - `runner.rs` one batch system: looks, hands in, gives up; the core decides what
+//! - `whys.rs`   why allocations wait, where each has to be asked about; pure
 //! - `order.rs`  an allocation as it is handed in; pure
 //! - `engine.rs` which batch system, and the way to it
 #![warn(
@@ -21,6 +22,7 @@ mod engine;
 pub(crate) mod keeper;
 mod order;
 mod runner;
+mod whys;
 
 use crate::locks::Locked;
 use crate::pilots::Pilots;

@@ -7,8 +7,10 @@
 //! come after all, it is nobody's, and cancelled.
 
 use super::order::order;
+use super::whys::{Waiting, Whys};
 use super::{Bell, SeenNodes, Sites};
 use crate::clock::Clock;
+use crate::locks::Locked;
 use crate::secrets::PilotKey;
 use crate::writer::{Wish, Writer};
 use shipway_core::command::{Said, SeenAllocation, SiteSaid};
@@ -17,7 +19,7 @@ use shipway_core::{Command, State};
 use shipway_model::{AllocationId, EngineTrouble, PilotId, SiteName, SiteSpec, Timestamp};
 use shipway_sites::batch::{BatchSystem, EngineError, EngineId, Seen, SeenPhase};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// The pause between two looks: short after something was handed in, then longer and longer. Batch
@@ -40,6 +42,7 @@ pub(super) struct Runner {
     pub(super) key: Arc<PilotKey>,
     pub(super) bell: Arc<Bell>,
     pub(super) sites: Arc<Sites>,
+    pub(super) whys: Mutex<Whys>,
 }
 
 type Engine = Arc<dyn BatchSystem>;
@@ -64,6 +67,7 @@ struct View {
 #[derive(Debug)]
 struct Known {
     phase: Phase,
+    since: Timestamp,
     class: String,
     engine_id: Option<EngineId>,
     /// Who will come of it, while it is not known who has.
@@ -91,6 +95,7 @@ impl Runner {
             if is_unclear {
                 unclear_at = Instant::now();
             }
+            self.ask_whys(&engine, &view).await;
             if nodes_at.is_none_or(|at| at.elapsed() >= NODES_EVERY) {
                 nodes_at = Some(Instant::now());
                 self.ask_nodes(&engine).await;
@@ -171,7 +176,10 @@ impl Runner {
         let began = self.clock.now();
         match on_engine(engine, |engine| engine.look()).await? {
             Ok(seen) => {
-                let told = seen.iter().map(seen_allocation).collect();
+                let told = {
+                    let whys = self.whys.locked();
+                    seen.iter().map(|seen| seen_allocation(seen, &whys)).collect()
+                };
                 self.say(Said::Looked { began, seen: told }).await;
                 Some(seen)
             }
@@ -211,6 +219,27 @@ impl Runner {
         }
     }
 
+    /// What it says is told with the next look.
+    async fn ask_whys(&self, engine: &Engine, view: &View) {
+        let queued = view.allocations.iter().filter(|(_, known)| known.phase == Phase::Queued);
+        let waiting: Vec<Waiting<'_>> = queued
+            .filter_map(|(id, known)| {
+                let (engine_id, class) = (known.engine_id.as_ref()?, &*known.class);
+                Some(Waiting { id, class, engine_id, since: known.since })
+            })
+            .collect();
+        let due = self.whys.locked().due(&waiting, self.clock.now());
+        for (id, engine_id) in due {
+            match on_engine(engine, move |engine| engine.why_queued(&engine_id)).await {
+                Some(Ok(why)) => self.whys.locked().learn(id, why),
+                Some(Err(error)) => {
+                    tracing::info!(site = %self.site, %error, "why it waits is not known");
+                }
+                None => {}
+            }
+        }
+    }
+
     async fn ask_nodes(&self, engine: &Engine) {
         let at = self.clock.now();
         match on_engine(engine, |engine| engine.nodes()).await {
@@ -247,6 +276,7 @@ fn view(state: &State, site: &SiteName) -> View {
     let all = state.allocations_of(site).map(|(id, known, batch)| {
         let known = Known {
             phase: known.phase,
+            since: known.since,
             class: batch.class.clone(),
             engine_id: batch.engine_id.clone().map(EngineId),
             pilot: pilot_of(id),
@@ -264,7 +294,7 @@ fn orphans(seen: &[Seen], view: &View) -> Vec<EngineId> {
     unknown.filter(|one| !is_over(one)).map(|one| one.id.clone()).collect()
 }
 
-fn seen_allocation(seen: &Seen) -> SeenAllocation {
+fn seen_allocation(seen: &Seen, whys: &Whys) -> SeenAllocation {
     let phase = match seen.phase {
         SeenPhase::Queued => Phase::Queued,
         SeenPhase::Held => Phase::Held,
@@ -275,7 +305,7 @@ fn seen_allocation(seen: &Seen) -> SeenAllocation {
         allocation: seen.allocation.clone(),
         engine_id: seen.id.0.clone(),
         phase,
-        words: seen.words.clone(),
+        words: whys.words(seen),
     }
 }
 

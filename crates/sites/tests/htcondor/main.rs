@@ -356,7 +356,7 @@ fn errors_say_what_can_be_done(ground: &Ground) {
     ground.ends(&id, "elsewhere", AllocationEnd::Cancelled);
     let lines = vec!["request_disk = foo((".to_string()];
     let bad = Order { submit_lines: lines, ..order("bad") };
-    let error = ground.condor.submit(&bad).expect_err("it is no expression");
+    let error = ground.condor.submit(&bad).expect_err("it is not an expression");
     assert_eq!(error.kind, EngineTrouble::Refused, "{error}");
     assert!(error.words.contains("Parse error in expression"), "{error}");
     let left = ground.pool.says("root", &["ls", "/tmp"]);

@@ -19,9 +19,9 @@ fn running(ends: Option<u64>) -> (Told, JobId, String) {
 }
 
 fn outcome(events: &[Event]) -> &Outcome {
-    let ended = events.iter().find_map(|event| match event {
-        Event::AttemptEnded(ended) => Some(&ended.outcome),
-        _ => None,
+    let ended = events.iter().find_map(|event| {
+        let Event::AttemptEnded(ended) = event else { return None };
+        Some(&ended.outcome)
     });
     ended.unwrap_or_else(|| panic!("nothing ended: {events:?}"))
 }
