@@ -5,6 +5,7 @@
 //! it there and then: the pool's threads of processes, the loop here of everything else. So the
 //! end of one task starts the next one without waking a third thread in between.
 //!
+//! - `telling.rs` what happens, told to the machine; `acting.rs` what it answers, done
 //! - `start.rs`  everything before the first connection
 //! - `link.rs`   the connection to the server, again and again; `dial.rs` how one is opened
 //! - `task.rs`   from an assignment to a process
@@ -22,6 +23,7 @@
 //! - `warned.rs`  signals, and tasks that heard one before the pilot did
 //! - `proving.rs` whether the node and its GPUs work, while the first tasks run already
 
+mod acting;
 mod containers;
 mod copying;
 mod crowding;
@@ -45,6 +47,7 @@ mod stage_out;
 mod staging;
 mod start;
 mod task;
+mod telling;
 mod theirs;
 mod told;
 mod warned;
@@ -53,7 +56,7 @@ use crate::accounts::{Accounts, Ids};
 use crate::closed::Reaches;
 use crate::ends::{Ends, Left};
 use crate::logs::Logs;
-use crate::machine::{HowEnded, Input, Machine, Now, Output};
+use crate::machine::{Input, Machine};
 use crate::notice::{Heard, Meaning};
 use crate::spawn::{self, Pool, ProcessEvent, Ticket};
 use crate::usual::Usual;
@@ -66,9 +69,7 @@ use looking::{Looked, Looking};
 use mps::Mps;
 use serve_logs::ServeLogs;
 use shares::Shares;
-use shipway_api::causes::causes;
-use shipway_api::link::FromPilot;
-use shipway_model::{AttemptId, Millis, NodeAd, Timestamp};
+use shipway_model::{AttemptId, Millis, NodeAd};
 use shipway_runtime::native::Helper;
 use staging::{Staged, Staging};
 use std::collections::HashMap;
@@ -326,246 +327,10 @@ struct Work {
     refused: bool,
 }
 
-impl Work {
-    /// How long the loop may sleep, unless woken. `None`: the pilot has finished.
-    fn lie_down(&mut self) -> Option<Instant> {
-        self.asleep_until = self.wait_until();
-        (!self.finished).then_some(self.asleep_until)
-    }
-
-    fn flush(&mut self) {
-        self.let_go();
-        let outputs = self.machine.flush(self.now());
-        self.act(outputs);
-    }
-
-    fn now(&self) -> Now {
-        Now {
-            steady: millis(self.steady.elapsed()),
-            wall: Timestamp(wall_millis(SystemTime::now())),
-        }
-    }
-
-    fn wait_until(&self) -> Instant {
-        /// Nothing is due: any long time will do.
-        const LONG: Duration = Duration::from_hours(1);
-        let due = self.machine.next_deadline().map(|at| self.steady + Duration::from_millis(at.0));
-        let looked = self.limits.next_look();
-        [due, looked, self.groups.next_look(), self.doubtful.next()]
-            .into_iter()
-            .flatten()
-            .min()
-            .unwrap_or_else(|| Instant::now() + LONG)
-    }
-
-    fn tick(&mut self) {
-        self.pool.reap_orphans();
-        let now = Instant::now();
-        let over = self.limits.look(now).into_iter().chain(self.groups.look(now));
-        for (ticket, words) in over {
-            match words {
-                Some(words) => self.pool.end(ticket, words),
-                None => drop(self.pool.signal(ticket, rustix::process::Signal::KILL)),
-            }
-        }
-        for ended in self.doubtful.take_due(now) {
-            self.process_ended(ended);
-        }
-        self.input(Input::Tick);
-        self.flush();
-    }
-
-    fn input(&mut self, input: Input) {
-        let outputs = self.machine.handle(self.now(), input);
-        self.act(outputs);
-    }
-
-    fn process(&mut self, event: ProcessEvent) {
-        match event {
-            ProcessEvent::Started { ticket, pid, .. } => {
-                let Some(id) = self.tickets.get(&ticket).copied() else { return };
-                self.limits.started(ticket, pid);
-                self.shares.started(ticket, pid);
-                if let Some(signal) = self.unsent.remove(&ticket) {
-                    self.pool.signal(ticket, signal);
-                }
-                self.input(Input::ProcessStarted { id });
-            }
-            ProcessEvent::NotStarted { ticket, error } => {
-                let Some(id) = self.forget(ticket) else { return };
-                self.over(id, not_started(id, &error));
-            }
-            ProcessEvent::Ended(ended) => {
-                if let Some(ended) = self.unless_doubtful(ended) {
-                    self.process_ended(ended);
-                }
-            }
-        }
-    }
-
-    fn process_ended(&mut self, ended: spawn::Ended) {
-        let over_share = self.shares.ended(ended.ticket);
-        let looked = self.limits.ended(&ended);
-        // A group knows its own; what was seen of the node may have been anybody's.
-        let out_of_memory = over_share.or(self.groups.ended(ended.ticket)).or(looked);
-        let Some(id) = self.forget(ended.ticket) else { return };
-        let how = match ended.how {
-            spawn::HowEnded::Exit(code) => HowEnded::Exit(code),
-            spawn::HowEnded::Signal(signal) => HowEnded::Signal(signal),
-            // Somebody else reaped it: it is dead, and not in a way we can call success.
-            spawn::HowEnded::Unknown => HowEnded::Signal(crate::machine::SIGKILL),
-        };
-        self.over(id, Input::ProcessEnded { id, how, out_of_memory });
-    }
-
-    /// The last that is told of an attempt, unless its files are to be taken.
-    fn over(&mut self, id: AttemptId, input: Input) {
-        self.input(input);
-        self.let_go_of_files(id);
-    }
-
-    fn forget(&mut self, ticket: Ticket) -> Option<AttemptId> {
-        let id = self.tickets.remove(&ticket)?;
-        self.running.remove(&id);
-        self.unsent.remove(&ticket);
-        self.limits.forget(ticket);
-        self.groups.forget(ticket);
-        self.shares.ended(ticket);
-        if self.staging.is_empty() || self.staging.get(id).is_none() {
-            self.tasks.clean(id);
-        }
-        Some(id)
-    }
-
-    fn link(&mut self, event: FromLink) {
-        match event {
-            FromLink::Up { connection } => {
-                self.input(Input::LinkUp);
-                let _ = connection.send(self.machine.connection_number());
-            }
-            FromLink::Message { connection, message } => {
-                self.input(Input::Message { connection, message });
-            }
-            FromLink::Down { connection, parted } => {
-                self.input(Input::LinkDown { connection, parted });
-            }
-            // A token ends with the goodbye: this is how it is known to have been heard.
-            FromLink::Refused if self.machine.has_said_goodbye() => self.finished = true,
-            FromLink::Refused => self.refused = true,
-        }
-    }
-
-    fn act(&mut self, outputs: Vec<Output>) {
-        for output in outputs {
-            match output {
-                Output::Send(message) => self.send(message),
-                Output::Start(start) => self.start(&start),
-                Output::Keep { ids } => self.keep(&ids),
-                Output::Signal { id, signal } => self.signal(id, signal),
-                Output::Collect { id, outcome } => self.stage_out(id, &outcome),
-                Output::ReadLog(request) => self.logs.read(&request),
-                Output::CloseLog { id } => self.logs.close(id),
-                Output::CloseLogs => self.logs.close_all(),
-                Output::Reconnect => {
-                    let _ = self.to_link.send(ToLink::Reconnect);
-                }
-                Output::Finished => self.finished = true,
-            }
-        }
-    }
-
-    /// Before it is reported, and so before it could be let go of.
-    fn keep(&mut self, ids: &[AttemptId]) {
-        self.ends.keep(ids.iter().filter_map(|id| self.machine.end_of(*id)));
-        if self.ends.is_long() {
-            self.ends.shorten(self.machine.ends());
-        }
-        for id in ids {
-            self.told.remove(*id);
-        }
-    }
-
-    fn send(&self, message: FromPilot) {
-        // Without a connection there is nobody to hear it; the next greeting says it all again.
-        let _ = self.to_link.send(ToLink::Say(message));
-    }
-
-    /// Who is to end need not wait for an image first.
-    fn let_go(&mut self) {
-        if !self.staging.is_empty() {
-            for id in self.staging.bringing_in() {
-                if self.machine.is_ending(id) {
-                    self.stop_copying(id);
-                }
-            }
-        }
-        self.let_go_of_looks();
-        for id in self.images.take_if(|id| self.machine.is_ending(id)) {
-            self.refuse(id, "it was stopped while its image was fetched".into());
-        }
-    }
-
-    fn refuse(&mut self, id: AttemptId, message: String) {
-        self.over(id, Input::ProcessNotStarted { id, message });
-    }
-
-    fn signal(&mut self, id: AttemptId, number: i32) {
-        let Some(ticket) = self.running.get(&id).copied() else { return self.stop_copying(id) };
-        let Some(signal) = rustix::process::Signal::from_named_raw(number) else { return };
-        self.limits.signalled(ticket);
-        if self.pool.signal(ticket, signal) == spawn::Signalled::Sent {
-            return;
-        }
-        if self.pool.withdraw(ticket) {
-            // Not picked up by a spawner yet: then it need not start at all.
-            self.forget(ticket);
-            let how = HowEnded::Signal(number);
-            self.over(id, Input::ProcessEnded { id, how, out_of_memory: None });
-        } else {
-            // Being started this very moment, or just ended: sent as soon as it is there.
-            self.unsent.insert(ticket, signal);
-        }
-    }
-}
-
-/// What its node has no room for has not failed.
-fn not_started(id: AttemptId, error: &spawn::StartError) -> Input {
-    let message = causes(error);
-    match error {
-        spawn::StartError::NoContainer { .. } | spawn::StartError::NoRoom { .. } => {
-            tracing::warn!(message, "a task is given back: it may begin elsewhere");
-            Input::NoRoom { id }
-        }
-        _ => Input::ProcessNotStarted { id, message },
-    }
-}
-
 fn millis(span: Duration) -> Millis {
     Millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }
 
 fn wall_millis(at: SystemTime) -> u64 {
     millis(at.duration_since(UNIX_EPOCH).unwrap_or_default()).0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rustix::io::Errno;
-    use shipway_model::ids::{Attempt, JobId, TaskIndex};
-    use spawn::StartError;
-
-    #[test]
-    fn a_task_for_which_its_node_has_no_room_has_not_failed() {
-        let id = AttemptId { task: JobId(1).task(TaskIndex(0)), attempt: Attempt(1) };
-        let (program, cwd) = ("true".to_owned(), "/".to_owned());
-        let no_container = StartError::NoContainer { message: "no room".into() };
-        let no_process =
-            StartError::NoRoom { program: program.clone(), cwd: cwd.clone(), source: Errno::AGAIN };
-        for error in [no_container, no_process] {
-            assert!(matches!(not_started(id, &error), Input::NoRoom { .. }), "{error:?}");
-        }
-        let no_program = StartError::NoProgram { program, cwd };
-        assert!(matches!(not_started(id, &no_program), Input::ProcessNotStarted { .. }));
-    }
 }

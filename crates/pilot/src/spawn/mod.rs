@@ -4,50 +4,52 @@
 //! leader is dead, everything it left is dead, and all it printed can be read. It decides nothing:
 //! not what runs when, not what an exit code means.
 //!
+//! - `request.rs` what is asked for; `queue.rs` what waits to be started; `launch.rs` its start
+//! - `watch.rs` what the threads do; `watcher.rs` what they watch; `ending.rs` the end of a task
+//! - `leader.rs` signals; `pipes.rs` output that is slow to read; `orphans.rs` what a task left
+//!
 //! The process that holds a pool must be a child subreaper, and its main thread must start no
 //! processes of its own: whatever the kernel lists as that thread's child is taken for a process
 //! that a task left behind.
 
+mod ending;
 mod graves;
 mod launch;
+mod leader;
 mod lines;
 mod orphans;
 mod pipes;
+mod queue;
+mod request;
 mod task;
 mod watch;
+mod watcher;
 mod whose;
 
 pub use launch::StartError;
+pub use leader::Signalled;
+pub use request::{Before, Contained, Request, StdinFile};
 
-use crate::ends::{self, Slots};
+use crate::ends::Slots;
 use crate::leftovers::{NODE_KEY_VARIABLE, random_key};
 use crate::logs::{Keep, Logs, StreamWriter};
-use crate::machine::Weight;
-use crate::stage;
-use launch::{Launched, Launcher};
-use lines::{Lines, Owned};
+use launch::Launcher;
+use leader::Leader;
 use orphans::Orphans;
 use pipes::Pipes;
-use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process_group};
+use queue::{Queue, Queued};
+use rustix::process::Signal;
 use shipway_model::AttemptId;
 use shipway_runtime::again;
-use shipway_runtime::crowd::Slot;
-use shipway_runtime::native::{Helper, give_up_gaining_rights};
-use shipway_runtime::plan::Process;
-use shipway_runtime::reach::Reach;
-use shipway_runtime::{Container, Runtime};
-use std::collections::{HashMap, VecDeque};
-use std::ffi::OsString;
+use shipway_runtime::native::give_up_gaining_rights;
+use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
-use task::Task;
-use watch::Watcher;
+use std::time::{Duration, SystemTime};
+use watcher::Watcher;
 
 /// The variable by which a process is known to belong to one attempt.
 pub const ATTEMPT_KEY_VARIABLE: &str = "SHIPWAY_ATTEMPT_KEY";
@@ -67,89 +69,9 @@ const ALWAYS_WATCHING: usize = 1;
 /// holds, or for killed processes that have not vanished yet.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long a start for which the node has no room is tried again, and how often. Whoever has more
-/// processes than they may is ended in less.
-const ROOM_WITHIN: Duration = Duration::from_secs(10);
-const TRY_AGAIN: Duration = Duration::from_millis(250);
-
 /// The caller's name for one attempt; unique among those the pool holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
-
-#[derive(Debug, Clone)]
-pub struct Request {
-    pub ticket: Ticket,
-    /// Program and arguments; a program without a slash is looked up in the `PATH` of `env`.
-    pub argv: Vec<OsString>,
-    /// The whole environment, but for the two variables by which processes are found again.
-    pub env: Vec<(OsString, OsString)>,
-    pub cwd: PathBuf,
-    pub log: AttemptId,
-    /// Bytes kept of each of the two streams.
-    pub log_limit: u64,
-    /// Whose it is, and its output.
-    pub user: String,
-    /// Where it runs, if not as a plain process. Its command and environment count then.
-    pub container: Option<Contained>,
-    /// What has to be done before a plain process is started, and by what.
-    pub before: Option<Before>,
-    /// What it reads; nothing unless given.
-    pub stdin: Option<StdinFile>,
-    /// Its error output goes where its output goes, in the order it is written.
-    pub one_stream: bool,
-    /// What holds the number of its processes, where the kernel does.
-    pub slot: Option<Arc<Slot>>,
-    /// Nothing is to be done for it after its exit: so whoever has seen that knows its end.
-    pub ends_with_exit: bool,
-    /// By what its command and variables count for its person until it has started.
-    pub weight: Option<Arc<Weight>>,
-}
-
-/// A file that a task reads.
-#[derive(Debug, Clone)]
-pub struct StdinFile {
-    pub path: PathBuf,
-    /// Whose it must be, where the pilot can read more than the task.
-    pub of: Option<u32>,
-    /// Where it may lie, if somebody has named it.
-    pub reach: Option<Reach>,
-}
-
-/// Something that only a process itself can do before it is its own program.
-#[derive(Debug, Clone)]
-pub struct Before {
-    pub helper: Arc<Helper>,
-    pub process: Process,
-}
-
-impl Request {
-    /// How much of its output is kept.
-    pub fn keep(&self) -> Keep<'_> {
-        Keep { limit: self.log_limit, user: &self.user }
-    }
-
-    /// Has it join cgroups before anything else.
-    pub fn join(&mut self, doors: Vec<PathBuf>, helper: &Arc<Helper>) {
-        match &mut self.container {
-            _ if doors.is_empty() => {}
-            Some(contained) => contained.container.cgroups = doors,
-            None => {
-                let process = Process { cwd: self.cwd.clone(), ..Process::default() };
-                let before = Before { helper: Arc::clone(helper), process };
-                self.before.get_or_insert(before).process.cgroups = doors;
-            }
-        }
-    }
-}
-
-/// A container, and by what it is run.
-#[derive(Debug, Clone)]
-pub struct Contained {
-    pub runtime: Arc<dyn Runtime>,
-    pub container: Box<Container>,
-    /// Held until the task has ended: its image, above all.
-    pub holds: Arc<dyn fmt::Debug + Send + Sync>,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HowEnded {
@@ -188,75 +110,8 @@ pub type EventSink = Arc<dyn Fn(ProcessEvent) + Send + Sync>;
 #[error("cannot take another task: {QUEUE_LIMIT} of one person wait to be started")]
 pub struct QueueFull;
 
-/// What came of a signal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signalled {
-    Sent,
-    /// It has ended, waits to be started, or was never here.
-    NotRunning,
-}
-
-/// A process group's leader. The lock makes sure that nobody signals its pid after it was reaped,
-/// when the number may be somebody else's; nothing is waited for while it is held.
-#[derive(Debug)]
-pub(crate) struct Leader {
-    pid: Pid,
-    /// Its task's number where it is watched.
-    watched_as: OnceLock<u64>,
-    /// When it was killed first.
-    killed: OnceLock<Instant>,
-    /// Dead, and everything in its group killed.
-    over: Mutex<bool>,
-    /// Why it was ended, to be read behind what it printed.
-    last_words: Mutex<Option<String>>,
-}
-
-impl Leader {
-    fn new(pid: Pid) -> Self {
-        Self {
-            pid,
-            watched_as: OnceLock::new(),
-            killed: OnceLock::new(),
-            over: Mutex::new(false),
-            last_words: Mutex::default(),
-        }
-    }
-
-    fn signal(&self, signal: Signal) -> Signalled {
-        let over = lock(&self.over);
-        if !*over && kill_process_group(self.pid, signal).is_ok() {
-            return Signalled::Sent;
-        }
-        Signalled::NotRunning
-    }
-}
-
 /// Standard output and standard error.
 pub type Streams = (StreamWriter, StreamWriter);
-
-struct Queued {
-    request: Request,
-    output: Streams,
-    /// Set when there was no room for it: until then it is tried again.
-    until: Option<Instant>,
-}
-
-impl Owned for Queued {
-    fn person(&self) -> &str {
-        &self.request.user
-    }
-}
-
-/// What waits to be started.
-#[derive(Default)]
-struct Queue {
-    requests: Lines<Queued>,
-    /// Those for which there was no room, and when each is tried again; the first one first. No
-    /// thread waits with them: it may be their own person who leaves none.
-    later: VecDeque<(Instant, Queued)>,
-    /// Threads that are starting a process now.
-    starting: usize,
-}
 
 /// What all threads of a pool share.
 struct Shared {
@@ -285,19 +140,6 @@ impl Shared {
         self.unfinished.fetch_sub(1, Ordering::AcqRel);
         (self.sink)(event);
         self.wake_if_over();
-    }
-
-    /// Whoever is killed is looked at again until it is dead, or counts as that.
-    fn signal(&self, leader: &Leader, signal: Signal) -> Signalled {
-        let signalled = leader.signal(signal);
-        if signal == Signal::KILL
-            && signalled == Signalled::Sent
-            && leader.killed.set(Instant::now()).is_ok()
-            && let Some(slot) = leader.watched_as.get()
-        {
-            self.watcher.check_at(*slot, Instant::now() + watch::KILL_AGAIN);
-        }
-        signalled
     }
 
     fn wake_if_over(&self) {
@@ -470,105 +312,6 @@ fn start_thread(shared: &Arc<Shared>) -> io::Result<()> {
         }
     });
     started.map(drop)
-}
-
-/// Starts one of the requests that wait, if there is one and a thread is left to watch meanwhile.
-/// Returns whether more of them could be started now.
-fn start_next(shared: &Shared) -> bool {
-    let mut queue = lock(&shared.queue);
-    if queue.starting == shared.spawners {
-        return false;
-    }
-    queue.take_due();
-    let Some(queued) = queue.requests.pop() else { return false };
-    queue.starting += 1;
-    drop(queue);
-    start_or_try_later(shared, queued);
-    let mut queue = lock(&shared.queue);
-    queue.starting -= 1;
-    queue.requests.len() > 0
-}
-
-fn start_or_try_later(shared: &Shared, mut queued: Queued) {
-    let ticket = queued.request.ticket;
-    if shared.pipes.are_held(&queued.request.user) {
-        let program = queued.request.argv.first().map(|name| name.to_string_lossy().into_owned());
-        let error = StartError::OutputHeld { program: program.unwrap_or_default() };
-        return shared.finish(ProcessEvent::NotStarted { ticket, error });
-    }
-    let started = match shared.launcher.launch(&queued.request) {
-        Err(error) if queued.is_tried_again(&error) => {
-            let mut queue = lock(&shared.queue);
-            // Closed since it was taken: then nobody will.
-            if !shared.closed.load(Ordering::Acquire) {
-                queue.later.push_back((Instant::now() + TRY_AGAIN, queued));
-                drop(queue);
-                return shared.watcher.wake();
-            }
-            shared.unfinished.fetch_sub(1, Ordering::AcqRel);
-            return shared.wake_if_over();
-        }
-        Err(error) => Err(error),
-        Ok(launched) => watch_it(shared, queued, launched),
-    };
-    if let Err(error) = started {
-        shared.finish(ProcessEvent::NotStarted { ticket, error });
-    }
-}
-
-impl Queued {
-    fn is_tried_again(&mut self, error: &StartError) -> bool {
-        let within = match error {
-            StartError::NoRoom { .. } => ROOM_WITHIN,
-            // Somebody has a lease on the file, which the kernel takes back (`stage/leases.rs`).
-            StartError::Stdin { source: Errno::AGAIN, .. } => stage::lease_break_time(),
-            _ => return false,
-        };
-        let now = Instant::now();
-        now < *self.until.get_or_insert(now + within)
-    }
-}
-
-impl Queue {
-    fn take_due(&mut self) {
-        // The clock is only asked when there is something to compare it with.
-        while let Some((_, due)) = self.later.pop_front_if(|(at, _)| *at <= Instant::now()) {
-            self.requests.push(due);
-        }
-    }
-}
-
-fn watch_it(shared: &Shared, queued: Queued, launched: Launched) -> Result<(), StartError> {
-    let Queued { mut request, output, .. } = queued;
-    let ticket = request.ticket;
-    let holds = request.container.as_ref().map(|contained| Arc::clone(&contained.holds));
-    let (pid, at) = (launched.pid.as_raw_nonzero().get().unsigned_abs(), launched.started);
-    let slot = shared.slots.as_ref().map(|slots| slots.take(&place_of(&request, pid, at)));
-    let key = shared.launcher.attempt_key(ticket);
-    let user = std::mem::take(&mut request.user);
-    let task = Task::new((ticket, slot), (user, key), launched, output, holds);
-    let leader = Arc::clone(task.leader());
-    lock(&shared.leaders).insert(ticket, Arc::clone(&leader));
-    let announce = || (shared.sink)(ProcessEvent::Started { ticket, pid, at });
-    if let Err(error) = shared.watcher.add(task, announce) {
-        lock(&shared.leaders).remove(&ticket);
-        return Err(launch::unwatched(&error, &request));
-    }
-    // Closed since this request was taken: then nobody else will end it.
-    if shared.closed.load(Ordering::Acquire) {
-        shared.signal(&leader, Signal::KILL);
-    }
-    Ok(())
-}
-
-fn place_of(request: &Request, pid: u32, at: SystemTime) -> ends::Slot {
-    let started = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
-    ends::Slot {
-        pid,
-        log: request.log,
-        ends_with_exit: request.ends_with_exit,
-        started: u64::try_from(started).unwrap_or(u64::MAX),
-    }
 }
 
 /// The tables behind these locks are valid between any two statements, so a panic in one thread

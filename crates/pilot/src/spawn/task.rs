@@ -3,9 +3,10 @@
 //! It watches nothing and waits for nothing; that is done in `watch.rs`.
 
 use super::launch::Launched;
+use super::leader::Leader;
 use super::pipes::{Mark, Pace};
 use super::whose::Claim;
-use super::{Ended, HowEnded, Leader, Ticket};
+use super::{Ended, HowEnded, Ticket};
 use crate::logs::StreamWriter;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitIdStatus};
