@@ -221,6 +221,13 @@ impl fmt::Display for SiteWait {
             SiteWait::Requires { failed } => {
                 write!(f, "requires {}; a pilot {}", failed.term, failed.why())
             }
+            SiteWait::TooShort { wanted, found: Millis(0) } => {
+                write!(
+                    f,
+                    "may take {wanted} (its time limit, and the time to end after it); its pilots \
+                     live too shortly for tasks with a time limit"
+                )
+            }
             SiteWait::TooShort { wanted, found } => {
                 write!(
                     f,

@@ -4,7 +4,7 @@
 use super::paper::Paper;
 use shipway_model::prospect::Change;
 use shipway_model::reason::{KeptFrom, SiteWait};
-use shipway_model::{Quantity, Reason};
+use shipway_model::{Millis, Quantity, Reason};
 
 /// The site of all nodes that no batch system gives.
 const THIS_MACHINE: &str = "this-machine";
@@ -76,6 +76,9 @@ fn at_site(reason: &Reason) -> Option<String> {
         )),
         SiteWait::KeptFrom { why: KeptFrom::RequiredTag { tag } } => {
             Some(format!("ask for site {site} with --tag {tag}"))
+        }
+        SiteWait::TooShort { found: Millis(0), .. } => {
+            Some(format!("an admin gives site {site} a longer `wall`"))
         }
         SiteWait::TooShort { found, .. } => Some(format!(
             "ask for less time: --time-limit and the time to end after it within {found}"

@@ -25,12 +25,13 @@ pub(crate) fn running(world: &World, name: &str) -> String {
 }
 
 /// A job whose pilot is taken away by `take`, which is told its id at the engine. It runs again on
-/// another, by no fault of its own.
+/// another, by no fault of its own. `why` it was lost: a pilot that hears of its end in time says so
+/// before the batch system does.
 pub(crate) fn outlives_its_pilot(
     world: &World,
     name: &'static str,
     engine: &impl Engine,
-    take: impl FnOnce(&str),
+    (take, why): (impl FnOnce(&str), &[&str]),
 ) -> String {
     let job = world.submit(&["--", "sh", "-c", STAYS_ONCE]);
     wait_for("it has begun", || world.work().join("began").exists());
@@ -38,7 +39,9 @@ pub(crate) fn outlives_its_pilot(
     ends_well(world, &job);
     let task = task(world, &job);
     assert_eq!(task["attempt"], 2, "{task:#}");
-    assert_eq!(task["attempts"][0]["outcome"]["kind"], "lost", "{task:#}");
+    let first = &task["attempts"][0]["outcome"];
+    assert_eq!(first["kind"], "lost", "{task:#}");
+    assert!(why.contains(&first["why"].as_str().expect("text")), "{task:#}");
     assert_eq!(book(world).values().sum::<u32>(), 1, "once: {:?}", book(world));
     wait_until_empty(world, name, engine);
     job

@@ -16,6 +16,7 @@ pub(crate) struct SiteFile {
     pub(crate) env: Vec<(&'static str, String)>,
     pub(crate) classes: Vec<Class>,
     pub(crate) limits: &'static str,
+    pub(crate) wall: &'static str,
     /// Further keys, a line each.
     pub(crate) more: String,
 }
@@ -42,11 +43,11 @@ pub(crate) const FEW: &str = "pending: 8, running: 8, starts_per_hour: 1000";
 
 impl SiteFile {
     fn text(&self, server: &str) -> String {
-        let SiteFile { name, kind, program, env, classes, limits, more } = self;
+        let SiteFile { name, kind, program, env, classes, limits, wall, more } = self;
         let env: Vec<String> = env.iter().map(|(name, value)| format!("{name}: {value}")).collect();
         let mut text = format!(
             "name: {name}\nkind: {kind}\nprogram: {}\nserver: {server}\nenv: {{{}}}\n\
-             shared: [/]\nwall: 30m\nidle: 2s\nwarning: 5s\n\
+             shared: [/]\nwall: {wall}\nidle: 2s\nwarning: 5s\n\
              limits: {{{limits}}}\n{more}classes:\n",
             program.display(),
             env.join(", ")

@@ -23,6 +23,7 @@ pub(crate) fn pool(pool: &Pool) -> SiteFile {
             Class::cpu(3),
         ],
         limits: FEW,
+        wall: "30m",
         more: String::new(),
     }
 }
@@ -83,7 +84,12 @@ fn a_task_whose_pilot_is_removed_runs_again() {
     let world = without_pilot();
     few(&condor).add(&world);
     let remove = |id: &str| drop(condor.type_in("tester", &format!("condor_rm {id}")));
-    faults::outlives_its_pilot(&world, "pool", &*condor, remove);
+    faults::outlives_its_pilot(
+        &world,
+        "pool",
+        &*condor,
+        (remove, &["site_took_back", "pilot_cancelled"]),
+    );
     let words = faults::words_of_end(&world, "pool", "cancelled");
     assert!(words.starts_with("REMOVED (via condor_rm"), "{words}");
 }
@@ -97,7 +103,12 @@ fn a_task_whose_pilot_is_held_runs_again() {
     let hold = |id: &str| {
         condor.type_in("tester", &format!("condor_hold -reason 'it is too warm' {id}"));
     };
-    faults::outlives_its_pilot(&world, "pool", &*condor, hold);
+    faults::outlives_its_pilot(
+        &world,
+        "pool",
+        &*condor,
+        (hold, &["site_took_back", "pilot_cancelled"]),
+    );
     let words = faults::words_of_end(&world, "pool", "cancelled");
     assert!(words.contains("it is too warm"), "{words}");
 }
@@ -131,7 +142,7 @@ fn what_no_machine_has_is_said_as_the_pool_says_it() {
     waits.more = "submit: [requirements = HasUnobtainium =?= true]\n".to_owned();
     waits.add(&world);
     let job = world.submit(&["--", "true"]);
-    says(&world, &job, "the batch system says: IDLE: none of ");
+    says(&world, &job, "the batch system says: IDLE (no match found): none of ");
     says(&world, &job, "HasUnobtainium");
     world.ok(&["cancel", &job]);
     wait_until_empty(&world, "pool", &*condor);

@@ -27,6 +27,7 @@ pub(crate) fn hpc(slurm: &Slurm) -> SiteFile {
             Class { more: ", partition: main", ..Class::cpu(3) },
         ],
         limits: FEW,
+        wall: "30m",
         more: String::new(),
     }
 }
@@ -127,9 +128,34 @@ fn a_task_whose_pilot_is_cancelled_runs_again() {
     let world = without_pilot();
     hpc(&slurm).add(&world);
     let cancel = |id: &str| drop(slurm.type_in(&format!("scancel {id}")));
-    faults::outlives_its_pilot(&world, "hpc", &*slurm, cancel);
+    faults::outlives_its_pilot(
+        &world,
+        "hpc",
+        &*slurm,
+        (cancel, &["site_took_back", "pilot_cancelled"]),
+    );
     let words = faults::words_of_end(&world, "hpc", "cancelled");
     assert!(words.starts_with("CANCELLED"), "{words}");
+}
+
+/// Its time there is two minutes, of which tasks have one. What has a time limit that is longer
+/// stays away, and what has none is told what became of it.
+#[test]
+fn a_task_whose_pilots_time_is_over_runs_again() {
+    let Some(slurm) = Slurm::among() else { return };
+    let world = without_pilot();
+    SiteFile { wall: "2m", ..few(&slurm) }.add(&world);
+    let long = world.submit(&["--time-limit", "2m", "--", "true"]);
+    let job = world.submit(&["--", "sh", "-c", faults::STAYS_ONCE]);
+    wait_for("it has begun", || world.work().join("began").exists());
+    says(&world, &long, "may take 2m30s (its time limit, and the time to end after it); its");
+    ends_well(&world, &job);
+    let task = faults::task(&world, &job);
+    assert_eq!(task["attempt"], 2, "{task:#}");
+    let first = &task["attempts"][0]["outcome"];
+    assert_eq!((&first["kind"], &first["why"]), (&"lost".into(), &"time_over".into()), "{first}");
+    world.ok(&["cancel", &long]);
+    wait_until_empty(&world, "hpc", &*slurm);
 }
 
 /// Nothing of it says goodbye, and this Slurm does not end what its tasks have left.
@@ -145,7 +171,7 @@ fn a_task_whose_pilot_is_killed_runs_again() {
         );
         slurm.type_in(&script);
     };
-    faults::outlives_its_pilot(&world, "hpc", &*slurm, kill);
+    faults::outlives_its_pilot(&world, "hpc", &*slurm, (kill, &["pilot_died"]));
     let ended = site(&world, "hpc")["ended"].clone();
     assert_eq!(ended.as_array().map(Vec::len), Some(1), "another pilot in its place: {ended:#}");
     assert_eq!(ended[0]["end"], "completed");
