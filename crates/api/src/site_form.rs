@@ -76,10 +76,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn whole() -> Value {
-        json!({
+        let mut whole = json!({
             "name": "hpc", "kind": "slurm", "reach": {"ssh": {"host": "h", "options": ["-4"]}},
             "env": {"A": "b"}, "program": "/p", "server": "https://h:1", "certificate": "x",
-            "relay": "login:7448", "schedd": "ce", "pool": "ce:9619", "ce": true,
+            "relay": "login:7448",
             "limits": {"pending": 1, "running": 1, "starts_per_hour": 1}, "wall": "1h",
             "idle": "1m", "warning": "1m", "submit": ["-x"], "users": ["ada"],
             "shared": ["/home"], "tags": ["a"], "required_tags": ["b"],
@@ -91,7 +91,13 @@ mod tests {
                     "driver": "550", "slice": "1g.10gb", "declared": true
                 }
             }]
-        })
+        });
+        for (key, value) in
+            [("schedd", json!("ce")), ("pool", json!("ce:9619")), ("ce", json!(true))]
+        {
+            whole[key] = value;
+        }
+        whole
     }
 
     fn properties<T: utoipa::PartialSchema>() -> BTreeSet<String> {

@@ -10,7 +10,7 @@ const README_LINES: usize = 150;
 const ARCHITECTURE_LINES: usize = 300;
 
 pub(super) fn check(file: &str, content: &str) -> Vec<Problem> {
-    [header(file, content), length(file, content), lints(file, content)]
+    [header(file, content), length(file, content), lints(file, content), module(file)]
         .into_iter()
         .flatten()
         .collect()
@@ -36,6 +36,14 @@ fn length(file: &str, content: &str) -> Option<Problem> {
     let lines = content.lines().count();
     let message = format!("{lines} lines, at most {limit}; {instead}");
     (lines > limit).then(|| Problem::new(file, 0, "long file", message))
+}
+
+/// One style for modules with others in them, so that nobody has to look in two places. Below
+/// `tests/` it is cargo's way to say that a file is no test of its own.
+fn module(file: &str) -> Option<Problem> {
+    let instead = "name it after the module: NAME.rs beside the folder NAME";
+    let is_module = file.ends_with("/mod.rs") && file.contains("/src/");
+    is_module.then(|| Problem::new(file, 0, "module's file", instead))
 }
 
 /// A member without the table would silently be held to no lints at all.
@@ -73,6 +81,13 @@ mod tests {
         assert_eq!(rules("a.rs", &"//! x\n".repeat(800)), [""; 0]);
         assert_eq!(rules("a.rs", &"//! x\n".repeat(801)), ["long file"]);
         assert_eq!(rules("openapi/shipway.json", &"x\n".repeat(9000)), [""; 0]);
+    }
+
+    #[test]
+    fn modules_are_in_files_of_their_names() {
+        assert_eq!(rules("crates/a/src/b/mod.rs", "//! x\n"), ["module's file"]);
+        assert_eq!(rules("crates/a/src/b.rs", "//! x\n"), [""; 0]);
+        assert_eq!(rules("crates/a/tests/common/mod.rs", "//! x\n"), [""; 0]);
     }
 
     #[test]

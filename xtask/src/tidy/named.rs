@@ -3,7 +3,8 @@
 //! Only what stands between back-ticks, outside of fences, is looked at:
 //! - a path (`x.rs`, `x.md`, `x/`) is counted from the root, from `crates/`, from the sources of a
 //!   crate in the bold words above it (**`crates/NAME`**), or from the folder before it in the same
-//!   paragraph or row, its own or that of a file; `NAME` in it stands for any name;
+//!   paragraph or row, its own, that of a file, or that of the modules in a file; `NAME` in it
+//!   stands for any name;
 //! - `x.rs::name` and `x.rs::Type::name` are in that file, `Type::name` in any of the workspace;
 //! - a word alone occurs somewhere in the sources.
 //!
@@ -24,7 +25,8 @@ pub(super) type Files = BTreeMap<String, String>;
 
 pub(super) fn check(files: &Files) -> Vec<Problem> {
     let Some(text) = files.get(DOCUMENT) else { return Vec::new() };
-    let mut reader = Reader { files, words: words(files), bases: Vec::new(), folder: None };
+    let mut reader =
+        Reader { files, words: words(files), bases: Vec::new(), folder: None, inside: None };
     let mut problems = Vec::new();
     let mut in_fence = false;
     for (number, line) in (1..).zip(text.lines()) {
@@ -77,6 +79,8 @@ struct Reader<'f> {
     bases: Vec<String>,
     /// Where the path before lies.
     folder: Option<String>,
+    /// What is below it, if it is a module with others in it.
+    inside: Option<String>,
 }
 
 impl Reader<'_> {
@@ -85,7 +89,7 @@ impl Reader<'_> {
         let bases: Vec<String> = crates.map(|it| format!("{}/src", it.text)).collect();
         let numbered = line.split_once(". ").is_some_and(|(n, _)| n.parse::<u32>().is_ok());
         if line.is_empty() || line.starts_with(['|', '#', '-']) || numbered || !bases.is_empty() {
-            self.folder = None;
+            (self.folder, self.inside) = (None, None);
         }
         if line.starts_with('#') || !bases.is_empty() {
             self.bases = bases;
@@ -100,6 +104,7 @@ impl Reader<'_> {
                 return Some(format!("no `{path}`; paths are counted as {} says", file!()));
             };
             let content = self.files.get(&found).map_or("", String::as_str);
+            self.inside = found.strip_suffix(".rs").map(str::to_owned);
             self.folder = match found.rsplit_once('/') {
                 Some((folder, _)) if !path.ends_with('/') => Some(folder.to_owned()),
                 _ => Some(found.clone()),
@@ -119,7 +124,7 @@ impl Reader<'_> {
 
     /// Where a path leads, from the root.
     fn find(&self, path: &str) -> Option<String> {
-        let near = self.folder.as_deref();
+        let near = [self.folder.as_deref(), self.inside.as_deref()].into_iter().flatten();
         let bases = self.bases.iter().map(String::as_str);
         let from = ["", "crates"].into_iter().chain(bases).chain(near);
         let mut places = from.map(|from| format!("{from}/{path}").trim_matches('/').to_owned());

@@ -25,8 +25,8 @@ pub(crate) fn running(world: &World, name: &str) -> String {
 }
 
 /// A job whose pilot is taken away by `take`, which is told its id at the engine. It runs again on
-/// another, by no fault of its own. `why` it was lost: a pilot that hears of its end in time says so
-/// before the batch system does.
+/// another, by no fault of its own. `why` it was lost: a pilot that hears of its end in time says
+/// so before the batch system does.
 pub(crate) fn outlives_its_pilot(
     world: &World,
     name: &'static str,

@@ -2,7 +2,7 @@
 //! that is followed. Whoever was let in when it began need not be any more.
 //!
 //! It stands around every request, so that a new one cannot be forgotten. What changes something is
-//! not cut off: it is judged again when it is decided (`core/src/decide/mod.rs`), and who revokes
+//! not cut off: it is judged again when it is decided (`core/src/decide.rs`), and who revokes
 //! their own token hears that it is done.
 
 use super::Site;

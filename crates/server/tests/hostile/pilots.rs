@@ -126,8 +126,7 @@ fn ad(chance: &mut Chance) -> wire::NodeAd {
             let names = many((), 8, chance).len();
             let (cpus_milli, memory, disk) = (number(chance), number(chance), number(chance));
             let named = (0..names).map(|at| (format!("r{at}"), number(chance))).collect();
-            let more = wire::Amounts::default();
-            ad.capacity = Some(wire::Amounts { cpus_milli, memory, disk, named, ..more });
+            ad.capacity = Some(wire::Amounts { cpus_milli, memory, disk, named });
         }
         8 => ad.people = Some(wire::People::default()),
         _ => {}
