@@ -120,9 +120,9 @@ pub fn parse<W: Into<OsString> + Clone>(
     let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
     let is_run = words.iter().skip(1).find(|word| !word.as_encoded_bytes().starts_with(b"-"));
     let is_run = is_run.is_some_and(|word| word == "run");
-    Cli::try_parse_from(words).map_err(without_false_advice).map_err(|error| {
-        if is_run { elsewhere::with_advice(error) } else { error }
-    })
+    Cli::try_parse_from(words)
+        .map_err(without_false_advice)
+        .map_err(|error| if is_run { elsewhere::with_advice(error) } else { error })
 }
 
 /// The parser advises to write `-- -n` for an option that it does not know. That would be a value
