@@ -294,7 +294,7 @@ impl Given {
     }
 
     /// For the log of whoever wonders.
-    pub fn tell(&self) {
+    pub fn log(&self) {
         tracing::info!(
             cpus = %self.cpus.value, cpus_from = self.cpus.from,
             memory = %self.memory.value, memory_from = self.memory.from,

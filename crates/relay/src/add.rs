@@ -1,7 +1,7 @@
 //! An image put on a relay's shelf by a person, with their own login if it needs one. It is kept
 //! until they remove it, and handed out to every pilot of the server that the relay leads to.
 
-use crate::shelf::{Place, Shelf, ShelfError};
+use crate::shelf::{Origin, Shelf, ShelfError};
 use shipway_images::pull::{Registry, Settings, Summing};
 use shipway_images::sources::manifest::this_platform;
 use shipway_images::sources::{SourceError, settled};
@@ -76,7 +76,7 @@ pub fn add(root: &Path, image: &ImageRef, settings: &Settings) -> Result<Added, 
 fn put(shelf: &Shelf, wanted: &Digest, bytes: &mut dyn io::Read) -> Result<(), AddError> {
     let wanted = *wanted;
     let name = format!("{}-{}", std::process::id(), wanted.hex());
-    let mut new = shelf.begin(Place::Kept, &name)?;
+    let mut new = shelf.begin(Origin::Kept, &name)?;
     let (mut sum, mut piece) = (Summing::default(), vec![0; PIECE]);
     loop {
         let count = bytes.read(&mut piece);
@@ -89,5 +89,5 @@ fn put(shelf: &Shelf, wanted: &Digest, bytes: &mut dyn io::Read) -> Result<(), A
     if found != wanted {
         return Err(AddError::Wrong { wanted, found });
     }
-    Ok(shelf.finish(Place::Kept, new, &wanted)?)
+    Ok(shelf.finish(Origin::Kept, new, &wanted)?)
 }

@@ -4,7 +4,7 @@
 //! its digest is the one that was asked for, and thrown away otherwise.
 
 use crate::asked::{Asked, Kind, Refusal};
-use crate::shelf::{Place, Shelf, ShelfError};
+use crate::shelf::{Origin, Shelf, ShelfError};
 use http::StatusCode;
 use shipway_api::causes::causes;
 use shipway_images::pull::{JobOf, Registry, RegistryError, Settings, Summing, partial_name};
@@ -243,7 +243,7 @@ fn fetch(shelf: &Shelf, asked: &Asked, far: &watch::Sender<Far>) -> Result<(), F
         return Err(FetchError::Large { wanted: digest });
     }
     shelf.could_have(size)?;
-    let mut new = shelf.begin(Place::Fetched, &name_of(asked))?;
+    let mut new = shelf.begin(Origin::Fetched, &name_of(asked))?;
     far.send_replace(Far::Coming { at: 0, size });
     let (mut sum, mut at, mut piece) = (Summing::default(), 0_u64, vec![0; PIECE]);
     // Others are removed for what has come, not for what somebody says will come.
@@ -272,5 +272,5 @@ fn fetch(shelf: &Shelf, asked: &Asked, far: &watch::Sender<Far>) -> Result<(), F
     if found != digest {
         return Err(FetchError::Wrong { host: host(), wanted: digest, found });
     }
-    Ok(shelf.finish(Place::Fetched, new, &digest)?)
+    Ok(shelf.finish(Origin::Fetched, new, &digest)?)
 }

@@ -23,7 +23,7 @@ struct Inside {
 
 /// A place, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Slot {
     gate: Arc<Gate>,
     whose: IpAddr,
 }
@@ -44,7 +44,7 @@ impl Gate {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn enter(self: &Arc<Self>, peer: IpAddr) -> Result<Place, Full> {
+    pub(crate) fn enter(self: &Arc<Self>, peer: IpAddr) -> Result<Slot, Full> {
         let whose = peer.to_canonical();
         let mut inside = self.inside();
         if inside.all >= self.most {
@@ -64,11 +64,11 @@ impl Gate {
         }
         inside.all += 1;
         drop(inside);
-        Ok(Place { gate: Arc::clone(self), whose })
+        Ok(Slot { gate: Arc::clone(self), whose })
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         let mut inside = self.gate.inside();
         inside.all = inside.all.saturating_sub(1);

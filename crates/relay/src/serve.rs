@@ -2,7 +2,7 @@
 //! server, and passed on unread; a request for content is answered here; anything else is closed.
 
 use crate::coming::Coming;
-use crate::gate::{Full, Gate, Place};
+use crate::gate::{Full, Gate, Slot};
 use crate::pipe::pipe;
 use crate::shelf::{Shelf, ShelfError};
 use crate::tickets::Tickets;
@@ -165,7 +165,7 @@ struct Relay {
 }
 
 impl Relay {
-    async fn serve(self: Arc<Self>, stream: TcpStream, _place: Place) {
+    async fn serve(self: Arc<Self>, stream: TcpStream, _slot: Slot) {
         if notice_dead(&stream).is_err() {
             return;
         }

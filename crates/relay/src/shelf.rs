@@ -60,23 +60,23 @@ pub(crate) struct Shelf {
 
 /// Where something is put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Origin {
     Kept,
     Fetched,
 }
 
-impl Place {
+impl Origin {
     const fn name(self) -> &'static str {
         match self {
-            Place::Kept => "kept",
-            Place::Fetched => "fetched",
+            Origin::Kept => "kept",
+            Origin::Fetched => "fetched",
         }
     }
 
     const fn unfinished(self) -> &'static str {
         match self {
-            Place::Kept => "adding",
-            Place::Fetched => "coming",
+            Origin::Kept => "adding",
+            Origin::Fetched => "coming",
         }
     }
 }
@@ -92,7 +92,7 @@ impl Shelf {
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(ShelfError::Taken { path: root.to_owned() });
         }
-        let coming = root.join(Place::Fetched.unfinished());
+        let coming = root.join(Origin::Fetched.unfinished());
         for left in files_of(&coming)? {
             fs::remove_file(&left.path).map_err(failed("remove", &left.path))?;
         }
@@ -101,15 +101,15 @@ impl Shelf {
 
     /// For somebody who adds something, beside a relay that may be running.
     pub(crate) fn of_person(root: &Path) -> Result<Self, ShelfError> {
-        let places = [Place::Kept, Place::Fetched];
-        let folders = places.into_iter().flat_map(|place| [place.name(), place.unfinished()]);
+        let origins = [Origin::Kept, Origin::Fetched];
+        let folders = origins.into_iter().flat_map(|origin| [origin.name(), origin.unfinished()]);
         for folder in std::iter::once(PathBuf::new()).chain(folders.map(PathBuf::from)) {
             let path = root.join(folder);
             let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
             made.map_err(failed("make", &path))?;
         }
         check_owner(root)?;
-        for left in files_of(&root.join(Place::Kept.unfinished()))? {
+        for left in files_of(&root.join(Origin::Kept.unfinished()))? {
             let is_stale = left.used.elapsed().is_ok_and(|age| age > STALE);
             if is_stale {
                 let _ = fs::remove_file(&left.path);
@@ -118,19 +118,19 @@ impl Shelf {
         Ok(Shelf { root: root.to_owned(), most: None, _lock: None })
     }
 
-    fn path(&self, place: Place, digest: &Digest) -> PathBuf {
-        self.root.join(place.name()).join(digest.hex())
+    fn path(&self, origin: Origin, digest: &Digest) -> PathBuf {
+        self.root.join(origin.name()).join(digest.hex())
     }
 
     /// Whether a person put it there.
     pub(crate) fn keeps(&self, digest: &Digest) -> bool {
-        self.path(Place::Kept, digest).is_file()
+        self.path(Origin::Kept, digest).is_file()
     }
 
     /// What is there, and its size; it counts as used now.
     pub(crate) fn open(&self, digest: &Digest) -> Option<(File, u64)> {
-        for place in [Place::Kept, Place::Fetched] {
-            let Ok(file) = File::open(self.path(place, digest)) else { continue };
+        for origin in [Origin::Kept, Origin::Fetched] {
+            let Ok(file) = File::open(self.path(origin, digest)) else { continue };
             let Ok(found) = file.metadata() else { continue };
             if found.is_file() {
                 // Only the order in which things go depends on it.
@@ -144,7 +144,7 @@ impl Shelf {
     /// Whether there would be room for so much if all that can go went.
     pub(crate) fn could_have(&self, wanted: u64) -> Result<(), ShelfError> {
         self.allows(wanted)?;
-        let there = files_of(&self.root.join(Place::Fetched.name()))?;
+        let there = files_of(&self.root.join(Origin::Fetched.name()))?;
         let free = there.iter().fold(self.free(), |sum, one| sum.saturating_add(one.size));
         if free < wanted { Err(self.no_room(wanted)) } else { Ok(()) }
     }
@@ -168,8 +168,8 @@ impl Shelf {
     pub(crate) fn make_room(&self, wanted: u64) -> Result<(), ShelfError> {
         self.could_have(wanted)?;
         let most = self.most.map_or(u64::MAX, |most| most.0);
-        let coming = files_of(&self.root.join(Place::Fetched.unfinished()))?;
-        let mut there = files_of(&self.root.join(Place::Fetched.name()))?;
+        let coming = files_of(&self.root.join(Origin::Fetched.unfinished()))?;
+        let mut there = files_of(&self.root.join(Origin::Fetched.name()))?;
         there.sort_by_key(|one| std::cmp::Reverse(one.used));
         let coming = coming.iter().fold(wanted, |sum, one| sum.saturating_add(one.size));
         if coming > most {
@@ -193,12 +193,12 @@ impl Shelf {
 
     /// Where something is while it is fetched.
     pub(crate) fn coming(&self, name: &str) -> PathBuf {
-        self.root.join(Place::Fetched.unfinished()).join(name)
+        self.root.join(Origin::Fetched.unfinished()).join(name)
     }
 
     /// A new file for what comes. `name` tells it from what comes at the same time.
-    pub(crate) fn begin(&self, place: Place, name: &str) -> Result<Unfinished, ShelfError> {
-        let path = self.root.join(place.unfinished()).join(name);
+    pub(crate) fn begin(&self, origin: Origin, name: &str) -> Result<Unfinished, ShelfError> {
+        let path = self.root.join(origin.unfinished()).join(name);
         let mut options = File::options();
         let opened = options.read(true).write(true).create(true).truncate(true).mode(0o600);
         let file = opened.open(&path).map_err(failed("make", &path))?;
@@ -208,12 +208,12 @@ impl Shelf {
     /// What has come is there from now on. It was verified before.
     pub(crate) fn finish(
         &self,
-        place: Place,
+        origin: Origin,
         mut unfinished: Unfinished,
         digest: &Digest,
     ) -> Result<(), ShelfError> {
         unfinished.file.sync_all().map_err(failed("write", &unfinished.path))?;
-        let to = self.path(place, digest);
+        let to = self.path(origin, digest);
         fs::rename(&unfinished.path, &to).map_err(failed("put", &to))?;
         unfinished.is_done = true;
         Ok(())
@@ -275,13 +275,13 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::time::Duration;
 
-    fn put(shelf: &Shelf, place: Place, last: u8, size: usize, age: u64) -> Digest {
+    fn put(shelf: &Shelf, origin: Origin, last: u8, size: usize, age: u64) -> Digest {
         let digest = Digest([last; 32]);
-        let mut new = shelf.begin(place, &digest.hex()).expect("begun");
+        let mut new = shelf.begin(origin, &digest.hex()).expect("begun");
         new.file.write_all(&vec![1; size]).expect("written");
         let used = SystemTime::now() - Duration::from_secs(age);
         new.file.set_modified(used).expect("set");
-        shelf.finish(place, new, &digest).expect("finished");
+        shelf.finish(origin, new, &digest).expect("finished");
         digest
     }
 
@@ -290,9 +290,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let root = dir.path().join("relay");
         let shelf = Shelf::of_relay(&root, Some(Bytes(300))).expect("a shelf");
-        let kept = put(&shelf, Place::Kept, 1, 500, 900);
-        let old = put(&shelf, Place::Fetched, 2, 100, 800);
-        let new = put(&shelf, Place::Fetched, 3, 100, 700);
+        let kept = put(&shelf, Origin::Kept, 1, 500, 900);
+        let old = put(&shelf, Origin::Fetched, 2, 100, 800);
+        let new = put(&shelf, Origin::Fetched, 3, 100, 700);
         shelf.make_room(100).expect("there is room");
         assert!(shelf.open(&old).is_some(), "and now it was used");
         shelf.make_room(101).expect("by removing one");
@@ -311,7 +311,7 @@ mod tests {
         let shelf = Shelf::of_relay(&root, None).expect("a shelf");
         assert!(matches!(Shelf::of_relay(&root, None), Err(ShelfError::Taken { .. })));
         Shelf::of_person(&root).expect("whoever adds needs no lock");
-        let begun = shelf.begin(Place::Fetched, "x").expect("begun");
+        let begun = shelf.begin(Origin::Fetched, "x").expect("begun");
         std::mem::forget(begun);
         drop(shelf);
         let shelf = Shelf::of_relay(&root, None).expect("a shelf");

@@ -93,7 +93,7 @@ impl Slurm {
         if let Some(Ok(answer)) = answer {
             exits.answered(&answer);
         }
-        exits.tell(queue);
+        exits.name_ends_in(queue);
     }
 
     /// Whose jobs to ask the accounting database about, where there is one. Asked until there is an

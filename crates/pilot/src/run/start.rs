@@ -274,7 +274,7 @@ fn narrow(
     }
     let (cpus, memory) = declared.unwrap_or_default();
     let given = given::decide(asked, &Facts::gather(places), &given::found(found, cpus, memory));
-    given.tell();
+    given.log();
     given.narrow(found);
     given.unfit
 }

@@ -171,11 +171,11 @@ impl Asking {
     }
 
     /// A place among those who work: the user's turn, and one of the threads for it.
-    pub(super) async fn place(&self) -> Result<Place, ApiError> {
-        let Some((_, turn, intake)) = self.user.get() else { return Ok(Place { _of: None }) };
+    pub(super) async fn permit(&self) -> Result<Permit, ApiError> {
+        let Some((_, turn, intake)) = self.user.get() else { return Ok(Permit { _of: None }) };
         let turn = Arc::clone(turn).acquire_owned().await.map_err(|_| cut_off())?;
         let worker = Arc::clone(&intake.workers).acquire_owned().await.map_err(|_| cut_off())?;
-        Ok(Place { _of: Some((turn, worker)) })
+        Ok(Permit { _of: Some((turn, worker)) })
     }
 
     /// Works on it away from the threads that answer requests.
@@ -183,19 +183,19 @@ impl Asking {
         self: &Arc<Self>,
         act: impl FnOnce() -> A + Send + 'static,
     ) -> Result<A, ApiError> {
-        let place = self.place().await?;
-        self.work_at(place, act).await
+        let permit = self.permit().await?;
+        self.work_at(permit, act).await
     }
 
     async fn work_at<A: Send + 'static>(
         self: &Arc<Self>,
-        place: impl Send + 'static,
+        permit: impl Send + 'static,
         act: impl FnOnce() -> A + Send + 'static,
     ) -> Result<A, ApiError> {
         let asking = Arc::clone(self);
         // Goes on when nobody waits for it any more, and is in hand until then.
         let done = tokio::task::spawn_blocking(move || {
-            let _in_hand = (asking, place);
+            let _in_hand = (asking, permit);
             act()
         });
         done.await.map_err(|_| cut_off())
@@ -210,20 +210,20 @@ impl Asking {
     ) -> Result<A, ApiError> {
         // Taken before the copy, and kept by the question itself: there are no more copies than
         // threads that work on one, also of those who ask and go.
-        let place = Arc::new(self.place().await?);
-        let held = Arc::clone(&place);
+        let permit = Arc::new(self.permit().await?);
+        let held = Arc::clone(&permit);
         let copy = move |state: &State| {
             let _for_so_long = &held;
             can_be_tried(state).then(|| state.clone())
         };
         let copied = writer.ask(copy).await?;
         let Some(state) = copied else { return Ok(writer.ask(question).await?) };
-        self.work_at(place, move || question(&state)).await
+        self.work_at(permit, move || question(&state)).await
     }
 }
 
 /// Held as long as the work goes on.
-pub(super) struct Place {
+pub(super) struct Permit {
     _of: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
 }
 

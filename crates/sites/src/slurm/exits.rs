@@ -44,7 +44,7 @@ impl Exits {
     }
 
     /// Puts what is known into the words.
-    pub(super) fn tell(&self, queue: &mut [Seen]) {
+    pub(super) fn name_ends_in(&self, queue: &mut [Seen]) {
         for seen in queue.iter_mut().filter(|seen| is_open(seen)) {
             if let Some(words) = self.known.get(&seen.id) {
                 seen.words = cut(&format!("FAILED ({words})"));
@@ -92,7 +92,7 @@ mod tests {
         assert!(question.ends_with("--Format=JobID:20,exit_code:20 --jobs=1"), "{question}");
         exits.answered("Welcome\n1                   18688               \nx y\n");
         assert_eq!(exits.question(&queue), None);
-        exits.tell(&mut queue);
+        exits.name_ends_in(&mut queue);
         let words = queue.map(|seen| seen.words);
         let first = "FAILED (exit code 73: its folder could not be made there)";
         assert_eq!(words, [first, "FAILED (JobLaunchFailure)"]);

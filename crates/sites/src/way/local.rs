@@ -128,13 +128,13 @@ impl<'a> Talk<'a> {
 
     /// Whatever goes without waiting. True if something did.
     fn exchange(&mut self) -> io::Result<bool> {
-        let told = self.tell();
+        let told = self.feed();
         let said = take(&mut self.stdout, &mut self.said, usize::MAX)?;
         let complained = take(&mut self.stderr, &mut self.complained, MAX_ERRORS)?;
         Ok(told || said || complained)
     }
 
-    fn tell(&mut self) -> bool {
+    fn feed(&mut self) -> bool {
         let Some(stdin) = &mut self.stdin else { return false };
         if self.input.is_empty() {
             self.stdin = None;
