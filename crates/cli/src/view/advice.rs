@@ -4,7 +4,7 @@
 use super::paper::Paper;
 use shipway_model::prospect::Change;
 use shipway_model::reason::{KeptFrom, SiteWait};
-use shipway_model::{Millis, Quantity, Reason};
+use shipway_model::{EngineTrouble, Millis, Quantity, Reason};
 
 /// The site of all nodes that no batch system gives.
 const THIS_MACHINE: &str = "this-machine";
@@ -86,10 +86,14 @@ fn at_site(reason: &Reason) -> Option<String> {
         SiteWait::Draining => {
             Some(format!("an admin opens it again: `shipway site resume {site}`"))
         }
+        // It is tried again by itself, and says the same until somebody mends it.
+        SiteWait::Trouble { what: EngineTrouble::NotNow | EngineTrouble::NotReached, .. } => None,
+        SiteWait::Trouble { .. } => {
+            Some(format!("an admin mends what is wrong there: `shipway site show {site}` has it"))
+        }
         SiteWait::KeptFrom { why: KeptFrom::User { .. } | KeptFrom::UnknownPaths }
         | SiteWait::TooSmall { .. }
         | SiteWait::Requires { .. }
-        | SiteWait::Trouble { .. }
         | SiteWait::Pending { .. }
         | SiteWait::AtLimit { .. }
         | SiteWait::HasGpus
@@ -103,7 +107,7 @@ fn beyond(reason: &Reason, changes: &[Change]) -> Option<String> {
     match reason {
         Reason::NoNodes => Some(
             "connect a node: `shipway up` without --no-pilot runs tasks on this machine, `shipway \
-             pilot` on another"
+             pilot` on another, and `shipway site add` has a batch system supply some"
                 .into(),
         ),
         // It looks again by itself.
