@@ -277,6 +277,23 @@ fn trouble(what: EngineTrouble) -> &'static str {
 }
 
 impl Reason {
+    /// The same for lists: a job may have terms of many pages, and a list a thousand jobs. What is
+    /// asked about one job has all of them.
+    #[must_use]
+    pub fn brief(mut self) -> Self {
+        if let Reason::Requires { failed, .. }
+        | Reason::AtSite { wait: SiteWait::Requires { failed }, .. } = &mut self
+        {
+            cut(&mut failed.term);
+            failed.found.truncate(BRIEF_ATTRIBUTES);
+            for found in &mut failed.found {
+                cut(&mut found.name);
+                found.value.iter_mut().chain(&mut found.nearest).for_each(cut);
+            }
+        }
+        self
+    }
+
     /// Whether waiting alone can never end this wait.
     pub fn is_hopeless(&self) -> bool {
         if let Reason::AtSite { wait, .. } = self {
@@ -291,6 +308,17 @@ impl Reason {
                 | Reason::Withheld { why: Some(_), .. }
                 | Reason::SetAside { during: During::Planning }
         )
+    }
+}
+
+/// Letters of a text, and attributes of a term, that lists show.
+const BRIEF_LETTERS: usize = 200;
+const BRIEF_ATTRIBUTES: usize = 8;
+
+fn cut(text: &mut String) {
+    if let Some((end, _)) = text.char_indices().nth(BRIEF_LETTERS) {
+        text.truncate(end);
+        text.push('…');
     }
 }
 

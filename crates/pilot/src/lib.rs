@@ -26,6 +26,7 @@ mod procfs;
 pub mod proof;
 pub mod run;
 pub mod runtimes;
+mod seldom;
 #[cfg(test)]
 mod skips;
 pub mod spawn;

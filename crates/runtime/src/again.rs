@@ -42,11 +42,15 @@ pub struct Patience {
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { until: Instant::now() + PATIENCE, pause: FIRST_PAUSE }
+        Self::of(PATIENCE)
     }
 }
 
 impl Patience {
+    fn of(span: Duration) -> Self {
+        Self { until: Instant::now() + span, pause: FIRST_PAUSE }
+    }
+
     /// Whether to try again after this error. It has waited then.
     pub fn lasts(&mut self, error: &io::Error) -> bool {
         if !is_for_now(error) || Instant::now() >= self.until {
@@ -59,12 +63,17 @@ impl Patience {
 }
 
 /// Does it, again where there was no room.
-pub fn patiently<T>(mut act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+pub fn patiently<T>(act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    patiently_for(PATIENCE, act)
+}
+
+/// The same for so long.
+pub fn patiently_for<T>(span: Duration, mut act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     // The clock is only asked when it is needed.
     let mut patience = None;
     loop {
         match act() {
-            Err(error) if patience.get_or_insert_with(Patience::default).lasts(&error) => {}
+            Err(error) if patience.get_or_insert_with(|| Patience::of(span)).lasts(&error) => {}
             done => return done,
         }
     }

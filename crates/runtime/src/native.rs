@@ -46,7 +46,7 @@ pub use keeper::Keeper;
 pub use person::handed;
 pub use sealed::Helper;
 
-use crate::again::patiently;
+use crate::again::patiently_for;
 use crate::plan::{Container, Process};
 use crate::report::{Asked, Letter};
 use crate::runtime::{After, Finding, Launch, LaunchError, Runtime};
@@ -64,6 +64,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// The word by which a program that is also a helper knows that it is one.
 pub const COMMAND: &str = "container-init";
@@ -214,10 +215,14 @@ fn together(what: u8, files: &[BorrowedFd<'_>]) -> io::Result<OwnedFd> {
     Ok(theirs)
 }
 
+/// Who holds descriptors under way can do so for as long as they like. Whoever waits here keeps
+/// others from starting; what had no room is tried again by whoever asked.
+const UNDER_WAY: Duration = Duration::from_millis(300);
+
 /// The same where others of this user have so many descriptors under way that no more may be sent:
 /// the limit is that on open files, which tasks have a lower one of than this process can have.
 fn together_patiently(what: u8, files: &[BorrowedFd<'_>]) -> io::Result<OwnedFd> {
-    patiently(|| match together(what, files) {
+    patiently_for(UNDER_WAY, || match together(what, files) {
         Err(error) if Errno::from_io_error(&error) == Some(Errno::TOOMANYREFS) => {
             with_all_files(|| together(what, files))
         }

@@ -3,6 +3,7 @@
 //! A runtime starts nothing itself: it says what to start. The pilot has one fast and
 //! well-watched way of starting processes, and containers are no exception to it.
 
+use crate::again;
 use crate::bundle::Bundle;
 use crate::mount_table::TABLE;
 use crate::plan::{Container, PlanError};
@@ -136,6 +137,13 @@ impl Finding {
 pub fn is_program(path: &Path) -> bool {
     use rustix::fs::{Access, access};
     path.is_file() && access(path, Access::EXEC_OK).is_ok()
+}
+
+impl LaunchError {
+    /// Whether it may work later: the node has no room for what it takes just now.
+    pub fn is_for_now(&self) -> bool {
+        matches!(self, LaunchError::Letter(error) if again::is_for_now(error))
+    }
 }
 
 /// Why there is nothing to start.

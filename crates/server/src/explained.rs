@@ -12,6 +12,7 @@
     clippy::unwrap_used
 )]
 
+use crate::length::length;
 use crate::locks::Locked as _;
 use crate::published::Stamp;
 use shipway_model::{JobId, Millis, Reason, Timestamp};
@@ -24,17 +25,25 @@ pub const LISTED_REASONS: usize = 16;
 
 /// How long they are shown. A page that is looked at asks a few times a second.
 const GOOD_FOR: Millis = Millis(500);
-/// Jobs whose reasons are kept: less than 16 MB, and usually a tenth of that.
+/// Jobs whose reasons are kept, and how long these may be together, as they would be written.
 const REMEMBERED: usize = 4_096;
+const MOST_BYTES: usize = 16 << 20;
 
 #[derive(Debug, Default)]
-pub struct Explained(Mutex<HashMap<JobId, Kept>>);
+pub struct Explained(Mutex<Shelf>);
+
+#[derive(Debug, Default)]
+struct Shelf {
+    jobs: HashMap<JobId, Kept>,
+    bytes: usize,
+}
 
 #[derive(Debug)]
 struct Kept {
     stamp: Stamp,
     at: Timestamp,
     reasons: Vec<Reason>,
+    bytes: usize,
     /// There were more.
     is_cut: bool,
 }
@@ -48,23 +57,33 @@ impl Explained {
         now: Timestamp,
         most: usize,
     ) -> Option<Vec<Reason>> {
-        let kept = self.0.locked();
-        let known = kept.get(&job).filter(|kept| kept.stamp == stamp && kept.is_good(now))?;
+        let shelf = self.0.locked();
+        let known = shelf.jobs.get(&job).filter(|kept| kept.stamp == stamp && kept.is_good(now))?;
         let is_enough = !known.is_cut || most <= known.reasons.len();
         is_enough.then(|| known.reasons.iter().take(most).cloned().collect())
     }
 
     /// Found after the stamp was looked at.
     pub fn keep(&self, job: JobId, stamp: Stamp, at: Timestamp, reasons: &[Reason]) {
-        let mut kept = self.0.locked();
-        if kept.len() >= REMEMBERED {
-            kept.retain(|_, kept| kept.is_good(at));
+        let is_cut = reasons.len() > LISTED_REASONS;
+        let reasons: Vec<Reason> = reasons.iter().take(LISTED_REASONS).cloned().collect();
+        let bytes = length(&reasons);
+        let mut shelf = self.0.locked();
+        if !shelf.has_room(bytes) {
+            shelf.jobs.retain(|_, kept| kept.is_good(at));
+            shelf.bytes = shelf.jobs.values().map(|kept| kept.bytes).sum();
         }
-        if kept.len() < REMEMBERED {
-            let is_cut = reasons.len() > LISTED_REASONS;
-            let reasons = reasons.iter().take(LISTED_REASONS).cloned().collect();
-            kept.insert(job, Kept { stamp, at, reasons, is_cut });
+        if shelf.has_room(bytes) {
+            let kept = Kept { stamp, at, reasons, bytes, is_cut };
+            let before = shelf.jobs.insert(job, kept).map_or(0, |kept| kept.bytes);
+            shelf.bytes = (shelf.bytes + bytes).saturating_sub(before);
         }
+    }
+}
+
+impl Shelf {
+    fn has_room(&self, bytes: usize) -> bool {
+        self.jobs.len() < REMEMBERED && self.bytes.saturating_add(bytes) <= MOST_BYTES
     }
 }
 
@@ -117,8 +136,21 @@ mod tests {
         for job in 0..2 * REMEMBERED as u64 {
             explained.keep(JobId(job), stamp, Timestamp(1), &[Reason::Next]);
         }
-        assert_eq!(explained.0.locked().len(), REMEMBERED);
+        assert_eq!(explained.0.locked().jobs.len(), REMEMBERED);
         explained.keep(JOB, stamp, Timestamp(1_000), &[Reason::Next]);
-        assert_eq!(explained.0.locked().len(), 1, "what is old makes room");
+        assert_eq!(explained.0.locked().jobs.len(), 1, "what is old makes room");
+    }
+
+    #[test]
+    fn what_is_kept_has_an_end_in_bytes_too() {
+        let (explained, [stamp, _]) = (Explained::default(), stamps());
+        let class = "x".repeat(1 << 20);
+        let long = [Reason::Kept { nodes: 1, class, job: None }];
+        for job in 0..40 {
+            explained.keep(JobId(job), stamp, Timestamp(1), &long);
+        }
+        explained.keep(JobId(3), stamp, Timestamp(2), &long);
+        let shelf = explained.0.locked();
+        assert_eq!((shelf.jobs.len(), shelf.bytes <= MOST_BYTES), (15, true));
     }
 }

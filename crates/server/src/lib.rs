@@ -16,6 +16,7 @@ pub mod event_logs;
 pub mod explained;
 pub mod http;
 pub mod journal;
+mod length;
 pub mod live;
 mod locks;
 pub mod logins;

@@ -220,9 +220,8 @@ fn some_of(
     let mut found = Vec::new();
     let mut rest = ids.iter().copied();
     for id in rest.by_ref() {
-        let mut reasons = why.reasons(id);
-        reasons.truncate(most);
-        found.push((id, reasons));
+        let reasons = why.reasons(id).into_iter().take(most).map(Reason::brief);
+        found.push((id, reasons.collect()));
         if is_enough() {
             break;
         }

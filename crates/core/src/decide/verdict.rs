@@ -54,6 +54,15 @@ pub(super) fn lost(state: &State, at: Timestamp, task: TaskId, why: Lost) -> Opt
     ended(state, at, task.attempt(active.attempt), &report)
 }
 
+const NO_ROOM: Outcome = Outcome::Lost { why: Lost::NoRoom };
+
+/// A node that had no room for one more process will hardly have it at once: the first time it is
+/// looked after a second, and then each time twice as long, so that ten tries are minutes.
+fn pause(lost: u32) -> Millis {
+    const LONGEST: u64 = 60_000;
+    Millis(1_000_u64.checked_shl(lost).unwrap_or(LONGEST).min(LONGEST))
+}
+
 fn verdict(state: &State, at: Timestamp, task: TaskId, outcome: &Outcome) -> Option<Verdict> {
     let job = state.job(task.job)?;
     let tries = job.tasks.tries(job.indices.ordinal(task.index)?);
@@ -75,6 +84,7 @@ fn verdict(state: &State, at: Timestamp, task: TaskId, outcome: &Outcome) -> Opt
     }
     if let Outcome::Lost { .. } = outcome {
         let again = tries.lost + 1 < MAX_LOST_ATTEMPTS;
+        let at = if *outcome == NO_ROOM { at.plus(pause(tries.lost)) } else { at };
         return Some(if again { Verdict::Retry { at, counted: false } } else { Verdict::Failed });
     }
     let wait = job.terms.retries.wait_after(tries.failed + 1, outcome);

@@ -38,7 +38,7 @@ impl Stop {
         self.kill();
     }
 
-    fn is_wanted(&self) -> bool {
+    pub(super) fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::SeqCst)
     }
 

@@ -5,6 +5,7 @@ use super::Work;
 use super::stage_in::{BadFile, Names, stays_inside};
 use super::staging::{Files, Staged, Step, Stopped, Wanted};
 use crate::machine::Input;
+use crate::seldom::{Seldom, in_short};
 use crate::stage::{Output, Plan, StageOut};
 use rustix::fs::{Gid, Uid};
 use shipway_model::{AttemptId, FileMap, Outcome, OutputFiles, Outputs, TakenOn};
@@ -94,8 +95,9 @@ impl Work {
     }
 
     fn taken(&mut self, id: AttemptId, problem: Option<String>) {
-        if let Some(problem) = &problem {
-            tracing::warn!(attempt = %id, "files were not taken: {problem}");
+        static LINES: Seldom = Seldom::new();
+        if let Some(problem) = problem.as_ref().filter(|_| LINES.may()) {
+            tracing::warn!(attempt = %id, "files were not taken: {}", in_short(problem));
         }
         self.forget_files(id);
         self.input(Input::Collected { id, problem });

@@ -3,6 +3,7 @@
 use super::link::FromLink;
 use super::{Work, millis, wall_millis};
 use crate::machine::{HowEnded, Input, Now};
+use crate::seldom::{Seldom, in_short};
 use crate::spawn::{self, ProcessEvent, Ticket};
 use shipway_api::causes::causes;
 use shipway_model::{AttemptId, Timestamp};
@@ -143,7 +144,11 @@ fn not_started(id: AttemptId, error: &spawn::StartError) -> Input {
     let message = causes(error);
     match error {
         spawn::StartError::NoContainer { .. } | spawn::StartError::NoRoom { .. } => {
-            tracing::warn!(message, "a task is given back: it may begin elsewhere");
+            static LINES: Seldom = Seldom::new();
+            if LINES.may() {
+                let message = in_short(&message);
+                tracing::warn!(message, "a task is given back: it may begin elsewhere");
+            }
             Input::NoRoom { id }
         }
         _ => Input::ProcessNotStarted { id, message },

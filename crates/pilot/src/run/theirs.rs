@@ -14,6 +14,7 @@ use shipway_runtime::runtime::{Launch, LaunchError};
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// With whose rights files are copied.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -56,6 +57,10 @@ impl std::fmt::Debug for Hands {
     }
 }
 
+/// For so long it is tried to hand a plan over, and so long is between two tries.
+const FOR_ROOM: Duration = Duration::from_mins(10);
+const BETWEEN: Duration = Duration::from_secs(1);
+
 impl Hands {
     pub(super) fn new(node_key: String, keeper: Option<Arc<Keeper>>) -> Self {
         Self { helper: of_this_program(COMMAND), node_key, keeper }
@@ -64,6 +69,20 @@ impl Hands {
     /// Whether there are people whose files the pilot itself cannot reach.
     pub(super) const fn reach_further(&self) -> bool {
         self.keeper.is_some()
+    }
+
+    /// The same, patiently: what a task has made is not lost because somebody has all of what it
+    /// takes to hand the plan over. Whoever copies has a thread for it.
+    fn launch_patiently(&self, plan: &Plan, by: &As, stop: &Stop) -> Result<Launch, LaunchError> {
+        let until = Instant::now() + FOR_ROOM;
+        loop {
+            match self.launch(plan.clone(), by) {
+                Err(error) if error.is_for_now() && Instant::now() < until && !stop.is_wanted() => {
+                    std::thread::sleep(BETWEEN);
+                }
+                done => return done,
+            }
+        }
     }
 
     /// What to start for a plan.
@@ -95,11 +114,14 @@ impl Hands {
 
     /// Has a plan carried out, and waits until it is or nothing moves any more.
     pub(super) fn carry_out(&self, plan: Plan, by: &As, stop: &Stop) -> Copied {
-        let started = self.launch(plan, by).map_err(|error| failed(&error)).and_then(|launch| {
-            let (command, after) = launch.into_command();
-            let copying = Copying::start(command, stop).map_err(|error| failed(&error))?;
-            Ok((copying, after))
-        });
+        let started = self
+            .launch_patiently(&plan, by, stop)
+            .map_err(|error| failed(&error))
+            .and_then(|launch| {
+                let (command, after) = launch.into_command();
+                let copying = Copying::start(command, stop).map_err(|error| failed(&error))?;
+                Ok((copying, after))
+            });
         match started {
             Err(problem) => Copied { result: Err(problem), left: None },
             Ok((copying, after)) => copying.attend(&after, NOTHING_MOVED),

@@ -13,7 +13,7 @@ use shipway_api::causes::causes;
 use shipway_runtime::again::{self, patiently};
 use shipway_runtime::native::{Apart, Start};
 use shipway_runtime::reach::{self, Use};
-use shipway_runtime::runtime::{After, Launch};
+use shipway_runtime::runtime::{After, Launch, LaunchError};
 use shipway_runtime::share::{self, Share};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -158,28 +158,24 @@ impl Launcher {
         contained: &Contained,
         request: &Request,
     ) -> Result<Launched, StartError> {
-        let failed =
-            |error: &dyn std::error::Error| StartError::Container { message: causes(error) };
         let mut container = contained.container.clone();
         let marks = self.marks(request.ticket);
         container.env.extend(marks.clone().map(|(name, value)| (name.to_owned(), value)));
         let launch = contained.runtime.launch(&container, stdin_of(request)?);
-        let mut launch = launch.map_err(|error| failed(&error))?;
+        let mut launch = launch.map_err(|error| not_launched(&error))?;
         launch.marks.extend(marks.map(|(name, value)| (name.into(), value.into())));
         spawn_launch(launch, request)
     }
 
     /// The process that turns into the task when it has done what has to be done first.
     fn launch_by_helper(&self, before: &Before, request: &Request) -> Result<Launched, StartError> {
-        let failed =
-            |error: &dyn std::error::Error| StartError::Container { message: causes(error) };
         if request.argv.is_empty() {
             return Err(StartError::EmptyCommand);
         }
         let (argv, env) = (request.argv.clone(), request.env.clone());
         let start = Start { argv, env, stdin: stdin_of(request)? };
         let launch = before.helper.before(start, &before.process);
-        let mut launch = launch.map_err(|error| failed(&error))?;
+        let mut launch = launch.map_err(|error| not_launched(&error))?;
         let marks = self.marks(request.ticket);
         launch.marks.extend(marks.map(|(name, value)| (name.into(), value.into())));
         spawn_launch(launch, request)
@@ -235,6 +231,16 @@ fn spawn_launch(launch: Launch, request: &Request) -> Result<Launched, StartErro
         Ok(launched) => Ok(Launched { after: Some(launch.after), ..launched }),
         Err(error) if again::is_for_now(&error) => Err(explain(&error, &program, request)),
         Err(error) => Err(StartError::Container { message: causes(&error) }),
+    }
+}
+
+/// What keeps a container, or a process of somebody else's, from being begun.
+fn not_launched(error: &LaunchError) -> StartError {
+    let message = causes(error);
+    if error.is_for_now() {
+        StartError::NoContainer { message }
+    } else {
+        StartError::Container { message }
     }
 }
 

@@ -7,6 +7,7 @@ use super::error::ApiError;
 use super::large::large_json;
 use crate::explained::LISTED_REASONS;
 use crate::journal::{JobFilter, JobRow};
+use crate::length::length;
 use crate::views;
 use axum::Json;
 use axum::extract::State;
@@ -48,9 +49,8 @@ pub async fn list(
 fn about_bytes(job: &JobView) -> usize {
     /// Numbers and names of fields.
     const PLAIN: usize = 400;
-    const REASON: usize = 200;
     let labels = job.labels.iter().map(|(key, value)| key.len() + value.len() + 6);
-    PLAIN + job.name.len() + labels.sum::<usize>() + REASON * job.reasons.len()
+    PLAIN + job.name.len() + labels.sum::<usize>() + length(&job.reasons)
 }
 
 async fn page(site: &Site, by: &Actor, query: &JobQuery) -> Result<JobPage, ApiError> {
