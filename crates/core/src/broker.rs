@@ -7,14 +7,17 @@
 //!
 //! - `expected.rs` the nodes that would come, as the scheduler would see them
 //! - `demand.rs`   what waits, and what of a site is left: numbers, from the state
+//! - `known.rs`    which kinds would do for which shapes, from look to look
 //! - `matching.rs` who could be served where, and what is asked for so that they are: only numbers
 
 pub mod demand;
 pub(crate) mod expected;
+mod known;
 pub mod matching;
 
 pub use demand::look;
 pub use expected::Expected;
+pub use known::Known;
 
 use shipway_model::{AllocationId, SiteName};
 

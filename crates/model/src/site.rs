@@ -186,6 +186,13 @@ impl SiteSpec {
         Millis(self.warning.0.max(LAST_MINUTE.0))
     }
 
+    /// How many pilots of one class may wait there: of what all may together, one place is kept for
+    /// each of the other classes, so that a full queue of one keeps no other out.
+    pub fn most_waiting(&self) -> u32 {
+        let others = u32::try_from(self.classes.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        self.limits.pending.saturating_sub(others).max(1)
+    }
+
     /// The longest task, with the time to end after its limit, that a pilot has time for: it comes
     /// and proves its node first.
     pub fn longest_task(&self) -> Millis {

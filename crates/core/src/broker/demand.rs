@@ -4,14 +4,13 @@
 //! for what waits, and matching, are for whoever has the time.
 
 use super::expected::Expected;
+use super::known::{Known, Waits};
 use super::matching::{Demand, Matched, SiteRoom, Supply, matching};
 use super::{Ask, Proposal};
 use crate::batch::BatchSite;
-use crate::guard::guarded;
 use crate::job::Job;
 use crate::ranks;
 use crate::ready::UserQueue;
-use crate::schedule::needs::Need;
 use crate::shape::{Pace, Shape, ShapeId};
 use crate::site::Phase;
 use crate::state::State;
@@ -46,9 +45,24 @@ pub struct Look {
 /// Tasks of one shape.
 #[derive(Debug, Clone)]
 struct Waiting {
+    id: ShapeId,
     shape: Arc<Shape>,
     tasks: u64,
     pace: Pace,
+    /// How many of the same user's shapes are worked out before it.
+    turn: usize,
+}
+
+impl Waits for Waiting {
+    fn id(&self) -> ShapeId {
+        self.id
+    }
+    fn shape(&self) -> &Arc<Shape> {
+        &self.shape
+    }
+    fn turn(&self) -> usize {
+        self.turn
+    }
 }
 
 /// Takes what is to be matched from the state; `None` where no site is asked by us.
@@ -57,17 +71,26 @@ pub fn look(state: &State, now: Timestamp) -> Option<Look> {
         return None;
     }
     let mut look = supplies(state, now);
+    let turns = turns(state);
     let of_shape = |(id, tasks): (ShapeId, u64)| {
         let shape = Arc::clone(state.shapes().shared(id)?);
-        (tasks > 0).then(|| Waiting { shape, tasks, pace: state.shapes().pace(id) })
+        let (pace, turn) = (state.shapes().pace(id), turns.get(&id).copied().unwrap_or_default());
+        (tasks > 0).then_some(Waiting { id, shape, tasks, pace, turn })
     };
     look.waiting = waiting(state, |_| true).into_iter().filter_map(of_shape).collect();
     Some(look)
 }
 
 impl Look {
+    /// By itself, with nothing known of looks before.
     pub fn propose(self) -> Proposal {
-        let matched = self.matched();
+        self.propose_with(&mut Known::default())
+    }
+
+    /// What was found out about shapes is kept for the next look, and so much is found out in one:
+    /// thousands of one user's requirements keep nobody else's pilots waiting.
+    pub fn propose_with(self, known: &mut Known) -> Proposal {
+        let matched = self.matched(known);
         let asked = self.kinds.into_iter().zip(matched.asks).filter(|(_, count)| *count > 0);
         let ask = |((site, class), count): ((usize, String), u32)| {
             Some(Ask { site: self.site_names.get(site)?.clone(), class, count })
@@ -78,36 +101,26 @@ impl Look {
         Proposal { asks, surplus: surplus.collect() }
     }
 
-    fn matched(&self) -> Matched {
-        // A mistake over one shape costs its own tasks their pilots, and no others theirs.
-        let demand = |waiting| guarded(|| self.demand(waiting)).flatten();
+    fn matched(&self, known: &mut Known) -> Matched {
+        known.follow(&self.expected, &self.waiting);
+        let demand = |waiting: &Waiting| self.demand(waiting, known.slots(waiting)?);
         let demands: Vec<Demand> = self.waiting.iter().filter_map(demand).collect();
         matching(&demands, &self.supplies, &self.sites)
     }
 
     /// `None` where no kind of any site would do.
-    fn demand(&self, waiting: &Waiting) -> Option<Demand> {
-        let Waiting { shape, tasks, pace } = waiting;
-        let slots = slots(shape, &self.expected);
+    fn demand(&self, waiting: &Waiting, slots: &[u64]) -> Option<Demand> {
+        let Waiting { shape, tasks, pace, .. } = waiting;
         let place = |site: &SiteName| self.site_names.binary_search(site).ok();
         slots.iter().any(|slots| *slots > 0).then(|| Demand {
             tasks: *tasks,
             most_pilots: worth(*pace, *tasks),
-            slots,
+            slots: slots.to_vec(),
             wants_gpus: shape.resources.gpu.is_some(),
             kept_from: shape.kept_from.iter().filter_map(place).collect(),
             at_most: shape.at_most,
         })
     }
-}
-
-/// How many such tasks an empty pilot of each model runs at a time, whichever site it is of.
-fn slots(shape: &Shape, expected: &Expected) -> Vec<u64> {
-    let models = expected.alike();
-    let open = Shape { kept_from: Vec::new(), ..shape.clone() };
-    let need = Need::of(&open, models);
-    let of = |at| if need.could_use(at) { need.times_in(models.class(at)) } else { 0 };
-    models.class_places().map(of).collect()
 }
 
 /// What is asked for of one kind, by how it stands.
@@ -118,6 +131,8 @@ struct Asked {
     there: u32,
     coming: u32,
     stuck: u32,
+    /// Of those that are there, they have nothing to do.
+    idle: u32,
     /// Of what was asked for since the kind may be tried again: those that have not shown yet
     /// whether they live.
     on_trial: u32,
@@ -143,8 +158,9 @@ fn supplies(state: &State, now: Timestamp) -> Look {
         let (Some(site), Some(class)) = (site, class) else { continue };
         let Ok(place) = site_names.binary_search(&kind.site) else { continue };
         let of_class = asked.remove(&(place, &*class.name)).unwrap_or_default();
-        let Asked { all, there, coming, stuck, on_trial, waits, mut pending } = of_class;
+        let Asked { all, there, coming, stuck, idle, on_trial, waits, mut pending } = of_class;
         let is_open = site.is_open(&class.name, now);
+        let may_wait = site.spec.most_waiting().saturating_sub(coming + stuck);
         look.supplies.push(Supply {
             site: place,
             model: kind.alike.at(),
@@ -152,11 +168,12 @@ fn supplies(state: &State, now: Timestamp) -> Look {
             wall: site.spec.longest_task(),
             room: match is_open {
                 true if site.is_on_trial(&class.name) => u32::from(on_trial == 0),
-                true => class.pilots.saturating_sub(all),
+                true => class.pilots.saturating_sub(all).min(may_wait),
                 false => 0,
             },
             there,
-            coming,
+            // Whoever does not begin on those does not begin on others of the kind either.
+            coming: coming + idle,
             stuck,
             cost: class.cost.milli,
             // What waits now for longer than others did knows better.
@@ -172,7 +189,9 @@ fn supplies(state: &State, now: Timestamp) -> Look {
 
 fn asked<'a>(state: &'a State, sites: &[SiteName], now: Timestamp) -> AskedOf<'a> {
     let pilots = state.pilots().values();
-    let come: BTreeSet<&AllocationId> = pilots.map(|pilot| &pilot.allocation).collect();
+    let come: BTreeSet<&AllocationId> = pilots.clone().map(|pilot| &pilot.allocation).collect();
+    let idle = pilots.filter(|pilot| pilot.takes_work() && pilot.placed.is_empty());
+    let idle: BTreeSet<&AllocationId> = idle.map(|pilot| &pilot.allocation).collect();
     let tokens = state.pilot_tokens().values();
     let awaited: BTreeSet<&AllocationId> = tokens.map(|token| &token.allocation).collect();
     let mut found = AskedOf::new();
@@ -188,7 +207,10 @@ fn asked<'a>(state: &'a State, sites: &[SiteName], now: Timestamp) -> AskedOf<'a
             Phase::Held => asked.stuck += 1,
             Phase::Asked | Phase::Queued if waits >= STUCK_AFTER => asked.stuck += 1,
             Phase::Asked | Phase::Queued => asked.coming += 1,
-            Phase::Running if has_come => asked.there += 1,
+            Phase::Running if has_come => {
+                asked.there += 1;
+                asked.idle += u32::from(idle.contains(id));
+            }
             Phase::Running if awaited.contains(id) => asked.coming += 1,
             Phase::Running | Phase::GivenUp | Phase::Ended(_) => {}
         }
@@ -215,6 +237,18 @@ fn room_of(place: usize, site: &BatchSite, asked: &AskedOf<'_>, now: Timestamp) 
     let by_pending = limits.pending.saturating_sub(waiting.sum());
     let by_running = limits.running.saturating_sub(all);
     SiteRoom { pilots: by_pending.min(by_running).min(site.starts_left(now)) }
+}
+
+/// How many of its user's shapes stand before each; where several have the same, the least.
+fn turns(state: &State) -> BTreeMap<ShapeId, usize> {
+    let mut turns = BTreeMap::new();
+    for queue in state.ready().users().values() {
+        for (at, (shape, _)) in queue.shapes().enumerate() {
+            let turn = turns.entry(shape).or_insert(at);
+            *turn = at.min(*turn);
+        }
+    }
+    turns
 }
 
 /// Tasks that wait with these shapes.

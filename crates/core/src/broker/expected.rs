@@ -71,7 +71,15 @@ impl Expected {
 
     /// The pilot that is thought of there.
     pub(crate) fn pilot(&self, at: NodeAt) -> Option<&Pilot> {
-        let id = self.table.pilot(at)?;
+        self.named(self.table.pilot(at)?)
+    }
+
+    /// The same of what is told apart by what it has only.
+    pub(crate) fn alike_pilot(&self, at: NodeAt) -> Option<&Pilot> {
+        self.named(self.alike.pilot(at)?)
+    }
+
+    fn named(&self, id: &PilotId) -> Option<&Pilot> {
         let number: usize = id.as_str().strip_prefix(PREFIX)?.parse().ok()?;
         self.kinds.get(number).map(|kind| &kind.pilot)
     }

@@ -2,6 +2,7 @@
 //! compared with what a replay of the recorded events gives.
 #![allow(clippy::needless_pass_by_value, reason = "commands are told and gone")]
 
+mod asked;
 mod dependents;
 mod explaining;
 mod guests;

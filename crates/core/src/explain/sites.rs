@@ -3,6 +3,7 @@
 
 use super::look::{Among, Asker, Look};
 use crate::batch::{BatchSite, Trouble};
+use crate::broker::expected::Kind;
 use crate::guests::is_too_short;
 use crate::job::Terms;
 use crate::reach;
@@ -17,6 +18,10 @@ use shipway_model::{Reason, SiteClass, SiteName, Timestamp, UserName};
 
 /// Kinds that are named, those that could run it before those that could not.
 const NAMED: usize = 16;
+/// Kinds beyond which those of sites that are not for the job are not looked at.
+const MANY: usize = 64;
+/// Steps of a job's requirements for one answer; ordinary ones take a few dozen for each kind.
+const MAX_STEPS: u64 = 100_000;
 
 /// A reason for each kind of pilots; of sites that it may not go to, only what would be in the way
 /// if it might.
@@ -30,10 +35,15 @@ pub(super) fn reasons(
     if expected.kinds().is_empty() {
         return Vec::new();
     }
-    let open = Shape { kept_from: Vec::new(), ..shape.clone() };
-    let need = Need::of(&open, expected.table());
+    // Of very many kinds those of closed sites are left out, and what takes long is not found out of
+    // all the others: others wait for the answer.
+    let are_many = expected.kinds().len() > MANY;
+    let kept_from = if are_many { shape.kept_from.clone() } else { Vec::new() };
+    let open = Shape { kept_from, ..shape.clone() };
+    let need = Need::within(&open, expected.table(), MAX_STEPS);
     let mut found = Vec::new();
-    for kind in expected.kinds() {
+    let is_told = |kind: &&Kind| need.has_judged(kind.at) && !open.kept_from.contains(&kind.site);
+    for kind in expected.kinds().iter().filter(is_told) {
         let site = state.sites().get(&kind.site);
         let class = site.and_then(|site| site.spec.classes.get(kind.class));
         let (Some(site), Some(class)) = (site, class) else { continue };
@@ -138,10 +148,10 @@ pub(super) fn looks<'a>(
     now: Timestamp,
 ) -> impl Iterator<Item = (&'a SiteName, &'a SiteClass, Look)> {
     let expected = state.expected();
-    let need = Need::of(shape, expected.table());
+    let need = Need::within(shape, expected.table(), MAX_STEPS);
     let open = expected.kinds().iter().filter(|kind| !shape.kept_from.contains(&kind.site));
     open.filter_map(move |kind| {
-        let site = state.sites().get(&kind.site)?;
+        let site = state.sites().get(&kind.site).filter(|_| need.has_judged(kind.at))?;
         let class = site.spec.classes.get(kind.class)?;
         let of = expected.table().class(kind.at);
         let look = Look::at(Among::Expected(state), of, shape, &need, asker, now)?;

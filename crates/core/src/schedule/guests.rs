@@ -29,7 +29,16 @@ pub(super) fn wanted(state: &State, nodes: &NodeTable, needs: &Needs) -> Wanted 
         return Wanted::new();
     }
     let shapes = || state.ready().demand().shapes().filter_map(|shape| needs.get(shape));
-    let is_wanted = |at: &ClassAt| shapes().any(|need| need.gpus > 0 && need.could_use(*at));
+    // Of nodes that are told apart, one that it could use has to be there.
+    let is_for_some = |need: &Need, at: ClassAt| {
+        let pilot = |node| state.pilots().get(nodes.pilot(node)?);
+        let mut all = nodes.class(at).members.nodes().iter();
+        !need.per_node
+            || all.any(|node| need.on_node(nodes, (*node, Timestamp(0)), || pilot(*node)).is_some())
+    };
+    let is_wanted = |at: &ClassAt| {
+        shapes().any(|need| need.gpus > 0 && need.could_use(*at) && is_for_some(need, *at))
+    };
     lets_in.into_iter().filter(is_wanted).collect()
 }
 

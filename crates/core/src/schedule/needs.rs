@@ -40,6 +40,8 @@ pub struct Need {
     allowed: Vec<Groups>,
     /// Requirements and rank.
     pub(crate) choice: Option<Arc<Choice>>,
+    /// Of so many classes, in their order, it is known whether they could.
+    judged: usize,
     /// The classes that could serve it, best fit first.
     pub(super) classes: Vec<(ClassAt, Groups)>,
     /// The same by class.
@@ -58,6 +60,11 @@ pub(crate) fn bit(kind: usize) -> Groups {
 
 impl Need {
     pub fn of(shape: &Shape, table: &NodeTable) -> Need {
+        Need::within(shape, table, u64::MAX)
+    }
+
+    /// The same with so many steps for its expressions: beyond those, classes are not asked.
+    pub(crate) fn within(shape: &Shape, table: &NodeTable, most: u64) -> Need {
         let need = &shape.resources;
         strike("panics_in_need", need);
         let gpu = need.gpu.as_ref();
@@ -77,10 +84,11 @@ impl Need {
             charge: charge(need),
             classes: Vec::new(),
             class_bits: 0,
+            judged: 0,
             groups: Vec::new(),
         };
         made.per_node = made.choice.as_ref().is_some_and(|choice| choice.is_per_node);
-        made.learn_classes(shape, table);
+        made.learn_classes(shape, table, most);
         made
     }
 
@@ -90,7 +98,7 @@ impl Need {
     }
 
     /// Steps that its expressions have taken so far.
-    pub(super) fn steps(&self) -> u64 {
+    pub(crate) fn steps(&self) -> u64 {
         self.choice.as_ref().map_or(0, |choice| choice.steps())
     }
 
@@ -118,9 +126,15 @@ impl Need {
         (class.count(groups) >= self.gpus).then_some(groups)
     }
 
-    fn learn_classes(&mut self, shape: &Shape, table: &NodeTable) {
+    /// Whether this class was asked.
+    pub(crate) fn has_judged(&self, at: ClassAt) -> bool {
+        at.at() < self.judged
+    }
+
+    fn learn_classes(&mut self, shape: &Shape, table: &NodeTable, most: u64) {
         let need = &shape.resources;
-        let all = (0..super::position(table.class_count())).map(ClassAt).map(|at| {
+        let places = (0..super::position(table.class_count())).map(ClassAt);
+        let all = places.take_while(|_| self.steps() < most).map(|at| {
             let class = table.class(at);
             let choice = self.choice.as_ref();
             let is_kept = self.is_kept_by_containers(class) || shape.is_kept_from(class);
@@ -133,6 +147,7 @@ impl Need {
             (at, allowed, groups)
         });
         let all: Vec<_> = all.collect();
+        self.judged = all.len();
         let mut fitting = Vec::new();
         for (at, allowed, groups) in all {
             self.groups.push(groups);

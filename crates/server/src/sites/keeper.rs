@@ -8,7 +8,7 @@ use crate::panics::vital;
 use crate::secrets::{self, PilotKey};
 use crate::writer::{Wish, Writer};
 use shipway_core::Command;
-use shipway_core::broker::{self, Ask, Proposal};
+use shipway_core::broker::{self, Ask, Known, Proposal};
 use shipway_core::command::AskBatch;
 use shipway_core::event::Awaited;
 use shipway_model::{SiteName, SiteSpec};
@@ -92,16 +92,25 @@ impl Keeper {
     }
 
     async fn ask(self: Arc<Self>) {
+        let mut known = Known::default();
         loop {
-            let _ = tokio::time::timeout(LOOK_AGAIN, self.sites.broker.notified()).await;
+            if !known.is_behind() {
+                let _ = tokio::time::timeout(LOOK_AGAIN, self.sites.broker.notified()).await;
+            }
             let now = self.clock.now();
             let Ok(Some(look)) = self.writer.ask(move |state| broker::look(state, now)).await
             else {
+                known = Known::default();
                 continue;
             };
             // Matching takes longer than looking: not with everybody's state in hand.
-            let proposed = tokio::task::spawn_blocking(move || look.propose()).await;
-            let Ok(Proposal { asks, surplus }) = proposed else { continue };
+            let mut kept = std::mem::take(&mut known);
+            let proposed = tokio::task::spawn_blocking(move || {
+                let proposed = look.propose_with(&mut kept);
+                (proposed, kept)
+            });
+            let Ok((Proposal { asks, surplus }, kept)) = proposed.await else { continue };
+            known = kept;
             for ask in asks {
                 self.ask_for(ask).await;
             }

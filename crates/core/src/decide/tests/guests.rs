@@ -49,6 +49,16 @@ impl Told {
     }
 }
 
+/// Nodes are told apart by their names: what asks for one that is not there wants none of these.
+#[test]
+fn what_could_never_run_there_keeps_no_guest_out() {
+    let mut told = Told::with_guests(Some(SPAN));
+    told.submit(r#"{"resources":{"gpu":1},"requirements":"Name == \"nosuch\""}"#);
+    let guest = told.submit("{}");
+    let placed = told.place();
+    assert_eq!(placed.iter().map(|one| one.task.job).collect::<Vec<_>>(), [guest]);
+}
+
 #[test]
 fn who_has_another_home_stays_away_where_guests_are_not_let_in() {
     let mut told = Told::with_guests(None);
