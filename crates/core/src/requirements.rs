@@ -9,7 +9,7 @@ mod ads;
 mod failed;
 mod rank;
 
-pub(crate) use ads::class_ads;
+pub(crate) use ads::{class_ads, said};
 pub use rank::{RankSteps, pointless_rank};
 
 use crate::pilot::Pilot;

@@ -1,5 +1,5 @@
-//! Lines of the pilot's log that anybody's tasks can bring about: a few a second, and short. What is
-//! left out is in the outcome of each task.
+//! Lines of the pilot's log that anybody's tasks can bring about: a few a second, and short. What
+//! is left out is in the outcome of each task.
 
 use shipway_model::plain_text::steers;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -19,36 +19,37 @@ pub(super) fn check(context: &Context) -> Result<Done> {
         return Ok(Done::Skipped("shown in the full run only".to_owned()));
     }
     let binary = built("shipway")?;
-    run_shown(&mut demo(&binary, &[])?)?;
+    // Not this very program: the steps before have built it anew in its place.
+    let shown = built("xtask")?;
+    let demo = |by: &[&str]| demo(&shown, &binary, by);
+    run_shown(&mut demo(&[]))?;
     let folder = tempfile::tempdir().context("could not make a folder for temporary files")?;
     // A temporary folder is its owner's alone, so this one is root's where root tests. An ordinary
     // user's tasks run as that user, who may enter.
     let place = folder.path().join("tmp");
     std::fs::create_dir(&place).context("could not make a folder for temporary files")?;
-    run_shown(demo(&binary, &[])?.env("TMPDIR", &place))?;
+    run_shown(demo(&[]).env("TMPDIR", &place))?;
     is_empty(&place)?;
     // One thing at a time.
     let open = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open).context("could not open a folder")?;
-    run_shown(demo(&binary, &["sh", "-c", IGNORING_HANGUPS, "sh"])?.env("TMPDIR", &place))?;
+    run_shown(demo(&["sh", "-c", IGNORING_HANGUPS, "sh"]).env("TMPDIR", &place))?;
     is_empty(&place)?;
     Ok(Done::Passed)
 }
 
-/// By this program as a process of its own: both a folder and what is done about a signal belong to
-/// a process.
-fn demo(binary: &Path, by: &[&str]) -> Result<Command> {
-    let this = std::env::current_exe().context("could not find this program")?;
+/// As a process of its own: both a folder and what is done about a signal belong to a process.
+fn demo(shown: &Path, binary: &Path, by: &[&str]) -> Command {
     let mut command = match by.split_first() {
         Some((first, rest)) => {
             let mut command = Command::new(first);
-            command.args(rest).arg(this);
+            command.args(rest).arg(shown);
             command
         }
-        None => Command::new(this),
+        None => Command::new(shown),
     };
     command.args(["demo", "--binary"]).arg(binary);
-    Ok(command)
+    command
 }
 
 fn is_empty(place: &Path) -> Result<()> {
@@ -73,9 +74,11 @@ mod tests {
 
     #[test]
     fn the_demo_is_started_by_what_ignores_hangups() {
-        let command = demo(Path::new("/x/shipway"), &["sh", "-c", "true", "sh"]).expect("found");
+        let (shown, binary) = (Path::new("/x/xtask"), Path::new("/x/shipway"));
+        let command = demo(shown, binary, &["sh", "-c", "true", "sh"]);
         let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
         assert_eq!(command.get_program(), "sh");
-        assert_eq!((&*words[1], &*words[4], &*words[6]), ("true", "demo", "/x/shipway"));
+        let said = (&*words[1], &*words[3], &*words[4], &*words[6]);
+        assert_eq!(said, ("true", "/x/xtask", "demo", "/x/shipway"));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::pilot::Pilot;
 use crate::schedule::classes::ClassKey;
+use crate::schedule::needs::MAX_GROUPS;
 use crate::shape::Shape;
 use shipway_classad::{Ad, Expr, Name, Value, parse_expression};
 use shipway_model::amounts::{Row, Unit};
@@ -14,12 +15,20 @@ use std::sync::Arc;
 pub(crate) const PER_NODE: [&str; 7] =
     ["Machine", "Name", "UtsnameNodename", "Disk", "TotalDisk", "DetectedGPUs", ALLOCATION_ENDS];
 
-/// What all nodes of a class have: one ad for each kind of its devices, or one without any.
+/// So many bytes of what a pilot says of its node are in all ads of a class together; as
+/// expressions they take some twenty times that.
+const MAX_SAID: usize = 128 << 10;
+/// What an attribute takes beside its text.
+const ATTRIBUTE: usize = 32;
+
+/// What all nodes of a class have: one ad for each kind of its devices, or one without any. Of a
+/// node that says much, requirements are asked for some of its kinds only.
 pub(crate) fn class_ads(key: &ClassKey, kinds: &[(GpuDevice, u32)]) -> Vec<Arc<Ad>> {
     let base = base(key, kinds);
     if kinds.is_empty() {
         return vec![Arc::new(base)];
     }
+    let most = (MAX_SAID / said(key).max(1)).clamp(1, MAX_GROUPS);
     let with_kind = |(device, _): &(GpuDevice, u32)| {
         let mut ad = base.clone();
         for (name, expr) in device_ad(device).iter() {
@@ -33,7 +42,12 @@ pub(crate) fn class_ads(key: &ClassKey, kinds: &[(GpuDevice, u32)]) -> Vec<Arc<A
         declare(&mut ad, key);
         Arc::new(ad)
     };
-    kinds.iter().map(with_kind).collect()
+    kinds.iter().take(most).map(with_kind).collect()
+}
+
+/// How much a node's pilot says of it that is in each of its ads, in bytes.
+pub(crate) fn said(key: &ClassKey) -> usize {
+    key.attributes.iter().map(|(name, text)| name.len() + text.len() + ATTRIBUTE).sum()
 }
 
 fn base(key: &ClassKey, kinds: &[(GpuDevice, u32)]) -> Ad {

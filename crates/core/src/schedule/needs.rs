@@ -252,7 +252,7 @@ impl Need {
     /// How many things are short on a node, and by how many thousandths of what is wanted in all.
     /// What a site counts itself is left aside: it is named when it comes to it.
     pub(crate) fn shortage(&self, groups: Groups, free: &Free) -> (u32, u64) {
-        let matched = free.groups().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
+        let matched = free.groups().enumerate().filter(|(at, _)| groups & bit(*at) != 0);
         let gpus: u32 =
             matched.map(|(_, group)| group.whole + u32::from(group.part >= self.share)).sum();
         let counted = Kind::ALL.map(|kind| (self.amounts.get(kind), free.amounts.get(kind)));
@@ -268,7 +268,7 @@ impl Need {
     /// Whether it would get a part of a device that is in use already.
     pub(super) fn fits_in_part(&self, free: &Free) -> bool {
         let groups = self.groups(free.class).unwrap_or(0);
-        let mut matched = free.groups().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
+        let mut matched = free.groups().enumerate().filter(|(at, _)| groups & bit(*at) != 0);
         self.gpus > 0 && !self.is_whole() && matched.any(|(_, group)| group.part >= self.share)
     }
 
@@ -276,7 +276,7 @@ impl Need {
         if self.is_whole() && free.whole < self.gpus {
             return false; // Nearly always; what there is of each kind is farther away.
         }
-        let matched = free.groups().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
+        let matched = free.groups().enumerate().filter(|(at, _)| groups & bit(*at) != 0);
         let mut groups = matched.map(|(_, group)| group);
         if !self.is_whole() {
             return groups.any(|group| group.whole > 0 || group.part >= self.share);
@@ -297,7 +297,7 @@ fn is_large_enough(need: &Resources, class: &Class) -> bool {
 /// Smaller is better: no devices for those who need none, then the least device that will do, then
 /// few devices, then small nodes; so that the rare and the large stay free for who needs them.
 fn preference(class: &Class, groups: Groups) -> (usize, u64, usize, u64) {
-    let matched = class.examples.iter().enumerate().filter(|(at, _)| groups >> at & 1 == 1);
+    let matched = class.examples.iter().enumerate().filter(|(at, _)| groups & bit(*at) != 0);
     let memory = matched.map(|(_, (example, _))| example.memory.0).min();
     let capacity = &class.key.capacity;
     let needless = if groups == 0 { class.key.gpus() } else { 0 };

@@ -186,7 +186,7 @@ fn by_keeper(hands: &Hands, folders: Vec<Folder>) -> Vec<Folder> {
         return folders;
     }
     let plan = Plan::Remove(folders.iter().map(Folder::tree).collect());
-    let done = hands.carry_out(plan, &As::Within(Within::Keeper), &Stop::default());
+    let done = hands.carry_out(&plan, &As::Within(Within::Keeper), &Stop::default());
     let left = match done.result {
         Ok(report) => {
             let kept = folders.iter().filter_map(|folder| kept_as(&folder.path));

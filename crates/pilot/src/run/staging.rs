@@ -157,7 +157,7 @@ impl Staging {
 /// kernel hangs at its owner's cost.
 fn carry_out(hands: &Hands, tell: &Tell, order: CopyJob) {
     let CopyJob { id, plan, by, stop } = order;
-    let Copied { result, left } = hands.carry_out(plan, &by, &stop);
+    let Copied { result, left } = hands.carry_out(&plan, &by, &stop);
     tell(Staged { id, result });
     if let Some(mut process) = left {
         tracing::warn!(attempt = %id, pid = process.id(), "cannot be ended, and copies files");

@@ -113,9 +113,9 @@ impl Hands {
     }
 
     /// Has a plan carried out, and waits until it is or nothing moves any more.
-    pub(super) fn carry_out(&self, plan: Plan, by: &As, stop: &Stop) -> Copied {
+    pub(super) fn carry_out(&self, plan: &Plan, by: &As, stop: &Stop) -> Copied {
         let started = self
-            .launch_patiently(&plan, by, stop)
+            .launch_patiently(plan, by, stop)
             .map_err(|error| failed(&error))
             .and_then(|launch| {
                 let (command, after) = launch.into_command();

@@ -278,6 +278,34 @@ fn kinds_of_nodes_that_are_gone_are_not_kept_for_ever() {
     assert!(classes <= 5, "two with a node, and a few that are remembered: {classes}");
 }
 
+/// Each kind of GPUs has an ad with all that the pilot says.
+#[test]
+fn a_pilot_that_says_much_of_many_gpus_takes_little_memory() {
+    let mut told = Told::default();
+    told.join("p", 1, 0);
+    for n in 0..5 {
+        let mut ad = pilot("p", 1, 256).ad;
+        for (at, gpu) in ad.gpus.iter_mut().enumerate() {
+            gpu.model = format!("model {at}");
+        }
+        let long = |at| (format!("A{at}"), vec![n.to_string(); 80].join("+"));
+        ad.attributes.extend((0..200).map(long));
+        told.apply(Command::PilotChanged {
+            pilot: id("p"),
+            connection: ConnectionNumber(1),
+            ad: Box::new(ad),
+        });
+        let nodes = &told.state.planner().nodes;
+        let ads: Vec<usize> = nodes.classes().map(|(_, class)| class.ads.len()).collect();
+        assert_eq!(ads, [3], "of 256 kinds with 39 kB each");
+    }
+    let classes = told.state.planner().nodes.class_count();
+    assert!(classes <= 2, "what is large is not remembered: {classes}");
+    let job = told.submit(r#"{"resources":{"gpu":1},"requirements":"A7 == 320"}"#);
+    let placed = told.place().len();
+    assert_eq!(placed, 1, "it has one of the first three kinds: {:?}", told.why(job));
+}
+
 #[test]
 fn a_start_that_is_reported_many_times_at_once_is_one_start() {
     let mut told = Told::default();

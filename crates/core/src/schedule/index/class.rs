@@ -1,7 +1,7 @@
 //! One class of nodes: what it is to the matcher, and who is of it.
 
 use super::members::Members;
-use crate::requirements::{class_ads, containers_fail};
+use crate::requirements::{class_ads, containers_fail, said};
 use crate::schedule::classes::{ClassKey, GpuKind};
 use crate::schedule::needs::{Groups, MAX_GROUPS, bit};
 use shipway_classad::Ad;
@@ -21,6 +21,8 @@ pub struct Class {
     pub members: Members,
     /// Which of the nodes that ever came was the last of its members, if it has none.
     pub(super) left: u64,
+    /// How much its pilots say of it, in all its ads: what it takes of memory goes with that.
+    pub(super) said: usize,
 }
 
 impl Class {
@@ -29,7 +31,8 @@ impl Class {
         let examples: Vec<_> = kinds.iter().map(GpuKind::example).zip(counts).collect();
         let ads = class_ads(&key, &examples);
         let (containers_fail, members) = (containers_fail(&ads), Members::new(key.gpus()));
-        Class { key, kinds, examples, ads, containers_fail, members, left: 0 }
+        let said = said(&key) * ads.len();
+        Class { key, kinds, examples, ads, containers_fail, members, left: 0, said }
     }
 
     /// How many devices of these kinds a node has.

@@ -20,6 +20,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// places come to stand for other classes there.
 const EMPTY_CLASSES: usize = if cfg!(test) { 2 } else { 64 };
 
+/// What the pilots of those said of their nodes, in bytes: beyond that the largest goes first.
+const EMPTY_SAID: usize = if cfg!(test) { 64 << 10 } else { 1 << 20 };
+
 /// What is not lent is never taken back.
 const FOR_EVER: Timestamp = Timestamp(u64::MAX);
 
@@ -289,9 +292,14 @@ impl NodeTable {
 
     fn place_to_reuse(&self) -> Option<ClassAt> {
         let all = (0u32..).map(ClassAt).zip(&self.classes);
-        let empty = all.filter(|(_, class)| class.members.nodes().is_empty());
-        let are_many = empty.clone().count() > EMPTY_CLASSES;
-        empty.min_by_key(|(_, class)| class.left).map(|(at, _)| at).filter(|_| are_many)
+        let empty = || all.clone().filter(|(_, class)| class.members.nodes().is_empty());
+        let said: usize = empty().map(|(_, class)| class.said).sum();
+        let are_many = empty().count() > EMPTY_CLASSES;
+        let found = match said > EMPTY_SAID {
+            true => empty().max_by_key(|(_, class)| class.said),
+            false => empty().min_by_key(|(_, class)| class.left).filter(|_| are_many),
+        };
+        found.map(|(at, _)| at)
     }
 }
 
