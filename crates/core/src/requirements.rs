@@ -4,10 +4,12 @@
 //! - `ads.rs`     nodes and jobs as ads
 //! - `failed.rs`  which term does not hold, and what it found
 //! - `rank.rs`    ranks that would say nothing of any node
+//! - `steps.rs`   how many steps they take, and may take
 
 mod ads;
 mod failed;
 mod rank;
+mod steps;
 
 pub(crate) use ads::{class_ads, said};
 pub use rank::{RankSteps, pointless_rank};
@@ -20,8 +22,8 @@ use shipway_model::JobSpec;
 use shipway_model::reason::FailedTerm;
 use shipway_model::validate::{Problem, validate_with};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use steps::Steps;
 
 /// Every problem at once, each naming its field; that of an expression names the place in it too.
 pub fn validate(spec: &JobSpec) -> Result<(), Vec<Problem>> {
@@ -40,7 +42,7 @@ pub(crate) struct Choice {
     /// What was found for nodes, by their number in the table and the time they came.
     verdicts: Mutex<BTreeMap<(u32, u64), Groups>>,
     /// Steps that reading and asking them has taken: what a pass of the scheduler counts.
-    steps: AtomicU64,
+    steps: Steps,
 }
 
 /// Steps that one evaluation for a node may take: a few milliseconds at worst. Those that people
@@ -85,39 +87,48 @@ impl Choice {
             job: Arc::new(ads::job_ad(shape)),
             is_per_node,
             verdicts: Mutex::default(),
-            steps: AtomicU64::new(steps),
+            steps: Steps::new(steps),
         })
     }
 
     /// Steps that they have taken so far.
     pub(crate) fn steps(&self) -> u64 {
-        self.steps.load(Ordering::Relaxed)
+        self.steps.taken()
     }
 
-    /// Whether the requirements hold for this ad of a node. The one place where that is asked;
-    /// `failed` says which terms are in the way where it is not so.
-    fn holds(&self, node: &Arc<Ad>) -> bool {
-        let Some(requirements) = &self.requirements else { return true };
+    /// Whether the requirements hold for this ad of a node, and in how many steps that was found
+    /// out. The one place where that is asked; `failed` says which terms are in the way where it is
+    /// not so.
+    fn holds(&self, node: &Arc<Ad>, most: u64) -> (bool, u64) {
+        let Some(requirements) = &self.requirements else { return (true, 0) };
         #[cfg(test)]
         counted::ASKED.with(|asked| asked.set(asked.get() + 1));
         let sides = Sides::new(Arc::clone(&self.job), Arc::clone(node));
-        let context = Context::default();
-        let (holds, steps) =
-            shipway_classad::holds(requirements, &sides, &context, MAX_MATCH_STEPS);
-        self.steps.fetch_add(steps, Ordering::Relaxed);
-        holds
+        let most = most.min(MAX_MATCH_STEPS);
+        shipway_classad::holds(requirements, &sides, &Context::default(), most)
     }
 
-    /// For which of a node's kinds of devices they hold, a bit each; without devices the first bit
-    /// stands for the node.
-    fn kinds<'a>(&self, ads: impl Iterator<Item = &'a Arc<Ad>>) -> Groups {
-        let holding = ads.take(MAX_GROUPS).enumerate().filter(|(_, ad)| self.holds(ad));
-        holding.fold(0, |bits, (at, _)| bits | bit(at))
+    /// For which of a node's kinds of devices they hold, a bit each, and in how many steps; without
+    /// devices the first bit stands for the node. What there are no steps left for does not hold.
+    fn kinds<'a>(&self, ads: impl Iterator<Item = &'a Arc<Ad>>, most: u64) -> (Groups, u64) {
+        let (mut found, mut taken) = (0, 0_u64);
+        for (at, ad) in ads.take(MAX_GROUPS).enumerate() {
+            if taken >= most {
+                break;
+            }
+            let (holds, steps) = self.holds(ad, most - taken);
+            taken = taken.saturating_add(steps);
+            found |= if holds { bit(at) } else { 0 };
+        }
+        (found, taken)
     }
 
     /// The same for all nodes of a class. All kinds where each node has to be asked.
     pub(crate) fn kinds_of_class(&self, ads: &[Arc<Ad>]) -> Groups {
-        if self.is_per_node { Groups::MAX } else { self.kinds(ads.iter()) }
+        if self.is_per_node {
+            return Groups::MAX;
+        }
+        self.steps.for_class(|most| self.kinds(ads.iter(), most))
     }
 
     /// The same for one node, which came at this time; asked only where nodes are told apart.
@@ -131,7 +142,8 @@ impl Choice {
         if let Some(known) = lock().get(&(at, came)) {
             return *known;
         }
-        let found = self.kinds(ads_of_node(pilot, ads).iter());
+        let (found, steps) = self.kinds(ads_of_node(pilot, ads).iter(), steps::OF_A_NODE);
+        self.steps.add(steps);
         let mut verdicts = lock();
         if verdicts.len() >= MAX_VERDICTS {
             verdicts.clear();
@@ -143,15 +155,22 @@ impl Choice {
     /// How much this class is liked, in thousandths; the most that any of its kinds gives.
     pub(crate) fn rank(&self, ads: &[Arc<Ad>]) -> i64 {
         let Some(rank) = &self.rank else { return 0 };
-        let ranks = ads.iter().map(|ad| {
-            let sides = Sides::new(Arc::clone(&self.job), Arc::clone(ad));
-            let context = Context::default();
-            let (rank, steps) =
-                shipway_classad::rank_in_thousandths(rank, &sides, &context, MAX_MATCH_STEPS);
-            self.steps.fetch_add(steps, Ordering::Relaxed);
-            rank
-        });
-        ranks.max().unwrap_or(0)
+        self.steps.for_class(|most| {
+            let (mut best, mut taken) = (None, 0_u64);
+            for ad in ads {
+                if taken >= most {
+                    break;
+                }
+                let sides = Sides::new(Arc::clone(&self.job), Arc::clone(ad));
+                let most = (most - taken).min(MAX_MATCH_STEPS);
+                let context = Context::default();
+                let (liked, steps) =
+                    shipway_classad::rank_in_thousandths(rank, &sides, &context, most);
+                taken = taken.saturating_add(steps);
+                best = best.max(Some(liked));
+            }
+            (best.unwrap_or(0), taken)
+        })
     }
 }
 

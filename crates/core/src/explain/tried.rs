@@ -3,6 +3,7 @@
 
 use super::explain;
 use super::look::Asker;
+use crate::broker::expected::Kind;
 use crate::command::Command;
 use crate::engine::{apply, step};
 use crate::event::{CancelReason, Event, Which};
@@ -28,6 +29,10 @@ const MAX_PLANS: usize = 16;
 /// Tasks that are somewhere, and submissions whose keys are remembered.
 const MAX_ACTIVE: usize = 50_000;
 const MAX_KEYS: usize = 100_000;
+/// Steps of requirements for the changes of one question, and where the writer answers it, which
+/// keeps everybody waiting meanwhile. Beyond those nothing more is offered.
+const MAX_STEPS: u64 = 2_000_000;
+const MAX_STEPS_OF_WRITER: u64 = 250_000;
 /// One that is not submitted yet stands behind all that are.
 const LAST: i32 = *PRIORITY_RANGE.start();
 
@@ -60,12 +65,16 @@ pub(super) struct Tried<'a> {
     asker: Asker<'a>,
     now: Timestamp,
     left: usize,
+    steps: u64,
 }
 
 impl<'a> Tried<'a> {
     pub(super) fn new(state: &'a State, asker: Asker<'a>, now: Timestamp) -> Tried<'a> {
-        let left = if can_be_tried(state) { MAX_TRIED } else { 0 };
-        Tried { state, asker, now: now.max(state.at()), left }
+        let (left, steps) = match can_be_tried(state) {
+            true => (MAX_TRIED, MAX_STEPS),
+            false => (0, MAX_STEPS_OF_WRITER),
+        };
+        Tried { state, asker, now: now.max(state.at()), left, steps }
     }
 
     /// The change as far as it is true; `None` where it would not help.
@@ -74,10 +83,14 @@ impl<'a> Tried<'a> {
         if self.left == 0 && change.now && change.without.is_none() && change.site.is_none() {
             return None;
         }
+        if self.steps == 0 {
+            return None;
+        }
         let changed = changed(shape, &change);
         if let Some(site) = &change.site {
             let nodes = 0;
-            return could_come(self.state, &changed, site, &change.class)
+            return self
+                .could_come(&changed, site, &change.class)
                 .then_some(Change { nodes, ..change });
         }
         let nodes = self.nodes(&changed);
@@ -88,9 +101,10 @@ impl<'a> Tried<'a> {
     }
 
     /// Connected nodes that could run one such task when they are free.
-    fn nodes(&self, shape: &Shape) -> u32 {
+    fn nodes(&mut self, shape: &Shape) -> u32 {
         let (state, nodes) = (self.state, &self.state.planner().nodes);
         let need = Need::of(shape, nodes);
+        self.steps = self.steps.saturating_sub(need.steps());
         let could = nodes.classes().filter(|(at, _)| need.could_use(*at)).map(|(_, class)| {
             let all = class.members.nodes().iter();
             let pilot = |at| state.pilots().get(nodes.pilot(at)?);
@@ -98,6 +112,19 @@ impl<'a> Tried<'a> {
             all.filter(|at| could(**at)).count()
         });
         u32::try_from(could.sum::<usize>()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether a pilot of this kind could run it.
+    fn could_come(&mut self, shape: &Shape, site: &SiteName, class: &str) -> bool {
+        let expected = self.state.expected();
+        let need = Need::of(shape, expected.table());
+        self.steps = self.steps.saturating_sub(need.steps());
+        let is_it = |kind: &&Kind| {
+            let spec = self.state.sites().get(&kind.site).map(|known| &known.spec);
+            let name = spec.and_then(|spec| spec.classes.get(kind.class)).map(|class| &*class.name);
+            kind.site == *site && name == Some(class)
+        };
+        expected.kinds().iter().find(is_it).is_some_and(|kind| need.could_use(kind.at))
     }
 
     /// Whether the planner would place one task of it, if it stood where the job does that it is
@@ -174,16 +201,4 @@ fn changed(shape: &Shape, change: &Change) -> Shape {
         changed.expressions.requirements = expr.and_then(|expr| without(&expr, term));
     }
     changed
-}
-
-/// Whether a pilot of this kind could run it.
-fn could_come(state: &State, shape: &Shape, site: &SiteName, class: &str) -> bool {
-    let expected = state.expected();
-    let need = Need::of(shape, expected.table());
-    let is_it = |kind: &&crate::broker::expected::Kind| {
-        let spec = state.sites().get(&kind.site).map(|known| &known.spec);
-        let name = spec.and_then(|spec| spec.classes.get(kind.class)).map(|class| &*class.name);
-        kind.site == *site && name == Some(class)
-    };
-    expected.kinds().iter().find(is_it).is_some_and(|kind| need.could_use(kind.at))
 }

@@ -5,11 +5,15 @@ use shipway_classad::{Ad, Context, Looked, Sides, Value, nearest_name, readable_
 use shipway_model::reason::{Attribute, FailedTerm};
 use std::sync::Arc;
 
+/// Kinds of devices of one class of nodes that are looked at for what fails.
+const MAX_KINDS: usize = 8;
+
 impl Choice {
     /// The terms that do not hold, in their order; of several ads those of the one that comes
     /// nearest, of those for which they do not hold.
     pub(crate) fn failed<'a>(&self, ads: impl Iterator<Item = &'a Arc<Ad>>) -> Vec<FailedTerm> {
-        let all = ads.map(|ad| self.failed_for(ad)).filter(|failed| !failed.is_empty());
+        let all =
+            ads.take(MAX_KINDS).map(|ad| self.failed_for(ad)).filter(|failed| !failed.is_empty());
         all.min_by_key(Vec::len).unwrap_or_default()
     }
 

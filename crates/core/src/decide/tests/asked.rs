@@ -73,3 +73,19 @@ fn requirements_that_take_long_keep_nobody_elses_pilots_waiting() {
     });
     assert!(looks.count() < 99, "what was found out is kept");
 }
+
+/// What is kept has an end (small in tests), and each user's first shapes are in it.
+#[test]
+fn thousands_of_one_users_shapes_leave_room_for_anothers() {
+    let mut told = Told::with_site();
+    for number in 0..800 {
+        told.submit(&format!(r#"{{"resources":{{"cpus":1,"memory":"{}MB"}}}}"#, 100 + number));
+    }
+    let mut known = Known::default();
+    let before = told.asks_with(&mut known);
+    assert_eq!(before.len(), 1, "those fit one class: {before:?}");
+    let bobs = r#"{"resources":{"gpu":1}}"#;
+    told.apply(submission(told.state.next_job(), actor("bob", Role::User), bobs, None));
+    let asks = told.asks_with(&mut known);
+    assert!(asks.iter().any(|(class, _)| class == "a100"), "{asks:?}");
+}

@@ -71,3 +71,52 @@ fn requirements_that_every_node_is_asked_about_leave_the_others_their_turn() {
     }
     assert!(!is_behind(&told), "none will do");
 }
+
+/// As many attributes as make it double so often, which is more than any evaluation may take.
+fn doubling(name: &str) -> Vec<(String, String)> {
+    (0..40)
+        .map(|at| (format!("{name}{at}"), format!("{name}{next}+{name}{next}", next = at + 1)))
+        .collect()
+}
+
+fn join_kind(told: &mut Told, name: &str, gpus: u64, attributes: Vec<(String, String)>) {
+    let mut joined = pilot(name, 4, gpus);
+    for (at, gpu) in joined.ad.gpus.iter_mut().enumerate() {
+        gpu.model = format!("model {at}");
+    }
+    joined.ad.attributes = attributes.into_iter().collect();
+    told.apply(Command::PilotJoined(Box::new(joined)));
+}
+
+#[test]
+fn requirements_that_take_long_everywhere_do_not_take_longer_with_each_kind_of_nodes() {
+    let mut told = Told::default();
+    for rack in 0..200 {
+        join_kind(&mut told, &format!("p{rack}"), 0, vec![("Rack".into(), rack.to_string())]);
+    }
+    let chain: String =
+        doubling("c").iter().map(|(name, text)| format!("{name}={text};")).collect();
+    let requirements = format!("Rack == 199 || [{chain}c40=1].c0 > Rack");
+    let job = submit(&mut told, "ada", &format!(r#"{{"requirements":"{requirements}"}}"#));
+    assert_eq!(pass(&mut told), [job], "the last kind has its turn too");
+    let shape = told.state.job(job).expect("there").shape;
+    let steps = told.state.planner().known_need(shape).expect("worked out").steps();
+    assert!(steps < 1_500_000, "of ten million that two hundred kinds would take: {steps}");
+}
+
+/// A pilot says what its node has in expressions of its own.
+#[test]
+fn what_a_pilot_says_of_its_node_keeps_no_job_from_others() {
+    let mut told = Told::default();
+    for number in 0..20 {
+        let mut said = doubling("c");
+        said.push(("HasFoo".into(), format!("c0 =!= {number} ? 5 : 5")));
+        join_kind(&mut told, &format!("a{number}"), 64, said);
+    }
+    join_kind(&mut told, "z", 1, vec![("HasFoo".into(), "6".into())]);
+    let job = submit(&mut told, "bob", r#"{"resources":{"gpu":1},"requirements":"HasFoo == 6"}"#);
+    assert_eq!(pass(&mut told), [job]);
+    let shape = told.state.job(job).expect("there").shape;
+    let steps = told.state.planner().known_need(shape).expect("worked out").steps();
+    assert!(steps < 1_000_000, "of sixty million that all their kinds would take: {steps}");
+}
