@@ -225,9 +225,14 @@ impl State {
         phase.is_some_and(|phase| phase != Phase::GivenUp)
     }
 
+    /// How its batch system says that it ended, while something of it is still to be settled.
+    pub(crate) fn end_of(&self, allocation: &AllocationId) -> Option<AllocationEnd> {
+        let Phase::Ended(end) = self.allocations().get(allocation)?.phase else { return None };
+        Some(end)
+    }
+
     /// Whether what was asked for is over, and nothing of it can still run.
     pub(crate) fn is_certainly_over(&self, allocation: &AllocationId) -> bool {
-        let phase = self.allocations().get(allocation).map(|known| known.phase);
-        matches!(phase, Some(Phase::Ended(end)) if end.is_certain())
+        self.end_of(allocation).is_some_and(AllocationEnd::is_certain)
     }
 }
