@@ -34,9 +34,8 @@ pub(super) fn drain(
     }
     let mut events = vec![Event::SiteDrained { site: site.clone(), draining }];
     if draining {
-        let all = state.allocations_of(site);
-        let given_up = all.map(|(id, _, _)| super::ask_batch::given_up(state, id));
-        events.extend(given_up.flatten());
+        let all = state.allocations_of(site).map(|(id, _, _)| id);
+        events.extend(super::ask_batch::give_up(state, all));
     }
     Ok(events)
 }

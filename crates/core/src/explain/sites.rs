@@ -187,7 +187,8 @@ fn standing(
     if site.draining {
         return SiteWait::Draining;
     }
-    let silent = of_class.clone().filter(|(id, known, _)| state.has_no_pilot_yet(id, known));
+    let without_pilot = state.without_pilot(of_class.clone().map(|(id, known, _)| (id, known)));
+    let silent = of_class.clone().filter(|(id, _, _)| without_pilot.contains(id));
     if let Some((_, _, batch)) = silent.clone().next() {
         let words = format!("{}, and {HAS_NOT_COME}", batch.words);
         return SiteWait::Pending { pilots: count(silent), words };
