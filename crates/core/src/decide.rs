@@ -9,6 +9,7 @@ mod archive;
 mod ask_batch;
 mod ask_site;
 mod cancel;
+mod differs;
 mod pilot_away;
 mod pilot_changed;
 mod pilot_ended;

@@ -11,10 +11,10 @@ use axum::extract::State;
 use shipway_api::error::ErrorBody;
 use shipway_api::routes;
 use shipway_api::types::{
-    AllocationView, Draining, EndedAllocationView, RemovedSite, SiteClassView, SiteList,
-    SiteNodeGroup, SiteNodesView, SiteTroubleView, SiteView,
+    AllocationView, Draining, EndedAllocationView, RemovedSite, SiteChangeView, SiteClassView,
+    SiteFindingView, SiteList, SiteNodeGroup, SiteNodesView, SiteTroubleView, SiteView,
 };
-use shipway_core::batch::{BatchSite, InBatch};
+use shipway_core::batch::{BatchSite, Did, Finding, InBatch, SiteChange};
 use shipway_core::site::{Allocation, Phase};
 use shipway_core::{Command, Rejection};
 use shipway_model::{Actor, AllocationId, May, NodeName, SiteClass, SiteName, SiteSpec, Timestamp};
@@ -189,6 +189,7 @@ fn view(
         state: standing(site, now).to_owned(),
         classes: classes.collect(),
         troubles: troubles(site),
+        findings: findings(site),
         limits: site.spec.limits.clone(),
         wall: site.spec.wall,
         shared: site.spec.shared.clone(),
@@ -197,6 +198,7 @@ fn view(
         allocations: allocations.collect(),
         ended: ended.collect(),
         nodes: None,
+        changes: if by.may(May::KeepSites) { changes(site) } else { Vec::new() },
         spec: by.may(May::KeepSites).then(|| (*site.spec).clone()),
     }
 }
@@ -218,6 +220,31 @@ fn troubles(site: &BatchSite) -> Vec<SiteTroubleView> {
         until: trouble.until,
     };
     site.troubles.iter().map(view).collect()
+}
+
+fn findings(site: &BatchSite) -> Vec<SiteFindingView> {
+    let view = |(class, finding): (&String, &Finding)| SiteFindingView {
+        class: class.clone(),
+        node: finding.node.clone(),
+        words: finding.words.clone(),
+        at: finding.at,
+    };
+    site.findings.iter().map(view).collect()
+}
+
+fn changes(site: &BatchSite) -> Vec<SiteChangeView> {
+    let view = |change: &SiteChange| SiteChangeView {
+        at: change.at,
+        by: change.by.clone(),
+        what: match change.what {
+            Did::Added => "added",
+            Did::Changed => "changed",
+            Did::Drained => "drained",
+            Did::Resumed => "resumed",
+        }
+        .to_owned(),
+    };
+    site.changes.iter().map(view).collect()
 }
 
 fn words(phase: Phase) -> &'static str {
