@@ -6,8 +6,8 @@
 mod sites;
 
 pub use sites::{
-    AllocationView, Draining, EndedAllocationView, RemovedSite, SiteClassView, SiteList,
-    SiteNodeGroup, SiteNodesView, SiteTroubleView, SiteView,
+    AllocationView, Draining, EndedAllocationView, RemovedSite, SiteChangeView, SiteClassView,
+    SiteFindingView, SiteList, SiteNodeGroup, SiteNodesView, SiteTroubleView, SiteView,
 };
 
 use crate::together::{MAX_TOGETHER, Named};

@@ -8,7 +8,8 @@ use crate::site::{Allocation, Phase};
 use crate::state::State;
 use serde::{Deserialize, Serialize};
 use shipway_model::{
-    AllocationEnd, AllocationId, EngineTrouble, Millis, SiteName, SiteSpec, Timestamp,
+    AllocationEnd, AllocationId, EngineTrouble, Millis, NodeName, SiteName, SiteSpec, Timestamp,
+    UserName,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,6 +18,8 @@ use std::sync::Arc;
 pub const MAX_SITES: usize = 1_000;
 /// Allocations that are over and still shown, of each site.
 const REMEMBERED_ENDS: usize = 20;
+/// What was done to a site and by whom: its beginning, and the last of the others.
+const REMEMBERED_CHANGES: usize = 100;
 /// Within which starts are counted.
 const HOUR: Millis = Millis(3_600_000);
 /// How long waits ended ago that still say something of the next one.
@@ -46,6 +49,48 @@ pub struct BatchSite {
     /// The newest last.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub ends: VecDeque<PastAllocation>,
+    /// When its file was read last.
+    #[serde(default, skip_serializing_if = "is_unknown")]
+    pub(crate) described: Timestamp,
+    /// By the kind of pilots, how the last one differed that had other than was asked for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub findings: BTreeMap<String, Finding>,
+    /// What people did to it, the newest last.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub changes: VecDeque<SiteChange>,
+}
+
+/// Snapshots of before it was written down.
+fn is_unknown(at: &Timestamp) -> bool {
+    at.0 == 0
+}
+
+/// A pilot that had other than was asked for: the site's file or the batch system is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    pub at: Timestamp,
+    pub node: NodeName,
+    /// `asked for 2 GPUs, found 1`
+    pub words: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteChange {
+    pub at: Timestamp,
+    /// `None`: from before this was written down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<UserName>,
+    pub what: Did,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Did {
+    Added,
+    /// Described anew.
+    Changed,
+    Drained,
+    Resumed,
 }
 
 /// Why nothing is asked of a site for a while.
@@ -108,7 +153,18 @@ impl BatchSite {
             waits: BTreeMap::new(),
             asked: VecDeque::new(),
             ends: VecDeque::new(),
+            described: at,
+            findings: BTreeMap::new(),
+            changes: VecDeque::new(),
         }
+    }
+
+    /// How it began stays known, however often it is changed.
+    pub(crate) fn note(&mut self, at: Timestamp, by: Option<&UserName>, what: Did) {
+        if self.changes.len() >= REMEMBERED_CHANGES {
+            self.changes.remove(1);
+        }
+        self.changes.push_back(SiteChange { at, by: by.cloned(), what });
     }
 
     /// Whether a pilot of this kind may be asked of it now.
@@ -225,9 +281,14 @@ impl State {
         phase.is_some_and(|phase| phase != Phase::GivenUp)
     }
 
+    /// How its batch system says that it ended, while something of it is still to be settled.
+    pub(crate) fn end_of(&self, allocation: &AllocationId) -> Option<AllocationEnd> {
+        let Phase::Ended(end) = self.allocations().get(allocation)?.phase else { return None };
+        Some(end)
+    }
+
     /// Whether what was asked for is over, and nothing of it can still run.
     pub(crate) fn is_certainly_over(&self, allocation: &AllocationId) -> bool {
-        let phase = self.allocations().get(allocation).map(|known| known.phase);
-        matches!(phase, Some(Phase::Ended(end)) if end.is_certain())
+        self.end_of(allocation).is_some_and(AllocationEnd::is_certain)
     }
 }

@@ -58,6 +58,7 @@ pub fn consequences(state: &State, event: &Event, room: &mut EndsLeft) -> Vec<Ev
         | Event::ShareSet { .. }
         | Event::SiteAdded { .. }
         | Event::SiteDrained { .. }
+        | Event::SiteDiffers { .. }
         | Event::SiteRemoved { .. }
         | Event::SiteTroubled { .. }
         | Event::SiteReached { .. }

@@ -9,6 +9,7 @@ mod archive;
 mod ask_batch;
 mod ask_site;
 mod cancel;
+mod differs;
 mod pilot_away;
 mod pilot_changed;
 mod pilot_ended;
@@ -73,7 +74,7 @@ pub fn decide(state: &State, at: Timestamp, command: &Command) -> Result<Decided
         Command::DrainSite { by, site, draining } => sites::drain(state, by, site, *draining)?,
         Command::RemoveSite { by, site } => sites::remove(state, by, site)?,
         Command::AskBatch(ask) => ask_batch::decide(state, at, ask),
-        Command::GiveUp { allocations } => ask_batch::give_up(state, allocations),
+        Command::GiveUp { allocations } => ask_batch::give_up(state, allocations.iter()),
         Command::SiteSaid(said) => site_said::decide(state, at, said),
     };
     Ok(events.into())

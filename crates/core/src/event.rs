@@ -147,14 +147,30 @@ pub enum Event {
     /// A batch system is a site from now on, or is described anew.
     SiteAdded {
         spec: Box<SiteSpec>,
+        /// `None` in journals from before this was written down.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<UserName>,
     },
     /// Nothing new goes there, or may again.
     SiteDrained {
         site: SiteName,
         draining: bool,
+        /// `None` in journals from before this was written down.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<UserName>,
     },
     SiteRemoved {
         site: SiteName,
+        /// `None` in journals from before this was written down.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<UserName>,
+    },
+    /// A pilot came and had other than was asked for.
+    SiteDiffers {
+        site: SiteName,
+        class: String,
+        node: NodeName,
+        words: String,
     },
     /// A batch system did not do what it was asked, and is left alone until then.
     SiteTroubled {

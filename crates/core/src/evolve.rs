@@ -80,7 +80,8 @@ pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
         | Event::SiteRemoved { .. }
         | Event::SiteDrained { .. }
         | Event::SiteTroubled { .. }
-        | Event::SiteReached { .. } => sites::evolve(state, at, event),
+        | Event::SiteReached { .. }
+        | Event::SiteDiffers { .. } => sites::evolve(state, at, event),
         Event::PilotTokenEnded { pilot } => end_token(state, pilot),
         Event::KeysExpired { before } => state.keys.expire(*before),
         Event::HalfLifeSet { half_life } => state.fair_share.set_half_life(at, *half_life),

@@ -39,6 +39,7 @@ pub fn react(state: &State, event: &Event) -> Vec<Effect> {
         | Event::JobEnded { .. }
         | Event::JobRevived { .. }
         | Event::SiteTroubled { .. }
+        | Event::SiteDiffers { .. }
         | Event::JobsArchived { .. }
         | Event::PilotAway { .. }
         | Event::PilotChanged { .. }

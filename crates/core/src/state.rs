@@ -187,14 +187,24 @@ impl State {
         [back_off, pilots, planner].into_iter().chain(others).flatten().min()
     }
 
-    /// It runs there, and its pilot has never come.
-    pub(crate) fn has_no_pilot_yet(&self, id: &AllocationId, known: &Allocation) -> bool {
-        known.phase == Phase::Running
-            && self
-                .pilot_tokens
-                .values()
-                .any(|token| token.allocation == *id && token.folder.is_none())
-            && !self.pilots.values().any(|pilot| pilot.allocation == *id)
+    /// Those of them that run there and whose pilots have never come, found in one look at all
+    /// tokens and pilots.
+    pub(crate) fn without_pilot<'a>(
+        &'a self,
+        of: impl Iterator<Item = (&'a AllocationId, &'a Allocation)>,
+    ) -> BTreeSet<&'a AllocationId> {
+        let running = of.filter(|(_, known)| known.phase == Phase::Running).map(|(id, _)| id);
+        let running: BTreeSet<&AllocationId> = running.collect();
+        if running.is_empty() {
+            return running;
+        }
+        let fresh = self.pilot_tokens.values().filter(|token| token.folder.is_none());
+        let fresh = fresh.map(|token| &token.allocation).filter(|id| running.contains(id));
+        let mut without: BTreeSet<&AllocationId> = fresh.collect();
+        for pilot in self.pilots.values() {
+            without.remove(&pilot.allocation);
+        }
+        without
     }
 
     /// Builds the indexes anew, after a snapshot was read.

@@ -256,7 +256,8 @@ fn of_sites() -> Vec<Event> {
         words: words.into(),
     };
     vec![
-        Event::SiteAdded { spec },
+        Event::SiteAdded { spec: spec.clone(), by: None },
+        Event::SiteAdded { spec, by: Some(user()) },
         Event::AllocationAsked {
             allocation: allocation.clone(),
             site: site.clone(),
@@ -275,8 +276,16 @@ fn of_sites() -> Vec<Event> {
             until: Timestamp(9_000),
         },
         Event::SiteReached { site: site.clone(), class: String::new() },
-        Event::SiteDrained { site: site.clone(), draining: true },
-        Event::SiteRemoved { site },
+        Event::SiteDrained { site: site.clone(), draining: true, by: None },
+        Event::SiteRemoved { site: site.clone(), by: None },
+        Event::SiteDrained { site: site.clone(), draining: false, by: Some(user()) },
+        Event::SiteRemoved { site: site.clone(), by: Some(user()) },
+        Event::SiteDiffers {
+            site,
+            class: "a100".into(),
+            node: NodeName::new("n4").expect("good"),
+            words: "asked for 2 GPUs, found 1".into(),
+        },
     ]
 }
 
@@ -319,9 +328,10 @@ fn variant(event: &Event) -> u32 {
         Event::SiteTroubled { .. } => 33,
         Event::SiteReached { .. } => 34,
         Event::AllocationChanged { .. } => 35,
+        Event::SiteDiffers { .. } => 36,
     }
 }
-const VARIANTS: u32 = 36;
+const VARIANTS: u32 = 37;
 
 #[test]
 fn every_event_is_written_as_it_always_was() {

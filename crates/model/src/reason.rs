@@ -156,6 +156,13 @@ pub enum SiteWait {
     AsGuest { leaves_within: Millis },
     /// A pilot is about to be asked for.
     Asking,
+    /// Beside one of the others: the last pilot there that had other than was asked for.
+    Differs {
+        words: String,
+        #[cfg_attr(feature = "schema", schema(value_type = String))]
+        node: NodeName,
+        at: Timestamp,
+    },
 }
 
 /// Which limit of a site's file.
@@ -261,6 +268,9 @@ impl fmt::Display for SiteWait {
                  and leaves within {leaves_within}"
             ),
             SiteWait::Asking => write!(f, "a pilot is about to be asked for"),
+            SiteWait::Differs { words, node, .. } => {
+                write!(f, "a pilot was not as the site's file says, on node {node}: {words}")
+            }
         }
     }
 }

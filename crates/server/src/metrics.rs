@@ -35,7 +35,7 @@ use crate::clock::wall;
 use histogram::Histogram;
 use shipway_core::Event;
 use shipway_core::event::Recorded;
-use shipway_model::{JobState, Outcome, Timestamp};
+use shipway_model::{JobState, Lost, Outcome, Timestamp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -47,16 +47,25 @@ const COMMIT_BOUNDS: &[u64] =
 /// Events: a lone command makes one to five; a batch is closed at 20,000.
 const BATCH_BOUNDS: &[u64] = &[1, 2, 5, 10, 25, 100, 250, 1_000, 5_000, 20_000];
 
-const OUTCOMES: [&str; 9] = [
+const OUTCOMES: [&str; 18] = [
     "success",
     "exit",
     "signal",
     "out_of_memory",
     "timed_out",
     "not_started",
-    "lost",
     "cancelled",
     "outputs_failed",
+    "lost_pilot_died",
+    "lost_lease_ran_out",
+    "lost_no_room",
+    "lost_site_took_back",
+    "lost_made_room",
+    "lost_time_over",
+    "lost_preempted",
+    "lost_pilot_cancelled",
+    "lost_node_failed",
+    "lost_pilot_out_of_memory",
 ];
 const ENDS: [&str; 3] = ["succeeded", "failed", "cancelled"];
 
@@ -242,9 +251,18 @@ fn kind(outcome: &Outcome) -> usize {
         Outcome::OutOfMemory { .. } => 3,
         Outcome::TimedOut { .. } => 4,
         Outcome::NotStarted { .. } => 5,
-        Outcome::Lost { .. } => 6,
-        Outcome::Cancelled => 7,
-        Outcome::OutputsFailed { .. } => 8,
+        Outcome::Cancelled => 6,
+        Outcome::OutputsFailed { .. } => 7,
+        Outcome::Lost { why: Lost::PilotDied } => 8,
+        Outcome::Lost { why: Lost::LeaseRanOut } => 9,
+        Outcome::Lost { why: Lost::NoRoom } => 10,
+        Outcome::Lost { why: Lost::SiteTookBack } => 11,
+        Outcome::Lost { why: Lost::MadeRoom } => 12,
+        Outcome::Lost { why: Lost::TimeOver } => 13,
+        Outcome::Lost { why: Lost::Preempted } => 14,
+        Outcome::Lost { why: Lost::PilotCancelled } => 15,
+        Outcome::Lost { why: Lost::NodeFailed } => 16,
+        Outcome::Lost { why: Lost::PilotOutOfMemory } => 17,
     }
 }
 
@@ -276,6 +294,30 @@ mod tests {
             assert!(page.lines().any(|found| found == line), "no `{line}` in\n{page}");
         }
         assert!(!metrics.render(true, None).contains("shipway_jobs{"), "nobody knows");
+    }
+
+    /// By the names that history and the API have for them.
+    #[test]
+    fn each_kind_of_loss_has_its_own_count() {
+        let labels = OUTCOMES.iter().filter_map(|label| label.strip_prefix("lost_"));
+        let mut seen = 0;
+        for name in labels {
+            let why: Lost = serde_json::from_value(name.into()).expect(name);
+            let at = kind(&Outcome::Lost { why });
+            assert_eq!(OUTCOMES.get(at).copied(), Some(&*format!("lost_{name}")));
+            seen += 1;
+        }
+        assert_eq!(seen, 10);
+        let others = [
+            (Outcome::Exit { code: 0 }, "success"),
+            (Outcome::Exit { code: 3 }, "exit"),
+            (Outcome::Signal { signal: 9 }, "signal"),
+            (Outcome::Cancelled, "cancelled"),
+            (Outcome::OutputsFailed { message: String::new() }, "outputs_failed"),
+        ];
+        for (outcome, label) in others {
+            assert_eq!(OUTCOMES.get(kind(&outcome)), Some(&label));
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use shipway_model::{
     AllocationEnd, AllocationId, BatchKind, EngineTrouble, Millis, NodeName, SiteLimits, SiteName,
-    SiteSpec, Timestamp,
+    SiteSpec, Timestamp, UserName,
 };
 use utoipa::ToSchema;
 
@@ -19,6 +19,10 @@ pub struct SiteView {
     /// What stands in the way of asking it, by the words of its batch system.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub troubles: Vec<SiteTroubleView>,
+    /// Pilots that had other than was asked for, the last one of each class: the site's file is
+    /// wrong, or the batch system is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<SiteFindingView>,
     pub limits: SiteLimits,
     /// How long a pilot is asked for: jobs with a longer time limit do not go there.
     #[serde(default)]
@@ -40,6 +44,10 @@ pub struct SiteView {
     /// The nodes that its batch system has, when that was last asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<SiteNodesView>,
+    /// What was done to it and by whom, the newest last, for those who keep sites: its beginning,
+    /// and the last ninety-nine others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<SiteChangeView>,
     /// Its file, for those who keep sites.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<SiteSpec>,
@@ -67,6 +75,27 @@ pub struct SiteTroubleView {
     pub since: Timestamp,
     /// It is tried again then.
     pub until: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SiteFindingView {
+    pub class: String,
+    /// Where the pilot was.
+    #[schema(value_type = String)]
+    pub node: NodeName,
+    pub words: String,
+    pub at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SiteChangeView {
+    pub at: Timestamp,
+    /// Nobody is named of what was done by a server that did not write it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub by: Option<UserName>,
+    /// `added`, `changed`, `drained` or `resumed`.
+    pub what: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

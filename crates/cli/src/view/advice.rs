@@ -98,7 +98,8 @@ fn at_site(reason: &Reason) -> Option<String> {
         | SiteWait::AtLimit { .. }
         | SiteWait::HasGpus
         | SiteWait::AsGuest { .. }
-        | SiteWait::Asking => None,
+        | SiteWait::Asking
+        | SiteWait::Differs { .. } => None,
     }
 }
 

@@ -9,6 +9,9 @@ pub fn sentence(reason: &Reason, reader: &Reader) -> String {
     if let Reason::AtSite { wait: SiteWait::Trouble { until, .. }, .. } = reason {
         return format!("{reason}; tried again at {}", reader.moment(*until));
     }
+    if let Reason::AtSite { wait: SiteWait::Differs { at, .. }, .. } = reason {
+        return format!("{reason}; seen at {}", reader.moment(*at));
+    }
     let Reason::BackOff { until, tasks } = reason else { return reason.to_string() };
     let first = if *tasks == 1 { "" } else { ", the first" };
     if *until <= reader.now {

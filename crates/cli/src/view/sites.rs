@@ -118,12 +118,21 @@ impl View for SiteShown {
             paper.write(Tone::Bad, &format!("  {kind}{about}: {words}"));
             paper.line(&format!("; tried again {next}"));
         }
+        for found in &site.findings {
+            let (class, node, words) = (&found.class, &found.node, &found.words);
+            let when = self.reader.moment_and_age(found.at);
+            paper.write(Tone::Bad, &format!("  {class}, on node {node}: {words}"));
+            paper.line(&format!(
+                "; seen {when}: mend the site's file (`site add` it again) or the batch system"
+            ));
+        }
         self.for_jobs(paper);
         self.classes(paper);
         self.allocations(paper);
         if let Some(nodes) = &site.nodes {
             self.nodes(paper, nodes);
         }
+        self.changes(paper);
     }
 }
 
@@ -182,6 +191,19 @@ impl SiteShown {
                 "".into(),
                 Cell::from(&past.words),
             ]);
+        }
+        if !table.is_empty() {
+            paper.end_line();
+            table.write(paper);
+        }
+    }
+
+    fn changes(&self, paper: &mut Paper) {
+        let mut table = Table::new(&["DONE", "BY", "AT"]);
+        for change in &self.site.changes {
+            let by = change.by.as_ref().map_or_else(|| "?".into(), ToString::to_string);
+            let at = self.reader.moment(change.at);
+            table.row(vec![Cell::from(&change.what), by.into(), at.into()]);
         }
         if !table.is_empty() {
             paper.end_line();

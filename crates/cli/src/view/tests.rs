@@ -352,3 +352,19 @@ fn errors_name_cause_and_hint() {
         insta::assert_snapshot!("error", both);
     });
 }
+
+#[test]
+fn a_site_with_what_was_found_and_who_did_what() {
+    let site = from(json!({
+        "name": "hpc", "kind": "slurm", "state": "draining", "wall": "12h",
+        "limits": {"pending": 10, "running": 100, "starts_per_hour": 200},
+        "findings": [{"class": "a100", "node": "n4", "words": "asked for 2 GPUs, found 1",
+            "at": NOW - 90 * MINUTE}],
+        "classes": [{"name": "a100", "has": "8 cores, 60GB, 2 × NVIDIA A100 (declared)",
+            "most": 16, "pending": 1, "running": 0}],
+        "allocations": [], "ended": [],
+        "changes": [{"at": NOW - 300 * MINUTE, "what": "added"},
+            {"at": NOW - MINUTE, "by": "lin", "what": "drained"}],
+    }));
+    check("site", &sites::SiteShown { site, reader: reader() });
+}

@@ -41,20 +41,22 @@ pub(super) fn decide(state: &State, at: Timestamp, ask: &AskBatch) -> Vec<Event>
     asked.map(event).collect()
 }
 
-/// Nobody needs it, or its site is drained. Only what has not begun: who runs, ends by itself.
-pub(super) fn give_up(state: &State, allocations: &[AllocationId]) -> Vec<Event> {
-    allocations.iter().filter_map(|id| given_up(state, id)).collect()
-}
-
-pub(super) fn given_up(state: &State, id: &AllocationId) -> Option<Event> {
-    let is_to_come =
-        |known: &&Allocation| known.phase.is_pending() || state.has_no_pilot_yet(id, known);
-    let known = state.allocations().get(id).filter(is_to_come)?;
-    let batch = known.batch.as_ref()?;
-    Some(Event::AllocationChanged {
-        allocation: id.clone(),
-        phase: Phase::GivenUp,
-        engine_id: batch.engine_id.clone(),
-        words: batch.words.clone(),
-    })
+/// Nobody needs them, or their site is drained. Only what has not begun: who runs, ends by itself.
+pub(super) fn give_up<'a>(
+    state: &'a State,
+    allocations: impl Iterator<Item = &'a AllocationId> + Clone,
+) -> Vec<Event> {
+    let known = allocations.filter_map(|id| state.allocations().get_key_value(id));
+    let without_pilot = state.without_pilot(known.clone());
+    let to_come = known.filter(|(id, it)| it.phase.is_pending() || without_pilot.contains(id));
+    let event = |(id, known): (&AllocationId, &Allocation)| {
+        let batch = known.batch.as_ref()?;
+        Some(Event::AllocationChanged {
+            allocation: id.clone(),
+            phase: Phase::GivenUp,
+            engine_id: batch.engine_id.clone(),
+            words: batch.words.clone(),
+        })
+    };
+    to_come.filter_map(event).collect()
 }

@@ -1,7 +1,9 @@
 //! A pilot describes its node anew, over the connection that it has. What is placed there stays.
 
+use super::differs;
 use super::pilot_joined::proof;
 use crate::event::Event;
+use crate::pilot::Pilot;
 use crate::state::State;
 use shipway_model::{ConnectionNumber, NodeAd, PilotId, Timestamp};
 
@@ -19,5 +21,7 @@ pub(super) fn decide(
     if !is_news {
         return Vec::new();
     }
-    proof(state, at, pilot, ad).into_iter().chain([changed()]).collect()
+    let name = known.map_or(&ad.node, Pilot::name);
+    let differs = differs::decide(state, pilot, ad, name);
+    proof(state, at, pilot, ad).into_iter().chain(differs).chain([changed()]).collect()
 }

@@ -5,7 +5,7 @@
 //! and the folder whose key the pilot has; see `site.rs`.
 
 use super::pilot_ended::{self, Ends};
-use super::{site_said, verdict};
+use super::{differs, site_said, verdict};
 use crate::command::PilotJoined;
 use crate::event::{Event, Joined};
 use crate::pilot::Pilot;
@@ -91,6 +91,7 @@ pub(super) fn decide(
     let stale = held.iter().filter(|(_, held)| !is_placed(held)).map(|(id, _)| *id).collect();
     let joined = Joined { name, ..Joined::new(joined, missing, stale) };
     events.extend(proof(state, at, &joined.pilot, &joined.ad));
+    events.extend(differs::decide(state, &joined.pilot, &joined.ad, joined.name()));
     events.push(Event::PilotJoined(Box::new(joined)));
     events.extend(news(state, at, held.values().filter(|held| is_placed(held))));
     Ok(events)

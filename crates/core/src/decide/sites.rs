@@ -17,7 +17,7 @@ pub(super) fn add(state: &State, by: &Actor, spec: &SiteSpec) -> Result<Vec<Even
     if known.is_some_and(|known| *known.spec == *spec) {
         return Ok(Vec::new());
     }
-    Ok(vec![Event::SiteAdded { spec: Box::new(spec.clone()) }])
+    Ok(vec![Event::SiteAdded { spec: Box::new(spec.clone()), by: Some(by.user.clone()) }])
 }
 
 /// What runs there goes on; nothing new goes there, and what waits there is taken back.
@@ -32,11 +32,11 @@ pub(super) fn drain(
     if known.draining == draining {
         return Ok(Vec::new());
     }
-    let mut events = vec![Event::SiteDrained { site: site.clone(), draining }];
+    let mut events =
+        vec![Event::SiteDrained { site: site.clone(), draining, by: Some(by.user.clone()) }];
     if draining {
-        let all = state.allocations_of(site);
-        let given_up = all.map(|(id, _, _)| super::ask_batch::given_up(state, id));
-        events.extend(given_up.flatten());
+        let all = state.allocations_of(site).map(|(id, _, _)| id);
+        events.extend(super::ask_batch::give_up(state, all));
     }
     Ok(events)
 }
@@ -51,5 +51,5 @@ pub(super) fn remove(state: &State, by: &Actor, site: &SiteName) -> Result<Vec<E
     if left > 0 {
         return Err(Rejection::SiteInUse { site: site.clone(), allocations: left });
     }
-    Ok(vec![Event::SiteRemoved { site: site.clone() }])
+    Ok(vec![Event::SiteRemoved { site: site.clone(), by: Some(by.user.clone()) }])
 }

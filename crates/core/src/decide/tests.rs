@@ -22,6 +22,7 @@ mod retries;
 mod scattered;
 mod set_aside;
 mod shapes;
+mod site_notes;
 mod sites;
 mod users;
 

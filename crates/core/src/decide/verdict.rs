@@ -18,12 +18,13 @@ pub(super) fn ended(
     ended: &Ended,
 ) -> Option<Event> {
     let active = state.active().get(&task).filter(|active| active.attempt == attempt)?;
-    let verdict = verdict(state, at, task, &ended.outcome)?;
+    let named = named(state, at, active, &ended.outcome);
+    let outcome = named.map_or_else(|| ended.outcome.clone(), |why| Outcome::Lost { why });
+    let verdict = verdict(state, at, task, &outcome)?;
     // However it took the order: that it had to go is why it ended.
     let has_made_room = active.stopping == Some(StopReason::Preempted)
         && verdict == Verdict::Retry { at, counted: false };
-    let why = if has_made_room { Some(Lost::MadeRoom) } else { named(state, at, active, ended) };
-    let outcome = why.map_or_else(|| ended.outcome.clone(), |why| Outcome::Lost { why });
+    let outcome = if has_made_room { Outcome::Lost { why: Lost::MadeRoom } } else { outcome };
     Some(Event::AttemptEnded(Box::new(AttemptEnded {
         task,
         attempt,
@@ -38,11 +39,20 @@ pub(super) fn ended(
     })))
 }
 
-/// A pilot whose site wants the node back does not know why. When its time was over that is why.
-fn named(state: &State, at: Timestamp, active: &Active, ended: &Ended) -> Option<Lost> {
-    let is_taken = ended.outcome == Outcome::Lost { why: Lost::SiteTookBack };
-    let until = state.pilots().get(&active.pilot)?.until?;
-    (is_taken && until <= at.plus(CLOCKS_DIFFER)).then_some(Lost::TimeOver)
+/// A better name for a loss than those had who noticed it. The batch system knows why a pilot is
+/// gone or had to go, if it has said so. Otherwise, where the pilot's time was over, that is why.
+fn named(state: &State, at: Timestamp, active: &Active, outcome: &Outcome) -> Option<Lost> {
+    let Outcome::Lost { why } = outcome else { return None };
+    let pilot = state.pilots().get(&active.pilot)?;
+    let said = state.end_of(&pilot.allocation).map(Lost::by);
+    if [Lost::PilotDied, Lost::LeaseRanOut].contains(why) {
+        // That the pilot died is the least that can be said.
+        return said.filter(|said| *said != Lost::PilotDied);
+    }
+    let is_over = || pilot.until.is_some_and(|until| until <= at.plus(CLOCKS_DIFFER));
+    let time_over = || is_over().then_some(Lost::TimeOver);
+    let is_taken = *why == Lost::SiteTookBack;
+    is_taken.then(|| said.filter(|said| said.is_of_site()).or_else(time_over)).flatten()
 }
 
 /// The event for an attempt that went down with its pilot.
@@ -83,7 +93,7 @@ fn verdict(state: &State, at: Timestamp, task: TaskId, outcome: &Outcome) -> Opt
         return Some(Verdict::Failed);
     }
     if let Outcome::Lost { .. } = outcome {
-        let again = tries.lost + 1 < MAX_LOST_ATTEMPTS;
+        let again = outcome.had_to_go() || tries.lost + 1 < MAX_LOST_ATTEMPTS;
         let at = if *outcome == NO_ROOM { at.plus(pause(tries.lost)) } else { at };
         return Some(if again { Verdict::Retry { at, counted: false } } else { Verdict::Failed });
     }

@@ -1,12 +1,12 @@
 //! What facts about sites and allocations do to the state.
 
 use super::change_pilot;
-use crate::batch::{BatchSite, InBatch, PastAllocation};
+use crate::batch::{BatchSite, Did, Finding, InBatch, PastAllocation};
 use crate::broker::Expected;
 use crate::event::{Awaited, Event};
 use crate::site::{Allocation, Phase, PilotToken};
 use crate::state::State;
-use shipway_model::{AllocationId, PilotId, SiteName, SiteSpec, Timestamp};
+use shipway_model::{AllocationId, PilotId, SiteName, SiteSpec, Timestamp, UserName};
 use std::sync::Arc;
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others are not handed on to here")]
@@ -28,12 +28,24 @@ pub(super) fn evolve(state: &mut State, at: Timestamp, event: &Event) {
         Event::AllocationChanged { allocation, phase, engine_id, words } => {
             allocation_changed(state, at, (allocation, *phase), engine_id.as_ref(), words);
         }
-        Event::SiteAdded { spec } => add_site(state, at, spec),
-        Event::SiteRemoved { site } => {
+        Event::SiteAdded { spec, by } => add_site(state, at, spec, by.as_ref()),
+        Event::SiteRemoved { site, .. } => {
             state.sites.remove(site);
             sites_changed(state);
         }
-        Event::SiteDrained { site, draining } => drain_site(state, site, *draining),
+        Event::SiteDrained { site, draining, by } => {
+            if let Some(known) = state.sites.get_mut(site) {
+                let what = if *draining { Did::Drained } else { Did::Resumed };
+                known.note(at, by.as_ref(), what);
+            }
+            drain_site(state, site, *draining);
+        }
+        Event::SiteDiffers { site, class, node, words } => {
+            if let Some(site) = state.sites.get_mut(site) {
+                let finding = Finding { at, node: node.clone(), words: words.clone() };
+                site.findings.insert(class.clone(), finding);
+            }
+        }
         Event::SiteTroubled { site, class, words, kind, until } => {
             if let Some(site) = state.sites.get_mut(site) {
                 site.has_trouble(at, class, words, *kind, *until);
@@ -84,15 +96,20 @@ pub(super) fn learn_wait(state: &mut State, at: Timestamp, id: &AllocationId, ph
     }
 }
 
-fn add_site(state: &mut State, at: Timestamp, spec: &SiteSpec) {
-    let fresh = BatchSite::new(spec.clone(), at);
+fn add_site(state: &mut State, at: Timestamp, spec: &SiteSpec, by: Option<&UserName>) {
+    let mut fresh = BatchSite::new(spec.clone(), at);
     match state.sites.get_mut(&spec.name) {
         // What was wrong with it may be what was changed.
         Some(known) => {
-            known.spec = fresh.spec;
+            (known.spec, known.described) = (fresh.spec, at);
             known.troubles.clear();
+            known.findings.clear();
+            known.note(at, by, Did::Changed);
         }
-        None => drop(state.sites.insert(spec.name.clone(), fresh)),
+        None => {
+            fresh.note(at, by, Did::Added);
+            state.sites.insert(spec.name.clone(), fresh);
+        }
     }
     sites_changed(state);
 }

@@ -2,7 +2,7 @@
 //! the way, what was asked for, and what the batch system says of it.
 
 use super::look::{Among, Asker, Look};
-use crate::batch::{BatchSite, Trouble};
+use crate::batch::{BatchSite, Finding, Trouble};
 use crate::broker::expected::Kind;
 use crate::guests::is_too_short;
 use crate::job::Terms;
@@ -14,7 +14,7 @@ use crate::site::{Phase, SiteKind};
 use crate::state::State;
 use shipway_model::prospect::Fit;
 use shipway_model::reason::{KeptFrom, SiteLimit, SiteWait};
-use shipway_model::{Reason, SiteClass, SiteName, Timestamp, UserName};
+use shipway_model::{EngineTrouble, Reason, SiteClass, SiteName, Timestamp, UserName};
 
 /// Kinds that are named, those that could run it before those that could not.
 const NAMED: usize = 16;
@@ -64,6 +64,7 @@ pub(super) fn reasons(
                 None if is_guest => SiteWait::HasGpus,
                 None => standing(state, (&kind.site, site), class, now),
             });
+            waits.extend(differs(site, class, &waits));
         }
         let reason = |wait| {
             let (site, class) = (kind.site.clone(), class.name.clone());
@@ -123,6 +124,15 @@ pub(super) fn misfits_of_kept(
 fn too_short(site: &BatchSite, shape: &Shape) -> Option<SiteWait> {
     let wanted = shape.at_most.filter(|_| is_too_short(site, shape))?;
     Some(SiteWait::TooShort { wanted, found: site.spec.longest_task() })
+}
+
+/// What else is known of its pilots; one that has nothing of what was asked for is a trouble that
+/// says so itself.
+fn differs(site: &BatchSite, class: &SiteClass, said: &[SiteWait]) -> Option<SiteWait> {
+    let is_said =
+        |wait: &SiteWait| matches!(wait, SiteWait::Trouble { what: EngineTrouble::Unfit, .. });
+    let Finding { at, node, words } = site.findings.get(&class.name)?.clone();
+    (!said.iter().any(is_said)).then_some(SiteWait::Differs { words, node, at })
 }
 
 /// All that even an empty one lacks.
@@ -187,7 +197,8 @@ fn standing(
     if site.draining {
         return SiteWait::Draining;
     }
-    let silent = of_class.clone().filter(|(id, known, _)| state.has_no_pilot_yet(id, known));
+    let without_pilot = state.without_pilot(of_class.clone().map(|(id, known, _)| (id, known)));
+    let silent = of_class.clone().filter(|(id, _, _)| without_pilot.contains(id));
     if let Some((_, _, batch)) = silent.clone().next() {
         let words = format!("{}, and {HAS_NOT_COME}", batch.words);
         return SiteWait::Pending { pilots: count(silent), words };

@@ -11,14 +11,15 @@ use axum::extract::State;
 use shipway_api::error::ErrorBody;
 use shipway_api::routes;
 use shipway_api::types::{
-    AllocationView, Draining, EndedAllocationView, RemovedSite, SiteClassView, SiteList,
-    SiteNodeGroup, SiteNodesView, SiteTroubleView, SiteView,
+    AllocationView, Draining, EndedAllocationView, RemovedSite, SiteChangeView, SiteClassView,
+    SiteFindingView, SiteList, SiteNodeGroup, SiteNodesView, SiteTroubleView, SiteView,
 };
-use shipway_core::batch::BatchSite;
-use shipway_core::site::Phase;
+use shipway_core::batch::{BatchSite, Did, Finding, InBatch, SiteChange};
+use shipway_core::site::{Allocation, Phase};
 use shipway_core::{Command, Rejection};
-use shipway_model::{Actor, AllocationId, May, SiteClass, SiteName, SiteSpec, Timestamp};
+use shipway_model::{Actor, AllocationId, May, NodeName, SiteClass, SiteName, SiteSpec, Timestamp};
 use shipway_sites::batch::EngineNodes;
+use std::collections::BTreeMap;
 
 /// Everybody may see what there is; how it is reached, only those who keep sites.
 #[utoipa::path(get, path = routes::SITES, operation_id = "list_sites",
@@ -29,8 +30,9 @@ pub async fn list(
 ) -> Result<Json<SiteList>, ApiError> {
     let now = site.clock.now();
     let found = site.writer.ask(move |state| {
-        let names = state.sites().keys();
-        names.filter_map(|name| view(state, name, &by, now)).collect::<Vec<_>>()
+        let there = There::of(state, |_| true);
+        let sites = state.sites().iter();
+        sites.map(|(name, known)| view((name, known), &there, &by, now)).collect::<Vec<_>>()
     });
     let mut sites = found.await?;
     for one in &mut sites {
@@ -104,42 +106,75 @@ fn named(name: &str) -> Result<SiteName, ApiError> {
 
 async fn one(site: &Site, by: &Actor, name: SiteName) -> Result<SiteView, ApiError> {
     let (now, by, asked) = (site.clock.now(), by.clone(), name.clone());
-    let found = site.writer.ask(move |state| view(state, &asked, &by, now)).await?;
+    let found = site.writer.ask(move |state| {
+        let known = state.sites().get(&asked)?;
+        Some(view((&asked, known), &There::of(state, |site| *site == asked), &by, now))
+    });
+    let found = found.await?;
     let mut view = found.ok_or_else(|| Rejection::NoSuchSite(name.clone()))?;
     view.nodes = nodes(site, &name);
     Ok(view)
 }
 
+type OfSite<'a> = Vec<(&'a AllocationId, &'a Allocation, &'a InBatch)>;
+
+/// What was asked of sites, and the nodes that came of it: found in one look at the state, however
+/// many there are of each. Nobody else is answered meanwhile.
+struct There<'a> {
+    allocations: BTreeMap<&'a SiteName, OfSite<'a>>,
+    nodes: BTreeMap<&'a AllocationId, &'a NodeName>,
+}
+
+impl<'a> There<'a> {
+    fn of(state: &'a shipway_core::State, is_asked: impl Fn(&SiteName) -> bool) -> There<'a> {
+        let mut allocations: BTreeMap<&SiteName, OfSite<'_>> = BTreeMap::new();
+        for (id, known) in state.allocations().iter().filter(|(_, known)| is_asked(&known.site)) {
+            let of_site = allocations.entry(&known.site).or_default();
+            of_site.extend(known.batch.as_deref().map(|batch| (id, known, batch)));
+        }
+        let mut nodes = BTreeMap::new();
+        for pilot in state.pilots().values() {
+            if pilot.site.as_ref().is_some_and(&is_asked) {
+                nodes.entry(&pilot.allocation).or_insert_with(|| pilot.name());
+            }
+        }
+        There { allocations, nodes }
+    }
+}
+
+/// How many pilots of each class are to come, and how many run.
+fn counts<'a>(of_site: &OfSite<'a>) -> BTreeMap<&'a str, (u32, u32)> {
+    let mut counts: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
+    for (_, known, batch) in of_site {
+        let (pending, running) = counts.entry(&batch.class).or_default();
+        *pending += u32::from(known.phase.is_pending());
+        *running += u32::from(known.phase == Phase::Running);
+    }
+    counts
+}
+
 fn view(
-    state: &shipway_core::State,
-    name: &SiteName,
+    (name, site): (&SiteName, &BatchSite),
+    there: &There<'_>,
     by: &Actor,
     now: Timestamp,
-) -> Option<SiteView> {
-    let site = state.sites().get(name)?;
-    let node = |id: &AllocationId| {
-        let mut pilots = state.pilots().values();
-        pilots.find(|pilot| pilot.allocation == *id).map(|pilot| pilot.name().clone())
-    };
-    let allocations = state.allocations_of(name).map(|(id, known, batch)| AllocationView {
-        allocation: id.clone(),
+) -> SiteView {
+    let none = OfSite::new();
+    let of_site = there.allocations.get(name).unwrap_or(&none);
+    let allocations = of_site.iter().map(|(id, known, batch)| AllocationView {
+        allocation: (*id).clone(),
         class: batch.class.clone(),
         phase: words(known.phase).to_owned(),
         since: known.since,
         engine_id: batch.engine_id.clone(),
         words: batch.words.clone(),
-        node: node(id),
+        node: there.nodes.get(id).map(|name| (*name).clone()),
     });
-    let count = |class: &SiteClass, is: &dyn Fn(Phase) -> bool| {
-        let of = state.allocations_of(name).filter(|(_, _, batch)| batch.class == class.name);
-        u32::try_from(of.filter(|(_, known, _)| is(known.phase)).count()).unwrap_or(u32::MAX)
-    };
-    let classes = site.spec.classes.iter().map(|class| SiteClassView {
-        name: class.name.clone(),
-        has: has(class),
-        most: class.pilots,
-        pending: count(class, &Phase::is_pending),
-        running: count(class, &|phase| phase == Phase::Running),
+    let counts = counts(of_site);
+    let classes = site.spec.classes.iter().map(|class| {
+        let (pending, running) = counts.get(&*class.name).copied().unwrap_or_default();
+        let (name, has, most) = (class.name.clone(), has(class), class.pilots);
+        SiteClassView { name, has, most, pending, running }
     });
     let ended = site.ends.iter().map(|past| EndedAllocationView {
         allocation: past.allocation.clone(),
@@ -148,12 +183,13 @@ fn view(
         words: past.words.clone(),
         at: past.at,
     });
-    Some(SiteView {
+    SiteView {
         name: name.clone(),
         kind: site.spec.kind,
         state: standing(site, now).to_owned(),
         classes: classes.collect(),
         troubles: troubles(site),
+        findings: findings(site),
         limits: site.spec.limits.clone(),
         wall: site.spec.wall,
         shared: site.spec.shared.clone(),
@@ -162,8 +198,9 @@ fn view(
         allocations: allocations.collect(),
         ended: ended.collect(),
         nodes: None,
+        changes: if by.may(May::KeepSites) { changes(site) } else { Vec::new() },
         spec: by.may(May::KeepSites).then(|| (*site.spec).clone()),
-    })
+    }
 }
 
 fn standing(site: &BatchSite, now: Timestamp) -> &'static str {
@@ -183,6 +220,31 @@ fn troubles(site: &BatchSite) -> Vec<SiteTroubleView> {
         until: trouble.until,
     };
     site.troubles.iter().map(view).collect()
+}
+
+fn findings(site: &BatchSite) -> Vec<SiteFindingView> {
+    let view = |(class, finding): (&String, &Finding)| SiteFindingView {
+        class: class.clone(),
+        node: finding.node.clone(),
+        words: finding.words.clone(),
+        at: finding.at,
+    };
+    site.findings.iter().map(view).collect()
+}
+
+fn changes(site: &BatchSite) -> Vec<SiteChangeView> {
+    let view = |change: &SiteChange| SiteChangeView {
+        at: change.at,
+        by: change.by.clone(),
+        what: match change.what {
+            Did::Added => "added",
+            Did::Changed => "changed",
+            Did::Drained => "drained",
+            Did::Resumed => "resumed",
+        }
+        .to_owned(),
+    };
+    site.changes.iter().map(view).collect()
 }
 
 fn words(phase: Phase) -> &'static str {
@@ -223,3 +285,6 @@ fn group(nodes: &EngineNodes) -> SiteNodeGroup {
         down: nodes.down.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests;

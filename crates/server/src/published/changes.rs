@@ -134,6 +134,7 @@ impl Concerned {
             | Event::SiteRemoved { .. }
             | Event::SiteTroubled { .. }
             | Event::SiteReached { .. }
+            | Event::SiteDiffers { .. }
             | Event::AllocationChanged { .. } => self.everybody = true,
             Event::StopRequested { tasks, .. } => self.active.extend(tasks),
             Event::TasksReady { .. }

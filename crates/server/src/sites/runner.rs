@@ -269,21 +269,25 @@ impl Runner {
 fn view(state: &State, site: &SiteName) -> View {
     let trouble = state.sites().get(site).and_then(|site| site.trouble(""));
     let rests_until = trouble.map(|trouble| trouble.until);
-    let pilot_of = |id: &AllocationId| {
-        let mut tokens = state.pilot_tokens().iter();
-        tokens.find(|(_, token)| token.allocation == *id).map(|(pilot, _)| pilot.clone())
-    };
     let all = state.allocations_of(site).map(|(id, known, batch)| {
         let known = Known {
             phase: known.phase,
             since: known.since,
             class: batch.class.clone(),
             engine_id: batch.engine_id.clone().map(EngineId),
-            pilot: pilot_of(id),
+            pilot: None,
         };
         (id.clone(), known)
     });
-    View { allocations: all.collect(), rests_until }
+    let mut allocations: BTreeMap<AllocationId, Known> = all.collect();
+    // Each token is looked at once: there may be ten thousand of them, and nobody else is answered
+    // meanwhile.
+    for (pilot, token) in state.pilot_tokens() {
+        if let Some(known) = allocations.get_mut(&token.allocation) {
+            known.pilot.get_or_insert_with(|| pilot.clone());
+        }
+    }
+    View { allocations, rests_until }
 }
 
 /// What carries our name and is nobody's here: a restored backup has forgotten it, or its site was
@@ -316,4 +320,55 @@ async fn on_engine<A: Send + 'static>(
 ) -> Option<A> {
     let engine = Arc::clone(engine);
     tokio::task::spawn_blocking(move || call(&*engine)).await.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shipway_core::command::AskBatch;
+    use shipway_core::engine::step;
+    use shipway_core::event::Awaited;
+    use shipway_model::{Actor, Role, UserName};
+
+    fn site(name: &str) -> SiteName {
+        SiteName::new(name).expect("good")
+    }
+
+    /// Each is handed in for the pilot that its token is of.
+    #[test]
+    fn each_allocation_is_seen_with_its_own_pilot() {
+        let mut state = State::default();
+        let mut apply = |command: &Command| {
+            let at = Timestamp(state.at().0 + 1);
+            step(&mut state, at, command).unwrap_or_else(|why| panic!("{command:?}: {why}"));
+        };
+        for (name, numbers) in [("hpc", 1..4), ("pool", 4..6)] {
+            let json = format!(
+                r#"{{"name":"{name}","kind":"slurm","program":"/opt/shipway",
+                    "server":"http://h:7447",
+                    "classes":[{{"name":"thin","pilots":9,"cpus":4,"memory":"16GB"}}]}}"#
+            );
+            let by = Actor::new(UserName::new("root").expect("good"), Role::Admin);
+            let spec = Box::new(serde_json::from_str(&json).expect("a site"));
+            apply(&Command::AddSite { by, spec });
+            let one = |number: i32| {
+                let pilot = PilotId::new(&format!("batch-{number}")).expect("good");
+                let awaited = Awaited { pilot, hash: number.to_string() };
+                (AllocationId::new(&format!("for-{number}")).expect("good"), awaited)
+            };
+            let (site, class) = (site(name), "thin".to_owned());
+            let allocations = numbers.map(one).collect();
+            apply(&Command::AskBatch(Box::new(AskBatch { site, class, allocations })));
+        }
+        let seen = |name: &str| -> Vec<(String, Option<String>)> {
+            let view = view(&state, &site(name));
+            let one = |(id, known): (&AllocationId, &Known)| {
+                (id.to_string(), known.pilot.as_ref().map(ToString::to_string))
+            };
+            view.allocations.iter().map(one).collect()
+        };
+        let of = |number: u32| (format!("for-{number}"), Some(format!("batch-{number}")));
+        assert_eq!(seen("hpc"), [of(1), of(2), of(3)]);
+        assert_eq!(seen("pool"), [of(4), of(5)]);
+    }
 }
