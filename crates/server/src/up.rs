@@ -17,7 +17,7 @@ use crate::logins::{LoginError, Logins};
 use crate::metrics::Metrics;
 use crate::off_requests::off_requests;
 use crate::panics::{self, vital};
-use crate::pilots::{Describe, PilotService, Pilots, Specs};
+use crate::pilots::{PilotService, Pilots, Specs};
 use crate::secrets::PilotKey;
 use crate::sites::keeper::Keeper;
 use crate::sites::{Outside, Sites};
@@ -270,17 +270,7 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), UpErro
 
 /// People's requests and pilots' connections, on one port.
 fn router(site: &Site) -> axum::Router {
-    let service = PilotService {
-        auth: Arc::clone(&site.auth),
-        pilots: Arc::clone(&site.pilots),
-        describe: Describe {
-            specs: Arc::clone(&site.specs),
-            logins: Arc::clone(&site.logins),
-            auth: Arc::clone(&site.auth),
-        },
-        writer: site.writer.clone(),
-        clock: site.clock.clone(),
-    };
+    let service = PilotService::of(site);
     let logs = LogsServer::new(service.clone()).max_decoding_message_size(MAX_LOG_MESSAGE);
     let link = LinkServer::new(service)
         .max_decoding_message_size(MAX_FROM_PILOT)
