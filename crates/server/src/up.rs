@@ -2,6 +2,13 @@
 //!
 //! Opens the journal, restores the state, starts the writer, the listener and the local pilot, and
 //! says where it is by `server.json`. Ends in order when told to.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 mod owner;
 mod this_machine;
@@ -460,7 +467,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 
 fn write_server_file(home: &Path, server: &LocalServer) -> Result<(), UpError> {
     let path = local::path(home);
-    let text = serde_json::to_string_pretty(server).expect("plain data");
-    let written = shipway_trees::write_whole(&path, text.as_bytes());
+    let text = serde_json::to_string_pretty(server).map_err(io::Error::from);
+    let written = text.and_then(|text| shipway_trees::write_whole(&path, text.as_bytes()));
     written.map_err(|source| UpError::Write { path, source })
 }
