@@ -222,9 +222,13 @@ const UNDER_WAY: Duration = Duration::from_millis(300);
 /// The same where others of this user have so many descriptors under way that no more may be sent:
 /// the limit is that on open files, which tasks have a lower one of than this process can have.
 fn together_patiently(what: u8, files: &[BorrowedFd<'_>]) -> io::Result<OwnedFd> {
-    patiently_for(UNDER_WAY, || match together(what, files) {
+    under_way(|| together(what, files))
+}
+
+fn under_way<T>(mut send: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    patiently_for(UNDER_WAY, || match send() {
         Err(error) if Errno::from_io_error(&error) == Some(Errno::TOOMANYREFS) => {
-            with_all_files(|| together(what, files))
+            with_all_files(&mut send)
         }
         done => done,
     })
@@ -241,4 +245,38 @@ fn with_all_files<T>(act: impl FnOnce() -> T) -> T {
     let done = act();
     let _never_refused = setrlimit(Resource::Nofile, usual);
     done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused<T>() -> io::Result<T> {
+        Err(Errno::TOOMANYREFS.into())
+    }
+
+    #[test]
+    fn whoever_holds_descriptors_under_way_is_not_waited_for() {
+        let mut sent = 0;
+        let error = under_way(|| {
+            sent += 1;
+            refused::<()>()
+        });
+        let error = LaunchError::Letter(error.expect_err("refused each time"));
+        assert!(error.is_for_now(), "it is tried again by whoever asked");
+        // Each try sends twice, and the pauses between them grow: ten seconds would be 37 tries.
+        assert!((2..=16).contains(&sent), "sent {sent} times");
+    }
+
+    #[test]
+    fn it_is_sent_once_more_with_all_files_there_are() {
+        let mut sent = 0;
+        let limit = under_way(|| {
+            sent += 1;
+            if sent == 1 { refused() } else { Ok(getrlimit(Resource::Nofile)) }
+        });
+        let (limit, usual) = (limit.expect("sent"), getrlimit(Resource::Nofile));
+        assert_eq!((limit.current, limit.maximum), (usual.maximum, usual.maximum));
+        assert_eq!(sent, 2, "without waiting");
+    }
 }

@@ -1,4 +1,11 @@
 //! The server's only look at the time: a wall clock read once, a steady one ever after.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 use shipway_core::clock::SteadyClock;
 use shipway_model::{Millis, Timestamp};

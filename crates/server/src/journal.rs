@@ -12,6 +12,13 @@
 //! - `lock.rs`, `epoch.rs` one writer at a time
 //! - `sqlite.rs`, `connection.rs`, `log_space.rs`, `snapshots.rs`, `rows.rs` the writing side
 //! - `history.rs` what may be read meanwhile; `sqlite_history.rs`, `live.rs` the reading side
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 mod chain;
 mod connection;

@@ -1,4 +1,11 @@
 //! How long something is as JSON, before it is written.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 use serde::Serialize;
 use std::io;

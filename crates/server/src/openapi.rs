@@ -1,6 +1,13 @@
 //! The OpenAPI document, generated from the table of endpoints, their handlers and the
 //! contract's types. Committed as
 //! `openapi/shipway.json`; the tests fail when the two differ.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 mod written;
 
@@ -39,11 +46,13 @@ impl utoipa::Modify for Bearer {
 }
 
 /// What the handlers and the types say.
+#[expect(clippy::expect_used, reason = "types of ours, written when this is built and tested")]
 fn generated() -> String {
     Api::openapi().to_json().expect("the document is plain data")
 }
 
 /// The document as pretty JSON with a line break at its end.
+#[expect(clippy::expect_used, reason = "types of ours, written when this is built and tested")]
 pub fn document() -> String {
     let mut document = serde_json::from_str(&generated()).expect("it was just written");
     written::apply(&mut document);

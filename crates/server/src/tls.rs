@@ -1,4 +1,11 @@
 //! Encryption for the listener: a given certificate, or one made here and kept in the home.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;

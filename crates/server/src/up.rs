@@ -2,6 +2,13 @@
 //!
 //! Opens the journal, restores the state, starts the writer, the listener and the local pilot, and
 //! says where it is by `server.json`. Ends in order when told to.
+#![warn(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 mod owner;
 mod this_machine;
@@ -17,7 +24,7 @@ use crate::logins::{LoginError, Logins};
 use crate::metrics::Metrics;
 use crate::off_requests::off_requests;
 use crate::panics::{self, vital};
-use crate::pilots::{Describe, PilotService, Pilots, Specs};
+use crate::pilots::{PilotService, Pilots, Specs};
 use crate::secrets::PilotKey;
 use crate::sites::keeper::Keeper;
 use crate::sites::{Outside, Sites};
@@ -270,17 +277,7 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), UpErro
 
 /// People's requests and pilots' connections, on one port.
 fn router(site: &Site) -> axum::Router {
-    let service = PilotService {
-        auth: Arc::clone(&site.auth),
-        pilots: Arc::clone(&site.pilots),
-        describe: Describe {
-            specs: Arc::clone(&site.specs),
-            logins: Arc::clone(&site.logins),
-            auth: Arc::clone(&site.auth),
-        },
-        writer: site.writer.clone(),
-        clock: site.clock.clone(),
-    };
+    let service = PilotService::of(site);
     let logs = LogsServer::new(service.clone()).max_decoding_message_size(MAX_LOG_MESSAGE);
     let link = LinkServer::new(service)
         .max_decoding_message_size(MAX_FROM_PILOT)
@@ -470,7 +467,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 
 fn write_server_file(home: &Path, server: &LocalServer) -> Result<(), UpError> {
     let path = local::path(home);
-    let text = serde_json::to_string_pretty(server).expect("plain data");
-    let written = shipway_trees::write_whole(&path, text.as_bytes());
+    let text = serde_json::to_string_pretty(server).map_err(io::Error::from);
+    let written = text.and_then(|text| shipway_trees::write_whole(&path, text.as_bytes()));
     written.map_err(|source| UpError::Write { path, source })
 }

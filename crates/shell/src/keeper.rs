@@ -1,7 +1,9 @@
 //! The journal in somebody's hands: writes one batch, and only then tells. It goes from thread to
 //! thread with the journal, so there is never more than one that writes. It decides nothing.
 
-use crate::{Batch, Commit, EventSeq, Journal, Lines, Outside, Question, guarded};
+use crate::{
+    Batch, Commit, Done, EventSeq, Journal, Lines, Outside, Question, WriteError, guarded,
+};
 use std::sync::Arc;
 
 /// An event that is larger counts as several: reading it back takes as long. Few are this large,
@@ -35,7 +37,10 @@ impl<J, O> std::fmt::Debug for Keeper<J, O> {
 
 impl<J: Journal, O: Outside> Keeper<J, O> {
     /// When this returns the batch is on disk, and everybody knows.
-    pub fn write(&mut self, batch: Batch<O>) -> WriteResult<O> {
+    pub fn write(&mut self, mut batch: Batch<O>) -> WriteResult<O> {
+        if self.outside.replies_too_early() {
+            self.reply(std::mem::take(&mut batch.replies));
+        }
         match self.commit(&batch) {
             Ok(first) => {
                 self.announce(batch, first);
@@ -80,14 +85,18 @@ impl<J: Journal, O: Outside> Keeper<J, O> {
             // What a pilot has missed it learns when it greets anew.
             outside.reset();
         }
-        for (reply, answer) in batch.replies {
-            outside.reply(reply, answer);
-        }
+        self.reply(batch.replies);
         for question in batch.questions {
             question.answer(Ok(()));
         }
         if let Some(first) = first {
             let _ = guarded(|| outside.happened(first, batch.events));
+        }
+    }
+
+    fn reply(&self, replies: Vec<(O::Reply, Result<Done, WriteError>)>) {
+        for (reply, answer) in replies {
+            self.outside.reply(reply, answer);
         }
     }
 

@@ -71,4 +71,10 @@ pub trait Outside {
     fn restored(&self, state: &State);
     /// What is wrong with the journal, if something is.
     fn health(&self, problem: Option<&str>);
+
+    /// A mistake that tests of this order make on purpose, to see that they would find it: replies
+    /// leave before what they tell of is written.
+    fn replies_too_early(&self) -> bool {
+        false
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::dice::Dice;
 use crate::totals::Totals;
-use crate::world::World;
+use crate::world::{Settings, World};
 use crate::{final_check, workload};
 
 /// How long things break, and how long the rest may take to come to an end.
@@ -23,8 +23,18 @@ pub struct Report {
 }
 
 pub fn run(seed: u64) -> Report {
+    run_with(seed, false)
+}
+
+/// The same with a server that has a mistake: replies leave before what they tell of is on disk.
+pub fn run_mistaken(seed: u64) -> Report {
+    run_with(seed, true)
+}
+
+fn run_with(seed: u64, replies_too_early: bool) -> Report {
     let mut dice = Dice::new(seed ^ 0x5eed);
-    let mut world = World::new(seed, workload::settings(&mut dice));
+    let settings = Settings { replies_too_early, ..workload::settings(&mut dice) };
+    let mut world = World::new(seed, settings);
     workload::add_nodes(&mut world);
     world.get_rough();
     world.run_until(dice.between(ROUGH));

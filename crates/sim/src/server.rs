@@ -2,6 +2,7 @@
 //! behind it. `world` says when it works, when the disk fails, and carries what goes out.
 
 use crate::disk::Disk;
+use crate::world::Settings;
 use shipway_api::link::{Assign, FromPilot, FromServer, Hello, Report, Task, Template};
 use shipway_api::wire;
 use shipway_core::clock::SteadyClock;
@@ -96,7 +97,10 @@ pub enum Outgoing {
 
 /// What the shell has let out, in order, and when it wants to be woken.
 #[derive(Debug, Default)]
-struct Outbox(Mutex<(Vec<Out>, Option<Timestamp>)>);
+struct Outbox {
+    said: Mutex<(Vec<Out>, Option<Timestamp>)>,
+    replies_too_early: bool,
+}
 
 #[derive(Debug)]
 enum Out {
@@ -108,7 +112,7 @@ enum Out {
 
 impl Outbox {
     fn change<A>(&self, change: impl FnOnce(&mut (Vec<Out>, Option<Timestamp>)) -> A) -> A {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.said.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn put(&self, out: Out) {
@@ -139,6 +143,9 @@ impl Outside for Outbox {
     fn happened(&self, _: EventSeq, _: Vec<Recorded>) {}
     fn restored(&self, _: &State) {}
     fn health(&self, _: Option<&str>) {}
+    fn replies_too_early(&self) -> bool {
+        self.replies_too_early
+    }
 }
 
 /// Somebody asks what jobs there are.
@@ -165,9 +172,9 @@ impl Server {
         restored: (State, u64),
         disk: &Disk,
         (wall, steady): (Timestamp, Millis),
-        snapshot_every: u64,
+        &Settings { snapshot_every, replies_too_early, .. }: &Settings,
     ) -> Server {
-        let outbox = Arc::new(Outbox::default());
+        let outbox = Arc::new(Outbox { replies_too_early, ..Outbox::default() });
         let clock = SteadyClock::new(wall, steady, restored.0.at());
         let (journal, history) = (disk.for_writing(), disk.clone());
         let (outside, limits) = (Arc::clone(&outbox), LIMITS(snapshot_every));

@@ -38,6 +38,7 @@ pub fn settings(dice: &mut crate::dice::Dice) -> Settings {
         disk_fails: dice.below(10),
         server_down: (100, 40_000),
         snapshot_every: 60,
+        replies_too_early: false,
     }
 }
 

@@ -49,6 +49,8 @@ pub struct Settings {
     pub disk_fails: u64,
     pub server_down: (u64, u64),
     pub snapshot_every: u64,
+    /// A mistake of the server, which is to be found.
+    pub replies_too_early: bool,
 }
 
 impl Settings {
@@ -64,6 +66,7 @@ impl Settings {
         disk_fails: 0,
         server_down: (1_000, 1_000),
         snapshot_every: 100,
+        replies_too_early: false,
     };
 }
 

@@ -21,6 +21,16 @@ fn random_worlds_keep_every_promise() {
     (1..=SEEDS).for_each(check_seed);
 }
 
+/// All the rest is worth little if this is not found.
+#[test]
+fn a_reply_that_leaves_before_its_write_is_found() {
+    let found: Vec<String> =
+        (1..=SEEDS).filter_map(|seed| seeds::run_mistaken(seed).violation).collect();
+    let is_it = |what: &&String| what.contains("was accepted and") || what.contains("answered by");
+    let found_it = found.iter().filter(is_it).count();
+    assert!(found_it > 0, "of {SEEDS} seeds none finds it: {found:?}");
+}
+
 /// Seeds that once found something.
 #[test]
 fn seeds_that_failed_before_pass() {

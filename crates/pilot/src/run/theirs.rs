@@ -59,7 +59,7 @@ impl std::fmt::Debug for Hands {
 
 /// For so long it is tried to hand a plan over, and so long is between two tries.
 const FOR_ROOM: Duration = Duration::from_mins(10);
-const BETWEEN: Duration = Duration::from_secs(1);
+const BETWEEN: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 1_000 });
 
 impl Hands {
     pub(super) fn new(node_key: String, keeper: Option<Arc<Keeper>>) -> Self {
@@ -74,15 +74,7 @@ impl Hands {
     /// The same, patiently: what a task has made is not lost because somebody has all of what it
     /// takes to hand the plan over. Whoever copies has a thread for it.
     fn launch_patiently(&self, plan: &Plan, by: &As, stop: &Stop) -> Result<Launch, LaunchError> {
-        let until = Instant::now() + FOR_ROOM;
-        loop {
-            match self.launch(plan.clone(), by) {
-                Err(error) if error.is_for_now() && Instant::now() < until && !stop.is_wanted() => {
-                    std::thread::sleep(BETWEEN);
-                }
-                done => return done,
-            }
-        }
+        while_there_is_no_room(stop, || self.launch(plan.clone(), by))
     }
 
     /// What to start for a plan.
@@ -129,10 +121,63 @@ impl Hands {
     }
 }
 
+fn while_there_is_no_room<T>(
+    stop: &Stop,
+    mut launch: impl FnMut() -> Result<T, LaunchError>,
+) -> Result<T, LaunchError> {
+    let until = Instant::now() + FOR_ROOM;
+    loop {
+        match launch() {
+            Err(error) if error.is_for_now() && Instant::now() < until && !stop.is_wanted() => {
+                std::thread::sleep(BETWEEN);
+            }
+            done => return done,
+        }
+    }
+}
+
 /// In memory, where the other side reads it from the start.
 fn written(plan: &Plan) -> io::Result<File> {
     let mut file = File::from(memfd_create("plan", MemfdFlags::CLOEXEC)?);
     file.write_all(&serde_json::to_vec(plan).expect("plain data"))?;
     file.rewind()?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    fn refused<T>(errno: Errno) -> Result<T, LaunchError> {
+        Err(LaunchError::Letter(errno.into()))
+    }
+
+    /// Far more often than it is tried for one start of a task.
+    #[test]
+    fn files_are_handed_over_when_there_is_room_again() {
+        let mut tries = 0;
+        let handed = while_there_is_no_room(&Stop::default(), || {
+            tries += 1;
+            if tries < 100 { refused(Errno::TOOMANYREFS) } else { Ok(tries) }
+        });
+        assert_eq!(handed.expect("in the end"), 100);
+    }
+
+    #[test]
+    fn what_is_stopped_or_cannot_work_is_not_tried_again() {
+        let stop = Stop::default();
+        let mut tries = 0;
+        let wrong = while_there_is_no_room(&stop, || {
+            tries += 1;
+            refused::<()>(Errno::ACCESS)
+        });
+        assert!(wrong.is_err() && tries == 1, "{tries} tries");
+        let stopped = while_there_is_no_room(&stop, || {
+            tries += 1;
+            stop.now();
+            refused::<()>(Errno::TOOMANYREFS)
+        });
+        assert!(stopped.is_err() && tries == 2, "{tries} tries");
+    }
 }

@@ -392,3 +392,18 @@ fn explain(error: &io::Error, path: &Path, request: &Request) -> StartError {
         source => StartError::System { program, cwd, source },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Descriptors that somebody else has under way, say.
+    #[test]
+    fn what_cannot_be_handed_over_just_now_is_given_back() {
+        let refused = |errno: Errno| not_launched(&LaunchError::Letter(errno.into()));
+        let given_back = refused(Errno::TOOMANYREFS);
+        assert!(matches!(given_back, StartError::NoContainer { .. }), "{given_back:?}");
+        let failed = refused(Errno::ACCESS);
+        assert!(matches!(failed, StartError::Container { .. }), "{failed:?}");
+    }
+}

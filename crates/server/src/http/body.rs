@@ -109,3 +109,41 @@ async fn read_patiently(
     }
     if size > most { Err(ApiError::too_large()) } else { Ok(kept) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::up::inside;
+    use futures_util::FutureExt;
+    use shipway_api::routes::{ENDPOINTS, SUBMISSIONS};
+    use shipway_model::UserName;
+
+    /// So long that reading it takes a while, so short that it was once read at once.
+    const LONG: usize = 32 << 10;
+
+    #[tokio::test]
+    async fn a_long_body_is_read_by_turns() {
+        let home = tempfile::tempdir().expect("a folder");
+        let inside = inside(home.path()).await.expect("a new home");
+        let site = &inside.site.clone();
+        let asking = Arc::new(Asking::default());
+        let user = UserName::new("ada").expect("a good name");
+        asking.is_by(&user, &site.intake).expect("room");
+        let endpoint = ENDPOINTS.iter().find(|endpoint| endpoint.path == SUBMISSIONS);
+        let request = |size: usize| {
+            let request = Request::post(SUBMISSIONS)
+                .header(CONTENT_TYPE, "application/json")
+                .extension(Asked(Arc::clone(&asking)))
+                .extension(endpoint.expect("it is in the table"));
+            request.body(format!("{:?}", "x".repeat(size)).into()).expect("a request")
+        };
+        let turn = asking.turn().await.expect("it is free");
+        let short = Body::<String>::from_request(request(SMALL / 2), site).now_or_never();
+        short.expect("at once").expect("text");
+        let mut long = std::pin::pin!(Body::<String>::from_request(request(LONG), site));
+        assert!(long.as_mut().now_or_never().is_none(), "another request has the turn");
+        drop(turn);
+        assert_eq!(long.await.expect("text").0.len(), LONG);
+        inside.stop().await;
+    }
+}

@@ -280,3 +280,32 @@ fn first_command(spec: &JobSpec) -> Vec<String> {
     let words = spec.command.iter().map(|word| placeholders.fill(word));
     script.into_iter().chain(words).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::asking::SMALL;
+    use futures_util::FutureExt;
+    use shipway_model::UserName;
+
+    #[tokio::test]
+    async fn what_takes_long_to_judge_is_judged_by_turns() {
+        let (user, intake) = (UserName::new("ada").expect("a good name"), Arc::default());
+        let asking = |bytes: usize| {
+            let asking = Arc::new(Asking::default());
+            asking.is_by(&user, &intake).and_then(|()| asking.hold(bytes)).expect("room");
+            asking
+        };
+        let (small, large) = (asking(SMALL), asking(SMALL + 1));
+        let turn = small.turn().await.expect("it is free");
+        let spec = |json: &str| -> JobSpec { serde_json::from_str(json).expect("a job") };
+        let plain = || spec(r#"{"command":["true"]}"#);
+        checked(&small, plain()).now_or_never().expect("at once").map(drop).expect("in order");
+        let ranked = spec(r#"{"command":["true"],"rank":"Memory"}"#);
+        for (asking, spec) in [(&large, plain()), (&small, ranked)] {
+            assert!(checked(asking, spec).now_or_never().is_none(), "another has the turn");
+        }
+        drop(turn);
+        checked(&large, plain()).await.map(drop).expect("in order");
+    }
+}

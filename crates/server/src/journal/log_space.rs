@@ -12,7 +12,7 @@ use std::path::Path;
 use super::wal::FILL;
 
 /// How much is filled at a time: some hundred commits' worth, a millisecond's writing.
-const STRETCH: u64 = 1 << 20;
+const STRETCH: usize = 1 << 20;
 /// SQLite starts over at the beginning of its log about here; more would never be used.
 const MOST: u64 = 16 << 20;
 
@@ -37,8 +37,8 @@ impl LogSpace {
         if used <= self.made_to || used >= MOST {
             return;
         }
-        let block = vec![FILL; usize::try_from(STRETCH).expect("a small number")];
-        self.made_to = used + STRETCH;
+        let block = vec![FILL; STRETCH];
+        self.made_to = used + STRETCH as u64;
         if log.write_all_at(&block, used).is_err() {
             // A full disk, perhaps: what there is of it is for commits.
             let _ = log.set_len(used);

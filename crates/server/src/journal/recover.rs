@@ -242,7 +242,7 @@ fn format_of(header: &[u8], wal: &[u8], report: &WalReport) -> Option<u32> {
     if !header.starts_with(MAGIC) || page.len() < DB_HEADER {
         return None;
     }
-    let format = u32::from_be_bytes(page[60..64].try_into().ok()?);
+    let format = u32::from_be_bytes(page.get(60..64)?.try_into().ok()?);
     (format > 0).then_some(format)
 }
 
@@ -274,7 +274,8 @@ fn uri_path(path: &Path) -> String {
         if byte.is_ascii_alphanumeric() || b"/._-".contains(byte) {
             uri.push(char::from(*byte));
         } else {
-            write!(uri, "%{byte:02X}").expect("writing to a string cannot fail");
+            // Writing to a string cannot fail.
+            let _ = write!(uri, "%{byte:02X}");
         }
         uri
     })

@@ -34,10 +34,13 @@ pub(super) enum Tail {
     DamagedWithin { bytes: usize },
 }
 
+/// Four bytes, in whatever order.
+type Word = [u8; 4];
+
 struct Header {
     big_endian: bool,
     page_size: usize,
-    salts: [u8; 8],
+    salts: [Word; 2],
     sum: (u32, u32),
 }
 
@@ -50,6 +53,19 @@ struct Frame {
     stored: (u32, u32),
 }
 
+/// A whole frame: the words before the page, and the page.
+struct Raw<'a> {
+    words: [Word; FRAME_HEADER / 4],
+    page: &'a [u8],
+}
+
+impl Raw<'_> {
+    fn of(bytes: &[u8]) -> Option<Raw<'_>> {
+        let (head, page) = bytes.split_first_chunk::<FRAME_HEADER>()?;
+        Some(Raw { words: head.as_chunks().0.try_into().ok()?, page })
+    }
+}
+
 pub(super) fn inspect(wal: &[u8]) -> WalReport {
     let Some(header) = read_header(wal) else {
         return WalReport { page_one: None, tail: without_header(wal) };
@@ -58,9 +74,9 @@ pub(super) fn inspect(wal: &[u8]) -> WalReport {
     let frames = wal.get(HEADER..).unwrap_or_default();
     let (mut sum, mut offset) = (header.sum, 0);
     let (mut committed, mut page_one, mut pending_page_one) = (0, None, None);
-    while let Some(bytes) = frames.get(offset..offset + frame_size) {
-        let frame = read_frame(bytes, &header);
-        let next = frame_sum(bytes, &header, sum);
+    while let Some(raw) = frames.get(offset..offset + frame_size).and_then(Raw::of) {
+        let frame = read_frame(&raw, &header);
+        let next = frame_sum(&raw, &header, sum);
         if !frame.salts_match || frame.page == 0 || frame.stored != next {
             break;
         }
@@ -85,7 +101,7 @@ struct Valid {
 
 fn judge_tail(frames: &[u8], header: &Header, valid: &Valid) -> Tail {
     let frame_size = FRAME_HEADER + header.page_size;
-    let rest = &frames[valid.end..];
+    let rest = frames.get(valid.end..).unwrap_or_default();
     let mut last_of_ours = 0;
     let mut first_commit = None;
     let mut header_only = false;
@@ -101,11 +117,12 @@ fn judge_tail(frames: &[u8], header: &Header, valid: &Valid) -> Tail {
             }
             break;
         }
-        let frame = read_frame(bytes, header);
+        let Some(raw) = Raw::of(bytes) else { break };
+        let frame = read_frame(&raw, header);
         // The checksum does not cover the salts: a frame that continues the sum is ours even
         // when its salts are damaged.
-        let continues = index == 0 && frame.stored == frame_sum(bytes, header, valid.sum);
-        header_only |= index == 0 && bytes[FRAME_HEADER..].iter().all(|byte| *byte == FILL);
+        let continues = index == 0 && frame.stored == frame_sum(&raw, header, valid.sum);
+        header_only |= index == 0 && raw.page.iter().all(|byte| *byte == FILL);
         if frame.salts_match || continues || frame.blank {
             last_of_ours = end;
             header_only &= index == 0;
@@ -137,52 +154,47 @@ fn without_header(wal: &[u8]) -> Tail {
 }
 
 fn read_header(wal: &[u8]) -> Option<Header> {
-    let bytes = wal.get(..HEADER)?;
-    let magic = be32(bytes, 0);
+    let (words, _) = wal.first_chunk::<HEADER>()?.as_chunks();
+    let [magic, _, page_size, _, salt, other_salt, sum, other_sum] = words else { return None };
+    let magic = u32::from_be_bytes(*magic);
     if magic != MAGIC_LITTLE && magic != MAGIC_BIG {
         return None;
     }
-    let page_size = usize::try_from(be32(bytes, 8)).ok()?;
+    let page_size = usize::try_from(u32::from_be_bytes(*page_size)).ok()?;
     if !page_size.is_power_of_two() || !(512..=65_536).contains(&page_size) {
         return None;
     }
     let big_endian = magic == MAGIC_BIG;
-    let sum = checksum(&bytes[..24], big_endian, (0, 0));
-    if sum != (be32(bytes, 24), be32(bytes, 28)) {
+    let found = checksum(words.first_chunk::<6>()?, big_endian, (0, 0));
+    if found != (u32::from_be_bytes(*sum), u32::from_be_bytes(*other_sum)) {
         return None;
     }
-    let salts = bytes[16..24].try_into().expect("the slice is 8 long");
-    Some(Header { big_endian, page_size, salts, sum })
+    Some(Header { big_endian, page_size, salts: [*salt, *other_salt], sum: found })
 }
 
-fn read_frame(bytes: &[u8], header: &Header) -> Frame {
+fn read_frame(raw: &Raw<'_>, header: &Header) -> Frame {
+    let [page, commit, salt, other_salt, sum, other_sum] = raw.words;
     Frame {
-        page: be32(bytes, 0),
-        commit: be32(bytes, 4) != 0,
-        salts_match: bytes[8..16] == header.salts,
-        blank: bytes[..FRAME_HEADER].iter().all(|byte| *byte == 0),
-        stored: (be32(bytes, 16), be32(bytes, 20)),
+        page: u32::from_be_bytes(page),
+        commit: u32::from_be_bytes(commit) != 0,
+        salts_match: [salt, other_salt] == header.salts,
+        blank: raw.words.as_flattened().iter().all(|byte| *byte == 0),
+        stored: (u32::from_be_bytes(sum), u32::from_be_bytes(other_sum)),
     }
 }
 
-fn frame_sum(bytes: &[u8], header: &Header, from: (u32, u32)) -> (u32, u32) {
-    let sum = checksum(&bytes[..8], header.big_endian, from);
-    checksum(&bytes[FRAME_HEADER..], header.big_endian, sum)
+fn frame_sum(raw: &Raw<'_>, header: &Header, from: (u32, u32)) -> (u32, u32) {
+    let [page, commit, ..] = raw.words;
+    let sum = checksum(&[page, commit], header.big_endian, from);
+    checksum(raw.page.as_chunks().0, header.big_endian, sum)
 }
 
-fn checksum(bytes: &[u8], big_endian: bool, from: (u32, u32)) -> (u32, u32) {
-    let word = |four: &[u8]| {
-        let four = four.try_into().expect("chunks of 8 split in halves of 4");
-        if big_endian { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) }
-    };
-    bytes.chunks_exact(8).fold(from, |(a, b), eight| {
-        let a = a.wrapping_add(word(&eight[..4])).wrapping_add(b);
-        (a, b.wrapping_add(word(&eight[4..])).wrapping_add(a))
+fn checksum(words: &[Word], big_endian: bool, from: (u32, u32)) -> (u32, u32) {
+    let read = if big_endian { u32::from_be_bytes } else { u32::from_le_bytes };
+    words.as_chunks().0.iter().fold(from, |(a, b), [one, other]| {
+        let a = a.wrapping_add(read(*one)).wrapping_add(b);
+        (a, b.wrapping_add(read(*other)).wrapping_add(a))
     })
-}
-
-fn be32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes(bytes[at..at + 4].try_into().expect("the slice is 4 long"))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::saying::{Outbound, outbound};
 use super::{Connected, End, PilotOrder, Pilots, logs, over};
 use crate::auth::{Auth, LetIn};
 use crate::clock::Clock;
+use crate::http::Site;
 use crate::http::places::{Guest, NoPlace};
 use crate::panics::guarded_task;
 use crate::secrets;
@@ -93,6 +94,20 @@ impl Link for PilotService {
 }
 
 impl PilotService {
+    pub(crate) fn of(site: &Site) -> PilotService {
+        PilotService {
+            auth: Arc::clone(&site.auth),
+            pilots: Arc::clone(&site.pilots),
+            describe: Describe {
+                specs: Arc::clone(&site.specs),
+                logins: Arc::clone(&site.logins),
+                auth: Arc::clone(&site.auth),
+            },
+            writer: site.writer.clone(),
+            clock: site.clock.clone(),
+        }
+    }
+
     pub(super) fn authenticate<T>(&self, request: &Request<T>) -> Result<LetIn, Status> {
         if self.writer.problem().is_some() {
             return Err(Status::unavailable("the server cannot write its journal"));
@@ -296,3 +311,7 @@ fn greeting(let_in: &LetIn, hello: Hello) -> Result<command::PilotJoined, Status
         folder: has_key.then(|| secrets::hash(&hello.folder_key)),
     })
 }
+
+#[cfg(test)]
+#[path = "service_tests.rs"]
+mod tests;

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// The account's name, or `owner` when the account has none we can use.
+#[expect(clippy::expect_used, reason = "it is a word of ours that is taken then")]
 pub(super) fn name() -> UserName {
     let uid = rustix::process::getuid().as_raw().to_string();
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();

@@ -37,6 +37,7 @@ struct Runner {
     stopping: Arc<AtomicBool>,
 }
 
+#[expect(clippy::expect_used, reason = "the name of this machine is one of ours")]
 fn site(settings: &Settings) -> Arc<LocalSite> {
     let name = SiteKind::ThisMachine.only().expect("there is one");
     let (program, home) = (settings.program.clone(), settings.home.clone());

@@ -269,7 +269,7 @@ impl World {
                     self.fail(format!("after a restart: {first:?}"));
                 }
                 let now = (self.wall(), Millis(self.now));
-                let server = Server::start(restored, &self.disk, now, self.settings.snapshot_every);
+                let server = Server::start(restored, &self.disk, now, &self.settings);
                 self.server = Some(server);
             }
             (Err(what), _) | (_, Err(what)) => self.fail(format!("the disk is unreadable: {what}")),

@@ -1,5 +1,6 @@
 //! Why a job waits, in every way it can.
 
+use super::sites::described;
 use super::*;
 use crate::explain::{prospect, prospect_of_new};
 use shipway_model::{Condition, ConnectionNumber, Quantity, Reason, Withheld};
@@ -171,4 +172,52 @@ fn a_rank_that_takes_long_is_not_tried_on_every_kind_of_node() {
     let steps = STEPS.with(std::cell::Cell::get);
     assert!(steps > 50_000, "{steps} steps: the rank is not as costly as this test wants it");
     assert!(steps <= 350_000, "{steps} steps");
+}
+
+/// As many kinds of pilots, for whoever `more` says, each of another size.
+fn site_of_kinds(kinds: usize, more: &str) -> Command {
+    let mut spec = described(more);
+    let example = spec.classes.pop().expect("of cpus");
+    let of_size = |cpus: usize| {
+        let name = format!("c{cpus}");
+        shipway_model::SiteClass { name, cpus: Cores::whole(cpus as u64), ..example.clone() }
+    };
+    spec.classes = (1..=kinds).map(of_size).collect();
+    Command::AddSite { by: actor("root", Role::Admin), spec: Box::new(spec) }
+}
+
+/// How many kinds were asked for the reasons of the only job, and what these are.
+fn asked_for_reasons(told: &Told, job: JobId) -> (u64, Vec<Reason>) {
+    use crate::requirements::counted::ASKED;
+    ASKED.with(|asked| asked.set(0));
+    let why = told.why(job);
+    (ASKED.with(std::cell::Cell::get), why)
+}
+
+#[test]
+fn one_answer_asks_very_many_kinds_of_pilots_only_so_much() {
+    let mut told = Told::default();
+    told.apply(site_of_kinds(200, ""));
+    let chain: String =
+        (0..12).map(|at| format!("a{at}=a{next}+a{next};", next = at + 1)).collect();
+    let costly = told.submit(&format!(r#"{{"requirements":"[{chain}a12=Cpus].a0 < 0"}}"#));
+    let (asked, why) = asked_for_reasons(&told, costly);
+    assert!((1..100).contains(&asked), "{asked} of 200 kinds were asked what takes long");
+    assert!(!why.is_empty(), "what was found out is told");
+    let cheap = told.submit(r#"{"requirements":"Cpus < 0"}"#);
+    let (asked, _) = asked_for_reasons(&told, cheap);
+    assert!(asked >= 200, "{asked} of 200 kinds were asked what takes no time");
+}
+
+#[test]
+fn of_very_many_kinds_those_of_closed_sites_are_left_out() {
+    let of_bob = r#","users":["bob"]"#;
+    for (kinds, asks) in [(3, true), (200, false)] {
+        let mut told = Told::default();
+        told.apply(site_of_kinds(kinds, of_bob));
+        let job = told.submit(r#"{"requirements":"Cpus < 0"}"#);
+        let (asked, why) = asked_for_reasons(&told, job);
+        assert_eq!(asked > 0, asks, "{kinds} kinds, asked {asked} times: {why:?}");
+        assert!(!why.is_empty(), "that it may not go there is said in any case");
+    }
 }

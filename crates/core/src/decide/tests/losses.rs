@@ -178,3 +178,28 @@ fn each_loss_has_words_of_its_own() {
         all.iter().map(|why| Outcome::Lost { why: *why }.to_string()).collect();
     assert_eq!(words.len(), all.len());
 }
+
+/// Whoever holds what a node has for processes keeps it for longer than a moment.
+#[test]
+fn a_task_for_which_a_node_had_no_room_waits_longer_each_time() {
+    let mut told = Told::default();
+    told.join("p", 1, 0);
+    let job = told.submit("{}");
+    let mut pauses = Vec::new();
+    let last = loop {
+        let attempt = u32::try_from(pauses.len()).expect("few") + 1;
+        assert_eq!(told.place().len(), 1, "attempt {attempt}");
+        let events = told.ended("p", task(job, 0), attempt, Outcome::Lost { why: Lost::NoRoom });
+        let verdict = events.into_iter().find_map(|event| match event {
+            Event::AttemptEnded(ended) => Some(ended.verdict),
+            _ => None,
+        });
+        let verdict = verdict.expect("it has ended");
+        let Verdict::Retry { at, counted: false } = verdict else { break verdict };
+        pauses.push((at.0 - told.now) / 1_000);
+        assert_eq!(told.place(), [], "not before");
+        told.wait(at.0 - told.now);
+    };
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+    assert_eq!(last, Verdict::Failed, "minutes later");
+}

@@ -181,6 +181,7 @@ struct Listener {
     disk: Memory,
     published: Arc<Mutex<BTreeSet<UserName>>>,
     timer: Mutex<mpsc::Sender<Timer>>,
+    replies_too_early: bool,
 }
 
 enum Timer {
@@ -227,6 +228,9 @@ impl Outside for Listener {
         *self.published.lock().expect("whole") = super::users(state);
     }
     fn health(&self, _: Option<&str>) {}
+    fn replies_too_early(&self) -> bool {
+        self.replies_too_early
+    }
 }
 
 fn added(event: &Event) -> Option<&UserName> {
@@ -257,14 +261,15 @@ struct World {
 }
 
 impl World {
-    fn new() -> World {
+    fn new(replies_too_early: bool) -> World {
         let to_fail = shuttle::rand::thread_rng().gen_range(0..3);
         let disk = Memory(Arc::new(Mutex::new(Book { to_fail, ..Book::default() })));
         let (set, rings) = mpsc::channel();
         let timer = Mutex::new(set.clone());
         let published = Arc::new(Mutex::default());
         let seen = Arc::clone(&published);
-        let outside = Arc::new(Listener { disk: disk.clone(), published: seen, timer });
+        let listener = Listener { disk: disk.clone(), published: seen, timer, replies_too_early };
+        let outside = Arc::new(listener);
         let (journal, history) = (disk.clone(), disk.clone());
         let restored = (State::default(), 0);
         let desk = Desk::new(restored, journal, history, outside, core(), Limits::default());
@@ -331,14 +336,18 @@ impl World {
 
     /// All that was acknowledged is on disk, and nothing else.
     fn end(self, done: &BTreeSet<UserName>) {
+        let book = self.close();
+        assert_eq!(book.wrong, [""; 0], "told before it was on disk, or not told");
+        assert_eq!(book.users, *done, "on disk, and acknowledged");
+    }
+
+    fn close(self) -> Book {
         let _ = block_on(self.way.send(Request::Stop));
         self.writer.join().expect("the writer ends");
         let _ = self.timer.0.send(Timer::End);
         self.timer.1.join().expect("the timer ends");
         // Not with the book in hand: a thread that fails with a lock hides what it found.
-        let book = self.disk.book(std::mem::take);
-        assert_eq!(book.wrong, [""; 0], "told before it was on disk, or not told");
-        assert_eq!(book.users, *done, "on disk, and acknowledged");
+        self.disk.book(std::mem::take)
     }
 }
 
@@ -364,19 +373,25 @@ fn world_that_stops() {
 }
 
 fn story(meanwhile: impl FnOnce(&World)) {
-    let world = World::new();
+    let world = World::new(false);
+    let done = lives(&world, meanwhile);
+    world.end(&done);
+}
+
+/// What was acknowledged of all that was wished.
+fn lives(world: &World, meanwhile: impl FnOnce(&World)) -> BTreeSet<UserName> {
     let clients: Vec<_> = (0..3).map(|number| world.client(number)).collect();
     let asker = world.asker();
-    meanwhile(&world);
+    meanwhile(world);
     let mut done = BTreeSet::new();
     for client in clients {
         done.extend(client.join().expect("a client ends"));
     }
     asker.join().expect("whoever asks is answered");
-    world.end(&done);
+    done
 }
 
-fn try_all(scheduler: impl Scheduler + 'static, story: fn()) {
+fn try_all(scheduler: impl Scheduler + 'static, story: impl Fn() + Send + Sync + 'static) {
     let mut config = shuttle::Config::new();
     // Deciding and encoding take more than the model's small stacks.
     config.stack_size = 1 << 20;
@@ -398,4 +413,31 @@ fn nor_when_a_thread_is_held_up_for_long() {
 fn everybody_hears_something_when_it_stops() {
     try_all(RandomScheduler::new_from_seed(SEED, TRIES), world_that_stops);
     try_all(PctScheduler::new_from_seed(SEED, 4, TRIES), world_that_stops);
+}
+
+/// All the rest is worth little if this is not found.
+#[test]
+fn a_reply_that_leaves_before_its_write_is_found() {
+    let schedulers: [Box<dyn FnOnce(Tell)>; 2] = [
+        Box::new(|tell| try_all(RandomScheduler::new_from_seed(SEED, TRIES), mistaken(tell))),
+        Box::new(|tell| try_all(PctScheduler::new_from_seed(SEED, 4, TRIES), mistaken(tell))),
+    ];
+    for try_with in schedulers {
+        let (tell, told) = std::sync::mpsc::channel();
+        try_with(tell);
+        let early = |what: &String| what.starts_with("a reply of ");
+        let found = told.iter().filter(|wrong| wrong.iter().any(early)).count();
+        assert!(found > 0, "none of {TRIES} orders shows it");
+    }
+}
+
+type Tell = std::sync::mpsc::Sender<Vec<String>>;
+
+/// What is found wrong with replies that leave too early, in each order.
+fn mistaken(tell: Tell) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let world = World::new(true);
+        lives(&world, |_| {});
+        tell.send(world.close().wrong).expect("the test waits for it");
+    }
 }
