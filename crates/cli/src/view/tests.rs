@@ -117,6 +117,11 @@ fn job_and_task() {
     check("job", &detail);
     let task = from(tasks()[0].clone());
     check("task", &TaskDetail { job: from(array_job()), task, reader: reader() });
+    let mut lent = tasks()[1].clone();
+    lent["site"] = json!("hpc");
+    let lent = TaskDetail { job: from(array_job()), task: from(lent), reader: reader() };
+    let said = text(&lent, false);
+    assert!(said.contains("  node        n2 (site hpc)\n"), "{said}");
 }
 
 #[test]
@@ -237,7 +242,10 @@ fn nodes() -> Value {
     let (small, large) = (40_000_000_000, 80_000_000_000);
     let two = json!([gpu("GPU-1", small, 0, "nvml"), gpu("GPU-2", large, 7_500, "nvml")]);
     let one = json!([gpu("GPU-3", large, 0, "declared")]);
-    json!({"nodes": [node("n1", "connected", two), node("n2", "away", one)]})
+    let (mut here, mut lent) = (node("n1", "connected", two), node("n2", "away", one));
+    here["site"] = json!("this-machine");
+    (lent["site"], lent["class"]) = (json!("hpc"), json!("a100"));
+    json!({"nodes": [here, lent]})
 }
 
 #[test]
