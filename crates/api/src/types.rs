@@ -3,8 +3,10 @@
 //! Views are what people see; they are made from the state and from history by the server and
 //! rendered by the command line and the page.
 
+mod gpus;
 mod sites;
 
+pub use gpus::{GpuQuery, GpusThere, PendingPilots, SiteGpuList, SiteGpus};
 pub use sites::{
     AllocationView, Draining, EndedAllocationView, RemovedSite, SiteClassView, SiteList,
     SiteNodeGroup, SiteNodesView, SiteTroubleView, SiteView,

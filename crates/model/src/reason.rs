@@ -182,7 +182,8 @@ impl SiteLimit {
 }
 
 impl SiteWait {
-    fn is_hopeless(&self) -> bool {
+    /// Whether no pilot of that kind could ever run it.
+    pub fn is_hopeless(&self) -> bool {
         matches!(
             self,
             SiteWait::KeptFrom { .. }

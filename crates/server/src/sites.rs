@@ -56,6 +56,8 @@ pub(crate) struct Sites {
     pub(crate) broker: Notify,
     /// The nodes of batch systems, as they said when they were asked.
     nodes: Mutex<BTreeMap<SiteName, SeenNodes>>,
+    /// When each last answered.
+    heard: Mutex<BTreeMap<SiteName, Timestamp>>,
 }
 
 /// What a batch system said of its nodes, and when.
@@ -111,6 +113,16 @@ impl Sites {
     pub(crate) fn forget(&self, site: &SiteName) {
         self.batch.locked().remove(site);
         self.nodes.locked().remove(site);
+        self.heard.locked().remove(site);
+    }
+
+    /// It answered what it was asked then.
+    pub(crate) fn heard_from(&self, site: &SiteName, at: Timestamp) {
+        self.heard.locked().insert(site.clone(), at);
+    }
+
+    pub(crate) fn heard_of(&self, site: &SiteName) -> Option<Timestamp> {
+        self.heard.locked().get(site).copied()
     }
 
     pub(crate) fn saw_nodes(&self, site: &SiteName, seen: SeenNodes) {

@@ -176,6 +176,7 @@ impl Runner {
         let began = self.clock.now();
         match on_engine(engine, |engine| engine.look()).await? {
             Ok(seen) => {
+                self.sites.heard_from(&self.site, began);
                 let told = {
                     let whys = self.whys.locked();
                     seen.iter().map(|seen| seen_allocation(seen, &whys)).collect()
@@ -244,6 +245,7 @@ impl Runner {
         let at = self.clock.now();
         match on_engine(engine, |engine| engine.nodes()).await {
             Some(Ok(nodes)) => {
+                self.sites.heard_from(&self.site, at);
                 self.sites.saw_nodes(&self.site, SeenNodes { at, nodes: Arc::new(nodes) });
             }
             Some(Err(error)) => {

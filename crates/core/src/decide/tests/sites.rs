@@ -2,9 +2,12 @@
 
 use super::*;
 use crate::broker::demand::Look;
-use crate::broker::{Proposal, look};
+use crate::broker::{Proposal, look, room};
 use crate::command::{AskBatch, Said, SeenAllocation, SiteSaid};
 use crate::event::Awaited;
+use crate::explain::explain_gpus;
+use crate::job::Terms;
+use crate::shape::{Gang, Shape};
 use crate::site::Phase;
 use shipway_model::reason::{KeptFrom, SiteLimit, SiteWait};
 use shipway_model::{AllocationEnd, EngineTrouble, SiteName, SiteSpec};
@@ -524,4 +527,38 @@ fn a_pilot_that_runs_and_never_comes_is_said_and_is_taken_back_by_draining() {
     assert_eq!(told.phase(&name), Some(Phase::GivenUp));
     told.sees(&[]);
     assert_eq!(told.phase(&name), None);
+}
+
+#[test]
+fn of_gpus_at_sites_is_said_what_why_would_say() {
+    let mut told = Told::with_site();
+    let gpus = |told: &Told, request: &str| {
+        let gpu = Some(request.parse().expect(request));
+        let resources = shipway_model::Resources { gpu, ..shipway_model::Resources::default() };
+        let spec = shipway_model::JobSpec { resources, ..shipway_model::JobSpec::default() };
+        let (ada, terms) = (ada(), Terms::of(&spec));
+        let shape = Shape::of(&spec, &ada.user, Gang::default());
+        let shape = told.state.at_sites(shape, &ada.user, &terms);
+        let now = Timestamp(told.now);
+        explain_gpus(&told.state, &shape, (&ada.user, &terms), now)
+    };
+    let key = (hpc(), String::from("a100"));
+    let room = |told: &Told| room(&told.state, Timestamp(told.now)).get(&key).copied();
+    assert_eq!(gpus(&told, "1")[&key], [SiteWait::Asking]);
+    assert_eq!(gpus(&told, "1").len(), 1, "the class without GPUs is none of it");
+    assert_eq!(room(&told), Some(4));
+    let small = gpus(&told, "2");
+    assert!(matches!(small[&key][..], [SiteWait::TooSmall { .. }]), "{small:?}");
+    let job = told.submit(r#"{"array":"1-3","resources":{"gpu":1}}"#);
+    let names = told.broker();
+    let said: Vec<_> = names.iter().map(|it| (&**it, Phase::Queued, "PENDING (Priority)")).collect();
+    told.sees(&said);
+    assert_eq!(gpus(&told, "1")[&key], [told.waits(job)[0].1.clone()]);
+    assert_eq!(room(&told), Some(1), "three of four are asked for");
+    told.apply(Command::DrainSite { by: admin(), site: hpc(), draining: true });
+    assert_eq!(room(&told), Some(0));
+    told.apply(Command::DrainSite { by: admin(), site: hpc(), draining: false });
+    told.apply(site(r#","required_tags":["test"]"#));
+    let kept = gpus(&told, "1");
+    assert!(matches!(kept[&key][..], [SiteWait::KeptFrom { .. }]), "{kept:?}");
 }
