@@ -118,6 +118,9 @@ impl View for SiteShown {
             paper.write(Tone::Bad, &format!("  {kind}{about}: {words}"));
             paper.line(&format!("; tried again {next}"));
         }
+        if let Some(heard) = site.heard {
+            paper.line(&format!("  {} last answered {} ago", site.kind, self.reader.age(heard)));
+        }
         self.for_jobs(paper);
         self.classes(paper);
         self.allocations(paper);

@@ -35,6 +35,7 @@ pub async fn list(
     let mut sites = found.await?;
     for one in &mut sites {
         one.nodes = nodes(&site, &one.name);
+        one.heard = site.sites.heard_of(&one.name);
     }
     Ok(Json(SiteList { sites }))
 }
@@ -107,6 +108,7 @@ async fn one(site: &Site, by: &Actor, name: SiteName) -> Result<SiteView, ApiErr
     let found = site.writer.ask(move |state| view(state, &asked, &by, now)).await?;
     let mut view = found.ok_or_else(|| Rejection::NoSuchSite(name.clone()))?;
     view.nodes = nodes(site, &name);
+    view.heard = site.sites.heard_of(&name);
     Ok(view)
 }
 
@@ -162,6 +164,7 @@ fn view(
         allocations: allocations.collect(),
         ended: ended.collect(),
         nodes: None,
+        heard: None,
         spec: by.may(May::KeepSites).then(|| (*site.spec).clone()),
     })
 }
