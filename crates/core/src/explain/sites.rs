@@ -224,8 +224,10 @@ fn standing(
         return SiteWait::Trouble { what: *kind, words: words.clone(), until: *until };
     }
     if let Some((_, _, batch)) = told {
-        let pilots = count(pending);
-        return SiteWait::Pending { pilots, words: batch.words.clone() };
+        // What waits for a person waits as long as that person takes.
+        let is_held = pending.clone().all(|(_, known, _)| known.phase == Phase::Held);
+        let start = if is_held { None } else { site.last_waits(&class.name, now) };
+        return SiteWait::Pending { pilots: count(pending), words: batch.words.clone(), start };
     }
     if site.draining {
         return SiteWait::Draining;
@@ -233,7 +235,7 @@ fn standing(
     let silent = of_class.clone().filter(|(id, known, _)| state.has_no_pilot_yet(id, known));
     if let Some((_, _, batch)) = silent.clone().next() {
         let words = format!("{}, and {HAS_NOT_COME}", batch.words);
-        return SiteWait::Pending { pilots: count(silent), words };
+        return SiteWait::Pending { pilots: count(silent), words, start: None };
     }
     if let Some(trouble) = site.trouble(&class.name).filter(|trouble| trouble.until > now) {
         let (words, until) = (trouble.words.clone(), trouble.until);

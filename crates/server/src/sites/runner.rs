@@ -7,6 +7,7 @@
 //! come after all, it is nobody's, and cancelled.
 
 use super::order::order;
+use super::starts::Starts;
 use super::whys::{Waiting, Whys};
 use super::{Bell, SeenNodes, Sites};
 use crate::clock::Clock;
@@ -177,6 +178,7 @@ impl Runner {
         match on_engine(engine, |engine| engine.look()).await? {
             Ok(seen) => {
                 self.sites.heard_from(&self.site, began);
+                self.sites.saw_starts(&self.site, Starts::of(&seen, began));
                 let told = {
                     let whys = self.whys.locked();
                     seen.iter().map(|seen| seen_allocation(seen, &whys)).collect()

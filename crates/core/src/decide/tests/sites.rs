@@ -9,7 +9,7 @@ use crate::explain::explain_gpus;
 use crate::job::Terms;
 use crate::shape::{Gang, Shape};
 use crate::site::Phase;
-use shipway_model::reason::{KeptFrom, SiteLimit, SiteWait};
+use shipway_model::reason::{ExpectedStart, KeptFrom, SiteLimit, SiteWait};
 use shipway_model::{AllocationEnd, EngineTrouble, SiteName, SiteSpec};
 
 const LEASE: Option<Millis> = Some(Millis(600_000));
@@ -140,7 +140,7 @@ fn a_task_goes_to_the_pilot_that_comes_and_what_ran_there_is_seen_to_the_end() {
     assert_eq!(told.phase(name), Some(Phase::Queued));
     told.sees(&[(name, Phase::Queued, "PENDING (Resources)")]);
     let words = String::from("PENDING (Resources)");
-    assert_eq!(told.waits(job)[0].1, SiteWait::Pending { pilots: 1, words });
+    assert_eq!(told.waits(job)[0].1, SiteWait::Pending { pilots: 1, words, start: None });
     told.comes(name, 8, 1);
     assert_eq!(told.phase(name), Some(Phase::Running));
     assert_eq!(told.place().len(), 1);
@@ -551,7 +551,8 @@ fn of_gpus_at_sites_is_said_what_why_would_say() {
     assert!(matches!(small[&key][..], [SiteWait::TooSmall { .. }]), "{small:?}");
     let job = told.submit(r#"{"array":"1-3","resources":{"gpu":1}}"#);
     let names = told.broker();
-    let said: Vec<_> = names.iter().map(|it| (&**it, Phase::Queued, "PENDING (Priority)")).collect();
+    let said: Vec<_> =
+        names.iter().map(|it| (&**it, Phase::Queued, "PENDING (Priority)")).collect();
     told.sees(&said);
     assert_eq!(gpus(&told, "1")[&key], [told.waits(job)[0].1.clone()]);
     assert_eq!(room(&told), Some(1), "three of four are asked for");
@@ -561,4 +562,37 @@ fn of_gpus_at_sites_is_said_what_why_would_say() {
     told.apply(site(r#","required_tags":["test"]"#));
     let kept = gpus(&told, "1");
     assert!(matches!(kept[&key][..], [SiteWait::KeptFrom { .. }]), "{kept:?}");
+}
+
+#[test]
+fn of_a_pilot_that_waits_it_is_said_how_long_the_last_ones_did() {
+    let mut told = Told::with_site();
+    let job = told.submit(r#"{"array":"1-4","resources":{"gpu":1}}"#);
+    let start = |told: &Told| {
+        let SiteWait::Pending { start, .. } = told.waits(job)[0].1.clone() else { return None };
+        start
+    };
+    let names = told.broker();
+    let all = |told: &mut Told, phase| {
+        let seen: Vec<_> = names.iter().map(|it| (&**it, phase, "PENDING")).collect();
+        told.sees(&seen);
+    };
+    all(&mut told, Phase::Queued);
+    assert_eq!(start(&told), None, "nothing is known of others");
+    let asked = Timestamp(told.now);
+    told.wait(40_000);
+    told.comes(&names[0], 8, 1);
+    told.wait(100_000);
+    told.comes(&names[1], 8, 1);
+    let Some(ExpectedStart::Others { pilots: 2, shortest, longest, newest }) = start(&told) else {
+        panic!("{:?}", told.waits(job));
+    };
+    assert!(shortest.0.abs_diff(40_000) < 1_000 && longest.0.abs_diff(140_000) < 1_000);
+    assert_eq!(newest, Timestamp(told.now));
+    assert!(newest.since(asked) >= longest);
+    all(&mut told, Phase::Held);
+    assert_eq!(start(&told), None, "what waits for a person waits as long as that takes");
+    all(&mut told, Phase::Queued);
+    told.wait(24 * 3_600_000);
+    assert_eq!(start(&told), None, "that was too long ago");
 }
