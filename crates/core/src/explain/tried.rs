@@ -3,6 +3,7 @@
 
 use super::explain;
 use super::look::Asker;
+use crate::broker::expected::Kind;
 use crate::command::Command;
 use crate::engine::{apply, step};
 use crate::event::{CancelReason, Event, Which};
@@ -17,6 +18,7 @@ use shipway_classad::{parse_expression, without};
 use shipway_model::limits::{DEFAULT_GRACE, PRIORITY_RANGE};
 use shipway_model::prospect::Change;
 use shipway_model::{IndexSet, JobId, Millis, Reason, SiteName, Timestamp};
+use std::collections::BTreeMap;
 
 /// Copies that are made for one question; each takes milliseconds.
 const MAX_TRIED: usize = 6;
@@ -76,9 +78,9 @@ impl<'a> Tried<'a> {
         }
         let changed = changed(shape, &change);
         if let Some(site) = &change.site {
-            let nodes = 0;
-            return could_come(self.state, &changed, site, &change.class)
-                .then_some(Change { nodes, ..change });
+            let pilots = Some(could_come(self.state, &changed, site, &change.class)?);
+            let nodes = self.nodes(&changed);
+            return Some(Change { nodes, pilots, ..change });
         }
         let nodes = self.nodes(&changed);
         let now = change.now && self.starts_now(changed);
@@ -176,14 +178,23 @@ fn changed(shape: &Shape, change: &Change) -> Shape {
     changed
 }
 
-/// Whether a pilot of this kind could run it.
-fn could_come(state: &State, shape: &Shape, site: &SiteName, class: &str) -> bool {
+/// How many pilots there may be that could run it, at all the sites that it may go to; `None` where
+/// none of this kind could.
+fn could_come(state: &State, shape: &Shape, site: &SiteName, class: &str) -> Option<u32> {
     let expected = state.expected();
     let need = Need::of(shape, expected.table());
-    let is_it = |kind: &&crate::broker::expected::Kind| {
-        let spec = state.sites().get(&kind.site).map(|known| &known.spec);
-        let name = spec.and_then(|spec| spec.classes.get(kind.class)).map(|class| &*class.name);
-        kind.site == *site && name == Some(class)
+    let class_of = |kind: &Kind| {
+        let known = state.sites().get(&kind.site)?;
+        Some((known, known.spec.classes.get(kind.class)?))
     };
-    expected.kinds().iter().find(is_it).is_some_and(|kind| need.could_use(kind.at))
+    let is_open = |kind: &&Kind| !shape.kept_from.contains(&kind.site) && need.could_use(kind.at);
+    let (mut is_there, mut at_site) = (false, BTreeMap::<&SiteName, (u32, u32)>::new());
+    for kind in expected.kinds().iter().filter(is_open) {
+        let Some((known, of)) = class_of(kind) else { continue };
+        is_there |= kind.site == *site && of.name == class;
+        let most = at_site.entry(&kind.site).or_insert((0, known.spec.limits.running));
+        most.0 = most.0.saturating_add(of.pilots);
+    }
+    let all = at_site.values().map(|(pilots, most)| *pilots.min(most));
+    is_there.then(|| all.fold(0, u32::saturating_add))
 }

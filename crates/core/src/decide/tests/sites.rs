@@ -596,3 +596,29 @@ fn of_a_pilot_that_waits_it_is_said_how_long_the_last_ones_did() {
     told.wait(24 * 3_600_000);
     assert_eq!(start(&told), None, "that was too long ago");
 }
+
+#[test]
+fn a_change_for_a_site_says_how_many_pilots_it_would_admit() {
+    let mut told = Told::with_site();
+    let changes = |told: &Told, job| {
+        let found = crate::explain::prospect(&told.state, job, Timestamp(told.now));
+        found.expect("it waits").changes
+    };
+    let two = told.submit(r#"{"resources":{"gpu":2}}"#);
+    let [change] = &changes(&told, two)[..] else { panic!("{:?}", changes(&told, two)) };
+    assert_eq!((change.site.as_ref(), change.pilots, change.nodes), (Some(&hpc()), Some(4), 0));
+    let said = "ask for 1 instead of 2 GPUs (2): pilots of site hpc (a100) could run it (at most 4 \
+                such pilots at a time)";
+    assert_eq!(change.to_string(), said);
+    let data = serde_json::to_value(change).expect("data");
+    assert_eq!(
+        (data.get("nodes"), data["pilots"].as_u64()),
+        (None, Some(4)),
+        "no number is made up"
+    );
+    // Both kinds have four cores, and together there may be no more than the site lets run.
+    let wide = told.submit(r#"{"resources":{"cpus":16}}"#);
+    let all = changes(&told, wide);
+    let four = all.iter().find(|change| change.class == "cpu").unwrap_or(&all[0]);
+    assert_eq!(four.pilots, Some(if four.class == "cpu" { 12 } else { 4 }), "{all:?}");
+}
