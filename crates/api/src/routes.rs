@@ -32,6 +32,7 @@ macro_rules! endpoints {
             RETRY "/api/v1/retry" { POST act::retry (Who::May(May::Change), SELECTION); }
             EVENTS "/api/v1/events" { GET events::watch (Who::SignedIn, NO_BODY); }
             NODES "/api/v1/nodes" { GET nodes::list (Who::SignedIn, NO_BODY); }
+            GPUS "/api/v1/gpus" { GET gpus::list (Who::SignedIn, NO_BODY); }
             PILOTS "/api/v1/pilots" { POST nodes::issue (Who::May(May::LetPilotsIn), NO_BODY); }
             WHO_AM_I "/api/v1/whoami" { GET users::who_am_i (Who::SignedIn, NO_BODY); }
             USERS "/api/v1/users" {

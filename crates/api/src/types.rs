@@ -3,8 +3,10 @@
 //! Views are what people see; they are made from the state and from history by the server and
 //! rendered by the command line and the page.
 
+mod gpus;
 mod sites;
 
+pub use gpus::{GpuQuery, GpusThere, PendingPilots, SiteGpuList, SiteGpus};
 pub use sites::{
     AllocationView, Draining, EndedAllocationView, RemovedSite, SiteChangeView, SiteClassView,
     SiteFindingView, SiteList, SiteNodeGroup, SiteNodesView, SiteTroubleView, SiteView,
@@ -17,7 +19,8 @@ use shipway_model::prospect::Prospect;
 use shipway_model::reading::{list, map};
 use shipway_model::{
     AfterNamed, Attempt, Capacity, GpuDevice, JobCounts, JobId, JobSpec, JobState, Millis, NodeAd,
-    NodeName, Outcome, PilotId, Reason, Role, TaskId, TaskIndex, TaskState, Timestamp, UserName,
+    NodeName, Outcome, PilotId, Reason, Role, SiteName, TaskId, TaskIndex, TaskState, Timestamp,
+    UserName,
 };
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -156,6 +159,10 @@ pub struct TaskView {
     pub outcome: Option<Outcome>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeName>,
+    /// The batch system that lends the node, while the task is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub site: Option<SiteName>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -272,6 +279,13 @@ pub struct NodeView {
     pub pilot: PilotId,
     /// What the node goes by here: its host's name, with a number where other pilots share that.
     pub name: NodeName,
+    /// Who supplied it: a batch system by its name, `this-machine`, or `by-hand`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub site: Option<SiteName>,
+    /// Which kind of pilots of its site it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
     pub ad: NodeAd,
     /// `connected`, `leaving` (takes nothing more), `unfit` (failed its proof), `away` or `lost`.
     pub link: String,

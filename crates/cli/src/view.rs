@@ -23,6 +23,7 @@ mod prospect;
 pub mod reason;
 pub mod registries;
 pub mod simple;
+mod site_gpus;
 pub mod sites;
 pub mod table;
 pub mod talk;

@@ -7,6 +7,7 @@
 use crate::site::{Allocation, Phase};
 use crate::state::State;
 use serde::{Deserialize, Serialize};
+use shipway_model::reason::ExpectedStart;
 use shipway_model::{
     AllocationEnd, AllocationId, EngineTrouble, Millis, NodeName, SiteName, SiteSpec, Timestamp,
     UserName,
@@ -24,6 +25,9 @@ const REMEMBERED_CHANGES: usize = 100;
 const HOUR: Millis = Millis(3_600_000);
 /// How long waits ended ago that still say something of the next one.
 const WAITS_KEPT: Millis = Millis(3_600_000);
+/// Pilots of a kind whose waits are kept one by one, to be shown; and for how long they say anything.
+const LAST_WAITS: usize = 5;
+const LAST_WAITS_SHOWN: Millis = Millis(24 * 3_600_000);
 /// Each counts for a quarter, so that a queue that begins to move is soon found out.
 const WAIT_WEIGHT: u64 = 4;
 /// After trouble a site is asked nothing for so long, twice as long each time it goes on.
@@ -43,6 +47,9 @@ pub struct BatchSite {
     /// How long pilots waited here lately, by their kind.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub waits: BTreeMap<String, RecentWait>,
+    /// How long each of the last few pilots waited that began, by their kind: the newest last.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub last_waits: BTreeMap<String, VecDeque<Waited>>,
     /// When something was asked for, within the last hour.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub asked: VecDeque<Timestamp>,
@@ -114,6 +121,14 @@ pub struct RecentWait {
     pub at: Timestamp,
 }
 
+/// One pilot, from asking for it to the start of its allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waited {
+    pub time: Millis,
+    /// When it began.
+    pub at: Timestamp,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastAllocation {
     pub allocation: AllocationId,
@@ -151,6 +166,7 @@ impl BatchSite {
             draining: false,
             troubles: BTreeMap::new(),
             waits: BTreeMap::new(),
+            last_waits: BTreeMap::new(),
             asked: VecDeque::new(),
             ends: VecDeque::new(),
             described: at,
@@ -223,6 +239,25 @@ impl BatchSite {
             None => waited,
         };
         self.waits.insert(class.to_owned(), RecentWait { mean, at });
+        if has_begun {
+            let last = self.last_waits.entry(class.to_owned()).or_default();
+            if last.len() >= LAST_WAITS {
+                last.pop_front();
+            }
+            last.push_back(Waited { time: waited, at });
+        }
+    }
+
+    /// How long the last few pilots of this kind waited, of those that began within a day.
+    pub(crate) fn last_waits(&self, class: &str, now: Timestamp) -> Option<ExpectedStart> {
+        let all = self.last_waits.get(class)?.iter();
+        let last = all.filter(|one| now.since(one.at) < LAST_WAITS_SHOWN);
+        Some(ExpectedStart::Others {
+            pilots: u32::try_from(last.clone().count()).unwrap_or(u32::MAX),
+            shortest: last.clone().map(|one| one.time).min()?,
+            longest: last.clone().map(|one| one.time).max()?,
+            newest: last.map(|one| one.at).max()?,
+        })
     }
 
     /// How long pilots of this kind waited lately; nothing where that is not known, or too long

@@ -15,7 +15,7 @@ pub(crate) mod expected;
 mod known;
 pub mod matching;
 
-pub use demand::look;
+pub use demand::{look, room};
 pub use expected::Expected;
 pub use known::Known;
 

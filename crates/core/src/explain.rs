@@ -23,8 +23,8 @@ use crate::shape::{Shape, ShapeId};
 use crate::state::State;
 use look::{Among, Asker, Look};
 use shipway_model::prospect::{Fit, Prospect};
-use shipway_model::reason::During;
-use shipway_model::{JobId, JobState, Reason, Timestamp, UserName, Withheld};
+use shipway_model::reason::{During, SiteWait};
+use shipway_model::{JobId, JobState, Reason, SiteName, Timestamp, UserName, Withheld};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 pub use tried::can_be_tried;
@@ -108,6 +108,18 @@ pub fn explain_need(
         reasons
     });
     reasons.unwrap_or_else(not_explained)
+}
+
+/// Of each kind of pilots with GPUs that batch systems would give, by site and class: all for which
+/// one could never run such a task, or else how it stands with asking for one. What could not be
+/// found out in reasonable time is left out.
+pub fn explain_gpus(
+    state: &State,
+    shape: &Shape,
+    asking: (&UserName, &Terms),
+    now: Timestamp,
+) -> BTreeMap<(SiteName, String), Vec<SiteWait>> {
+    guarded(|| sites::of_gpus(state, shape, asking, now)).unwrap_or_default()
 }
 
 /// All that is to be said about a job that waits, as far as it can be found out.

@@ -137,13 +137,22 @@ pub struct Change {
     pub class: String,
     /// At once: tried with the planner itself. Otherwise as soon as such a node is free.
     pub now: bool,
-    /// Connected nodes that could run it then, each when it is free.
-    #[serde(default)]
+    /// Connected nodes that could run it then, each when it is free. Not said where there are none.
+    #[serde(default, skip_serializing_if = "is_none")]
     pub nodes: u32,
     /// Pilots of this site could run it then; `class` is their kind there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub site: Option<SiteName>,
+    /// Of a change for a site: how many such pilots there may be, by the files of all the sites that
+    /// it may go to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pilots: Option<u32>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_none(number: &u32) -> bool {
+    *number == 0
 }
 
 /// When it may start, and what that rests on.
@@ -242,7 +251,12 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (act, class) = (self.act(), &self.class);
         if let Some(site) = &self.site {
-            return write!(f, "{act}: pilots of site {site} ({class}) could run it");
+            write!(f, "{act}: pilots of site {site} ({class}) could run it")?;
+            return self.pilots.map_or(Ok(()), |pilots| {
+                let such =
+                    if pilots == 1 { "1 such pilot" } else { &format!("{pilots} such pilots") };
+                write!(f, " (at most {such} at a time)")
+            });
         }
         if self.now {
             write!(f, "{act}: it could start now on a node with {class}")?;

@@ -6,6 +6,7 @@
 use crate::allocation::EngineTrouble;
 use crate::amounts::Quantity;
 use crate::ids::{JobId, NodeName, SiteName, UserName};
+use crate::site::BatchKind;
 use crate::spec::Condition;
 use crate::states::JobState;
 use crate::units::{Millis, Timestamp};
@@ -147,7 +148,13 @@ pub enum SiteWait {
     /// The batch system did not do what it was asked; it is tried again then.
     Trouble { what: EngineTrouble, words: String, until: Timestamp },
     /// Pilots were asked for and have not come; the batch system's words for one of them.
-    Pending { pilots: u32, words: String },
+    Pending {
+        pilots: u32,
+        words: String,
+        /// When the first of them may start; nothing where nothing is known of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        start: Option<ExpectedStart>,
+    },
     /// As many pilots as the site's file allows are there or asked for.
     AtLimit { limit: SiteLimit, most: u32 },
     /// It has GPUs, which the job does not ask for, and other pilots would do.
@@ -162,6 +169,24 @@ pub enum SiteWait {
         #[cfg_attr(feature = "schema", schema(value_type = String))]
         node: NodeName,
         at: Timestamp,
+    },
+}
+
+/// When a pilot that waits may start, and on what that rests. It is no promise.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(tag = "basis", rename_all = "snake_case")]
+pub enum ExpectedStart {
+    /// The batch system expected the first of them `at`, when it said so.
+    Engine { by: BatchKind, at: Timestamp, said: Timestamp },
+    /// So long the last few pilots of the kind waited, of which the last one started at `newest`.
+    Others {
+        pilots: u32,
+        #[cfg_attr(feature = "schema", schema(value_type = String))]
+        shortest: Millis,
+        #[cfg_attr(feature = "schema", schema(value_type = String))]
+        longest: Millis,
+        newest: Timestamp,
     },
 }
 
@@ -189,7 +214,8 @@ impl SiteLimit {
 }
 
 impl SiteWait {
-    fn is_hopeless(&self) -> bool {
+    /// Whether no pilot of that kind could ever run it.
+    pub fn is_hopeless(&self) -> bool {
         matches!(
             self,
             SiteWait::KeptFrom { .. }
@@ -246,7 +272,7 @@ impl fmt::Display for SiteWait {
             SiteWait::Trouble { what, words, .. } => {
                 write!(f, "{}: {words}", trouble(*what))
             }
-            SiteWait::Pending { pilots, words } => {
+            SiteWait::Pending { pilots, words, .. } => {
                 let waiting = match pilots {
                     1 => "1 pilot is asked for".to_owned(),
                     many => format!("{many} pilots are asked for"),

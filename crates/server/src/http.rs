@@ -19,6 +19,7 @@ pub mod caller;
 mod door;
 pub mod error;
 pub mod events;
+pub mod gpus;
 pub mod health;
 pub mod jobs;
 mod large;

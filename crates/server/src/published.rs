@@ -24,7 +24,7 @@ mod changes;
 mod entries;
 
 pub use changes::Changes;
-pub use entries::{Holders, JobNow, Node, NodeNow};
+pub use entries::{Described, Holders, JobNow, Node, NodeNow};
 
 use crate::locks::Shared as _;
 use changes::Entry;
@@ -32,12 +32,10 @@ use entries::Known;
 use shipway_core::State;
 use shipway_core::pilot::Active;
 use shipway_core::task_table::TaskStates;
-use shipway_model::{
-    Actor, IndexSet, JobCounts, JobId, NodeAd, PilotId, TaskId, TaskState, UserName,
-};
+use shipway_model::{Actor, IndexSet, JobCounts, JobId, PilotId, TaskId, TaskState, UserName};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLock};
 
 /// The board, with its lock. Nobody waits with it in hand.
 #[derive(Debug)]
@@ -136,7 +134,7 @@ impl Board {
             }
         }
         for (id, pilot) in state.pilots() {
-            self.put_node(id.clone(), Some(NodeNow::of(pilot)), Some(Arc::new(pilot.ad.clone())));
+            self.put_node(id.clone(), Some(NodeNow::of(pilot)), Some(Described::of(state, pilot)));
         }
         for (task, active) in state.active() {
             self.put_active(*task, Some(active.clone()));
@@ -156,8 +154,8 @@ impl Board {
                 array.states.put(&piece, array.indices.len());
             }
         }
-        for (id, now, ad) in nodes {
-            self.put_node(id, now, ad);
+        for (id, now, about) in nodes {
+            self.put_node(id, now, about);
         }
         for (task, active) in active {
             self.put_active(task, active);
@@ -205,18 +203,20 @@ impl Board {
         self.arrays.insert(id, Array { indices, states });
     }
 
-    fn put_node(&mut self, id: PilotId, now: Option<NodeNow>, ad: Option<Arc<NodeAd>>) {
+    fn put_node(&mut self, id: PilotId, now: Option<NodeNow>, about: Option<Described>) {
         let Some(now) = now else {
             self.nodes.remove(&id);
             return;
         };
-        match (self.nodes.get_mut(&id), ad) {
-            (Some(node), ad) => {
+        match (self.nodes.get_mut(&id), about) {
+            (Some(node), about) => {
                 node.now = now;
-                node.ad = ad.unwrap_or_else(|| Arc::clone(&node.ad));
+                if let Some(about) = about {
+                    node.about = about;
+                }
             }
-            (None, Some(ad)) => {
-                self.nodes.insert(id, Node { ad, now, holding: BTreeSet::new() });
+            (None, Some(about)) => {
+                self.nodes.insert(id, Node { about, now, holding: BTreeSet::new() });
             }
             (None, None) => {}
         }

@@ -7,6 +7,7 @@
 //!
 //! - `keeper.rs` has a runner for each batch system, and the broker look when something waits
 //! - `runner.rs` one batch system: looks, hands in, gives up; the core decides what
+//! - `starts.rs` when what waits may start, as batch systems say
 //! - `whys.rs`   why allocations wait, where each has to be asked about; pure
 //! - `order.rs`  an allocation as it is handed in; pure
 //! - `engine.rs` which batch system, and the way to it
@@ -22,6 +23,7 @@ mod engine;
 pub(crate) mod keeper;
 mod order;
 mod runner;
+mod starts;
 mod whys;
 
 use crate::locks::Locked;
@@ -31,6 +33,7 @@ use shipway_core::Effect;
 use shipway_core::site::SiteKind;
 use shipway_model::{AllocationId, PilotId, SiteName, Timestamp};
 use shipway_sites::batch::EngineNodes;
+use starts::Starts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use tokio::sync::{Notify, mpsc};
@@ -56,6 +59,10 @@ pub(crate) struct Sites {
     pub(crate) broker: Notify,
     /// The nodes of batch systems, as they said when they were asked.
     nodes: Mutex<BTreeMap<SiteName, SeenNodes>>,
+    /// When each last answered.
+    heard: Mutex<BTreeMap<SiteName, Timestamp>>,
+    /// When each expects what waits there to start, as it said when it was last looked at.
+    starts: Mutex<BTreeMap<SiteName, Starts>>,
 }
 
 /// What a batch system said of its nodes, and when.
@@ -111,6 +118,17 @@ impl Sites {
     pub(crate) fn forget(&self, site: &SiteName) {
         self.batch.locked().remove(site);
         self.nodes.locked().remove(site);
+        self.heard.locked().remove(site);
+        self.starts.locked().remove(site);
+    }
+
+    /// It answered what it was asked then.
+    pub(crate) fn heard_from(&self, site: &SiteName, at: Timestamp) {
+        self.heard.locked().insert(site.clone(), at);
+    }
+
+    pub(crate) fn heard_of(&self, site: &SiteName) -> Option<Timestamp> {
+        self.heard.locked().get(site).copied()
     }
 
     pub(crate) fn saw_nodes(&self, site: &SiteName, seen: SeenNodes) {

@@ -203,9 +203,15 @@ async fn why(
     let one = ids.len() == 1;
     // One more than is kept tells that there are more.
     let most = most.max(LISTED_REASONS + 1);
+    let sites = Arc::clone(&site.sites);
     let look = move |state: &State| {
         let began = Instant::now();
-        some_of((&ids, most), || began.elapsed() >= AT_ONCE, state, at)
+        let mut found = some_of((&ids, most), || began.elapsed() >= AT_ONCE, state, at);
+        // In a list only what is known at once.
+        if let (true, [(_, reasons)]) = (one, &mut found.0[..]) {
+            sites.say_starts(state, reasons);
+        }
+        found
     };
     Ok(if one { site.writer.glance(look).await? } else { site.writer.ask(look).await? })
 }

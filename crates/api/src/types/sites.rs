@@ -41,6 +41,9 @@ pub struct SiteView {
     pub allocations: Vec<AllocationView>,
     /// What is over, the newest last.
     pub ended: Vec<EndedAllocationView>,
+    /// When its batch system last answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heard: Option<Timestamp>,
     /// The nodes that its batch system has, when that was last asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<SiteNodesView>,

@@ -1,22 +1,34 @@
-//! `gpus`: which there are, and what a request would find. Only devices are compared; whether
-//! cores and memory are free too is the scheduler's answer (`submit --dry-run`).
+//! `gpus`: which there are, which sites would give, and what a request would find. Of nodes only
+//! devices are compared; whether cores and memory are free too is the scheduler's answer
+//! (`submit --dry-run`). Of sites the server judges one task that wants the GPUs and little else.
 
 use super::Context;
 use crate::args::jobs::GpusArgs;
 use crate::failure::{Exit, Failure};
+use crate::query::Query;
 use crate::view;
 use crate::view::gpus::{GpuRow, GpuTable, Match, WithheldRow};
+use crate::view::time::Reader;
 use shipway_api::routes;
-use shipway_api::types::{GpuView, NodeList, NodeView};
+use shipway_api::types::{GpuView, NodeList, NodeView, SiteGpuList};
 use shipway_model::{GpuRequest, GpuShare};
 
 pub async fn run(context: &Context, args: GpusArgs) -> Result<Exit, Failure> {
     let list: NodeList = context.client.get(routes::NODES).await?;
-    view::show(&table(&list, args.request), context.output)?;
+    let request = args.request.as_ref().map(ToString::to_string);
+    let query = Query::new().maybe("request", request);
+    let at_sites: SiteGpuList = context.client.get(&query.on(routes::GPUS)).await?;
+    let table = table(&list, args.request, at_sites, Reader::here());
+    view::show(&table, context.output)?;
     Ok(Exit::DONE)
 }
 
-pub fn table(list: &NodeList, request: Option<GpuRequest>) -> GpuTable {
+pub fn table(
+    list: &NodeList,
+    request: Option<GpuRequest>,
+    at_sites: SiteGpuList,
+    reader: Reader,
+) -> GpuTable {
     let mut gpus = Vec::new();
     let (mut could, mut now) = (0, 0);
     for node in &list.nodes {
@@ -52,6 +64,8 @@ pub fn table(list: &NodeList, request: Option<GpuRequest>) -> GpuTable {
         nodes_that_can_now: asked.then_some(now),
         gpus,
         withheld,
+        sites: at_sites.classes,
+        reader,
     }
 }
 

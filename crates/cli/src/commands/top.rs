@@ -34,6 +34,7 @@ pub async fn run(context: &Context, args: &TopArgs) -> Result<Exit, Failure> {
             jobs: data.jobs,
             has_more: data.has_more,
             nodes: data.nodes,
+            sites: data.sites,
             reader,
             width: width(),
             all: args.all,

@@ -4,7 +4,7 @@
 use super::news::{Fresh, Ticket, Wanted};
 use super::pages::Page;
 use crate::view::time::Reader;
-use shipway_api::types::{GpuView, JobView, NodeView, Selection};
+use shipway_api::types::{GpuView, JobView, NodeView, Selection, SiteClassView, SiteView};
 use shipway_model::{JobId, JobState, May, TaskId, Timestamp};
 use std::cmp::Reverse;
 
@@ -26,6 +26,7 @@ pub struct App {
     pub list: JobList,
     pub node: usize,
     pub gpu: usize,
+    pub site: usize,
     /// The job whose details are opened as soon as it is there.
     pub opening: Option<JobId>,
     /// What lies over the panels, the uppermost last.
@@ -46,10 +47,11 @@ pub enum Panel {
     Jobs,
     Nodes,
     Gpus,
+    Sites,
 }
 
 impl Panel {
-    pub const ALL: [Panel; 3] = [Panel::Jobs, Panel::Nodes, Panel::Gpus];
+    pub const ALL: [Panel; 4] = [Panel::Jobs, Panel::Nodes, Panel::Gpus, Panel::Sites];
 }
 
 /// Which jobs are listed, and how.
@@ -116,6 +118,13 @@ pub struct GpuAt<'a> {
     pub gpu: &'a GpuView,
 }
 
+/// One kind of pilots with the site it is of.
+#[derive(Debug, Clone, Copy)]
+pub struct SiteAt<'a> {
+    pub site: &'a SiteView,
+    pub class: &'a SiteClassView,
+}
+
 impl App {
     pub fn new(server: String, data: Fresh, reader: Reader, all: bool) -> Self {
         let list = JobList {
@@ -137,6 +146,7 @@ impl App {
             list,
             node: 0,
             gpu: 0,
+            site: 0,
             opening: None,
             pages: Vec::new(),
             overlay: Overlay::None,
@@ -165,6 +175,16 @@ impl App {
         self.data.nodes.iter().flat_map(|node| node.gpus.iter().map(of(node))).collect()
     }
 
+    pub fn sites(&self) -> Vec<SiteAt<'_>> {
+        let of = |site| move |class| SiteAt { site, class };
+        self.data.sites.iter().flat_map(|site| site.classes.iter().map(of(site))).collect()
+    }
+
+    /// In their order. Where there are no sites there is no panel of them.
+    pub fn panels(&self) -> &'static [Panel] {
+        if self.data.sites.is_empty() { &Panel::ALL[..3] } else { &Panel::ALL }
+    }
+
     /// The job that keys act on: the selected one, or the one that uses the selected GPU.
     pub fn job(&self) -> Option<JobId> {
         if let Some(job) = self.pages.last().and_then(Page::job) {
@@ -172,7 +192,7 @@ impl App {
         }
         match self.panel {
             Panel::Jobs => self.list.selected,
-            Panel::Nodes => None,
+            Panel::Nodes | Panel::Sites => None,
             Panel::Gpus => self.task_on_gpu().map(|task| task.job),
         }
     }
@@ -207,6 +227,10 @@ impl App {
         self.list.selected = there.or_else(|| jobs.first().map(|job| job.id));
         self.node = self.node.min(self.data.nodes.len().saturating_sub(1));
         self.gpu = self.gpu.min(self.gpus().len().saturating_sub(1));
+        self.site = self.site.min(self.sites().len().saturating_sub(1));
+        if !self.panels().contains(&self.panel) {
+            self.panel = Panel::Jobs;
+        }
     }
 
     pub fn say(&mut self, text: impl Into<String>) {

@@ -1,7 +1,7 @@
 //! The model as a frame. Pure: the same model on the same area gives the same frame.
 //!
-//! A small terminal shows one panel and names the others; a tall one shows all three, nodes and
-//! GPUs side by side where there is room.
+//! A small terminal shows one panel and names the others; a tall one shows all of them, nodes and
+//! GPUs side by side where there is room. Sites have a panel where there are some.
 
 mod footer;
 mod grid;
@@ -10,6 +10,7 @@ mod jobs;
 mod nodes;
 mod overlays;
 pub mod pages;
+mod sites;
 pub mod style;
 
 use super::app::{App, Panel};
@@ -52,7 +53,13 @@ pub fn draw(frame: &mut Frame<'_>, app: &App) {
 pub fn full_height(app: &App, width: u16) -> u16 {
     let (nodes, gpus) = (lines_of(app.data.nodes.len()), lines_of(app.gpus().len()));
     let below = if width >= WIDE { nodes.max(gpus) } else { nodes.saturating_add(gpus) };
-    lines_of(app.jobs().len()).saturating_add(below).saturating_add(2)
+    let all = lines_of(app.jobs().len()).saturating_add(below).saturating_add(2);
+    all.saturating_add(lines_of_sites(app))
+}
+
+/// Nothing where there are none.
+fn lines_of_sites(app: &App) -> u16 {
+    if app.data.sites.is_empty() { 0 } else { lines_of(app.sites().len()) }
 }
 
 /// A title, a heading, the rows, and a line between this panel and the next.
@@ -68,8 +75,15 @@ fn panels(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
         return grid(app, app.panel, area.width).draw(frame, body, look, true);
     }
     let (nodes, gpus) = (lines_of(app.data.nodes.len()), lines_of(app.gpus().len()));
-    // Jobs keep the larger half, and all that the others do not need.
+    // Jobs keep the larger half, and all that the others do not need; sites a part of the rest.
     let most = if app.is_live { area.height / 2 } else { area.height };
+    let sites = lines_of_sites(app).min(if app.is_live { most / 3 } else { most });
+    let parts = Layout::vertical([Constraint::Fill(1), Constraint::Length(sites)]);
+    let [area, last] = area.layout(&parts);
+    if sites > 0 {
+        one_panel(frame, last, app, look, Panel::Sites);
+    }
+    let most = most - sites;
     if area.width >= WIDE {
         let below = nodes.max(gpus).min(most);
         let parts = Layout::vertical([Constraint::Fill(1), Constraint::Length(below)]);
@@ -102,17 +116,18 @@ fn grid(app: &App, panel: Panel, width: u16) -> Grid {
         Panel::Jobs => jobs::grid(app, width),
         Panel::Nodes => nodes::nodes(app, width),
         Panel::Gpus => nodes::gpus(app, width),
+        Panel::Sites => sites::grid(app),
     }
 }
 
 /// The names of all panels, in their order, with what there is to say about the one shown.
 fn tabs(app: &App, look: Look) -> Line<'static> {
     let mut spans = Vec::new();
-    for panel in Panel::ALL {
-        if panel == app.panel {
-            spans.extend(panel_title(app, look, panel, true));
+    for panel in app.panels() {
+        if *panel == app.panel {
+            spans.extend(panel_title(app, look, *panel, true));
         } else {
-            spans.push(look.span(Tone::Plain, format!("  {}", name(app, panel))));
+            spans.push(look.span(Tone::Plain, format!("  {}", name(app, *panel))));
         }
         spans.push(Span::raw("  "));
     }
@@ -127,6 +142,7 @@ fn name(app: &App, panel: Panel) -> String {
         }
         Panel::Nodes => format!("Nodes {}", app.data.nodes.len()),
         Panel::Gpus => format!("GPUs {}", app.gpus().len()),
+        Panel::Sites => format!("Sites {}", app.data.sites.len()),
     }
 }
 

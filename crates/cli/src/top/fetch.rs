@@ -9,7 +9,7 @@ use crate::settings::{self, Server};
 use shipway_api::causes::causes;
 use shipway_api::client::{Client, ClientError};
 use shipway_api::routes;
-use shipway_api::types::{JobPage, JobView, NodeList};
+use shipway_api::types::{JobPage, JobView, NodeList, SiteList, SiteView};
 use shipway_model::JobId;
 use shipway_model::limits::MAX_PAGE;
 use std::time::Duration;
@@ -24,6 +24,8 @@ const REFRESH_EVERY: Duration = Duration::from_millis(200);
 const REST: u32 = 9;
 /// What other people do changes reasons and free cores, and is not told to everybody.
 const REFRESH_ANYWAY: Duration = Duration::from_secs(10);
+/// Sites, of which the server has to ask whoever has the whole state.
+const SITES_EVERY: Duration = Duration::from_secs(2);
 /// No answer within this is none.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -41,13 +43,15 @@ impl Way {
     }
 }
 
-/// Jobs that have not ended and are older than those listed: somebody's week-long training must not
-/// leave the list because of a thousand short jobs after it. Looked for less often than the rest.
+/// What is looked for less often than the rest: sites, and jobs that have not ended and are older
+/// than those listed. Somebody's week-long training must not leave the list because of a thousand
+/// short jobs after it.
 #[derive(Debug, Default)]
 pub struct Older {
     jobs: Vec<JobView>,
     /// When they were looked for, and among whose jobs.
     looked: Option<(Instant, bool)>,
+    sites: Option<(Instant, Vec<SiteView>)>,
 }
 
 impl Older {
@@ -84,6 +88,7 @@ pub async fn fetch(
     }
     older.add_to(&mut page.jobs);
     let nodes: NodeList = client.get(routes::NODES).await?;
+    let sites = sites(client, older).await?;
     let open = match wanted.open {
         Some(id) => open_job(client, wanted, &page, id).await?,
         None => None,
@@ -93,8 +98,20 @@ pub async fn fetch(
         jobs: page.jobs,
         has_more,
         nodes: nodes.nodes,
+        sites,
         open,
     })
+}
+
+/// What batch systems say is not asked of them more often either.
+async fn sites(client: &Client, kept: &mut Older) -> Result<Vec<SiteView>, ClientError> {
+    let known = kept.sites.as_ref().filter(|(at, _)| at.elapsed() < SITES_EVERY);
+    if let Some((_, sites)) = known {
+        return Ok(sites.clone());
+    }
+    let SiteList { sites } = client.get(routes::SITES).await?;
+    kept.sites = Some((Instant::now(), sites.clone()));
+    Ok(sites)
 }
 
 fn jobs_query(all: bool) -> Query {

@@ -4,7 +4,9 @@
 use crate::view::output::Stream;
 use bytes::Bytes;
 use ratatui::crossterm::event::KeyEvent;
-use shipway_api::types::{JobView, LiveEvent, NodeView, Selection, TaskPage, UserView, Why};
+use shipway_api::types::{
+    JobView, LiveEvent, NodeView, Selection, SiteView, TaskPage, UserView, Why,
+};
 use shipway_model::{JobId, TaskId, Timestamp};
 
 #[derive(Debug, Clone)]
@@ -54,6 +56,8 @@ pub struct Fresh {
     /// There are older jobs than these.
     pub has_more: bool,
     pub nodes: Vec<NodeView>,
+    /// Those that are batch systems.
+    pub sites: Vec<SiteView>,
     /// The job whose details are open, and some of its tasks.
     pub open: Option<(JobView, TaskPage)>,
 }

@@ -9,7 +9,7 @@ use crate::view::time::Reader;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use serde::Serialize;
-use shipway_api::types::{JobView, NodeView, UserView};
+use shipway_api::types::{JobView, NodeView, SiteView, UserView};
 use shipway_model::Timestamp;
 
 /// All that `top` shows, as of one moment.
@@ -22,6 +22,8 @@ pub struct Once {
     /// There are older jobs than these.
     pub has_more: bool,
     pub nodes: Vec<NodeView>,
+    /// Those that are batch systems.
+    pub sites: Vec<SiteView>,
     #[serde(skip)]
     pub reader: Reader,
     #[serde(skip)]
@@ -37,6 +39,7 @@ impl View for Once {
             jobs: self.jobs.clone(),
             has_more: self.has_more,
             nodes: self.nodes.clone(),
+            sites: self.sites.clone(),
             open: None,
         };
         let mut app = App::new(self.server.clone(), data, self.reader.clone(), self.all);

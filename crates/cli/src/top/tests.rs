@@ -87,12 +87,33 @@ fn nodes() -> Value {
     json!([node("gpu-1", "connected", first), away])
 }
 
+fn sites() -> Value {
+    let class = |name: &str, running: u32, pending: u32, most: u32| {
+        json!({"name": name, "has": "8 cores, 32GB, no GPU", "running": running,
+            "pending": pending, "most": most})
+    };
+    let limits = json!({"pending": 10, "running": 100, "starts_per_hour": 200});
+    let site = |name: &str, kind: &str, state: &str, classes: Value| {
+        json!({"name": name, "kind": kind, "state": state, "classes": classes, "limits": limits,
+            "wall": "12h", "allocations": [], "ended": [], "heard": NOW - 8_000})
+    };
+    let refused = json!({"class": "a100", "kind": "refused", "words": "Invalid partition \u{1b}[2J",
+        "since": NOW - MINUTE, "until": NOW + MINUTE});
+    let mut hpc =
+        site("hpc", "slurm", "in trouble", json!([class("a100", 2, 1, 16), class("cpu", 0, 0, 4)]));
+    hpc["troubles"] = json!([refused]);
+    let mut pool = site("pool", "htcondor", "draining", json!([class("any", 7, 0, 50)]));
+    pool["heard"] = Value::Null;
+    json!([hpc, pool])
+}
+
 fn fresh(role: &str) -> Fresh {
     Fresh {
         user: from(json!({"user": "ada", "role": role})),
         jobs: from(jobs()),
         has_more: false,
         nodes: from(nodes()),
+        sites: Vec::new(),
         open: None,
     }
 }

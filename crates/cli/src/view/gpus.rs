@@ -1,9 +1,13 @@
-//! The GPUs there are, what of each is free, and what a request would find.
+//! The GPUs there are, what of each is free, and what a request would find; then those that batch
+//! systems would give.
 
 use super::View;
 use super::paper::{Paper, Tone};
+use super::site_gpus;
 use super::table::{Cell, Table};
+use super::time::Reader;
 use serde::Serialize;
+use shipway_api::types::SiteGpus;
 use shipway_model::{GpuDevice, GpuRequest, GpuShare, GpuSource, GpuVendor, NodeName, Withheld};
 
 /// What a request would find in a device.
@@ -40,6 +44,11 @@ pub struct GpuTable {
     /// Those that are there and are not offered.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub withheld: Vec<WithheldRow>,
+    /// Of pilots that batch systems would give.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sites: Vec<SiteGpus>,
+    #[serde(skip)]
+    pub reader: Reader,
 }
 
 #[derive(Debug, Serialize)]
@@ -51,9 +60,19 @@ pub struct WithheldRow {
 
 impl View for GpuTable {
     fn text(&self, paper: &mut Paper) {
+        self.of_nodes(paper);
+        self.remarks(paper);
+        site_gpus::write(paper, &self.sites, &self.reader);
+        self.sentence(paper);
+    }
+}
+
+impl GpuTable {
+    fn of_nodes(&self, paper: &mut Paper) {
         if self.gpus.is_empty() {
-            paper.line("no GPUs");
-            return self.remarks(paper);
+            let here =
+                if self.sites.is_empty() { "no GPUs" } else { "no node that is there has GPUs" };
+            return paper.line(here);
         }
         let mut heading =
             vec!["NODE", "MODEL", "MEMORY", "CAPABILITY", "DRIVER", "SOURCE", "FREE", "ID"];
@@ -67,12 +86,8 @@ impl View for GpuTable {
             table.row(cells);
         }
         table.write(paper);
-        self.remarks(paper);
-        self.sentence(paper);
     }
-}
 
-impl GpuTable {
     fn remarks(&self, paper: &mut Paper) {
         if !self.withheld.is_empty() {
             paper.end_line();
@@ -90,14 +105,20 @@ impl GpuTable {
         else {
             return;
         };
+        if self.gpus.is_empty() && self.sites.is_empty() {
+            return;
+        }
         paper.end_line();
         let nodes =
             |count: usize| if count == 1 { "1 node".into() } else { format!("{count} nodes") };
-        paper.line(&match (could, now) {
-            (0, _) => format!("{request}: no node has that"),
-            (could, 0) => format!("{request}: {} could, none now", nodes(could)),
-            (could, now) => format!("{request}: {} could, {now} now", nodes(could)),
-        });
+        let here = match (could, now) {
+            (0, _) => "no node has that".to_owned(),
+            (could, 0) => format!("{} could, none now", nodes(could)),
+            (could, now) => format!("{} could, {now} now", nodes(could)),
+        };
+        let at_sites = site_gpus::sentence(&self.sites);
+        let at_sites = at_sites.map(|said| format!("; {said}")).unwrap_or_default();
+        paper.line(&format!("{request}: {here}{at_sites}"));
     }
 }
 

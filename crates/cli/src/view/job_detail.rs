@@ -78,7 +78,8 @@ impl View for TaskDetail {
             fact(paper, "outcome", &outcome.to_string());
         }
         if let Some(node) = &task.node {
-            fact(paper, "node", node.as_str());
+            let site = task.site.as_ref().map(|site| format!(" (site {site})"));
+            fact(paper, "node", &format!("{node}{}", site.unwrap_or_default()));
         }
         if !task.devices.is_empty() {
             fact(paper, "devices", &task.devices.join(", "));

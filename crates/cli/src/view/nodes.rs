@@ -18,8 +18,9 @@ impl View for NodeTable {
         if self.list.nodes.is_empty() {
             return paper.line("no nodes");
         }
-        let mut table =
-            Table::new(&["NODE", "LINK", "RUNNING", "CPUS", "MEMORY", "GPUS", "APART", "NOTES"]);
+        let mut table = Table::new(&[
+            "NODE", "SITE", "LINK", "RUNNING", "CPUS", "MEMORY", "GPUS", "APART", "NOTES",
+        ]);
         for node in &self.list.nodes {
             table.row(row(node));
         }
@@ -32,6 +33,12 @@ pub fn gpus_used<'a>(gpus: impl IntoIterator<Item = &'a GpuView>) -> GpuShare {
     GpuShare(gpus.into_iter().fold(0, |used, gpu| gpu.used.saturating_add(used)))
 }
 
+/// Who supplied it: `hpc (a100)`, `this-machine`.
+pub fn supplied(node: &NodeView) -> String {
+    let site = node.site.as_ref().map(ToString::to_string).unwrap_or_default();
+    node.class.as_ref().map_or_else(|| site.clone(), |class| format!("{site} ({class})"))
+}
+
 /// Used of all, for each thing.
 fn row(node: &NodeView) -> Vec<Cell> {
     let capacity = &node.ad.capacity;
@@ -40,6 +47,7 @@ fn row(node: &NodeView) -> Vec<Cell> {
     let tone = if node.link == "connected" { Tone::Good } else { Tone::Bad };
     vec![
         Cell::from(&node.name),
+        supplied(node).into(),
         Cell::toned(&node.link, tone),
         node.running.into(),
         format!("{}/{}", node.used.cpus, capacity.cpus).into(),

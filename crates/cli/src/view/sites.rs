@@ -126,6 +126,9 @@ impl View for SiteShown {
                 "; seen {when}: mend the site's file (`site add` it again) or the batch system"
             ));
         }
+        if let Some(heard) = site.heard {
+            paper.line(&format!("  {} last answered {} ago", site.kind, self.reader.age(heard)));
+        }
         self.for_jobs(paper);
         self.classes(paper);
         self.allocations(paper);

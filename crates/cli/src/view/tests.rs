@@ -117,6 +117,11 @@ fn job_and_task() {
     check("job", &detail);
     let task = from(tasks()[0].clone());
     check("task", &TaskDetail { job: from(array_job()), task, reader: reader() });
+    let mut lent = tasks()[1].clone();
+    lent["site"] = json!("hpc");
+    let lent = TaskDetail { job: from(array_job()), task: from(lent), reader: reader() };
+    let said = text(&lent, false);
+    assert!(said.contains("  node        n2 (site hpc)\n"), "{said}");
 }
 
 #[test]
@@ -237,7 +242,10 @@ fn nodes() -> Value {
     let (small, large) = (40_000_000_000, 80_000_000_000);
     let two = json!([gpu("GPU-1", small, 0, "nvml"), gpu("GPU-2", large, 7_500, "nvml")]);
     let one = json!([gpu("GPU-3", large, 0, "declared")]);
-    json!({"nodes": [node("n1", "connected", two), node("n2", "away", one)]})
+    let (mut here, mut lent) = (node("n1", "connected", two), node("n2", "away", one));
+    here["site"] = json!("this-machine");
+    (lent["site"], lent["class"]) = (json!("hpc"), json!("a100"));
+    json!({"nodes": [here, lent]})
 }
 
 #[test]
@@ -260,13 +268,65 @@ fn how_people_are_kept_apart_is_shown_of_each_node() {
     }
 }
 
+fn gpu_table(list: Value, request: Option<&str>, classes: &Value) -> impl View {
+    let request = request.map(|request| request.parse().expect(request));
+    gpus::table(&from(list), request, from(json!({ "classes": classes })), reader())
+}
+
+/// One that would do, one that is at its limit, and one that is kept out.
+fn gpus_of_sites(is_asked: bool) -> Value {
+    let class = |name: &str, model: &str, count: u32, more: Value| {
+        let mut class = json!({"site": "hpc", "kind": "slurm", "class": name, "running": 0,
+            "room": 0, "pending": [], "heard": NOW - 10_000,
+            "gpus": {"count": count, "model": model, "memory": "80GB"}});
+        let Value::Object(more) = more else { panic!("not an object") };
+        let judged = |key: &str| key == "would_do" || key == "waits";
+        more.into_iter()
+            .filter(|(key, _)| is_asked || !judged(key))
+            .for_each(|(key, value)| class[key] = value);
+        class
+    };
+    let (first, second) = ("PENDING (Resources)", "PENDING (ReqNodeNotAvail, drained: gpu7)");
+    let pending = json!([{"pilots": 2, "since": NOW - 4 * MINUTE, "words": first},
+        {"pilots": 1, "since": NOW - MINUTE, "words": second}]);
+    let there = json!({"seen": NOW - 70_000, "nodes": 4, "up": 3, "idle": 1, "gpus": 16,
+        "gpus_idle": 4});
+    let count = |amount: u32| json!({"resource": "gpus", "amount": amount, "request": "A100:2"});
+    let small = json!([{"kind": "too_small", "wanted": count(2), "found": count(1)}]);
+    let full = json!([{"kind": "at_limit", "limit": "pilots", "most": 1}]);
+    let coming = json!([{"kind": "pending", "pilots": 3, "words": first}]);
+    json!([
+        class(
+            "a100",
+            "NVIDIA A100",
+            2,
+            json!({"running": 5, "room": 8, "pending": pending,
+            "there": there, "would_do": true, "waits": coming})
+        ),
+        class("one", "NVIDIA A100", 1, json!({"room": 3, "would_do": false, "waits": small})),
+        class("big", "NVIDIA A100", 8, json!({"running": 1, "would_do": true, "waits": full})),
+    ])
+}
+
+#[test]
+fn gpus_that_sites_would_give() {
+    check("gpus_sites", &gpu_table(nodes(), None, &gpus_of_sites(false)));
+    let asked = gpu_table(json!({"nodes": []}), Some("A100:2"), &gpus_of_sites(true));
+    check("gpus_sites_request", &asked);
+    let mut kept = gpus_of_sites(true);
+    kept.as_array_mut().expect("a list").retain(|class| class["class"] == "one");
+    let said = text(&gpu_table(nodes(), Some("A100:2"), &kept), false);
+    let last = said.lines().last().unwrap_or_default();
+    assert_eq!(last, "A100:2: 1 node could, none now; at sites no class could");
+}
+
 #[test]
 fn node_and_gpu_tables() {
     check("nodes", &nodes::NodeTable { list: from(nodes()) });
-    check("gpus", &gpus::table(&from(nodes()), None));
-    check("gpus_request", &gpus::table(&from(nodes()), Some("A100:40GB..:2".parse().unwrap())));
+    check("gpus", &gpu_table(nodes(), None, &json!([])));
+    check("gpus_request", &gpu_table(nodes(), Some("A100:40GB..:2"), &json!([])));
     let said = |request: &str| {
-        let table = text(&gpus::table(&from(nodes()), Some(request.parse().unwrap())), false);
+        let table = text(&gpu_table(nodes(), Some(request), &json!([])), false);
         table.lines().last().unwrap_or_default().to_string()
     };
     assert_eq!(said("0.25"), "0.25: 2 nodes could, 1 now");
@@ -284,7 +344,7 @@ fn nodes_and_gpus_that_failed_their_proof() {
     list["nodes"][1]["link"] = json!("unfit");
     list["nodes"][1]["ad"]["unfit"] = json!(["work folder: /scratch cannot be written to"]);
     check("nodes_unfit", &nodes::NodeTable { list: from(list.clone()) });
-    check("gpus_withheld", &gpus::table(&from(list), None));
+    check("gpus_withheld", &gpu_table(list, None, &json!([])));
 }
 
 #[test]

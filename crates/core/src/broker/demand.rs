@@ -187,6 +187,16 @@ fn supplies(state: &State, now: Timestamp) -> Look {
     look
 }
 
+/// How many more pilots of each kind could be asked for now, by all limits.
+pub fn room(state: &State, now: Timestamp) -> BTreeMap<(SiteName, String), u32> {
+    let Look { site_names, sites, supplies, kinds, .. } = supplies(state, now);
+    let of = |((site, class), supply): ((usize, String), Supply)| {
+        let most = sites.get(site)?.pilots;
+        Some(((site_names.get(site)?.clone(), class), supply.room.min(most)))
+    };
+    kinds.into_iter().zip(supplies).filter_map(of).collect()
+}
+
 fn asked<'a>(state: &'a State, sites: &[SiteName], now: Timestamp) -> AskedOf<'a> {
     let pilots = state.pilots().values();
     let come: BTreeSet<&AllocationId> = pilots.clone().map(|pilot| &pilot.allocation).collect();

@@ -111,6 +111,7 @@ fn shorter_limit(look: &Look, usual: Option<Millis>, now: Timestamp) -> Option<C
         now: true,
         nodes: 0,
         site: None,
+        pilots: None,
     })
 }
 
@@ -132,6 +133,7 @@ fn without_term(look: &Look) -> Option<(u64, Change)> {
         now: look.requirements.iter().all(Requirement::is_met),
         nodes: 0,
         site: None,
+        pilots: None,
     };
     look.requirements.iter().all(Requirement::can_be_met).then_some((SIZE, change))
 }
@@ -158,6 +160,7 @@ fn change(look: &Look, now: bool) -> Option<(u64, Change)> {
         now,
         nodes: 0,
         site: None,
+        pilots: None,
     };
     // To ask for none of a thing is not a smaller request but another one.
     let asks_for_some = change.ask.iter().all(|ask| ask.raw() > 0);

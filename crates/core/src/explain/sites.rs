@@ -15,6 +15,7 @@ use crate::state::State;
 use shipway_model::prospect::Fit;
 use shipway_model::reason::{KeptFrom, SiteLimit, SiteWait};
 use shipway_model::{EngineTrouble, Reason, SiteClass, SiteName, Timestamp, UserName};
+use std::collections::BTreeMap;
 
 /// Kinds that are named, those that could run it before those that could not.
 const NAMED: usize = 16;
@@ -47,21 +48,11 @@ pub(super) fn reasons(
         let site = state.sites().get(&kind.site);
         let class = site.and_then(|site| site.spec.classes.get(kind.class));
         let (Some(site), Some(class)) = (site, class) else { continue };
-        let look = || {
-            let of = expected.table().class(kind.at);
-            Look::at(Among::Expected(state), of, &open, &need, asker, now)
-        };
-        let mut waits: Vec<SiteWait> = too_short(site, shape).into_iter().collect();
-        let (is_kept, is_guest) =
-            (shape.kept_from.contains(&kind.site), shape.is_guest && class.gpus.is_some());
-        let is_let_in = !is_guest || class.guests.is_some();
-        if is_let_in {
-            waits.extend(look().into_iter().flat_map(misfits));
-        }
-        if waits.is_empty() && !is_kept {
-            waits.push(match class.guests.filter(|_| is_guest) {
+        let mut waits = in_the_way(state, (kind, site, class), (shape, &open, &need), asker, now);
+        if waits.is_empty() && !shape.kept_from.contains(&kind.site) {
+            waits.push(match class.guests.filter(|_| is_guest(shape, class)) {
                 Some(leaves_within) => SiteWait::AsGuest { leaves_within },
-                None if is_guest => SiteWait::HasGpus,
+                None if is_guest(shape, class) => SiteWait::HasGpus,
                 None => standing(state, (&kind.site, site), class, now),
             });
             waits.extend(differs(site, class, &waits));
@@ -74,6 +65,58 @@ pub(super) fn reasons(
     }
     found.sort_by_key(Reason::is_hopeless);
     found.truncate(NAMED);
+    found
+}
+
+fn is_guest(shape: &Shape, class: &SiteClass) -> bool {
+    shape.is_guest && class.gpus.is_some()
+}
+
+/// All for which no pilot of this kind could ever run it, wherever it may go. `open` is the shape
+/// as if it might go everywhere.
+fn in_the_way(
+    state: &State,
+    (kind, site, class): (&Kind, &BatchSite, &SiteClass),
+    (shape, open, need): (&Shape, &Shape, &Need),
+    asker: Asker<'_>,
+    now: Timestamp,
+) -> Vec<SiteWait> {
+    let mut waits: Vec<SiteWait> = too_short(site, shape).into_iter().collect();
+    if !is_guest(shape, class) || class.guests.is_some() {
+        let of = state.expected().table().class(kind.at);
+        let look = Look::at(Among::Expected(state), of, open, need, asker, now);
+        waits.extend(look.into_iter().flat_map(misfits));
+    }
+    waits
+}
+
+/// What a pilot of each kind that has GPUs would be to a task: all for which it could never run it,
+/// or else how it stands with asking for one. Of all kinds, by their sites and names.
+pub(super) fn of_gpus(
+    state: &State,
+    shape: &Shape,
+    (user, terms): (&UserName, &Terms),
+    now: Timestamp,
+) -> BTreeMap<(SiteName, String), Vec<SiteWait>> {
+    let expected = state.expected();
+    let open = Shape { kept_from: Vec::new(), ..shape.clone() };
+    let need = Need::within(&open, expected.table(), MAX_STEPS);
+    let asker = Asker { job: None, user };
+    let mut found = BTreeMap::new();
+    for kind in expected.kinds().iter().filter(|kind| need.has_judged(kind.at)) {
+        let site = state.sites().get(&kind.site);
+        let class = site.and_then(|site| site.spec.classes.get(kind.class));
+        let Some((site, class)) = site.zip(class.filter(|class| class.gpus.is_some())) else {
+            continue;
+        };
+        let kept = reach::kept_from(site, user, terms);
+        let mut waits: Vec<SiteWait> = kept.map(|why| SiteWait::KeptFrom { why }).collect();
+        waits.extend(in_the_way(state, (kind, site, class), (shape, &open, &need), asker, now));
+        if waits.is_empty() {
+            waits.push(standing(state, (&kind.site, site), class, now));
+        }
+        found.insert((kind.site.clone(), class.name.clone()), waits);
+    }
     found
 }
 
@@ -191,8 +234,10 @@ fn standing(
         return SiteWait::Trouble { what: *kind, words: words.clone(), until: *until };
     }
     if let Some((_, _, batch)) = told {
-        let pilots = count(pending);
-        return SiteWait::Pending { pilots, words: batch.words.clone() };
+        // What waits for a person waits as long as that person takes.
+        let is_held = pending.clone().all(|(_, known, _)| known.phase == Phase::Held);
+        let start = if is_held { None } else { site.last_waits(&class.name, now) };
+        return SiteWait::Pending { pilots: count(pending), words: batch.words.clone(), start };
     }
     if site.draining {
         return SiteWait::Draining;
@@ -201,7 +246,7 @@ fn standing(
     let silent = of_class.clone().filter(|(id, _, _)| without_pilot.contains(id));
     if let Some((_, _, batch)) = silent.clone().next() {
         let words = format!("{}, and {HAS_NOT_COME}", batch.words);
-        return SiteWait::Pending { pilots: count(silent), words };
+        return SiteWait::Pending { pilots: count(silent), words, start: None };
     }
     if let Some(trouble) = site.trouble(&class.name).filter(|trouble| trouble.until > now) {
         let (words, until) = (trouble.words.clone(), trouble.until);

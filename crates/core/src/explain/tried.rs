@@ -18,6 +18,7 @@ use shipway_classad::{parse_expression, without};
 use shipway_model::limits::{DEFAULT_GRACE, PRIORITY_RANGE};
 use shipway_model::prospect::Change;
 use shipway_model::{IndexSet, JobId, Millis, Reason, SiteName, Timestamp};
+use std::collections::BTreeMap;
 
 /// Copies that are made for one question; each takes milliseconds.
 const MAX_TRIED: usize = 6;
@@ -88,10 +89,9 @@ impl<'a> Tried<'a> {
         }
         let changed = changed(shape, &change);
         if let Some(site) = &change.site {
-            let nodes = 0;
-            return self
-                .could_come(&changed, site, &change.class)
-                .then_some(Change { nodes, ..change });
+            let pilots = Some(self.could_come(&changed, site, &change.class)?);
+            let nodes = self.nodes(&changed);
+            return Some(Change { nodes, pilots, ..change });
         }
         let nodes = self.nodes(&changed);
         let now = change.now && self.starts_now(changed);
@@ -114,17 +114,28 @@ impl<'a> Tried<'a> {
         u32::try_from(could.sum::<usize>()).unwrap_or(u32::MAX)
     }
 
-    /// Whether a pilot of this kind could run it.
-    fn could_come(&mut self, shape: &Shape, site: &SiteName, class: &str) -> bool {
-        let expected = self.state.expected();
+    /// How many pilots there may be that could run it, at all the sites that it may go to; `None`
+    /// where none of this kind could.
+    fn could_come(&mut self, shape: &Shape, site: &SiteName, class: &str) -> Option<u32> {
+        let state = self.state;
+        let expected = state.expected();
         let need = Need::of(shape, expected.table());
         self.steps = self.steps.saturating_sub(need.steps());
-        let is_it = |kind: &&Kind| {
-            let spec = self.state.sites().get(&kind.site).map(|known| &known.spec);
-            let name = spec.and_then(|spec| spec.classes.get(kind.class)).map(|class| &*class.name);
-            kind.site == *site && name == Some(class)
+        let class_of = |kind: &Kind| {
+            let known = state.sites().get(&kind.site)?;
+            Some((known, known.spec.classes.get(kind.class)?))
         };
-        expected.kinds().iter().find(is_it).is_some_and(|kind| need.could_use(kind.at))
+        let may_go = |kind: &&Kind| !shape.kept_from.contains(&kind.site);
+        let could = expected.kinds().iter().filter(may_go).filter(|kind| need.could_use(kind.at));
+        let (mut is_there, mut at_site) = (false, BTreeMap::<&SiteName, (u32, u32)>::new());
+        for kind in could {
+            let Some((known, of)) = class_of(kind) else { continue };
+            is_there |= kind.site == *site && of.name == class;
+            let most = at_site.entry(&kind.site).or_insert((0, known.spec.limits.running));
+            most.0 = most.0.saturating_add(of.pilots);
+        }
+        let all = at_site.values().map(|(pilots, most)| *pilots.min(most));
+        is_there.then(|| all.fold(0, u32::saturating_add))
     }
 
     /// Whether the planner would place one task of it, if it stood where the job does that it is

@@ -20,6 +20,7 @@ use shipway_core::explain::{explain, prospect};
 use shipway_core::rejection::needs;
 use shipway_model::limits::{DEFAULT_PAGE, MAX_PAGE};
 use shipway_model::{Actor, JobId, May};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -165,7 +166,12 @@ pub async fn why(
         return Ok(Json(Why { job: id, state, reasons, prospect }));
     }
     let now = site.clock.now();
-    let look = move |state: &Core| (explain(state, id, now), prospect(state, id, now));
+    let sites = Arc::clone(&site.sites);
+    let look = move |state: &Core| {
+        let mut reasons = explain(state, id, now);
+        sites.say_starts(state, &mut reasons);
+        (reasons, prospect(state, id, now))
+    };
     let (reasons, prospect) = asking.try_out(&site.writer, look).await?;
     Ok(Json(Why { job: id, state: view.state, reasons, prospect }))
 }

@@ -3,7 +3,7 @@
 use super::caller::{Caller, CallerWith};
 use super::error::ApiError;
 use super::{Site, users};
-use crate::published::{Holders, Node, NodeNow};
+use crate::published::{Described, Holders, Node, NodeNow};
 use crate::secrets;
 use crate::writer::Wish;
 use axum::Json;
@@ -15,7 +15,6 @@ use shipway_core::Command;
 use shipway_core::pilot::Link;
 use shipway_core::site::SiteKind;
 use shipway_model::{NodeAd, PilotId};
-use std::sync::Arc;
 
 /// Everybody may see what there is; who uses it, only those who may see the job.
 #[utoipa::path(get, path = routes::NODES, operation_id = "list_nodes",
@@ -28,12 +27,12 @@ pub async fn list(
         .writer
         .look(|board| {
             let seen = |(id, node): (&PilotId, &Node)| {
-                (id.clone(), Arc::clone(&node.ad), node.now.clone(), board.holders(node, &by))
+                (id.clone(), node.about.clone(), node.now.clone(), board.holders(node, &by))
             };
             board.nodes().map(seen).collect()
         })
         .await?;
-    let nodes = nodes.into_iter().map(|(id, ad, now, holders)| view(id, &ad, now, holders));
+    let nodes = nodes.into_iter().map(|(id, about, now, holders)| view(id, &about, now, holders));
     Ok(Json(NodeList { nodes: nodes.collect() }))
 }
 
@@ -54,7 +53,8 @@ pub async fn issue(
     Ok(Json(IssuedPilot { pilot: new.pilot, token: new.token, expires }))
 }
 
-fn view(pilot: PilotId, ad: &NodeAd, now: NodeNow, mut holders: Holders) -> NodeView {
+fn view(pilot: PilotId, about: &Described, now: NodeNow, mut holders: Holders) -> NodeView {
+    let ad = &about.ad;
     let (link, away_since) = match now.link {
         Link::Connected if now.leaving => ("leaving", None),
         Link::Connected if !ad.unfit.is_empty() => ("unfit", None),
@@ -70,7 +70,9 @@ fn view(pilot: PilotId, ad: &NodeAd, now: NodeNow, mut holders: Holders) -> Node
     NodeView {
         pilot,
         name: now.name,
-        ad: ad.clone(),
+        site: about.site.clone(),
+        class: about.class.as_deref().map(ToOwned::to_owned),
+        ad: NodeAd::clone(ad),
         link: link.to_string(),
         away_since,
         running: now.placed.saturating_sub(now.unstarted),

@@ -37,6 +37,7 @@ pub async fn list(
     let mut sites = found.await?;
     for one in &mut sites {
         one.nodes = nodes(&site, &one.name);
+        one.heard = site.sites.heard_of(&one.name);
     }
     Ok(Json(SiteList { sites }))
 }
@@ -113,6 +114,7 @@ async fn one(site: &Site, by: &Actor, name: SiteName) -> Result<SiteView, ApiErr
     let found = found.await?;
     let mut view = found.ok_or_else(|| Rejection::NoSuchSite(name.clone()))?;
     view.nodes = nodes(site, &name);
+    view.heard = site.sites.heard_of(&name);
     Ok(view)
 }
 
@@ -199,6 +201,7 @@ fn view(
         ended: ended.collect(),
         nodes: None,
         changes: if by.may(May::KeepSites) { changes(site) } else { Vec::new() },
+        heard: None,
         spec: by.may(May::KeepSites).then(|| (*site.spec).clone()),
     }
 }

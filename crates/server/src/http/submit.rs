@@ -132,12 +132,14 @@ pub async fn dry_run(
     log_has_folder(spec.event_log.is_some().then(|| spec.clone())).await?;
     let (now, user) = (site.clock.now(), caller.0.user.clone());
     let (shape, terms) = (Shape::of(&spec, &user, Gang::default()), Terms::of(&spec));
+    let sites = Arc::clone(&site.sites);
     let look = move |state: &State| {
         if let Some(problem) = pointless_rank(&shape, state, &mut RankSteps::default()) {
             return Err(Rejection::InvalidSpec(vec![problem]));
         }
         let shape = state.at_sites(shape.clone(), &user, &terms);
-        let reasons = explain_need(state, &shape, (&user, &terms), now);
+        let mut reasons = explain_need(state, &shape, (&user, &terms), now);
+        sites.say_starts(state, &mut reasons);
         Ok((reasons, prospect_of_new(state, &shape, &user, now)))
     };
     let (mut reasons, mut prospect) = asking.try_out(&site.writer, look).await??;

@@ -7,7 +7,7 @@ use super::error::ApiError;
 use super::large::measured_json;
 use super::shelf::bytes_of_attempt;
 use crate::journal::AttemptRow;
-use crate::published::Stamp;
+use crate::published::{Node, Stamp};
 use crate::views;
 use axum::extract::State;
 use axum::response::Response;
@@ -16,9 +16,12 @@ use shipway_api::routes;
 use shipway_api::types::{TaskPage, TaskQuery, TaskView};
 use shipway_core::job::JobRecord;
 use shipway_core::pilot::Active;
+use shipway_core::site::SiteKind;
 use shipway_core::task_table::TaskStates;
 use shipway_model::limits::{DEFAULT_PAGE, MAX_PAGE};
-use shipway_model::{Attempt, IndexSet, JobId, NodeName, Ordinal, TaskId, TaskState, UserName};
+use shipway_model::{
+    Attempt, IndexSet, JobId, NodeName, Ordinal, SiteName, TaskId, TaskState, UserName,
+};
 use std::sync::Arc;
 
 /// In the order of the array.
@@ -41,8 +44,7 @@ pub async fn list(
         let known = Known { is_fresh: board.is_fresh(id), stamp: board.stamp(&owner) };
         let active = |task| {
             let active = board.active(task)?;
-            let node = board.node(&active.pilot).map(|node| node.now.name.clone());
-            Some((active.clone(), node))
+            Some((active.clone(), board.node(&active.pilot).map(Where::of)))
         };
         (known, board.tasks(id, |indices, states| page(id, (indices, states), wanted, active)))
     });
@@ -77,6 +79,22 @@ struct Known {
     stamp: Stamp,
 }
 
+/// Where a task is now.
+#[derive(Debug, Clone)]
+struct Where {
+    node: NodeName,
+    /// The batch system that lends the node.
+    site: Option<SiteName>,
+}
+
+impl Where {
+    fn of(node: &Node) -> Where {
+        let lent = |site: &&SiteName| SiteKind::of(site) == SiteKind::Batch;
+        let site = node.about.site.as_ref().filter(lent).cloned();
+        Where { node: node.now.name.clone(), site }
+    }
+}
+
 type Found = (Vec<TaskView>, Option<u32>);
 
 #[derive(Debug, Clone, Copy)]
@@ -92,7 +110,7 @@ fn page(
     id: JobId,
     (indices, states): (&IndexSet, &TaskStates),
     Wanted { from, limit, state: wanted }: Wanted,
-    active: impl Fn(TaskId) -> Option<(Active, Option<NodeName>)>,
+    active: impl Fn(TaskId) -> Option<(Active, Option<Where>)>,
 ) -> Found {
     let may_be = |known: TaskState| match wanted {
         None => true,
@@ -118,14 +136,16 @@ fn page(
     (tasks, None)
 }
 
-fn view(task: TaskId, state: TaskState, now: Option<(Active, Option<NodeName>)>) -> TaskView {
-    let (active, node) = now.map_or((None, None), |(active, node)| (Some(active), node));
+fn view(task: TaskId, state: TaskState, now: Option<(Active, Option<Where>)>) -> TaskView {
+    let (active, at) = now.map_or((None, None), |(active, at)| (Some(active), at));
+    let (node, site) = at.map_or((None, None), |at| (Some(at.node), at.site));
     TaskView {
         id: task,
         state,
         attempt: active.as_ref().map_or(Attempt(0), |active| active.attempt),
         outcome: None,
         node,
+        site,
         devices: active.iter().flat_map(|a| &a.devices).map(ToString::to_string).collect(),
         started: active.and_then(|active| active.started),
         ended: None,

@@ -99,3 +99,37 @@ async fn whoever_has_used_up_their_look_ups_has_no_registry_asked() {
     assert_eq!((status.as_u16(), asked.0.as_u16()), (429, 422), "{body}");
     assert!(body["message"].as_str().is_some_and(|why| why.contains("look-ups")), "{body}");
 }
+
+#[tokio::test]
+async fn of_gpus_that_sites_would_give_it_is_said_whether_a_request_would_find_them() {
+    let world = World::new().await;
+    let ask = |method, path: String, body: Value| {
+        let request = Request::builder().method(method).uri(path);
+        let request = request
+            .header("authorization", format!("Bearer {}", world.inside.token))
+            .header("content-type", "application/json")
+            .body(if body.is_null() { Body::empty() } else { Body::from(body.to_string()) });
+        answer(world.inside.router.clone(), request.expect("a request"))
+    };
+    let gpus = json!({"count": 1, "model": "NVIDIA A100", "memory": "40GB"});
+    let class = |name: &str, more: Value| {
+        let mut class = json!({"name": name, "pilots": 3, "cpus": 4, "memory": "16GB"});
+        more.as_object().into_iter().flatten().for_each(|(key, value)| class[key] = value.clone());
+        class
+    };
+    let spec = json!({"name": "hpc", "kind": "slurm", "program": "/s", "server": "http://h:1",
+        "classes": [class("a100", json!({ "gpus": gpus })), class("cpu", json!({}))]});
+    let added = ask("POST", routes::SITES.into(), spec).await;
+    let get = |request: &str| ask("GET", format!("{}{request}", routes::GPUS), Value::Null);
+    let (all, one, two) = (get("").await, get("?request=A100").await, get("?request=2").await);
+    let bad = get("?request=A100:2:2").await;
+    world.inside.stop().await;
+    assert_eq!((added.0.as_u16(), all.0.as_u16(), bad.0.as_u16()), (200, 200, 400), "{added:?}");
+    let classes = |answer: &(StatusCode, Value)| answer.1["classes"].as_array().map(Vec::len);
+    assert_eq!(classes(&all), Some(1), "the other class has no GPU: {all:?}");
+    assert!(all.1["classes"][0]["would_do"].is_null(), "nothing was asked: {all:?}");
+    assert_eq!(one.1["classes"][0]["would_do"], true, "{one:?}");
+    assert_eq!(two.1["classes"][0]["would_do"], false, "{two:?}");
+    assert_eq!(two.1["classes"][0]["waits"][0]["kind"], "too_small", "{two:?}");
+    assert!(bad.1["message"].as_str().is_some_and(|why| why.contains("A100:2:2")), "{bad:?}");
+}

@@ -1,15 +1,14 @@
 //! What one batch changes of what is published: found by its events, and taken from the state that
 //! it leaves. So nothing here knows what an event means, only whom it concerns.
 
-use super::entries::{JobNow, Known, NodeNow};
+use super::entries::{Described, JobNow, Known, NodeNow};
 use shipway_core::State;
 use shipway_core::event::{Event, Recorded, Which};
 use shipway_core::job::Job;
 use shipway_core::pilot::Active;
 use shipway_core::task_table::{Piece, TaskStates};
-use shipway_model::{IndexSet, JobId, NodeAd, PilotId, TaskId, UserName};
+use shipway_model::{IndexSet, JobId, PilotId, TaskId, UserName};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// Tasks that are this near to each other go into one piece.
 const NEAR: u32 = 64;
@@ -23,7 +22,7 @@ pub struct Changes {
     pub(super) pieces: Vec<(JobId, Piece)>,
     pub(super) active: Vec<(TaskId, Option<Active>)>,
     /// With a new description, if it is new.
-    pub(super) nodes: Vec<(PilotId, Option<NodeNow>, Option<Arc<NodeAd>>)>,
+    pub(super) nodes: Vec<(PilotId, Option<NodeNow>, Option<Described>)>,
     /// Whose jobs may wait for other reasons now.
     pub(super) owners: BTreeSet<UserName>,
     pub(super) everybody: bool,
@@ -198,8 +197,8 @@ impl Concerned {
         };
         let node = |(id, is_described): (PilotId, bool)| {
             let pilot = state.pilots().get(&id);
-            let ad = pilot.filter(|_| is_described).map(|pilot| Arc::new(pilot.ad.clone()));
-            (id, pilot.map(NodeNow::of), ad)
+            let described = pilot.filter(|_| is_described);
+            (id, pilot.map(NodeNow::of), described.map(|pilot| Described::of(state, pilot)))
         };
         self.active.sort_unstable();
         self.active.dedup();

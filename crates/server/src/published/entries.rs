@@ -1,12 +1,13 @@
 //! What there is on the board of one job and of one node: the part that changes, copied from the
 //! state.
 
+use shipway_core::State;
 use shipway_core::job::Job;
 use shipway_core::load::Load;
 use shipway_core::pilot::{Link, Pilot};
 use shipway_model::{
     Attempt, DeviceId, IndexSet, JobCounts, JobId, JobState, NodeAd, NodeName, Ordinal, Owned,
-    TaskId, Timestamp, UserName,
+    SiteName, TaskId, Timestamp, UserName,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -57,7 +58,7 @@ impl Known {
 
 #[derive(Debug, PartialEq)]
 pub struct Node {
-    pub ad: Arc<NodeAd>,
+    pub about: Described,
     pub now: NodeNow,
     /// Its tasks that have devices.
     pub(super) holding: BTreeSet<TaskId>,
@@ -65,6 +66,28 @@ pub struct Node {
 
 /// Which tasks hold which devices.
 pub type Holders = BTreeMap<DeviceId, Vec<TaskId>>;
+
+/// The part of a node that stays as it is while tasks come and go.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Described {
+    pub ad: Arc<NodeAd>,
+    /// Who supplied it.
+    pub site: Option<SiteName>,
+    /// Which kind of pilots of its site it is, where that is a batch system.
+    pub class: Option<Arc<str>>,
+}
+
+impl Described {
+    pub(super) fn of(state: &State, pilot: &Pilot) -> Self {
+        let allocation = state.allocations().get(&pilot.allocation);
+        let batch = allocation.and_then(|known| known.batch.as_deref());
+        Described {
+            ad: Arc::new(pilot.ad.clone()),
+            site: allocation.map(|known| known.site.clone()),
+            class: batch.map(|batch| Arc::from(&*batch.class)),
+        }
+    }
+}
 
 /// The part of a node that changes as tasks come and go.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,15 +3,16 @@
 
 use super::*;
 use shipway_core::command::{
-    AskSite, Command, NewJob, Pick, PilotJoined, PilotReported, Select, Submit,
+    AskBatch, AskSite, Command, NewJob, Pick, PilotJoined, PilotReported, Select, Submit,
 };
 use shipway_core::engine::step;
-use shipway_core::event::Recorded;
+use shipway_core::event::{Awaited, Recorded};
 use shipway_core::schedule::schedule;
 use shipway_core::site::SiteKind;
 use shipway_model::{
-    Bytes, Capacity, ConnectionNumber, Cores, DeviceId, Ended, GpuDevice, GpuSource, GpuVendor,
-    Held, HeldPhase, Millis, NodeName, Ordinal, Outcome, Role, TaskIndex, Timestamp,
+    AllocationId, Bytes, Capacity, ConnectionNumber, Cores, DeviceId, Ended, GpuDevice, GpuSource,
+    GpuVendor, Held, HeldPhase, Millis, NodeAd, NodeName, Ordinal, Outcome, Role, SiteName,
+    TaskIndex, Timestamp,
 };
 
 /// A core, what it recorded since the last commit, and the board.
@@ -309,4 +310,32 @@ fn stamps_change_with_all_but_the_course_of_tasks() {
     assert!(adas != cancelled && bobs != same, "a node is gone for everybody");
     told.board.replace(&told.state);
     assert!(told.board.stamp(&ada.user) != adas, "all may be different");
+}
+
+#[test]
+fn a_node_says_which_site_it_is_of_and_of_which_class() {
+    let mut told = Told::default();
+    told.join("p0");
+    let spec = r#"{"name":"hpc","kind":"slurm","program":"/s","server":"http://h:1",
+        "classes":[{"name":"cpu","pilots":1,"cpus":4,"memory":"16GB"}]}"#;
+    let spec = Box::new(serde_json::from_str(spec).expect("a good site"));
+    let site = SiteName::new("hpc").expect("good");
+    let pilot = PilotId::new("batch-1").expect("good");
+    let awaited = Awaited { pilot: pilot.clone(), hash: "secret".into() };
+    let allocations = vec![(AllocationId::new("a1").expect("good"), awaited)];
+    let ask = AskBatch { site: site.clone(), class: "cpu".into(), allocations };
+    for command in [
+        Command::AddSite { by: actor("root", Role::Admin), spec },
+        Command::AskBatch(Box::new(ask)),
+    ] {
+        assert!(told.apply(&command), "{command:?}");
+    }
+    told.join("batch-1");
+    told.commit();
+    same(&told.board, &told.state);
+    let about = |id: &PilotId| told.board.node(id).expect("there").about.clone();
+    let of = |id| (about(id).site, about(id).class);
+    assert_eq!(of(&pilot), (Some(site), Some("cpu".into())));
+    let by_hand = PilotId::new("p0").expect("good");
+    assert_eq!(of(&by_hand), (SiteKind::ByHand.only(), None));
 }

@@ -7,6 +7,7 @@
 //! come after all, it is nobody's, and cancelled.
 
 use super::order::order;
+use super::starts::Starts;
 use super::whys::{Waiting, Whys};
 use super::{Bell, SeenNodes, Sites};
 use crate::clock::Clock;
@@ -176,6 +177,8 @@ impl Runner {
         let began = self.clock.now();
         match on_engine(engine, |engine| engine.look()).await? {
             Ok(seen) => {
+                self.sites.heard_from(&self.site, began);
+                self.sites.saw_starts(&self.site, Starts::of(&seen, began));
                 let told = {
                     let whys = self.whys.locked();
                     seen.iter().map(|seen| seen_allocation(seen, &whys)).collect()
@@ -244,6 +247,7 @@ impl Runner {
         let at = self.clock.now();
         match on_engine(engine, |engine| engine.nodes()).await {
             Some(Ok(nodes)) => {
+                self.sites.heard_from(&self.site, at);
                 self.sites.saw_nodes(&self.site, SeenNodes { at, nodes: Arc::new(nodes) });
             }
             Some(Err(error)) => {

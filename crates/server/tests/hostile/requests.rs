@@ -49,6 +49,7 @@ const QUERIES: &[&str] = &[
     "seconds=0",
     "stream=stderr&attempt=1&offset=0&follow=false",
     "job=1&after=0",
+    "request=A100:40GB..:2",
     "x=y",
 ];
 

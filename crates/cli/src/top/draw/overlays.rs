@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 
 const HELP: &[(&str, &str)] = &[
     ("↑ ↓  j k", "move (PgUp, PgDn, Home, End too)"),
-    ("Tab  1 2 3", "jobs, nodes, GPUs"),
+    ("Tab  1 2 3 4", "jobs, nodes, GPUs, sites"),
     ("Enter", "details of the job; of a GPU: the job on it"),
     ("w", "why the job waits"),
     ("l  f", "follow the output of the task"),

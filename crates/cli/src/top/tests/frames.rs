@@ -1,7 +1,7 @@
 //! Frames of several sizes and modes, as snapshots of their text.
 
-use super::{MINUTE, NOW, app, fresh, hear, job, open_array, press, press_all};
-use crate::top::app::App;
+use super::{MINUTE, NOW, app, fresh, from, hear, job, open_array, press, press_all, sites};
+use crate::top::app::{App, Panel};
 use crate::top::draw::draw;
 use crate::top::news::{Fresh, Input, News};
 use crate::top::plain::{Once, lines};
@@ -35,6 +35,21 @@ fn panels() {
     check("top_160x50", &app, 160, 50);
     press_all(&mut app, "1a");
     check("top_200x60_everybody", &app, 200, 60);
+}
+
+#[test]
+fn sites_have_a_panel_where_there_are_some() {
+    let mut app = app();
+    press(&mut app, KeyCode::Char('4'));
+    assert_eq!(app.panel, Panel::Jobs, "there are none");
+    hear(&mut app, News::Fresh(Box::new(Fresh { sites: from(sites()), ..fresh("admin") })));
+    press(&mut app, KeyCode::Char('4'));
+    check("top_80x24_sites", &app, 80, 24);
+    press(&mut app, KeyCode::Down);
+    check("top_80x50_sites", &app, 80, 50);
+    check("top_160x50_sites", &app, 160, 50);
+    hear(&mut app, News::Fresh(Box::new(fresh("admin"))));
+    assert_eq!(app.panel, Panel::Jobs, "they are gone");
 }
 
 #[test]
@@ -180,7 +195,9 @@ fn colours_are_the_terminals_own_and_leave_the_words_alone() {
 #[test]
 fn once_is_a_whole_frame_without_keys() {
     let Fresh { user, jobs, has_more, nodes, .. } = fresh("admin");
+    let sites: Vec<_> = from(sites());
     let once = |width| Once {
+        sites: sites.clone(),
         server: "http://127.0.0.1:7447".into(),
         at: Timestamp(NOW),
         user: user.clone(),
@@ -199,4 +216,6 @@ fn once_is_a_whole_frame_without_keys() {
     let data: serde_json::Value = serde_json::from_str(&view::json(&once(120))).expect("JSON");
     assert_eq!(data["jobs"].as_array().map(Vec::len), Some(6));
     assert_eq!(data["nodes"][0]["gpus"][0]["tasks"][0], "14/0");
+    assert_eq!(data["sites"][0]["troubles"][0]["kind"], "refused");
+    assert_eq!(data["sites"][0]["heard"], NOW - 8_000);
 }

@@ -62,9 +62,10 @@ fn plain(app: &mut App, key: KeyCode) -> Vec<Ask> {
 fn over_the_panels(app: &mut App, key: KeyCode) -> Vec<Ask> {
     match key {
         KeyCode::Tab | KeyCode::Right => turn(app, 1),
-        KeyCode::BackTab | KeyCode::Left => turn(app, Panel::ALL.len() - 1),
-        KeyCode::Char(digit @ '1'..='3') => {
-            app.panel = Panel::ALL[usize::from(digit as u8 - b'1')];
+        KeyCode::BackTab | KeyCode::Left => turn(app, app.panels().len() - 1),
+        KeyCode::Char(digit @ '1'..='4') => {
+            let panel = app.panels().get(usize::from(digit as u8 - b'1'));
+            app.panel = panel.copied().unwrap_or(app.panel);
         }
         KeyCode::Char('/') => {
             app.panel = Panel::Jobs;
@@ -82,8 +83,9 @@ fn over_the_panels(app: &mut App, key: KeyCode) -> Vec<Ask> {
 }
 
 fn turn(app: &mut App, by: usize) {
-    let at = Panel::ALL.iter().position(|panel| *panel == app.panel).unwrap_or(0);
-    app.panel = Panel::ALL[(at + by) % Panel::ALL.len()];
+    let panels = app.panels();
+    let at = panels.iter().position(|panel| *panel == app.panel).unwrap_or(0);
+    app.panel = panels[(at + by) % panels.len()];
 }
 
 fn back(app: &mut App) -> Vec<Ask> {
@@ -122,6 +124,7 @@ fn step_in_panel(app: &mut App, by: isize) -> Vec<Ask> {
     match app.panel {
         Panel::Nodes => app.node = moved(app.node, by, app.data.nodes.len()),
         Panel::Gpus => app.gpu = moved(app.gpu, by, app.gpus().len()),
+        Panel::Sites => app.site = moved(app.site, by, app.sites().len()),
         Panel::Jobs => {
             let jobs = app.jobs();
             let at = jobs.iter().position(|job| Some(job.id) == app.list.selected).unwrap_or(0);

@@ -65,7 +65,7 @@ fn some_job(app: &mut App) -> Option<JobId> {
 fn nothing_there(app: &mut App) -> Vec<Ask> {
     app.complain(match app.panel {
         Panel::Jobs => "there is no job here",
-        Panel::Nodes => "this works on jobs and GPUs (Tab: next panel)",
+        Panel::Nodes | Panel::Sites => "this works on jobs and GPUs (Tab: next panel)",
         Panel::Gpus => "no task of yours uses this GPU",
     });
     Vec::new()

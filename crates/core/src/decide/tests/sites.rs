@@ -2,11 +2,14 @@
 
 use super::*;
 use crate::broker::demand::Look;
-use crate::broker::{Proposal, look};
+use crate::broker::{Proposal, look, room};
 use crate::command::{AskBatch, Said, SeenAllocation, SiteSaid};
 use crate::event::Awaited;
+use crate::explain::explain_gpus;
+use crate::job::Terms;
+use crate::shape::{Gang, Shape};
 use crate::site::Phase;
-use shipway_model::reason::{KeptFrom, SiteLimit, SiteWait};
+use shipway_model::reason::{ExpectedStart, KeptFrom, SiteLimit, SiteWait};
 use shipway_model::{AllocationEnd, EngineTrouble, SiteName, SiteSpec};
 
 const LEASE: Option<Millis> = Some(Millis(600_000));
@@ -137,7 +140,7 @@ fn a_task_goes_to_the_pilot_that_comes_and_what_ran_there_is_seen_to_the_end() {
     assert_eq!(told.phase(name), Some(Phase::Queued));
     told.sees(&[(name, Phase::Queued, "PENDING (Resources)")]);
     let words = String::from("PENDING (Resources)");
-    assert_eq!(told.waits(job)[0].1, SiteWait::Pending { pilots: 1, words });
+    assert_eq!(told.waits(job)[0].1, SiteWait::Pending { pilots: 1, words, start: None });
     told.comes(name, 8, 1);
     assert_eq!(told.phase(name), Some(Phase::Running));
     assert_eq!(told.place().len(), 1);
@@ -524,4 +527,98 @@ fn a_pilot_that_runs_and_never_comes_is_said_and_is_taken_back_by_draining() {
     assert_eq!(told.phase(&name), Some(Phase::GivenUp));
     told.sees(&[]);
     assert_eq!(told.phase(&name), None);
+}
+
+#[test]
+fn of_gpus_at_sites_is_said_what_why_would_say() {
+    let mut told = Told::with_site();
+    let gpus = |told: &Told, request: &str| {
+        let gpu = Some(request.parse().expect(request));
+        let resources = shipway_model::Resources { gpu, ..shipway_model::Resources::default() };
+        let spec = shipway_model::JobSpec { resources, ..shipway_model::JobSpec::default() };
+        let (ada, terms) = (ada(), Terms::of(&spec));
+        let shape = Shape::of(&spec, &ada.user, Gang::default());
+        let shape = told.state.at_sites(shape, &ada.user, &terms);
+        let now = Timestamp(told.now);
+        explain_gpus(&told.state, &shape, (&ada.user, &terms), now)
+    };
+    let key = (hpc(), String::from("a100"));
+    let room = |told: &Told| room(&told.state, Timestamp(told.now)).get(&key).copied();
+    assert_eq!(gpus(&told, "1")[&key], [SiteWait::Asking]);
+    assert_eq!(gpus(&told, "1").len(), 1, "the class without GPUs is none of it");
+    assert_eq!(room(&told), Some(4));
+    let small = gpus(&told, "2");
+    assert!(matches!(small[&key][..], [SiteWait::TooSmall { .. }]), "{small:?}");
+    let job = told.submit(r#"{"array":"1-3","resources":{"gpu":1}}"#);
+    let names = told.broker();
+    let said: Vec<_> =
+        names.iter().map(|it| (&**it, Phase::Queued, "PENDING (Priority)")).collect();
+    told.sees(&said);
+    assert_eq!(gpus(&told, "1")[&key], [told.waits(job)[0].1.clone()]);
+    assert_eq!(room(&told), Some(1), "three of four are asked for");
+    told.apply(Command::DrainSite { by: admin(), site: hpc(), draining: true });
+    assert_eq!(room(&told), Some(0));
+    told.apply(Command::DrainSite { by: admin(), site: hpc(), draining: false });
+    told.apply(site(r#","required_tags":["test"]"#));
+    let kept = gpus(&told, "1");
+    assert!(matches!(kept[&key][..], [SiteWait::KeptFrom { .. }]), "{kept:?}");
+}
+
+#[test]
+fn of_a_pilot_that_waits_it_is_said_how_long_the_last_ones_did() {
+    let mut told = Told::with_site();
+    let job = told.submit(r#"{"array":"1-4","resources":{"gpu":1}}"#);
+    let start = |told: &Told| {
+        let SiteWait::Pending { start, .. } = told.waits(job)[0].1.clone() else { return None };
+        start
+    };
+    let names = told.broker();
+    let all = |told: &mut Told, phase| {
+        let seen: Vec<_> = names.iter().map(|it| (&**it, phase, "PENDING")).collect();
+        told.sees(&seen);
+    };
+    all(&mut told, Phase::Queued);
+    assert_eq!(start(&told), None, "nothing is known of others");
+    let asked = Timestamp(told.now);
+    told.wait(40_000);
+    told.comes(&names[0], 8, 1);
+    told.wait(100_000);
+    told.comes(&names[1], 8, 1);
+    let Some(ExpectedStart::Others { pilots: 2, shortest, longest, newest }) = start(&told) else {
+        panic!("{:?}", told.waits(job));
+    };
+    assert!(shortest.0.abs_diff(40_000) < 1_000 && longest.0.abs_diff(140_000) < 1_000);
+    assert_eq!(newest, Timestamp(told.now));
+    assert!(newest.since(asked) >= longest);
+    all(&mut told, Phase::Held);
+    assert_eq!(start(&told), None, "what waits for a person waits as long as that takes");
+    all(&mut told, Phase::Queued);
+    told.wait(24 * 3_600_000);
+    assert_eq!(start(&told), None, "that was too long ago");
+}
+
+#[test]
+fn a_change_for_a_site_says_how_many_pilots_it_would_admit() {
+    let mut told = Told::with_site();
+    let changes = |told: &Told, job| {
+        let found = crate::explain::prospect(&told.state, job, Timestamp(told.now));
+        found.expect("it waits").changes
+    };
+    let two = told.submit(r#"{"resources":{"gpu":2}}"#);
+    let [change] = &changes(&told, two)[..] else { panic!("{:?}", changes(&told, two)) };
+    assert_eq!((change.site.as_ref(), change.pilots, change.nodes), (Some(&hpc()), Some(4), 0));
+    let said = "ask for 1 instead of 2 GPUs (2): pilots of site hpc (a100) could run it (at most 4 \
+                such pilots at a time)";
+    assert_eq!(change.to_string(), said);
+    let data = serde_json::to_value(change).expect("data");
+    assert_eq!(
+        (data.get("nodes"), data["pilots"].as_u64()),
+        (None, Some(4)),
+        "no number is made up"
+    );
+    // Both kinds have four cores, and together there may be no more than the site lets run.
+    let wide = told.submit(r#"{"resources":{"cpus":16}}"#);
+    let all = changes(&told, wide);
+    let four = all.iter().find(|change| change.class == "cpu").unwrap_or(&all[0]);
+    assert_eq!(four.pilots, Some(if four.class == "cpu" { 12 } else { 4 }), "{all:?}");
 }
