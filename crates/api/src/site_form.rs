@@ -27,6 +27,8 @@ const SITE: &[&str] = &[
     "tags",
     "required_tags",
     "scratch",
+    "runtime",
+    "image",
 ];
 const LIMITS: &[&str] = &["pending", "running", "starts_per_hour"];
 const REACH: &[&str] = &["ssh"];
@@ -43,9 +45,11 @@ const CLASS: &[&str] = &[
     "guests",
     "attributes",
     "submit",
+    "runtime",
+    "image",
 ];
 const GPUS: &[&str] =
-    &["count", "model", "memory", "kind", "capability", "driver", "slice", "declared"];
+    &["count", "model", "memory", "kind", "capability", "driver", "slice", "request", "declared"];
 
 /// The first key that no site has.
 pub fn unknown_key(site: &Value) -> Option<Wrong> {
@@ -97,6 +101,11 @@ mod tests {
         {
             whole[key] = value;
         }
+        for place in ["", "/classes/0"] {
+            let place = whole.pointer_mut(place).expect("there");
+            (place["runtime"], place["image"]) = (json!("crun"), json!("none"));
+        }
+        whole["classes"][0]["gpus"]["request"] = json!("gpus");
         whole
     }
 

@@ -116,4 +116,27 @@ classes:
         let two = format!("{SITE}---\n{SITE}");
         assert_eq!(wrong(&two), "hpc.yaml: one site in a file; this has 2 / write a file for each");
     }
+
+    /// What the file is let say of containers, a pilot takes, and nothing else.
+    #[test]
+    fn runtimes_and_images_are_those_that_a_pilot_takes() {
+        use shipway_pilot::runtimes::RuntimeChoice;
+        use shipway_pilot::usual::DefaultImage;
+        let is_taken = |key: &str, value: &str| {
+            let spec = parse(Path::new("hpc.yaml"), &format!("{SITE}{key}: \"{value}\"\n"));
+            spec.expect("it can be read").check().is_ok()
+        };
+        for runtime in
+            ["native", "crun", "apptainer=/opt/apptainer", "docker", "native=/x", "crun=x", "crun="]
+        {
+            let pilots = runtime.parse::<RuntimeChoice>().is_ok();
+            assert_eq!(is_taken("runtime", runtime), pilots, "{runtime}");
+        }
+        for image in
+            ["none", "host", "dir:/srv/tree", "dir:tree", "docker://debian:12", "sif:/x.sif", "no"]
+        {
+            let pilots = image.parse::<DefaultImage>().is_ok();
+            assert_eq!(is_taken("image", image), pilots, "{image}");
+        }
+    }
 }

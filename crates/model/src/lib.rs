@@ -71,7 +71,7 @@ pub use reason::Reason;
 pub use relay::RelayAddress;
 pub use resources::Resources;
 pub use retry::RetryPolicy;
-pub use site::{BatchKind, ClassGpus, Reach, SiteClass, SiteLimits, SiteSpec};
+pub use site::{BatchKind, ClassGpus, GpuOption, Reach, SiteClass, SiteLimits, SiteSpec};
 pub use spec::{After, AfterNamed, Condition, JobSpec};
 pub use states::{JobCounts, JobState, TaskState};
 pub use time_limit::TimeLimit;

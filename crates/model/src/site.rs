@@ -3,6 +3,7 @@
 //! what became of it, is the core's affair.
 
 mod check;
+mod containers;
 
 use crate::gpu::{GpuDevice, GpuSource, GpuVendor, Version};
 use crate::ids::{DeviceId, NodeName, SiteName, UserName};
@@ -54,6 +55,19 @@ impl fmt::Display for BatchKind {
             BatchKind::HtCondor => "HTCondor",
         })
     }
+}
+
+/// How a submission asks for the GPUs of a class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum GpuOption {
+    /// Slurm: `--gres=gpu:KIND:COUNT`.
+    Gres,
+    /// Slurm: `--gpus=KIND:COUNT`.
+    Gpus,
+    /// By nothing of ours: by the site's own lines (`submit`), or because all get them there.
+    None,
 }
 
 /// Where the batch system's commands are run.
@@ -178,6 +192,13 @@ pub struct SiteSpec {
     /// Where pilots have their folders; `$TMPDIR`, or `/tmp`, where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scratch: Option<String>,
+    /// What containers are made with there: `native` unless given, `crun` or `apptainer`, as in
+    /// `apptainer=/opt/bin/apptainer` where it is not in `PATH`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<String>,
+    /// What tasks run on there that name no image: another image, `host` or `none`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
 }
 
 impl SiteSpec {
@@ -277,6 +298,11 @@ pub struct SiteClass {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub submit: Vec<String>,
+    /// The site's `runtime` and `image`, where those of this kind are others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -299,6 +325,9 @@ pub struct ClassGpus {
     /// The profile, where it is a hardware slice: `1g.10gb`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice: Option<String>,
+    /// How they are asked for; as the batch system's manual says, unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<GpuOption>,
     /// Nobody looks for them on the node: for tests, on nodes that only say that they have some.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub declared: bool,
@@ -307,6 +336,16 @@ pub struct ClassGpus {
 impl SiteSpec {
     pub fn class(&self, name: &str) -> Option<&SiteClass> {
         self.classes.iter().find(|class| class.name == name)
+    }
+
+    /// What containers of a class are made with.
+    pub fn runtime_of<'a>(&'a self, class: &'a SiteClass) -> Option<&'a str> {
+        class.runtime.as_deref().or(self.runtime.as_deref())
+    }
+
+    /// What tasks run on at a class that name no image.
+    pub fn image_of<'a>(&'a self, class: &'a SiteClass) -> Option<&'a str> {
+        class.image.as_deref().or(self.image.as_deref())
     }
 
     pub fn lets(&self, user: &UserName) -> bool {

@@ -5,7 +5,7 @@
 //! and runs commands through a [`Way`](crate::way::Way). Nothing here waits for anything but its
 //! own command, decides whether something is asked for, or remembers what was.
 
-use shipway_model::{AllocationId, Bytes, Cores, Millis, SiteName, Timestamp};
+use shipway_model::{AllocationId, Bytes, Cores, GpuOption, Millis, SiteName, Timestamp};
 use std::fmt::Debug;
 
 pub use shipway_model::{AllocationEnd, EngineTrouble};
@@ -98,6 +98,8 @@ pub struct OrderedGpus {
     pub count: u32,
     /// The engine's own word for the kind; `None`: any.
     pub kind: Option<String>,
+    /// By which words; `None`: those that its manual names first.
+    pub request: Option<GpuOption>,
 }
 
 /// How a pilot is started on a node.

@@ -1,9 +1,10 @@
 //! Whether a site's description is one that can be used. All problems are found at once. Whether
 //! the batch system is there and thinks the same is for whoever asks it.
 
+use super::containers::check_containers;
 use super::{
-    BatchKind, MAX_CERTIFICATE_BYTES, MAX_CLASS_GPUS, MAX_LINE_BYTES, MAX_WALL, MIN_WALL, Reach,
-    SiteClass, SiteSpec,
+    BatchKind, GpuOption, MAX_CERTIFICATE_BYTES, MAX_CLASS_GPUS, MAX_LINE_BYTES, MAX_WALL,
+    MIN_WALL, Reach, SiteClass, SiteSpec,
 };
 use crate::limits::MIN_MEMORY;
 use crate::plain_text::steers;
@@ -34,11 +35,12 @@ impl SiteSpec {
         check_times(self, &mut check);
         check_limits(self, &mut check);
         check_classes(&self.classes, &mut check);
+        check_containers(self, &mut check);
         if found.is_empty() { Ok(()) } else { Err(found) }
     }
 }
 
-type Check<'a> = dyn FnMut(bool, &'static str, String) + 'a;
+pub(super) type Check<'a> = dyn FnMut(bool, &'static str, String) + 'a;
 
 fn check_name(site: &SiteSpec, check: &mut Check<'_>) {
     let name = site.name.as_str();
@@ -71,12 +73,24 @@ fn check_engine(site: &SiteSpec, check: &mut Check<'_>) {
     check(is_condor || !site.ce, "ce", "only HTCondor has compute elements".into());
     let needs_schedd = !site.ce || site.schedd.is_some();
     check(needs_schedd, "ce", "name the compute element: `schedd: HOST`".into());
+    check_requests(site, check);
     if is_condor && !site.ce {
         for class in site.classes.iter().filter(|class| class.partition.is_some()) {
             let what = "an HTCondor pool has no partitions; say which machines with `submit: \
                         [requirements = …]`";
             check(false, "classes", format!("{}: {what}", class.name));
         }
+    }
+}
+
+/// How GPUs are asked for, in words that the batch system has.
+fn check_requests(site: &SiteSpec, check: &mut Check<'_>) {
+    for class in &site.classes {
+        let request = class.gpus.as_ref().and_then(|gpus| gpus.request);
+        let is_slurms = matches!(request, Some(GpuOption::Gres | GpuOption::Gpus));
+        let what = "HTCondor is asked for GPUs by `request_gpus`; `request` may be `none` there";
+        let is_known = site.kind == BatchKind::Slurm || !is_slurms;
+        check(is_known, "classes", format!("{}: {what}", class.name));
     }
 }
 
@@ -179,7 +193,7 @@ fn check_lines(field: &'static str, lines: &[String], check: &mut Check<'_>) {
     }
 }
 
-fn is_line(text: &str) -> bool {
+pub(super) fn is_line(text: &str) -> bool {
     text.len() <= MAX_LINE_BYTES && !text.chars().any(|c| c.is_control() || steers(c))
 }
 
@@ -216,7 +230,15 @@ mod tests {
     fn a_site_is_taken_and_each_mistake_is_named() {
         type Change = fn(&mut serde_json::Value);
         assert_eq!(site(|_| ()), Ok(()));
-        let cases: [(Change, &str); 20] = [
+        let cases: [(Change, &str); 21] = [
+            (
+                |it| {
+                    (it["kind"], it["classes"][0]["partition"]) =
+                        ("htcondor".into(), serde_json::Value::Null);
+                    it["classes"][0]["gpus"]["request"] = "gpus".into();
+                },
+                "classes: a100: HTCondor is asked for GPUs by `request_gpus`",
+            ),
             (|it| it["relay"] = "login1".into(), "`login1` is not the address of a relay"),
             (|it| it["relay"] = "login1:7448".into(), "server: through a relay it is https://"),
             (|it| it["name"] = "this-machine".into(), "name: `this-machine` is a site of every"),

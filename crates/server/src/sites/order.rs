@@ -36,10 +36,11 @@ pub(super) fn order(
         nodes: 1,
         cpus: class.cpus,
         memory: class.memory,
-        gpus: class
-            .gpus
-            .as_ref()
-            .map(|gpus| OrderedGpus { count: gpus.count, kind: gpus.kind.clone() }),
+        gpus: class.gpus.as_ref().map(|gpus| OrderedGpus {
+            count: gpus.count,
+            kind: gpus.kind.clone(),
+            request: gpus.request,
+        }),
         wall: spec.wall,
         warning: spec.warning,
         submit_lines: spec.submit.iter().chain(&class.submit).cloned().collect(),
@@ -95,6 +96,11 @@ fn options(spec: &SiteSpec, class: &SiteClass) -> Vec<String> {
     if let Some(relay) = &spec.relay {
         words.extend(["--relay".to_owned(), relay.to_string()]);
     }
+    for (option, value) in
+        [("--runtime", spec.runtime_of(class)), ("--default-image", spec.image_of(class))]
+    {
+        words.extend(value.into_iter().flat_map(|value| [option.to_owned(), value.to_owned()]));
+    }
     if spec.certificate.is_some() {
         // The script starts it in its folder.
         words.extend(["--ca".to_owned(), CERTIFICATE.to_owned()]);
@@ -122,5 +128,26 @@ mod tests {
         assert!(by.starts_with("--server https://head:7447 "), "{by}");
         assert!(by.contains(" --relay login1:7448"), "{by}");
         assert!(!words(&site(serde_json::Value::Null)).contains("--relay"));
+    }
+
+    #[test]
+    fn what_containers_are_made_with_is_the_class_s_word_before_the_site_s() {
+        let site = json!({
+            "name": "hpc", "kind": "slurm", "program": "/opt/shipway", "server": "https://head:1",
+            "runtime": "apptainer", "image": "sif:/base.sif", "classes": [
+                {"name": "cpu", "pilots": 1, "cpus": 1, "memory": "1GB"},
+                {"name": "own", "pilots": 1, "cpus": 1, "memory": "1GB", "image": "none"}
+            ]
+        });
+        let site: SiteSpec = serde_json::from_value(site).expect("a site");
+        let words = |class: usize| options(&site, &site.classes[class]).join(" ");
+        let (of_site, of_class) = (words(0), words(1));
+        let both = " --runtime apptainer --default-image sif:/base.sif";
+        assert!(of_site.contains(both), "{of_site}");
+        let both = " --runtime apptainer --default-image none";
+        assert!(of_class.contains(both), "{of_class}");
+        let plain = SiteSpec { runtime: None, image: None, ..site.clone() };
+        let neither = options(&plain, &plain.classes[0]).join(" ");
+        assert!(!neither.contains("--runtime") && !neither.contains("image"), "{neither}");
     }
 }

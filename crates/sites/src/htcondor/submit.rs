@@ -14,6 +14,7 @@ use super::lines::{self, requirements};
 use super::quoting::{here_document, shell_word, string, submit_string};
 use crate::batch::{Naming, Order, OrderedGpus, PilotStart};
 use crate::exits::NO_FOLDER;
+use shipway_model::GpuOption;
 use std::fmt::Write as _;
 
 /// The attribute that an allocation is found by, with its name.
@@ -146,7 +147,8 @@ fn amounts(order: &Order, settings: &Settings) -> Result<String, String> {
     let cpus = order.cpus.milli.div_ceil(1_000).max(1);
     let memory = order.memory.0.div_ceil(1 << 20).max(1);
     let mut text = format!("request_cpus = {cpus}\nrequest_memory = {memory}\n");
-    if let Some(OrderedGpus { count, kind }) = &order.gpus {
+    let ours = order.gpus.as_ref().filter(|gpus| gpus.request != Some(GpuOption::None));
+    if let Some(OrderedGpus { count, kind, .. }) = ours {
         let _ = writeln!(text, "request_gpus = {count}");
         if let Some(kind) = kind {
             let kind = submit_string(kind).ok_or("the kind of GPU has control characters")?;

@@ -57,12 +57,16 @@ fn a_description_says_all_and_tells_nothing_secret() {
 #[test]
 fn kinds_of_gpu_and_names_are_quoted() {
     let kind = Some("A \"1\" \\ $(Process)".to_string());
-    let gpus = Some(OrderedGpus { count: 2, kind });
+    let gpus = Some(OrderedGpus { count: 2, kind, request: None });
     let text = described(&Order { gpus, ..order() }).expect("good");
     assert!(text.contains("request_gpus = 2\n"), "{text}");
     let line = "require_gpus = DeviceName == \"A \\\"1\\\" \\\\ $(DOLLAR)(Process)\"\n";
     assert!(text.contains(line), "{text}");
-    let gpus = Some(OrderedGpus { count: 2, kind: Some("A\nqueue 9".into()) });
+    let request = Some(GpuOption::None);
+    let gpus = Some(OrderedGpus { count: 2, kind: Some("A100".into()), request });
+    let text = described(&Order { gpus, ..order() }).expect("good");
+    assert!(!text.contains("_gpus"), "its own lines ask: {text}");
+    let gpus = Some(OrderedGpus { count: 2, kind: Some("A\nqueue 9".into()), request: None });
     assert!(described(&Order { gpus, ..order() }).is_err());
 }
 

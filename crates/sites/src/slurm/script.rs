@@ -7,9 +7,10 @@
 //! tokens too, which end with the allocation.
 
 use super::options::{self, BadLine};
-use crate::batch::{Naming, Order, PilotStart};
+use crate::batch::{Naming, Order, OrderedGpus, PilotStart};
 use crate::exits::NO_FOLDER;
 use crate::way::ssh::quoted;
+use shipway_model::GpuOption;
 use std::fmt;
 
 /// Slurm takes 4 MiB; credentials and a certificate are kilobytes.
@@ -84,13 +85,7 @@ fn arguments(order: &Order, naming: &Naming) -> Result<Vec<String>, BadOrder> {
     words.push(format!("--cpus-per-task={cpus}"));
     words.push(format!("--mem={memory}M"));
     if let Some(gpus) = &order.gpus {
-        let count = some("GPUs", gpus.count.into())?;
-        let kind = match &gpus.kind {
-            Some(kind) => format!("{}:", gpu_kind(kind)?),
-            None => String::new(),
-        };
-        // Older than --gpus-per-node, and known to every plugin that chooses nodes.
-        words.push(format!("--gres=gpu:{kind}{count}"));
+        words.extend(gpu_option(gpus, order.nodes)?);
     }
     words.push(format!("--time={}", order.wall.0.div_ceil(60_000).max(1)));
     words.extend(warning(order));
@@ -99,6 +94,24 @@ fn arguments(order: &Order, naming: &Naming) -> Result<Vec<String>, BadOrder> {
     // The folder it is submitted from need not be there on a node; and a pilot has its own log.
     words.extend(["--chdir=/", "--output=/dev/null", "--error=/dev/null"].map(String::from));
     Ok(words)
+}
+
+/// `None`: the site's own lines ask for them.
+fn gpu_option(gpus: &OrderedGpus, nodes: u32) -> Result<Option<String>, BadOrder> {
+    let count = some("GPUs", gpus.count.into())?;
+    let kind = match &gpus.kind {
+        Some(kind) => format!("{}:", gpu_kind(kind)?),
+        None => String::new(),
+    };
+    Ok(match gpus.request {
+        Some(GpuOption::None) => None,
+        // Of all nodes together.
+        Some(GpuOption::Gpus) => {
+            Some(format!("--gpus={kind}{}", count.saturating_mul(nodes.into())))
+        }
+        // Older than --gpus-per-node, and known to every plugin that chooses nodes.
+        None | Some(GpuOption::Gres) => Some(format!("--gres=gpu:{kind}{count}")),
+    })
 }
 
 /// With one node the script is signalled and tells the pilot; with several the engine signals the

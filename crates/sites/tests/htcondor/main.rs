@@ -69,7 +69,10 @@ fn order(name: &str) -> Order {
 }
 
 fn gpu(name: &str, kind: &str) -> Order {
-    Order { gpus: Some(OrderedGpus { count: 1, kind: Some(kind.into()) }), ..order(name) }
+    Order {
+        gpus: Some(OrderedGpus { count: 1, kind: Some(kind.into()), request: None }),
+        ..order(name)
+    }
 }
 
 impl Ground {

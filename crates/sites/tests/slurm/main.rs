@@ -26,7 +26,7 @@ fn ended(phase: SeenPhase) -> bool {
 }
 
 fn gpus(kind: &str, count: u32) -> OrderedGpus {
-    OrderedGpus { count, kind: Some(kind.into()) }
+    OrderedGpus { count, kind: Some(kind.into()), request: None }
 }
 
 #[test]

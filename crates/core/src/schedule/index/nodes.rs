@@ -295,9 +295,10 @@ impl NodeTable {
         let empty = || all.clone().filter(|(_, class)| class.members.nodes().is_empty());
         let said: usize = empty().map(|(_, class)| class.said).sum();
         let are_many = empty().count() > EMPTY_CLASSES;
-        let found = match said > EMPTY_SAID {
-            true => empty().max_by_key(|(_, class)| class.said),
-            false => empty().min_by_key(|(_, class)| class.left).filter(|_| are_many),
+        let found = if said > EMPTY_SAID {
+            empty().max_by_key(|(_, class)| class.said)
+        } else {
+            empty().min_by_key(|(_, class)| class.left).filter(|_| are_many)
         };
         found.map(|(at, _)| at)
     }

@@ -4,7 +4,7 @@
 use super::*;
 use crate::batch::OrderedGpus;
 use crate::way::{Local, Way};
-use shipway_model::{AllocationId, Bytes, Cores, Millis};
+use shipway_model::{AllocationId, Bytes, Cores, GpuOption, Millis};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -34,7 +34,7 @@ fn order(program: &str) -> Order {
         nodes: 1,
         cpus: Cores { milli: 3_500 },
         memory: Bytes((2 << 30) + 1),
-        gpus: Some(OrderedGpus { count: 4, kind: Some("a100".into()) }),
+        gpus: Some(OrderedGpus { count: 4, kind: Some("a100".into()), request: None }),
         wall: Millis(3_600_001),
         warning: Millis(90_000),
         submit_lines: vec!["--constraint=nvlink".into(), "-A physics".into()],
@@ -56,6 +56,11 @@ fn made(order: &Order) -> Submission {
     submission(order, &naming()).expect("a good order")
 }
 
+fn asking(order: &Order, request: GpuOption) -> Order {
+    let gpus = order.gpus.clone().map(|gpus| OrderedGpus { request: Some(request), ..gpus });
+    Order { gpus, ..order.clone() }
+}
+
 #[test]
 fn the_arguments_say_what_was_ordered() {
     let order = order("/opt/shipway");
@@ -66,7 +71,15 @@ fn the_arguments_say_what_was_ordered() {
          --ntasks-per-node=1 --cpus-per-task=4 --mem=2049M --gres=gpu:a100:4 --time=61 \
          --signal=B:TERM@90 --no-requeue --chdir=/ --output=/dev/null --error=/dev/null"
     );
-    let gpus = Some(OrderedGpus { count: 2, kind: None });
+    let gpus = Some(OrderedGpus { count: 2, kind: None, request: None });
+    for (request, words) in
+        [(GpuOption::Gres, " --gres=gpu:a100:4 "), (GpuOption::Gpus, " --gpus=a100:4 ")]
+    {
+        let arguments = made(&asking(&order, request)).arguments.join(" ");
+        assert!(arguments.contains(words), "{arguments}");
+    }
+    let by_the_site = made(&asking(&order, GpuOption::None)).arguments.join(" ");
+    assert!(!by_the_site.contains("--g"), "{by_the_site}");
     let pilot = PilotStart { credentials: vec!["a".into(), "b".into()], ..order.pilot.clone() };
     let (nodes, warning) = (2, Millis(999));
     let few = Order { partition: None, nodes, gpus, warning, pilot, ..order.clone() };
