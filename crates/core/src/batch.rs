@@ -25,7 +25,7 @@ const REMEMBERED_CHANGES: usize = 100;
 const HOUR: Millis = Millis(3_600_000);
 /// How long waits ended ago that still say something of the next one.
 const WAITS_KEPT: Millis = Millis(3_600_000);
-/// Pilots of a kind whose waits are kept one by one, to be shown; and for how long they say anything.
+/// Pilots of a kind whose waits are kept one by one, to be shown; and how long they say anything.
 const LAST_WAITS: usize = 5;
 const LAST_WAITS_SHOWN: Millis = Millis(24 * 3_600_000);
 /// Each counts for a quarter, so that a queue that begins to move is soon found out.
@@ -68,6 +68,7 @@ pub struct BatchSite {
 }
 
 /// Snapshots of before it was written down.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
 fn is_unknown(at: &Timestamp) -> bool {
     at.0 == 0
 }

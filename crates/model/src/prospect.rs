@@ -144,8 +144,8 @@ pub struct Change {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub site: Option<SiteName>,
-    /// Of a change for a site: how many such pilots there may be, by the files of all the sites that
-    /// it may go to.
+    /// Of a change for a site: how many such pilots there may be, by the files of all the sites
+    /// that it may go to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pilots: Option<u32>,
 }

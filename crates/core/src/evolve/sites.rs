@@ -98,18 +98,15 @@ pub(super) fn learn_wait(state: &mut State, at: Timestamp, id: &AllocationId, ph
 
 fn add_site(state: &mut State, at: Timestamp, spec: &SiteSpec, by: Option<&UserName>) {
     let mut fresh = BatchSite::new(spec.clone(), at);
-    match state.sites.get_mut(&spec.name) {
+    if let Some(known) = state.sites.get_mut(&spec.name) {
+        (known.spec, known.described) = (fresh.spec, at);
         // What was wrong with it may be what was changed.
-        Some(known) => {
-            (known.spec, known.described) = (fresh.spec, at);
-            known.troubles.clear();
-            known.findings.clear();
-            known.note(at, by, Did::Changed);
-        }
-        None => {
-            fresh.note(at, by, Did::Added);
-            state.sites.insert(spec.name.clone(), fresh);
-        }
+        known.troubles.clear();
+        known.findings.clear();
+        known.note(at, by, Did::Changed);
+    } else {
+        fresh.note(at, by, Did::Added);
+        state.sites.insert(spec.name.clone(), fresh);
     }
     sites_changed(state);
 }

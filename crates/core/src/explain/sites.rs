@@ -36,8 +36,8 @@ pub(super) fn reasons(
     if expected.kinds().is_empty() {
         return Vec::new();
     }
-    // Of very many kinds those of closed sites are left out, and what takes long is not found out of
-    // all the others: others wait for the answer.
+    // Of very many kinds those of closed sites are left out, and what takes long is not found out
+    // of all the others: others wait for the answer.
     let are_many = expected.kinds().len() > MANY;
     let kept_from = if are_many { shape.kept_from.clone() } else { Vec::new() };
     let open = Shape { kept_from, ..shape.clone() };

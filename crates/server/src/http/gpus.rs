@@ -1,5 +1,6 @@
 //! The GPUs that batch systems would give: of each kind of pilots how many there are, wait and
-//! could be asked for, what the batch system says of its own, and whether a request would find them.
+//! could be asked for, what the batch system says of its own, and whether a request would find
+//! them.
 
 use super::Site;
 use super::asking::Asked;

@@ -87,13 +87,7 @@ impl Concerned {
                 }
             }
             Event::AttemptsStarted { tasks } => {
-                for (task, ..) in tasks {
-                    self.active.push(*task);
-                    // One that is over by now has told of its node too.
-                    if let Some(active) = state.active().get(task) {
-                        self.node(&active.pilot, false);
-                    }
-                }
+                tasks.iter().for_each(|(task, ..)| self.started(state, *task));
             }
             Event::AttemptEnded(ended) => {
                 self.node(&ended.pilot, false);
@@ -143,6 +137,14 @@ impl Concerned {
             | Event::AllocationAsked { .. }
             | Event::PilotTokenEnded { .. }
             | Event::KeysExpired { .. } => {}
+        }
+    }
+
+    fn started(&mut self, state: &State, task: TaskId) {
+        self.active.push(task);
+        // One that is over by now has told of its node too.
+        if let Some(active) = state.active().get(&task) {
+            self.node(&active.pilot, false);
         }
     }
 

@@ -1,7 +1,7 @@
-//! When pilots that wait may come, by what their batch system said of it. It is a guess that changes
-//! from look to look, so it is in no event: it is kept here, with its age, and put into an answer
-//! when somebody asks why a job waits. Where nothing was said, what the core knows of earlier waits
-//! stays.
+//! When pilots that wait may come, by what their batch system said of it. It is a guess that
+//! changes from look to look, so it is in no event: it is kept here, with its age, and put into an
+//! answer when somebody asks why a job waits. Where nothing was said, what the core knows of
+//! earlier waits stays.
 
 use super::Sites;
 use crate::locks::Locked;
