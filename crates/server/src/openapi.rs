@@ -9,6 +9,7 @@
     clippy::unwrap_used
 )]
 
+#[expect(clippy::indexing_slicing, reason = "no outside text, and every place is tested")]
 mod written;
 
 use crate::http;

@@ -87,7 +87,9 @@ impl Concerned {
                 }
             }
             Event::AttemptsStarted { tasks } => {
-                tasks.iter().for_each(|(task, ..)| self.started(state, *task));
+                for (task, ..) in tasks {
+                    self.started(state, *task);
+                }
             }
             Event::AttemptEnded(ended) => {
                 self.node(&ended.pilot, false);
