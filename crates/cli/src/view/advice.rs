@@ -86,10 +86,12 @@ fn at_site(reason: &Reason) -> Option<String> {
         SiteWait::Draining => {
             Some(format!("an admin opens it again: `shipway site resume {site}`"))
         }
-        // It is tried again by itself, and says the same until somebody mends it.
-        SiteWait::Trouble { what: EngineTrouble::NotNow | EngineTrouble::NotReached, .. } => None,
-        SiteWait::Trouble { .. } => {
-            Some(format!("an admin mends what is wrong there: `shipway site show {site}` has it"))
+        // Some trouble passes by itself; the rest says the same until somebody mends it.
+        SiteWait::Trouble { what, .. } => {
+            let passes = matches!(what, EngineTrouble::NotNow | EngineTrouble::NotReached);
+            (!passes).then(|| {
+                format!("an admin mends what is wrong there: `shipway site show {site}` has it")
+            })
         }
         SiteWait::KeptFrom { why: KeptFrom::User { .. } | KeptFrom::UnknownPaths }
         | SiteWait::TooSmall { .. }
