@@ -268,7 +268,7 @@ fn how_people_are_kept_apart_is_shown_of_each_node() {
     }
 }
 
-fn gpu_table(list: Value, request: Option<&str>, classes: &Value) -> impl View {
+fn gpu_table(list: Value, request: Option<&str>, classes: &Value) -> impl View + use<> {
     let request = request.map(|request| request.parse().expect(request));
     gpus::table(&from(list), request, from(json!({ "classes": classes })), reader())
 }

@@ -57,8 +57,9 @@ fn a_full_queue_of_one_class_leaves_a_place_for_another() {
 #[test]
 fn requirements_that_take_long_keep_nobody_elses_pilots_waiting() {
     let mut told = Told::with_site();
-    let chain: String =
+    let links: Vec<String> =
         (0..12).map(|at| format!("a{at}=a{next}+a{next};", next = at + 1)).collect();
+    let chain = links.concat();
     for number in 0..400 {
         let requirements = format!("[{chain}a12={number}].a0 < 0");
         told.submit(&format!(r#"{{"requirements":"{requirements}"}}"#));

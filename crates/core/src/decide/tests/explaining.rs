@@ -198,8 +198,9 @@ fn asked_for_reasons(told: &Told, job: JobId) -> (u64, Vec<Reason>) {
 fn one_answer_asks_very_many_kinds_of_pilots_only_so_much() {
     let mut told = Told::default();
     told.apply(site_of_kinds(200, ""));
-    let chain: String =
+    let links: Vec<String> =
         (0..12).map(|at| format!("a{at}=a{next}+a{next};", next = at + 1)).collect();
+    let chain = links.concat();
     let costly = told.submit(&format!(r#"{{"requirements":"[{chain}a12=Cpus].a0 < 0"}}"#));
     let (asked, why) = asked_for_reasons(&told, costly);
     assert!((1..100).contains(&asked), "{asked} of 200 kinds were asked what takes long");

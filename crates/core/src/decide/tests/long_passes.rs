@@ -94,8 +94,9 @@ fn requirements_that_take_long_everywhere_do_not_take_longer_with_each_kind_of_n
     for rack in 0..200 {
         join_kind(&mut told, &format!("p{rack}"), 0, vec![("Rack".into(), rack.to_string())]);
     }
-    let chain: String =
+    let links: Vec<String> =
         doubling("c").iter().map(|(name, text)| format!("{name}={text};")).collect();
+    let chain = links.concat();
     let requirements = format!("Rack == 199 || [{chain}c40=1].c0 > Rack");
     let job = submit(&mut told, "ada", &format!(r#"{{"requirements":"{requirements}"}}"#));
     assert_eq!(pass(&mut told), [job], "the last kind has its turn too");

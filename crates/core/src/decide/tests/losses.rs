@@ -190,9 +190,8 @@ fn a_task_for_which_a_node_had_no_room_waits_longer_each_time() {
         let attempt = u32::try_from(pauses.len()).expect("few") + 1;
         assert_eq!(told.place().len(), 1, "attempt {attempt}");
         let events = told.ended("p", task(job, 0), attempt, Outcome::Lost { why: Lost::NoRoom });
-        let verdict = events.into_iter().find_map(|event| match event {
-            Event::AttemptEnded(ended) => Some(ended.verdict),
-            _ => None,
+        let verdict = events.into_iter().find_map(|event| {
+            if let Event::AttemptEnded(ended) = event { Some(ended.verdict) } else { None }
         });
         let verdict = verdict.expect("it has ended");
         let Verdict::Retry { at, counted: false } = verdict else { break verdict };
