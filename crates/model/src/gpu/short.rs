@@ -11,38 +11,71 @@ impl FromStr for GpuRequest {
     type Err = BadAmount;
     /// `2`, `A100`, `A100,H100:40GB..:2`, `1g.10gb`, `0.25`: parts told apart by their form.
     fn from_str(text: &str) -> Result<Self, BadAmount> {
-        let bad = || BadAmount {
-            text: text.chars().take(80).collect(),
-            wanted: "a GPU request (write 2, A100:40GB..:2, 1g.10gb or 0.25)",
-        };
+        let bad = |wanted| BadAmount { text: text.chars().take(80).collect(), wanted };
         let mut request = GpuRequest::default();
+        let mut said = Vec::new();
         for part in text.trim().split(':').map(str::trim) {
-            read_part(&mut request, part).ok_or_else(bad)?;
+            let part = read_part(&mut request, part).ok_or_else(|| bad(FORM))?;
+            if said.contains(&part) {
+                return Err(bad(part.once()));
+            }
+            said.push(part);
         }
-        if request.count == 0 { Err(bad()) } else { Ok(request) }
+        if request.count == 0 { Err(bad(FORM)) } else { Ok(request) }
     }
 }
 
-fn read_part(request: &mut GpuRequest, part: &str) -> Option<()> {
-    if let Ok(count) = part.parse::<u32>() {
+const FORM: &str = "a GPU request (write 2, A100:40GB..:2, 1g.10gb or 0.25)";
+
+/// What one part of a request says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Count,
+    Memory,
+    Share,
+    Slice,
+    Models,
+}
+
+impl Part {
+    /// What to write instead of two of them.
+    fn once(self) -> &'static str {
+        match self {
+            Part::Count => "a GPU request: it has two counts (write one: A100:2)",
+            Part::Memory => "a GPU request: it has two sizes (write one range: A100:40GB..80GB)",
+            Part::Share => "a GPU request: it has two shares (write one: A100:0.25)",
+            Part::Slice => "a GPU request: it has two slices (write one: 1g.10gb:2)",
+            Part::Models => "a GPU request: several models stand with commas (A100,H100:2)",
+        }
+    }
+}
+
+fn read_part(request: &mut GpuRequest, part: &str) -> Option<Part> {
+    let said = if let Ok(count) = part.parse::<u32>() {
         request.count = count;
+        Part::Count
     } else if part.chars().all(|c| c.is_ascii_digit()) {
         return None; // More devices than there can be, and no unit that would make it a size.
     } else if part.contains("..") || part.parse::<Bytes>().is_ok() && !part.contains('.') {
         request.memory = part.parse().ok()?;
+        Part::Memory
     } else if part.starts_with("0.") {
         request.share = part.parse().ok()?;
+        Part::Share
     } else if is_slice(part) {
         request.slice = Some(part.to_ascii_lowercase());
+        Part::Slice
     } else if part.chars().any(|c| c.is_ascii_alphabetic()) && !part.starts_with('-') {
-        if part.split(',').count() > MAX_GPU_MODELS {
+        // What multiplies is a count, and no driver has it in a name.
+        if part.split(',').count() > MAX_GPU_MODELS || part.contains('*') {
             return None;
         }
         request.models = part.split(',').map(|model| model.trim().to_string()).collect();
+        Part::Models
     } else {
         return None;
-    }
-    Some(())
+    };
+    Some(said)
 }
 
 /// MIG profile names: `1g.10gb`, `2g.20gb+me`, `1c.3g.40gb`.
@@ -90,8 +123,18 @@ mod tests {
         assert_eq!(read("1g.10gb").slice.as_deref(), Some("1g.10gb"));
         assert_eq!(read("0.25").share, GpuShare(2_500));
         assert_eq!(read("80GB").memory.from, Some(Bytes(80_000_000_000)));
-        for bad in ["", "0", "A100:", "..:..x", "-1", "1.5"] {
+        for bad in ["", "0", "A100:", "..:..x", "-1", "1.5", "A100*2", "2*A100"] {
             assert!(bad.parse::<GpuRequest>().is_err(), "{bad}");
+        }
+        for (twice, form) in [
+            ("A100:B100", "(A100,H100:2)"),
+            ("A100:2:3", "(write one: A100:2)"),
+            ("A100:40GB:80GB", "A100:40GB..80GB"),
+            ("0.5:0.5", "A100:0.25"),
+            ("1g.10gb:2g.20gb", "1g.10gb:2"),
+        ] {
+            let said = twice.parse::<GpuRequest>().expect_err(twice).to_string();
+            assert!(said.contains(form), "{twice}: {said}");
         }
     }
 

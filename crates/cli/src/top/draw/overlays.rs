@@ -22,7 +22,7 @@ const HELP: &[(&str, &str)] = &[
     ("Esc", "back; clears the filter"),
     ("q  Ctrl-C", "quit; jobs go on"),
 ];
-const KEY_WIDTH: usize = 12;
+const KEY_WIDTH: usize = 13;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, look: Look) {
     match &app.overlay {
