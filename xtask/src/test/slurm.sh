@@ -6,6 +6,9 @@
 #                                  has a database of jobs, for which it needs slurmdbd,
 #                                  mariadb-server-core and mariadb-client-core too, and forgets
 #                                  those that have ended within a minute
+#   sh slurm.sh up DIR rest        with a slurmrestd too, for which it needs slurmrestd and
+#                                  slurm-wlm-jwt-plugin: at $DIR/rest/socket as the account daemon,
+#                                  and for whoever has a token at the address in $DIR/rest/url
 #   sh slurm.sh down DIR           ends its jobs, then its daemons, by their process ids
 #   sh slurm.sh controller DIR start|stop
 #                                  the controller alone: nobody answers while it is stopped
@@ -56,7 +59,7 @@ free_ports() {
 }
 
 busy() {
-    for offset in 0 1 2 3 4 5 6; do
+    for offset in 0 1 2 3 4 5 6 7; do
         hex=$(printf ':%04X ' $(($1 + offset)))
         ! grep -q "$hex" /proc/net/tcp || return 0
     done
@@ -74,6 +77,9 @@ AccountingStorageHost=localhost
 AccountingStoragePort=$(($1 + 5))
 AccountingStoragePass=$dir/munge/socket
 MinJobAge=2"
+    tokens=
+    [ "$2" != rest ] || tokens="AuthAltTypes=auth/jwt
+AuthAltParameters=jwt_key=$dir/jwt.key"
     cat > "$dir/slurm.conf" <<CONF
 ClusterName=shipway
 SlurmctldHost=localhost
@@ -81,6 +87,7 @@ SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
 AuthInfo=socket=$dir/munge/socket
+$tokens
 CredType=cred/munge
 SlurmctldPort=$1
 SlurmctldPidFile=$dir/run/slurmctld.pid
@@ -183,6 +190,33 @@ CONF
     done
 }
 
+# It refuses to be root, and whoever reaches its socket is who it is.
+start_rest() {
+    mkdir -p "$dir/rest"
+    chown daemon:daemon "$dir/rest"
+    chmod 700 "$dir/rest"
+    echo "http://127.0.0.1:$1" > "$dir/rest/url"
+    as_daemon='setpriv --reuid=daemon --regid=daemon --clear-groups'
+    # What asks the database ends it where there is none.
+    case $(slurmctld -V) in
+    *" 22."*) what=openapi/v0.0.38 ;;
+    *) what=slurmctld ;;
+    esac
+    $as_daemon slurmrestd -s $what -a rest_auth/local "unix:$dir/rest/socket" \
+        > "$dir/log/slurmrestd.local.log" 2>&1 &
+    echo $! > "$dir/run/slurmrestd.local.pid"
+    SLURM_JWT=daemon $as_daemon slurmrestd -s $what -a rest_auth/jwt "127.0.0.1:$1" \
+        > "$dir/log/slurmrestd.jwt.log" 2>&1 &
+    echo $! > "$dir/run/slurmrestd.jwt.pid"
+    hex=$(printf ':%04X ' "$1")
+    tries=0
+    until [ -S "$dir/rest/socket" ] && grep -q "$hex" /proc/net/tcp; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 600 ] || fail
+        sleep 0.1
+    done
+}
+
 query() {
     mariadb --no-defaults --user=root --socket="$dir/database.socket" --execute="$1" \
         > /dev/null 2>&1
@@ -208,6 +242,9 @@ up() {
     done
     first=$(free_ports)
     [ -s "$dir/slurm.conf" ] || configure "$first" "${1:-none}"
+    if [ "${1:-}" = rest ] && [ ! -s "$dir/jwt.key" ]; then
+        (umask 077 && head -c 32 /dev/urandom > "$dir/jwt.key")
+    fi
     start_munge
     [ "${1:-}" != accounts ] || start_accounts "$first"
     alive "$dir/run/slurmctld.pid" || slurmctld || fail
@@ -221,6 +258,7 @@ up() {
         [ "$tries" -lt 300 ] || fail
         sleep 0.1
     done
+    [ "${1:-}" != rest ] || start_rest $((first + 7))
     echo "$dir/slurm.conf"
 }
 
@@ -237,6 +275,8 @@ down() {
             sleep 0.2
         done
     fi
+    end "$dir/run/slurmrestd.local.pid"
+    end "$dir/run/slurmrestd.jwt.pid"
     for node in n1 n2 n3 n4; do
         end "$dir/run/slurmd.$node.pid"
     done
