@@ -9,6 +9,8 @@
 #   sh slurm.sh up DIR rest        with a slurmrestd too, for which it needs slurmrestd and
 #                                  slurm-wlm-jwt-plugin: at $DIR/rest/socket as the account daemon,
 #                                  and for whoever has a token at the address in $DIR/rest/url
+#   sh slurm.sh up DIR slices      n3 has two slices of the kind 1g.10gb instead of its GPUs
+#   sh slurm.sh up DIR "rest slices"  both
 #   sh slurm.sh down DIR           ends its jobs, then its daemons, by their process ids
 #   sh slurm.sh controller DIR start|stop
 #                                  the controller alone: nobody answers while it is stopped
@@ -22,6 +24,15 @@ dir=${2:?a folder}
 export SLURM_CONF="$dir/slurm.conf"
 # Debian's slurmctld and slurmd lie where people's shells do not look.
 PATH=$PATH:/usr/sbin:/sbin
+
+# Whether it is to be started with that.
+wanted=
+wants() {
+    case " $wanted " in
+    *" $1 "*) return 0 ;;
+    esac
+    return 1
+}
 
 # Whether what wrote this file lives; one that has ended and that nobody waits for does not.
 alive() {
@@ -72,13 +83,15 @@ configure() {
     here='NodeHostname=localhost NodeAddr=127.0.0.1'
     accounting="AccountingStorageType=accounting_storage/none
 MinJobAge=300"
-    [ "$2" != accounts ] || accounting="AccountingStorageType=accounting_storage/slurmdbd
+    ! wants accounts || accounting="AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=localhost
 AccountingStoragePort=$(($1 + 5))
 AccountingStoragePass=$dir/munge/socket
 MinJobAge=2"
     tokens=
-    [ "$2" != rest ] || tokens="AuthAltTypes=auth/jwt
+    kind=k40
+    ! wants slices || kind=1g.10gb
+    ! wants rest || tokens="AuthAltTypes=auth/jwt
 AuthAltParameters=jwt_key=$dir/jwt.key"
     cat > "$dir/slurm.conf" <<CONF
 ClusterName=shipway
@@ -116,7 +129,7 @@ CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 NodeName=DEFAULT CPUs=16 RealMemory=8000 State=UNKNOWN
 NodeName=n1 $here Port=$(($1 + 1)) Gres=gpu:a100:4 Feature=gpu,a100
 NodeName=n2 $here Port=$(($1 + 2)) Gres=gpu:a100:4 Feature=gpu,a100
-NodeName=n3 $here Port=$(($1 + 3)) Gres=gpu:k40:2 Feature=gpu,k40 MemSpecLimit=1000
+NodeName=n3 $here Port=$(($1 + 3)) Gres=gpu:$kind:2 Feature=gpu,k40 MemSpecLimit=1000
 NodeName=n4 $here Port=$(($1 + 4)) Feature=cpu
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 PartitionName=gpu Nodes=n[1-3] MaxTime=7-12:00:00 State=UP
@@ -126,7 +139,7 @@ CONF
     cat > "$dir/gres.conf" <<CONF
 AutoDetect=off
 NodeName=n[1-2] Name=gpu Type=a100 File=$dir/nvidia[0-3]
-NodeName=n3 Name=gpu Type=k40 File=$dir/nvidia[0-1]
+NodeName=n3 Name=gpu Type=$kind File=$dir/nvidia[0-1]
 CONF
     # Nothing here is kept apart by control groups, and tests' machines differ in them.
     case $(slurmctld -V) in
@@ -241,12 +254,12 @@ up() {
         [ -e "$dir/nvidia$number" ] || mknod "$dir/nvidia$number" c 1 3
     done
     first=$(free_ports)
-    [ -s "$dir/slurm.conf" ] || configure "$first" "${1:-none}"
-    if [ "${1:-}" = rest ] && [ ! -s "$dir/jwt.key" ]; then
+    [ -s "$dir/slurm.conf" ] || configure "$first"
+    if wants rest && [ ! -s "$dir/jwt.key" ]; then
         (umask 077 && head -c 32 /dev/urandom > "$dir/jwt.key")
     fi
     start_munge
-    [ "${1:-}" != accounts ] || start_accounts "$first"
+    ! wants accounts || start_accounts "$first"
     alive "$dir/run/slurmctld.pid" || slurmctld || fail
     for node in n1 n2 n3 n4; do
         mkdir -p "$dir/spool/$node"
@@ -258,7 +271,7 @@ up() {
         [ "$tries" -lt 300 ] || fail
         sleep 0.1
     done
-    [ "${1:-}" != rest ] || start_rest $((first + 7))
+    ! wants rest || start_rest $((first + 7))
     echo "$dir/slurm.conf"
 }
 
@@ -287,7 +300,10 @@ down() {
 }
 
 case $verb in
-up) up "${3:-}" ;;
+up)
+    wanted=${3:-}
+    up
+    ;;
 down) down ;;
 controller)
     case ${3:?start or stop} in

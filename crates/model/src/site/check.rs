@@ -6,6 +6,7 @@ use super::{
     BatchKind, GpuOption, MAX_CERTIFICATE_BYTES, MAX_CLASS_GPUS, MAX_LINE_BYTES, MAX_WALL,
     MIN_WALL, Reach, SiteClass, SiteSpec,
 };
+use crate::gpu::{SLICE_RULE, is_slice};
 use crate::limits::MIN_MEMORY;
 use crate::plain_text::steers;
 use crate::units::Millis;
@@ -212,6 +213,9 @@ fn check_gpus(class: &SiteClass, check: &mut Check<'_>) {
     let is_model = !gpus.model.is_empty() && is_line(&gpus.model);
     check(is_model, "classes", of("`model` of its GPUs is one short line".into()));
     check(gpus.memory.0 > 0, "classes", of("its GPUs have no memory".into()));
+    let slice = gpus.slice.as_deref().filter(|slice| !is_slice(slice));
+    let what = format!("`slice: {}` is no profile ({SLICE_RULE})", slice.unwrap_or_default());
+    check(slice.is_none(), "classes", of(what));
     let kind = gpus.kind.as_deref().unwrap_or("any");
     check(is_line(kind) && !kind.is_empty(), "classes", of("`kind` is one short line".into()));
 }
@@ -260,7 +264,7 @@ mod tests {
     fn a_site_is_taken_and_each_mistake_is_named() {
         type Change = fn(&mut serde_json::Value);
         assert_eq!(site(|_| ()), Ok(()));
-        let cases: [(Change, &str); 27] = [
+        let cases: [(Change, &str); 28] = [
             (
                 |it| {
                     (it["kind"], it["classes"][0]["partition"]) =
@@ -282,6 +286,10 @@ mod tests {
             (|it| it["shared"] = serde_json::json!(["/a/../b"]), "shared: `/a/../b` is not a path"),
             (|it| it["submit"] = serde_json::json!(["--a\n--b"]), "submit: `--a\n--b` is not one"),
             (|it| it["classes"] = serde_json::json!([]), "classes: a site needs at least one"),
+            (
+                |it| it["classes"][0]["gpus"]["slice"] = "small".into(),
+                "classes: a100: `slice: small` is no profile (write it as the driver does: 1g.10gb",
+            ),
             (|it| it["classes"][0]["gpus"]["count"] = 0.into(), "classes: a100: 0 GPUs; between"),
             (|it| it["limits"] = serde_json::json!({"pending": 0}), "limits: with 0 nothing"),
             (|it| it["schedd"] = "ce.example.org".into(), "schedd: only HTCondor has one"),
