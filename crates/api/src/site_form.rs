@@ -31,8 +31,9 @@ const SITE: &[&str] = &[
     "image",
 ];
 const LIMITS: &[&str] = &["pending", "running", "starts_per_hour"];
-const REACH: &[&str] = &["ssh"];
+const REACH: &[&str] = &["ssh", "slurmrestd"];
 const SSH: &[&str] = &["host", "options"];
+const SLURMRESTD: &[&str] = &["url", "user", "token", "version"];
 const CLASS: &[&str] = &[
     "name",
     "partition",
@@ -69,6 +70,7 @@ pub fn unknown_key(site: &Value) -> Option<Wrong> {
         .or_else(|| first(site.get("limits"), "`limits`", LIMITS))
         .or_else(|| first(reach, "`reach`", REACH))
         .or_else(|| first(reach.and_then(|it| it.get("ssh")), "`ssh`", SSH))
+        .or_else(|| first(reach.and_then(|it| it.get("slurmrestd")), "`slurmrestd`", SLURMRESTD))
         .or_else(in_classes)
 }
 
@@ -139,6 +141,22 @@ mod tests {
         for (value, known) in pairs {
             assert_eq!(keys(value), known);
         }
+    }
+
+    #[test]
+    fn the_known_ways_to_a_site_are_those_of_the_type() {
+        let mut site = whole();
+        let all: Vec<Value> = SLURMRESTD.iter().map(|_| json!("v0.0.40")).collect();
+        let restd = SLURMRESTD.iter().map(|key| (*key).to_owned()).zip(all).collect();
+        site["reach"] = json!({"slurmrestd": Value::Object(restd)});
+        let read: SiteSpec = serde_json::from_value(site.clone()).expect("every key is taken");
+        assert_eq!(serde_json::to_value(&read).expect("printed")["reach"], site["reach"]);
+        assert_eq!(unknown_key(&site), None);
+        site["reach"]["slurmrestd"]["tokens"] = json!(1);
+        assert_eq!(unknown_key(&site).expect("one").hint(), Some("did you mean `token`?".into()));
+        site["reach"] = json!({"slurmrest": {}});
+        let wrong = unknown_key(&site).expect("one");
+        assert_eq!(wrong.hint(), Some("did you mean `slurmrestd`?".into()));
     }
 
     #[test]

@@ -6,6 +6,11 @@
 
 mod short;
 
+pub(crate) use short::is_slice;
+
+/// What [`is_slice`] takes, for people.
+pub(crate) const SLICE_RULE: &str = "write it as the driver does: 1g.10gb, 2g.20gb+me";
+
 use crate::ids::DeviceId;
 use crate::limits::MAX_GPU_MODELS;
 use crate::reading::{elements, parse, text_or_version};
@@ -151,6 +156,9 @@ impl GpuRequest {
             let found = format!("no GPU has a {what} of at least {from} and at most {to}");
             span.is_empty().then(|| format!("{found}; write {to}..{from}"))
         }
+        if let Some(slice) = self.slice.as_deref().filter(|slice| !is_slice(slice)) {
+            return Some(format!("`{slice}` is no profile of a hardware slice ({SLICE_RULE})"));
+        }
         turned("memory", &self.memory)
             .or_else(|| turned("capability", &self.capability))
             .or_else(|| turned("driver", &self.driver))
@@ -168,7 +176,15 @@ impl GpuRequest {
             && version_in(&self.capability, &device.capability)
             && version_in(&self.driver, &device.driver)
             && self.vendor.is_none_or(|vendor| vendor == device.vendor)
-            && self.slice == device.slice
+            && self.is_slice_of(device)
+    }
+
+    /// A whole device is no slice, and a slice no whole device.
+    fn is_slice_of(&self, device: &GpuDevice) -> bool {
+        match (&self.slice, &device.slice) {
+            (Some(wanted), Some(found)) => wanted.eq_ignore_ascii_case(found),
+            (wanted, found) => wanted.is_none() && found.is_none(),
+        }
     }
 }
 

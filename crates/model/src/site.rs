@@ -34,6 +34,9 @@ pub const LAST_MINUTE: Millis = Millis(60_000);
 /// How long a pilot may take from its start to its first task.
 const TO_COME: Millis = Millis(60_000);
 
+/// Of Slurm 22.05; older ones have other words for what we ask.
+const OLDEST_RESTD: u32 = 38;
+
 const DEFAULT_WALL: Millis = Millis(12 * 3_600_000);
 const DEFAULT_IDLE: Millis = Millis(5 * 60_000);
 const DEFAULT_WARNING: Millis = Millis(60_000);
@@ -70,7 +73,7 @@ pub enum GpuOption {
     None,
 }
 
-/// Where the batch system's commands are run.
+/// Where the batch system's commands are run, or what is asked instead of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
@@ -90,11 +93,32 @@ pub enum Reach {
         )]
         options: Vec<String>,
     },
+    /// Slurm: by no commands, but by its own daemon for HTTP.
+    SlurmRestd {
+        /// `http://HOST:PORT`, `https://HOST:PORT` or `unix:/PATH`.
+        url: String,
+        /// The account that jobs are of.
+        user: String,
+        /// A file on the server's machine with that account's token, which only its owner may read;
+        /// read whenever something is asked. Not needed where the socket says who asks.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        token: Option<String>,
+        /// The version of its interface, `v0.0.40`; the newest that both know unless given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        version: Option<String>,
+    },
 }
 
 impl Reach {
     pub fn is_local(&self) -> bool {
         *self == Reach::Local
+    }
+
+    /// The last number of `v0.0.40`.
+    pub fn restd_version(text: &str) -> Option<u32> {
+        let number = text.strip_prefix("v0.0.")?;
+        let is_number = number.len() <= 4 && number.bytes().all(|byte| byte.is_ascii_digit());
+        number.parse().ok().filter(|number| is_number && *number >= OLDEST_RESTD)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Slurm as a batch system, by its own commands: `sbatch`, `squeue`, `sinfo`, `scontrol`, `sacct`
-//! and `scancel`. Tested with 22.05, 24.11 and 26.05.
+//! and `scancel`. Tested with 22.05, 24.11 and 26.05. Where there is a slurmrestd it does too
+//! (`rest`).
 //!
 //! Rendering and reading are apart and pure (`script`, `queue`, `nodes`, `ended`, `words`); this
-//! file runs what they made. It speaks to no slurmrestd, and decides nothing about allocations.
+//! file runs what they made. It decides nothing about allocations.
 #![warn(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -18,6 +19,7 @@ mod hosts;
 mod nodes;
 mod options;
 mod queue;
+pub mod rest;
 mod rows;
 mod script;
 mod states;
@@ -37,6 +39,7 @@ use std::time::Duration;
 pub const COMMAND_LIMIT: Duration = Duration::from_mins(1);
 /// Ids in one command; a command line has room for them.
 const MAX_CANCELLED: usize = 500;
+const CANCEL: &str = "cancel jobs";
 
 /// The Slurm of one site, as one account there.
 #[derive(Debug)]
@@ -122,10 +125,7 @@ impl Slurm {
 
 impl BatchSystem for Slurm {
     fn submit(&self, order: &Order) -> Result<EngineId, EngineError> {
-        let act = match &order.partition {
-            Some(partition) => format!("submit to partition {}", words::cut(partition)),
-            None => "submit to the default partition".to_string(),
-        };
+        let act = act_of_submission(order);
         let refused = |error: script::BadOrder| {
             let words = words::cut(&error.to_string());
             EngineError { act: act.clone(), words, kind: EngineTrouble::Refused }
@@ -156,11 +156,8 @@ impl BatchSystem for Slurm {
     }
 
     fn cancel(&self, which: &[EngineId]) -> Result<(), EngineError> {
-        let act = "cancel jobs";
-        if let Some(odd) = which.iter().find(|id| !queue::is_id(&id.0)) {
-            let words = words::cut(&format!("`{}` is not a job of Slurm", odd.0));
-            return Err(EngineError { act: act.into(), words, kind: EngineTrouble::Refused });
-        }
+        let act = CANCEL;
+        only_ids(which)?;
         for some in which.chunks(MAX_CANCELLED) {
             let mut words = vec!["scancel".to_string()];
             words.extend(some.iter().map(|id| id.0.clone()));
@@ -172,4 +169,18 @@ impl BatchSystem for Slurm {
         }
         Ok(())
     }
+}
+
+fn act_of_submission(order: &Order) -> String {
+    match &order.partition {
+        Some(partition) => format!("submit to partition {}", words::cut(partition)),
+        None => "submit to the default partition".to_string(),
+    }
+}
+
+/// What else they may be would be an option, or another address.
+fn only_ids(which: &[EngineId]) -> Result<(), EngineError> {
+    let Some(odd) = which.iter().find(|id| !queue::is_id(&id.0)) else { return Ok(()) };
+    let words = words::cut(&format!("`{}` is not a job of Slurm", odd.0));
+    Err(EngineError { act: CANCEL.into(), words, kind: EngineTrouble::Refused })
 }

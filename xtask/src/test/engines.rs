@@ -12,8 +12,9 @@ const SLURM: &str = "SHIPWAY_TEST_SLURM";
 const HTCONDOR: &str = "SHIPWAY_TEST_HTCONDOR";
 pub(super) const VARIABLES: [&str; 2] = [SLURM, HTCONDOR];
 
-const OF_SLURM: [&str; 5] = [
+const OF_SLURM: [&str; 6] = [
     "slurmctld slurmd slurm-client slurm-wlm-basic-plugins",
+    "slurmrestd slurm-wlm-jwt-plugin",
     "munge",
     "slurmdbd",
     "mariadb-server-core mariadb-client-core",

@@ -108,6 +108,15 @@ const PACKAGES: [Package; 22] = [
         why: "tests hand allocations in to a real Slurm",
     },
     Package {
+        name: "slurmrestd slurm-wlm-jwt-plugin",
+        proof: &[
+            "sh",
+            "-c",
+            "PATH=$PATH:/usr/sbin; command -v slurmrestd && ls /usr/lib/*/slurm-wlm/auth_jwt.so",
+        ],
+        why: "tests speak to a real Slurm by HTTP, with tokens",
+    },
+    Package {
         name: "munge",
         proof: &["sh", "-c", "PATH=$PATH:/usr/sbin; command -v munged"],
         why: "that Slurm knows by it who asks",

@@ -6,6 +6,11 @@
 #                                  has a database of jobs, for which it needs slurmdbd,
 #                                  mariadb-server-core and mariadb-client-core too, and forgets
 #                                  those that have ended within a minute
+#   sh slurm.sh up DIR rest        with a slurmrestd too, for which it needs slurmrestd and
+#                                  slurm-wlm-jwt-plugin: at $DIR/rest/socket as the account daemon,
+#                                  and for whoever has a token at the address in $DIR/rest/url
+#   sh slurm.sh up DIR slices      n3 has two slices of the kind 1g.10gb instead of its GPUs
+#   sh slurm.sh up DIR "rest slices"  both
 #   sh slurm.sh down DIR           ends its jobs, then its daemons, by their process ids
 #   sh slurm.sh controller DIR start|stop
 #                                  the controller alone: nobody answers while it is stopped
@@ -19,6 +24,15 @@ dir=${2:?a folder}
 export SLURM_CONF="$dir/slurm.conf"
 # Debian's slurmctld and slurmd lie where people's shells do not look.
 PATH=$PATH:/usr/sbin:/sbin
+
+# Whether it is to be started with that.
+wanted=
+wants() {
+    case " $wanted " in
+    *" $1 "*) return 0 ;;
+    esac
+    return 1
+}
 
 # Whether what wrote this file lives; one that has ended and that nobody waits for does not.
 alive() {
@@ -56,7 +70,7 @@ free_ports() {
 }
 
 busy() {
-    for offset in 0 1 2 3 4 5 6; do
+    for offset in 0 1 2 3 4 5 6 7; do
         hex=$(printf ':%04X ' $(($1 + offset)))
         ! grep -q "$hex" /proc/net/tcp || return 0
     done
@@ -69,11 +83,16 @@ configure() {
     here='NodeHostname=localhost NodeAddr=127.0.0.1'
     accounting="AccountingStorageType=accounting_storage/none
 MinJobAge=300"
-    [ "$2" != accounts ] || accounting="AccountingStorageType=accounting_storage/slurmdbd
+    ! wants accounts || accounting="AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=localhost
 AccountingStoragePort=$(($1 + 5))
 AccountingStoragePass=$dir/munge/socket
 MinJobAge=2"
+    tokens=
+    kind=k40
+    ! wants slices || kind=1g.10gb
+    ! wants rest || tokens="AuthAltTypes=auth/jwt
+AuthAltParameters=jwt_key=$dir/jwt.key"
     cat > "$dir/slurm.conf" <<CONF
 ClusterName=shipway
 SlurmctldHost=localhost
@@ -81,6 +100,7 @@ SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
 AuthInfo=socket=$dir/munge/socket
+$tokens
 CredType=cred/munge
 SlurmctldPort=$1
 SlurmctldPidFile=$dir/run/slurmctld.pid
@@ -109,7 +129,7 @@ CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 NodeName=DEFAULT CPUs=16 RealMemory=8000 State=UNKNOWN
 NodeName=n1 $here Port=$(($1 + 1)) Gres=gpu:a100:4 Feature=gpu,a100
 NodeName=n2 $here Port=$(($1 + 2)) Gres=gpu:a100:4 Feature=gpu,a100
-NodeName=n3 $here Port=$(($1 + 3)) Gres=gpu:k40:2 Feature=gpu,k40 MemSpecLimit=1000
+NodeName=n3 $here Port=$(($1 + 3)) Gres=gpu:$kind:2 Feature=gpu,k40 MemSpecLimit=1000
 NodeName=n4 $here Port=$(($1 + 4)) Feature=cpu
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 PartitionName=gpu Nodes=n[1-3] MaxTime=7-12:00:00 State=UP
@@ -119,7 +139,7 @@ CONF
     cat > "$dir/gres.conf" <<CONF
 AutoDetect=off
 NodeName=n[1-2] Name=gpu Type=a100 File=$dir/nvidia[0-3]
-NodeName=n3 Name=gpu Type=k40 File=$dir/nvidia[0-1]
+NodeName=n3 Name=gpu Type=$kind File=$dir/nvidia[0-1]
 CONF
     # Nothing here is kept apart by control groups, and tests' machines differ in them.
     case $(slurmctld -V) in
@@ -183,6 +203,33 @@ CONF
     done
 }
 
+# It refuses to be root, and whoever reaches its socket is who it is.
+start_rest() {
+    mkdir -p "$dir/rest"
+    chown daemon:daemon "$dir/rest"
+    chmod 700 "$dir/rest"
+    echo "http://127.0.0.1:$1" > "$dir/rest/url"
+    as_daemon='setpriv --reuid=daemon --regid=daemon --clear-groups'
+    # What asks the database ends it where there is none.
+    case $(slurmctld -V) in
+    *" 22."*) what=openapi/v0.0.38 ;;
+    *) what=slurmctld ;;
+    esac
+    $as_daemon slurmrestd -s $what -a rest_auth/local "unix:$dir/rest/socket" \
+        > "$dir/log/slurmrestd.local.log" 2>&1 &
+    echo $! > "$dir/run/slurmrestd.local.pid"
+    SLURM_JWT=daemon $as_daemon slurmrestd -s $what -a rest_auth/jwt "127.0.0.1:$1" \
+        > "$dir/log/slurmrestd.jwt.log" 2>&1 &
+    echo $! > "$dir/run/slurmrestd.jwt.pid"
+    hex=$(printf ':%04X ' "$1")
+    tries=0
+    until [ -S "$dir/rest/socket" ] && grep -q "$hex" /proc/net/tcp; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 600 ] || fail
+        sleep 0.1
+    done
+}
+
 query() {
     mariadb --no-defaults --user=root --socket="$dir/database.socket" --execute="$1" \
         > /dev/null 2>&1
@@ -207,9 +254,12 @@ up() {
         [ -e "$dir/nvidia$number" ] || mknod "$dir/nvidia$number" c 1 3
     done
     first=$(free_ports)
-    [ -s "$dir/slurm.conf" ] || configure "$first" "${1:-none}"
+    [ -s "$dir/slurm.conf" ] || configure "$first"
+    if wants rest && [ ! -s "$dir/jwt.key" ]; then
+        (umask 077 && head -c 32 /dev/urandom > "$dir/jwt.key")
+    fi
     start_munge
-    [ "${1:-}" != accounts ] || start_accounts "$first"
+    ! wants accounts || start_accounts "$first"
     alive "$dir/run/slurmctld.pid" || slurmctld || fail
     for node in n1 n2 n3 n4; do
         mkdir -p "$dir/spool/$node"
@@ -221,6 +271,7 @@ up() {
         [ "$tries" -lt 300 ] || fail
         sleep 0.1
     done
+    ! wants rest || start_rest $((first + 7))
     echo "$dir/slurm.conf"
 }
 
@@ -237,6 +288,8 @@ down() {
             sleep 0.2
         done
     fi
+    end "$dir/run/slurmrestd.local.pid"
+    end "$dir/run/slurmrestd.jwt.pid"
     for node in n1 n2 n3 n4; do
         end "$dir/run/slurmd.$node.pid"
     done
@@ -247,7 +300,10 @@ down() {
 }
 
 case $verb in
-up) up "${3:-}" ;;
+up)
+    wanted=${3:-}
+    up
+    ;;
 down) down ;;
 controller)
     case ${3:?start or stop} in

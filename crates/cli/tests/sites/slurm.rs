@@ -352,3 +352,51 @@ fn pilots_go_by_the_relay_of_their_site() {
     relay.kill().expect("a child of ours");
     relay.wait().expect("a child of ours");
 }
+
+/// By its slurmrestd and no command of Slurm's: hardware slices, and whole GPUs beside them. Who
+/// wants a slice gets one from pilots with slices, and nobody else does.
+#[test]
+fn slices_come_by_slurmrestd_to_those_who_want_one() {
+    let Some(slurm) = Slurm::with_rest() else { return };
+    let world = without_pilot();
+    let file = |name: &'static str, model| Class {
+        name,
+        pilots: 2,
+        cpus: 2,
+        gpu: Some((name, model)),
+        more: "",
+    };
+    let site_file = SiteFile {
+        // What the file has of the GPU goes on after the model.
+        classes: vec![file("1g.10gb", "NVIDIA A100, slice: 1g.10gb"), file("a100", "NVIDIA A100")],
+        // Nothing of Slurm's is found by the server.
+        env: vec![("PATH", "/nowhere".to_owned())],
+        more: slurm.reach_by_rest(&world.work().join("token")),
+        ..hpc(&slurm)
+    };
+    site_file.add(&world);
+    let said = world.cli(&["gpus", "1g.10gb"]).stdout;
+    assert!(said.contains("1 × NVIDIA A100 1g.10gb (40GB)"), "{said}");
+    let none = world.submit(&["--gpus", "3g.20gb", "--", "true"]);
+    for name in ["1g.10gb", "a100"] {
+        says(&world, &none, &format!("site hpc ({name}): needs"));
+    }
+    let slices = world.submit(&["--gpus", "1g.10gb", "--array", "1-4", "--", "sh", "-c", WRITE]);
+    ends_well(&world, &slices);
+    let names = || -> Vec<String> {
+        let ended = site(&world, "hpc")["ended"].as_array().cloned().unwrap_or_default();
+        let all = ended.into_iter().chain(allocations(&world, "hpc"));
+        all.map(|one| one["class"].as_str().expect("a class").to_owned()).collect()
+    };
+    assert!(names().iter().all(|name| name == "1g.10gb"), "{:?}", names());
+    let whole = world.submit(&["--gpus", "A100", "--", "sh", "-c", WRITE]);
+    ends_well(&world, &whole);
+    assert_eq!(names().iter().filter(|name| *name == "a100").count(), 1, "{:?}", names());
+    assert_eq!(book(&world).len(), 5);
+    wait_until_empty(&world, "hpc", &slurm);
+    assert!(slurm.type_in("squeue --noheader --states=all --format=%b").contains("gpu:1g.10gb:1"));
+    let token = std::fs::read_to_string(world.work().join("token")).expect("there");
+    let shown = world.cli(&["site", "show", "hpc", "--json"]).stdout;
+    assert!(!shown.contains(token.trim().trim_start_matches("SLURM_JWT=")), "{shown}");
+    world.ok(&["cancel", &none]);
+}

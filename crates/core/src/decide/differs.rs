@@ -42,6 +42,7 @@ fn difference(class: &SiteClass, ad: &NodeAd) -> Option<String> {
     let (cpus, memory) = (ad.capacity.cpus, ad.capacity.memory);
     let differences = [
         (wanted != found).then(|| format!("asked for {}, found {number}", gpus_of(wanted))),
+        other_slices(class, ad),
         is_less(cpus.milli, class.cpus.milli)
             .then(|| format!("asked for {}, found {cpus}", cores_of(class.cpus))),
         is_less(memory.0, class.memory.0)
@@ -49,6 +50,24 @@ fn difference(class: &SiteClass, ad: &NodeAd) -> Option<String> {
     ];
     let words: Vec<String> = differences.into_iter().flatten().collect();
     (!words.is_empty()).then(|| words.join("; "))
+}
+
+/// A task that wants a slice takes no other, and none a whole GPU: what came serves nobody who
+/// waits for this class.
+fn other_slices(class: &SiteClass, ad: &NodeAd) -> Option<String> {
+    let wanted = class.gpus.as_ref()?.slice.as_deref();
+    let all = ad.gpus.iter().chain(ad.withheld.iter().map(|one| &one.gpu));
+    let mut slices = all.map(|gpu| gpu.slice.as_deref());
+    let is_same = |found: Option<&str>| match (wanted, found) {
+        (Some(wanted), Some(found)) => wanted.eq_ignore_ascii_case(found),
+        (wanted, found) => wanted.is_none() && found.is_none(),
+    };
+    let other = slices.find(|found| !is_same(*found))?;
+    let named = |slice: Option<&str>| match slice {
+        Some(slice) => format!("a slice {slice}"),
+        None => "a whole GPU".to_owned(),
+    };
+    Some(format!("asked for {}, found {}", named(wanted), named(other)))
 }
 
 fn cores_of(cpus: Cores) -> String {

@@ -79,7 +79,7 @@ fn read_part(request: &mut GpuRequest, part: &str) -> Option<Part> {
 }
 
 /// MIG profile names: `1g.10gb`, `2g.20gb+me`, `1c.3g.40gb`.
-fn is_slice(part: &str) -> bool {
+pub(crate) fn is_slice(part: &str) -> bool {
     let lower = part.to_ascii_lowercase();
     let digits_then = |text: &str, end: char| {
         text.strip_suffix(end)

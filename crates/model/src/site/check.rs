@@ -6,6 +6,7 @@ use super::{
     BatchKind, GpuOption, MAX_CERTIFICATE_BYTES, MAX_CLASS_GPUS, MAX_LINE_BYTES, MAX_WALL,
     MIN_WALL, Reach, SiteClass, SiteSpec,
 };
+use crate::gpu::{SLICE_RULE, is_slice};
 use crate::limits::MIN_MEMORY;
 use crate::plain_text::steers;
 use crate::units::Millis;
@@ -55,10 +56,38 @@ fn check_name(site: &SiteSpec, check: &mut Check<'_>) {
 }
 
 fn check_reach(reach: &Reach, check: &mut Check<'_>) {
-    let Reach::Ssh { host, options } = reach else { return };
-    let is_host = !host.is_empty() && !host.starts_with('-') && is_plain_word(host);
-    check(is_host, "reach", format!("`{host}` is not a host ([USER@]HOST)"));
-    check_lines("reach", options, check);
+    match reach {
+        Reach::Local => {}
+        Reach::Ssh { host, options } => {
+            let is_host = !host.is_empty() && !host.starts_with('-') && is_plain_word(host);
+            check(is_host, "reach", format!("`{host}` is not a host ([USER@]HOST)"));
+            check_lines("reach", options, check);
+        }
+        Reach::SlurmRestd { url, user, token, version } => {
+            check_restd(url, user, check);
+            let is_socket = url.starts_with("unix:");
+            check(is_socket || token.is_some(), "reach", "slurmrestd needs a `token` here".into());
+            let token = token.as_deref().unwrap_or("/none");
+            check(is_path(token), "reach", format!("`token`: {}", needs_path(token)));
+            let version = version.as_deref().unwrap_or("v0.0.40");
+            let is_version = Reach::restd_version(version).is_some();
+            let what = "is not a version of slurmrestd's interface (v0.0.38 or later)";
+            check(is_version, "reach", format!("`{version}` {what}"));
+        }
+    }
+}
+
+fn check_restd(url: &str, user: &str, check: &mut Check<'_>) {
+    let hosts = ["http://", "https://"].iter().filter_map(|scheme| url.strip_prefix(scheme));
+    let mut hosts = hosts.map(|host| host.trim_end_matches('/'));
+    // What stands before an `@` would be a secret in the wrong place.
+    let is_host = |host: &str| !host.is_empty() && !host.contains(['/', '?', '#', '@']);
+    let is_socket = url.strip_prefix("unix:").is_some_and(is_path);
+    let is_url = is_plain_word(url) && (is_socket || hosts.any(is_host));
+    let shown = if url.contains('@') { "the address" } else { url };
+    let what = "is not where a slurmrestd is (http://HOST:PORT, https://HOST:PORT or unix:/PATH)";
+    check(is_url, "reach", format!("`{shown}` {what}"));
+    check(is_plain_word(user), "reach", format!("`{user}` is not the name of an account"));
 }
 
 /// What only one kind of batch system has.
@@ -70,6 +99,8 @@ fn check_engine(site: &SiteSpec, check: &mut Check<'_>) {
         let is_name = !value.is_empty() && !value.starts_with('-') && is_plain_word(value);
         check(is_name, key, format!("`{value}` is not the name of one"));
     }
+    let is_restd = matches!(site.reach, Reach::SlurmRestd { .. });
+    check(!is_condor || !is_restd, "reach", "only Slurm has a slurmrestd".into());
     check(is_condor || !site.ce, "ce", "only HTCondor has compute elements".into());
     let needs_schedd = !site.ce || site.schedd.is_some();
     check(needs_schedd, "ce", "name the compute element: `schedd: HOST`".into());
@@ -182,6 +213,9 @@ fn check_gpus(class: &SiteClass, check: &mut Check<'_>) {
     let is_model = !gpus.model.is_empty() && is_line(&gpus.model);
     check(is_model, "classes", of("`model` of its GPUs is one short line".into()));
     check(gpus.memory.0 > 0, "classes", of("its GPUs have no memory".into()));
+    let slice = gpus.slice.as_deref().filter(|slice| !is_slice(slice));
+    let what = format!("`slice: {}` is no profile ({SLICE_RULE})", slice.unwrap_or_default());
+    check(slice.is_none(), "classes", of(what));
     let kind = gpus.kind.as_deref().unwrap_or("any");
     check(is_line(kind) && !kind.is_empty(), "classes", of("`kind` is one short line".into()));
 }
@@ -230,7 +264,7 @@ mod tests {
     fn a_site_is_taken_and_each_mistake_is_named() {
         type Change = fn(&mut serde_json::Value);
         assert_eq!(site(|_| ()), Ok(()));
-        let cases: [(Change, &str); 21] = [
+        let cases: [(Change, &str); 28] = [
             (
                 |it| {
                     (it["kind"], it["classes"][0]["partition"]) =
@@ -252,6 +286,10 @@ mod tests {
             (|it| it["shared"] = serde_json::json!(["/a/../b"]), "shared: `/a/../b` is not a path"),
             (|it| it["submit"] = serde_json::json!(["--a\n--b"]), "submit: `--a\n--b` is not one"),
             (|it| it["classes"] = serde_json::json!([]), "classes: a site needs at least one"),
+            (
+                |it| it["classes"][0]["gpus"]["slice"] = "small".into(),
+                "classes: a100: `slice: small` is no profile (write it as the driver does: 1g.10gb",
+            ),
             (|it| it["classes"][0]["gpus"]["count"] = 0.into(), "classes: a100: 0 GPUs; between"),
             (|it| it["limits"] = serde_json::json!({"pending": 0}), "limits: with 0 nothing"),
             (|it| it["schedd"] = "ce.example.org".into(), "schedd: only HTCondor has one"),
@@ -268,6 +306,37 @@ mod tests {
                 "pool: `-x` is not the name of one",
             ),
             (
+                |it| it["reach"] = restd("http://h:6820", serde_json::Value::Null),
+                "reach: slurmrestd needs a `token` here",
+            ),
+            (
+                |it| it["reach"] = restd("http://ada:secret@h:6820", "/t".into()),
+                "reach: `the address` is not where a slurmrestd is",
+            ),
+            (
+                |it| it["reach"] = restd("unix:run/socket", serde_json::Value::Null),
+                "reach: `unix:run/socket` is not where a slurmrestd is",
+            ),
+            (
+                |it| it["reach"] = restd("https://h:6820", "token".into()),
+                "reach: `token`: `token` is not a path",
+            ),
+            (
+                |it| {
+                    it["reach"] = restd("https://h:6820", "/t".into());
+                    it["reach"]["slurmrestd"]["version"] = "v0.0.37".into();
+                },
+                "reach: `v0.0.37` is not a version of slurmrestd's interface",
+            ),
+            (
+                |it| {
+                    (it["kind"], it["classes"][0]["partition"]) =
+                        ("htcondor".into(), serde_json::Value::Null);
+                    it["reach"] = restd("https://h:6820", "/t".into());
+                },
+                "reach: only Slurm has a slurmrestd",
+            ),
+            (
                 |it| it["reach"] = serde_json::json!({"ssh": {"host": "-oProxyCommand=x"}}),
                 "reach: `-oProxyCommand=x` is not a host",
             ),
@@ -275,6 +344,22 @@ mod tests {
         for (change, expected) in cases {
             let said = site(change).expect_err(expected);
             assert!(said.starts_with(expected), "{said} instead of {expected}");
+        }
+    }
+
+    fn restd(url: &str, token: serde_json::Value) -> serde_json::Value {
+        serde_json::json!({"slurmrestd": {"url": url, "user": "ada", "token": token}})
+    }
+
+    #[test]
+    fn a_slurmrestd_is_reached_with_a_token_or_by_its_socket() {
+        for (url, token) in [
+            ("http://head:6820", "/etc/shipway/token".into()),
+            ("https://[::1]:6820/", "/etc/shipway/token".into()),
+            ("unix:/run/slurmrestd/socket", serde_json::Value::Null),
+            ("unix:/run/slurmrestd/socket", "/etc/shipway/token".into()),
+        ] {
+            assert_eq!(site(|it| it["reach"] = restd(url, token)), Ok(()), "{url}");
         }
     }
 

@@ -154,8 +154,12 @@ fn is_of_any(name: &str, found: &[&Device]) -> bool {
     found.iter().any(|device| device.id.as_str().starts_with(name))
 }
 
-/// The devices of these files, if all are there.
+/// The devices of these files, if all are there. A slice has no file of its own: where there are
+/// some, numbers count slices too, and would name other GPUs than were given.
 fn files(minors: &[u32], found: &[&Device]) -> Option<Vec<DeviceId>> {
+    if found.iter().any(|device| device.minor.is_none() && !device.declared) {
+        return None;
+    }
     let of = |minor: &u32| found.iter().find(|device| device.minor == Some(*minor));
     minors.iter().map(|minor| of(minor).map(|device| device.id.clone())).collect()
 }

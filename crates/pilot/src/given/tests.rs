@@ -8,6 +8,8 @@
 use super::*;
 use std::collections::BTreeMap;
 
+mod slices;
+
 const GB: u64 = 1_000_000_000;
 const MIB: u64 = 1 << 20;
 
@@ -201,19 +203,6 @@ fn devices_are_known_by_their_files_where_slurm_counts_anew() {
         assert_eq!(ids(&given), expected.iter().map(ids_of).collect::<Vec<_>>(), "{what}");
         assert_eq!(given.notes, [""; 0], "{what}");
     }
-}
-
-#[test]
-fn slices_and_uuids_are_known_by_name() {
-    let slices = ["MIG-11111111-aa", "MIG-22222222-bb", "MIG-33333333-cc"];
-    let found = node(slices.iter().map(|id| device(id, None)).collect());
-    let job = "SLURM_JOB_ID=1 SLURM_CPUS_ON_NODE=1";
-    let environment = format!("{job} CUDA_VISIBLE_DEVICES=MIG-33333333-cc,MIG-11111111-aa");
-    let given = decide(&within(Within::Slurm), &facts(&environment), &found);
-    assert_eq!(ids(&given), ["MIG-33333333-cc", "MIG-11111111-aa"]);
-    let environment = format!("{job} CUDA_VISIBLE_DEVICES=GPU-a1223334-0000");
-    let given = decide(&within(Within::Slurm), &facts(&environment), &real(&[0, 1]));
-    assert_eq!(ids(&given), ["GPU-a1223334-0000"]);
 }
 
 #[test]

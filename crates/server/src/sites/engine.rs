@@ -5,11 +5,12 @@ use shipway_sites::batch::{
     BatchSystem, EngineError, EngineId, EngineNodes, EngineTrouble, Naming, Order, Seen,
 };
 use shipway_sites::htcondor::{HtCondor, Settings};
+use shipway_sites::slurm::rest::{Address, Rest, Version};
 use shipway_sites::slurm::{COMMAND_LIMIT, Slurm};
 use shipway_sites::way::{Local, Ssh, Way};
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// `folder` is for connections that are kept, and nobody else's.
@@ -56,6 +57,12 @@ fn usable(spec: &SiteSpec, server: &str, folder: &Path) -> Result<Arc<dyn BatchS
             made.map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
             let ssh = Ssh::new(host, options.clone(), folder.to_owned(), local);
             Box::new(ssh.map_err(|error| error.to_string())?)
+        }
+        Reach::SlurmRestd { url, user, token, version } => {
+            let version = version.as_deref().and_then(Reach::restd_version).map(Version);
+            let (url, user, token) = (url.clone(), user.clone(), token.as_ref().map(PathBuf::from));
+            let address = Address { url, token, user, version };
+            return Ok(Arc::new(Rest::new(address, naming, COMMAND_LIMIT)));
         }
     };
     Ok(match spec.kind {

@@ -46,6 +46,11 @@ proptest! {
     }
 
     #[test]
+    fn no_answer_of_slurmrestd_makes_a_reader_panic(body in answers(), status in any::<u16>()) {
+        super::rest::read_anything(&body, status);
+    }
+
+    #[test]
     fn no_line_of_a_site_becomes_more_than_an_option(line in any::<String>()) {
         if let Some(word) = options::words(&line).unwrap_or_default().first() {
             prop_assert!(word.starts_with('-') && !word.contains(['\n', '\0']));

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) const ACT: &str = "list exit codes";
 /// What the queue says of a job that ended with an exit code, whichever.
-const ONLY_THAT: &str = "FAILED (NonZeroExitCode)";
+pub(super) const ONLY_THAT: &str = "FAILED (NonZeroExitCode)";
 /// Ids in one question. A command line has room for them.
 const MAX_ASKED: usize = 500;
 

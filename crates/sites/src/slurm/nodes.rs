@@ -60,18 +60,45 @@ fn kept(answer: &str) -> BTreeMap<&str, Kept> {
 
 /// What makes two nodes alike.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Kind<'a> {
-    partition: &'a str,
-    cpus: u64,
-    memory_mib: u64,
-    gres: &'a str,
-    features: &'a str,
-    limit: &'a str,
+pub(super) struct Kind<'a> {
+    pub(super) partition: &'a str,
+    pub(super) cpus: u64,
+    pub(super) memory_mib: u64,
+    pub(super) gres: &'a str,
+    /// With commas between them.
+    pub(super) features: &'a str,
+    /// The longest a job may run there.
+    pub(super) limit: Option<Millis>,
+}
+
+/// Nodes, alike ones together.
+#[derive(Debug, Default)]
+pub(super) struct Kinds<'a>(BTreeMap<Kind<'a>, EngineNodes>);
+
+impl<'a> Kinds<'a> {
+    /// One node as one partition has it. `open` is the partition's state, and `up` where it takes
+    /// jobs.
+    pub(super) fn add(
+        &mut self,
+        kind: Kind<'a>,
+        name: &str,
+        (open, state): (&str, &str),
+        reason: &str,
+    ) {
+        if self.0.len() < MAX_KINDS || self.0.contains_key(&kind) {
+            let nodes = self.0.entry(kind.clone()).or_insert_with(|| none_of(&kind));
+            count(nodes, name, &State::of(open, state), reason);
+        }
+    }
+
+    pub(super) fn all(self) -> Vec<EngineNodes> {
+        self.0.into_values().collect()
+    }
 }
 
 pub(super) fn parse(sinfo: &str, scontrol: &str) -> Result<Vec<EngineNodes>, EngineError> {
     let kept = kept(scontrol);
-    let mut kinds: BTreeMap<Kind, EngineNodes> = BTreeMap::new();
+    let mut kinds = Kinds::default();
     let mut read = false;
     for [name, partition, open, state, cpus, memory, gres, features, limit, reason] in rows(sinfo) {
         let (Some(cpus), Some(memory)) = (amount(cpus), amount(memory)) else { continue };
@@ -79,16 +106,14 @@ pub(super) fn parse(sinfo: &str, scontrol: &str) -> Result<Vec<EngineNodes>, Eng
         let kept = kept.get(name).copied().unwrap_or_default();
         let cpus = kept.cpus.filter(|usable| *usable > 0).map_or(cpus, |usable| usable.min(cpus));
         let memory_mib = memory.saturating_sub(kept.memory_mib);
+        let limit = time_limit(limit);
         let kind = Kind { partition, cpus, memory_mib, gres, features, limit };
-        if kinds.len() < MAX_KINDS || kinds.contains_key(&kind) {
-            let nodes = kinds.entry(kind.clone()).or_insert_with(|| none_of(&kind));
-            count(nodes, name, &State::of(open, state), reason);
-        }
+        kinds.add(kind, name, (open, state), reason);
     }
     if !read && !sinfo.trim().is_empty() {
         return Err(unreadable(ACT, sinfo));
     }
-    Ok(kinds.into_values().collect())
+    Ok(kinds.all())
 }
 
 fn none_of(kind: &Kind) -> EngineNodes {
@@ -104,7 +129,7 @@ fn none_of(kind: &Kind) -> EngineNodes {
         memory: Bytes(kind.memory_mib.saturating_mul(MIB)),
         gpus: gpus(kind.gres),
         features: features.take(MAX_FEATURES).map(cut).collect(),
-        longest: time_limit(kind.limit),
+        longest: kind.limit,
         down: Vec::new(),
     }
 }
@@ -161,6 +186,8 @@ impl State {
                     | "power_up"
                     | "powering_down"
                     | "reboot"
+                    | "reboot_requested"
+                    | "reboot_issued"
             )
         });
         let is_open = open == "up";

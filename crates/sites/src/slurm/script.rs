@@ -1,5 +1,5 @@
 //! What is handed in to Slurm for an allocation: the arguments of `sbatch`, and the script it
-//! reads. Pure: made of an order, and looked at in tests.
+//! reads, or slurmrestd instead (`rest/submit.rs`). Pure: made of an order, and looked at in tests.
 //!
 //! The script goes in by standard input, where nobody else can list it, and lies in folders of the
 //! controller and the node that only Slurm and the account read. Slurm can be told to keep scripts
@@ -51,18 +51,62 @@ pub(super) enum BadOrder {
     Long { size: usize },
     #[error(transparent)]
     Line(#[from] BadLine),
+    #[error(
+        "`{option}` cannot be asked of slurmrestd here; what can: {}",
+        super::rest::what_can_be_said()
+    )]
+    Unsaid { option: String },
+    #[error("{nodes} nodes in one allocation are not asked of slurmrestd")]
+    Nodes { nodes: u32 },
 }
 
 pub(super) fn submission(order: &Order, naming: &Naming) -> Result<Submission, BadOrder> {
     let arguments = arguments(order, naming)?;
     let script = script(order)?;
+    Ok(Submission { arguments, script: sane(script)? })
+}
+
+/// For one node, and for an engine that warns no script: it sends itself what the engine would
+/// send. An account that was not logged in anywhere gets its home from the node.
+pub(super) fn warning_itself(order: &Order) -> Result<String, BadOrder> {
+    if order.nodes != 1 {
+        return Err(BadOrder::Nodes { nodes: order.nodes });
+    }
+    let seconds = minutes(order).saturating_mul(60);
+    let seconds = seconds.saturating_sub(order.warning.0.div_ceil(1000));
+    let timer = match order.warning.0 {
+        0 => String::new(),
+        _ => format!(
+            "(trap 'kill \"$nap\" 2>/dev/null; exit' TERM\n\
+             sleep {seconds} &\n\
+             nap=$!\n\
+             wait \"$nap\" && kill -TERM \"$$\") </dev/null >/dev/null 2>&1 &\n\
+             timer=$!\n"
+        ),
+    };
+    let node = node_script(&order.pilot, &timer)?;
+    check_credentials(order)?;
+    sane(format!(
+        "#!/bin/sh\n\
+         [ -n \"${{HOME:-}}\" ] || HOME=$(getent passwd \"$(id -u)\" | cut -d: -f6)\n\
+         [ -n \"$HOME\" ] && export HOME || unset HOME\n\
+         {node}"
+    ))
+}
+
+fn sane(script: String) -> Result<String, BadOrder> {
     if script.contains('\0') {
         return Err(BadOrder::Nul);
     }
     if script.len() > MAX_SCRIPT {
         return Err(BadOrder::Long { size: script.len() });
     }
-    Ok(Submission { arguments, script })
+    Ok(script)
+}
+
+/// What is asked for: Slurm counts in minutes.
+pub(super) fn minutes(order: &Order) -> u64 {
+    order.wall.0.div_ceil(60_000).max(1)
 }
 
 /// The site's own options come first: of an option that is there twice Slurm takes the last.
@@ -87,7 +131,7 @@ fn arguments(order: &Order, naming: &Naming) -> Result<Vec<String>, BadOrder> {
     if let Some(gpus) = &order.gpus {
         words.extend(gpu_option(gpus, order.nodes)?);
     }
-    words.push(format!("--time={}", order.wall.0.div_ceil(60_000).max(1)));
+    words.push(format!("--time={}", minutes(order)));
     words.extend(warning(order));
     // What is lost is asked for again, with other credentials.
     words.push("--no-requeue".to_string());
@@ -122,12 +166,12 @@ fn warning(order: &Order) -> Option<String> {
     (seconds > 0).then(|| format!("--signal={whom}TERM@{seconds}"))
 }
 
-fn some(what: &'static str, amount: u64) -> Result<u64, BadOrder> {
+pub(super) fn some(what: &'static str, amount: u64) -> Result<u64, BadOrder> {
     if amount == 0 { Err(BadOrder::Nothing(what)) } else { Ok(amount) }
 }
 
 /// Reaches Slurm as part of one argument: no shell reads it, but people do.
-fn word<'a>(what: &'static str, text: &'a str) -> Result<&'a str, BadOrder> {
+pub(super) fn word<'a>(what: &'static str, text: &'a str) -> Result<&'a str, BadOrder> {
     let odd = |c: char| c.is_control() || c.is_whitespace();
     if text.is_empty() || text.len() > MAX_WORD || text.contains(odd) {
         return Err(BadOrder::Word { what, text: text.chars().take(80).collect() });
@@ -136,7 +180,7 @@ fn word<'a>(what: &'static str, text: &'a str) -> Result<&'a str, BadOrder> {
 }
 
 /// Of a list of resources, so without its signs.
-fn gpu_kind(kind: &str) -> Result<&str, BadOrder> {
+pub(super) fn gpu_kind(kind: &str) -> Result<&str, BadOrder> {
     let good = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if kind.is_empty() || kind.len() > MAX_WORD || !kind.chars().all(good) {
         let text = kind.chars().take(80).collect();
@@ -146,11 +190,8 @@ fn gpu_kind(kind: &str) -> Result<&str, BadOrder> {
 }
 
 fn script(order: &Order) -> Result<String, BadOrder> {
-    let pilot = &order.pilot;
-    if u32::try_from(pilot.credentials.len()) != Ok(order.nodes) {
-        return Err(BadOrder::Credentials { found: pilot.credentials.len(), nodes: order.nodes });
-    }
-    let node = node_script(pilot)?;
+    check_credentials(order)?;
+    let node = node_script(&order.pilot, "")?;
     if order.nodes == 1 {
         return Ok(format!("#!/bin/sh\n{node}"));
     }
@@ -170,6 +211,12 @@ fn script(order: &Order) -> Result<String, BadOrder> {
          {WAIT}\
          exit \"$code\"\n"
     ))
+}
+
+fn check_credentials(order: &Order) -> Result<(), BadOrder> {
+    let (found, nodes) = (order.pilot.credentials.len(), order.nodes);
+    let is_right = u32::try_from(found) == Ok(nodes);
+    if is_right { Ok(()) } else { Err(BadOrder::Credentials { found, nodes }) }
 }
 
 /// A line that the text does not have.
@@ -194,7 +241,8 @@ const MOST_RESTARTS: u32 = 3;
 
 /// What runs on each node. All texts stand in single quotes or not at all. `printf` is the shell's
 /// own, so that no list of processes has its words. A signal may come before there is a pilot.
-fn node_script(pilot: &PilotStart) -> Result<String, BadOrder> {
+/// `timer` starts what sends one, where the engine does not.
+fn node_script(pilot: &PilotStart, timer: &str) -> Result<String, BadOrder> {
     let scratch = match &pilot.scratch {
         Some(scratch) => quoted(path("scratch", scratch)?),
         None => "\"${TMPDIR:-/tmp}\"".to_string(),
@@ -206,6 +254,7 @@ fn node_script(pilot: &PilotStart) -> Result<String, BadOrder> {
         .collect();
     let program = quoted(path("program", &pilot.program)?);
     let options: Vec<String> = pilot.options.iter().map(|word| quoted(word)).collect();
+    let untimed = if timer.is_empty() { "" } else { "kill \"$timer\" 2>/dev/null\n" };
     let (files, credentials, options) = (files.concat(), credentials.concat(), options.join(" "));
     Ok(format!(
         "umask 077\n\
@@ -220,6 +269,7 @@ fn node_script(pilot: &PilotStart) -> Result<String, BadOrder> {
          esac > {CREDENTIALS} || exit {NO_FOLDER}\n\
          started= stop=\n\
          trap 'stop=1; [ -z \"$started\" ] || kill -TERM \"$started\" 2>/dev/null' TERM INT HUP\n\
+         {timer}\
          tries=0\n\
          while :; do\n\
          {program} pilot --dir \"$dir\" --token-file \"$dir/{CREDENTIALS}\" {options} \
@@ -231,6 +281,7 @@ fn node_script(pilot: &PilotStart) -> Result<String, BadOrder> {
          tries=$((tries + 1))\n\
          sleep 1\n\
          done\n\
+         {untimed}\
          exit \"$code\"\n"
     ))
 }

@@ -98,6 +98,11 @@ pub(super) fn not_run(act: &str, error: &WayError) -> EngineError {
     EngineError { act: act.to_string(), words: cut(&format!("{error}{cause}")), kind }
 }
 
+/// Nobody answered, or the answer did not come to its end.
+pub(super) fn failed_to_ask(act: &str, words: &str) -> EngineError {
+    EngineError { act: act.to_string(), words: cut(words), kind: EngineTrouble::NotReached }
+}
+
 pub(super) fn unreadable(act: &str, answer: &str) -> EngineError {
     let words = cut(&format!("its answer makes no sense: {answer}"));
     EngineError { act: act.to_string(), words, kind: EngineTrouble::Unreadable }

@@ -47,6 +47,11 @@ impl Engine {
         Engine::start(programs, &["accounts"])
     }
 
+    /// With a slurmrestd, and two slices at n3.
+    pub(crate) fn with_rest() -> Option<Engine> {
+        Engine::start("slurmctld slurmd munged sinfo sbatch slurmrestd", &["rest slices"])
+    }
+
     fn start(programs: &str, more: &[&str]) -> Option<Engine> {
         if !are_there(programs) {
             return None;

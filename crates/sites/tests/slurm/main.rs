@@ -8,6 +8,7 @@
 mod accounts;
 mod engine;
 mod pilot;
+mod rest;
 #[path = "../ssh/sshd.rs"]
 mod sshd;
 

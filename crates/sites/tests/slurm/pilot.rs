@@ -3,12 +3,9 @@
 
 use crate::engine::{Engine, until};
 use shipway_model::{AllocationId, Bytes, Cores, Millis};
-use shipway_sites::batch::{Order, PilotStart, Seen, SeenPhase};
-use shipway_sites::slurm::Slurm;
+use shipway_sites::batch::{BatchSystem, Order, PilotStart, Seen, SeenPhase};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-
-use shipway_sites::batch::BatchSystem as _;
 
 const PROGRAM: &str = r#"#!/bin/sh
 report=REPORT/${SLURM_PROCID:-none}
@@ -47,6 +44,16 @@ impl Stand {
         Stand { folder }
     }
 
+    /// Whose pilots run as another account.
+    pub(crate) fn for_all(engine: &Engine, name: &str) -> Stand {
+        let stand = Stand::new(engine, name);
+        let mode = std::fs::Permissions::from_mode(0o777);
+        for folder in [stand.folder.clone(), stand.folder.join("scratch")] {
+            std::fs::set_permissions(folder, mode.clone()).expect("opened");
+        }
+        stand
+    }
+
     pub(crate) fn order(&self, allocation: &str) -> Order {
         let text = |name: &str| self.folder.join(name).to_str().expect("text").to_string();
         Order {
@@ -79,7 +86,11 @@ impl Stand {
 }
 
 /// The one of this name, once it is so.
-pub(crate) fn seen_as(slurm: &Slurm, allocation: &str, wanted: impl Fn(SeenPhase) -> bool) -> Seen {
+pub(crate) fn seen_as(
+    slurm: &impl BatchSystem,
+    allocation: &str,
+    wanted: impl Fn(SeenPhase) -> bool,
+) -> Seen {
     until(allocation, || {
         let all = slurm.look().expect("it answers");
         all.into_iter().find(|seen| seen.allocation.as_str() == allocation && wanted(seen.phase))

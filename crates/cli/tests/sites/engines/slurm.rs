@@ -2,7 +2,7 @@
 
 use super::{Engine, Held, Shared, is_wanted};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../xtask/src/test/slurm.sh");
@@ -33,6 +33,22 @@ impl Slurm {
     /// One that keeps accounts of what has ended, and soon forgets it otherwise.
     pub(crate) fn with_accounts() -> Option<Slurm> {
         Slurm::start(&["accounts"])
+    }
+
+    /// One with a slurmrestd, whose n3 has two slices of the kind `1g.10gb`.
+    pub(crate) fn with_rest() -> Option<Slurm> {
+        Slurm::start(&["rest slices"])
+    }
+
+    /// How that is reached, as a line of a site's file, with a token that is written there.
+    pub(crate) fn reach_by_rest(&self, token: &Path) -> String {
+        let text = self.type_in("scontrol token username=root lifespan=7200");
+        std::fs::write(token, text).expect("written");
+        let mode = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(token, mode).expect("closed");
+        let url = std::fs::read_to_string(self.dir().join("rest/url")).expect("written");
+        let (url, token) = (url.trim(), token.display());
+        format!("reach: {{slurmrestd: {{url: \"{url}\", user: root, token: {token}}}}}\n")
     }
 
     fn start(more: &[&str]) -> Option<Slurm> {

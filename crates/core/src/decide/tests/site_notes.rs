@@ -49,6 +49,34 @@ fn what_a_pilot_lacks_stays_known_when_it_is_gone() {
 }
 
 #[test]
+fn slices_and_whole_gpus_are_told_apart() {
+    let finds = |wanted: Option<&str>, found: Option<&str>| {
+        let mut told = Told::with_site();
+        let mut spec = described("");
+        spec.classes[0].gpus.as_mut().expect("some").slice = wanted.map(str::to_owned);
+        told.apply(Command::AddSite { by: admin(), spec: Box::new(spec) });
+        let gpu = wanted.unwrap_or("1");
+        told.submit(&format!(r#"{{"resources":{{"gpu":"{gpu}"}}}}"#));
+        let name = told.broker().remove(0);
+        let mut joined = PilotJoined { lease: LEASE, ..pilot(&name, 8, 1) };
+        joined.ad.gpus[0].slice = found.map(str::to_owned);
+        told.apply(Command::PilotJoined(Box::new(joined)));
+        finding(&told).map(|(_, words)| words)
+    };
+    let slice = Some("1g.10gb");
+    for (wanted, found, words) in [
+        (slice, slice, None),
+        (slice, Some("1G.10GB"), None),
+        (None, None, None),
+        (slice, None, Some("asked for a slice 1g.10gb, found a whole GPU")),
+        (slice, Some("2g.20gb"), Some("asked for a slice 1g.10gb, found a slice 2g.20gb")),
+        (None, slice, Some("asked for a whole GPU, found a slice 1g.10gb")),
+    ] {
+        assert_eq!(finds(wanted, found).as_deref(), words, "{wanted:?} {found:?}");
+    }
+}
+
+#[test]
 fn what_is_as_asked_for_is_no_finding() {
     for (cpus, gpus, withheld) in [(8, 1, false), (16, 1, false), (8, 1, true)] {
         let (mut told, job, name) = asked();

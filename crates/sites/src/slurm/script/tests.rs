@@ -226,12 +226,46 @@ fn the_engines_warning_is_passed_on_and_the_pilots_code_comes_back() {
     assert!(is_empty(&place.scratch()));
 }
 
+/// Whether somebody sleeps for so many seconds.
+fn someone_sleeps(seconds: &str) -> bool {
+    let entries = std::fs::read_dir("/proc").expect("there").flatten();
+    let lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let words = ["sleep\0", seconds, "\0"].concat();
+    lines.into_iter().any(|line| line == words.as_bytes())
+}
+
+#[test]
+fn a_script_that_nobody_warns_warns_itself_and_leaves_nothing() {
+    let place = Place::new();
+    let mut order = place.order();
+    (order.wall, order.warning) = (Millis(60_000), Millis(55_000));
+    let mut child = start(&place, &warning_itself(&order).expect("good"));
+    let status = child.wait().expect("it ends");
+    assert_eq!((status.code(), place.report("said").as_str()), (Some(7), "started\nterm\n"));
+    assert!(is_empty(&place.scratch()));
+
+    // Of a pilot that ends before.
+    let other = Place::new();
+    let mut order = other.order();
+    (order.wall, order.warning) = (Millis(1_440 * 60_000), Millis(29_000));
+    let script = warning_itself(&order).expect("good");
+    let way = Local::new(other.vars());
+    let file = other.folder.path().join("script");
+    std::fs::write(&file, script).expect("written");
+    let output = way.run(&["sh", file.to_str().expect("text")], b"", LONG).expect("it runs");
+    assert_eq!(output.code, Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    until(|| !someone_sleeps("86371"));
+    assert!(other.report("env").contains("HOME=/"), "{}", other.report("env"));
+    order.warning = Millis(0);
+    assert!(!warning_itself(&order).expect("good").contains("sleep 8"));
+}
+
 #[test]
 fn each_node_takes_its_own_credentials() {
     let place = Place::new();
     let mut order = place.order();
     order.pilot.credentials = vec!["first".into(), "second".into()];
-    let node = node_script(&order.pilot).expect("good");
+    let node = node_script(&order.pilot, "").expect("good");
     for (number, expected) in [("0", "first"), ("1", "second"), ("2", "")] {
         let mut vars = place.vars();
         vars.push(("SLURM_PROCID".into(), number.into()));
