@@ -38,6 +38,7 @@ const CLASS: &[&str] = &[
     "name",
     "partition",
     "pilots",
+    "nodes",
     "cpus",
     "memory",
     "disk",
@@ -90,7 +91,7 @@ mod tests {
             "idle": "1m", "warning": "1m", "submit": ["-x"], "users": ["ada"],
             "shared": ["/home"], "tags": ["a"], "required_tags": ["b"],
             "scratch": "/tmp", "classes": [{
-                "name": "c", "partition": "p", "pilots": 1, "cpus": 1, "memory": "1GB",
+                "name": "c", "partition": "p", "pilots": 2, "nodes": 2, "cpus": 1, "memory": "1GB",
                 "disk": "1GB", "cost": 2.5, "guests": "30s",
                 "attributes": {"A": "1"}, "submit": ["-y"], "gpus": {
                     "count": 1, "model": "m", "memory": "1GB", "kind": "k", "capability": "8.0",

@@ -151,11 +151,23 @@ pub struct InBatch {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub words: String,
     pub asked: Timestamp,
+    /// With a pilot on each. All of them are held until the batch system says that it is over,
+    /// whichever of their pilots have left.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub nodes: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
+fn is_one(nodes: &u32) -> bool {
+    *nodes == 1
 }
 
 impl InBatch {
-    pub(crate) fn asked(class: String, asked: Timestamp) -> InBatch {
-        InBatch { class, engine_id: None, words: String::new(), asked }
+    pub(crate) fn asked(class: String, asked: Timestamp, nodes: u32) -> InBatch {
+        InBatch { class, engine_id: None, words: String::new(), asked, nodes }
     }
 }
 

@@ -6,10 +6,12 @@
 //! here ties a task to a pilot.
 //!
 //! - `expected.rs` the nodes that would come, as the scheduler would see them
+//! - `asked.rs`    what was asked for of each kind, by how it stands
 //! - `demand.rs`   what waits, and what of a site is left: numbers, from the state
 //! - `known.rs`    which kinds would do for which shapes, from look to look
 //! - `matching.rs` who could be served where, and what is asked for so that they are: only numbers
 
+mod asked;
 pub mod demand;
 pub(crate) mod expected;
 mod known;
@@ -28,12 +30,13 @@ pub struct Proposal {
     pub surplus: Vec<AllocationId>,
 }
 
-/// So many allocations of one kind.
+/// So many allocations of one kind, each with a pilot on each of its nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
     pub site: SiteName,
     pub class: String,
     pub count: u32,
+    pub nodes: u32,
 }
 
 impl Proposal {

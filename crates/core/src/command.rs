@@ -107,12 +107,12 @@ pub enum Command {
     SiteSaid(SiteSaid),
 }
 
-/// Asks a batch system for allocations, each with the one pilot that will be there.
+/// Asks a batch system for allocations, each with the pilots that will be there: one on each node.
 #[derive(Debug, Clone)]
 pub struct AskBatch {
     pub site: SiteName,
     pub class: String,
-    pub allocations: Vec<(AllocationId, Awaited)>,
+    pub allocations: Vec<(AllocationId, Vec<Awaited>)>,
 }
 
 /// What a batch system said to whoever ran its commands.

@@ -4,7 +4,7 @@ use crate::load::Load;
 use crate::site::Allocation;
 use crate::state::State;
 use shipway_model::{AllocationId, JobId, PilotId, TaskId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Violation {
@@ -37,8 +37,10 @@ pub enum Violation {
     HeldJobRuns(JobId),
     /// A pilot or its token came of nothing that was asked of a site, or of another site's.
     AllocationUnknown(PilotId),
-    /// More pilots came of one allocation than it has nodes.
+    /// More pilots came of one allocation than it has nodes, or can still come.
     AllocationShared(AllocationId),
+    /// A pilot is not of the allocation that its token is for.
+    PilotOfAnother(PilotId),
     /// Something is asked of a batch system that nobody knows.
     SiteUnknown(AllocationId),
 }
@@ -123,7 +125,8 @@ fn check_jobs(state: &State, found: &mut Vec<Violation>) {
 }
 
 fn check_allocations(state: &State, found: &mut Vec<Violation>) {
-    let mut used = BTreeSet::new();
+    let tokens = state.pilot_tokens().iter().map(|(pilot, token)| (pilot, &token.allocation));
+    let mut all: BTreeMap<&AllocationId, BTreeSet<&PilotId>> = BTreeMap::new();
     for (id, pilot) in state.pilots() {
         let known = state.allocations().get(&pilot.allocation);
         let is_its =
@@ -131,9 +134,19 @@ fn check_allocations(state: &State, found: &mut Vec<Violation>) {
         if !known.is_some_and(is_its) {
             found.push(Violation::AllocationUnknown(id.clone()));
         }
-        let is_of_batch = known.is_some_and(|known| known.batch.is_some());
-        if is_of_batch && !used.insert(&pilot.allocation) {
-            found.push(Violation::AllocationShared(pilot.allocation.clone()));
+        let token = state.pilot_tokens().get(id);
+        if token.is_some_and(|token| token.allocation != pilot.allocation) {
+            found.push(Violation::PilotOfAnother(id.clone()));
+        }
+        all.entry(&pilot.allocation).or_default().insert(id);
+    }
+    for (pilot, allocation) in tokens {
+        all.entry(allocation).or_default().insert(pilot);
+    }
+    for (id, pilots) in all {
+        let batch = state.allocations().get(id).and_then(|known| known.batch.as_deref());
+        if batch.is_some_and(|batch| pilots.len() > batch.nodes as usize) {
+            found.push(Violation::AllocationShared(id.clone()));
         }
     }
     let tokens = state.pilot_tokens().iter();

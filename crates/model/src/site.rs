@@ -15,11 +15,15 @@ use crate::units::{Bytes, Cores, Millis, Price};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU32;
 
 /// Kinds of pilots of one site.
 pub const MAX_CLASSES: usize = 256;
 /// GPUs of one pilot.
 pub const MAX_CLASS_GPUS: u32 = 64;
+/// Nodes of one allocation. The script that is handed in has the credentials of each one's pilot,
+/// and every node reads all of it; larger machines are asked for in several allocations.
+pub const MAX_CLASS_NODES: u32 = 256;
 /// Users, shared paths or extra lines of one site, and bytes of one of them.
 pub const MAX_LINES: usize = 1_000;
 pub const MAX_LINE_BYTES: usize = 1_024;
@@ -255,6 +259,13 @@ fn default_idle() -> Millis {
 fn default_warning() -> Millis {
     DEFAULT_WARNING
 }
+fn one_node() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
+fn is_one_node(nodes: &NonZeroU32) -> bool {
+    *nodes == NonZeroU32::MIN
+}
 fn default_disk() -> Bytes {
     DEFAULT_DISK
 }
@@ -289,6 +300,11 @@ pub struct SiteClass {
     pub partition: Option<String>,
     /// As many of them may be there at once.
     pub pilots: u32,
+    /// Nodes of one allocation, with a pilot on each: they come together, and the batch system ends
+    /// them together. What else is said here is of one of them.
+    #[serde(default = "one_node", skip_serializing_if = "is_one_node")]
+    #[cfg_attr(feature = "schema", schema(value_type = u32, minimum = 1, default = 1))]
+    pub nodes: NonZeroU32,
     #[cfg_attr(feature = "schema", schema(value_type = f64))]
     pub cpus: Cores,
     pub memory: Bytes,

@@ -86,9 +86,17 @@ pub fn new_pilot(site: SiteKind, key: Option<&PilotKey>) -> NewPilot {
     NewPilot { site, allocation, pilot, token }
 }
 
-/// One that a batch system is asked for; its token can be made again.
-pub fn new_batch_pilot(key: &PilotKey) -> NewPilot {
-    new_pilot(SiteKind::Batch, Some(key))
+/// An allocation that a batch system is asked for, and the pilot of each of its nodes. Each has a
+/// token of its own, which can be made again.
+pub fn new_batch_pilots(key: &PilotKey, nodes: u32) -> (AllocationId, Vec<NewPilot>) {
+    let first = new_pilot(SiteKind::Batch, Some(key));
+    let allocation = first.allocation.clone();
+    let others = (1..nodes).map(|_| {
+        let other = new_pilot(SiteKind::Batch, Some(key));
+        NewPilot { allocation: allocation.clone(), ..other }
+    });
+    let pilots = std::iter::once(first).chain(others).collect();
+    (allocation, pilots)
 }
 
 impl NewPilot {

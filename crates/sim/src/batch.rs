@@ -5,6 +5,7 @@ use shipway_core::command::SeenAllocation;
 use shipway_core::site::Phase;
 use shipway_model::{AllocationEnd, AllocationId, PilotId, SiteSpec};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// What is over is known for so long, as with Slurm.
 const KEPT: u64 = 300_000;
@@ -25,7 +26,7 @@ pub enum Health {
 #[derive(Debug)]
 pub struct BatchSystem {
     pub spec: SiteSpec,
-    /// How many of each class may run at a time; none where nothing is said.
+    /// How many pilots of each class may run at a time; none where nothing is said.
     pub places: BTreeMap<String, u32>,
     pub health: Health,
     pub known: BTreeMap<AllocationId, HandedIn>,
@@ -36,7 +37,11 @@ pub struct BatchSystem {
 #[derive(Debug, Clone)]
 pub struct HandedIn {
     pub class: String,
-    pub pilot: PilotId,
+    /// One on each of its nodes.
+    pub pilots: Vec<PilotId>,
+    /// Pilots that have ended, and whether any of them did so with an error.
+    pub gone: usize,
+    pub failed: bool,
     pub stands: Stands,
     /// In which order they came.
     pub number: u64,
@@ -45,9 +50,21 @@ pub struct HandedIn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stands {
     Waits,
-    /// On this node of the world.
+    /// On this node of the world, and as many after it as it has pilots.
     Runs(usize),
     Over(AllocationEnd, u64),
+}
+
+impl HandedIn {
+    fn size(&self) -> u32 {
+        u32::try_from(self.pilots.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The nodes of the world that it has.
+    pub fn nodes(&self) -> Range<usize> {
+        let Stands::Runs(first) = self.stands else { return 0..0 };
+        first..first + self.pilots.len()
+    }
 }
 
 impl BatchSystem {
@@ -64,12 +81,12 @@ impl BatchSystem {
 
     /// Takes an allocation. One that it has already is not taken again: whoever hands in looks for
     /// its name first.
-    pub fn take(&mut self, id: &AllocationId, class: &str, pilot: &PilotId) {
+    pub fn take(&mut self, id: &AllocationId, class: &str, pilots: &[PilotId]) {
         if !self.known.contains_key(id) {
             let number = self.taken.values().map(|count| u64::from(*count)).sum();
             *self.taken.entry(class.to_owned()).or_default() += 1;
-            let (class, pilot) = (class.to_owned(), pilot.clone());
-            let handed_in = HandedIn { class, pilot, stands: Stands::Waits, number };
+            let (class, pilots, stands) = (class.to_owned(), pilots.to_vec(), Stands::Waits);
+            let handed_in = HandedIn { class, pilots, gone: 0, failed: false, stands, number };
             self.known.insert(id.clone(), handed_in);
         }
     }
@@ -79,17 +96,17 @@ impl BatchSystem {
         let mut places = self.places.clone();
         for one in self.known.values().filter(|one| matches!(one.stands, Stands::Runs(_))) {
             if let Some(left) = places.get_mut(&one.class) {
-                *left = left.saturating_sub(1);
+                *left = left.saturating_sub(one.size());
             }
         }
         let mut waiting: Vec<_> =
             self.known.iter().filter(|(_, one)| one.stands == Stands::Waits).collect();
         waiting.sort_by_key(|(_, one)| one.number);
-        let mut has_place = |class: &String| {
-            let left = places.get_mut(class).filter(|left| **left > 0);
-            left.map(|left| *left -= 1).is_some()
+        let mut has_place = |one: &HandedIn| {
+            let left = places.get_mut(&one.class).filter(|left| **left >= one.size());
+            left.map(|left| *left -= one.size()).is_some()
         };
-        let due = waiting.into_iter().filter(|(_, one)| has_place(&one.class));
+        let due = waiting.into_iter().filter(|(_, one)| has_place(one));
         due.map(|(id, _)| id.clone()).collect()
     }
 

@@ -151,7 +151,7 @@ pub enum Happening {
         run: u64,
         site: SiteName,
         allocation: AllocationId,
-        pilot: PilotId,
+        pilots: Vec<PilotId>,
     },
     WasTaken {
         run: u64,
@@ -326,8 +326,8 @@ impl World {
             Happening::Replied { wish, answer } => self.replied(wish, answer),
             Happening::NoReply { wish, sent } => self.no_reply(wish, sent),
             Happening::BrokerLooks { run } => self.broker_looks(run),
-            Happening::HandsIn { run, site, allocation, pilot } => {
-                self.hands_in(run, site, allocation, &pilot);
+            Happening::HandsIn { run, site, allocation, pilots } => {
+                self.hands_in(run, site, allocation, &pilots);
             }
             Happening::WasTaken { run, site, allocation } => self.was_taken(run, &site, allocation),
             Happening::TakesBack { run, site, allocation } => {

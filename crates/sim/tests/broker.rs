@@ -172,6 +172,54 @@ fn no_more_pilots_are_asked_for_than_waiting_work_can_use() {
     }
 }
 
+fn together(pilots: u32, nodes: u32) -> String {
+    format!(r#"{{"name":"mpi","pilots":{pilots},"nodes":{nodes},"cpus":4,"memory":"16GB"}}"#)
+}
+
+/// Nodes come several at a time: no allocation is asked for of which no node would have work. One
+/// of them dies alone, and takes no other along.
+#[test]
+fn nodes_that_come_together_are_as_many_as_work_needs_rounded_up() {
+    for nodes in [2, 4] {
+        each_seed(|world| {
+            let spec = site("hpc", WIDE, &together(40, nodes));
+            world.add_site(BatchSystem::new(spec, &[("mpi", 40)]));
+            submit(world, 50, false, 5 * MINUTE);
+            until(world, 10_000);
+            submit(world, 9, false, 5 * MINUTE);
+            until(world, 90_000);
+            let one = *world.lent.keys().next().expect("a node has come");
+            world.lent_dies(one);
+            until(world, 100_000);
+            let node = |at: usize| world.nodes[at].pilot.is_some();
+            assert!(!node(one) && node(one + 1), "the next one is of the same allocation");
+            to_the_end(world, 3 * HOUR);
+            for look in world.brokered.iter().filter(|look| look.asked() > 0) {
+                let given_back = look.proposal.surplus.len() as u64 * u64::from(nodes);
+                let pilots = u64::from(look.asked() + look.pending) - given_back;
+                let most = look.waiting.div_ceil(4).next_multiple_of(nodes.into());
+                assert!(pilots <= most, "{pilots} pilots for {} tasks: {look:?}", look.waiting);
+            }
+        });
+    }
+}
+
+/// All nodes of an allocation die together, again and again, and then they do not.
+#[test]
+fn nodes_that_die_together_close_their_class_and_each_task_runs_to_its_end() {
+    each_seed(|world| {
+        let spec = site("flaps", WIDE, &together(40, 4));
+        world.add_site(BatchSystem::new(spec, &[("mpi", 40)]));
+        world.system("flaps").health = Health::Dies(20_000);
+        submit(world, 60, false, MINUTE);
+        until(world, 30 * MINUTE);
+        let tried = world.system("flaps").taken_of("mpi");
+        assert!(tried <= 20, "{tried} allocations died there");
+        world.system("flaps").health = Health::Works;
+        to_the_end(world, 6 * HOUR);
+    });
+}
+
 /// A site whose pilots fail is left alone, longer each time; then one shows that it works.
 #[test]
 fn a_flapping_site_is_closed_and_tried_by_one_pilot() {

@@ -64,6 +64,12 @@ pub struct SiteClassView {
     pub has: String,
     /// As many may be there.
     pub most: u32,
+    /// So many come together, on the nodes of one allocation.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[schema(default = 1)]
+    pub nodes: u32,
+    /// Pilots that are to come, and the nodes of all allocations that run: an allocation keeps its
+    /// nodes as long as it lasts.
     pub pending: u32,
     pub running: u32,
 }
@@ -114,10 +120,22 @@ pub struct AllocationView {
     pub engine_id: Option<String>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub words: String,
-    /// The node of its pilot, if that has come.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub node: Option<NodeName>,
+    /// How many nodes it has, with a pilot on each.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[schema(default = 1)]
+    pub pilots: u32,
+    /// The nodes of those of its pilots that are there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub nodes: Vec<NodeName>,
+}
+
+fn one() -> u32 {
+    1
+}
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
+fn is_one(pilots: &u32) -> bool {
+    *pilots == 1
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

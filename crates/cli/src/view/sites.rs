@@ -5,11 +5,13 @@ use super::paper::{Paper, Tone};
 use super::table::{Cell, Table};
 use super::time::Reader;
 use serde::Serialize;
-use shipway_api::types::{RemovedSite, SiteList, SiteNodesView, SiteView};
-use shipway_model::SiteSpec;
+use shipway_api::types::{AllocationView, RemovedSite, SiteList, SiteNodesView, SiteView};
+use shipway_model::{NodeName, SiteSpec};
 
 /// Allocations that are over, in `show`.
 const ENDED_SHOWN: usize = 5;
+/// Nodes of one allocation that are named.
+const NODES_SHOWN: usize = 4;
 
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
@@ -86,8 +88,9 @@ impl View for SiteChecked {
             let gpus = gpus.map_or("no GPU".into(), |it| format!("{} × {}", it.count, it.model));
             let (name, pilots) = (&class.name, class.pilots);
             let (cpus, memory) = (class.cpus, class.memory);
+            let together = together(class.nodes.get());
             paper.line(&format!(
-                "  {name}: at most {pilots} pilots with {cpus} cores, {memory}, {gpus}"
+                "  {name}: at most {pilots} pilots with {cpus} cores, {memory}, {gpus}{together}"
             ));
         }
     }
@@ -139,6 +142,25 @@ impl View for SiteShown {
     }
 }
 
+/// How many pilots come at a time, where it is not each for itself.
+fn together(nodes: u32) -> String {
+    if nodes == 1 { String::new() } else { format!(", {nodes} nodes in an allocation") }
+}
+
+/// `n1, n2 and 6 more (8 of 16)`
+fn nodes(one: &AllocationView) -> String {
+    let names: Vec<&str> = one.nodes.iter().take(NODES_SHOWN).map(NodeName::as_str).collect();
+    let more = match one.nodes.len().saturating_sub(names.len()) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let there = match one.nodes.len() {
+        there if there == one.pilots as usize || one.pilots == 1 => String::new(),
+        there => format!(" ({there} of {})", one.pilots),
+    };
+    format!("{}{more}{there}", names.join(", ")).trim_start().to_owned()
+}
+
 impl SiteShown {
     /// What decides whether a job may go there.
     fn for_jobs(&self, paper: &mut Paper) {
@@ -164,14 +186,14 @@ impl SiteShown {
                 class.pending.into(),
                 class.running.into(),
                 class.most.into(),
-                Cell::from(&class.has),
+                format!("{}{}", class.has, together(class.nodes)).into(),
             ]);
         }
         table.write(paper);
     }
 
     fn allocations(&self, paper: &mut Paper) {
-        let heading = ["ALLOCATION", "CLASS", "STATE", "SINCE", "THERE", "NODE", "ITS WORDS"];
+        let heading = ["ALLOCATION", "CLASS", "STATE", "SINCE", "THERE", "NODES", "ITS WORDS"];
         let mut table = Table::new(&heading);
         for one in &self.site.allocations {
             table.row(vec![
@@ -180,7 +202,7 @@ impl SiteShown {
                 Cell::from(&one.phase),
                 self.reader.age(one.since).into(),
                 one.engine_id.as_deref().unwrap_or("").into(),
-                one.node.as_ref().map(ToString::to_string).unwrap_or_default().into(),
+                nodes(one).into(),
                 Cell::from(&one.words),
             ]);
         }

@@ -19,7 +19,7 @@ pub(crate) fn task(world: &World, job: &str) -> Value {
 pub(crate) fn running(world: &World, name: &str) -> String {
     wait_some("a pilot that has come", || {
         let all = allocations(world, name);
-        let come = all.iter().find(|one| !one["node"].is_null() && !one["engine_id"].is_null())?;
+        let come = all.iter().find(|one| !one["nodes"].is_null() && !one["engine_id"].is_null())?;
         come["engine_id"].as_str().map(str::to_owned)
     })
 }

@@ -39,7 +39,7 @@ fn arrays_with_different_needs_run_over_slurm_htcondor_and_this_machine() {
         ["hpc", "pool"].iter().all(|name| {
             let classes = site(&world, name)["allocations"].clone();
             let come =
-                classes.as_array().expect("a list").iter().filter(|it| !it["node"].is_null());
+                classes.as_array().expect("a list").iter().filter(|it| !it["nodes"].is_null());
             come.map(|it| it["class"].to_string()).collect::<BTreeSet<_>>().len() == 3
         })
     });

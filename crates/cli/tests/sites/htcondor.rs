@@ -63,7 +63,7 @@ fn a_server_that_is_killed_while_it_asks_asks_for_nothing_twice() {
     let world = World::new();
     open_to_the_pool(&world);
     // Which is fed all that hands an allocation in.
-    killed::nothing_twice(&world, pool(&condor), &*condor, "sh");
+    killed::nothing_twice(&world, pool(&condor), &*condor, ("sh", 1));
 }
 
 /// With pilots of one kind.

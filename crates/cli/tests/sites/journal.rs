@@ -11,6 +11,8 @@ pub(crate) struct Journal {
     /// The allocation of each pilot.
     pilots: BTreeMap<String, String>,
     pub(crate) attempts: Vec<Attempt>,
+    /// Pilots that have ended.
+    ended: usize,
 }
 
 #[derive(Debug, Default)]
@@ -60,6 +62,7 @@ impl Journal {
                 let known = self.allocations.get_mut(&text(&event["allocation"]));
                 known.expect("it was asked for").phase = event["phase"].clone();
             }
+            Some("pilot_ended") => self.ended += 1,
             Some("attempt_ended") => {
                 let allocation = self.pilots.get(&text(&event["pilot"])).expect("it was let in");
                 self.attempts.push(Attempt {
@@ -70,6 +73,10 @@ impl Journal {
             }
             _ => {}
         }
+    }
+
+    pub(crate) fn ended(&self) -> usize {
+        self.ended
     }
 
     /// The allocation that an engine's job is of, by the job's name, if it is this world's.

@@ -29,8 +29,14 @@ exit $code
 /// Each has a pilot of its own until all are told to go on.
 const WAIT_AND_WRITE: &str = "until [ -e go ]; do sleep 0.2; done; echo $SHIPWAY_TASK >> book";
 
-/// Before the command `name`, which is `real`. `site` finds it by PATH.
-pub(crate) fn nothing_twice(world: &World, site: SiteFile, engine: &impl Engine, name: &str) {
+/// Before the command `name`, which is `real`. `site` finds it by PATH. Each job has as many tasks
+/// as an allocation has nodes.
+pub(crate) fn nothing_twice(
+    world: &World,
+    site: SiteFile,
+    engine: &impl Engine,
+    (name, nodes): (&str, usize),
+) {
     let folder = world.work().join("deadly");
     std::fs::create_dir(&folder).expect("made");
     let path = site.env.iter().find(|(name, _)| *name == "PATH").map(|(_, path)| path.clone());
@@ -44,7 +50,8 @@ pub(crate) fn nothing_twice(world: &World, site: SiteFile, engine: &impl Engine,
     let mut site = site;
     site.env.retain(|(name, _)| *name != "PATH");
     site.env.push(("PATH", format!("{}:{path}", folder.display())));
-    site.classes = vec![Class { cpus: 1, ..Class::cpu(30) }];
+    let more = if nodes == 1 { "" } else { ", nodes: 2" };
+    site.classes = vec![Class { cpus: 1, more, ..Class::cpu(60) }];
     site.limits = "pending: 30, running: 30, starts_per_hour: 1000";
 
     // The same address each time: pilots that are on their way have been told it.
@@ -56,11 +63,12 @@ pub(crate) fn nothing_twice(world: &World, site: SiteFile, engine: &impl Engine,
     up();
     site.add(world);
     let kills = if quick() { 4 } else { 20 };
-    let mut jobs = Vec::new();
+    let (mut jobs, array) = (Vec::new(), format!("1-{nodes}"));
     for at in 0..kills {
         let when = if at % 4 == 3 { "late" } else { "after" };
         std::fs::write(folder.join(when), "").expect("written");
-        jobs.push(world.submit(&["--cpus", "1", "--", "sh", "-c", WAIT_AND_WRITE]));
+        let words = ["--array", &array, "--cpus", "1", "--", "sh", "-c", WAIT_AND_WRITE];
+        jobs.push(world.submit(&words));
         let server = world.server_pid();
         wait_for("the server is killed", || !is_alive(server));
         world.kill_server();
@@ -70,7 +78,7 @@ pub(crate) fn nothing_twice(world: &World, site: SiteFile, engine: &impl Engine,
     for job in &jobs {
         ends_well(world, job);
     }
-    assert_eq!(book(world).len(), jobs.len());
+    assert_eq!(book(world).len(), jobs.len() * nodes);
     assert!(book(world).values().all(|times| *times == 1), "{:?}", book(world));
     wait_until_empty(world, site.name, engine);
     let all = remembered(world, engine);

@@ -62,7 +62,7 @@ fn arrays_run_there_and_here_each_task_once_where_it_may() {
 #[test]
 fn a_server_that_is_killed_while_it_asks_asks_for_nothing_twice() {
     let Some(slurm) = Slurm::among() else { return };
-    killed::nothing_twice(&World::new(), hpc(&slurm), &*slurm, "sbatch");
+    killed::nothing_twice(&World::new(), hpc(&slurm), &*slurm, ("sbatch", 1));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn few(slurm: &Slurm) -> SiteFile {
     }
 }
 
-fn without_pilot() -> World {
+pub(crate) fn without_pilot() -> World {
     let world = World::new();
     world.up_with(&["--no-pilot"], |_| {});
     world

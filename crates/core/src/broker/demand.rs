@@ -3,29 +3,22 @@
 //! Taking it is quick, so that whoever holds the state is soon done with it; which kinds would do
 //! for what waits, and matching, are for whoever has the time.
 
+use super::asked::{Asked, asked, room_of};
 use super::expected::Expected;
 use super::known::{Known, Waits};
 use super::matching::{Demand, Matched, SiteRoom, Supply, matching};
 use super::{Ask, Proposal};
-use crate::batch::BatchSite;
 use crate::job::Job;
 use crate::ranks;
 use crate::ready::UserQueue;
 use crate::shape::{Pace, Shape, ShapeId};
-use crate::site::Phase;
 use crate::state::State;
 use shipway_model::{AllocationId, Millis, SiteName, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A pilot that waits for longer than this at its batch system may wait for long.
-const STUCK_AFTER: Millis = Millis(60_000);
-/// What nobody needs is given back only when it has waited for so long: work comes and goes.
-const GIVEN_BACK_AFTER: Millis = Millis(30_000);
 /// A pilot is worth its start when it has so much to do, where that is known.
 const WORTH_A_PILOT: Millis = Millis(30_000);
-/// A pilot of a kind of which others died is trusted when it has lived for so long.
-const TRUSTED_AFTER: Millis = Millis(10 * 60_000);
 
 /// What there is to be matched.
 #[derive(Debug, Clone, Default)]
@@ -91,9 +84,11 @@ impl Look {
     /// thousands of one user's requirements keep nobody else's pilots waiting.
     pub fn propose_with(self, known: &mut Known) -> Proposal {
         let matched = self.matched(known);
-        let asked = self.kinds.into_iter().zip(matched.asks).filter(|(_, count)| *count > 0);
-        let ask = |((site, class), count): ((usize, String), u32)| {
-            Some(Ask { site: self.site_names.get(site)?.clone(), class, count })
+        let nodes = self.supplies.iter().map(|supply| supply.nodes);
+        let asked = self.kinds.into_iter().zip(nodes).zip(matched.asks);
+        let asked = asked.filter(|(_, count)| *count > 0);
+        let ask = |(((site, class), nodes), count): (((usize, String), u32), u32)| {
+            Some(Ask { site: self.site_names.get(site)?.clone(), class, count, nodes })
         };
         let asks = asked.filter_map(ask).collect();
         let surplus = self.pending.into_iter().zip(matched.surplus);
@@ -123,28 +118,6 @@ impl Look {
     }
 }
 
-/// What is asked for of one kind, by how it stands.
-#[derive(Debug, Default)]
-struct Asked {
-    /// All that is not over.
-    all: u32,
-    there: u32,
-    coming: u32,
-    stuck: u32,
-    /// Of those that are there, they have nothing to do.
-    idle: u32,
-    /// Of what was asked for since the kind may be tried again: those that have not shown yet
-    /// whether they live.
-    on_trial: u32,
-    /// The longest that any has been waiting.
-    waits: Millis,
-    /// What may be given back, and when it was asked for.
-    pending: Vec<(Timestamp, AllocationId)>,
-}
-
-/// By the place of the site, and the name of the class.
-type AskedOf<'a> = BTreeMap<(usize, &'a str), Asked>;
-
 fn supplies(state: &State, now: Timestamp) -> Look {
     let site_names: Vec<SiteName> = state.sites().keys().cloned().collect();
     let mut asked = asked(state, &site_names, now);
@@ -158,17 +131,20 @@ fn supplies(state: &State, now: Timestamp) -> Look {
         let (Some(site), Some(class)) = (site, class) else { continue };
         let Ok(place) = site_names.binary_search(&kind.site) else { continue };
         let of_class = asked.remove(&(place, &*class.name)).unwrap_or_default();
-        let Asked { all, there, coming, stuck, idle, on_trial, waits, mut pending } = of_class;
+        let Asked {
+            waiting, nodes, there, coming, stuck, idle, on_trial, waits, mut pending, ..
+        } = of_class;
         let is_open = site.is_open(&class.name, now);
-        let may_wait = site.spec.most_waiting().saturating_sub(coming + stuck);
+        let may_wait = site.spec.most_waiting().saturating_sub(waiting);
         look.supplies.push(Supply {
             site: place,
             model: kind.alike.at(),
             has_gpus: class.gpus.as_ref().is_some_and(|gpus| gpus.count > 0),
             wall: site.spec.longest_task(),
+            nodes: class.nodes.get(),
             room: match is_open {
                 true if site.is_on_trial(&class.name) => u32::from(on_trial == 0),
-                true => class.pilots.saturating_sub(all).min(may_wait),
+                true => (class.pilots.saturating_sub(nodes) / class.nodes).min(may_wait),
                 false => 0,
             },
             there,
@@ -191,62 +167,10 @@ fn supplies(state: &State, now: Timestamp) -> Look {
 pub fn room(state: &State, now: Timestamp) -> BTreeMap<(SiteName, String), u32> {
     let Look { site_names, sites, supplies, kinds, .. } = supplies(state, now);
     let of = |((site, class), supply): ((usize, String), Supply)| {
-        let most = sites.get(site)?.pilots;
-        Some(((site_names.get(site)?.clone(), class), supply.room.min(most)))
+        let most = supply.room.min(sites.get(site)?.allocations);
+        Some(((site_names.get(site)?.clone(), class), most.saturating_mul(supply.nodes)))
     };
     kinds.into_iter().zip(supplies).filter_map(of).collect()
-}
-
-fn asked<'a>(state: &'a State, sites: &[SiteName], now: Timestamp) -> AskedOf<'a> {
-    let pilots = state.pilots().values();
-    let come: BTreeSet<&AllocationId> = pilots.clone().map(|pilot| &pilot.allocation).collect();
-    let idle = pilots.filter(|pilot| pilot.takes_work() && pilot.placed.is_empty());
-    let idle: BTreeSet<&AllocationId> = idle.map(|pilot| &pilot.allocation).collect();
-    let tokens = state.pilot_tokens().values();
-    let awaited: BTreeSet<&AllocationId> = tokens.map(|token| &token.allocation).collect();
-    let mut found = AskedOf::new();
-    for (id, known) in state.allocations().iter().filter(|(_, it)| !it.phase.is_over()) {
-        let batch = known.batch.as_deref();
-        let site = state.sites().get(&known.site).zip(sites.binary_search(&known.site).ok());
-        let (Some(batch), Some((site, place))) = (batch, site) else { continue };
-        let asked = found.entry((place, &*batch.class)).or_default();
-        asked.all += 1;
-        let waits = now.since(batch.asked);
-        let has_come = come.contains(id);
-        match known.phase {
-            Phase::Held => asked.stuck += 1,
-            Phase::Asked | Phase::Queued if waits >= STUCK_AFTER => asked.stuck += 1,
-            Phase::Asked | Phase::Queued => asked.coming += 1,
-            Phase::Running if has_come => {
-                asked.there += 1;
-                asked.idle += u32::from(idle.contains(id));
-            }
-            Phase::Running if awaited.contains(id) => asked.coming += 1,
-            Phase::Running | Phase::GivenUp | Phase::Ended(_) => {}
-        }
-        let trouble = site.troubles.get(&batch.class);
-        if trouble.is_some_and(|trouble| batch.asked >= trouble.until) {
-            let has_lived = has_come && now.since(known.since) >= TRUSTED_AFTER;
-            asked.on_trial += u32::from(!has_lived);
-        }
-        if known.phase.is_pending() {
-            asked.waits = asked.waits.max(waits);
-            if waits >= GIVEN_BACK_AFTER {
-                asked.pending.push((batch.asked, id.clone()));
-            }
-        }
-    }
-    found
-}
-
-fn room_of(place: usize, site: &BatchSite, asked: &AskedOf<'_>, now: Timestamp) -> SiteRoom {
-    let of_site = || asked.range((place, "")..).take_while(move |((at, _), _)| *at == place);
-    let all: u32 = of_site().map(|(_, asked)| asked.all).sum();
-    let waiting = of_site().map(|(_, asked)| asked.coming + asked.stuck);
-    let limits = &site.spec.limits;
-    let by_pending = limits.pending.saturating_sub(waiting.sum());
-    let by_running = limits.running.saturating_sub(all);
-    SiteRoom { pilots: by_pending.min(by_running).min(site.starts_left(now)) }
 }
 
 /// How many of its user's shapes stand before each; where several have the same, the least.

@@ -5,6 +5,11 @@
 //! none. What was asked for before is used before anything new is; but what has been waiting at a
 //! batch system for long counts only where no other promises to come sooner: a full queue keeps
 //! nobody from a free site.
+//!
+//! What is asked for and given back are allocations, what tasks use are the pilots that come of
+//! them. So where an allocation has several nodes, the last one that is asked for may bring pilots
+//! for which there is nothing to do, but never none for which there is something; and one is given
+//! back only when nobody needs as many pilots as it brings.
 
 use shipway_model::Millis;
 
@@ -39,13 +44,15 @@ pub struct Supply {
     pub has_gpus: bool,
     /// How long its pilots live.
     pub wall: Millis,
-    /// How many more may be asked for, by the limits of the kind.
+    /// Pilots that come of one allocation, at least one.
+    pub nodes: u32,
+    /// How many more allocations may be asked for, by the limits of the kind.
     pub room: u32,
-    /// Those that have come.
+    /// Pilots that have come.
     pub there: u32,
-    /// Asked for lately, and not there yet.
+    /// Pilots asked for lately, and not there yet.
     pub coming: u32,
-    /// Asked for so long ago that nobody knows when they come.
+    /// Pilots asked for so long ago that nobody knows when they come.
     pub stuck: u32,
     /// What an hour costs, in whatever unit all sites use.
     pub cost: u64,
@@ -56,10 +63,10 @@ pub struct Supply {
 /// What is left of one site by its own limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SiteRoom {
-    pub pilots: u32,
+    pub allocations: u32,
 }
 
-/// By kind.
+/// Allocations, by kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matched {
     pub asks: Vec<u32>,
@@ -85,6 +92,10 @@ impl Supply {
     /// It has what these tasks do not need and others do: a GPU.
     fn is_waste_for(&self, demand: &Demand) -> bool {
         self.has_gpus && !demand.wants_gpus
+    }
+
+    fn each(&self) -> u64 {
+        u64::from(self.nodes.max(1))
     }
 
     fn has_something(&self) -> bool {
@@ -174,10 +185,11 @@ impl Matching<'_> {
             pilots = pilots.saturating_sub(taken.div_ceil(slots));
             let Some(site) = self.sites.get_mut(supply.site) else { continue };
             let wanted = tasks.div_ceil(slots).min(pilots);
-            let new = u32::try_from(wanted).unwrap_or(u32::MAX).min(site.pilots).min(kind.room);
-            site.pilots -= new;
+            let new = u32::try_from(wanted.div_ceil(supply.each())).unwrap_or(u32::MAX);
+            let new = new.min(site.allocations).min(kind.room);
+            site.allocations -= new;
             kind.ask(new);
-            pilots -= u64::from(new);
+            pilots = pilots.saturating_sub(u64::from(new).saturating_mul(supply.each()));
             tasks -= take(&mut kind.coming, slots, tasks);
         }
         tasks
@@ -187,14 +199,14 @@ impl Matching<'_> {
         let mut matched =
             Matched { asks: vec![0; self.kinds.len()], surplus: vec![0; self.kinds.len()], left };
         for kind in self.kinds {
-            let unused = u32::try_from(kind.coming / PILOT + kind.stuck / PILOT);
             // What was asked for just now is not given back just now.
             let known = kind.supply.coming.saturating_add(kind.supply.stuck);
+            let unused = (kind.coming / PILOT + kind.stuck / PILOT).min(known.into());
             if let Some(asks) = matched.asks.get_mut(kind.at) {
                 *asks = kind.asks;
             }
             if let Some(surplus) = matched.surplus.get_mut(kind.at) {
-                *surplus = unused.unwrap_or(u32::MAX).min(known);
+                *surplus = u32::try_from(unused / kind.supply.each()).unwrap_or(u32::MAX);
             }
         }
         matched
@@ -209,10 +221,11 @@ impl<'a> Kind<'a> {
     }
 
     /// They count as coming from now on.
-    fn ask(&mut self, pilots: u32) {
-        self.room = self.room.saturating_sub(pilots);
-        self.asks = self.asks.saturating_add(pilots);
-        self.coming = self.coming.saturating_add(u64::from(pilots) * PILOT);
+    fn ask(&mut self, allocations: u32) {
+        self.room = self.room.saturating_sub(allocations);
+        self.asks = self.asks.saturating_add(allocations);
+        let pilots = u64::from(allocations).saturating_mul(self.supply.each());
+        self.coming = self.coming.saturating_add(pilots.saturating_mul(PILOT));
     }
 }
 

@@ -187,13 +187,20 @@ fn ended(
     let tokens = tokens.map(|(pilot, _)| pilot).filter(|pilot| never_came(pilot));
     let tokens: Vec<&PilotId> = tokens.collect();
     if !tokens.is_empty() && state.is_wanted(id) && !end.is_ours() {
-        let words = format!("no pilot came of it: {words}");
+        let words = format!("{}: {words}", who_did_not_come(tokens.len(), batch.nodes));
         events.extend(of_no_use(state, at, id, (EngineTrouble::Unfit, &words)));
     } else if end.is_good() {
         events.extend(of_use(state, id, EngineTrouble::Died));
     }
     events.extend(tokens.into_iter().map(|pilot| Event::PilotTokenEnded { pilot: pilot.clone() }));
     events
+}
+
+fn who_did_not_come(missing: usize, nodes: u32) -> String {
+    if missing >= nodes as usize {
+        return "no pilot came of it".into();
+    }
+    format!("of its {nodes} pilots {missing} did not come")
 }
 
 /// A site gave something, and nothing good came of it: it is asked for another after a while.

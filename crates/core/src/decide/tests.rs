@@ -25,6 +25,7 @@ mod shapes;
 mod site_notes;
 mod sites;
 mod slices;
+mod together;
 mod users;
 
 use crate::command::{AskSite, Command, NewJob, Pick, PilotJoined, PilotReported, Select, Submit};

@@ -13,7 +13,8 @@ use std::sync::Arc;
 pub(super) fn evolve(state: &mut State, at: Timestamp, event: &Event) {
     match event {
         Event::AllocationAsked { allocation, site, pilots, expires, class } => {
-            let batch = class.clone().map(|class| Box::new(InBatch::asked(class, at)));
+            let nodes = u32::try_from(pilots.len()).unwrap_or(u32::MAX);
+            let batch = class.clone().map(|class| Box::new(InBatch::asked(class, at, nodes)));
             let asked = Allocation { site: site.clone(), phase: Phase::Asked, since: at, batch };
             state.allocations.insert(allocation.clone(), asked);
             if let Some(site) = state.sites.get_mut(site) {

@@ -2,7 +2,7 @@
 //! the way, what was asked for, and what the batch system says of it.
 
 use super::look::{Among, Asker, Look};
-use crate::batch::{BatchSite, Finding, Trouble};
+use crate::batch::{BatchSite, Finding, InBatch, Trouble};
 use crate::broker::expected::Kind;
 use crate::guests::is_too_short;
 use crate::job::Terms;
@@ -10,11 +10,13 @@ use crate::reach;
 use crate::schedule::index::class::Class;
 use crate::schedule::needs::Need;
 use crate::shape::Shape;
-use crate::site::{Phase, SiteKind};
+use crate::site::{Allocation, Phase, SiteKind};
 use crate::state::State;
 use shipway_model::prospect::Fit;
 use shipway_model::reason::{KeptFrom, SiteLimit, SiteWait};
-use shipway_model::{EngineTrouble, Reason, SiteClass, SiteName, Timestamp, UserName};
+use shipway_model::{
+    AllocationId, EngineTrouble, Reason, SiteClass, SiteName, Timestamp, UserName,
+};
 use std::collections::BTreeMap;
 
 /// Kinds that are named, those that could run it before those that could not.
@@ -237,7 +239,7 @@ fn standing(
         // What waits for a person waits as long as that person takes.
         let is_held = pending.clone().all(|(_, known, _)| known.phase == Phase::Held);
         let start = if is_held { None } else { site.last_waits(&class.name, now) };
-        return SiteWait::Pending { pilots: count(pending), words: batch.words.clone(), start };
+        return SiteWait::Pending { pilots: nodes(pending), words: batch.words.clone(), start };
     }
     if site.draining {
         return SiteWait::Draining;
@@ -246,16 +248,20 @@ fn standing(
     let silent = of_class.clone().filter(|(id, _, _)| without_pilot.contains(id));
     if let Some((_, _, batch)) = silent.clone().next() {
         let words = format!("{}, and {HAS_NOT_COME}", batch.words);
-        return SiteWait::Pending { pilots: count(silent), words, start: None };
+        return SiteWait::Pending { pilots: nodes(silent), words, start: None };
     }
     if let Some(trouble) = site.trouble(&class.name).filter(|trouble| trouble.until > now) {
         let (words, until) = (trouble.words.clone(), trouble.until);
         return SiteWait::Trouble { what: trouble.kind, words, until };
     }
     let limits = &site.spec.limits;
+    // As many pilots come at a time as an allocation has nodes.
+    let most_pilots = class.pilots.saturating_sub(class.nodes.get() - 1);
+    if nodes(of_class) >= most_pilots {
+        return SiteWait::AtLimit { limit: SiteLimit::Pilots, most: class.pilots };
+    }
     let waiting = open.clone().filter(|(_, known, _)| known.phase.is_pending());
     let reached = [
-        (SiteLimit::Pilots, class.pilots, count(of_class)),
         (SiteLimit::Pending, limits.pending, count(waiting)),
         (SiteLimit::Running, limits.running, count(open)),
         (
@@ -266,6 +272,11 @@ fn standing(
     ];
     let reached = reached.into_iter().find(|(_, most, now)| now >= most);
     reached.map_or(SiteWait::Asking, |(limit, most, _)| SiteWait::AtLimit { limit, most })
+}
+
+/// Of all these allocations.
+fn nodes<'a>(of: impl Iterator<Item = (&'a AllocationId, &'a Allocation, &'a InBatch)>) -> u32 {
+    of.fold(0, |all, (_, _, batch)| all.saturating_add(batch.nodes))
 }
 
 fn count<T>(of: impl Iterator<Item = T>) -> u32 {

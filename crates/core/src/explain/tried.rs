@@ -119,20 +119,21 @@ impl<'a> Tried<'a> {
         let expected = state.expected();
         let need = Need::of(shape, expected.table());
         self.steps = self.steps.saturating_sub(need.steps());
-        let class_of = |kind: &Kind| {
-            let known = state.sites().get(&kind.site)?;
-            Some((known, known.spec.classes.get(kind.class)?))
-        };
+        let class_of = |kind: &Kind| state.sites().get(&kind.site)?.spec.classes.get(kind.class);
         let may_go = |kind: &&Kind| !shape.kept_from.contains(&kind.site);
         let could = expected.kinds().iter().filter(may_go).filter(|kind| need.could_use(kind.at));
-        let (mut is_there, mut at_site) = (false, BTreeMap::<&SiteName, (u32, u32)>::new());
+        // By site, the allocations of each kind that could be there, those of most nodes first.
+        let (mut is_there, mut at_site) = (false, BTreeMap::<&SiteName, Vec<(u32, u32)>>::new());
         for kind in could {
-            let Some((known, of)) = class_of(kind) else { continue };
+            let Some(of) = class_of(kind) else { continue };
             is_there |= kind.site == *site && of.name == class;
-            let most = at_site.entry(&kind.site).or_insert((0, known.spec.limits.running));
-            most.0 = most.0.saturating_add(of.pilots);
+            let nodes = of.nodes.get();
+            at_site.entry(&kind.site).or_default().push((nodes, of.pilots / nodes));
         }
-        let all = at_site.values().map(|(pilots, most)| *pilots.min(most));
+        let all = at_site.into_iter().map(|(site, kinds)| {
+            let most = state.sites().get(site).map_or(0, |site| site.spec.limits.running);
+            most_pilots(kinds, most)
+        });
         is_there.then(|| all.fold(0, u32::saturating_add))
     }
 
@@ -194,6 +195,17 @@ impl<'a> Tried<'a> {
         add_job(copy, id, job);
         id
     }
+}
+
+/// Of kinds with so many nodes in an allocation, and so many allocations, when there may be only
+/// so many altogether.
+fn most_pilots(mut kinds: Vec<(u32, u32)>, mut allocations: u32) -> u32 {
+    kinds.sort_unstable_by_key(|(nodes, _)| std::cmp::Reverse(*nodes));
+    kinds.into_iter().fold(0, |pilots: u32, (nodes, most)| {
+        let taken = most.min(allocations);
+        allocations -= taken;
+        pilots.saturating_add(nodes.saturating_mul(taken))
+    })
 }
 
 fn changed(shape: &Shape, change: &Change) -> Shape {

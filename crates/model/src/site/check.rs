@@ -3,8 +3,8 @@
 
 use super::containers::check_containers;
 use super::{
-    BatchKind, GpuOption, MAX_CERTIFICATE_BYTES, MAX_CLASS_GPUS, MAX_LINE_BYTES, MAX_WALL,
-    MIN_WALL, Reach, SiteClass, SiteSpec,
+    BatchKind, GpuOption, MAX_CERTIFICATE_BYTES, MAX_CLASS_GPUS, MAX_CLASS_NODES, MAX_LINE_BYTES,
+    MAX_WALL, MIN_WALL, Reach, SiteClass, SiteSpec,
 };
 use crate::gpu::{SLICE_RULE, is_slice};
 use crate::limits::MIN_MEMORY;
@@ -105,6 +105,7 @@ fn check_engine(site: &SiteSpec, check: &mut Check<'_>) {
     let needs_schedd = !site.ce || site.schedd.is_some();
     check(needs_schedd, "ce", "name the compute element: `schedd: HOST`".into());
     check_requests(site, check);
+    check_nodes(site, check);
     if is_condor && !site.ce {
         for class in site.classes.iter().filter(|class| class.partition.is_some()) {
             let what = "an HTCondor pool has no partitions; say which machines with `submit: \
@@ -122,6 +123,25 @@ fn check_requests(site: &SiteSpec, check: &mut Check<'_>) {
         let what = "HTCondor is asked for GPUs by `request_gpus`; `request` may be `none` there";
         let is_known = site.kind == BatchKind::Slurm || !is_slurms;
         check(is_known, "classes", format!("{}: {what}", class.name));
+    }
+}
+
+/// Several nodes in one allocation: Slurm gives them together, an HTCondor job is one machine's.
+fn check_nodes(site: &SiteSpec, check: &mut Check<'_>) {
+    for class in site.classes.iter().filter(|class| class.nodes.get() > 1) {
+        let (name, nodes, pilots) = (&class.name, class.nodes, class.pilots);
+        let is_slurm = site.kind == BatchKind::Slurm;
+        let what = "`nodes` is for Slurm: a job of HTCondor is on one machine, and several that \
+                    come together (its parallel universe) need a scheduler that pools set aside \
+                    for that; leave it out, and `pilots` of them come one by one";
+        check(is_slurm, "classes", format!("{name}: {what}"));
+        let what = format!("{nodes} nodes; at most {MAX_CLASS_NODES} in one allocation");
+        check(nodes.get() <= MAX_CLASS_NODES, "classes", format!("{name}: {what}"));
+        let what = format!(
+            "`pilots: {pilots}` is no multiple of `nodes: {nodes}`, and pilots come {nodes} at a \
+             time"
+        );
+        check(pilots.is_multiple_of(nodes.get()), "classes", format!("{name}: {what}"));
     }
 }
 
@@ -244,143 +264,4 @@ fn needs_path(path: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn site(change: impl FnOnce(&mut serde_json::Value)) -> Result<(), String> {
-        let mut site = serde_json::json!({
-            "name": "hpc", "kind": "slurm", "program": "/opt/shipway", "server": "http://h:7447",
-            "shared": ["/home"], "classes": [{
-                "name": "a100", "partition": "gpu", "pilots": 4, "cpus": 8, "memory": "32GB",
-                "gpus": {"count": 1, "model": "NVIDIA A100", "memory": "40GB", "kind": "a100"}
-            }]
-        });
-        change(&mut site);
-        let site: SiteSpec = serde_json::from_value(site).map_err(|error| error.to_string())?;
-        site.check().map_err(|problems| problems[0].to_string())
-    }
-
-    #[test]
-    fn a_site_is_taken_and_each_mistake_is_named() {
-        type Change = fn(&mut serde_json::Value);
-        assert_eq!(site(|_| ()), Ok(()));
-        let cases: [(Change, &str); 28] = [
-            (
-                |it| {
-                    (it["kind"], it["classes"][0]["partition"]) =
-                        ("htcondor".into(), serde_json::Value::Null);
-                    it["classes"][0]["gpus"]["request"] = "gpus".into();
-                },
-                "classes: a100: HTCondor is asked for GPUs by `request_gpus`",
-            ),
-            (|it| it["relay"] = "login1".into(), "`login1` is not the address of a relay"),
-            (|it| it["relay"] = "login1:7448".into(), "server: through a relay it is https://"),
-            (|it| it["name"] = "this-machine".into(), "name: `this-machine` is a site of every"),
-            (|it| it["name"] = "A b".into(), "`A b` is not a site name"),
-            (|it| it["name"] = "-a".into(), "name: `-a` is not lower-case"),
-            (|it| it["program"] = "shipway".into(), "program: `shipway` is not a path"),
-            (|it| it["server"] = "ftp://h".into(), "server: `ftp://h` is not an address"),
-            (|it| it["server"] = "https://h x".into(), "server: `https://h x` is not an address"),
-            (|it| it["wall"] = "10s".into(), "wall: 10s is not between 1m and 31d"),
-            (|it| it["warning"] = "11h".into(), "warning: 11h is more than half"),
-            (|it| it["shared"] = serde_json::json!(["/a/../b"]), "shared: `/a/../b` is not a path"),
-            (|it| it["submit"] = serde_json::json!(["--a\n--b"]), "submit: `--a\n--b` is not one"),
-            (|it| it["classes"] = serde_json::json!([]), "classes: a site needs at least one"),
-            (
-                |it| it["classes"][0]["gpus"]["slice"] = "small".into(),
-                "classes: a100: `slice: small` is no profile (write it as the driver does: 1g.10gb",
-            ),
-            (|it| it["classes"][0]["gpus"]["count"] = 0.into(), "classes: a100: 0 GPUs; between"),
-            (|it| it["limits"] = serde_json::json!({"pending": 0}), "limits: with 0 nothing"),
-            (|it| it["schedd"] = "ce.example.org".into(), "schedd: only HTCondor has one"),
-            (|it| it["ce"] = true.into(), "ce: only HTCondor has compute elements"),
-            (
-                |it| it["kind"] = "htcondor".into(),
-                "classes: a100: an HTCondor pool has no partitions",
-            ),
-            (
-                |it| {
-                    (it["kind"], it["ce"]) = ("htcondor".into(), true.into());
-                    it["pool"] = "-x".into();
-                },
-                "pool: `-x` is not the name of one",
-            ),
-            (
-                |it| it["reach"] = restd("http://h:6820", serde_json::Value::Null),
-                "reach: slurmrestd needs a `token` here",
-            ),
-            (
-                |it| it["reach"] = restd("http://ada:secret@h:6820", "/t".into()),
-                "reach: `the address` is not where a slurmrestd is",
-            ),
-            (
-                |it| it["reach"] = restd("unix:run/socket", serde_json::Value::Null),
-                "reach: `unix:run/socket` is not where a slurmrestd is",
-            ),
-            (
-                |it| it["reach"] = restd("https://h:6820", "token".into()),
-                "reach: `token`: `token` is not a path",
-            ),
-            (
-                |it| {
-                    it["reach"] = restd("https://h:6820", "/t".into());
-                    it["reach"]["slurmrestd"]["version"] = "v0.0.37".into();
-                },
-                "reach: `v0.0.37` is not a version of slurmrestd's interface",
-            ),
-            (
-                |it| {
-                    (it["kind"], it["classes"][0]["partition"]) =
-                        ("htcondor".into(), serde_json::Value::Null);
-                    it["reach"] = restd("https://h:6820", "/t".into());
-                },
-                "reach: only Slurm has a slurmrestd",
-            ),
-            (
-                |it| it["reach"] = serde_json::json!({"ssh": {"host": "-oProxyCommand=x"}}),
-                "reach: `-oProxyCommand=x` is not a host",
-            ),
-        ];
-        for (change, expected) in cases {
-            let said = site(change).expect_err(expected);
-            assert!(said.starts_with(expected), "{said} instead of {expected}");
-        }
-    }
-
-    fn restd(url: &str, token: serde_json::Value) -> serde_json::Value {
-        serde_json::json!({"slurmrestd": {"url": url, "user": "ada", "token": token}})
-    }
-
-    #[test]
-    fn a_slurmrestd_is_reached_with_a_token_or_by_its_socket() {
-        for (url, token) in [
-            ("http://head:6820", "/etc/shipway/token".into()),
-            ("https://[::1]:6820/", "/etc/shipway/token".into()),
-            ("unix:/run/slurmrestd/socket", serde_json::Value::Null),
-            ("unix:/run/slurmrestd/socket", "/etc/shipway/token".into()),
-        ] {
-            assert_eq!(site(|it| it["reach"] = restd(url, token)), Ok(()), "{url}");
-        }
-    }
-
-    #[test]
-    fn a_compute_element_is_named_and_has_queues() {
-        let ce = |it: &mut serde_json::Value| {
-            (it["kind"], it["ce"]) = ("htcondor".into(), true.into());
-        };
-        let said = site(ce).expect_err("without a name");
-        assert!(said.starts_with("ce: name the compute element"), "{said}");
-        let named = |it: &mut serde_json::Value| {
-            ce(it);
-            it["schedd"] = "ce01.example.org".into();
-            it["pool"] = "ce01.example.org:9619".into();
-        };
-        assert_eq!(site(named), Ok(()));
-    }
-
-    #[test]
-    fn unknown_keys_are_refused() {
-        assert!(site(|it| it["partitions"] = 1.into()).is_err());
-        assert!(site(|it| it["classes"][0]["gpu"] = 1.into()).is_err());
-    }
-}
+mod tests;

@@ -108,13 +108,15 @@ fn one(
     (gpus, room, waits): (ClassGpus, u32, Option<Vec<SiteWait>>),
 ) -> SiteGpus {
     let of_class = || state.allocations_of(name).filter(|(_, _, batch)| batch.class == class.name);
-    let running = of_class().filter(|(_, known, _)| known.phase == Phase::Running).count();
+    let running = of_class().filter(|(_, known, _)| known.phase == Phase::Running);
+    let running = running.fold(0, |all: u32, (_, _, batch)| all.saturating_add(batch.nodes));
     let mut pending: BTreeMap<&str, PendingPilots> = BTreeMap::new();
     for (_, _, batch) in of_class().filter(|(_, known, _)| known.phase.is_pending()) {
         let (since, words) = (batch.asked, batch.words.clone());
         let alike = pending.entry(&batch.words);
         let alike = alike.or_insert(PendingPilots { pilots: 0, since, words });
-        (alike.pilots, alike.since) = (alike.pilots.saturating_add(1), alike.since.min(since));
+        (alike.pilots, alike.since) =
+            (alike.pilots.saturating_add(batch.nodes), alike.since.min(since));
     }
     let mut pending: Vec<PendingPilots> = pending.into_values().collect();
     pending.sort_by_key(|alike| (std::cmp::Reverse(alike.pilots), alike.since));
@@ -124,7 +126,7 @@ fn one(
         kind: site.spec.kind,
         class: class.name.clone(),
         gpus,
-        running: u32::try_from(running).unwrap_or(u32::MAX),
+        running,
         pending,
         room,
         heard: None,

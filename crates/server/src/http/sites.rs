@@ -124,7 +124,7 @@ type OfSite<'a> = Vec<(&'a AllocationId, &'a Allocation, &'a InBatch)>;
 /// many there are of each. Nobody else is answered meanwhile.
 struct There<'a> {
     allocations: BTreeMap<&'a SiteName, OfSite<'a>>,
-    nodes: BTreeMap<&'a AllocationId, &'a NodeName>,
+    nodes: BTreeMap<&'a AllocationId, Vec<&'a NodeName>>,
 }
 
 impl<'a> There<'a> {
@@ -134,10 +134,10 @@ impl<'a> There<'a> {
             let of_site = allocations.entry(&known.site).or_default();
             of_site.extend(known.batch.as_deref().map(|batch| (id, known, batch)));
         }
-        let mut nodes = BTreeMap::new();
+        let mut nodes = BTreeMap::<_, Vec<&NodeName>>::new();
         for pilot in state.pilots().values() {
             if pilot.site.as_ref().is_some_and(&is_asked) {
-                nodes.entry(&pilot.allocation).or_insert_with(|| pilot.name());
+                nodes.entry(&pilot.allocation).or_default().push(pilot.name());
             }
         }
         There { allocations, nodes }
@@ -149,8 +149,11 @@ fn counts<'a>(of_site: &OfSite<'a>) -> BTreeMap<&'a str, (u32, u32)> {
     let mut counts: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
     for (_, known, batch) in of_site {
         let (pending, running) = counts.entry(&batch.class).or_default();
-        *pending += u32::from(known.phase.is_pending());
-        *running += u32::from(known.phase == Phase::Running);
+        match known.phase {
+            phase if phase.is_pending() => *pending = pending.saturating_add(batch.nodes),
+            Phase::Running => *running = running.saturating_add(batch.nodes),
+            _ => {}
+        }
     }
     counts
 }
@@ -170,13 +173,14 @@ fn view(
         since: known.since,
         engine_id: batch.engine_id.clone(),
         words: batch.words.clone(),
-        node: there.nodes.get(id).map(|name| (*name).clone()),
+        pilots: batch.nodes,
+        nodes: there.nodes.get(id).into_iter().flatten().map(|name| (*name).clone()).collect(),
     });
     let counts = counts(of_site);
     let classes = site.spec.classes.iter().map(|class| {
         let (pending, running) = counts.get(&*class.name).copied().unwrap_or_default();
         let (name, has, most) = (class.name.clone(), has(class), class.pilots);
-        SiteClassView { name, has, most, pending, running }
+        SiteClassView { name, has, most, nodes: class.nodes.get(), pending, running }
     });
     let ended = site.ends.iter().map(|past| EndedAllocationView {
         allocation: past.allocation.clone(),

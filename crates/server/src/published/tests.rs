@@ -322,7 +322,7 @@ fn a_node_says_which_site_it_is_of_and_of_which_class() {
     let site = SiteName::new("hpc").expect("good");
     let pilot = PilotId::new("batch-1").expect("good");
     let awaited = Awaited { pilot: pilot.clone(), hash: "secret".into() };
-    let allocations = vec![(AllocationId::new("a1").expect("good"), awaited)];
+    let allocations = vec![(AllocationId::new("a1").expect("good"), vec![awaited])];
     let ask = AskBatch { site: site.clone(), class: "cpu".into(), allocations };
     for command in [
         Command::AddSite { by: actor("root", Role::Admin), spec },

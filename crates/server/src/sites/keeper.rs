@@ -5,7 +5,7 @@ use super::runner::Runner;
 use super::{Sites, engine};
 use crate::clock::Clock;
 use crate::panics::vital;
-use crate::secrets::{self, PilotKey};
+use crate::secrets::{self, NewPilot, PilotKey};
 use crate::writer::{Wish, Writer};
 use shipway_core::Command;
 use shipway_core::broker::{self, Ask, Known, Proposal};
@@ -123,14 +123,14 @@ impl Keeper {
     }
 
     async fn ask_for(&self, ask: Ask) {
-        let Ask { site, class, count } = ask;
+        let Ask { site, class, count, nodes } = ask;
+        let awaited = |new: NewPilot| Awaited { hash: secrets::hash(&new.token), pilot: new.pilot };
         let new = (0..count).map(|_| {
-            let new = secrets::new_batch_pilot(&self.key);
-            let awaited = Awaited { pilot: new.pilot, hash: secrets::hash(&new.token) };
-            (new.allocation, awaited)
+            let (allocation, pilots) = secrets::new_batch_pilots(&self.key, nodes);
+            (allocation, pilots.into_iter().map(awaited).collect())
         });
         let allocations: Vec<_> = new.collect();
-        tracing::info!(%site, class, count, "pilots are asked for");
+        tracing::info!(%site, class, count, nodes, "allocations are asked for");
         let ask = Command::AskBatch(Box::new(AskBatch { site, class, allocations }));
         if let Err(error) = self.writer.wish(Wish::Core(ask)).await {
             tracing::warn!(%error, "pilots cannot be asked for");

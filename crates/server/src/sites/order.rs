@@ -1,5 +1,5 @@
 //! An allocation as it is handed in to a batch system: from the site's file, its class and the
-//! secrets of the pilot that will be there. Pure.
+//! secrets of the pilots that will be there, one on each node. Pure.
 
 use crate::secrets::PilotKey;
 use serde_json::json;
@@ -16,15 +16,20 @@ const DECLARED: &str = "declared.json";
 /// How long a pilot may be out of touch: longer than a server takes to be put back up.
 const LEASE: Millis = Millis(10 * 60_000);
 
-/// `None`: the credentials of a pilot are always JSON; nothing to hand in without.
+/// With as many nodes as it was asked for with, whatever the file says by now. `None`: nobody may
+/// come of it, as all its tokens are over; and the credentials of a pilot are always JSON.
 pub(super) fn order(
     spec: &SiteSpec,
     class: &SiteClass,
-    (allocation, pilot): (&AllocationId, &PilotId),
+    (allocation, pilots): (&AllocationId, &[PilotId]),
     key: &PilotKey,
 ) -> Option<Order> {
-    let credentials = PilotCredentials { pilot: pilot.clone(), token: key.token_of(pilot) };
-    let credentials = serde_json::to_string(&credentials).ok()?;
+    let nodes = u32::try_from(pilots.len()).ok().filter(|nodes| *nodes > 0)?;
+    let credentials = |pilot: &PilotId| {
+        let credentials = PilotCredentials { pilot: pilot.clone(), token: key.token_of(pilot) };
+        serde_json::to_string(&credentials).ok()
+    };
+    let credentials = pilots.iter().map(credentials).collect::<Option<Vec<String>>>()?;
     let certificate = spec.certificate.iter();
     let certificate = certificate.map(|text| (CERTIFICATE.to_owned(), text.clone()));
     let gpus = class.gpus.iter().filter(|gpus| gpus.declared);
@@ -33,7 +38,7 @@ pub(super) fn order(
     Some(Order {
         allocation: allocation.clone(),
         partition: class.partition.clone(),
-        nodes: 1,
+        nodes,
         cpus: class.cpus,
         memory: class.memory,
         gpus: class.gpus.as_ref().map(|gpus| OrderedGpus {
@@ -48,7 +53,7 @@ pub(super) fn order(
             program: spec.program.clone(),
             options: options(spec, class),
             scratch: spec.scratch.clone(),
-            credentials: vec![credentials],
+            credentials,
             files,
         },
     })
@@ -111,6 +116,7 @@ fn options(spec: &SiteSpec, class: &SiteClass) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::documents::HomeFiles;
 
     #[test]
     fn pilots_of_a_site_with_a_relay_go_that_way_to_the_same_server() {
@@ -128,6 +134,29 @@ mod tests {
         assert!(by.starts_with("--server https://head:7447 "), "{by}");
         assert!(by.contains(" --relay login1:7448"), "{by}");
         assert!(!words(&site(serde_json::Value::Null)).contains("--relay"));
+    }
+
+    #[test]
+    fn each_node_has_the_credentials_of_its_own_pilot() {
+        let site = json!({
+            "name": "hpc", "kind": "slurm", "program": "/opt/shipway", "server": "https://head:1",
+            "classes": [{"name": "mpi", "pilots": 8, "nodes": 4, "cpus": 1, "memory": "1GB"}]
+        });
+        let site: SiteSpec = serde_json::from_value(site).expect("a site");
+        let folder = tempfile::tempdir().expect("a folder");
+        let key = PilotKey::open(&HomeFiles::of(folder.path())).expect("made");
+        let allocation = AllocationId::new("a-1").expect("good");
+        let pilots = ["batch-1", "batch-2"].map(|id| PilotId::new(id).expect("good"));
+        let made = |pilots| order(&site, &site.classes[0], (&allocation, pilots), &key);
+        let two = made(&pilots).expect("an order");
+        assert_eq!(two.nodes, 2, "as it was asked for, whatever the file says now");
+        let own = |text: &String| serde_json::from_str::<PilotCredentials>(text).expect("read");
+        let found: Vec<PilotCredentials> = two.pilot.credentials.iter().map(own).collect();
+        let named: Vec<&PilotId> = found.iter().map(|it| &it.pilot).collect();
+        assert_eq!(named, [&pilots[0], &pilots[1]]);
+        assert_eq!(found[0].token, key.token_of(&pilots[0]));
+        assert_ne!(found[0].token, found[1].token);
+        assert_eq!(made(&[]), None, "nobody may come of it any more");
     }
 
     #[test]

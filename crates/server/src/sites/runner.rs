@@ -71,8 +71,8 @@ struct Known {
     since: Timestamp,
     class: String,
     engine_id: Option<EngineId>,
-    /// Who will come of it, while it is not known who has.
-    pilot: Option<PilotId>,
+    /// Who will come of it or has, one on each node.
+    pilots: Vec<PilotId>,
 }
 
 impl Runner {
@@ -199,8 +199,7 @@ impl Runner {
             return true;
         }
         let class = self.spec.class(&known.class);
-        let made = class.zip(known.pilot.as_ref());
-        let made = made.and_then(|(class, pilot)| order(&self.spec, class, (id, pilot), &self.key));
+        let made = class.and_then(|class| order(&self.spec, class, (id, &known.pilots), &self.key));
         let Some(order) = made else {
             let words = format!("the site's file has no class {} any more", known.class);
             self.trouble(Some(id), words, EngineTrouble::Refused).await;
@@ -279,7 +278,7 @@ fn view(state: &State, site: &SiteName) -> View {
             since: known.since,
             class: batch.class.clone(),
             engine_id: batch.engine_id.clone().map(EngineId),
-            pilot: None,
+            pilots: Vec::new(),
         };
         (id.clone(), known)
     });
@@ -288,7 +287,7 @@ fn view(state: &State, site: &SiteName) -> View {
     // meanwhile.
     for (pilot, token) in state.pilot_tokens() {
         if let Some(known) = allocations.get_mut(&token.allocation) {
-            known.pilot.get_or_insert_with(|| pilot.clone());
+            known.pilots.push(pilot.clone());
         }
     }
     View { allocations, rests_until }
@@ -338,41 +337,47 @@ mod tests {
         SiteName::new(name).expect("good")
     }
 
-    /// Each is handed in for the pilot that its token is of.
+    /// Each is handed in for the pilots that its tokens are of: one of `pool` has two nodes.
     #[test]
-    fn each_allocation_is_seen_with_its_own_pilot() {
+    fn each_allocation_is_seen_with_its_own_pilots() {
         let mut state = State::default();
         let mut apply = |command: &Command| {
             let at = Timestamp(state.at().0 + 1);
             step(&mut state, at, command).unwrap_or_else(|why| panic!("{command:?}: {why}"));
         };
-        for (name, numbers) in [("hpc", 1..4), ("pool", 4..6)] {
+        for (name, nodes, numbers) in [("hpc", 1, 1..4), ("pool", 2, 4..6)] {
             let json = format!(
                 r#"{{"name":"{name}","kind":"slurm","program":"/opt/shipway",
-                    "server":"http://h:7447",
-                    "classes":[{{"name":"thin","pilots":9,"cpus":4,"memory":"16GB"}}]}}"#
+                    "server":"http://h:7447","classes":[{{"name":"thin","pilots":8,
+                        "nodes":{nodes},"cpus":4,"memory":"16GB"}}]}}"#
             );
             let by = Actor::new(UserName::new("root").expect("good"), Role::Admin);
             let spec = Box::new(serde_json::from_str(&json).expect("a site"));
             apply(&Command::AddSite { by, spec });
             let one = |number: i32| {
-                let pilot = PilotId::new(&format!("batch-{number}")).expect("good");
-                let awaited = Awaited { pilot, hash: number.to_string() };
-                (AllocationId::new(&format!("for-{number}")).expect("good"), awaited)
+                let awaited = |at: u32| {
+                    let pilot = PilotId::new(&format!("batch-{number}-{at}")).expect("good");
+                    Awaited { pilot, hash: format!("{number}-{at}") }
+                };
+                let allocation = AllocationId::new(&format!("for-{number}")).expect("good");
+                (allocation, (0..nodes).map(awaited).collect())
             };
             let (site, class) = (site(name), "thin".to_owned());
             let allocations = numbers.map(one).collect();
             apply(&Command::AskBatch(Box::new(AskBatch { site, class, allocations })));
         }
-        let seen = |name: &str| -> Vec<(String, Option<String>)> {
+        let seen = |name: &str| -> Vec<(String, Vec<String>)> {
             let view = view(&state, &site(name));
             let one = |(id, known): (&AllocationId, &Known)| {
-                (id.to_string(), known.pilot.as_ref().map(ToString::to_string))
+                (id.to_string(), known.pilots.iter().map(ToString::to_string).collect())
             };
             view.allocations.iter().map(one).collect()
         };
-        let of = |number: u32| (format!("for-{number}"), Some(format!("batch-{number}")));
-        assert_eq!(seen("hpc"), [of(1), of(2), of(3)]);
-        assert_eq!(seen("pool"), [of(4), of(5)]);
+        let of = |number: u32, nodes: u32| {
+            let pilots = (0..nodes).map(|at| format!("batch-{number}-{at}")).collect();
+            (format!("for-{number}"), pilots)
+        };
+        assert_eq!(seen("hpc"), [of(1, 1), of(2, 1), of(3, 1)]);
+        assert_eq!(seen("pool"), [of(4, 2), of(5, 2)]);
     }
 }

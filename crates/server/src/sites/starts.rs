@@ -84,7 +84,7 @@ mod tests {
         let ask = |class: &str, names: &[&str]| {
             let one = |name: &&str| {
                 let pilot = PilotId::new(&format!("batch-{name}")).expect("good");
-                (allocation(name), Awaited { pilot, hash: (*name).into() })
+                (allocation(name), vec![Awaited { pilot, hash: (*name).into() }])
             };
             let site = SiteName::new("hpc").expect("good");
             let allocations = names.iter().map(one).collect();

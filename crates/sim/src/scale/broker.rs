@@ -146,7 +146,7 @@ fn kind(site: u32, class: u32) -> Kind {
 fn ask(state: &mut State, now: &mut Timestamp) -> Vec<(PilotId, Kind)> {
     let (proposal, _) = propose(state, *now);
     let mut pilots = Vec::new();
-    for broker::Ask { site, class, count } in proposal.asks {
+    for broker::Ask { site, class, count, .. } in proposal.asks {
         let number = |name: &str, before: &str| -> u32 {
             name.strip_prefix(before).and_then(|rest| rest.parse().ok()).unwrap_or(0)
         };
@@ -156,7 +156,7 @@ fn ask(state: &mut State, now: &mut Timestamp) -> Vec<(PilotId, Kind)> {
             let name = format!("batch-{}", pilots.len());
             let pilot = PilotId::new(&name).expect("a good id");
             let allocation = AllocationId::new(&name).expect("a good id");
-            allocations.push((allocation, Awaited { pilot: pilot.clone(), hash: name }));
+            allocations.push((allocation, vec![Awaited { pilot: pilot.clone(), hash: name }]));
             pilots.push((pilot, kind));
         }
         let ask = Command::AskBatch(Box::new(AskBatch { site, class, allocations }));

@@ -36,14 +36,15 @@ pub struct Brokered {
     pub at: u64,
     /// Tasks that waited.
     pub waiting: u64,
-    /// What was asked for before and had not come.
+    /// Pilots that were asked for before and had not come.
     pub pending: u32,
     pub proposal: Proposal,
 }
 
 impl Brokered {
+    /// Pilots of all kinds.
     pub fn asked(&self) -> u32 {
-        self.proposal.asks.iter().map(|ask| ask.count).sum()
+        self.proposal.asks.iter().map(|ask| ask.count * ask.nodes).sum()
     }
 
     pub fn asked_of(&self, site: &str, class: &str) -> u32 {
@@ -70,9 +71,7 @@ impl World {
         match effect {
             Effect::Ask { site, allocation, pilots, .. } => {
                 let wait = self.dice.between(COMMAND);
-                if let Some(pilot) = pilots.into_iter().next() {
-                    self.after(wait, Happening::HandsIn { run, site, allocation, pilot });
-                }
+                self.after(wait, Happening::HandsIn { run, site, allocation, pilots });
             }
             Effect::GiveUp { site, allocation, .. } => {
                 let wait = self.dice.between(COMMAND);
@@ -115,13 +114,16 @@ impl World {
     }
 
     fn carry_to_core(&mut self, proposal: &Proposal) {
-        for Ask { site, class, count } in &proposal.asks {
+        for Ask { site, class, count, nodes } in &proposal.asks {
             let new = (0..*count).map(|_| {
                 self.last_allocation += 1;
                 let name = format!("batch-{}", self.last_allocation);
-                let pilot = PilotId::new(&name).expect("a plain name");
+                let awaited = |at: u32| {
+                    let name = if at == 0 { name.clone() } else { format!("{name}.{at}") };
+                    Awaited { pilot: PilotId::new(&name).expect("a plain name"), hash: name }
+                };
                 let allocation = AllocationId::new(&name).expect("a plain name");
-                (allocation, Awaited { pilot, hash: name })
+                (allocation, (0..*nodes).map(awaited).collect())
             });
             let allocations = new.collect();
             let (site, class) = (site.clone(), class.clone());
@@ -150,7 +152,7 @@ impl World {
         run: u64,
         site: SiteName,
         allocation: AllocationId,
-        pilot: &PilotId,
+        pilots: &[PilotId],
     ) {
         let class = self.server.as_ref().and_then(|server| {
             let known = server.state().allocations().get(&allocation)?;
@@ -159,7 +161,7 @@ impl World {
         });
         let (Some(class), Some(system)) = (class, self.batch.get_mut(&site)) else { return };
         if run == self.run {
-            system.take(&allocation, &class, pilot);
+            system.take(&allocation, &class, pilots);
             let wait = self.dice.between(COMMAND);
             self.after(wait, Happening::WasTaken { run, site, allocation });
         }
@@ -181,7 +183,11 @@ impl World {
             return;
         };
         match one.stands {
-            Stands::Runs(node) => self.ends_at_site(node, AllocationEnd::Cancelled),
+            Stands::Runs(_) => {
+                for node in one.nodes() {
+                    self.ends_at_site(node, AllocationEnd::Cancelled);
+                }
+            }
             Stands::Waits => {
                 let now = self.now;
                 if let Some(system) = self.batch.get_mut(site) {
@@ -235,26 +241,33 @@ impl World {
         if health == Health::Fails {
             return system.is_over(allocation, AllocationEnd::Failed, now);
         }
-        let name = format!("{site}-{allocation}");
         let lent = Lent {
             idle: Some(system.spec.idle),
             ends: Some(Millis(now.saturating_add(system.spec.wall.0))),
         };
-        let mut made = Node::lent(&name, class, &one.pilot, lent, LEASE);
         one.stands = Stands::Runs(node);
+        let made = one.pilots.iter().enumerate().map(|(at, pilot)| {
+            let name = if at == 0 { String::new() } else { format!(".{at}") };
+            Node::lent(&format!("{site}-{allocation}{name}"), class, pilot, lent, LEASE)
+        });
+        self.nodes.extend(made);
         let ends = match health {
-            Health::Unfit => {
-                made.ad.unfit.push("asked for what is not there".to_owned());
-                Some(UNFIT_STAYS)
-            }
+            Health::Unfit => Some(UNFIT_STAYS),
             Health::Dies(after) => Some(after),
             Health::Works | Health::Fails => None,
         };
-        self.nodes.push(made);
-        self.lent.insert(node, (site.clone(), allocation.clone()));
-        self.start_pilot(node);
-        if let Some(after) = ends {
-            self.after(after, Happening::LentDies { node });
+        let nodes = one.nodes();
+        for node in nodes.clone() {
+            if health == Health::Unfit {
+                self.nodes[node].ad.unfit.push("asked for what is not there".to_owned());
+            }
+            self.lent.insert(node, (site.clone(), allocation.clone()));
+        }
+        for node in nodes {
+            self.start_pilot(node);
+            if let Some(after) = ends {
+                self.after(after, Happening::LentDies { node });
+            }
         }
     }
 
@@ -271,11 +284,16 @@ impl World {
         }
     }
 
+    /// A pilot that ends takes none of its allocation along, which is over with the last of them.
     pub(super) fn lent_is_over(&mut self, node: usize, end: AllocationEnd) {
         let now = self.now;
-        if let Some((site, allocation)) = self.lent.get(&node)
-            && let Some(system) = self.batch.get_mut(site)
-        {
+        let Some((site, allocation)) = self.lent.get(&node) else { return };
+        let Some(system) = self.batch.get_mut(site) else { return };
+        let Some(one) = system.known.get_mut(allocation) else { return };
+        one.gone += 1;
+        one.failed |= end == AllocationEnd::Failed;
+        if one.gone >= one.pilots.len() {
+            let end = if one.failed { AllocationEnd::Failed } else { end };
             system.is_over(allocation, end, now);
         }
     }
@@ -293,11 +311,14 @@ fn waiting(state: &State) -> u64 {
     jobs.map(|(_, job)| u64::from(job.tasks.counts().waiting)).sum()
 }
 
-/// What was asked for and has not come.
+/// Pilots that were asked for and have not come.
 fn pending(state: &State) -> u32 {
-    let has_come = |id: &AllocationId| state.pilots().values().any(|it| it.allocation == *id);
     let waits = |phase: Phase| phase.is_pending() || phase == Phase::Running;
-    let all = state.allocations().iter().filter(|(_, known)| known.batch.is_some());
-    let pending = all.filter(|(id, known)| waits(known.phase) && !has_come(id));
+    let of_batch = |id: &AllocationId| {
+        state.allocations().get(id).is_some_and(|it| it.batch.is_some() && waits(it.phase))
+    };
+    let tokens = state.pilot_tokens().iter();
+    let pending = tokens
+        .filter(|(pilot, it)| !state.pilots().contains_key(*pilot) && of_batch(&it.allocation));
     u32::try_from(pending.count()).unwrap_or(u32::MAX)
 }

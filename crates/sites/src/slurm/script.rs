@@ -149,10 +149,9 @@ fn gpu_option(gpus: &OrderedGpus, nodes: u32) -> Result<Option<String>, BadOrder
     };
     Ok(match gpus.request {
         Some(GpuOption::None) => None,
-        // Of all nodes together.
-        Some(GpuOption::Gpus) => {
-            Some(format!("--gpus={kind}{}", count.saturating_mul(nodes.into())))
-        }
+        Some(GpuOption::Gpus) if nodes == 1 => Some(format!("--gpus={kind}{count}")),
+        // Of all nodes together one may have more than another.
+        Some(GpuOption::Gpus) => Some(format!("--gpus-per-node={kind}{count}")),
         // Older than --gpus-per-node, and known to every plugin that chooses nodes.
         None | Some(GpuOption::Gres) => Some(format!("--gres=gpu:{kind}{count}")),
     })

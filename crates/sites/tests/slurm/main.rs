@@ -14,7 +14,7 @@ mod sshd;
 
 use engine::{Engine, until};
 use pilot::{Stand, seen_as};
-use shipway_model::{Bytes, Cores, Millis};
+use shipway_model::{Bytes, Cores, GpuOption, Millis};
 use shipway_sites::batch::{
     AllocationEnd, BatchSystem as _, EngineId, EngineTrouble, Naming, OrderedGpus, SeenPhase,
 };
@@ -73,9 +73,16 @@ fn a_pilot_starts_with_what_was_ordered_and_is_cancelled() {
 #[test]
 fn each_of_several_nodes_has_a_pilot_with_its_own_credentials() {
     let Some(engine) = Engine::shared() else { return };
-    let (slurm, stand) = (engine.slurm("several"), Stand::new(&engine, "several"));
+    several_nodes(&engine, "several", None);
+    // In the other words for them each node has as many.
+    several_nodes(&engine, "severals", Some(GpuOption::Gpus));
+}
+
+fn several_nodes(engine: &Engine, name: &str, request: Option<GpuOption>) {
+    let (slurm, stand) = (engine.slurm(name), Stand::new(engine, name));
     let mut order = stand.order("a");
-    (order.nodes, order.gpus, order.cpus) = (2, Some(gpus("a100", 1)), Cores::whole(2));
+    let each = OrderedGpus { request, ..gpus("a100", 1) };
+    (order.nodes, order.gpus, order.cpus) = (2, Some(each), Cores::whole(2));
     order.pilot.credentials = vec!["secret-0".into(), "secret-1\nEND_OF_NODE\nit's".into()];
     let id = slurm.submit(&order).expect("it takes it");
     let starts = ["0.start", "1.start"].map(|file| until(file, || stand.file(file)));

@@ -31,11 +31,11 @@ fn demand(tasks: u64, fits: &[Fit]) -> Demand {
 fn supply(site: usize, room: u32) -> Supply {
     let (there, coming, stuck, cost) = (0, 0, 0, 0);
     let (wall, wait, has_gpus) = (DAY, Millis(0), false);
-    Supply { site, model: 0, has_gpus, wall, room, there, coming, stuck, cost, wait }
+    Supply { site, model: 0, has_gpus, wall, nodes: 1, room, there, coming, stuck, cost, wait }
 }
 
-fn rooms(pilots: &[u32]) -> Vec<SiteRoom> {
-    pilots.iter().map(|pilots| SiteRoom { pilots: *pilots }).collect()
+fn rooms(allocations: &[u32]) -> Vec<SiteRoom> {
+    allocations.iter().map(|allocations| SiteRoom { allocations: *allocations }).collect()
 }
 
 /// Each kind is of its own model.
@@ -62,6 +62,38 @@ fn what_is_coming_is_not_asked_for_again() {
     assert_eq!((found.asks, found.surplus), (vec![2], vec![0]));
     let found = matching(&[demand(2, &[fit(0, 2)])], &[coming], &rooms(&[100]));
     assert_eq!((found.asks, found.surplus), (vec![0], vec![2]), "two of the three are for nobody");
+}
+
+/// `asks` are allocations; what their last one brings too many, others may use.
+#[test]
+fn allocations_of_several_nodes_are_rounded_up_to_what_the_last_task_needs() {
+    let kind = |nodes, room| Supply { nodes, ..supply(0, room) };
+    for (nodes, tasks, slots, asks) in
+        [(2, 1, 1, 1), (2, 2, 1, 1), (2, 3, 1, 2), (4, 8, 1, 2), (4, 9, 2, 2), (4, 9, 8, 1)]
+    {
+        let wanted = [demand(tasks, &[fit(0, slots)])];
+        let found = matching(&wanted, &[kind(nodes, 100)], &rooms(&[100]));
+        assert_eq!((found.asks, found.left), (vec![asks], vec![0]), "{nodes} nodes, {tasks} tasks");
+    }
+    let wanted = [demand(20, &[fit(0, 1)])];
+    for (room, site) in [(3, 9), (9, 3)] {
+        let found = matching(&wanted, &[kind(4, room)], &rooms(&[site]));
+        assert_eq!((found.asks, found.left), (vec![3], vec![8]), "limits are of allocations");
+    }
+    let short = Demand { most_pilots: 5, ..demand(1_000, &[fit(0, 1)]) };
+    assert_eq!(matching(&[short], &[kind(4, 100)], &rooms(&[100])).asks, [2]);
+    let both = [demand(3, &[fit(0, 1)]), demand(5, &[fit(0, 1)])];
+    assert_eq!(matching(&both, &[kind(4, 100)], &rooms(&[100])).asks, [2], "they share one");
+}
+
+#[test]
+fn an_allocation_is_given_back_only_when_nobody_needs_any_of_its_pilots() {
+    for (tasks, surplus) in [(0, 2), (1, 1), (4, 1), (5, 0), (8, 0)] {
+        let (nodes, stuck) = (4, 8);
+        let kind = Supply { nodes, stuck, ..supply(0, 9) };
+        let found = matching(&[demand(tasks, &[fit(0, 1)])], &[kind], &rooms(&[9]));
+        assert_eq!((found.asks, found.surplus), (vec![0], vec![surplus]), "{tasks} tasks");
+    }
 }
 
 #[test]
@@ -198,15 +230,18 @@ mod by_chance {
     }
 
     fn supplies() -> impl Strategy<Value = Vec<Supply>> {
-        let one = (0..2usize, 0..20u32, 0..6u32, 0..6u32, 0..3u64, any::<bool>(), 0..200u64);
-        let one = one.prop_map(|(site, room, coming, stuck, cost, has_gpus, wait)| Supply {
-            coming,
-            stuck,
-            cost,
-            has_gpus,
-            wait: Millis(wait * 1_000),
-            ..supply(site, room)
-        });
+        let numbers = (0..2usize, 0..20u32, 1..5u32, 0..6u32, 0..6u32);
+        let one = (numbers, 0..3u64, any::<bool>(), 0..200u64);
+        let one =
+            one.prop_map(|((site, room, nodes, coming, stuck), cost, has_gpus, wait)| Supply {
+                nodes,
+                coming,
+                stuck,
+                cost,
+                has_gpus,
+                wait: Millis(wait * 1_000),
+                ..supply(site, room)
+            });
         prop::collection::vec(one, 4..=4)
     }
 
@@ -220,19 +255,22 @@ mod by_chance {
             let found = matching(&demands, &supplies, &sites);
             let tasks: u64 = demands.iter().map(|demand| demand.tasks).sum();
             let asked: u64 = found.asks.iter().map(|asks| u64::from(*asks)).sum();
-            prop_assert!(asked <= tasks, "{asked} pilots for {tasks} tasks");
+            prop_assert!(asked <= tasks, "{asked} allocations for {tasks} tasks");
             for (at, supply) in supplies.iter().enumerate() {
                 prop_assert!(found.asks[at] <= supply.room);
-                prop_assert!(found.surplus[at] <= supply.coming + supply.stuck);
+                let [asked, back] = [found.asks[at], found.surplus[at]].map(|it| it * supply.nodes);
+                prop_assert!(back <= supply.coming + supply.stuck);
+                // Of all but the last one every pilot has something to do.
+                prop_assert!(u64::from(asked) < tasks + u64::from(supply.nodes));
                 // Never both: what is coming is used before more is asked for.
                 let could = demands.iter().any(|it| it.slots.get(at).is_some_and(|it| *it > 0));
-                prop_assert!(found.asks[at] == 0 || could && found.surplus[at] <= supply.stuck);
+                prop_assert!(asked == 0 || could && back <= supply.stuck);
             }
             for (at, room) in sites.iter().enumerate() {
                 let of_site = supplies.iter().zip(&found.asks);
                 let asked = of_site.filter(|(it, _)| it.site == at).map(|(_, asks)| *asks);
                 let asked: u32 = asked.sum();
-                prop_assert!(asked <= room.pilots);
+                prop_assert!(asked <= room.allocations);
             }
             for (demand, left) in demands.iter().zip(&found.left) {
                 prop_assert!(*left <= demand.tasks);

@@ -24,7 +24,7 @@ impl Told {
     fn comes_with_gpu(&mut self, name: &str) {
         let allocation = AllocationId::new(name).expect("good");
         let awaited = Awaited { pilot: id(name), hash: name.into() };
-        let allocations = vec![(allocation, awaited)];
+        let allocations = vec![(allocation, vec![awaited])];
         let ask = AskBatch { site: hpc(), class: "a100".into(), allocations };
         self.apply(Command::AskBatch(Box::new(ask)));
         let joined = PilotJoined { lease: Some(Millis(600_000)), ..pilot(name, 8, 1) };

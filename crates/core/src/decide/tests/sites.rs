@@ -47,6 +47,15 @@ fn allocation(name: &str) -> AllocationId {
     AllocationId::new(name).expect("good")
 }
 
+/// The pilot of the first node goes by the name of the allocation.
+pub(super) fn awaited(name: &str, nodes: u32) -> Vec<Awaited> {
+    let one = |at: u32| {
+        let pilot = if at == 0 { name.to_owned() } else { format!("{name}.{at}") };
+        Awaited { pilot: id(&pilot), hash: pilot }
+    };
+    (0..nodes).map(one).collect()
+}
+
 impl Told {
     pub(super) fn with_site() -> Told {
         let mut told = Told { no_token_of_itself: true, ..Told::default() };
@@ -70,8 +79,7 @@ impl Told {
             let new: Vec<String> = (0..ask.count)
                 .map(|at| format!("batch-{}-{at}", self.now + number as u64))
                 .collect();
-            let one =
-                |name: &String| (allocation(name), Awaited { pilot: id(name), hash: name.clone() });
+            let one = |name: &String| (allocation(name), awaited(name, ask.nodes));
             let allocations = new.iter().map(one).collect();
             let ask = AskBatch { site: ask.site, class: ask.class, allocations };
             self.apply(Command::AskBatch(Box::new(ask)));

@@ -30,7 +30,7 @@ fn add(state: &mut shipway_core::State, site: &str, allocations: &[(&str, &str)]
         let ask = AskBatch {
             site: SiteName::new(site).expect("good"),
             class: (*class).into(),
-            allocations: vec![(AllocationId::new(name).expect("good"), awaited)],
+            allocations: vec![(AllocationId::new(name).expect("good"), vec![awaited])],
         };
         apply(state, &Command::AskBatch(Box::new(ask)));
     }
@@ -62,16 +62,50 @@ fn join(state: &mut shipway_core::State, name: &str) {
     apply(state, &Command::PilotJoined(Box::new(joined)));
 }
 
-/// `(class, pending, running)` of each class, and `(allocation, its node)`.
-type Shown = (Vec<(String, u32, u32)>, Vec<(String, Option<String>)>);
+/// `(class, pending, running)` of each class, and `(allocation, its nodes)`.
+type Shown = (Vec<(String, u32, u32)>, Vec<(String, Vec<String>)>);
 
 fn shown(view: &SiteView) -> Shown {
     let classes = view.classes.iter();
     let classes = classes.map(|class| (class.name.clone(), class.pending, class.running));
     let allocations = view.allocations.iter();
-    let allocations = allocations
-        .map(|one| (one.allocation.to_string(), one.node.as_ref().map(ToString::to_string)));
+    let allocations = allocations.map(|one| {
+        (one.allocation.to_string(), one.nodes.iter().map(ToString::to_string).collect())
+    });
     (classes.collect(), allocations.collect())
+}
+
+fn nodes_of<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    names.into_iter().map(|name| format!("node-of-{name}")).collect()
+}
+
+#[test]
+fn an_allocation_of_several_nodes_is_shown_with_all_of_them() {
+    let mut state = shipway_core::State::default();
+    let site = r#"{"name":"hpc","kind":"slurm","program":"/opt/shipway","server":"http://h:7447",
+        "classes":[{"name":"mpi","pilots":9,"nodes":3,"cpus":4,"memory":"16GB"}]}"#;
+    let spec = serde_json::from_str(site).expect("a site");
+    apply(&mut state, &Command::AddSite { by: admin(), spec: Box::new(spec) });
+    let name = SiteName::new("hpc").expect("good");
+    let one = |allocation: &str| {
+        let awaited = |at: u32| {
+            let pilot = format!("{allocation}-{at}");
+            Awaited { pilot: PilotId::new(&pilot).expect("good"), hash: pilot }
+        };
+        (AllocationId::new(allocation).expect("good"), (0..3).map(awaited).collect())
+    };
+    let allocations = vec![one("batch-1"), one("batch-2")];
+    let ask = AskBatch { site: name.clone(), class: "mpi".into(), allocations };
+    apply(&mut state, &Command::AskBatch(Box::new(ask)));
+    join(&mut state, "batch-2-0");
+    join(&mut state, "batch-2-2");
+    let view =
+        view((&name, &state.sites()[&name]), &There::of(&state, |_| true), &admin(), state.at());
+    let come = nodes_of(["batch-2-0", "batch-2-2"]);
+    let expected = vec![("batch-1".to_owned(), Vec::new()), ("batch-2".to_owned(), come)];
+    assert_eq!(shown(&view), (vec![("mpi".to_owned(), 3, 3)], expected));
+    assert!(view.allocations.iter().all(|one| one.pilots == 3));
+    assert_eq!(view.classes[0].nodes, 3);
 }
 
 #[test]
@@ -84,8 +118,7 @@ fn each_site_is_shown_with_what_is_its_own() {
         join(&mut state, name);
     }
     let class = |name: &str, pending, running| (name.to_owned(), pending, running);
-    let node =
-        |name: &str, has_come: bool| (name.to_owned(), has_come.then(|| format!("node-of-{name}")));
+    let node = |name: &str, has_come: bool| (name.to_owned(), nodes_of(has_come.then_some(name)));
     let expected = [
         (
             "hpc",

@@ -86,6 +86,8 @@ fn the_arguments_say_what_was_ordered() {
     let words = made(&few).arguments.join(" ");
     assert!(words.contains("--nodes=2") && words.contains("--gres=gpu:2 "), "{words}");
     assert!(!words.contains("--partition") && !words.contains("--signal"), "{words}");
+    let words = made(&asking(&few, GpuOption::Gpus)).arguments.join(" ");
+    assert!(words.contains(" --gpus-per-node=2 ") && !words.contains("--gpus="), "{words}");
     let both = Order { warning: Millis(60_000), ..few };
     assert!(made(&both).arguments.contains(&"--signal=TERM@60".into()));
     let least = Order { wall: Millis(0), cpus: Cores { milli: 1 }, memory: Bytes(1), ..order };
