@@ -16,7 +16,7 @@ struct Package {
     why: &'static str,
 }
 
-const PACKAGES: [Package; 22] = [
+const PACKAGES: [Package; 23] = [
     Package {
         name: "curl",
         proof: &["curl", "--version"],

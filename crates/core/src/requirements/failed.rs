@@ -1,12 +1,16 @@
 //! Which terms of a job's requirements do not hold for a node, and what they found.
 
 use super::{Choice, MAX_MATCH_STEPS, ads};
-use shipway_classad::{Ad, Context, Looked, Sides, Value, nearest_name, readable_value, terms};
+use shipway_classad::{
+    Ad, Context, Looked, Sides, Value, nearest_name, readable_value, terms, unparse,
+};
 use shipway_model::reason::{Attribute, FailedTerm};
 use std::sync::Arc;
 
 /// Kinds of devices of one class of nodes that are looked at for what fails.
 const MAX_KINDS: usize = 8;
+
+const NOT_ASKED: &str = "it takes too many steps for all kinds of nodes and GPUs together";
 
 impl Choice {
     /// The terms that do not hold, in their order; of several ads those of the one that comes
@@ -14,7 +18,20 @@ impl Choice {
     pub(crate) fn failed<'a>(&self, ads: impl Iterator<Item = &'a Arc<Ad>>) -> Vec<FailedTerm> {
         let all =
             ads.take(MAX_KINDS).map(|ad| self.failed_for(ad)).filter(|failed| !failed.is_empty());
-        all.min_by_key(Vec::len).unwrap_or_default()
+        all.min_by_key(Vec::len).unwrap_or_else(|| self.not_asked())
+    }
+
+    /// Asked of each kind alone they hold: then no steps were left for one of them when all kinds
+    /// were asked, and what is not known counts as not so.
+    fn not_asked(&self) -> Vec<FailedTerm> {
+        let all = self.requirements.iter().map(|requirements| FailedTerm {
+            found: Vec::new(),
+            is_error: true,
+            beyond: Some(NOT_ASKED.into()),
+            term: unparse(requirements),
+            of_image: false,
+        });
+        all.collect()
     }
 
     fn failed_for(&self, node: &Arc<Ad>) -> Vec<FailedTerm> {

@@ -58,7 +58,8 @@ fn a_pilot_is_handed_in_watched_and_cancelled_by_a_token_and_by_a_socket() {
     warned(&engine, &both[0].1);
     // What others handed in under our name is not ours: these are root's.
     let theirs = engine.type_in(
-        "sbatch --parsable --hold --chdir=/ --output=/dev/null --job-name=shipway-tcp-x --wrap true",
+        "sbatch --parsable --hold --chdir=/ --output=/dev/null --job-name=shipway-tcp-x \
+         --wrap true",
     );
     let all = both[0].1.look().expect("it answers");
     assert!(all.iter().all(|seen| seen.id.0 != theirs), "{all:?}");

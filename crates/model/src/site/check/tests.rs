@@ -15,11 +15,12 @@ fn site(change: impl FnOnce(&mut serde_json::Value)) -> Result<(), String> {
     site.check().map_err(|problems| problems[0].to_string())
 }
 
+type Change = fn(&mut serde_json::Value);
+
 #[test]
 fn a_site_is_taken_and_each_mistake_is_named() {
-    type Change = fn(&mut serde_json::Value);
     assert_eq!(site(|_| ()), Ok(()));
-    let cases: [(Change, &str); 28] = [
+    named(&[
         (
             |it| {
                 (it["kind"], it["classes"][0]["partition"]) =
@@ -58,6 +59,16 @@ fn a_site_is_taken_and_each_mistake_is_named() {
             "pool: `-x` is not the name of one",
         ),
         (
+            |it| it["reach"] = serde_json::json!({"ssh": {"host": "-oProxyCommand=x"}}),
+            "reach: `-oProxyCommand=x` is not a host",
+        ),
+    ]);
+}
+
+#[test]
+fn what_is_no_way_to_a_slurmrestd_is_named() {
+    named(&[
+        (
             |it| it["reach"] = restd("http://h:6820", serde_json::Value::Null),
             "reach: slurmrestd needs a `token` here",
         ),
@@ -88,11 +99,11 @@ fn a_site_is_taken_and_each_mistake_is_named() {
             },
             "reach: only Slurm has a slurmrestd",
         ),
-        (
-            |it| it["reach"] = serde_json::json!({"ssh": {"host": "-oProxyCommand=x"}}),
-            "reach: `-oProxyCommand=x` is not a host",
-        ),
-    ];
+    ]);
+}
+
+/// What is first said of a site that is changed so.
+fn named(cases: &[(Change, &str)]) {
     for (change, expected) in cases {
         let said = site(change).expect_err(expected);
         assert!(said.starts_with(expected), "{said} instead of {expected}");

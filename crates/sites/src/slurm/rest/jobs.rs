@@ -45,8 +45,8 @@ struct Job {
     exit_code: Exit,
 }
 
-/// v0.0.38 has the status of wait(2), later ones its parts. Kept as `sacct` writes it: `CODE:SIGNAL`,
-/// or the status alone.
+/// v0.0.38 has the status of wait(2), later ones its parts. Kept as `sacct` writes it:
+/// `CODE:SIGNAL`, or the status alone.
 #[derive(Debug, Default)]
 struct Exit(String);
 

@@ -1,8 +1,8 @@
 //! Values as versions of slurmrestd write them, and answers read piece by piece: a list of all jobs
 //! of a cluster may be a gigabyte, of which a few rows are ours. Pure; it knows no field's meaning.
 //!
-//! v0.0.38 writes numbers and words plainly; later ones say `{"set": …, "infinite": …, "number": …}`
-//! and make lists of what may be several.
+//! v0.0.38 writes numbers and words plainly; later ones say `{"set": …, "infinite": …,
+//! "number": …}` and make lists of what may be several.
 
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess};
