@@ -59,7 +59,7 @@ fn kept(answer: &str) -> BTreeMap<&str, Kept> {
 }
 
 /// What makes two nodes alike.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Kind<'a> {
     pub(super) partition: &'a str,
     pub(super) cpus: u64,
@@ -86,7 +86,7 @@ impl<'a> Kinds<'a> {
         reason: &str,
     ) {
         if self.0.len() < MAX_KINDS || self.0.contains_key(&kind) {
-            let nodes = self.0.entry(kind.clone()).or_insert_with(|| none_of(&kind));
+            let nodes = self.0.entry(kind).or_insert_with(|| none_of(&kind));
             count(nodes, name, &State::of(open, state), reason);
         }
     }

@@ -165,8 +165,8 @@ impl BatchSystem for Rest {
 
     fn nodes(&self) -> Result<Vec<EngineNodes>, EngineError> {
         let act = super::nodes::ACT;
-        let partitions = self.list(act, "partitions", |body| nodes::partitions(body))?;
-        let nodes = self.list(act, "nodes", |body| nodes::nodes(body))?;
+        let partitions = self.list(act, "partitions", nodes::partitions)?;
+        let nodes = self.list(act, "nodes", nodes::nodes)?;
         Ok(nodes::together(&nodes, &partitions))
     }
 

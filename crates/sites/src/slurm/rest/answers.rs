@@ -66,10 +66,10 @@ pub(super) fn cancelled(act: &str, status: u16, answer: &[u8]) -> Result<(), Eng
         ends.map(|EndOf { error }| Complaint { error: error.string, description: error.message });
     let told: Vec<Complaint> = read.errors.0.into_iter().chain(ends).collect();
     let is_over = |one: &Complaint| OVER.iter().any(|over| one.error.text().contains(over));
-    match told.iter().all(is_over) {
-        true if is_good(status) || !told.is_empty() => Ok(()),
-        _ => Err(failed(act, status, &Complaints(told))),
+    if told.iter().all(is_over) && (is_good(status) || !told.is_empty()) {
+        return Ok(());
     }
+    Err(failed(act, status, &Complaints(told)))
 }
 
 #[derive(Debug, Default, Deserialize)]

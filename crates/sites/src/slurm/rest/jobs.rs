@@ -34,6 +34,7 @@ const SAYS_MORE: [&str; 11] = [
 
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_field_names, reason = "slurmrestd's own names")]
 struct Job {
     job_id: Number,
     name: Words,
@@ -105,10 +106,10 @@ pub(super) fn parse(
             owner if owner != user => return Ok(()),
             _ => ours.push(seen),
         }
-        match ours.len() > MAX_OURS {
-            true => Err(format!("more than {MAX_OURS} jobs carry our name")),
-            false => Ok(()),
+        if ours.len() > MAX_OURS {
+            return Err(format!("more than {MAX_OURS} jobs carry our name"));
         }
+        Ok(())
     })?;
     Ok((ours, told))
 }

@@ -34,6 +34,7 @@ pub(super) struct Node {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_field_names, reason = "slurmrestd's own names")]
 struct Partition {
     name: Words,
     /// v0.0.38 has both here, later versions below.

@@ -40,7 +40,7 @@ pub(super) enum NoToken {
     #[error("others may read the token in {}: chmod 600 {}", .path.display(), .path.display())]
     Open { path: PathBuf },
     #[error("what {} has is no token: one line of at most {MAX_BYTES} bytes", .path.display())]
-    NoToken { path: PathBuf },
+    Malformed { path: PathBuf },
 }
 
 pub(super) fn read(path: &Path) -> Result<Token, NoToken> {
@@ -64,7 +64,7 @@ pub(super) fn read(path: &Path) -> Result<Token, NoToken> {
     let is_short = u64::try_from(text.len()).is_ok_and(|length| length <= MAX_BYTES);
     match String::from_utf8(token.to_vec()) {
         Ok(token) if is_word && is_short => Ok(Token(token)),
-        _ => Err(NoToken::NoToken { path: path.to_owned() }),
+        _ => Err(NoToken::Malformed { path: path.to_owned() }),
     }
 }
 

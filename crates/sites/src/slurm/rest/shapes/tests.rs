@@ -42,7 +42,8 @@ impl Read for Said<'_> {
         if self.rest.is_empty() && self.left > 0 {
             (self.left, self.rest) = (self.left - 1, self.row);
         } else if self.rest.is_empty() && self.left == 0 {
-            (self.row, self.rest) = (b"", if self.row.is_empty() { b"" } else { b"{}]}" });
+            let end: &[u8] = if self.row.is_empty() { b"" } else { b"{}]}" };
+            (self.row, self.rest) = (b"", end);
         }
         let count = self.rest.read(into)?;
         self.read.set(self.read.get() + count as u64);
@@ -66,6 +67,11 @@ fn of_a_hundred_thousand_jobs_no_more_is_read_than_is_looked_at() {
     assert!(ahead < 64 * 1024, "{ahead} bytes were kept");
 }
 
+#[derive(Deserialize)]
+struct Row {
+    name: Words,
+}
+
 #[test]
 fn rows_go_by_one_by_one_and_a_broken_end_is_told() {
     let row = br#"{"name": "x", "more": [1, {"a": "]"}]},"#;
@@ -74,10 +80,6 @@ fn rows_go_by_one_by_one_and_a_broken_end_is_told() {
         let bytes = br#"{"jobs": ["#.iter().copied().chain(many.clone());
         bytes.chain(end.iter().copied()).collect::<Vec<u8>>()
     };
-    #[derive(Deserialize)]
-    struct Row {
-        name: Words,
-    }
     let read = |bytes: &[u8]| {
         let mut count = 0;
         let told = rows(bytes, "jobs", |row: Row| {
