@@ -12,6 +12,7 @@
     clippy::unwrap_used
 )]
 
+pub mod advice;
 pub mod allocation;
 pub mod amounts;
 mod as_text;
@@ -39,15 +40,18 @@ pub mod reason;
 pub mod relay;
 pub mod resources;
 pub mod retry;
+pub mod series;
 
 pub mod site;
 pub mod spec;
 pub mod states;
 pub mod time_limit;
 pub mod units;
+pub mod usage;
 pub mod user;
 pub mod validate;
 
+pub use advice::Advice;
 pub use allocation::{AllocationEnd, EngineTrouble};
 pub use amounts::{Amounts, Kind, Quantity};
 pub use attempt::{AttemptId, Ended, Held, HeldPhase};
@@ -71,9 +75,11 @@ pub use reason::Reason;
 pub use relay::RelayAddress;
 pub use resources::Resources;
 pub use retry::RetryPolicy;
+pub use series::Series;
 pub use site::{BatchKind, ClassGpus, GpuOption, Reach, SiteClass, SiteLimits, SiteSpec};
 pub use spec::{After, AfterNamed, Condition, JobSpec};
 pub use states::{JobCounts, JobState, TaskState};
 pub use time_limit::TimeLimit;
 pub use units::{Bytes, Cores, GpuShare, Millis, Timestamp};
+pub use usage::Usage;
 pub use user::{Actor, May, Owned, Role};

@@ -24,6 +24,7 @@ mod set_aside;
 mod shapes;
 mod site_notes;
 mod sites;
+mod used;
 mod users;
 
 use crate::command::{AskSite, Command, NewJob, Pick, PilotJoined, PilotReported, Select, Submit};
