@@ -18,10 +18,12 @@ mod node;
 mod template;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 pub use crate::wire::LogChunk;
 pub use files::Files;
 pub use template::{Assign, Assigning, Task, Template};
+pub use usage::{MAX_SERIES_BYTES, SeriesOf};
 
 use crate::wire;
 use crate::wire::{to_pilot, to_server};
@@ -40,6 +42,8 @@ pub const MAX_FROM_PILOT: usize = 16 << 20;
 /// Attempts that a pilot names in one message, with what else is in it: many times what a node
 /// runs at once.
 pub const MAX_ENTRIES: usize = 32_768;
+/// Attempts of which one message says what they have used.
+pub const MAX_USAGES: usize = 4_096;
 /// A piece of a log, and the message it is in.
 pub const MAX_LOG_CHUNK: usize = 256 << 10;
 pub const MAX_LOG_MESSAGE: usize = MAX_LOG_CHUNK + (16 << 10);
@@ -79,6 +83,8 @@ pub enum FromPilot {
     },
     /// Its node is another than it said before.
     Ad(Box<NodeAd>),
+    /// How attempts go over time.
+    Series(Vec<SeriesOf>),
     Leaving,
     Goodbye,
 }
@@ -138,6 +144,10 @@ impl FromPilot {
             }
             Body::Ping(ping) => FromPilot::Ping { number: ping.number },
             Body::Ad(ad) => FromPilot::Ad(Box::new(node::read(ad)?)),
+            Body::Series(wire::SeriesReport { series }) => {
+                let series = series.into_iter().map(usage::read_series);
+                FromPilot::Series(series.collect::<Result<_, _>>()?)
+            }
             Body::Leaving(_) => FromPilot::Leaving,
             Body::Goodbye(_) => FromPilot::Goodbye,
         }))
@@ -155,6 +165,10 @@ impl From<FromPilot> for wire::ToServer {
             }
             FromPilot::Ping { number } => Body::Ping(wire::Ping { number }),
             FromPilot::Ad(ad) => Body::Ad((*ad).into()),
+            FromPilot::Series(series) => {
+                let series = series.into_iter().map(Into::into).collect();
+                Body::Series(wire::SeriesReport { series })
+            }
             FromPilot::Leaving => Body::Leaving(wire::Leaving {}),
             FromPilot::Goodbye => Body::Goodbye(wire::Goodbye {}),
         };

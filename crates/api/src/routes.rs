@@ -28,6 +28,9 @@ macro_rules! endpoints {
             TASK_LOG "/api/v1/jobs/{job}/tasks/{index}/log" {
                 GET logs::read (Who::SignedIn, NO_BODY);
             }
+            TASK_USAGE "/api/v1/jobs/{job}/tasks/{index}/usage" {
+                GET usage::series (Who::SignedIn, NO_BODY);
+            }
             CANCEL "/api/v1/cancel" { POST act::cancel (Who::May(May::Change), SELECTION); }
             RETRY "/api/v1/retry" { POST act::retry (Who::May(May::Change), SELECTION); }
             EVENTS "/api/v1/events" { GET events::watch (Who::SignedIn, NO_BODY); }
@@ -149,4 +152,7 @@ pub fn job_tasks(job: JobId) -> String {
 }
 pub fn task_log(job: JobId, index: TaskIndex) -> String {
     format!("{JOBS}/{job}/tasks/{index}/log")
+}
+pub fn task_usage(job: JobId, index: TaskIndex) -> String {
+    format!("{JOBS}/{job}/tasks/{index}/usage")
 }

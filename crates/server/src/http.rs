@@ -42,6 +42,7 @@ pub mod tasks;
 #[cfg(test)]
 mod tests;
 pub mod tickets;
+pub mod usage;
 pub mod users;
 
 use crate::auth::Auth;
@@ -53,6 +54,7 @@ use crate::live::Live;
 use crate::logins::Logins;
 use crate::metrics::Metrics;
 use crate::pilots::{Pilots, Specs};
+use crate::series::SeriesStore;
 use crate::sites::Sites;
 use crate::writer::Writer;
 use asking::Intake;
@@ -79,6 +81,7 @@ pub struct Site {
     pub clock: Clock,
     pub metrics: Arc<Metrics>,
     pub intake: Arc<Intake>,
+    pub series: Arc<SeriesStore>,
     pub(crate) sites: Arc<Sites>,
 }
 

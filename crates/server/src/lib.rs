@@ -28,6 +28,7 @@ pub mod panics;
 pub mod pilots;
 pub mod published;
 pub mod secrets;
+pub mod series;
 mod sites;
 pub mod tls;
 pub mod up;

@@ -26,6 +26,7 @@ use crate::off_requests::off_requests;
 use crate::panics::{self, vital};
 use crate::pilots::{PilotService, Pilots, Specs};
 use crate::secrets::PilotKey;
+use crate::series::SeriesStore;
 use crate::sites::keeper::Keeper;
 use crate::sites::{Outside, Sites};
 use crate::tls::{self, Tls, TlsError};
@@ -243,6 +244,7 @@ struct Opened {
     history: Box<dyn HistoryReader>,
     documents: Arc<dyn Documents>,
     tenure: Arc<Tenure>,
+    series: SeriesStore,
     /// The state that the journal leads to, and how many events were read for it.
     restored: (State, u64),
 }
@@ -265,7 +267,8 @@ fn open_home(home: &Path) -> Result<Opened, UpError> {
     tracing::info!(jobs, replayed, millis, "the state is restored");
     let (history, tenure) = (journal.history()?, Arc::new(journal.tenure()?));
     let documents = Arc::new(HomeFiles { home: home.into(), tenure: Arc::clone(&tenure) });
-    Ok(Opened { journal, history, documents, tenure, restored })
+    let series = SeriesStore::open(home);
+    Ok(Opened { journal, history, documents, tenure, series, restored })
 }
 
 async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), UpError> {
@@ -362,7 +365,7 @@ async fn end_writer(writer: writer::Running, event_logs: Arc<EventLogs>) {
 
 /// Starts the writer and joins it with everything that speaks to it.
 fn assemble(
-    Opened { journal, history: reader, documents, restored, .. }: Opened,
+    Opened { journal, history: reader, documents, restored, series, .. }: Opened,
     (auth, sites): (Auth, Arc<Sites>),
     (owner, address, places): (UserName, String, Places),
 ) -> Result<(Site, writer::Running), UpError> {
@@ -415,6 +418,7 @@ fn assemble(
         clock,
         metrics,
         intake,
+        series: Arc::new(series),
         sites,
     };
     Ok((site, running))

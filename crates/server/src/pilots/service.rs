@@ -12,9 +12,10 @@ use crate::http::Site;
 use crate::http::places::{Guest, NoPlace};
 use crate::panics::guarded_task;
 use crate::secrets;
+use crate::series::SeriesStore;
 use crate::writer::Writer;
 use shipway_api::bearer;
-use shipway_api::link::{BadMessage, FromPilot, FromServer, Hello, Report};
+use shipway_api::link::{BadMessage, FromPilot, FromServer, Hello, Report, SeriesOf};
 use shipway_api::wire;
 use shipway_api::wire::link_server::Link;
 use shipway_core::State;
@@ -32,6 +33,7 @@ pub struct PilotService {
     pub auth: Arc<Auth>,
     pub pilots: Arc<Pilots>,
     pub describe: Describe,
+    pub series: Arc<SeriesStore>,
     pub writer: Writer,
     pub clock: Clock,
 }
@@ -103,6 +105,7 @@ impl PilotService {
                 logins: Arc::clone(&site.logins),
                 auth: Arc::clone(&site.auth),
             },
+            series: Arc::clone(&site.series),
             writer: site.writer.clone(),
             clock: site.clock.clone(),
         }
@@ -238,6 +241,10 @@ impl Connection {
                 tokio::time::sleep(wait).await;
                 (Command::PilotChanged { pilot, connection, ad }, None)
             }
+            FromPilot::Series(series) => {
+                self.keep(series).await;
+                return Ok(());
+            }
             FromPilot::Leaving => {
                 tracing::info!(%pilot, "a pilot takes nothing more");
                 (Command::PilotLeaving { pilot, connection }, None)
@@ -247,6 +254,19 @@ impl Connection {
         // Nobody takes it only when the writer has stopped.
         let _ = to_write.send((command, ack)).await;
         Ok(())
+    }
+
+    /// How attempts go that run here; what it says of others is not heard.
+    async fn keep(&self, mut series: Vec<SeriesOf>) {
+        let are_its = self.service.writer.look(|board| {
+            series.retain(|SeriesOf { id, .. }| {
+                let active = board.active(id.task);
+                active.is_some_and(|it| it.pilot == self.pilot && it.attempt == id.attempt)
+            });
+        });
+        if are_its.await.is_ok() {
+            self.service.series.put(self.service.clock.now(), series);
+        }
     }
 
     /// Hands what was said to the writer, in order. Acknowledgements follow the commit.

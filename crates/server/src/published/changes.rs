@@ -74,6 +74,14 @@ struct Concerned {
 }
 
 impl Concerned {
+    fn started(&mut self, state: &State, task: TaskId) {
+        self.active.push(task);
+        // One that is over by now has told of its node too.
+        if let Some(active) = state.active().get(&task) {
+            self.node(&active.pilot, false);
+        }
+    }
+
     fn by(&mut self, state: &State, event: &Event) {
         match event {
             Event::ServerStarted => self.all(state),
@@ -88,13 +96,10 @@ impl Concerned {
             }
             Event::AttemptsStarted { tasks } => {
                 for (task, ..) in tasks {
-                    self.active.push(*task);
-                    // One that is over by now has told of its node too.
-                    if let Some(active) = state.active().get(task) {
-                        self.node(&active.pilot, false);
-                    }
+                    self.started(state, *task);
                 }
             }
+            Event::AttemptsUsed { tasks } => self.active.extend(tasks.iter().map(|it| it.0)),
             Event::AttemptEnded(ended) => {
                 self.node(&ended.pilot, false);
                 self.task(state, ended.task);
