@@ -20,6 +20,7 @@
 //! - `groups.rs` limits held by the kernel; `crowding.rs` how many processes tasks may have
 //! - `limits.rs` memory, by looking now and then where they are not; `shares.rs` the same for that
 //!   of GPUs, `mps.rs` for a site that wants more
+//! - `usage.rs`   what tasks use, looked at now and then
 //! - `warned.rs`  signals, and tasks that heard one before the pilot did
 //! - `proving.rs` whether the node and its GPUs work, while the first tasks run already
 
@@ -50,6 +51,7 @@ mod task;
 mod telling;
 mod theirs;
 mod told;
+mod usage;
 mod warned;
 
 use crate::accounts::{Accounts, Ids};
@@ -79,6 +81,7 @@ use task::Tasks;
 use theirs::Hands;
 use tokio::sync::{Notify, mpsc};
 use told::Told;
+use usage::Usages;
 use warned::{Doubtful, Signals};
 
 pub(crate) use crowding::room_for_processes;
@@ -102,8 +105,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let tell_of_looks = telling(&told, Pilot::looked);
     let logs = open_logs(&settings, &started.left);
     images::keep_room(&settings.images, settings.keep_images);
-    let spawners = spawn::default_spawners();
-    let slots = Some(started.slots);
+    let (spawners, slots) = (spawn::default_spawners(), Some(started.slots));
     let pool = Pool::remembered(spawners, &started.node_key, Arc::clone(&logs), sink, slots);
     let pool = pool.map_err(StartError::Threads)?;
     let kill = telling(&told, |pilot, ticket| {
@@ -141,6 +143,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         told: Told::new(&settings.dir),
         logs: ServeLogs::new(logs, to_link.clone()),
         shares: Shares::new(&unproven.probe, kill),
+        usages: Usages::new(telling(&told, Pilot::used)),
         to_link,
         tickets: HashMap::new(),
         running: HashMap::new(),
@@ -284,6 +287,14 @@ impl Pilot {
         self.look_again.notify_one();
     }
 
+    /// Called by the thread that looks at what tasks use.
+    fn used(&self, news: usage::News) {
+        let mut work = self.work();
+        work.used(news);
+        work.flush();
+        self.look_again.notify_one();
+    }
+
     /// Called by the threads that copy files.
     fn staged(&self, staged: Staged) {
         let mut work = self.work();
@@ -312,6 +323,7 @@ struct Work {
     logs: ServeLogs,
     limits: Limits,
     shares: Shares,
+    usages: Usages,
     to_link: mpsc::UnboundedSender<ToLink>,
     tickets: HashMap<Ticket, AttemptId>,
     running: HashMap<AttemptId, Ticket>,
