@@ -30,6 +30,7 @@ pub mod talk;
 pub mod task_table;
 pub mod time;
 pub mod tokens;
+mod usage;
 pub mod users;
 pub mod why;
 
