@@ -13,6 +13,7 @@
 )]
 
 mod attempt;
+pub mod contents;
 mod files;
 mod node;
 mod template;
@@ -30,7 +31,7 @@ use shipway_model::ids::BadId;
 use shipway_model::{AttemptId, BadImageRef, ConnectionNumber, Held, Millis, NodeAd, PilotId};
 
 /// The protocol this binary speaks.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 /// Carries the number of the connection that a call beside the control call belongs to.
 pub const CONNECTION_NUMBER: &str = "shipway-session";
 /// One message to a pilot: a batch of assignments.
@@ -43,6 +44,15 @@ pub const MAX_ENTRIES: usize = 32_768;
 /// A piece of a log, and the message it is in.
 pub const MAX_LOG_CHUNK: usize = 256 << 10;
 pub const MAX_LOG_MESSAGE: usize = MAX_LOG_CHUNK + (16 << 10);
+/// What of a file is in one message, and that message.
+pub const MAX_FILE_PIECE: usize = 256 << 10;
+pub const MAX_FILE_MESSAGE: usize = MAX_FILE_PIECE + (16 << 10);
+/// Contents that one call fetches: so few that their names fit into a message.
+pub const MAX_FETCHED: usize = 1_024;
+/// What is wanted of an offer, as a pilot reads it: more than the longest list of files takes.
+pub const MAX_WANTED_MESSAGE: usize = 8 << 20;
+/// Calls for files of one pilot at the same time, each of which has its own window.
+pub const FILE_CALLS: usize = 4;
 /// What of one call is on its way at most: as much is held where nobody reads it, and as much of a
 /// bulk call may be before a message of another one.
 pub const CALL_WINDOW: u32 = 256 << 10;

@@ -3,9 +3,14 @@
 //! Views are what people see; they are made from the state and from history by the server and
 //! rendered by the command line and the page.
 
+mod files;
 mod gpus;
 mod sites;
 
+pub use files::{
+    ContentOffered, ContentWanted, FilesOffered, FilesTaken, FilesWanted, JobOutputs, OffsetQuery,
+    OutputsQuery, TaskOutputs,
+};
 pub use gpus::{GpuQuery, GpusThere, PendingPilots, SiteGpuList, SiteGpus};
 pub use sites::{
     AllocationView, Draining, EndedAllocationView, RemovedSite, SiteChangeView, SiteClassView,

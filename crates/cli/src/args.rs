@@ -54,6 +54,9 @@ pub enum Command {
     /// Print what a job or a task has written.
     #[command(after_long_help = examples::LOGS)]
     Logs(jobs::LogsArgs),
+    /// List or fetch the files that tasks have sent back.
+    #[command(after_long_help = examples::OUTPUTS)]
+    Outputs(jobs::OutputsArgs),
     /// Wait until jobs have ended, and exit as `run` does.
     #[command(after_long_help = examples::WAIT)]
     Wait(jobs::WaitArgs),

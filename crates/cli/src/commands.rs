@@ -12,6 +12,7 @@ pub mod interrupt;
 pub mod jobs;
 pub mod logs;
 pub mod nodes;
+pub mod outputs;
 pub mod patience;
 pub mod pilot;
 pub mod plain;
@@ -91,6 +92,7 @@ async fn ask(context: Context, command: Command) -> Result<Exit, Failure> {
         Command::Jobs(args) => jobs::run(context, &args).await,
         Command::Show(args) => show::run(context, &args).await,
         Command::Logs(args) => logs::run(context, &args).await,
+        Command::Outputs(args) => outputs::run(context, &args).await,
         Command::Wait(args) => wait::run(context, &args).await,
         Command::Cancel(args) => act::cancel(context, args).await,
         Command::Retry(args) => act::retry(context, args).await,

@@ -17,6 +17,7 @@ pub mod job_detail;
 pub mod job_table;
 pub mod nodes;
 pub mod output;
+pub mod outputs;
 pub mod paper;
 pub mod progress;
 mod prospect;

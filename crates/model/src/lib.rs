@@ -29,6 +29,7 @@ pub mod ids;
 pub mod image_ref;
 pub mod indices;
 pub mod limits;
+pub mod manifest;
 pub mod node;
 pub mod outcome;
 pub mod people;
@@ -64,6 +65,7 @@ pub use ids::{
 };
 pub use image_ref::{BadImageRef, Digest, ImageRef, RegistryRef};
 pub use indices::IndexSet;
+pub use manifest::{Manifest, TravellingFile};
 pub use node::{Capacity, NodeAd, Withheld};
 pub use outcome::{Lost, Outcome};
 pub use people::People;

@@ -15,7 +15,8 @@
 //!   driver can run it
 //! - `looking.rs` what of a container a person has named, looked at beside the lock
 //! - `stage_in.rs`, `stage_out.rs` the files of a task, before it starts and when it has ended;
-//!   `staging.rs` who copies them, `theirs.rs` with whose rights
+//!   `staging.rs` who copies them, `theirs.rs` with whose rights, `travel.rs` those that the server
+//!   keeps
 //! - `serve_logs.rs` pieces of output for whoever asks; `log_turns.rs` whose is next
 //! - `groups.rs` limits held by the kernel; `crowding.rs` how many processes tasks may have
 //! - `limits.rs` memory, by looking now and then where they are not; `shares.rs` the same for that
@@ -50,6 +51,7 @@ mod task;
 mod telling;
 mod theirs;
 mod told;
+mod travel;
 mod warned;
 
 use crate::accounts::{Accounts, Ids};
@@ -79,6 +81,7 @@ use task::Tasks;
 use theirs::Hands;
 use tokio::sync::{Notify, mpsc};
 use told::Told;
+use travel::Travel;
 use warned::{Doubtful, Signals};
 
 pub(crate) use crowding::room_for_processes;
@@ -115,7 +118,9 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let mps = mps.transpose()?.unwrap_or_default();
     let runtime = started.runtime;
     let containers = Arc::new(Containers::new(Arc::clone(&runtime), &unproven.probe));
-    let (to_link, from_link) = link::run(settings.server.clone(), started.token.clone());
+    let (open, line) = travel::line(started.token.clone());
+    let (to_link, from_link) = link::run(settings.server.clone(), started.token.clone(), open);
+    let travel = Travel::new(&settings.dir, settings.files_size, line);
     let ids = started.keeper.as_ref().map(|keeper| Ids::new(keeper.given().clone()));
     let is_owners = settings.server.is_of_this_user() || settings.lent.of_owner;
     let accounts = Accounts::new(settings.accounts.clone(), is_owners);
@@ -128,7 +133,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd, &hands).with(mps),
         accounts: accounts.with_ids(ids).refusing(first_ad.people.as_ref()),
         reaches: Reaches::new(settings.kept(), settings.binds.clone()),
-        staging: Staging::new(hands, tell_of_files),
+        staging: Staging::new(hands, travel, tell_of_files),
         helper: started.helper,
         limits: Limits::new(started.groups.caps(), &settings.dir),
         groups: started.groups,

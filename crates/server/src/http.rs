@@ -19,6 +19,7 @@ pub mod caller;
 mod door;
 pub mod error;
 pub mod events;
+pub mod files;
 pub mod gpus;
 pub mod health;
 pub mod jobs;
@@ -49,6 +50,7 @@ use crate::budgets::Budgets;
 use crate::clock::Clock;
 use crate::event_logs::EventLogs;
 use crate::explained::Explained;
+use crate::files::FileStore;
 use crate::live::Live;
 use crate::logins::Logins;
 use crate::metrics::Metrics;
@@ -74,6 +76,7 @@ pub struct Site {
     pub readers: Arc<Readers>,
     pub logins: Arc<Logins>,
     pub event_logs: Arc<EventLogs>,
+    pub files: Arc<FileStore>,
     pub explained: Arc<Explained>,
     pub budgets: Arc<Budgets>,
     pub clock: Clock,

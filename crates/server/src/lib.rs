@@ -14,6 +14,7 @@ pub mod clock;
 pub mod documents;
 pub mod event_logs;
 pub mod explained;
+pub mod files;
 pub mod http;
 pub mod journal;
 mod length;

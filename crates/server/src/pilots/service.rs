@@ -3,11 +3,13 @@
 //! What a pilot says becomes commands; it is acknowledged when it is on disk. The connection's end
 //! is reported too: whether the pilot is lost is for the core to say.
 
+use super::files::Lists;
 use super::orders::Describe;
 use super::saying::{Outbound, outbound};
 use super::{Connected, End, PilotOrder, Pilots, logs, over};
 use crate::auth::{Auth, LetIn};
 use crate::clock::Clock;
+use crate::files::FileStore;
 use crate::http::Site;
 use crate::http::places::{Guest, NoPlace};
 use crate::panics::guarded_task;
@@ -34,6 +36,8 @@ pub struct PilotService {
     pub describe: Describe,
     pub writer: Writer,
     pub clock: Clock,
+    pub files: Arc<FileStore>,
+    pub(super) lists: Arc<Lists>,
 }
 
 /// Reports that wait for the disk. A pilot makes no more than it has tasks to report of.
@@ -105,6 +109,8 @@ impl PilotService {
             },
             writer: site.writer.clone(),
             clock: site.clock.clone(),
+            files: Arc::clone(&site.files),
+            lists: Arc::default(),
         }
     }
 
