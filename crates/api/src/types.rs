@@ -8,8 +8,8 @@ mod gpus;
 mod sites;
 
 pub use files::{
-    ContentOffered, ContentWanted, FilesOffered, FilesTaken, FilesWanted, JobOutputs, OffsetQuery,
-    OutputsQuery, TaskOutputs,
+    ContentOffered, ContentWanted, Fetching, FilesOffered, FilesTaken, FilesWanted, JobOutputs,
+    OffsetQuery, OutputsQuery, TaskOutputs,
 };
 pub use gpus::{GpuQuery, GpusThere, PendingPilots, SiteGpuList, SiteGpus};
 pub use sites::{
@@ -168,6 +168,9 @@ pub struct TaskView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub site: Option<SiteName>,
+    /// While its node fetches the files that it comes with: how far that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fetching: Option<Fetching>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

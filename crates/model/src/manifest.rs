@@ -204,7 +204,8 @@ fn fits(names: &[&str], parts: &[&str]) -> bool {
 
 /// One name against another one with `*` and `?` in it.
 fn is_like(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut of) = (0, 0);
     // Where to go on when it does not fit: behind the last star, one letter further.
     let mut again: Option<(usize, usize)> = None;
@@ -271,7 +272,8 @@ mod tests {
 
     #[test]
     fn a_link_goes_up_first_and_never_out() {
-        for (path, to) in [("l", "a"), ("l", "./a/b"), ("d/l", "../a"), ("d/e/l", "../../a/"), ("l", ".")]
+        for (path, to) in
+            [("l", "a"), ("l", "./a/b"), ("d/l", "../a"), ("d/e/l", "../../a/"), ("l", ".")]
         {
             assert!(leads_inside(path, to), "{path} -> {to}");
         }
@@ -290,9 +292,8 @@ mod tests {
 
     #[test]
     fn too_much_is_refused_while_it_is_read() {
-        let one = r#"{"path":"a","size":0,"sha256":"sha256:"#.to_owned()
-            + &"00".repeat(32)
-            + r#""}"#;
+        let one =
+            r#"{"path":"a","size":0,"sha256":"sha256:"#.to_owned() + &"00".repeat(32) + r#""}"#;
         let text = format!(r#"{{"files":[{}]}}"#, vec![one; MAX_TRAVELLING + 1].join(","));
         assert!(serde_json::from_str::<Manifest>(&text).is_err());
         let text = serde_json::to_string(&of(&["a", "b"])).expect("plain");
@@ -315,7 +316,8 @@ mod tests {
         ] {
             assert!(is_meant(name, path), "{name} means {path}");
         }
-        for (name, path) in [("a", "b"), ("*.o", "d/x.o"), ("a/b", "a"), ("?", "ab"), ("a*b", "acd")]
+        for (name, path) in
+            [("a", "b"), ("*.o", "d/x.o"), ("a/b", "a"), ("?", "ab"), ("a*b", "acd")]
         {
             assert!(!is_meant(name, path), "{name} does not mean {path}");
         }

@@ -226,9 +226,10 @@ fn told() -> io::Result<(Plan, Option<Talk>)> {
 fn carry_out(progress: &Progress) -> Report {
     match told() {
         Ok((Plan::Out(plan @ StageOut { collect: Some(_), .. }), Some(talk))) => {
-            let handed = plan.collect.as_ref().map_or(Ok(()), |collect| {
-                made::hand_over(&plan, collect, &talk, progress)
-            });
+            let handed = plan
+                .collect
+                .as_ref()
+                .map_or(Ok(()), |collect| made::hand_over(&plan, collect, &talk, progress));
             let problem = handed.err().map(|error| error.told(&plan.rights));
             let problem = problem.or(outputs::take(&plan, progress));
             Report { problem, ..Report::default() }

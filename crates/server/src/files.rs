@@ -277,7 +277,8 @@ impl FileStore {
         *used += more;
         drop(books);
         // They leave as much of the disk as images do: the journal beside them needs some.
-        let has_room = Disk::of(&self.root).is_none_or(|disk| disk.room_for(Writer::Images) >= more);
+        let has_room =
+            Disk::of(&self.root).is_none_or(|disk| disk.room_for(Writer::Images) >= more);
         if has_room {
             return Ok(());
         }

@@ -80,6 +80,7 @@ pub struct Pilots {
     logs: logs::Awaiting,
     /// Calls for files that are under way.
     filing: calls::FewEach<PilotId>,
+    fetches: files::Fetches,
 }
 
 #[derive(Debug)]

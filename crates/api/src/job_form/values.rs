@@ -8,8 +8,8 @@ use shipway_model::amounts::Unit;
 use shipway_model::retry::RetryPolicy;
 use shipway_model::time_limit::{Signal, TimeLimit};
 use shipway_model::{
-    After, BindMount, Bytes, Cores, Digest, Each, FileMap, GpuRequest, ImageRef, IndexSet, JobSpec, Kind,
-    Millis, Network, OutputFiles, Outputs, Resources, TakenOn,
+    After, BindMount, Bytes, Cores, Digest, Each, FileMap, GpuRequest, ImageRef, IndexSet, JobSpec,
+    Kind, Millis, Network, OutputFiles, Outputs, Resources, TakenOn,
 };
 use std::collections::BTreeMap;
 

@@ -23,7 +23,10 @@ pub fn read_digests(bytes: &[u8]) -> Option<Vec<Digest>> {
 
 /// What is wanted, and how much of each is there.
 pub fn write_wanted(wanted: &[(Digest, u64)]) -> Vec<u8> {
-    wanted.iter().flat_map(|(digest, have)| digest.0.into_iter().chain(have.to_be_bytes())).collect()
+    wanted
+        .iter()
+        .flat_map(|(digest, have)| digest.0.into_iter().chain(have.to_be_bytes()))
+        .collect()
 }
 
 /// `None`: it is no such list.

@@ -9,6 +9,16 @@ use utoipa::{IntoParams, ToSchema};
 /// The contents of one folder, and the list of them.
 const MOST_OFFERED: usize = MAX_TRAVELLING + 1;
 
+/// How much of its files has gone to the node of a task, and how much they are. What the node had
+/// already is not fetched, so it may begin before all have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Fetching {
+    #[schema(value_type = u64)]
+    pub sent: Bytes,
+    #[schema(value_type = u64)]
+    pub of: Bytes,
+}
+
 /// Contents that somebody could upload.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -1,8 +1,8 @@
 //! The options of `run` that name files: brought to a task, taken from it, and its streams.
 
 use clap::{ArgGroup, Args};
-use shipway_model::{Bytes, FileMap};
 use shipway_model::files::TakenOn;
+use shipway_model::{Bytes, FileMap};
 
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Files, on the node's file system ({job}, {index} and fields work)")]

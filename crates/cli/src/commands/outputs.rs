@@ -19,9 +19,8 @@ pub async fn run(context: &Context, args: &OutputsArgs) -> Result<Exit, Failure>
         Some(index) => vec![index],
         None => all_tasks(context, job).await?,
     };
-    let wanted = |path: &str| {
-        args.names.is_empty() || args.names.iter().any(|name| is_meant(name, path))
-    };
+    let wanted =
+        |path: &str| args.names.is_empty() || args.names.iter().any(|name| is_meant(name, path));
     let many = args.target.index.is_none() && (tasks.len() > 1 || is_array(context, job).await?);
     let (mut listed, mut fetched) = (Vec::new(), Vec::new());
     for index in tasks {

@@ -59,8 +59,7 @@ pub(super) async fn upload(context: &Context, picked: &Picked) -> Result<(), Fai
     let offered = FilesOffered { contents };
     let mut said = false;
     for _ in 0..TRIES {
-        let wanted: FilesWanted =
-            context.client.post(routes::FILES_MISSING, &offered, &[]).await?;
+        let wanted: FilesWanted = context.client.post(routes::FILES_MISSING, &offered, &[]).await?;
         if wanted.missing.is_empty() {
             return Ok(());
         }
@@ -104,7 +103,9 @@ pub(super) async fn upload(context: &Context, picked: &Picked) -> Result<(), Fai
 fn may_go_on(error: &ClientError) -> bool {
     match error {
         ClientError::Broken { .. } => true,
-        ClientError::Refused { body, .. } => body.code == codes::BUSY || body.code == codes::TOO_SLOW,
+        ClientError::Refused { body, .. } => {
+            body.code == codes::BUSY || body.code == codes::TOO_SLOW
+        }
         _ => false,
     }
 }

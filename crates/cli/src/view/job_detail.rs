@@ -6,7 +6,7 @@ use super::reason::sentence;
 use super::task_table::{write_attempts, write_tasks};
 use super::time::{Reader, short};
 use serde::Serialize;
-use shipway_api::types::{JobView, TaskPage, TaskView};
+use shipway_api::types::{Fetching, JobView, TaskPage, TaskView};
 use shipway_model::{FileMap, JobSpec, Kind, Network, OutputFiles, Resources, TakenOn};
 use std::collections::BTreeMap;
 
@@ -76,6 +76,9 @@ impl View for TaskDetail {
         fact(paper, "attempt", &task.attempt.to_string());
         if let Some(outcome) = &task.outcome {
             fact(paper, "outcome", &outcome.to_string());
+        }
+        if let Some(Fetching { sent, of }) = task.fetching {
+            fact(paper, "files", &format!("fetching: {sent} of {of} have come"));
         }
         if let Some(node) = &task.node {
             let site = task.site.as_ref().map(|site| format!(" (site {site})"));

@@ -22,7 +22,8 @@ impl View for Listed {
         if self.tasks.iter().all(|task| task.files.is_empty()) {
             return paper.line("Nothing is kept of it.");
         }
-        let heading: &[&str] = if self.many { &["TASK", "SIZE", "NAME"] } else { &["SIZE", "NAME"] };
+        let heading: &[&str] =
+            if self.many { &["TASK", "SIZE", "NAME"] } else { &["SIZE", "NAME"] };
         let mut table = Table::new(heading);
         for task in &self.tasks {
             for file in &task.files {
@@ -49,10 +50,8 @@ impl View for Fetched {
         for file in &self.files {
             match &file.as_name {
                 None => paper.line(&file.path),
-                Some(name) => paper.line(&format!(
-                    "{} as {name}: there is another one of that name",
-                    file.path
-                )),
+                Some(name) => paper
+                    .line(&format!("{} as {name}: there is another one of that name", file.path)),
             }
         }
     }

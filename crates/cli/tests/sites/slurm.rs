@@ -368,7 +368,8 @@ fn a_folder_is_built_where_nothing_is_shared() {
     std::fs::write(folder.join("Makefile"), makefile).expect("written");
     std::fs::write(folder.join("main.sh"), "#!/bin/sh\necho hello\n").expect("written");
     let mut run = world.command(&["run", "--sandbox", "--", "make"]);
-    let ran = run.current_dir(&folder).stdin(std::process::Stdio::null()).output().expect("it runs");
+    let ran =
+        run.current_dir(&folder).stdin(std::process::Stdio::null()).output().expect("it runs");
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert!(ran.status.success(), "{said}");
     assert!(said.contains("wrote ./prog"), "{said}");

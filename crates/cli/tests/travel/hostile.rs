@@ -72,7 +72,7 @@ fn a_quota_is_said_and_kept() {
     write(&folder, "large", vec![7; 200_000]);
     let ran = cli_in(&world, &folder, &["run", "-d", "--sandbox", "--", "true"]);
     assert_eq!(ran.code, 3, "{}", ran.stderr);
-    assert!(ran.stderr.contains("of the 100KB that one user may have"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("of the 100kB that one user may have"), "{}", ran.stderr);
     assert!(ran.stderr.contains(".shipwayignore"), "{}", ran.stderr);
     write(&folder, ".shipwayignore", "large\n");
     let ran = cli_in(&world, &folder, &["run", "-d", "--sandbox", "--", "true"]);
@@ -93,7 +93,7 @@ fn outputs_beyond_the_quota_fail_the_task() {
     let script = "echo a > a; head -c 300000 /dev/zero > big";
     let ran = cli_in(&world, &folder, &["run", "--sandbox", "--", "sh", "-c", script]);
     assert_eq!(ran.code, 1, "{}", ran.stderr);
-    assert!(ran.stderr.contains("of the 100KB that one user may have"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("of the 100kB that one user may have"), "{}", ran.stderr);
     assert!(!folder.join("a").exists(), "all of them or none");
 }
 
@@ -139,7 +139,8 @@ impl Files {
     }
 
     fn offer(&mut self, attempt: AttemptId, digest: &Digest) -> Result<Vec<u8>, Status> {
-        let request = self.request(OfferFiles { attempt: Some(attempt), digest: digest.0.to_vec() });
+        let request =
+            self.request(OfferFiles { attempt: Some(attempt), digest: digest.0.to_vec() });
         self.runtime.block_on(self.client.offer(request)).map(|said| said.into_inner().wanted)
     }
 }
@@ -160,7 +161,8 @@ fn a_pilot_gets_and_gives_only_for_what_is_placed_on_it() {
     let code = |status: Result<_, Status>| status.map(drop).expect_err("refused").code();
     assert_eq!(code(files.fetch(attempt, &list)), Code::PermissionDenied);
     assert_eq!(files.offer(attempt, &list).expect_err("refused").code(), Code::PermissionDenied);
-    let piece = FilePiece { attempt: Some(attempt), digest: list.0.to_vec(), ..FilePiece::default() };
+    let piece =
+        FilePiece { attempt: Some(attempt), digest: list.0.to_vec(), ..FilePiece::default() };
     assert_eq!(files.put(vec![piece]).expect_err("refused").code(), Code::PermissionDenied);
     let mut stranger = Files::of(&world, "nobody's");
     assert_eq!(code(stranger.fetch(attempt, &list)), Code::Unauthenticated);

@@ -63,7 +63,11 @@ fn cli_in(world: &World, folder: &Path, words: &[&str]) -> Ran {
 /// A source folder as people have one.
 fn source(world: &World) -> PathBuf {
     let folder = world.work().join("source");
-    write(&folder, "Makefile", "all: out/prog\nout/prog: main.sh\n\tmkdir -p out && cp main.sh out/prog && chmod +x out/prog && echo built\n");
+    write(
+        &folder,
+        "Makefile",
+        "all: out/prog\nout/prog: main.sh\n\tmkdir -p out && cp main.sh out/prog && chmod +x out/prog && echo built\n",
+    );
     write(&folder, "main.sh", "#!/bin/sh\necho hello\n");
     write(&folder, ".gitignore", "*.log\n");
     write(&folder, "old.log", "stays");
@@ -122,13 +126,12 @@ fn only_what_changed_travels_again_and_nothing_of_ones_own_is_lost() {
     assert_eq!(contents(&world), before + 2, "one file and the list of all of them");
     // While it runs the person goes on writing.
     let words = ["run", "--sandbox", "--", "sh", "-c"];
-    let go_on = format!("{script}; until [ -e {} ]; do sleep 0.05; done", folder.join("go").display());
+    let go_on =
+        format!("{script}; until [ -e {} ]; do sleep 0.05; done", folder.join("go").display());
     let mut running = world.command(&[&words[..], &[&go_on]].concat());
     let running = running.current_dir(&folder).stdin(Stdio::null()).stderr(Stdio::piped());
     let running = running.spawn().expect("started");
-    wait_for("it runs", || {
-        world.json(&["jobs"])["jobs"][0]["state"] == "running"
-    });
+    wait_for("it runs", || world.json(&["jobs"])["jobs"][0]["state"] == "running");
     write(&folder, "notes", "the person's own");
     write(&folder, "go", "");
     let ended = running.wait_with_output().expect("it ends");
@@ -191,7 +194,8 @@ fn ten_thousand_small_files_and_a_large_one_travel() {
     for at in 0..count {
         write(&folder, &format!("d{}/f{at}", at % 100), format!("file {at}\n"));
     }
-    let large: Vec<u8> = (0..40_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let large: Vec<u8> =
+        (0..40_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     write(&folder, "large", &large);
     let script = "find . -name 'f*' | wc -l; cat $(find . -name 'f1*' | sort) | cksum; cksum < large; cp large copy";
     let here = Command::new("sh").args(["-c", script]).current_dir(&folder).output().expect("sh");

@@ -71,11 +71,8 @@ pub(super) struct Tried<'a> {
 
 impl<'a> Tried<'a> {
     pub(super) fn new(state: &'a State, asker: Asker<'a>, now: Timestamp) -> Tried<'a> {
-        let (left, steps) = if can_be_tried(state) {
-            (MAX_TRIED, MAX_STEPS)
-        } else {
-            (0, MAX_STEPS_OF_WRITER)
-        };
+        let (left, steps) =
+            if can_be_tried(state) { (MAX_TRIED, MAX_STEPS) } else { (0, MAX_STEPS_OF_WRITER) };
         Tried { state, asker, now: now.max(state.at()), left, steps }
     }
 

@@ -158,8 +158,7 @@ impl Work {
             stdin: stdin.clone(),
             remember,
         };
-        let needed =
-            !plan.inputs.is_empty() || plan.stdin.is_some() || named.sandbox.is_some();
+        let needed = !plan.inputs.is_empty() || plan.stdin.is_some() || named.sandbox.is_some();
         let files = Files {
             id: start.id,
             user: start.template.user.clone(),

@@ -179,10 +179,8 @@ impl Desk {
     /// the kernel hangs at its owner's cost.
     fn carry_out(&self, order: CopyJob) {
         let id = order.id;
-        let copied = self.copy(order).unwrap_or_else(|problem| Copied {
-            result: Err(problem),
-            left: None,
-        });
+        let copied =
+            self.copy(order).unwrap_or_else(|problem| Copied { result: Err(problem), left: None });
         let Copied { result, left } = copied;
         (self.tell)(Staged { id, news: News::Done(result) });
         if let Some(mut process) = left {

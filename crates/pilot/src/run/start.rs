@@ -17,7 +17,9 @@ use crate::runtimes::{MissingRuntime, RuntimeChoice};
 use crate::usual::{DefaultImage, Usual};
 use crate::{folder, guard, helper, left_files, leftovers, people};
 use shipway_model::node::ALLOCATION_ENDS;
-use shipway_model::{Bytes, GpuVendor, Millis, NodeAd, NodeName, PilotCredentials, PilotId, Timestamp};
+use shipway_model::{
+    Bytes, GpuVendor, Millis, NodeAd, NodeName, PilotCredentials, PilotId, Timestamp,
+};
 use shipway_runtime::Runtime;
 use shipway_runtime::binds::AllowList;
 use shipway_runtime::native::{Helper, Keeper};

@@ -94,12 +94,7 @@ impl Hands {
     }
 
     /// What to start for a plan.
-    fn launch(
-        &self,
-        stdin: OwnedFd,
-        handed: Vec<PathBuf>,
-        by: &As,
-    ) -> Result<Launch, LaunchError> {
+    fn launch(&self, stdin: OwnedFd, handed: Vec<PathBuf>, by: &As) -> Result<Launch, LaunchError> {
         let start = Start { argv: Vec::new(), env: Vec::new(), stdin: Some(stdin) };
         let process = Process { cwd: "/".into(), ..Process::default() };
         let mut launch = match by {

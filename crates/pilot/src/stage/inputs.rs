@@ -5,8 +5,8 @@
 use super::folder::{Folder, kind, names};
 use super::leases::when_free;
 use super::talk::Talk;
-use super::{given, made, modes};
 use super::{Input, Progress, Remembered, StageError, StageIn};
+use super::{given, made, modes};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fchmod, readlinkat, statat};
 use rustix::io::Errno;
 use shipway_runtime::reach::{self, Reach, Use};

@@ -186,7 +186,8 @@ fn walk(work: &Folder, look: Look<'_>) -> Result<(), StageError> {
             };
             if kind(&stat) != FileType::Directory {
                 look(&path, &stat)?;
-            } else if path.as_os_str().as_bytes().iter().filter(|byte| **byte == b'/').count() < 64 {
+            } else if path.as_os_str().as_bytes().iter().filter(|byte| **byte == b'/').count() < 64
+            {
                 left.push(path);
             }
         }

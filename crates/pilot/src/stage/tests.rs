@@ -1,6 +1,7 @@
 //! Copying in and out, on real folders, with the links a task may plant.
 
 mod modes;
+mod travel;
 
 use super::*;
 use std::fs;
@@ -340,7 +341,8 @@ fn nothing_is_brought_from_where_tasks_may_not_look() {
     let stdin = Some((place.at("from/link"), place.at("work/stdin")));
     let plan = StageIn { reach: reach(&place), stdin, ..StageIn::default() };
     assert!(
-        inputs::bring(&plan, None, &Progress::default()).is_err() && place.read("work/stdin").is_none()
+        inputs::bring(&plan, None, &Progress::default()).is_err()
+            && place.read("work/stdin").is_none()
     );
 }
 

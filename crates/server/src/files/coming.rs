@@ -22,7 +22,10 @@ const STEP: u64 = 16 << 20;
 pub(super) enum Partial {
     /// Somebody writes it now.
     Busy,
-    Here { length: u64, hash: Box<Sha256> },
+    Here {
+        length: u64,
+        hash: Box<Sha256>,
+    },
 }
 
 /// A content that is being written by this request alone.
@@ -89,8 +92,7 @@ impl FileStore {
         let failed = FilesError::io("write");
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true).mode(0o600);
-        let mut file =
-            options.custom_flags(no_follow()).open(&part).map_err(&failed)?;
+        let mut file = options.custom_flags(no_follow()).open(&part).map_err(&failed)?;
         let have = file.metadata().map_err(&failed)?.len();
         if offset == 0 && have > 0 {
             // From the beginning: whoever sends it knows of nothing that is here.

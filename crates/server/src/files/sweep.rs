@@ -36,7 +36,9 @@ impl FileStore {
         self.everybody()
             .into_iter()
             .flat_map(of)
-            .flat_map(|folder| entries(&folder).filter_map(|entry| job_of(&entry)).collect::<Vec<_>>())
+            .flat_map(|folder| {
+                entries(&folder).filter_map(|entry| job_of(&entry)).collect::<Vec<_>>()
+            })
             .collect()
     }
 

@@ -165,10 +165,7 @@ fn a_job_comes_with_what_its_owner_has() {
         let refused = store.check(&eve, &digest_of(wrong));
         assert!(matches!(refused, Err(FilesError::Unreadable(_))), "{refused:?}");
     }
-    let out = format!(
-        r#"{{"files":[{{"path":"../x","size":1,"sha256":"{}"}}]}}"#,
-        digest_of(b"a")
-    );
+    let out = format!(r#"{{"files":[{{"path":"../x","size":1,"sha256":"{}"}}]}}"#, digest_of(b"a"));
     put(&store, &ada, &whole(out.as_bytes())).unwrap();
     let refused = store.check(&ada, &digest_of(out.as_bytes()));
     assert!(matches!(refused, Err(FilesError::Manifest { .. })), "{refused:?}");
@@ -228,7 +225,8 @@ fn what_no_job_needs_is_removed_after_a_time() {
 fn whoever_uploads_much_at_once_waits() {
     let dir = tempfile::tempdir().unwrap();
     let (store, ada) = (store(&dir, 1 << 20), whose("ada"));
-    let mut all: Vec<_> = (0..UPLOADS_OF_ONE).map(|_| store.upload(&ada).expect("a place")).collect();
+    let mut all: Vec<_> =
+        (0..UPLOADS_OF_ONE).map(|_| store.upload(&ada).expect("a place")).collect();
     assert!(store.upload(&ada).is_none());
     assert!(store.upload(&whose("eve")).is_some());
     all.pop();

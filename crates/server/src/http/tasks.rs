@@ -63,6 +63,9 @@ pub async fn list(
     };
     let attempts = attempts(&site, id, &tasks, known).await?;
     add_attempts(&mut tasks, &attempts);
+    for task in tasks.iter_mut().filter(|task| task.state == TaskState::Placed) {
+        task.fetching = site.pilots.fetching(task.id.attempt(task.attempt));
+    }
     drop(turn);
     // The last outcome of each stands there twice.
     let bytes = attempts.iter().map(|row| 2 * bytes_of_attempt(row)).sum::<usize>();
@@ -146,6 +149,7 @@ fn view(task: TaskId, state: TaskState, now: Option<(Active, Option<Where>)>) ->
         outcome: None,
         node,
         site,
+        fetching: None,
         devices: active.iter().flat_map(|a| &a.devices).map(ToString::to_string).collect(),
         started: active.and_then(|active| active.started),
         ended: None,

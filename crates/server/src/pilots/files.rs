@@ -5,18 +5,21 @@
 use super::calls::OneOfFew;
 use super::service::PilotService;
 use crate::files::{FilesError, Whose, reading};
+use crate::locks::Locked as _;
 use futures_util::{Stream, StreamExt as _, stream};
 use shipway_api::causes::causes;
 use shipway_api::link::contents::{digest, read_digests, write_wanted};
 use shipway_api::link::{FILE_CALLS, MAX_FETCHED, MAX_FILE_PIECE};
 use shipway_api::pack::Heading;
+use shipway_api::types::Fetching;
 use shipway_api::wire::contents_server::Contents;
 use shipway_api::wire::{self, FetchFiles, FilePiece, OfferFiles, Stored, WantedFiles};
 use shipway_core::State;
-use shipway_model::{AttemptId, Digest, JobId, PilotId, UserName};
+use shipway_model::{AttemptId, Bytes, Digest, JobId, PilotId, UserName};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, Read};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -31,7 +34,49 @@ const PIECES_WAITING: usize = 2;
 
 /// What the jobs came with whose files were asked for last.
 #[derive(Debug, Default)]
-pub(super) struct Lists(Mutex<HashMap<(JobId, Digest), Arc<HashSet<Digest>>>>);
+pub(super) struct Lists(Mutex<HashMap<(JobId, Digest), Arc<CameWith>>>);
+
+/// All that a job came with.
+#[derive(Debug)]
+struct CameWith {
+    /// The list itself, and what it names.
+    all: HashSet<Digest>,
+    bytes: u64,
+}
+
+/// How far attempts are that fetch their files.
+#[derive(Debug, Default)]
+pub(super) struct Fetches(Mutex<HashMap<AttemptId, Arc<Far>>>);
+
+/// Bytes that were sent, and all.
+#[derive(Debug, Default)]
+struct Far {
+    sent: AtomicU64,
+    of: u64,
+}
+
+/// Attempts that are remembered so. Those that have begun are not asked for any more.
+const MOST_FETCHES: usize = 4_096;
+
+impl Fetches {
+    fn of(&self, attempt: AttemptId, of: u64) -> Arc<Far> {
+        let mut all = self.0.locked();
+        if all.len() >= MOST_FETCHES && !all.contains_key(&attempt) {
+            all.clear();
+        }
+        let new = || Arc::new(Far { sent: AtomicU64::new(0), of });
+        Arc::clone(all.entry(attempt).or_insert_with(new))
+    }
+}
+
+impl super::Pilots {
+    /// How far the files of an attempt are that has not begun.
+    pub(crate) fn fetching(&self, attempt: AttemptId) -> Option<Fetching> {
+        let far = self.fetches.0.locked().get(&attempt).map(Arc::clone)?;
+        let sent = Bytes(far.sent.load(Ordering::Relaxed));
+        Some(Fetching { sent, of: Bytes(far.of) })
+    }
+}
 
 type Fetched = Pin<Box<dyn Stream<Item = Result<FilePiece, Status>> + Send>>;
 
@@ -53,12 +98,14 @@ impl Contents for PilotService {
         let digests = read_digests(&digests).filter(|all| all.len() <= MAX_FETCHED);
         let digests = digests.ok_or_else(|| Status::invalid_argument("no list of contents"))?;
         let list = self.came_with(&whose, attempt.task.job).await?;
-        if digests.iter().any(|digest| !list.contains(digest)) {
+        if digests.iter().any(|digest| !list.all.contains(digest)) {
             let (pilot, task) = (&place.whose, attempt.task);
             tracing::warn!(%pilot, %task, "a pilot asks for files that its task did not come with");
             return Err(Status::permission_denied("the task did not come with these files"));
         }
-        let fetching = Fetching {
+        let far = self.pilots.fetches.of(attempt, list.bytes);
+        let fetching = Sender {
+            far,
             files: Arc::clone(&self.files),
             whose,
             rest: digests.into(),
@@ -66,7 +113,7 @@ impl Contents for PilotService {
             now: None,
             _place: place,
         };
-        Ok(Response::new(Box::pin(stream::unfold(Some(fetching), Fetching::next))))
+        Ok(Response::new(Box::pin(stream::unfold(Some(fetching), Sender::next))))
     }
 
     async fn put(
@@ -169,7 +216,7 @@ impl PilotService {
     }
 
     /// All that a job came with: its list of files, and what that names.
-    async fn came_with(&self, whose: &Whose, job: JobId) -> Result<Arc<HashSet<Digest>>, Status> {
+    async fn came_with(&self, whose: &Whose, job: JobId) -> Result<Arc<CameWith>, Status> {
         let specs = Arc::clone(&self.describe.specs);
         let (files, whose) = (Arc::clone(&self.files), whose.clone());
         let lists = Arc::clone(&self.lists);
@@ -183,20 +230,18 @@ impl PilotService {
             let manifest = files.manifest(&whose, &named).map_err(refused)?;
             files.record(&whose, job, &named).map_err(refused)?;
             let all = manifest.files.iter().map(|file| file.sha256).chain([named]).collect();
-            Ok(lists.keep(job, named, all))
+            Ok(lists.keep(job, named, CameWith { all, bytes: manifest.bytes() }))
         });
         read.await.map_err(|_| Status::internal("a list of files was not read"))?
     }
 }
 
 impl Lists {
-    fn find(&self, job: JobId, named: Digest) -> Option<Arc<HashSet<Digest>>> {
-        use crate::locks::Locked as _;
+    fn find(&self, job: JobId, named: Digest) -> Option<Arc<CameWith>> {
         self.0.locked().get(&(job, named)).cloned()
     }
 
-    fn keep(&self, job: JobId, named: Digest, all: HashSet<Digest>) -> Arc<HashSet<Digest>> {
-        use crate::locks::Locked as _;
+    fn keep(&self, job: JobId, named: Digest, all: CameWith) -> Arc<CameWith> {
         let (all, mut lists) = (Arc::new(all), self.0.locked());
         if lists.len() >= LISTS_KEPT {
             lists.clear();
@@ -207,7 +252,8 @@ impl Lists {
 }
 
 /// Contents on their way to a pilot.
-struct Fetching {
+struct Sender {
+    far: Arc<Far>,
     files: Arc<crate::files::FileStore>,
     whose: Whose,
     rest: VecDeque<Digest>,
@@ -225,7 +271,7 @@ struct Sending {
     pieces: Pin<Box<dyn Stream<Item = io::Result<bytes::Bytes>> + Send>>,
 }
 
-impl Fetching {
+impl Sender {
     async fn next(this: Option<Self>) -> Option<(Result<FilePiece, Status>, Option<Self>)> {
         let mut this = this?;
         loop {
@@ -237,7 +283,9 @@ impl Fetching {
                     }
                     Some(Ok(data)) => {
                         let offset = sending.at;
-                        sending.at += data.len() as u64;
+                        let count = data.len() as u64;
+                        sending.at += count;
+                        this.far.sent.fetch_add(count, Ordering::Relaxed);
                         let piece = sending.piece(offset, data.into());
                         this.now = Some(sending);
                         return Some((Ok(piece), Some(this)));

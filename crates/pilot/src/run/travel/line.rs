@@ -3,8 +3,9 @@
 
 use super::Journey;
 use shipway_api::bearer;
-use shipway_api::link::{MAX_FILE_MESSAGE, MAX_WANTED_MESSAGE};
+use shipway_api::link::{FILE_CALLS, MAX_FILE_MESSAGE, MAX_WANTED_MESSAGE};
 use shipway_api::wire::contents_client::ContentsClient;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -23,12 +24,24 @@ pub(in crate::run) struct Line {
     now: watch::Receiver<Option<Channel>>,
     runtime: Handle,
     token: String,
+    /// Calls under way: the server takes no more of one pilot.
+    calls: Arc<(Mutex<usize>, Condvar)>,
+}
+
+/// A call, until this is dropped.
+struct Place<'a>(&'a (Mutex<usize>, Condvar));
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.0.1.notify_one();
+    }
 }
 
 /// With the side of whoever opens connections. Must be called on the runtime.
 pub(in crate::run) fn line(token: String) -> (watch::Sender<Option<Channel>>, Line) {
     let (tell, now) = watch::channel(None);
-    (tell, Line { now, runtime: Handle::current(), token })
+    (tell, Line { now, runtime: Handle::current(), token, calls: Arc::default() })
 }
 
 /// Why a call came to nothing.
@@ -77,6 +90,11 @@ impl Line {
             if since.elapsed() > BACK_WITHIN {
                 return Err(trouble);
             }
+            let Some(_place) = self.place() else {
+                // Others' files move.
+                of.has_moved();
+                continue;
+            };
             let open = self.now.borrow().clone();
             if let Some(channel) = open {
                 let client = ContentsClient::new(channel)
@@ -91,6 +109,21 @@ impl Line {
             }
             std::thread::sleep(LOOK_EVERY);
         }
+    }
+
+    /// `None`: not within a moment.
+    fn place(&self) -> Option<Place<'_>> {
+        let (calls, freed) = &*self.calls;
+        let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
+        if *calls >= FILE_CALLS {
+            let waited = freed.wait_timeout(calls, LOOK_EVERY);
+            calls = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if *calls >= FILE_CALLS {
+            return None;
+        }
+        *calls += 1;
+        Some(Place(&self.calls))
     }
 
     pub(super) fn request<T>(&self, message: T) -> Result<Request<T>, Broke> {

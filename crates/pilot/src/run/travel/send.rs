@@ -32,7 +32,8 @@ pub(super) fn send(line: &Line, of: &Journey<'_>, talk: &Talk) -> Result<(), Str
         return Err(unheard(io::ErrorKind::InvalidData.into()));
     }
     let text = said.long(MAX_MANIFEST_BYTES).map_err(unheard)?;
-    let manifest: Manifest = serde_json::from_slice(&text).map_err(|error| unheard(error.into()))?;
+    let manifest: Manifest =
+        serde_json::from_slice(&text).map_err(|error| unheard(error.into()))?;
     let manifest = manifest.checked().map_err(|error| unheard(io::Error::other(error)))?;
     let list = Digest(Sha256::digest(&text).into());
     let places = manifest.files.iter().enumerate().map(|(at, file)| (file.sha256, at)).collect();

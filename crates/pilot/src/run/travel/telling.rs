@@ -25,7 +25,10 @@ impl<'a> Telling<'a> {
     /// Something is fetched, of which this much is known to come.
     pub(super) fn begins(&self, files: usize) {
         if let Some(all) = self.all.filter(|all| *all >= WORTH_A_LINE) {
-            (self.of.say)(format!("fetching files: {files} of those that came with it, {} in all", Bytes(all)));
+            (self.of.say)(format!(
+                "fetching files: {files} of those that came with it, {} in all",
+                Bytes(all)
+            ));
         }
     }
 
