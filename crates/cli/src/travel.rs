@@ -12,6 +12,7 @@ use crate::args::files::FilesArgs;
 use crate::commands::Context;
 use crate::failure::Failure;
 use crate::view::talk;
+use shipway_model::limits::MAX_TRAVELLING;
 use shipway_model::manifest::BadManifest;
 use shipway_model::{Bytes, Digest, FileMap, JobSpec};
 use std::io;
@@ -42,7 +43,7 @@ pub enum TravelError {
     NoInput(String),
     #[error("{} would travel, more than {most}", .bytes)]
     TooLarge { bytes: Bytes, most: Bytes },
-    #[error("{} files and folders would travel; at most {}", .0, shipway_model::limits::MAX_TRAVELLING)]
+    #[error("{0} files and folders would travel; at most {MAX_TRAVELLING}")]
     TooMany(usize),
     #[error("these files cannot travel")]
     Bad(#[from] BadManifest),

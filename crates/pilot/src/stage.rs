@@ -175,7 +175,7 @@ pub(crate) enum StageError {
     Output { name: PathBuf, source: io::Error },
     #[error("the output {} is a link, which is neither followed nor taken", .name.display())]
     OutputIsLink { name: PathBuf },
-    #[error("the output {} has a name that cannot travel (UTF-8, 64 folders deep)", .name.display())]
+    #[error("the output {} has a name that cannot travel (UTF-8, 64 folders)", .name.display())]
     OutputName { name: PathBuf },
     #[error("the task has made more than {MAX_TRAVELLING} files to send back")]
     TooMany,

@@ -1,6 +1,6 @@
-//! What of a folder travels: all that is in it, but for what `.gitignore` and `.shipwayignore` leave
-//! out and git's own folder. Links to something in it travel as links; those that lead elsewhere do
-//! not. Nothing is read before it is known how much there is.
+//! What of a folder travels: all that is in it, but for what `.gitignore` and `.shipwayignore`
+//! leave out and git's own folder. Links to something in it travel as links; those that lead
+//! elsewhere do not. Nothing is read before it is known how much there is.
 
 use super::{TravelError, digest_of};
 use ignore::WalkBuilder;
@@ -21,7 +21,7 @@ const MOST_READERS: usize = 8;
 
 /// What would travel.
 #[derive(Debug, Default)]
-pub struct Found {
+pub(super) struct Found {
     /// By its place: where it is read, and what is known of it.
     files: BTreeMap<String, Source>,
     links: BTreeMap<String, String>,
@@ -47,7 +47,7 @@ pub struct Picked {
     pub digest: Digest,
 }
 
-pub fn look(dir: &Path, inputs: &[FileMap]) -> Result<Found, TravelError> {
+pub(super) fn look(dir: &Path, inputs: &[FileMap]) -> Result<Found, TravelError> {
     let mut found = Found::default();
     found.folder(dir, "", true)?;
     for input in inputs {
@@ -58,11 +58,11 @@ pub fn look(dir: &Path, inputs: &[FileMap]) -> Result<Found, TravelError> {
 }
 
 impl Found {
-    pub fn bytes(&self) -> Bytes {
+    pub(super) fn bytes(&self) -> Bytes {
         Bytes(self.files.values().map(|file| file.size).sum())
     }
 
-    pub fn left_out(&self) -> &[String] {
+    pub(super) fn left_out(&self) -> &[String] {
         &self.left_out
     }
 
@@ -142,7 +142,7 @@ impl Found {
     }
 
     /// With what is in the files.
-    pub fn read(self) -> Result<Picked, TravelError> {
+    pub(super) fn read(self) -> Result<Picked, TravelError> {
         let all: Vec<(String, Source)> = self.files.into_iter().collect();
         let digests = digests(&all)?;
         let mut manifest = Manifest { folders: self.folders, ..Manifest::default() };
@@ -169,7 +169,7 @@ fn digests(all: &[(String, Source)]) -> Result<Vec<(Digest, u64)>, TravelError> 
         let mut found = Vec::new();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some((_, source)) = all.get(at) else { return Ok(found) };
+            let Some((_, source)) = all.get(at) else { return Ok::<_, TravelError>(found) };
             let path = &source.path;
             let digest = digest_of(path);
             let failed = |source| TravelError::Read { path: path.clone(), source };

@@ -1,6 +1,6 @@
-//! What a task has made, brought to a folder of this machine. Nothing of the person's is lost by it:
-//! a file that is there already is replaced only if it is what had travelled; otherwise what came is
-//! put beside it. Links in that folder are not followed.
+//! What a task has made, brought to a folder of this machine. Nothing of the person's is lost by
+//! it: a file that is there already is replaced only if it is what had travelled; otherwise what
+//! came is put beside it. Links in that folder are not followed.
 
 use super::{TravelError, digest_of};
 use crate::commands::Context;

@@ -120,7 +120,7 @@ fn errands(wanted: &FilesWanted, from: &HashMap<Digest, (From, u64)>) -> Vec<Err
         let digest = missing.sha256;
         let Some((_, size)) = from.get(&digest) else { continue };
         let have = if missing.have < *size { missing.have } else { 0 };
-        let part = |offset| {
+        let part = |offset: u64| {
             let length = (size - offset).min(REQUEST);
             Part { digest, size: *size, offset, length }
         };

@@ -1,4 +1,5 @@
-//! Whoever is killed while files travel: what had come is gone on with, and nothing partial is seen.
+//! Whoever is killed while files travel: what had come is gone on with, and nothing partial is
+//! seen.
 
 use super::common::{World, kill, wait_for, wait_some};
 use super::{cli_in, pilot_again, read, server, write};

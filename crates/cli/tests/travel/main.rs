@@ -1,5 +1,5 @@
-//! Files that travel, through the real binary: a folder that is sent along with a job to a node that
-//! shares nothing with whoever submits, and what comes back. Those who mean harm are in
+//! Files that travel, through the real binary: a folder that is sent along with a job to a node
+//! that shares nothing with whoever submits, and what comes back. Those who mean harm are in
 //! `hostile.rs`, those who are killed in `killed.rs`.
 
 #[path = "../common/mod.rs"]
@@ -63,11 +63,9 @@ fn cli_in(world: &World, folder: &Path, words: &[&str]) -> Ran {
 /// A source folder as people have one.
 fn source(world: &World) -> PathBuf {
     let folder = world.work().join("source");
-    write(
-        &folder,
-        "Makefile",
-        "all: out/prog\nout/prog: main.sh\n\tmkdir -p out && cp main.sh out/prog && chmod +x out/prog && echo built\n",
-    );
+    let makefile = "all: out/prog\nout/prog: main.sh\n\tmkdir -p out\n\tcp main.sh out/prog\n\
+                    \tchmod +x out/prog\n\t@echo built\n";
+    write(&folder, "Makefile", makefile);
     write(&folder, "main.sh", "#!/bin/sh\necho hello\n");
     write(&folder, ".gitignore", "*.log\n");
     write(&folder, "old.log", "stays");
@@ -80,8 +78,9 @@ fn source(world: &World) -> PathBuf {
 /// Contents that the server keeps.
 fn contents(world: &World) -> usize {
     let files = world.home().join("files");
-    let output = Command::new("find").arg(files).args(["-path", "*/content/*", "-type", "f"]);
-    let found = { output }.output().expect("find").stdout;
+    let mut find = Command::new("find");
+    let found = find.arg(files).args(["-path", "*/content/*", "-type", "f"]).output();
+    let found = found.expect("find").stdout;
     String::from_utf8(found).expect("text").lines().count()
 }
 
@@ -197,7 +196,8 @@ fn ten_thousand_small_files_and_a_large_one_travel() {
     let large: Vec<u8> =
         (0..40_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     write(&folder, "large", &large);
-    let script = "find . -name 'f*' | wc -l; cat $(find . -name 'f1*' | sort) | cksum; cksum < large; cp large copy";
+    let script = "find . -name 'f*' | wc -l; cat $(find . -name 'f1*' | sort) | cksum; \
+                  cksum < large; cp large copy";
     let here = Command::new("sh").args(["-c", script]).current_dir(&folder).output().expect("sh");
     std::fs::remove_file(folder.join("copy")).expect("it was there");
     let ran = cli_in(&world, &folder, &["run", "--sandbox", "--", "sh", "-c", script]);

@@ -1,6 +1,6 @@
-//! Files that travel, made in a work directory of what the pilot hands over, open. Each is a file of
-//! the account's own: nothing it does to one of them reaches what the pilot keeps. Where the file
-//! system can, the two share their blocks until one is written to.
+//! Files that travel, made in a work directory of what the pilot hands over, open. Each is a file
+//! of the account's own: nothing it does to one of them reaches what the pilot keeps. Where the
+//! file system can, the two share their blocks until one is written to.
 
 use super::folder::Folder;
 use super::talk::{Said, Talk, Word};

@@ -1,6 +1,6 @@
 //! What a task has made and is to travel: found, listed with its digests, and handed to the pilot,
-//! open, as that asks for it. Everything is opened from the top of the work directory, by names that
-//! no link stands in: links, devices and what lies on another file system are not taken.
+//! open, as that asks for it. Everything is opened from the top of the work directory, by names
+//! that no link stands in: links, devices and what lies on another file system are not taken.
 
 use super::folder::{Folder, key, kind, names, stamp};
 use super::talk::{Said, Talk, Word};

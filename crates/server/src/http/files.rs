@@ -1,5 +1,5 @@
-//! Files that travel: uploading contents, and fetching what tasks have sent back. Nothing of them is
-//! ever in memory but the piece that is on its way.
+//! Files that travel: uploading contents, and fetching what tasks have sent back. Nothing of them
+//! is ever in memory but the piece that is on its way.
 
 use super::Site;
 use super::asking::Asked;

@@ -111,7 +111,7 @@ impl Cache {
         Pinned { cache: Arc::clone(self), digests }
     }
 
-    /// What is missing of these is this thread's to fetch, but for what another one fetches already.
+    /// What is missing of these is this thread's to fetch, but for what another fetches already.
     pub(super) fn claim(&self, wanted: &[Digest], most: usize) -> Claimed<'_> {
         let mut books = self.books();
         let mut mine = Vec::new();

@@ -100,8 +100,13 @@ impl Sending<'_> {
             }
             Ok::<_, Broke>(())
         };
-        let (put, fed) = tokio::join!(call, feed);
-        fed.and(put)
+        let (mut call, mut feed) = (std::pin::pin!(call), std::pin::pin!(feed));
+        // A call that is refused early takes nothing more, and does not say so.
+        tokio::select! {
+            put = &mut call => return put,
+            fed = &mut feed => fed?,
+        }
+        call.await
     }
 
     /// One content, from an offset on. Whether anybody takes it.
