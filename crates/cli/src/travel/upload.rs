@@ -69,7 +69,7 @@ pub(super) async fn upload(context: &Context, picked: &Picked) -> Result<(), Fai
             talk::say(format_args!(
                 "shipway: uploading {} of {} that travel with the job",
                 Bytes(bytes),
-                Bytes(picked.manifest.bytes())
+                Bytes(picked.manifest.bytes().saturating_add(picked.text.len() as u64))
             ));
         }
         let errands = Arc::new(Mutex::new(errands));

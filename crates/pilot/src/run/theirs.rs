@@ -154,7 +154,12 @@ impl Hands {
             Err(problem) => return Copied { result: Err(problem), left: None },
         };
         std::thread::scope(|scope| {
-            let speaking = scope.spawn(|| speak(&talk));
+            let speaking = scope.spawn(|| {
+                let spoken = speak(&talk);
+                // Whatever was wrong: the process waits for nothing more.
+                talk.no_more();
+                spoken
+            });
             let copied = copying.attend(&after, NOTHING_MOVED, moved);
             // Also where it hangs and holds its end: nobody waits for it.
             talk.close();

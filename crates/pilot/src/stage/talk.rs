@@ -85,6 +85,11 @@ impl Talk {
         (kind == rustix::fs::FileType::Socket).then_some(Talk(end))
     }
 
+    /// Nothing more is said. What was said before is still heard.
+    pub(crate) fn no_more(&self) {
+        let _not_open = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Write);
+    }
+
     /// Nothing more is said or heard.
     pub(crate) fn close(&self) {
         let _not_open = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both);
@@ -195,8 +200,11 @@ mod tests {
         assert_eq!((long.word, long.long(100_000).unwrap()), (Word::List, vec![7; 100_000]));
         ours.say_long(Word::List, &[7; 100_000]).unwrap();
         assert!(theirs.hear().unwrap().expect("a list").long(99_999).is_err());
-        drop(ours);
+        ours.say(Word::Done, &[], &[]).unwrap();
+        ours.no_more();
+        assert_eq!(theirs.hear().unwrap().expect("said before").word, Word::Done);
         assert!(theirs.hear().unwrap().is_none());
+        drop(ours);
         assert!(theirs.say(Word::Done, &[], &[]).is_err());
         assert!(Talk::of(tempfile::tempfile().unwrap().into()).is_none());
     }
