@@ -311,7 +311,8 @@ fn gpus_of_sites(is_asked: bool) -> Value {
 #[test]
 fn gpus_that_sites_would_give() {
     check("gpus_sites", &gpu_table(nodes(), None, &gpus_of_sites(false)));
-    let asked = gpu_table(json!({"nodes": []}), Some("A100:2"), &gpus_of_sites(true));
+    let there = gpus_of_sites(true);
+    let asked = gpu_table(json!({"nodes": []}), Some("A100:2"), &there);
     check("gpus_sites_request", &asked);
     let mut kept = gpus_of_sites(true);
     kept.as_array_mut().expect("a list").retain(|class| class["class"] == "one");

@@ -193,3 +193,19 @@ fn a_pilot_gets_and_gives_only_for_what_is_placed_on_it() {
     assert_eq!(world.cli(&["wait", &job]).code, 0);
     assert_eq!(code(own.fetch(attempt, &list)), Code::PermissionDenied, "it is over");
 }
+
+/// Uploads leave some of the disk to the journal: jobs are taken as ever.
+#[test]
+fn a_disk_that_is_full_of_files_takes_jobs() {
+    let Some(world) = World::on_small_disk("64m") else {
+        return super::common::cannot("mount a small disk");
+    };
+    world.up_with(&["--no-pilot"], |_| {});
+    let folder = world.work().join("much");
+    write(&folder, "large", vec![7; 56 << 20]);
+    let ran = cli_in(&world, &folder, &["run", "-d", "--sandbox", "--", "true"]);
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    assert!(ran.stderr.contains("the disk of the server has no room"), "{}", ran.stderr);
+    world.submit(&["--", "true"]);
+    assert!(world.is_ready());
+}
