@@ -118,9 +118,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let mps = mps.transpose()?.unwrap_or_default();
     let runtime = started.runtime;
     let containers = Arc::new(Containers::new(Arc::clone(&runtime), &unproven.probe));
-    let (open, line) = travel::line(started.token.clone());
-    let (to_link, from_link) = link::run(settings.server.clone(), started.token.clone(), open);
-    let travel = Travel::new(&settings.dir, settings.files_size, line);
+    let ((to_link, from_link), travel) = connect(&settings, &started.token);
     let ids = started.keeper.as_ref().map(|keeper| Ids::new(keeper.given().clone()));
     let is_owners = settings.server.is_of_this_user() || settings.lent.of_owner;
     let accounts = Accounts::new(settings.accounts.clone(), is_owners);
@@ -165,6 +163,16 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let ended = pilot.run(from_link, settings.lent.grace).await;
     drop(started.lock);
     ended.result()
+}
+
+/// The connection, for what the machine says and hears; and for files, which go by themselves.
+fn connect(
+    settings: &Settings,
+    token: &str,
+) -> ((mpsc::UnboundedSender<ToLink>, mpsc::Receiver<FromLink>), Travel) {
+    let (open, line) = travel::line(token.to_owned());
+    let link = link::run(settings.server.clone(), token.to_owned(), open);
+    (link, Travel::new(&settings.dir, settings.files_size, line))
 }
 
 /// The output of tasks, of earlier pilots' too.

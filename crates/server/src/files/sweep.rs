@@ -82,7 +82,7 @@ impl FileStore {
         for folder in entries(&self.outputs_folder(whose)) {
             let Some(job) = job_of(&folder) else { continue };
             if !is_wanted(&folder, job) {
-                let _gone = std::fs::remove_dir_all(folder.path());
+                let _gone = shipway_trees::remove(&folder.path());
                 continue;
             }
             for entry in entries(&folder.path()) {

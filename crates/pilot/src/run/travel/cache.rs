@@ -212,10 +212,7 @@ fn prepare(folder: &Path) -> io::Result<()> {
     if std::fs::read_to_string(&word).is_ok_and(|known| known == boot && !boot.is_empty()) {
         return Ok(());
     }
-    match std::fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    shipway_trees::remove(folder).map_err(io::Error::other)?;
     for name in ["content", "part"] {
         DirBuilder::new().recursive(true).mode(0o700).create(folder.join(name))?;
     }
