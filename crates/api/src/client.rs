@@ -142,6 +142,16 @@ impl Client {
         self.ask(Method::PUT, path, &[], body.into()).await
     }
 
+    /// Sends bytes that are no JSON.
+    pub async fn post_bytes<A: DeserializeOwned>(
+        &self,
+        path: &str,
+        bytes: Bytes,
+    ) -> Result<A, ClientError> {
+        let kind = [("content-type", "application/octet-stream")];
+        self.ask(Method::POST, path, &kind, bytes).await
+    }
+
     /// The server's wall clock, as its answers name it in their heading.
     pub async fn date(&self) -> Result<Option<String>, ClientError> {
         let request = self.request(&Method::GET, routes::HEALTHZ, &[], Bytes::new())?;
@@ -213,7 +223,8 @@ impl Client {
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, crate::bearer::header(token));
         }
-        if !body.is_empty() {
+        let says_kind = headers.iter().any(|(name, _)| *name == header::CONTENT_TYPE.as_str());
+        if !body.is_empty() && !says_kind {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
         for (name, value) in headers {

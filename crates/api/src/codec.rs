@@ -2,7 +2,7 @@
 //! from a pilot would become. Two bytes name an empty entry that takes a hundred in memory, so it
 //! is the entries that are counted, before anything is made of them.
 
-use crate::link::{MAX_ENTRIES, MAX_FROM_PILOT};
+use crate::link::{MAX_ENTRIES, MAX_FROM_PILOT, MAX_SERIES_BYTES};
 use crate::wire;
 use prost::Message;
 use prost::bytes::Buf;
@@ -37,6 +37,18 @@ impl Checked for wire::LogChunk {
     }
 }
 
+/// Plain fields, whose size their service bounds.
+macro_rules! plain {
+    ($($message:ident)+) => {
+        $(impl Checked for wire::$message {
+            fn check(_: &[u8]) -> Result<(), Status> {
+                Ok(())
+            }
+        })+
+    };
+}
+plain!(FetchFiles FilePiece Stored OfferFiles WantedFiles);
+
 impl Checked for wire::ToServer {
     fn check(bytes: &[u8]) -> Result<(), Status> {
         if bytes.len() > MAX_FROM_PILOT {
@@ -54,23 +66,47 @@ impl Checked for wire::ToServer {
     }
 }
 
-/// A message whose fields are counted, and which of them are messages with lists of their own. What
-/// else is in a field is as large in memory as it is on the wire.
-struct Part(&'static [(u32, Part)]);
+/// A message that is looked into, and which of its fields are messages to be looked into as well:
+/// lists of their own are in them, or they are large in memory. What else is in a field is as large
+/// in memory as it is on the wire.
+struct Part {
+    /// Entries that it counts for itself, and for each field in it.
+    own: usize,
+    each: usize,
+    parts: &'static [(u32, Part)],
+}
 
-const PLAIN: Part = Part(&[]);
+const fn with(parts: &'static [(u32, Part)]) -> Part {
+    Part { own: 0, each: 1, parts }
+}
+
+const PLAIN: Part = with(&[]);
 /// `NodeAd`, with its capacity and its GPUs, which have versions.
-const AD: Part = Part(&[(2, PLAIN), (3, PLAIN), (7, Part(&[(1, PLAIN)]))]);
-/// `Hello`, with its ad.
-const HELLO: Part = Part(&[(10, AD)]);
-const PARTS: Part = Part(&[(1, HELLO), (8, AD)]);
+const AD: Part = with(&[(2, PLAIN), (3, PLAIN), (7, with(&[(1, PLAIN)]))]);
+/// `Usage`: two bytes are as large in memory as three attempts.
+const USAGE: Part = Part { own: 3, each: 0, parts: &[] };
+/// `Held`, which is an entry already.
+const HELD: Part = Part { own: 0, each: 0, parts: &[(6, USAGE)] };
+/// `Hello`, with its ad and what it holds.
+const HELLO: Part = with(&[(7, HELD), (10, AD)]);
+const REPORT: Part = with(&[(4, HELD)]);
+const PARTS: Part = with(&[(1, HELLO), (2, REPORT), (8, AD)]);
+/// `SeriesReport`.
+const SERIES: u32 = 9;
 
 /// Fields of all parts of a message; `None` where it is none. Parts of one name add up, as they do
 /// when they are read. It ends at the first one over the most.
 fn entries(mut message: &[u8]) -> Option<usize> {
-    let mut found = 0;
+    let (mut found, mut series) = (0, 0);
     while message.has_remaining() {
         let (number, part) = field(&mut message)?;
+        // Lists of numbers: there are few, whatever form they come in.
+        if number == SERIES {
+            series += part.map_or(0, <[u8]>::len);
+            if series > MAX_SERIES_BYTES {
+                return Some(MAX_ENTRIES + 1);
+            }
+        }
         // All parts are messages.
         count(part.unwrap_or_default(), PARTS.part(number).unwrap_or(&PLAIN), &mut found)?;
         if found > MAX_ENTRIES {
@@ -82,7 +118,7 @@ fn entries(mut message: &[u8]) -> Option<usize> {
 
 impl Part {
     fn part(&self, number: u32) -> Option<&Part> {
-        self.0.iter().find(|(known, _)| *known == number).map(|(_, part)| part)
+        self.parts.iter().find(|(known, _)| *known == number).map(|(_, part)| part)
     }
 }
 
@@ -91,8 +127,9 @@ impl Part {
 fn count(mut message: &[u8], of: &Part, found: &mut usize) -> Option<()> {
     while message.has_remaining() && *found <= MAX_ENTRIES {
         let (number, inside) = field(&mut message)?;
-        *found += 1;
+        *found += of.each;
         if let (Some(part), Some(inside)) = (of.part(number), inside) {
+            *found += part.own;
             count(inside, part, found)?;
         }
     }
@@ -168,6 +205,7 @@ impl<U: Message + Default + Checked> Decoder for CheckedDecoder<U> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::MAX_USAGES;
     use wire::to_server::Body;
 
     fn check(body: Body) -> Result<(), Status> {
@@ -227,6 +265,29 @@ mod tests {
         let read = wire::ToServer::decode(&wrapped[..]).expect("prost reads it").body;
         assert!(matches!(read, Some(Body::Ad(ad)) if ad.gpus[0].driver.len() > MAX_ENTRIES));
         assert!(wire::ToServer::check(&wrapped).is_err());
+    }
+
+    #[test]
+    fn sums_count_for_what_they_take() {
+        let used = wire::Held { usage: Some(Box::default()), ..Default::default() };
+        let said =
+            |count| Body::Report(wire::Report { number: 0, held: vec![used.clone(); count] });
+        assert!(check(said(MAX_USAGES)).is_ok());
+        assert!(check(said(MAX_ENTRIES / 4 + 1)).is_err());
+        let held = vec![used.clone(); MAX_ENTRIES / 4 + 1];
+        assert!(check(Body::Hello(wire::Hello { held, ..Default::default() })).is_err());
+    }
+
+    /// However they are written, and in one piece or in several that are read as one.
+    #[test]
+    fn series_are_short() {
+        let of = |points| wire::Series { cpu: vec![1; points], ..Default::default() };
+        let said = |points| Body::Series(wire::SeriesReport { series: vec![of(points)] });
+        assert!(check(said(MAX_SERIES_BYTES - 100)).is_ok());
+        assert!(check(said(MAX_SERIES_BYTES + 100)).is_err());
+        let half = wire::ToServer { body: Some(said(MAX_SERIES_BYTES / 2)) }.encode_to_vec();
+        assert!(wire::ToServer::check(&half).is_ok());
+        assert!(wire::ToServer::check(&half.repeat(3)).is_err());
     }
 
     #[test]

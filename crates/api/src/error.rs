@@ -32,5 +32,9 @@ pub mod codes {
     pub const IS_OWNER: &str = "is_owner";
     /// Its registry does not have it, or does not let the user have it.
     pub const IMAGE_REFUSED: &str = "image_refused";
+    /// A job names files that its owner has not uploaded.
+    pub const FILES_MISSING: &str = "files_missing";
+    /// The disk of the server is too full for more files.
+    pub const NO_ROOM: &str = "no_room";
     pub const STOPPING: &str = "stopping";
 }

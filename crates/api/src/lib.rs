@@ -19,6 +19,7 @@ pub mod error;
 pub mod job_form;
 pub mod link;
 pub mod local;
+pub mod pack;
 pub mod proof;
 pub mod routes;
 pub mod site_form;

@@ -13,15 +13,18 @@
 )]
 
 mod attempt;
+pub mod contents;
 mod files;
 mod node;
 mod template;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 pub use crate::wire::LogChunk;
 pub use files::Files;
 pub use template::{Assign, Assigning, Task, Template};
+pub use usage::{MAX_SERIES_BYTES, SeriesOf};
 
 use crate::wire;
 use crate::wire::{to_pilot, to_server};
@@ -30,7 +33,7 @@ use shipway_model::ids::BadId;
 use shipway_model::{AttemptId, BadImageRef, ConnectionNumber, Held, Millis, NodeAd, PilotId};
 
 /// The protocol this binary speaks.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 /// Carries the number of the connection that a call beside the control call belongs to.
 pub const CONNECTION_NUMBER: &str = "shipway-session";
 /// One message to a pilot: a batch of assignments.
@@ -40,9 +43,20 @@ pub const MAX_FROM_PILOT: usize = 16 << 20;
 /// Attempts that a pilot names in one message, with what else is in it: many times what a node
 /// runs at once.
 pub const MAX_ENTRIES: usize = 32_768;
+/// Attempts of which one message says what they have used.
+pub const MAX_USAGES: usize = 4_096;
 /// A piece of a log, and the message it is in.
 pub const MAX_LOG_CHUNK: usize = 256 << 10;
 pub const MAX_LOG_MESSAGE: usize = MAX_LOG_CHUNK + (16 << 10);
+/// What of a file is in one message, and that message.
+pub const MAX_FILE_PIECE: usize = 256 << 10;
+pub const MAX_FILE_MESSAGE: usize = MAX_FILE_PIECE + (16 << 10);
+/// Contents that one call fetches: so few that their names fit into a message.
+pub const MAX_FETCHED: usize = 1_024;
+/// What is wanted of an offer, as a pilot reads it: more than the longest list of files takes.
+pub const MAX_WANTED_MESSAGE: usize = 8 << 20;
+/// Calls for files of one pilot at the same time, each of which has its own window.
+pub const FILE_CALLS: usize = 4;
 /// What of one call is on its way at most: as much is held where nobody reads it, and as much of a
 /// bulk call may be before a message of another one.
 pub const CALL_WINDOW: u32 = 256 << 10;
@@ -79,6 +93,8 @@ pub enum FromPilot {
     },
     /// Its node is another than it said before.
     Ad(Box<NodeAd>),
+    /// How attempts go over time.
+    Series(Vec<SeriesOf>),
     Leaving,
     Goodbye,
 }
@@ -138,6 +154,10 @@ impl FromPilot {
             }
             Body::Ping(ping) => FromPilot::Ping { number: ping.number },
             Body::Ad(ad) => FromPilot::Ad(Box::new(node::read(ad)?)),
+            Body::Series(wire::SeriesReport { series }) => {
+                let series = series.into_iter().map(usage::read_series);
+                FromPilot::Series(series.collect::<Result<_, _>>()?)
+            }
             Body::Leaving(_) => FromPilot::Leaving,
             Body::Goodbye(_) => FromPilot::Goodbye,
         }))
@@ -155,6 +175,10 @@ impl From<FromPilot> for wire::ToServer {
             }
             FromPilot::Ping { number } => Body::Ping(wire::Ping { number }),
             FromPilot::Ad(ad) => Body::Ad((*ad).into()),
+            FromPilot::Series(series) => {
+                let series = series.into_iter().map(Into::into).collect();
+                Body::Series(wire::SeriesReport { series })
+            }
             FromPilot::Leaving => Body::Leaving(wire::Leaving {}),
             FromPilot::Goodbye => Body::Goodbye(wire::Goodbye {}),
         };

@@ -3,8 +3,9 @@
 //! its door and the OpenAPI document of it, and the tests walk it. Adding one is a row here and a
 //! handler.
 
+use crate::pack::MAX_UPLOAD_BYTES;
 use shipway_model::limits::MAX_SPEC_BYTES;
-use shipway_model::{JobId, May, SiteName, TaskIndex};
+use shipway_model::{Digest, JobId, May, SiteName, TaskIndex};
 
 /// Hands the table to another macro, row by row: a name for the path, the path, and for each
 /// method its handler (`module::function` below `http` in the server), who may ask, and the most
@@ -27,6 +28,22 @@ macro_rules! endpoints {
             JOB_TASKS "/api/v1/jobs/{job}/tasks" { GET tasks::list (Who::SignedIn, NO_BODY); }
             TASK_LOG "/api/v1/jobs/{job}/tasks/{index}/log" {
                 GET logs::read (Who::SignedIn, NO_BODY);
+            }
+            TASK_USAGE "/api/v1/jobs/{job}/tasks/{index}/usage" {
+                GET usage::series (Who::SignedIn, NO_BODY);
+            }
+            JOB_OUTPUTS "/api/v1/jobs/{job}/outputs" {
+                GET files::job_outputs (Who::SignedIn, NO_BODY);
+            }
+            TASK_OUTPUTS "/api/v1/jobs/{job}/tasks/{index}/outputs" {
+                GET files::task_outputs (Who::SignedIn, NO_BODY);
+            }
+            TASK_OUTPUT "/api/v1/jobs/{job}/tasks/{index}/outputs/{digest}" {
+                GET files::task_output (Who::SignedIn, NO_BODY);
+            }
+            FILES "/api/v1/files" { POST files::upload (Who::May(May::Change), UPLOAD); }
+            FILES_MISSING "/api/v1/files/missing" {
+                POST files::missing (Who::May(May::Change), SPEC);
             }
             CANCEL "/api/v1/cancel" { POST act::cancel (Who::May(May::Change), SELECTION); }
             RETRY "/api/v1/retry" { POST act::retry (Who::May(May::Change), SELECTION); }
@@ -97,12 +114,13 @@ pub enum Who {
 }
 
 /// The most bytes of a body: none, what says a name or two or a password, a hundred thousand names
-/// of tasks, a site, a job.
+/// of tasks, a site, a job, contents of files, which are never in memory.
 const NO_BODY: usize = 0;
 const NAMES: usize = 64 << 10;
 const SITE_FILE: usize = 1 << 20;
 const SELECTION: usize = 8 << 20;
 const SPEC: usize = MAX_SPEC_BYTES;
+const UPLOAD: usize = MAX_UPLOAD_BYTES;
 
 macro_rules! listed {
     ($($name:ident $path:literal {
@@ -147,6 +165,18 @@ pub fn job_why(job: JobId) -> String {
 pub fn job_tasks(job: JobId) -> String {
     format!("{JOBS}/{job}/tasks")
 }
+pub fn job_outputs(job: JobId) -> String {
+    format!("{JOBS}/{job}/outputs")
+}
+pub fn task_outputs(job: JobId, index: TaskIndex) -> String {
+    format!("{JOBS}/{job}/tasks/{index}/outputs")
+}
+pub fn task_output(job: JobId, index: TaskIndex, content: &Digest) -> String {
+    format!("{JOBS}/{job}/tasks/{index}/outputs/{content}")
+}
 pub fn task_log(job: JobId, index: TaskIndex) -> String {
     format!("{JOBS}/{job}/tasks/{index}/log")
+}
+pub fn task_usage(job: JobId, index: TaskIndex) -> String {
+    format!("{JOBS}/{job}/tasks/{index}/usage")
 }

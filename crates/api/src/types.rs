@@ -3,14 +3,21 @@
 //! Views are what people see; they are made from the state and from history by the server and
 //! rendered by the command line and the page.
 
+mod files;
 mod gpus;
 mod sites;
+mod usage;
 
+pub use files::{
+    ContentOffered, ContentWanted, Fetching, FilesOffered, FilesTaken, FilesWanted, JobOutputs,
+    OffsetQuery, OutputsQuery, TaskOutputs,
+};
 pub use gpus::{GpuQuery, GpusThere, PendingPilots, SiteGpuList, SiteGpus};
 pub use sites::{
     AllocationView, Draining, EndedAllocationView, RemovedSite, SiteChangeView, SiteClassView,
     SiteFindingView, SiteList, SiteNodeGroup, SiteNodesView, SiteTroubleView, SiteView,
 };
+pub use usage::{AdviceView, SeriesQuery, SeriesView};
 
 use crate::together::{MAX_TOGETHER, Named};
 use serde::{Deserialize, Serialize};
@@ -20,7 +27,7 @@ use shipway_model::reading::{list, map};
 use shipway_model::{
     AfterNamed, Attempt, Capacity, GpuDevice, JobCounts, JobId, JobSpec, JobState, Millis, NodeAd,
     NodeName, Outcome, PilotId, Reason, Role, SiteName, TaskId, TaskIndex, TaskState, Timestamp,
-    UserName,
+    Usage, UserName,
 };
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -163,12 +170,21 @@ pub struct TaskView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub site: Option<SiteName>,
+    /// While its node fetches the files that it comes with: how far that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fetching: Option<Fetching>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Timestamp>,
+    /// What its newest attempt has used: so far, where it runs, and as its pilot says now and then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// What could be asked for instead, when that attempt has shown it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<AdviceView>,
     /// Attempts that have ended, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<AttemptView>,
@@ -182,6 +198,10 @@ pub struct AttemptView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Timestamp>,
     pub ended: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<AdviceView>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -474,6 +494,9 @@ pub enum LiveEvent {
         attempt: Attempt,
         outcome: Outcome,
         state: TaskState,
+        /// What could be asked for instead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        advice: Option<Box<AdviceView>>,
     },
     TasksCancelled {
         job: JobId,

@@ -38,7 +38,7 @@ pub struct Cli {
 pub enum Command {
     /// Start everything on this machine, in the foreground.
     #[command(after_long_help = examples::UP)]
-    Up(serve::UpArgs),
+    Up(Box<serve::UpArgs>),
     /// Submit a command, follow its output and exit with its code.
     #[command(after_long_help = examples::RUN)]
     Run(Box<run::RunArgs>),
@@ -54,6 +54,9 @@ pub enum Command {
     /// Print what a job or a task has written.
     #[command(after_long_help = examples::LOGS)]
     Logs(jobs::LogsArgs),
+    /// List or fetch the files that tasks have sent back.
+    #[command(after_long_help = examples::OUTPUTS)]
+    Outputs(jobs::OutputsArgs),
     /// Wait until jobs have ended, and exit as `run` does.
     #[command(after_long_help = examples::WAIT)]
     Wait(jobs::WaitArgs),

@@ -9,7 +9,7 @@ use crate::input;
 use shipway_model::files::NEW;
 use shipway_model::validate::Problem;
 use shipway_model::{
-    FileMap, ImageRef, JobSpec, OutputFiles, Outputs, Resources, RetryPolicy, TimeLimit,
+    Digest, FileMap, ImageRef, JobSpec, OutputFiles, Outputs, Resources, RetryPolicy, TimeLimit,
 };
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,6 +18,8 @@ use std::path::{Path, PathBuf};
 
 /// `--workdir private`: a fresh directory for each task. `./private` is the directory of that name.
 const PRIVATE: &str = "private";
+/// In place of the digest of what travels, until that is known.
+const NOTHING_YET: Digest = Digest([0; 32]);
 /// Where our own settings are kept; a task has no use for its owner's token.
 pub(crate) const OWN_VARIABLES: &str = "SHIPWAY_";
 
@@ -110,8 +112,11 @@ pub fn build(mut args: RunArgs, caller: Caller) -> Result<JobSpec, Failure> {
             Some(rows.map_err(named)?)
         }
     };
+    let travels = args.files.sandbox;
     let outputs = outputs(&args.files)?;
-    let own_directory = outputs.is_some() || !args.files.inputs.is_empty();
+    let own_directory = travels || outputs.is_some() || !args.files.inputs.is_empty();
+    // They travel with the rest, which is looked at when the job is submitted.
+    let inputs = if travels { Vec::new() } else { args.files.inputs };
     let usual = own_directory.then_some(PRIVATE);
     let basedir = own_files_begin(None, &caller.directory);
     let mut spec = JobSpec {
@@ -126,7 +131,8 @@ pub fn build(mut args: RunArgs, caller: Caller) -> Result<JobSpec, Failure> {
         stdin: args.files.stdin,
         stdout: args.files.stdout,
         stderr: args.files.stderr,
-        inputs: args.files.inputs,
+        inputs,
+        sandbox: travels.then_some(NOTHING_YET),
         outputs,
         event_log: args.files.event_log,
         basedir: None,
@@ -230,13 +236,16 @@ pub fn own_files_begin(
 fn outputs(args: &FilesArgs) -> Result<Option<Outputs>, BadArguments> {
     let is_new = |file: &FileMap| file.source == NEW && file.target.is_none();
     let files = match &args.outputs[..] {
+        [] if args.sandbox => OutputFiles::New,
         [] => return Ok(None),
         [word] if is_new(word) => OutputFiles::New,
         files if files.iter().any(is_new) => return Err(BadArguments::NewAndOthers),
         files => OutputFiles::Listed(files.to_vec()),
     };
     let on = args.output_on.unwrap_or_default();
-    Ok(Some(Outputs { files, renamed: Vec::new(), to: args.output_dir.clone(), on }))
+    // Of what travels, the folder is one of this machine.
+    let to = args.output_dir.clone().filter(|_| !args.sandbox);
+    Ok(Some(Outputs { files, renamed: Vec::new(), to, on }))
 }
 
 fn retries(args: &EndsArgs) -> RetryPolicy {

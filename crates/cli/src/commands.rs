@@ -12,6 +12,7 @@ pub mod interrupt;
 pub mod jobs;
 pub mod logs;
 pub mod nodes;
+pub mod outputs;
 pub mod patience;
 pub mod pilot;
 pub mod plain;
@@ -56,7 +57,7 @@ impl Context {
 pub fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     let output = Output::resolve(cli.json, &settings::environment);
     match cli.command {
-        Command::Up(args) => up::run(args),
+        Command::Up(args) => up::run(*args),
         Command::Pilot(args) => pilot::run(*args),
         Command::Relay(args) => relay::run(args, output),
         Command::Image(command) => image::run(command, output),
@@ -91,6 +92,7 @@ async fn ask(context: Context, command: Command) -> Result<Exit, Failure> {
         Command::Jobs(args) => jobs::run(context, &args).await,
         Command::Show(args) => show::run(context, &args).await,
         Command::Logs(args) => logs::run(context, &args).await,
+        Command::Outputs(args) => outputs::run(context, &args).await,
         Command::Wait(args) => wait::run(context, &args).await,
         Command::Cancel(args) => act::cancel(context, args).await,
         Command::Retry(args) => act::retry(context, args).await,

@@ -8,6 +8,7 @@ use crate::input::InputError;
 use crate::job_file::JobFileError;
 use crate::settings::SettingsError;
 use crate::site_file::SiteFileError;
+use crate::travel::TravelError;
 use shipway_api::client::ClientError;
 use shipway_api::error::codes;
 use shipway_dialects::htcondor::SubmitError;
@@ -59,6 +60,8 @@ pub enum Failure {
     SubmitFile(#[from] SubmitError),
     #[error(transparent)]
     Arguments(#[from] BadArguments),
+    #[error(transparent)]
+    Travel(#[from] TravelError),
     #[error(transparent)]
     Classad(#[from] BadClassad),
     #[error(transparent)]
@@ -123,6 +126,14 @@ impl Failure {
             | Failure::SiteFile(_)
             | Failure::SubmitFile(_)
             | Failure::Arguments(_)
+            | Failure::Travel(
+                TravelError::TooLarge { .. }
+                | TravelError::TooMany(_)
+                | TravelError::NotText(_)
+                | TravelError::Braces(_)
+                | TravelError::NoInput(_)
+                | TravelError::Bad(_),
+            )
             | Failure::Classad(_)
             | Failure::Credentials(_)
             | Failure::PlainRelay { .. }
@@ -145,6 +156,7 @@ impl Failure {
             Failure::Client(_) => Exit::NO_SERVER,
             Failure::Image(error) => image_exit(error),
             Failure::Output(_)
+            | Failure::Travel(_)
             | Failure::Runtime(_)
             | Failure::Clean(_)
             | Failure::OwnProgram(_)
@@ -222,6 +234,7 @@ impl Failure {
             Failure::Input(error) => Some(error.hint().into()),
             Failure::Service { hint, .. } => hint.clone(),
             Failure::Arguments(error) => error.hint(),
+            Failure::Travel(error) => error.hint(),
             Failure::Classad(_) => Some("docs/classads.md has the language in short".into()),
             Failure::PlainRelay { .. } | Failure::Relay(RelayError::Plain(_)) => Some(
                 "serve it with TLS (`shipway up --tls`, or --cert and --key), and write \

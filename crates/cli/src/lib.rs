@@ -5,6 +5,7 @@
 //! settings    environment and local files      view/       values; the only place that prints
 //! build_spec, job_file, each_file, input       from what a user wrote to a job
 //! top/        the live view: model, update, draw, loop
+//! travel      files that travel with a job, and those that come back
 //! failure     what went wrong, exit codes, hints
 //! ```
 //!
@@ -24,6 +25,7 @@ pub mod settings;
 pub mod site_file;
 pub mod submit_file;
 pub mod top;
+pub mod travel;
 pub mod view;
 
 use failure::Exit;

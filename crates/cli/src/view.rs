@@ -17,6 +17,7 @@ pub mod job_detail;
 pub mod job_table;
 pub mod nodes;
 pub mod output;
+pub mod outputs;
 pub mod paper;
 pub mod progress;
 mod prospect;
@@ -30,6 +31,7 @@ pub mod talk;
 pub mod task_table;
 pub mod time;
 pub mod tokens;
+mod usage;
 pub mod users;
 pub mod why;
 

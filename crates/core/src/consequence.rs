@@ -34,6 +34,7 @@ pub fn consequences(state: &State, event: &Event, room: &mut EndsLeft) -> Vec<Ev
         | Event::DependencyMet { .. }
         | Event::TasksPlaced { .. }
         | Event::AttemptsStarted { .. }
+        | Event::AttemptsUsed { .. }
         | Event::TasksReady { .. }
         | Event::StopRequested { .. }
         | Event::TasksRequeued { .. }

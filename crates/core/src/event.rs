@@ -15,9 +15,9 @@ use crate::shape::Gang;
 use crate::site::Phase;
 use serde::{Deserialize, Serialize};
 use shipway_model::{
-    AllocationId, Attempt, AttemptId, ConnectionNumber, DeviceId, EngineTrouble, JobId, JobSpec,
-    JobState, Millis, NodeAd, NodeName, Outcome, PilotId, Role, SiteName, SiteSpec, TaskId,
-    Timestamp, UserName, UserNumber,
+    Advice, AllocationId, Attempt, AttemptId, ConnectionNumber, DeviceId, EngineTrouble, JobId,
+    JobSpec, JobState, Millis, NodeAd, NodeName, Outcome, PilotId, Role, SiteName, SiteSpec,
+    TaskId, Timestamp, Usage, UserName, UserNumber,
 };
 
 /// The version this binary writes. Events of version 2 are read as they are: since then some came,
@@ -49,6 +49,11 @@ pub enum Event {
     },
     AttemptsStarted {
         tasks: Vec<(TaskId, Attempt, Timestamp)>,
+    },
+    /// What running attempts have used so far, as their pilot says now and then: known even if
+    /// nobody lives to tell of their end.
+    AttemptsUsed {
+        tasks: Vec<(TaskId, Attempt, Box<Usage>)>,
     },
     AttemptEnded(Box<AttemptEnded>),
     /// The wait before another try is over.
@@ -269,6 +274,12 @@ pub struct AttemptEnded {
     pub ended: Timestamp,
     pub ran: Millis,
     pub verdict: Verdict,
+    /// What it was given and has used; `None` where nothing is known of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Box<Usage>>,
+    /// What could be asked for instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<Box<Advice>>,
 }
 
 /// What the end of an attempt means for its task.

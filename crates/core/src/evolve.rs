@@ -17,8 +17,8 @@ use crate::task_table::TaskTable;
 use crate::usage::charge;
 use crate::weight;
 use shipway_model::{
-    After, AllocationId, IndexSet, JobId, NodeAd, Ordinal, PilotId, TaskId, TaskState, Timestamp,
-    UserName,
+    After, AllocationId, Attempt, IndexSet, JobId, NodeAd, Ordinal, PilotId, TaskId, TaskState,
+    Timestamp, Usage, UserName,
 };
 
 pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
@@ -38,6 +38,7 @@ pub fn evolve(state: &mut State, at: Timestamp, event: &Event) {
                 start(state, *task, *started);
             }
         }
+        Event::AttemptsUsed { tasks } => used(state, tasks),
         Event::AttemptEnded(ended) => attempt_ended(state, at, ended),
         Event::TasksReady { tasks } => tasks.iter().for_each(|task| ready(state, *task)),
         Event::TasksCancelled { job, which, .. } => cancel(state, *job, which),
@@ -149,6 +150,15 @@ fn change(state: &mut State, id: JobId, change: impl FnOnce(&mut Job)) {
     }
 }
 
+fn used(state: &mut State, tasks: &[(TaskId, Attempt, Box<Usage>)]) {
+    for (task, attempt, usage) in tasks {
+        let active = state.active.get_mut(task).filter(|active| active.attempt == *attempt);
+        if let Some(active) = active {
+            active.usage = Some(usage.clone());
+        }
+    }
+}
+
 /// The position of a task in its job's table.
 fn ordinal(state: &State, task: TaskId) -> Option<Ordinal> {
     state.jobs.get(task.job)?.indices.ordinal(task.index)
@@ -193,6 +203,7 @@ fn place(state: &mut State, at: Timestamp, Part { pilot: pilot_id, tasks }: &Par
             placed: at,
             started: None,
             stopping: None,
+            usage: None,
         };
         state.active.insert(task, active);
     }

@@ -23,6 +23,7 @@
     clippy::unwrap_used
 )]
 
+pub mod advice;
 pub mod batch;
 pub mod broker;
 pub mod clock;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use shipway_model::limits::PILOT_LOST_AFTER;
 use shipway_model::{
     AllocationId, Attempt, ConnectionNumber, DeviceId, Millis, NodeAd, NodeName, PilotId, SiteName,
-    TaskId, TaskState, Timestamp,
+    TaskId, TaskState, Timestamp, Usage,
 };
 use std::collections::BTreeSet;
 
@@ -69,6 +69,9 @@ pub struct Active {
     /// Why it was asked to stop, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopping: Option<StopReason>,
+    /// What it has used, as far as its pilot has said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Box<Usage>>,
 }
 
 impl Active {

@@ -36,7 +36,8 @@ impl Paths {
         );
         named.extend(spec.inputs.iter().map(|input| &*input.source));
         named.extend(spec.binds.iter().map(|bind| &*bind.source));
-        if let Some(outputs) = &spec.outputs {
+        // With files that travel, outputs do too.
+        if let Some(outputs) = spec.outputs.as_ref().filter(|_| spec.sandbox.is_none()) {
             named.extend(outputs.to.as_deref().or(spec.basedir.as_deref()));
             named.extend(outputs.renamed.iter().filter_map(|map| map.target.as_deref()));
             if let OutputFiles::Listed(files) = &outputs.files {
@@ -185,6 +186,9 @@ mod tests {
         assert_eq!(paths(r#"{"stdin":"/d/{name}/in","inputs":["/d/a","/e/f:g"]}"#), ["/d", "/e/f"]);
         assert_eq!(paths(r#"{"outputs":{"files":"new"},"basedir":"/b/c"}"#), ["/b/c"]);
         assert_eq!(paths(r#"{"outputs":{"files":["a:/t/a"],"to":"/o"}}"#), ["/o", "/t/a"]);
+        let digest = "00".repeat(32);
+        let sandbox = format!(r#"{{"sandbox":"sha256:{digest}","outputs":"new","basedir":"/b"}}"#);
+        assert_eq!(paths(&sandbox), [""; 0], "files that travel name no path");
         assert_eq!(
             paths(r#"{"binds":["/data/:/d"],"image":"sif:/i/x.sif"}"#),
             ["/data", "/i/x.sif"]

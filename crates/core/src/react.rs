@@ -34,6 +34,7 @@ pub fn react(state: &State, event: &Event) -> Vec<Effect> {
         | Event::SiteDrained { .. }
         | Event::SiteReached { .. } => broker(state),
         Event::AttemptsStarted { .. }
+        | Event::AttemptsUsed { .. }
         | Event::AttemptEnded(_)
         | Event::TasksCancelled { .. }
         | Event::JobEnded { .. }

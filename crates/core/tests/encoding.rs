@@ -14,10 +14,10 @@ use shipway_core::shape::Gang;
 use shipway_core::site::{Phase, SiteKind};
 use shipway_core::task_table::TaskTable;
 use shipway_model::{
-    AllocationEnd, AllocationId, Attempt, Bytes, Capacity, ConnectionNumber, Cores, DeviceId,
-    EngineTrouble, GpuDevice, GpuSource, GpuVendor, IndexSet, JobId, JobSpec, JobState, Lost,
-    Millis, NodeAd, NodeName, Ordinal, Outcome, PilotId, Resources, RetryPolicy, Role, SiteSpec,
-    TaskId, TaskIndex, Timestamp, UserName, UserNumber,
+    Advice, AllocationEnd, AllocationId, Attempt, Bytes, Capacity, ConnectionNumber, Cores,
+    DeviceId, EngineTrouble, GpuDevice, GpuShare, GpuSource, GpuVendor, IndexSet, JobId, JobSpec,
+    JobState, Lost, Millis, NodeAd, NodeName, Ordinal, Outcome, PilotId, Resources, RetryPolicy,
+    Role, SiteSpec, TaskId, TaskIndex, Timestamp, Usage, UserName, UserNumber,
 };
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -65,7 +65,32 @@ fn ended(outcome: Outcome, started: Option<Timestamp>, verdict: Verdict) -> Even
         ended: Timestamp(2_000),
         ran: Millis(1_000),
         verdict,
+        usage: None,
+        advice: None,
     }))
+}
+
+fn used() -> Usage {
+    Usage::of_values((1..).map(Some).take(Usage::NAMES.len()))
+}
+
+/// With what it has used, and what to ask for instead.
+fn ended_and_used() -> Event {
+    let Event::AttemptEnded(mut event) =
+        ended(Outcome::Exit { code: 0 }, Some(Timestamp(1_000)), Verdict::Succeeded)
+    else {
+        panic!("an end");
+    };
+    event.usage = Some(Box::new(used()));
+    event.advice = Some(Box::new(Advice::SmallerGpu {
+        busy: 600,
+        used: Bytes(3_000_000_000),
+        of: Bytes(141_000_000_000),
+        over: Millis(7_200_000),
+        slice: Some("1g.18gb".into()),
+        share: Some(GpuShare(1_000)),
+    }));
+    Event::AttemptEnded(event)
 }
 
 fn ends() -> Vec<Event> {
@@ -90,6 +115,7 @@ fn ends() -> Vec<Event> {
         ended(Outcome::Lost { why: Lost::NodeFailed }, at, retry),
         ended(Outcome::Lost { why: Lost::PilotOutOfMemory }, at, retry),
         ended(Outcome::Cancelled, None, Verdict::Cancelled),
+        ended_and_used(),
     ]
 }
 
@@ -190,6 +216,7 @@ fn of_jobs() -> Vec<Event> {
         Event::DependencyMet { job: job(), on: JobId(3) },
         Event::TasksPlaced { parts: vec![Part { pilot: pilot(), tasks: vec![placed, bare] }] },
         Event::AttemptsStarted { tasks: vec![(task(), Attempt(2), Timestamp(1_000))] },
+        Event::AttemptsUsed { tasks: vec![(task(), Attempt(2), Box::new(used()))] },
         Event::TasksReady { tasks: vec![task()] },
         Event::TasksCancelled { job: job(), which: Which::AllWaiting, why: dependency },
         Event::TasksCancelled { job: job(), which: these, why: CancelReason::Asked },
@@ -329,9 +356,10 @@ fn variant(event: &Event) -> u32 {
         Event::SiteReached { .. } => 34,
         Event::AllocationChanged { .. } => 35,
         Event::SiteDiffers { .. } => 36,
+        Event::AttemptsUsed { .. } => 37,
     }
 }
-const VARIANTS: u32 = 37;
+const VARIANTS: u32 = 38;
 
 #[test]
 fn every_event_is_written_as_it_always_was() {

@@ -8,7 +8,7 @@
 mod resources;
 mod time;
 
-pub use resources::Resources;
+pub use resources::{Resources, Used};
 
 use std::fmt::Write as _;
 use time::{local, span, utc};
@@ -105,7 +105,8 @@ pub fn render(event: &Event) -> String {
         What::Terminated { how, ran_ms, resources } => {
             line(&mut out, "Job terminated.");
             write_how(&mut out, *how);
-            write_usage(&mut out, &["Run Remote", "Run Local", "Total Remote", "Total Local"]);
+            let whose = ["Run Remote", "Run Local", "Total Remote", "Total Local"];
+            write_usage(&mut out, &whose, resources.used.cpu_ms);
             write_bytes(&mut out, &["Run", "Total"]);
             resources.write_table(&mut out, Some(*ran_ms));
             line(&mut out, "");
@@ -147,7 +148,7 @@ fn write_evicted(out: &mut String, why: &Evicted, resources: &Resources) {
             Evicted::Stopped { .. } => "\t(0) CPU times",
         },
     );
-    write_usage(out, &["Run Remote", "Run Local"]);
+    write_usage(out, &["Run Remote", "Run Local"], resources.used.cpu_ms);
     write_bytes(out, &["Run"]);
     match why {
         Evicted::Requeued(how) => write_how(out, *how),
@@ -170,11 +171,14 @@ fn write_how(out: &mut String, how: How) {
     }
 }
 
-/// Time on processors is not measured here; the lines must be there all the same.
-fn write_usage(out: &mut String, whose: &[&str]) {
+/// Time on processors, where it was measured: in programs and in the kernel is not told apart. The
+/// lines must be there all the same.
+fn write_usage(out: &mut String, whose: &[&str], cpu_ms: Option<u64>) {
     let none = span(0);
     for whose in whose {
-        line(out, &format!("\t\tUsr {none}, Sys {none}  -  {whose} Usage"));
+        let remote = cpu_ms.filter(|_| whose.ends_with("Remote"));
+        let spent = span(remote.unwrap_or(0) / 1_000);
+        line(out, &format!("\t\tUsr {spent}, Sys {none}  -  {whose} Usage"));
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::ids::{Attempt, PilotId, TaskId};
 use crate::outcome::Outcome;
 use crate::units::{Millis, Timestamp};
+use crate::usage::Usage;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -47,6 +48,9 @@ pub struct Held {
     /// The pilot it was placed on, if not the one that says so; of ends alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<PilotId>,
+    /// What it has used so far, or in all; of those that run now and then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Box<Usage>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -72,7 +76,7 @@ pub struct Ended {
 impl Held {
     /// Of the pilot that says so.
     pub fn own(id: AttemptId, phase: HeldPhase) -> Self {
-        Held { id, phase, of: None }
+        Held { id, phase, of: None, usage: None }
     }
 
     /// Its end, if it has ended.

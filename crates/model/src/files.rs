@@ -241,7 +241,7 @@ impl JobSpec {
         self.streams().next().is_some()
             || self.event_log.is_some()
             || !self.inputs.is_empty()
-            || self.outputs.is_some()
+            || (self.outputs.is_some() && self.sandbox.is_none())
     }
 
     /// Where its streams lead, by the names of the keys.

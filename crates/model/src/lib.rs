@@ -12,6 +12,7 @@
     clippy::unwrap_used
 )]
 
+pub mod advice;
 pub mod allocation;
 pub mod amounts;
 mod as_text;
@@ -29,6 +30,7 @@ pub mod ids;
 pub mod image_ref;
 pub mod indices;
 pub mod limits;
+pub mod manifest;
 pub mod node;
 pub mod outcome;
 pub mod people;
@@ -39,15 +41,18 @@ pub mod reason;
 pub mod relay;
 pub mod resources;
 pub mod retry;
+pub mod series;
 
 pub mod site;
 pub mod spec;
 pub mod states;
 pub mod time_limit;
 pub mod units;
+pub mod usage;
 pub mod user;
 pub mod validate;
 
+pub use advice::Advice;
 pub use allocation::{AllocationEnd, EngineTrouble};
 pub use amounts::{Amounts, Kind, Quantity};
 pub use attempt::{AttemptId, Ended, Held, HeldPhase};
@@ -64,6 +69,7 @@ pub use ids::{
 };
 pub use image_ref::{BadImageRef, Digest, ImageRef, RegistryRef};
 pub use indices::IndexSet;
+pub use manifest::{Manifest, TravellingFile};
 pub use node::{Capacity, NodeAd, Withheld};
 pub use outcome::{Lost, Outcome};
 pub use people::People;
@@ -71,9 +77,11 @@ pub use reason::Reason;
 pub use relay::RelayAddress;
 pub use resources::Resources;
 pub use retry::RetryPolicy;
+pub use series::Series;
 pub use site::{BatchKind, ClassGpus, GpuOption, Reach, SiteClass, SiteLimits, SiteSpec};
 pub use spec::{After, AfterNamed, Condition, JobSpec};
 pub use states::{JobCounts, JobState, TaskState};
 pub use time_limit::TimeLimit;
 pub use units::{Bytes, Cores, GpuShare, Millis, Timestamp};
+pub use usage::Usage;
 pub use user::{Actor, May, Owned, Role};

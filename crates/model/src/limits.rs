@@ -48,6 +48,11 @@ pub const MAX_TAGS: usize = 32;
 pub const MAX_BINDS: usize = 64;
 /// Inputs or outputs of one task: the list travels with each job; more of them belong in a folder.
 pub const MAX_FILES: usize = 10_000;
+/// Files, links and folders that travel with one job, or come back from one task: a large source
+/// tree. More of them belong in an archive.
+pub const MAX_TRAVELLING: usize = 100_000;
+/// The list of them as JSON, which is read as a whole.
+pub const MAX_MANIFEST_BYTES: usize = 32 << 20;
 /// The longest path Linux takes, its end included (PATH_MAX).
 pub const MAX_PATH_BYTES: usize = 4_095;
 pub const MAX_LABEL_BYTES: usize = 200;

@@ -4,7 +4,7 @@ use crate::bind::{BindMount, Network};
 use crate::each::Each;
 use crate::files::{FileMap, Outputs};
 use crate::ids::{BadId, JobId};
-use crate::image_ref::ImageRef;
+use crate::image_ref::{Digest, ImageRef};
 use crate::indices::IndexSet;
 use crate::limits::{
     DEFAULT_LOG_LIMIT, MAX_ARGS_READ, MAX_BINDS, MAX_DEPENDENCIES, MAX_FILES, MAX_LABELS,
@@ -64,13 +64,19 @@ pub struct JobSpec {
     #[serde(deserialize_with = "list::<MAX_FILES, _, _>", skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub inputs: Vec<FileMap>,
+    /// The files that travel with the job: the digest of a list of them, which was uploaded before
+    /// with all it names. They are put into the task's own work directory before the inputs are,
+    /// and outputs are kept by the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub sandbox: Option<Digest>,
     /// What is taken from there when it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Outputs>,
     /// A file that gets HTCondor's job event log of this job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_log: Option<String>,
-    /// Where relative paths of the six above begin.
+    /// Where relative paths of files above begin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub basedir: Option<String>,
     #[serde(
@@ -129,6 +135,7 @@ impl Default for JobSpec {
             stdout: None,
             stderr: None,
             inputs: Vec::new(),
+            sandbox: None,
             outputs: None,
             event_log: None,
             basedir: None,

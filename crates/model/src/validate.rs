@@ -167,12 +167,28 @@ fn check_files(spec: &JobSpec, longest: &Longest<'_>, check: &mut Check<'_>) {
     let needs = "needs a work directory of the task's own; leave out `workdir`";
     check(own || spec.inputs.is_empty(), "inputs", needs.into());
     check(own || spec.outputs.is_none(), "outputs", needs.into());
+    check_sandbox(spec, check);
     let base = spec.basedir.as_deref();
     check(base.is_none_or(|dir| dir.starts_with('/')), "basedir", "must be absolute".into());
     if let (None, Some(key)) = (base, first_relative(spec)) {
         let what = format!("`{key}` has a relative path, which needs a folder to begin in");
         check(false, "basedir", what);
     }
+}
+
+/// With files that travel, what is wanted back travels too, and so has no place on the node.
+fn check_sandbox(spec: &JobSpec, check: &mut Check<'_>) {
+    if spec.sandbox.is_none() {
+        return;
+    }
+    let needs = "needs a work directory of the task's own; leave out `workdir`";
+    check(spec.workdir.is_none(), "sandbox", needs.into());
+    let Some(outputs) = &spec.outputs else { return };
+    let named = outputs.to.is_some()
+        || outputs.names().iter().any(|file| file.target.is_some())
+        || !outputs.renamed.is_empty();
+    let what = "with `sandbox` they are kept by the server under their own names: name no target";
+    check(!named, "outputs", what.into());
 }
 
 fn check_path(key: &'static str, path: &str, longest: &Longest<'_>, check: &mut Check<'_>) {
@@ -191,6 +207,7 @@ fn stays_inside(path: &str) -> bool {
 fn first_relative(spec: &JobSpec) -> Option<&'static str> {
     let relative = |path: &str| !path.starts_with('/');
     let outputs = spec.outputs.as_ref();
+    let outputs = outputs.filter(|_| spec.sandbox.is_none());
     let taken_there = outputs.is_some_and(|outputs| match (&outputs.to, &outputs.files) {
         (Some(to), _) => relative(to),
         (None, OutputFiles::New) => true,
@@ -322,6 +339,11 @@ mod tests {
         assert_eq!(fields(0, MAX_ARGS + 1), ["command"]);
     }
 
+    fn sandbox(more: &str) -> String {
+        let digest = "00".repeat(32);
+        format!(r#"{{"command":["true"],"sandbox":"sha256:{digest}"{more}}}"#)
+    }
+
     /// Each bad specification names its field; the good one passes.
     #[test]
     fn every_problem_names_its_field() {
@@ -376,6 +398,13 @@ mod tests {
             ),
             (r#"{"command":["true"],"outputs":{"files":"new","to":"/","renamed":["a:b"]}}"#, ""),
             (r#"{"command":["true"],"outputs":["a/../../x:/b"]}"#, "outputs"),
+            (&sandbox(""), ""),
+            (&sandbox(r#","workdir":"/w""#), "sandbox"),
+            (&sandbox(r#","outputs":"new""#), ""),
+            (&sandbox(r#","outputs":["out/*.txt"]"#), ""),
+            (&sandbox(r#","outputs":["out:/etc/x"]"#), "outputs"),
+            (&sandbox(r#","outputs":{"files":"new","to":"/t"}"#), "outputs"),
+            (&sandbox(r#","outputs":["../x"]"#), "outputs"),
             (r#"{"command":["true"],"requirements":" "}"#, "requirements"),
             (r#"{"command":["true"],"rank":""}"#, "rank"),
         ];

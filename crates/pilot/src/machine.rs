@@ -31,7 +31,7 @@ use room::Room;
 use shipway_api::link::{Files, FromPilot, FromServer, LogRequest, Template};
 use shipway_model::{
     AttemptId, Bytes, ConnectionNumber, DeviceId, Lost, Millis, NodeAd, Outcome, Outputs, PilotId,
-    Timestamp, attempt,
+    Timestamp, Usage, attempt,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -89,6 +89,12 @@ pub enum Input {
         id: AttemptId,
         how: HowEnded,
         out_of_memory: Option<OutOfMemory>,
+        /// What it has used in all, if that was looked at.
+        usage: Option<Box<Usage>>,
+    },
+    /// What running attempts have used so far.
+    Used {
+        used: Vec<(AttemptId, Box<Usage>)>,
     },
     /// The files of an attempt were taken, or why not; see `Output::Collect`.
     Collected {
@@ -228,6 +234,8 @@ pub struct Machine {
     /// What happened since the last report.
     new_starts: Vec<AttemptId>,
     new_ends: Vec<AttemptId>,
+    /// What they have used is newer than what was reported.
+    new_uses: Vec<AttemptId>,
     /// Ended, and not yet written down.
     unkept: Vec<AttemptId>,
     /// Ends that pilots before this one in the same folder have left word of, and the server may
@@ -260,6 +268,7 @@ impl Machine {
             timers: BTreeSet::new(),
             new_starts: Vec::new(),
             new_ends: Vec::new(),
+            new_uses: Vec::new(),
             unkept: Vec::new(),
             left: Vec::new(),
             report_due: None,
@@ -350,9 +359,13 @@ impl Machine {
                 let outcome = Outcome::Lost { why: Lost::NoRoom };
                 self.process_not_started(now, id, outcome, &mut out);
             }
-            Input::ProcessEnded { id, how, out_of_memory } => {
+            Input::ProcessEnded { id, how, out_of_memory, usage } => {
+                if let Some(held) = self.held.get_mut(&id) {
+                    held.usage = usage.or(held.usage.take());
+                }
                 self.process_ended(now, id, how, out_of_memory, &mut out);
             }
+            Input::Used { used } => self.used(now, used),
             Input::Collected { id, problem } => self.collected(now, id, problem, &mut out),
             Input::Tick => self.tick(now, &mut out),
             Input::Drain => self.drain(&mut out),

@@ -1,7 +1,8 @@
-//! How much memory tasks use, read from `/proc`, and how often the kernel ran out of it.
+//! How much memory and time tasks use, read from `/proc`, and how often the kernel ran out of
+//! memory.
 //!
 //! For nodes where no cgroup can be had: whoever enforces a limit with this polls, and says so.
-//! It reads; it kills nobody.
+//! It reads; it kills nobody. What one has just seen serves the others too.
 
 use crate::procfs::{self, Stat};
 use rustix::fs::{Mode, OFlags, ResolveFlags, fstatfs, open, openat2};
@@ -10,6 +11,8 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// All processes at about one instant. One pass serves every task of a node.
 #[derive(Debug)]
@@ -31,6 +34,34 @@ impl Snapshot {
             children.entry(stat.parent).or_default().push(*pid);
         }
         Ok(Self { processes, children, page_size: rustix::param::page_size() as u64 })
+    }
+
+    /// The same, and lets others have it for a while: reading all of them takes milliseconds.
+    pub fn shared() -> io::Result<Arc<Self>> {
+        let snapshot = Arc::new(Self::take()?);
+        *last() = Some((Instant::now(), Arc::clone(&snapshot)));
+        Ok(snapshot)
+    }
+
+    /// The last one that somebody took to share, if it is no older than this, or a new one.
+    pub fn recent(age: Duration) -> io::Result<Arc<Self>> {
+        let known = last().as_ref().filter(|(at, _)| at.elapsed() <= age).cloned();
+        known.map_or_else(Self::shared, |(_, snapshot)| Ok(snapshot))
+    }
+
+    /// The processes of a task, as far as it can be told, and what they have used.
+    pub fn seen(&self, leader: u32) -> Seen {
+        let mut seen = Seen::default();
+        let mut ticks = 0_u64;
+        for (pid, stat) in self.members(leader) {
+            seen.processes.push(pid);
+            ticks = ticks.saturating_add(stat.cpu_ticks);
+            seen.resident = seen.resident.saturating_add(stat.resident_pages);
+            seen.waits |= stat.waits;
+        }
+        seen.cpu_ms = procfs::ticks_as_ms(ticks);
+        seen.resident = seen.resident.saturating_mul(self.page_size);
+        seen
     }
 
     /// Resident bytes of the task whose leader is `leader`: its process group, its session, and
@@ -118,6 +149,24 @@ impl Snapshot {
     }
 }
 
+/// What a snapshot shows of one task.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seen {
+    pub processes: Vec<i32>,
+    /// With children that were waited for.
+    pub cpu_ms: u64,
+    /// Bytes; pages shared by several processes count for each.
+    pub resident: u64,
+    /// Whether one of them waits for storage.
+    pub waits: bool,
+}
+
+/// The last snapshot that was taken to be shared.
+fn last() -> MutexGuard<'static, Option<(Instant, Arc<Snapshot>)>> {
+    static LAST: Mutex<Option<(Instant, Arc<Snapshot>)>> = Mutex::new(None);
+    LAST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// What a container keeps in memory, as far as it can be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FilesIn {
@@ -193,7 +242,13 @@ mod tests {
             .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let used = Snapshot::take().unwrap().resident_bytes(child.id());
+        let snapshot = Snapshot::shared().unwrap();
+        let used = snapshot.resident_bytes(child.id());
+        let seen = Snapshot::recent(Duration::from_mins(9)).unwrap().seen(child.id());
+        assert!(seen.resident >= 8_000_000, "{seen:?}");
+        assert!(seen.processes.len() >= 2, "{seen:?}");
+        let newer = Snapshot::recent(Duration::ZERO).unwrap();
+        assert!(!Arc::ptr_eq(&newer, &snapshot));
         rustix::process::kill_process_group(Pid::from_child(&child), rustix::process::Signal::KILL)
             .unwrap();
         child.wait().unwrap();

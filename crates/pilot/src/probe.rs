@@ -139,5 +139,10 @@ fn cgroup_limit(places: &Places) -> Option<u64> {
     lowest
 }
 
+/// The number of a slice's GPU instance, where NVML tells.
+pub(crate) fn gpu_instance(slice: &nvml_wrapper::Device<'_>) -> Option<u32> {
+    slices::instances(slice).map(|(gpu_instance, _)| gpu_instance)
+}
+
 #[cfg(test)]
 mod tests;

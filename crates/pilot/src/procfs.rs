@@ -17,6 +17,7 @@ const LONGEST_ENVIRON: u64 = 8 << 20;
 const EXITING: u64 = 0x4;
 
 /// What this crate uses of `/proc/PID/stat`.
+#[allow(clippy::struct_excessive_bools, reason = "independent facts, not a state")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) parent: i32,
@@ -33,6 +34,56 @@ pub(crate) struct Stat {
     pub(crate) is_dead: bool,
     /// When it began, in the kernel's ticks since the machine did.
     pub(crate) start: u64,
+    /// Time on processors, its own and that of children it has waited for, in ticks.
+    pub(crate) cpu_ticks: u64,
+    /// Whether its first thread waits for storage, or for something as slow.
+    pub(crate) waits: bool,
+}
+
+/// What a process has moved between memory and storage, with the children it has waited for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Io {
+    pub(crate) read: u64,
+    pub(crate) written: u64,
+}
+
+/// What a process has used in all its life, its children that it has waited for included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spent {
+    pub cpu_ms: u64,
+    /// Bytes, where they may be seen.
+    pub read: Option<u64>,
+    pub written: Option<u64>,
+}
+
+/// Of one that is dead and not reaped: nobody waits for that.
+pub(crate) fn spent(pid: Pid) -> Option<Spent> {
+    let folder = process_folder(pid);
+    let stat = stat_in(&folder).filter(|stat| stat.is_dead)?;
+    let io = io_in(&folder);
+    let (read, written) = (io.map(|io| io.read), io.map(|io| io.written));
+    Some(Spent { cpu_ms: ticks_as_ms(stat.cpu_ticks), read, written })
+}
+
+pub(crate) fn ticks_as_ms(ticks: u64) -> u64 {
+    ticks.saturating_mul(1_000) / rustix::param::clock_ticks_per_second().max(1)
+}
+
+/// `None`: it is gone, or not for us to see.
+pub(crate) fn io(pid: Pid) -> Option<Io> {
+    looks::at(pid, move || io_in(&process_folder(pid))).flatten()
+}
+
+fn io_in(folder: &Path) -> Option<Io> {
+    parse_io(&fs::read_to_string(folder.join("io")).ok()?)
+}
+
+fn parse_io(text: &str) -> Option<Io> {
+    let bytes = |name: &str| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+        value.trim().parse().ok()
+    };
+    Some(Io { read: bytes("read_bytes:")?, written: bytes("write_bytes:")? })
 }
 
 /// What the environment of a process says of a variable.
@@ -213,6 +264,8 @@ fn parse_stat(line: &str) -> Option<Stat> {
         first_ends: u64::try_from(number(6)?).unwrap_or(0) & EXITING != 0,
         is_dead: matches!(fields.first(), Some(&("Z" | "X"))) && number(17)? <= 1,
         start: u64::try_from(number(19)?).unwrap_or(0),
+        cpu_ticks: (11..15).filter_map(number).filter_map(|it| u64::try_from(it).ok()).sum(),
+        waits: fields.first() == Some(&"D"),
     })
 }
 
@@ -222,12 +275,37 @@ mod tests {
 
     #[test]
     fn a_stat_line_is_read_behind_a_hostile_name() {
-        let line = "7 (a) b (c) S 3 5 6 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 100 4096 321 99";
+        let line = "7 (a) b (c) D 3 5 6 0 -1 4 0 0 0 0 1 20 300 4000 20 0 1 0 100 4096 321 99";
         let stat = parse_stat(line).unwrap();
+        assert_eq!((stat.cpu_ticks, stat.waits), (4_321, true));
         assert_eq!((stat.parent, stat.group, stat.session, stat.threads), (3, 5, 6, 1));
         assert_eq!((stat.start, stat.is_dead), (100, false));
         assert_eq!((stat.resident_pages, stat.has_environ, stat.first_ends), (321, false, true));
         assert_eq!(parse_stat("7 (cut"), None);
+    }
+
+    #[test]
+    fn what_was_moved_to_and_from_storage_is_found() {
+        let text = "rchar: 9\nwchar: 8\nsyscr: 1\nread_bytes: 4096\nwrite_bytes: 512\n\
+                    cancelled_write_bytes: 7\n";
+        assert_eq!(parse_io(text), Some(Io { read: 4_096, written: 512 }));
+        assert_eq!(parse_io("read_bytes: 4096\n"), None);
+        assert!(io(rustix::process::getpid()).is_some());
+    }
+
+    /// With what its children have used, which nobody else can tell any more.
+    #[test]
+    fn the_dead_tell_what_they_have_spent() {
+        let burn = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+        let script = format!("sh -c '{burn}'; exit 0");
+        let mut child = std::process::Command::new("sh").args(["-c", &script]).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let dead = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+        rustix::process::waitid(rustix::process::WaitId::Pid(pid), dead).unwrap();
+        let spent = spent(pid).unwrap();
+        assert!((20..60_000).contains(&spent.cpu_ms), "{spent:?}");
+        child.wait().unwrap();
+        assert_eq!(super::spent(rustix::process::getpid()), None, "it lives");
     }
 
     #[test]

@@ -15,11 +15,13 @@
 //!   driver can run it
 //! - `looking.rs` what of a container a person has named, looked at beside the lock
 //! - `stage_in.rs`, `stage_out.rs` the files of a task, before it starts and when it has ended;
-//!   `staging.rs` who copies them, `theirs.rs` with whose rights
+//!   `staging.rs` who copies them, `theirs.rs` with whose rights, `travel.rs` those that the server
+//!   keeps
 //! - `serve_logs.rs` pieces of output for whoever asks; `log_turns.rs` whose is next
 //! - `groups.rs` limits held by the kernel; `crowding.rs` how many processes tasks may have
 //! - `limits.rs` memory, by looking now and then where they are not; `shares.rs` the same for that
 //!   of GPUs, `mps.rs` for a site that wants more
+//! - `usage.rs`   what tasks use, looked at now and then
 //! - `warned.rs`  signals, and tasks that heard one before the pilot did
 //! - `proving.rs` whether the node and its GPUs work, while the first tasks run already
 
@@ -50,6 +52,8 @@ mod task;
 mod telling;
 mod theirs;
 mod told;
+mod travel;
+mod usage;
 mod warned;
 
 use crate::accounts::{Accounts, Ids};
@@ -79,6 +83,8 @@ use task::Tasks;
 use theirs::Hands;
 use tokio::sync::{Notify, mpsc};
 use told::Told;
+use travel::Travel;
+use usage::Usages;
 use warned::{Doubtful, Signals};
 
 pub(crate) use crowding::room_for_processes;
@@ -102,8 +108,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let tell_of_looks = telling(&told, Pilot::looked);
     let logs = open_logs(&settings, &started.left);
     images::keep_room(&settings.images, settings.keep_images);
-    let spawners = spawn::default_spawners();
-    let slots = Some(started.slots);
+    let (spawners, slots) = (spawn::default_spawners(), Some(started.slots));
     let pool = Pool::remembered(spawners, &started.node_key, Arc::clone(&logs), sink, slots);
     let pool = pool.map_err(StartError::Threads)?;
     let kill = telling(&told, |pilot, ticket| {
@@ -115,7 +120,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let mps = mps.transpose()?.unwrap_or_default();
     let runtime = started.runtime;
     let containers = Arc::new(Containers::new(Arc::clone(&runtime), &unproven.probe));
-    let (to_link, from_link) = link::run(settings.server.clone(), started.token.clone());
+    let ((to_link, from_link), travel) = connect(&settings, &started.token);
     let ids = started.keeper.as_ref().map(|keeper| Ids::new(keeper.given().clone()));
     let is_owners = settings.server.is_of_this_user() || settings.lent.of_owner;
     let accounts = Accounts::new(settings.accounts.clone(), is_owners);
@@ -128,7 +133,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         tasks: Tasks::new(&settings.dir, started.has_nvidia, started.has_amd, &hands).with(mps),
         accounts: accounts.with_ids(ids).refusing(first_ad.people.as_ref()),
         reaches: Reaches::new(settings.kept(), settings.binds.clone()),
-        staging: Staging::new(hands, tell_of_files),
+        staging: Staging::new(hands, travel, tell_of_files),
         helper: started.helper,
         limits: Limits::new(started.groups.caps(), &settings.dir),
         groups: started.groups,
@@ -141,6 +146,7 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
         told: Told::new(&settings.dir),
         logs: ServeLogs::new(logs, to_link.clone()),
         shares: Shares::new(&unproven.probe, kill),
+        usages: Usages::new(telling(&told, Pilot::used)),
         to_link,
         tickets: HashMap::new(),
         running: HashMap::new(),
@@ -160,6 +166,16 @@ pub async fn pilot(settings: Settings) -> Result<(), StartError> {
     let ended = pilot.run(from_link, settings.lent.grace).await;
     drop(started.lock);
     ended.result()
+}
+
+/// The connection, for what the machine says and hears; and for files, which go by themselves.
+fn connect(
+    settings: &Settings,
+    token: &str,
+) -> ((mpsc::UnboundedSender<ToLink>, mpsc::Receiver<FromLink>), Travel) {
+    let (open, line) = travel::line(token.to_owned());
+    let link = link::run(settings.server.clone(), token.to_owned(), open);
+    (link, Travel::new(&settings.dir, settings.files_size, line))
 }
 
 /// The output of tasks, of earlier pilots' too.
@@ -284,6 +300,14 @@ impl Pilot {
         self.look_again.notify_one();
     }
 
+    /// Called by the thread that looks at what tasks use.
+    fn used(&self, news: usage::News) {
+        let mut work = self.work();
+        work.used(news);
+        work.flush();
+        self.look_again.notify_one();
+    }
+
     /// Called by the threads that copy files.
     fn staged(&self, staged: Staged) {
         let mut work = self.work();
@@ -312,6 +336,7 @@ struct Work {
     logs: ServeLogs,
     limits: Limits,
     shares: Shares,
+    usages: Usages,
     to_link: mpsc::UnboundedSender<ToLink>,
     tickets: HashMap<Ticket, AttemptId>,
     running: HashMap<AttemptId, Ticket>,

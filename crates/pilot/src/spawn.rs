@@ -26,6 +26,7 @@ mod watch;
 mod watcher;
 mod whose;
 
+pub use crate::procfs::Spent;
 pub use launch::StartError;
 pub use leader::Signalled;
 pub use request::{Before, Contained, Request, StdinFile};
@@ -100,6 +101,9 @@ pub struct Ended {
     pub ran: Duration,
     /// Processes or pipes that were still there when `DRAIN_LIMIT` had passed.
     pub left_behind: usize,
+    /// What it has used, as far as the kernel tells of the dead: the processes that were waited for
+    /// by others of its own.
+    pub spent: Option<Spent>,
 }
 
 /// Called from the pool's threads: it must not block. A request it makes there is started by the

@@ -16,16 +16,22 @@
 //! - `modes.rs`   who may read and write what was copied
 //! - `removing.rs` what is left when a task has ended
 //! - `progress.rs` how far it has come
+//! - `talk.rs`    what it says to the pilot and hears from it, where files travel
+//! - `given.rs`   those that came with the task
+//! - `made.rs`    those that the task has made
 
 mod folder;
+mod given;
 mod handing;
 mod inputs;
 mod leases;
+mod made;
 mod modes;
 mod outputs;
 mod parts;
 mod progress;
 mod removing;
+pub(crate) mod talk;
 mod targets;
 
 pub(crate) use leases::break_time as lease_break_time;
@@ -34,6 +40,8 @@ pub(crate) use removing::{Tree, remove};
 
 use serde::{Deserialize, Serialize};
 use shipway_api::causes::causes;
+use shipway_model::Manifest;
+use shipway_model::limits::{MAX_MANIFEST_BYTES, MAX_TRAVELLING};
 use shipway_runtime::native;
 use shipway_runtime::reach::{OutOfReach, Reach};
 use std::collections::BTreeMap;
@@ -41,6 +49,7 @@ use std::error::Error as _;
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use talk::{Talk, Word};
 
 /// The word by which this program knows that it is to copy files.
 pub const COMMAND: &str = "stage-files";
@@ -62,6 +71,8 @@ pub struct StageIn {
     pub rights: String,
     /// The task's work directory, if anything is put there.
     pub work: Option<PathBuf>,
+    /// Files that travelled with the task; they come first, and from the pilot's hands.
+    pub given: Option<Manifest>,
     pub inputs: Vec<Input>,
     /// What the task reads, and the copy of it that is made.
     pub stdin: Option<(PathBuf, PathBuf)>,
@@ -86,6 +97,8 @@ pub struct StageOut {
     pub rights: String,
     pub work: Option<PathBuf>,
     pub outputs: Vec<Output>,
+    /// What goes into the pilot's hands, to travel.
+    pub collect: Option<Collect>,
     /// Everything at the top of the work directory that is new or changed goes to this folder.
     pub new_to: Option<PathBuf>,
     /// What was there at the start.
@@ -103,6 +116,15 @@ pub struct Output {
     pub name: PathBuf,
     pub contents: bool,
     pub target: PathBuf,
+}
+
+/// What is to travel of what a task has made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Collect {
+    /// Files, folders and patterns.
+    pub names: Vec<String>,
+    /// And all that is new or was changed.
+    pub all_new: bool,
 }
 
 /// Names at the top of the work directory, and by what a change of each is recognised.
@@ -151,6 +173,14 @@ pub(crate) enum StageError {
     OutputNoFolder { name: PathBuf },
     #[error("cannot read the output {}", .name.display())]
     Output { name: PathBuf, source: io::Error },
+    #[error("the output {} is a link, which is neither followed nor taken", .name.display())]
+    OutputIsLink { name: PathBuf },
+    #[error("the output {} has a name that cannot travel (UTF-8, 64 folders)", .name.display())]
+    OutputName { name: PathBuf },
+    #[error("the task has made more than {MAX_TRAVELLING} files to send back")]
+    TooMany,
+    #[error("cannot hand files to the pilot")]
+    Handed { source: io::Error },
     #[error("cannot write {}", .target.display())]
     Target { target: PathBuf, source: io::Error },
     #[error("cannot write {}: it is not a plain file", .target.display())]
@@ -162,6 +192,9 @@ pub(crate) enum StageError {
     )]
     TargetOfOthers { target: PathBuf },
 }
+
+/// As JSON: a list of files is the most of it.
+const MAX_PLAN: usize = 4 * MAX_MANIFEST_BYTES;
 
 /// The whole of the hidden command. Must be called before any thread is started.
 pub fn main() -> ExitCode {
@@ -175,18 +208,40 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// The plan, and the pilot's end where there is more to say.
+fn told() -> io::Result<(Plan, Option<Talk>)> {
+    let end = rustix::stdio::stdin().try_clone_to_owned()?;
+    let Some(talk) = Talk::of(end) else {
+        let mut plan = Vec::new();
+        io::stdin().read_to_end(&mut plan)?;
+        return Ok((serde_json::from_slice(&plan)?, None));
+    };
+    let said = talk.hear()?.filter(|said| said.word == Word::Plan);
+    let plan = said.ok_or(io::ErrorKind::UnexpectedEof)?.long(MAX_PLAN)?;
+    // Nobody else is to hear or say anything in its place.
+    rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
+    Ok((serde_json::from_slice(&plan)?, Some(talk)))
+}
+
 fn carry_out(progress: &Progress) -> Report {
-    let mut plan = Vec::new();
-    let read = io::stdin().read_to_end(&mut plan);
-    match read.and_then(|_| Ok(serde_json::from_slice(&plan)?)) {
-        Ok(Plan::In(plan)) => match inputs::bring(&plan, progress) {
+    match told() {
+        Ok((Plan::Out(plan @ StageOut { collect: Some(_), .. }), Some(talk))) => {
+            let handed = plan
+                .collect
+                .as_ref()
+                .map_or(Ok(()), |collect| made::hand_over(&plan, collect, &talk, progress));
+            let problem = handed.err().map(|error| error.told(&plan.rights));
+            let problem = problem.or(outputs::take(&plan, progress));
+            Report { problem, ..Report::default() }
+        }
+        Ok((Plan::In(plan), talk)) => match inputs::bring(&plan, talk.as_ref(), progress) {
             Ok(remembered) => Report { remembered, ..Report::default() },
             Err(error) => Report { problem: Some(error.told(&plan.rights)), ..Report::default() },
         },
-        Ok(Plan::Out(plan)) => {
+        Ok((Plan::Out(plan), _)) => {
             Report { problem: outputs::take(&plan, progress), ..Report::default() }
         }
-        Ok(Plan::Remove(trees)) => remove(&trees, progress),
+        Ok((Plan::Remove(trees), _)) => remove(&trees, progress),
         Err(error) => Report {
             problem: Some(format!("cannot read what to copy: {error}")),
             ..Report::default()

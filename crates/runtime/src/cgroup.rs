@@ -4,6 +4,7 @@
 //! Both versions are only directories and small files. Nothing here runs or watches anything.
 
 use crate::crowd::processes_in;
+use crate::meter::Meter;
 use crate::plan::Limits;
 use std::fs;
 use std::io;
@@ -187,6 +188,7 @@ fn is_ours(group: &Path) -> bool {
 pub struct Group {
     directories: Vec<PathBuf>,
     memory: Option<PathBuf>,
+    cpu: Option<PathBuf>,
 }
 
 /// What the kernel calls the usual part of the processors, which is one core for us; and the
@@ -201,7 +203,7 @@ impl Group {
         name: &str,
         limits: &Limits,
     ) -> Result<Option<Self>, GroupError> {
-        let mut group = Self { directories: Vec::new(), memory: None };
+        let mut group = Self { directories: Vec::new(), memory: None, cpu: None };
         match delegation {
             Delegation::Polled { .. } => return Ok(None),
             Delegation::V2 { parent } => {
@@ -209,7 +211,7 @@ impl Group {
                 for (file, value) in settings_2(limits) {
                     group.set(&directory, file, &value)?;
                 }
-                group.memory = Some(directory);
+                (group.memory, group.cpu) = (Some(directory.clone()), Some(directory));
             }
             Delegation::V1 { memory, pids, cpu } => {
                 for (parent, settings) in
@@ -221,7 +223,8 @@ impl Group {
                         group.set(&directory, file, &value)?;
                     }
                 }
-                group.memory = memory.as_ref().map(|parent| parent.join(name));
+                let of = |parent: &Option<PathBuf>| parent.as_ref().map(|it| it.join(name));
+                (group.memory, group.cpu) = (of(memory), of(cpu));
             }
         }
         Ok(Some(group))
@@ -242,6 +245,12 @@ impl Group {
     /// For [`Container::cgroups`](crate::Container).
     pub fn doors(&self) -> Vec<PathBuf> {
         self.directories.iter().map(|directory| directory.join("cgroup.procs")).collect()
+    }
+
+    /// For whoever wants to know what is used inside.
+    pub fn meter(&self) -> Meter {
+        let (memory, cpu) = (self.memory.clone(), self.cpu.clone());
+        Meter { any: memory.clone().or_else(|| self.directories.first().cloned()), memory, cpu }
     }
 
     /// How often the kernel killed something inside for want of memory.
@@ -358,6 +367,10 @@ mod tests {
         assert_eq!((part(1500, WEIGHT), part(1, WEIGHT)), ("150".into(), "1".into()));
         assert_eq!((part(1500, SHARES), part(0, SHARES)), ("1536".into(), "2".into()));
         assert_eq!(group.doors(), [parent.join("task/cgroup.procs")]);
+        fs::write(parent.join("task/cpu.stat"), "usage_usec 7000\n").unwrap();
+        fs::write(parent.join("task/memory.stat"), "anon 1\nshmem 2\n").unwrap();
+        let metered = group.meter().read();
+        assert_eq!((metered.cpu_ms, metered.memory), (Some(7), Some(3)));
         assert_eq!(group.out_of_memory_kills(), 0);
         fs::write(parent.join("task/memory.events"), "oom 3\noom_kill 2\n").unwrap();
         assert_eq!(group.out_of_memory_kills(), 2);

@@ -36,6 +36,7 @@ pub mod crowd;
 pub mod crun;
 pub(crate) mod foreign;
 pub mod gpu;
+pub mod meter;
 pub mod mount_table;
 pub mod native;
 pub mod plan;

@@ -19,6 +19,7 @@ pub mod caller;
 mod door;
 pub mod error;
 pub mod events;
+pub mod files;
 pub mod gpus;
 pub mod health;
 pub mod jobs;
@@ -42,6 +43,7 @@ pub mod tasks;
 #[cfg(test)]
 mod tests;
 pub mod tickets;
+pub mod usage;
 pub mod users;
 
 use crate::auth::Auth;
@@ -49,10 +51,12 @@ use crate::budgets::Budgets;
 use crate::clock::Clock;
 use crate::event_logs::EventLogs;
 use crate::explained::Explained;
+use crate::files::FileStore;
 use crate::live::Live;
 use crate::logins::Logins;
 use crate::metrics::Metrics;
 use crate::pilots::{Pilots, Specs};
+use crate::series::SeriesStore;
 use crate::sites::Sites;
 use crate::writer::Writer;
 use asking::Intake;
@@ -74,11 +78,13 @@ pub struct Site {
     pub readers: Arc<Readers>,
     pub logins: Arc<Logins>,
     pub event_logs: Arc<EventLogs>,
+    pub files: Arc<FileStore>,
     pub explained: Arc<Explained>,
     pub budgets: Arc<Budgets>,
     pub clock: Clock,
     pub metrics: Arc<Metrics>,
     pub intake: Arc<Intake>,
+    pub series: Arc<SeriesStore>,
     pub(crate) sites: Arc<Sites>,
 }
 

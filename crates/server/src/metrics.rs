@@ -8,6 +8,7 @@
 //! - `requests.rs`  HTTP requests by route
 //! - `census.rs`    jobs, tasks and nodes: one question to the writer
 //! - `process.rs`   this process, as the kernel sees it
+//! - `used.rs`      what attempts have used
 //! - `text.rs`      the exposition format
 //!
 //! Not here: who may ask (`http/metrics.rs`), and logs.
@@ -25,6 +26,7 @@ mod histogram;
 mod process;
 mod requests;
 mod text;
+mod used;
 
 pub use census::Census;
 pub use connections::{Connections, Left};
@@ -40,6 +42,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use text::{Kind, Text, decimal};
+use used::Used;
 
 /// Microseconds: from what memory takes to what a disk in trouble takes.
 const COMMIT_BOUNDS: &[u64] =
@@ -88,6 +91,7 @@ pub struct Metrics {
     submitted: AtomicU64,
     jobs_ended: [AtomicU64; ENDS.len()],
     attempts_ended: [AtomicU64; OUTCOMES.len()],
+    used: Used,
 }
 
 impl Default for Metrics {
@@ -109,6 +113,7 @@ impl Default for Metrics {
             submitted: AtomicU64::default(),
             jobs_ended: Default::default(),
             attempts_ended: Default::default(),
+            used: Used::default(),
         }
     }
 }
@@ -166,6 +171,7 @@ impl Metrics {
                     }
                 }
                 Event::AttemptEnded(ended) => {
+                    self.used.ended(ended);
                     if let Some(ended) = self.attempts_ended.get(kind(&ended.outcome)) {
                         add(ended, 1);
                     }
@@ -185,6 +191,7 @@ impl Metrics {
         }
         self.write_journal(&mut text, journal_problem);
         self.write_ends(&mut text);
+        self.used.write(&mut text);
         self.requests.write(&mut text);
         self.connections.write(&mut text);
         let help = "Mistakes in the server that cost one question or command each (panics).";

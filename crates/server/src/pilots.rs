@@ -4,6 +4,7 @@
 //! - `saying.rs`   what goes out on it, in which order
 //! - `orders.rs`   from the core's effects to messages
 //! - `logs.rs`     the logs call, and who waits for what comes over it
+//! - `files.rs`    the calls for files, whose order does not matter
 //! - `calls.rs`    which calls there is one of at a time
 //! - `later.rs`    orders that take long to be said
 //! - `pace.rs`     how often a pilot may describe its node
@@ -18,6 +19,7 @@
 )]
 
 mod calls;
+mod files;
 mod later;
 mod logs;
 mod orders;
@@ -76,6 +78,9 @@ pub struct Pilots {
     /// Connections whose output comes.
     showing: calls::OneEach<(PilotId, ConnectionNumber)>,
     logs: logs::Awaiting,
+    /// Calls for files that are under way.
+    filing: calls::FewEach<PilotId>,
+    fetches: files::Fetches,
 }
 
 #[derive(Debug)]

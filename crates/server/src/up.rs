@@ -17,6 +17,7 @@ use crate::auth::Auth;
 use crate::clock::{Clock, wall};
 use crate::documents::{DocumentError, Documents, HomeFiles};
 use crate::event_logs::{self, EventLogs, Places};
+use crate::files::{self, FileStore};
 use crate::http::{self, Readers, Site};
 use crate::journal::{HistoryReader, HomeJournal, JournalError, Tenure};
 use crate::live::Live;
@@ -26,12 +27,16 @@ use crate::off_requests::off_requests;
 use crate::panics::{self, vital};
 use crate::pilots::{PilotService, Pilots, Specs};
 use crate::secrets::PilotKey;
+use crate::series::SeriesStore;
 use crate::sites::keeper::Keeper;
 use crate::sites::{Outside, Sites};
 use crate::tls::{self, Tls, TlsError};
 use crate::writer::{self, Edges, Wish, WriteError};
-use shipway_api::link::{MAX_FROM_PILOT, MAX_LOG_MESSAGE, MAX_MESSAGE_BYTES};
+use shipway_api::link::{
+    MAX_FILE_MESSAGE, MAX_FROM_PILOT, MAX_LOG_MESSAGE, MAX_MESSAGE_BYTES, MAX_WANTED_MESSAGE,
+};
 use shipway_api::local::{self, LocalServer};
+use shipway_api::wire::contents_server::ContentsServer;
 use shipway_api::wire::link_server::LinkServer;
 use shipway_api::wire::logs_server::LogsServer;
 use shipway_core::{Command, State};
@@ -64,6 +69,8 @@ pub struct Settings {
     pub program: PathBuf,
     /// Folders that event logs may be in, where the site says which.
     pub offered: Option<Vec<PathBuf>>,
+    /// Of files that users upload and tasks send back.
+    pub files: files::Limits,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -179,11 +186,13 @@ pub async fn start(settings: Settings) -> Result<Up, UpError> {
     let auth = Auth::new(&secret, owner.clone());
     let sites = Arc::new(Sites::default());
     let asks = sites.runner_of_this_machine();
-    let (site, writer) = assemble(opened, (auth, sites), owned)?;
+    let files = Arc::new(FileStore::new(home.join("files"), settings.files));
+    let (site, writer) = assemble(opened, (auth, sites, files), owned)?;
     let by = Actor::new(owner.clone(), Role::Admin);
     let add = Command::AddUser { by, user: owner, role: Role::Admin };
     site.writer.wish(Wish::Core(add)).await?;
     tokio::spawn(Arc::clone(&site.auth).watch_the_clock(site.clock.clone()));
+    tokio::spawn(http::files::sweep(site.clone(), Arc::clone(&tenure)));
     if let Some(half_life) = settings.half_life {
         site.writer.wish(Wish::Core(Command::SetHalfLife { half_life })).await?;
     }
@@ -243,6 +252,7 @@ struct Opened {
     history: Box<dyn HistoryReader>,
     documents: Arc<dyn Documents>,
     tenure: Arc<Tenure>,
+    series: SeriesStore,
     /// The state that the journal leads to, and how many events were read for it.
     restored: (State, u64),
 }
@@ -265,7 +275,8 @@ fn open_home(home: &Path) -> Result<Opened, UpError> {
     tracing::info!(jobs, replayed, millis, "the state is restored");
     let (history, tenure) = (journal.history()?, Arc::new(journal.tenure()?));
     let documents = Arc::new(HomeFiles { home: home.into(), tenure: Arc::clone(&tenure) });
-    Ok(Opened { journal, history, documents, tenure, restored })
+    let series = SeriesStore::open(home);
+    Ok(Opened { journal, history, documents, tenure, series, restored })
 }
 
 async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), UpError> {
@@ -279,12 +290,16 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), UpErro
 fn router(site: &Site) -> axum::Router {
     let service = PilotService::of(site);
     let logs = LogsServer::new(service.clone()).max_decoding_message_size(MAX_LOG_MESSAGE);
+    let files = ContentsServer::new(service.clone())
+        .max_decoding_message_size(MAX_FILE_MESSAGE)
+        .max_encoding_message_size(MAX_WANTED_MESSAGE);
     let link = LinkServer::new(service)
         .max_decoding_message_size(MAX_FROM_PILOT)
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
     http::router(site.clone())
         .route_service("/shipway.pilot.v1.Link/{*method}", link)
         .route_service("/shipway.pilot.v1.Logs/{*method}", logs)
+        .route_service("/shipway.pilot.v1.Contents/{*method}", files)
 }
 
 /// Starts, tells when it is ready, and ends in order at the first SIGINT or SIGTERM.
@@ -327,7 +342,8 @@ pub async fn inside(home: &Path) -> Result<Inside, UpError> {
     let (token, owner) = (owner::secret(home), owner::name());
     let auth = Auth::new(&token, owner.clone());
     let owned = (owner.clone(), "127.0.0.1".to_string(), Places::default());
-    let (site, writer) = assemble(opened, (auth, Arc::default()), owned)?;
+    let files = Arc::new(FileStore::new(home.join("files"), files::Limits::default()));
+    let (site, writer) = assemble(opened, (auth, Arc::default(), files), owned)?;
     site.pilots.hear_at_any_pace();
     let by = Actor::new(owner.clone(), Role::Admin);
     let add = Command::AddUser { by, user: owner, role: Role::Admin };
@@ -362,8 +378,8 @@ async fn end_writer(writer: writer::Running, event_logs: Arc<EventLogs>) {
 
 /// Starts the writer and joins it with everything that speaks to it.
 fn assemble(
-    Opened { journal, history: reader, documents, restored, .. }: Opened,
-    (auth, sites): (Auth, Arc<Sites>),
+    Opened { journal, history: reader, documents, restored, series, .. }: Opened,
+    (auth, sites, files): (Auth, Arc<Sites>, Arc<FileStore>),
     (owner, address, places): (UserName, String, Places),
 ) -> Result<(Site, writer::Running), UpError> {
     let clock = Clock::start(restored.0.at());
@@ -410,11 +426,13 @@ fn assemble(
         readers,
         logins,
         event_logs,
+        files,
         explained: Arc::default(),
         budgets: Arc::default(),
         clock,
         metrics,
         intake,
+        series: Arc::new(series),
         sites,
     };
     Ok((site, running))

@@ -19,7 +19,7 @@ use shipway_core::State;
 use shipway_core::explain::Explainer;
 use shipway_core::job::JobRecord;
 use shipway_model::{
-    Actor, Attempt, JobId, JobSpec, JobState, Outcome, Owned, Reason, TaskIndex, Timestamp,
+    Actor, Advice, Attempt, JobId, JobSpec, JobState, Outcome, Owned, Reason, TaskIndex, Timestamp,
     UserName,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -311,6 +311,11 @@ pub fn attempt(row: &AttemptRow) -> Option<AttemptView> {
         node: row.node.clone().unwrap_or_default(),
         started: row.started_ms.map(Timestamp),
         ended: Timestamp(row.ended_ms),
+        usage: row.usage.as_deref().cloned(),
+        advice: row.advice.as_ref().and_then(|advice| {
+            let advice: Advice = serde_json::from_str(advice).ok()?;
+            Some(advice.into())
+        }),
     })
 }
 

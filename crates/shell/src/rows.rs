@@ -3,7 +3,7 @@
 use serde::de::IgnoredAny;
 use shipway_core::State;
 use shipway_core::event::{AttemptEnded, Event, Recorded, Submitted, Verdict};
-use shipway_model::{JobId, JobState, Timestamp};
+use shipway_model::{JobId, JobState, Timestamp, Usage};
 use std::ops::Range;
 
 /// One line of the history tables. JSON fields are text that the caller encoded.
@@ -37,6 +37,11 @@ pub enum HistoryRow {
         placed_ms: Option<u64>,
         started_ms: Option<u64>,
         ended_ms: u64,
+        /// By the pilot's steady clock.
+        ran_ms: u64,
+        usage: Option<Box<Usage>>,
+        /// A JSON object.
+        advice: Option<String>,
     },
     JobEnded {
         job: u64,
@@ -158,6 +163,9 @@ fn attempt_row(ended: &AttemptEnded) -> HistoryRow {
         placed_ms: Some(ended.placed.0),
         started_ms: ended.started.map(|at| at.0),
         ended_ms: ended.ended.0,
+        ran_ms: ended.ran.0,
+        usage: ended.usage.clone(),
+        advice: ended.advice.as_ref().map(json),
     }
 }
 

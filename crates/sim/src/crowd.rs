@@ -187,7 +187,8 @@ impl Pilot {
 
 /// It begins and ends, the last first.
 fn at_once(id: AttemptId) -> [Input; 2] {
-    let ended = Input::ProcessEnded { id, how: HowEnded::Exit(0), out_of_memory: None };
+    let ended =
+        Input::ProcessEnded { id, how: HowEnded::Exit(0), out_of_memory: None, usage: None };
     [ended, Input::ProcessStarted { id }]
 }
 

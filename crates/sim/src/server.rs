@@ -403,7 +403,7 @@ impl Server {
             FromPilot::Leaving => (Command::PilotLeaving { pilot, connection }, Then::Nothing),
             FromPilot::Goodbye => (Command::PilotEnded { pilot }, Then::Nothing),
             FromPilot::Ad(ad) => (Command::PilotChanged { pilot, connection, ad }, Then::Nothing),
-            FromPilot::Hello(_) => return None,
+            FromPilot::Hello(_) | FromPilot::Series(_) => return None,
         };
         self.ask(Wish::Core(command), then);
         None

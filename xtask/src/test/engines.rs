@@ -31,7 +31,7 @@ pub(super) fn slurm(context: &Context) -> Result<Done> {
     }
     at_once([
         tests("shipway-sites", "slurm", &[]).env(SLURM, "1"),
-        tests("shipway-cli", "sites", &["slurm::"]).env(SLURM, "1"),
+        tests("shipway-cli", "sites", &["slurm::", "speed::", "together::"]).env(SLURM, "1"),
     ])
 }
 

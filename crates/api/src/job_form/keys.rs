@@ -17,6 +17,7 @@ const JOB: &[&str] = &[
     "stdout",
     "stderr",
     "inputs",
+    "sandbox",
     "outputs",
     "event_log",
     "basedir",
@@ -31,6 +32,7 @@ const JOB: &[&str] = &[
     "resources",
     "requirements",
     "rank",
+    "tags",
     "log_limit",
 ];
 const GPU: &[&str] =
@@ -103,14 +105,15 @@ mod tests {
             "image": "host", "binds": ["/a"], "network": "none",
             "stdin": "/i", "stdout": "/o", "stderr": "/e", "inputs": ["/a"], "basedir": "/b",
             "outputs": {"files": "new", "renamed": ["a:b"], "to": "/t", "on": "success"},
-            "event_log": "/l",
+            "event_log": "/l", "sandbox": format!("sha256:{}", "0".repeat(64)),
             "labels": {"l": "1"}, "priority": 1, "array": "1-2", "after": ["1:ok"],
             "each": ["a"], "retries": {"limit": 1, "delay": "1s", "on": "75"},
             "time_limit": {"limit": "1h", "warn": "USR1", "grace": "1s"}, "max_running": 1,
             "resources": {"named": {"x": 1}, "gpu": {
                 "count": 1, "share": "0.5", "model": ["a"], "memory": "1GB..",
                 "capability": "8.0..", "driver": "550..", "vendor": "nvidia", "slice": "1g.10gb"
-            }}, "requirements": "true", "rank": "0", "log_limit": 1
+            }}, "requirements": "true", "rank": "0", "log_limit": 1,
+            "tags": ["infiniband"]
         });
         for kind in Kind::ALL {
             all["resources"][kind.row().name] = 1.into();

@@ -8,8 +8,8 @@ use shipway_model::amounts::Unit;
 use shipway_model::retry::RetryPolicy;
 use shipway_model::time_limit::{Signal, TimeLimit};
 use shipway_model::{
-    After, BindMount, Bytes, Cores, Each, FileMap, GpuRequest, ImageRef, IndexSet, JobSpec, Kind,
-    Millis, Network, OutputFiles, Outputs, Resources, TakenOn,
+    After, BindMount, Bytes, Cores, Digest, Each, FileMap, GpuRequest, ImageRef, IndexSet, JobSpec,
+    Kind, Millis, Network, OutputFiles, Outputs, Resources, TakenOn,
 };
 use std::collections::BTreeMap;
 
@@ -30,6 +30,7 @@ const PLACES: &[(&[&str], &str, Read)] = &[
     (&["stdout"], FILE, read::<Option<String>>),
     (&["stderr"], FILE, read::<Option<String>>),
     (&["inputs"], "a list of files such as data.txt or data/:in", read::<Vec<FileMap>>),
+    (&["sandbox"], "the digest of a list of uploaded files (sha256:…)", read::<Option<Digest>>),
     (&["outputs", "files"], FILES_TAKEN, read::<OutputFiles>),
     (&["outputs", "renamed"], "a list of files such as a.txt:b.txt", read::<Vec<FileMap>>),
     (&["outputs", "to"], "the path of a folder", read::<Option<String>>),

@@ -1,6 +1,7 @@
 //! Attempts on the wire: their names, what a pilot says of them, how they ended.
 
 use super::BadMessage;
+use super::usage::read_usage;
 use crate::wire;
 use crate::wire::ended::Outcome as Wire;
 use crate::wire::held::Phase;
@@ -23,14 +24,15 @@ impl From<wire::AttemptId> for AttemptId {
 }
 
 impl From<Held> for wire::Held {
-    fn from(Held { id, phase, of }: Held) -> Self {
+    fn from(Held { id, phase, of, usage }: Held) -> Self {
         let phase = match phase {
             HeldPhase::Queued => Phase::Queued(true),
             HeldPhase::Running { started } => Phase::RunningSinceMs(started.0),
             HeldPhase::Ended(ended) => Phase::Ended(ended.into()),
         };
         let of = of.map(|of| of.to_string()).unwrap_or_default();
-        wire::Held { id: Some(id.into()), phase: Some(phase), of }
+        let usage = usage.map(|usage| Box::new((*usage).into()));
+        wire::Held { id: Some(id.into()), phase: Some(phase), of, usage }
     }
 }
 
@@ -46,7 +48,8 @@ fn read(held: wire::Held) -> Result<Held, BadMessage> {
     };
     let id = held.id.ok_or(BadMessage::Missing("attempt"))?.into();
     let of = (!held.of.is_empty()).then(|| PilotId::new(&held.of)).transpose()?;
-    Ok(Held { id, phase, of })
+    let usage = held.usage.as_ref().map(|usage| Box::new(read_usage(usage)));
+    Ok(Held { id, phase, of, usage })
 }
 
 impl From<Ended> for wire::Ended {

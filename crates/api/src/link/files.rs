@@ -1,7 +1,8 @@
 //! The files of a task on their way to its pilot.
 
+use super::BadMessage;
 use crate::wire;
-use shipway_model::{FileMap, JobSpec, OutputFiles, Outputs, TakenOn};
+use shipway_model::{Digest, FileMap, JobSpec, OutputFiles, Outputs, TakenOn};
 
 /// The files of a task, as users write them.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -13,12 +14,16 @@ pub struct Files {
     pub stderr: Option<String>,
     pub inputs: Vec<FileMap>,
     pub outputs: Option<Outputs>,
+    /// The list of files that travel with the job; outputs go back to the server then.
+    pub sandbox: Option<Digest>,
 }
 
 impl Files {
     pub(super) fn of(spec: &JobSpec) -> Option<Self> {
-        let named =
-            spec.streams().next().is_some() || !spec.inputs.is_empty() || spec.outputs.is_some();
+        let named = spec.streams().next().is_some()
+            || !spec.inputs.is_empty()
+            || spec.outputs.is_some()
+            || spec.sandbox.is_some();
         named.then(|| Files {
             basedir: spec.basedir.clone().unwrap_or_default(),
             stdin: spec.stdin.clone(),
@@ -26,24 +31,28 @@ impl Files {
             stderr: spec.stderr.clone(),
             inputs: spec.inputs.clone(),
             outputs: spec.outputs.clone(),
+            sandbox: spec.sandbox,
         })
     }
 }
 
 impl From<Files> for wire::Files {
-    fn from(Files { basedir, stdin, stdout, stderr, inputs, outputs }: Files) -> Self {
+    fn from(Files { basedir, stdin, stdout, stderr, inputs, outputs, sandbox }: Files) -> Self {
         let inputs = inputs.into_iter().map(Into::into).collect();
         let outputs = outputs.map(Into::into);
-        wire::Files { basedir, stdin, stdout, stderr, inputs, outputs }
+        let sandbox = sandbox.map(|digest| digest.to_string());
+        wire::Files { basedir, stdin, stdout, stderr, inputs, outputs, sandbox }
     }
 }
 
-impl From<wire::Files> for Files {
-    fn from(files: wire::Files) -> Self {
-        let wire::Files { basedir, stdin, stdout, stderr, inputs, outputs } = files;
+impl Files {
+    pub(super) fn read(files: wire::Files) -> Result<Self, BadMessage> {
+        let wire::Files { basedir, stdin, stdout, stderr, inputs, outputs, sandbox } = files;
         let inputs = inputs.into_iter().map(Into::into).collect();
         let outputs = outputs.map(Into::into);
-        Files { basedir, stdin, stdout, stderr, inputs, outputs }
+        let unknown = |_| BadMessage::Unknown("digest of files that travel");
+        let sandbox = sandbox.map(|text| text.parse().map_err(unknown)).transpose()?;
+        Ok(Files { basedir, stdin, stdout, stderr, inputs, outputs, sandbox })
     }
 }
 

@@ -177,7 +177,7 @@ impl Template {
             network: read_network(template.network)?,
             gpu_share: read_share(template.gpu_share)?,
             user: template.user,
-            files: template.files.map(Into::into),
+            files: template.files.map(Files::read).transpose()?,
             registry_login: template.registry_login.map(Into::into),
             is_owner: template.is_owner,
             user_number: (template.user_number > 0).then_some(UserNumber(template.user_number)),

@@ -10,10 +10,12 @@ use super::*;
 use shipway_model::gpu::Version;
 use shipway_model::limits::MAX_WHY_BYTES;
 use shipway_model::node::{MAX_ATTRIBUTES, MAX_DEVICES, MAX_REMARKS};
+use shipway_model::series::Point;
+use shipway_model::usage::{LARGEST, WHOLE};
 use shipway_model::{
     Attempt, Bytes, Capacity, ConnectionNumber, Cores, DeviceId, Ended, FileMap, GpuDevice,
     GpuSource, GpuVendor, HeldPhase, JobId, JobSpec, Lost, NodeName, Outcome, Outputs, People,
-    TakenOn, TaskIndex, Timestamp, Withheld,
+    Series, TakenOn, TaskIndex, Timestamp, Usage, Withheld,
 };
 use std::collections::BTreeMap;
 
@@ -79,6 +81,22 @@ fn outcomes() -> Vec<Outcome> {
     some.into_iter().chain(lost.map(|why| Outcome::Lost { why })).collect()
 }
 
+/// All that a pilot says of it: what it was given is not among that.
+fn used() -> Usage {
+    let all = Usage::of_values((1..).map(Some).take(Usage::NAMES.len()));
+    let (gpus_idle, waited_ms, throttled_ms) = (Some(1), Some(1), Some(1));
+    Usage { gpus_idle, waited_ms, throttled_ms, gpu_given_ms: None, ..all }
+}
+
+fn series(points: u32, has_gpu: bool) -> SeriesOf {
+    let point = |at| {
+        let gpu = if has_gpu { at } else { 0 };
+        Point { cpu: at, memory: at + 1, gpu, gpu_memory: 2 * gpu, power: 3 * gpu }
+    };
+    let points = (0..points).map(point).collect();
+    SeriesOf { id: id(6), series: Series { step_ms: 2_000, points, has_gpu } }
+}
+
 fn held() -> Vec<Held> {
     let end = |outcome| Ended { outcome, started: None, ended: Timestamp(9), ran: Millis(4) };
     let ends =
@@ -90,6 +108,7 @@ fn held() -> Vec<Held> {
         Held::own(id(1), HeldPhase::Queued),
         Held::own(id(2), running),
         Held { of, ..Held::own(id(4), HeldPhase::Ended(early)) },
+        Held { usage: Some(Box::new(used())), ..Held::own(id(5), HeldPhase::Queued) },
     ];
     some.into_iter().chain(ends).collect()
 }
@@ -124,6 +143,7 @@ fn what_a_pilot_says_is_what_is_read() {
         FromPilot::Ping { number: 9 },
         FromPilot::Leaving,
         FromPilot::Goodbye,
+        FromPilot::Series(vec![series(240, true), series(3, false), series(0, false)]),
     ]);
     for message in said {
         assert_eq!(FromPilot::read(message.clone().into()), Ok(Some(message)));
@@ -281,6 +301,37 @@ fn a_word_on_an_attempt_is_whole_or_refused() {
     assert_eq!(not_started, Some(BadMessage::TooLong("reason")));
     let failed = end(Some(wire::ended::Outcome::OutputsFailed(long)));
     assert_eq!(failed, Some(BadMessage::TooLong("reason")));
+}
+
+#[test]
+fn what_a_pilot_says_was_used_is_held_to_what_can_be() {
+    let wild = wire::Usage { gpu_busy: Some(u64::MAX), memory: Some(u64::MAX), ..used().into() };
+    let read = usage::read_usage(&wild);
+    assert_eq!((read.gpu_busy, read.memory), (Some(WHOLE), Some(LARGEST)));
+    let mine = Usage { gpu_given_ms: Some(1 << 40), ..used() };
+    assert_eq!(usage::read_usage(&mine.into()), used(), "what it was given is not its to say");
+}
+
+#[test]
+fn a_series_is_a_table_or_refused() {
+    let of = |change: &dyn Fn(&mut wire::Series)| {
+        let mut series = wire::Series::from(series(3, true));
+        change(&mut series);
+        let body = Some(to_server::Body::Series(wire::SeriesReport { series: vec![series] }));
+        FromPilot::read(wire::ToServer { body }).err()
+    };
+    assert_eq!(of(&|_| {}), None);
+    assert_eq!(of(&|series| series.id = None), Some(BadMessage::Missing("attempt")));
+    let ragged = Some(BadMessage::Missing("point of a series"));
+    assert_eq!(of(&|series| series.memory.push(1)), ragged);
+    assert_eq!(of(&|series| series.step_ms = 0), ragged);
+    let long = |series: &mut wire::Series| series.cpu = vec![0; 241];
+    assert_eq!(of(&long), Some(BadMessage::TooLong("series")));
+    let kept = series(240, true);
+    let packed = kept.clone().packed();
+    assert!(packed.len() < 4_000, "{} bytes", packed.len());
+    assert_eq!(SeriesOf::unpacked(&packed), Some(kept));
+    assert_eq!(SeriesOf::unpacked(b"?"), None);
 }
 
 #[test]

@@ -32,6 +32,7 @@ Examples:
   shipway run --each inputs.txt -- ./convert {line}
   shipway run --array 0-9 --input model/ --output fit.json:fit.{index}.json -- ./fit
   shipway run --requirements 'CUDACapability >= 8.0 && HasAVX2' --rank Memory -- ./train
+  shipway run --sandbox -- make             in a copy of this directory, wherever that is
   id=$(shipway run -d -- ./prepare); shipway run --after $id -- ./use
   shipway run --retries 3 --retry-on 75,signal --env OMP_NUM_THREADS=4 -- ./flaky
   shipway run --dry-run --gpus A100:2 -- ./train.sh
@@ -76,6 +77,15 @@ Examples:
   shipway logs 12
   shipway logs -f 12/3
   shipway logs --stderr --attempt 1 12/3";
+
+pub const OUTPUTS: &str = "\
+Examples:
+  shipway outputs 12                        what came back
+  shipway outputs 12 -o results             fetch all of it to the folder results
+  shipway outputs 12/3 'out/*.txt' -o .     some files of one task
+
+Files come back of jobs whose directory travels (`shipway run --sandbox`). A file that is there
+already is not written over: what came has another name then.";
 
 pub const WAIT: &str = "\
 Examples:

@@ -90,6 +90,19 @@ pub struct LogsArgs {
     pub attempt: Option<Attempt>,
 }
 
+#[derive(Debug, Args)]
+pub struct OutputsArgs {
+    /// A job (12: all its tasks) or a task (12/3).
+    #[arg(value_name = "ID[/INDEX]")]
+    pub target: Target,
+    /// Only these files and folders, or patterns such as out/*.txt.
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Fetch them to this folder; of a job with many tasks each has a folder in it.
+    #[arg(short = 'o', long = "to", value_name = "DIR")]
+    pub to: Option<PathBuf>,
+}
+
 fn attempt(text: &str) -> Result<Attempt, String> {
     let number: Option<u32> = text.parse().ok().filter(|number| *number > 0);
     number.map(Attempt).ok_or_else(|| "attempts are counted from 1".into())

@@ -39,6 +39,14 @@ pub struct UpArgs {
     /// How long until past usage counts half when users compete; 7 days until it is set once.
     #[arg(long, value_name = "TIME", value_parser = half_life)]
     pub half_life: Option<Millis>,
+    /// What each user's files may take here, those that travel with jobs and those that come back:
+    /// 100GB unless given.
+    #[arg(long, value_name = "SIZE", value_parser = some_room)]
+    pub files_quota: Option<Bytes>,
+    /// How long files are kept that no job needs, and those of a job that is over: 14 days unless
+    /// given.
+    #[arg(long, value_name = "TIME", value_parser = at_least_an_hour)]
+    pub files_keep: Option<Millis>,
     #[command(flatten)]
     pub node: NodeArgs,
     #[command(flatten)]
@@ -59,6 +67,10 @@ pub struct NodeArgs {
     /// Remove images, the longest unused first, when they take more than this (200GB).
     #[arg(long, value_name = "SIZE", value_parser = some_room)]
     pub images_size: Option<Bytes>,
+    /// Keep this much of the files that travel with jobs, for the next tasks that want them (50GB):
+    /// 20GB unless given.
+    #[arg(long, value_name = "SIZE", value_parser = some_room)]
+    pub files_size: Option<Bytes>,
     /// What tasks run on that name no image: host unless given (this machine's own files, in a
     /// container), another image, or none (plain processes: the fastest start, and nothing kept
     /// apart). Files are named as seen from everywhere.
@@ -118,6 +130,7 @@ impl NodeArgs {
             ("--keep-output", time(&self.keep_output)),
             ("--keep-images", time(&self.keep_images)),
             ("--images-size", self.images_size.map(|size| format!("{}B", size.0))),
+            ("--files-size", self.files_size.map(|size| format!("{}B", size.0))),
             ("--default-image", self.default_image.as_ref().map(ToString::to_string)),
             ("--runtime", self.runtime.as_ref().map(ToString::to_string)),
             ("--accounts", self.accounts.as_ref().map(ToString::to_string)),

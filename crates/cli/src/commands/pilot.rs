@@ -63,6 +63,7 @@ fn inner(args: PilotArgs) -> Result<Exit, Failure> {
             used_within: args.node.keep_images,
             at_most: args.node.images_size,
         },
+        files_size: args.node.files_size,
         runtime: args.node.runtime.unwrap_or_default(),
         default_image: args.node.default_image.unwrap_or_default(),
         binds: args.node.binds.and_then(|text| text.parse().ok()),

@@ -5,6 +5,7 @@ use super::{Context, ending, interrupt, submission, submit, waiting};
 use crate::args::run::RunArgs;
 use crate::build_spec::{self, Caller};
 use crate::failure::{Exit, Failure};
+use crate::travel::{self, Picked, Wanted};
 use crate::view::output::Stream;
 use crate::view::progress::{Progress, counts_text};
 use crate::view::simple::{Ends, SubmittedIds};
@@ -12,11 +13,12 @@ use crate::view::{self, talk};
 use shipway_api::client::{Client, ClientError};
 use shipway_api::error::codes;
 use shipway_api::routes;
-use shipway_api::types::{JobView, Member, Submission, Submitted};
+use shipway_api::types::{JobView, Member, Submission, Submitted, TaskOutputs};
 use shipway_model::{JobId, Outcome, TaskIndex};
 use std::cell::Cell;
 use std::future::pending;
 use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -32,11 +34,19 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 
 pub async fn run(context: &Context, args: RunArgs) -> Result<Exit, Failure> {
     let (detach, dry_run, key) = (args.detach, args.dry_run, args.key.clone());
+    let travels = Wanted::of(&args.files);
     let mut spec = build_spec::build(args, Caller::of_this_process())?;
+    let picked = match &travels {
+        Some(wanted) => Some(wanted.pick(&mut spec).await?),
+        None => None,
+    };
     if dry_run {
         return submit::dry_run(context, vec![Member { spec, after: Vec::new() }]).await;
     }
     submission::pin_image(&mut spec).await?;
+    if let Some(picked) = &picked {
+        Box::pin(travel::upload(context, picked)).await?;
+    }
     let submission = Submission { spec };
     let shows_output = !detach && !context.output.json && !submission.spec.is_array();
     let submitted = Box::pin(submit_it(context, &submission, key, shows_output)).await?;
@@ -62,6 +72,9 @@ pub async fn run(context: &Context, args: RunArgs) -> Result<Exit, Failure> {
         return Ok(Exit::INTERRUPTED);
     };
     let exit = ending::exit_of(&ended);
+    if let Some((wanted, picked)) = travels.zip(picked).filter(|_| !context.output.json) {
+        Box::pin(results(context, &ended, &wanted, &picked)).await?;
+    }
     if context.output.json {
         view::show(&Ends { jobs: vec![ended] }, context.output)?;
     } else {
@@ -185,6 +198,42 @@ async fn progress(
     };
     shown.finish();
     ended
+}
+
+/// What the task has made comes to where its files came from. Of many tasks it stays with the
+/// server: they would be in each other's way.
+async fn results(
+    context: &Context,
+    ended: &JobView,
+    wanted: &Wanted,
+    picked: &Picked,
+) -> Result<(), Failure> {
+    let job = ended.id;
+    if ended.is_array {
+        talk::say(format_args!("shipway: `shipway outputs {job} -o DIR` fetches what came back"));
+        return Ok(());
+    }
+    let found = context.client.get(&routes::task_outputs(job, TaskIndex(0))).await;
+    let outputs: TaskOutputs = match found {
+        Ok(outputs) => outputs,
+        Err(ClientError::Refused { body, .. }) if body.code == codes::NOT_FOUND => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let here = wanted.results_to.is_none();
+    let to = wanted.results_to.as_deref().unwrap_or(Path::new("."));
+    let sent = here.then_some(&picked.manifest);
+    let written = travel::fetch(context, &outputs, (to, sent), |_| true).await?;
+    for file in &written {
+        match &file.as_name {
+            None => talk::say(format_args!("shipway: wrote {}", to.join(&file.path).display())),
+            Some(name) => talk::say(format_args!(
+                "shipway: wrote {} ({} is another one here, and was left as it is)",
+                to.join(name).display(),
+                file.path
+            )),
+        }
+    }
+    Ok(())
 }
 
 /// A task's own exit code needs no words; every other end does.

@@ -12,9 +12,9 @@ use crate::view::task_table::rank;
 use crate::view::time::Reader;
 use shipway_api::client::{Client, ClientError};
 use shipway_api::routes;
-use shipway_api::types::{JobView, TaskPage};
+use shipway_api::types::{JobView, SeriesView, TaskPage, TaskView};
 use shipway_model::limits::DEFAULT_PAGE;
-use shipway_model::{JobId, TaskIndex, TaskState};
+use shipway_model::{Attempt, JobId, TaskIndex, TaskState};
 
 /// What is worth seeing first in a job with more tasks than a page.
 const FIRST_STATES: [TaskState; 3] = [TaskState::Failed, TaskState::Running, TaskState::Placed];
@@ -32,7 +32,18 @@ async fn one_task(context: &Context, job: JobView, index: TaskIndex) -> Result<(
     let position = position(&job, index)?;
     let task = task_at(&context.client, job.id.task(index), position.0).await?;
     let task = task.ok_or_else(|| no_such_task(job.id, index))?;
-    view::show(&TaskDetail { job, task, reader: Reader::here() }, context.output)
+    let series = series(&context.client, &task).await;
+    view::show(&TaskDetail { job, task, series, reader: Reader::here() }, context.output)
+}
+
+/// How it went over time: an older server does not know, and nothing depends on it.
+async fn series(client: &Client, task: &TaskView) -> Option<SeriesView> {
+    if task.attempt == Attempt(0) {
+        return None;
+    }
+    let path = routes::task_usage(task.id.job, task.id.index);
+    let series: SeriesView = client.get(&path).await.ok()?;
+    (series.step_ms > 0).then_some(series)
 }
 
 async fn whole_job(context: &Context, job: JobView, args: &ShowArgs) -> Result<(), Failure> {

@@ -8,6 +8,7 @@ use crate::{logging, settings};
 use shipway_pilot::probe::Declared;
 use shipway_runtime::binds::AllowList;
 use shipway_runtime::{native, share};
+use shipway_server::files::Limits;
 use shipway_server::tls::Tls;
 use shipway_server::up::{self, NodeOptions, Settings, UpError};
 
@@ -39,6 +40,7 @@ pub fn run(args: UpArgs) -> Result<Exit, Failure> {
         is_root && !args.no_pilot && args.node.accounts.is_none() && format == LogFormat::Text;
     let passed_on = args.node.words();
     let offered: Option<AllowList> = args.node.binds.as_deref().and_then(|list| list.parse().ok());
+    let usual = Limits::default();
     let settings = Settings {
         home: home.clone(),
         listen: args.listen,
@@ -48,6 +50,10 @@ pub fn run(args: UpArgs) -> Result<Exit, Failure> {
         node: NodeOptions { declared: args.declared, passed_on },
         half_life: args.half_life,
         program,
+        files: Limits {
+            quota: args.files_quota.unwrap_or(usual.quota),
+            keep: args.files_keep.unwrap_or(usual.keep),
+        },
         offered: offered.map(|offered| offered.writable()),
     };
     let mut builder = tokio::runtime::Builder::new_multi_thread();

@@ -69,7 +69,7 @@ fn at_site(reason: &Reason) -> Option<String> {
     match wait {
         SiteWait::KeptFrom { why: KeptFrom::Path { .. } } => Some(format!(
             "name only paths that site {site} shares (`shipway site show {site}`), or none \
-             (--workdir private)"
+             (--sandbox, by which the directory travels, or --workdir private)"
         )),
         SiteWait::KeptFrom { why: KeptFrom::Tag { tag } } => Some(format!(
             "leave out --tag {tag}, or have it added to a site that has what it means"

@@ -5,9 +5,10 @@ use super::paper::{Paper, Tone};
 use super::reason::sentence;
 use super::task_table::{write_attempts, write_tasks};
 use super::time::{Reader, short};
+use super::usage::{write_advice, write_series, write_usage};
 use serde::Serialize;
-use shipway_api::types::{JobView, TaskPage, TaskView};
-use shipway_model::{FileMap, JobSpec, Kind, Network, OutputFiles, Resources, TakenOn};
+use shipway_api::types::{Fetching, JobView, SeriesView, TaskPage, TaskView};
+use shipway_model::{FileMap, JobSpec, Kind, Millis, Network, OutputFiles, Resources, TakenOn};
 use std::collections::BTreeMap;
 
 /// A command longer than this is cut; `--json` has it whole.
@@ -32,6 +33,9 @@ pub struct JobDetail {
 pub struct TaskDetail {
     pub job: JobView,
     pub task: TaskView,
+    /// How its newest attempt went over time, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series: Option<SeriesView>,
     #[serde(skip)]
     pub reader: Reader,
 }
@@ -56,6 +60,12 @@ impl View for JobDetail {
             paper.end_line();
             write_attempts(paper, &only.attempts, reader);
         }
+        if let [only] = self.tasks.tasks.as_slice()
+            && (only.usage.is_some() || only.advice.is_some())
+        {
+            paper.end_line();
+            write_usage_of(paper, only);
+        }
         if self.not_shown > 0 {
             let next = self.tasks.next.map(|from| format!(" (next: --from {from})"));
             let line = format!("{} more tasks{}", self.not_shown, next.unwrap_or_default());
@@ -77,6 +87,9 @@ impl View for TaskDetail {
         if let Some(outcome) = &task.outcome {
             fact(paper, "outcome", &outcome.to_string());
         }
+        if let Some(Fetching { sent, of }) = task.fetching {
+            fact(paper, "files", &format!("fetching: {sent} of {of} have come"));
+        }
         if let Some(node) = &task.node {
             let site = task.site.as_ref().map(|site| format!(" (site {site})"));
             fact(paper, "node", &format!("{node}{}", site.unwrap_or_default()));
@@ -89,11 +102,28 @@ impl View for TaskDetail {
             let until = task.ended.unwrap_or(reader.now);
             fact(paper, "time", &short(until.since(started)));
         }
+        write_usage_of(paper, task);
+        if let Some(series) = self.series.as_ref().filter(|series| series.cpu_milli.len() > 1) {
+            paper.end_line();
+            paper.line(&format!("Over time, from left to right ({} a step):", step(series)));
+            write_series(paper, series);
+        }
         if !task.attempts.is_empty() {
             paper.end_line();
             write_attempts(paper, &task.attempts, reader);
         }
     }
+}
+
+fn write_usage_of(paper: &mut Paper, task: &TaskView) {
+    if let Some(usage) = &task.usage {
+        write_usage(paper, usage);
+    }
+    write_advice(paper, task.advice.as_ref());
+}
+
+fn step(series: &SeriesView) -> String {
+    short(Millis(series.step_ms))
 }
 
 fn head(paper: &mut Paper, job: &JobView) {

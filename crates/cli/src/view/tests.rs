@@ -116,12 +116,34 @@ fn job_and_task() {
     let detail = JobDetail { job, tasks: from(page), not_shown: 7, reader: reader() };
     check("job", &detail);
     let task = from(tasks()[0].clone());
-    check("task", &TaskDetail { job: from(array_job()), task, reader: reader() });
+    let of = |task| TaskDetail { job: from(array_job()), task, series: None, reader: reader() };
+    check("task", &of(task));
     let mut lent = tasks()[1].clone();
     lent["site"] = json!("hpc");
-    let lent = TaskDetail { job: from(array_job()), task: from(lent), reader: reader() };
-    let said = text(&lent, false);
+    let said = text(&of(from(lent)), false);
     assert!(said.contains("  node        n2 (site hpc)\n"), "{said}");
+}
+
+#[test]
+fn what_a_task_has_used_is_shown_with_advice() {
+    let mut task = tasks()[0].clone();
+    task["usage"] = json!({"wall_ms": 7_200_000, "looks": 1_440, "cpu_ms": 5_400_000,
+        "memory": 3_000_000_000u64, "read": 1_200_000_000, "written": 4_096,
+        "waited_ms": 216_000, "gpu_given_ms": 7_200_000, "gpus": 1, "gpus_idle": 0,
+        "gpu_busy": 600, "gpu_busy_max": 9_800, "gpu_memory_busy": 150,
+        "gpu_memory": 3_000_000_000u64, "gpu_memory_of": 141_000_000_000u64,
+        "energy_mj": 900_000_000, "power_max_mw": 410_500, "temperature_max": 41,
+        "throttled_ms": 0, "throttle_reasons": 0, "ecc_errors": 0, "occupancy": 1_234});
+    task["advice"] = json!({"kind": "gpu_errors", "errors": 1, "words": "run it again"});
+    let series = json!({"attempt": 2, "step_ms": 30_000, "cpu_milli": [0, 500, 1_000],
+        "memory_mib": [1, 2_861, 2_861], "gpu_busy": [0, 10_000, 600]});
+    let detail = TaskDetail {
+        job: from(array_job()),
+        task: from(task),
+        series: Some(from(series)),
+        reader: reader(),
+    };
+    check("task_used", &detail);
 }
 
 #[test]
@@ -311,7 +333,8 @@ fn gpus_of_sites(is_asked: bool) -> Value {
 #[test]
 fn gpus_that_sites_would_give() {
     check("gpus_sites", &gpu_table(nodes(), None, &gpus_of_sites(false)));
-    let asked = gpu_table(json!({"nodes": []}), Some("A100:2"), &gpus_of_sites(true));
+    let sites = gpus_of_sites(true);
+    let asked = gpu_table(json!({"nodes": []}), Some("A100:2"), &sites);
     check("gpus_sites_request", &asked);
     let mut kept = gpus_of_sites(true);
     kept.as_array_mut().expect("a list").retain(|class| class["class"] == "one");

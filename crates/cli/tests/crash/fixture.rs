@@ -129,9 +129,9 @@ fn content(world: &World) -> Value {
     let mut tasks: Vec<Value> =
         ["1/0", "2/0", "3/0", "4/1", "4/3"].iter().map(|id| task(world, id)).collect();
     for task in &mut tasks {
-        forget(task, &["started", "ended", "node"]);
+        forget(task, &["started", "ended", "node", "usage"]);
         for attempt in attempts(task) {
-            forget(attempt, &["started", "ended", "node"]);
+            forget(attempt, &["started", "ended", "node", "usage"]);
         }
     }
     json!({ "jobs": jobs, "tasks": tasks, "users": users(world), "notes": notes(world) })

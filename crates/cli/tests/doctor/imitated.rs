@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The folder of the imitations, or `None` where they cannot be used.
-fn driver(dir: &Path) -> Option<PathBuf> {
+pub(crate) fn driver(dir: &Path) -> Option<PathBuf> {
     if Path::new("/dev/nvidiactl").exists() {
         cannot_here("this machine has a real GPU");
         return None;

@@ -1,9 +1,11 @@
-//! `shipway doctor` on this machine, and a pilot whose GPU or folder fails its proof.
+//! `shipway doctor` on this machine, a pilot whose GPU or folder fails its proof, and what tasks
+//! use of a node and its GPU.
 
 #[path = "../common/mod.rs"]
 mod common;
 mod imitated;
 mod unfit;
+mod used;
 
 use common::World;
 use serde_json::Value;

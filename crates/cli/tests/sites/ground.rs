@@ -65,8 +65,17 @@ impl SiteFile {
 
     /// Joins it, or describes it anew.
     pub(crate) fn add(&self, world: &World) {
+        self.add_as(world, &self.text(&world.url()));
+    }
+
+    /// The same, as if it were another machine.
+    pub(crate) fn add_sharing_nothing(&self, world: &World) {
+        self.add_as(world, &self.text(&world.url()).replace("shared: [/]\n", ""));
+    }
+
+    fn add_as(&self, world: &World, text: &str) {
         let file = world.work().join(format!("{}.yaml", self.name));
-        std::fs::write(&file, self.text(&world.url())).expect("written");
+        std::fs::write(&file, text).expect("written");
         world.ok(&["site", "add", file.to_str().expect("text")]);
     }
 }

@@ -6,7 +6,7 @@
 //! - `journal.rs`   what the server has noted of allocations and attempts
 //! - `faults.rs`    what goes wrong with pilots at either
 //! - `killed.rs`    a server that is killed while it hands in
-//! - `together.rs` several nodes in one allocation of Slurm
+//! - `together.rs` several nodes in one allocation of Slurm; `speed.rs` how soon tasks run there
 //! - `slurm.rs`, `htcondor.rs` each by itself; `federated.rs` both and this machine at once
 //!
 //! They need root, and are a skip unless they are asked for: `cargo xtask test --only slurm` and
@@ -24,4 +24,5 @@ mod htcondor;
 mod journal;
 mod killed;
 mod slurm;
+mod speed;
 mod together;

@@ -400,3 +400,29 @@ fn slices_come_by_slurmrestd_to_those_who_want_one() {
     assert!(!shown.contains(token.trim().trim_start_matches("SLURM_JWT=")), "{shown}");
     world.ok(&["cancel", &none]);
 }
+
+/// Nothing is shared with it but the program: a folder of sources travels there, is built, and what
+/// was made comes back.
+#[test]
+fn a_folder_is_built_where_nothing_is_shared() {
+    let Some(slurm) = Slurm::among() else { return };
+    let world = without_pilot();
+    hpc(&slurm).add_sharing_nothing(&world);
+    let named = world.submit(&["--", "true"]);
+    says(&world, &named, "it does not share");
+    let folder = world.work().join("source");
+    std::fs::create_dir(&folder).expect("made");
+    let makefile = "prog: main.sh\n\tcp main.sh prog && chmod +x prog && hostname > where\n";
+    std::fs::write(folder.join("Makefile"), makefile).expect("written");
+    std::fs::write(folder.join("main.sh"), "#!/bin/sh\necho hello\n").expect("written");
+    let mut run = world.command(&["run", "--sandbox", "--", "make"]);
+    let ran =
+        run.current_dir(&folder).stdin(std::process::Stdio::null()).output().expect("it runs");
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(ran.status.success(), "{said}");
+    assert!(said.contains("wrote ./prog"), "{said}");
+    let made = Command::new(folder.join("prog")).output().expect("it can be run");
+    assert_eq!(made.stdout, b"hello\n");
+    world.ok(&["cancel", &named]);
+    wait_until_empty(&world, "hpc", &*slurm);
+}

@@ -5,11 +5,11 @@ use super::verdict;
 use crate::event::Event;
 use crate::rejection::Rejection;
 use crate::state::State;
-use shipway_model::{AttemptId, Ended, Lost, PilotId, TaskId, Timestamp};
+use shipway_model::{AttemptId, Ended, Held, Lost, PilotId, TaskId, Timestamp};
 use std::collections::BTreeMap;
 
-/// Ends by their attempts.
-pub(super) type Ends<'a> = BTreeMap<AttemptId, &'a Ended>;
+/// What is said of ended attempts, by their names.
+pub(super) type Ends<'a> = BTreeMap<AttemptId, &'a Held>;
 
 /// It says so itself, and is not coming back.
 pub(super) fn said_goodbye(
@@ -50,9 +50,12 @@ pub(super) fn left_behind(
     let event = |task: &TaskId| {
         let active = state.active().get(task)?;
         let id = task.attempt(active.attempt);
-        let is_its = |end: &&&Ended| active.started.is_none_or(|started| is_of(end, started));
+        let is_its = |held: &&&Held| {
+            let end = held.end();
+            end.is_some_and(|end| active.started.is_none_or(|started| is_of(end, started)))
+        };
         match known.get(&id).filter(is_its) {
-            Some(end) => verdict::ended(state, at, id, end),
+            Some(held) => verdict::ended(state, at, held),
             None => verdict::lost(state, at, *task, why),
         }
     };

@@ -5,6 +5,7 @@
 //! and the folder whose key the pilot has; see `site.rs`.
 
 use super::pilot_ended::{self, Ends};
+use super::pilot_reported::used_so_far;
 use super::{differs, site_said, verdict};
 use crate::command::PilotJoined;
 use crate::event::{Event, Joined};
@@ -136,7 +137,7 @@ fn name_of(state: &State, joined: &PilotJoined, before: &[&PilotId]) -> Option<N
 fn ends_of<'a>(pilot: &PilotId, joined: &'a PilotJoined) -> Ends<'a> {
     let told = joined.held.iter();
     let told = told.filter(|held| held.of.as_ref().unwrap_or(&joined.pilot) == pilot);
-    told.filter_map(|held| Some((held.id, held.end()?))).collect()
+    told.filter(|held| held.end().is_some()).map(|held| (held.id, held)).collect()
 }
 
 /// What it says of attempts that are placed on it.
@@ -145,7 +146,7 @@ fn news<'a>(
     at: Timestamp,
     placed: impl Iterator<Item = &'a &'a Held>,
 ) -> Vec<Event> {
-    let (mut events, mut started) = (Vec::new(), Vec::new());
+    let (mut events, mut started, mut used) = (Vec::new(), Vec::new(), Vec::new());
     for held in placed {
         match &held.phase {
             HeldPhase::Queued => {}
@@ -155,14 +156,16 @@ fn news<'a>(
                 if active.is_some_and(|active| active.started.is_none()) {
                     started.push((task, attempt, *since));
                 }
+                used.extend(used_so_far(held));
             }
-            HeldPhase::Ended(ended) => {
-                events.extend(verdict::ended(state, at, held.id, ended));
-            }
+            HeldPhase::Ended(_) => events.extend(verdict::ended(state, at, held)),
         }
     }
     if !started.is_empty() {
         events.push(Event::AttemptsStarted { tasks: started });
+    }
+    if !used.is_empty() {
+        events.push(Event::AttemptsUsed { tasks: used });
     }
     events
 }

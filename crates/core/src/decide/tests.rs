@@ -26,6 +26,7 @@ mod site_notes;
 mod sites;
 mod slices;
 mod together;
+mod used;
 mod users;
 
 use crate::command::{AskSite, Command, NewJob, Pick, PilotJoined, PilotReported, Select, Submit};

@@ -1,22 +1,22 @@
 //! What the end of an attempt means for its task: done, failed, cancelled, or tried again.
 
+use crate::advice::{Case, Offers, advise};
 use crate::event::{AttemptEnded, Event, StopReason, Verdict};
 use crate::pilot::Active;
 use crate::state::State;
 use shipway_model::limits::MAX_LOST_ATTEMPTS;
-use shipway_model::{AttemptId, Ended, Lost, Millis, Outcome, TaskId, Timestamp};
+use shipway_model::usage::gpu_time;
+use shipway_model::{
+    Advice, AttemptId, Ended, Held, HeldPhase, Lost, Millis, Outcome, TaskId, Timestamp, Usage,
+};
 
 /// So far apart the clocks of a server and of a batch system may be.
 const CLOCKS_DIFFER: Millis = Millis(10_000);
 
 /// The event for an attempt's end, if that attempt is the one that is active. A report of an
 /// attempt that is already settled is a repeat and says nothing new.
-pub(super) fn ended(
-    state: &State,
-    at: Timestamp,
-    AttemptId { task, attempt }: AttemptId,
-    ended: &Ended,
-) -> Option<Event> {
+pub(super) fn ended(state: &State, at: Timestamp, held: &Held) -> Option<Event> {
+    let (AttemptId { task, attempt }, ended) = (held.id, held.end()?);
     let active = state.active().get(&task).filter(|active| active.attempt == attempt)?;
     let named = named(state, at, active, &ended.outcome);
     let outcome = named.map_or_else(|| ended.outcome.clone(), |why| Outcome::Lost { why });
@@ -25,6 +25,7 @@ pub(super) fn ended(
     let has_made_room = active.stopping == Some(StopReason::Preempted)
         && verdict == Verdict::Retry { at, counted: false };
     let outcome = if has_made_room { Outcome::Lost { why: Lost::MadeRoom } } else { outcome };
+    let (usage, advice) = used(state, active, held, &outcome);
     Some(Event::AttemptEnded(Box::new(AttemptEnded {
         task,
         attempt,
@@ -36,7 +37,29 @@ pub(super) fn ended(
         ended: ended.ended,
         ran: ended.ran,
         verdict,
+        usage,
+        advice,
     })))
+}
+
+/// What it has used by its pilot's last word, what it was given, and what to say of that. A pilot
+/// is not believed in what the server knows itself.
+fn used(
+    state: &State,
+    active: &Active,
+    held: &Held,
+    outcome: &Outcome,
+) -> (Option<Box<Usage>>, Option<Box<Advice>>) {
+    let Some(job) = state.job(held.id.task.job) else { return (None, None) };
+    let asked = &state.shapes().get(job.shape).resources;
+    let said = held.usage.as_deref().or(active.usage.as_deref());
+    let mut usage = said.map(Usage::bounded).unwrap_or_default();
+    let (gpus, ran) = (active.devices.len() as u64, held.end().map_or(0, |end| end.ran.0));
+    let share = asked.gpu.as_ref().map_or(0, |gpu| u64::from(gpu.share.0));
+    usage.gpu_given_ms = (gpus > 0 && ran > 0).then(|| gpu_time(gpus, share, ran));
+    let case = Case { asked, usage: &usage, outcome };
+    let advice = advise(&case, |asked| Offers::of(state, asked)).map(Box::new);
+    ((!usage.is_empty()).then(|| Box::new(usage)), advice)
 }
 
 /// A better name for a loss than those had who noticed it. The batch system knows why a pilot is
@@ -61,7 +84,7 @@ pub(super) fn lost(state: &State, at: Timestamp, task: TaskId, why: Lost) -> Opt
     let outcome = Outcome::Lost { why };
     let ran = active.started.map_or(Millis(0), |started| at.since(started));
     let report = Ended { outcome, started: active.started, ended: at, ran };
-    ended(state, at, task.attempt(active.attempt), &report)
+    ended(state, at, &Held::own(task.attempt(active.attempt), HeldPhase::Ended(report)))
 }
 
 const NO_ROOM: Outcome = Outcome::Lost { why: Lost::NoRoom };

@@ -48,6 +48,39 @@ fn the_way_of_a_task() {
 }
 
 #[test]
+fn what_was_used_stands_beside_what_was_asked_for() {
+    let used = Used {
+        cpu_ms: Some(90_061_000),
+        cpus_milli: Some(1_234),
+        memory: Some((3 << 20) + 1),
+        gpus_milli: Some(59),
+    };
+    let resources = Resources { gpus: 1, devices: vec!["GPU-a".into()], used, ..asked() };
+    let block = block(What::Terminated { how: How::Exit(0), ran_ms: 2_500, resources });
+    for line in [
+        "\t\tUsr 1 01:01:01, Sys 0 00:00:00  -  Run Remote Usage",
+        "\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  Run Local Usage",
+        "\t\tUsr 1 01:01:01, Sys 0 00:00:00  -  Total Remote Usage",
+        "\t   Cpus                 :     1.23        1         1 ",
+        "\t   GPUs                 :     0.06        1         1 \"GPU-a\"",
+        "\t   Memory (MB)          :        4      100       100 ",
+    ] {
+        assert!(block.lines().any(|found| found == line), "no `{line}` in\n{block}");
+    }
+    let not_asked = Resources { cpus_milli: 1_000, used, ..Resources::default() };
+    let started = block_of_start(not_asked.clone());
+    assert!(!started.contains("Memory"), "{started}");
+    let table =
+        self::block(What::Evicted { why: Evicted::Stopped { reason: None }, resources: not_asked });
+    let line = "\t   Memory (MB)          :        4                    ";
+    assert!(table.lines().any(|found| found == line), "{table}");
+}
+
+fn block_of_start(resources: Resources) -> String {
+    block(What::Executing { node: "vm".into(), resources })
+}
+
+#[test]
 fn a_signal_and_the_ways_to_go_again() {
     let killed = What::Terminated { how: How::Signal(9), ran_ms: 0, resources: asked() };
     let killed = block(killed);

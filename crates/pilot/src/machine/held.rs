@@ -2,7 +2,9 @@
 
 use super::need::Need;
 use super::{HowEnded, Now, OutOfMemory, Start};
-use shipway_model::{AttemptId, Ended, HeldPhase, Lost, Millis, Outcome, Timestamp, attempt};
+use shipway_model::{
+    AttemptId, Ended, HeldPhase, Lost, Millis, Outcome, Timestamp, Usage, attempt,
+};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -16,6 +18,8 @@ pub(super) struct HeldAttempt {
     pub(super) collecting: Option<Collecting>,
     /// The timer that is set for it.
     pub(super) timer: Option<Millis>,
+    /// What it has used, as far as is known.
+    pub(super) usage: Option<Box<Usage>>,
 }
 
 #[derive(Debug)]
@@ -86,6 +90,7 @@ impl HeldAttempt {
             ending: Ending::default(),
             collecting: None,
             timer: None,
+            usage: None,
         }
     }
 
@@ -161,6 +166,6 @@ impl HeldAttempt {
             Phase::Running { started, .. } => HeldPhase::Running { started: *started },
             Phase::Ended(ended) => HeldPhase::Ended((**ended).clone()),
         };
-        attempt::Held::own(id, phase)
+        attempt::Held { usage: self.usage.clone(), ..attempt::Held::own(id, phase) }
     }
 }

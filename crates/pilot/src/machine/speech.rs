@@ -5,9 +5,9 @@
 //! each end leaves at once.
 
 use super::{Connection, Machine, Now, Output};
-use shipway_api::link::{FromPilot, FromServer, Hello, Report};
+use shipway_api::link::{FromPilot, FromServer, Hello, MAX_USAGES, Report};
 use shipway_model::attempt;
-use shipway_model::{AttemptId, HeldPhase, Millis};
+use shipway_model::{AttemptId, HeldPhase, Millis, Usage};
 use std::collections::VecDeque;
 
 /// Starts and ends in one report: well below the size of a message, and one commit's worth.
@@ -23,6 +23,7 @@ impl Machine {
         self.connection_number = self.connection_number.next();
         self.new_starts.clear();
         self.new_ends.clear();
+        self.new_uses.clear();
         self.report_due = None;
         self.contact.hello(now.steady);
         let ended = self.held.iter().filter(|(_, held)| held.has_ended());
@@ -36,13 +37,14 @@ impl Machine {
         self.reads.clear();
         out.push(Output::CloseLogs);
         let own = self.held.iter().map(|(id, held)| held.word(*id));
+        let held = with_some_usage(own.chain(self.left.iter().cloned()));
         out.push(Output::Send(FromPilot::Hello(Box::new(Hello {
             pilot: self.identity.pilot.clone(),
             connection: self.connection_number,
             version: self.identity.version.clone(),
             ad: self.identity.ad.clone(),
             lease: self.identity.lease,
-            held: own.chain(self.left.iter().cloned()).collect(),
+            held,
             folder_key: self.identity.folder_key.clone(),
         }))));
     }
@@ -96,6 +98,20 @@ impl Machine {
         }
     }
 
+    /// Of those that run: an end says it itself.
+    pub(super) fn used(&mut self, now: Now, used: Vec<(AttemptId, Box<Usage>)>) {
+        for (id, usage) in used {
+            let Some(held) = self.held.get_mut(&id).filter(|held| held.started().is_some()) else {
+                continue;
+            };
+            held.usage = Some(usage);
+            if !self.new_uses.contains(&id) {
+                self.new_uses.push(id);
+            }
+            self.something_happened(now);
+        }
+    }
+
     pub(super) fn something_happened(&mut self, now: Now) {
         self.report_due.get_or_insert(Millis(now.steady.0 + REPORT_WAIT.0));
     }
@@ -129,7 +145,7 @@ impl Machine {
     /// what happened since follows it.
     fn next_report(&mut self) -> Option<Report> {
         let link = self.link.as_mut().filter(|link| link.welcomed)?;
-        if self.new_starts.is_empty() && self.new_ends.is_empty() {
+        if self.new_starts.is_empty() && self.new_ends.is_empty() && self.new_uses.is_empty() {
             return None;
         }
         let starts = self.new_starts.len().min(MAX_REPORT);
@@ -140,8 +156,10 @@ impl Machine {
         let started = self.new_starts.drain(..starts).filter_map(word).filter(runs);
         let ids: Vec<AttemptId> = self.new_ends.drain(..ends).collect();
         let ended = ids.iter().copied().filter_map(word).filter(|held| held.end().is_some());
-        let held = started.chain(ended).collect();
-        if self.new_starts.is_empty() && self.new_ends.is_empty() {
+        let uses = self.new_uses.len().min(MAX_REPORT - starts - ids.len());
+        let used = self.new_uses.drain(..uses).filter_map(word).filter(runs);
+        let held = started.chain(ended).chain(used).collect();
+        if self.new_starts.is_empty() && self.new_ends.is_empty() && self.new_uses.is_empty() {
             self.report_due = None;
         }
         link.last_report += 1;
@@ -183,4 +201,15 @@ impl Machine {
             out.push(Output::Send(FromPilot::Goodbye));
         }
     }
+}
+
+/// A message has room for what so many have used; of the others that much is lost.
+fn with_some_usage(held: impl Iterator<Item = attempt::Held>) -> Vec<attempt::Held> {
+    let mut room = MAX_USAGES;
+    let told = held.map(|held| {
+        let usage = held.usage.filter(|_| room > 0);
+        room -= usize::from(usage.is_some());
+        attempt::Held { usage, ..held }
+    });
+    told.collect()
 }

@@ -8,6 +8,7 @@ mod leaving;
 mod link;
 mod reports;
 mod starting;
+mod used;
 mod weight;
 
 use super::speech::REPORT_WAIT;
@@ -150,7 +151,7 @@ impl Rig {
     }
 
     fn ended(&mut self, id: AttemptId, how: HowEnded) -> Vec<Output> {
-        self.input(Input::ProcessEnded { id, how, out_of_memory: None })
+        self.input(Input::ProcessEnded { id, how, out_of_memory: None, usage: None })
     }
 
     fn flush(&mut self) -> Vec<Output> {
@@ -163,7 +164,7 @@ impl Rig {
             panic!("{out:?}")
         };
         let mut told = Reported { number: report.number, started: Vec::new(), ended: Vec::new() };
-        for attempt::Held { id, phase, of } in report.held {
+        for attempt::Held { id, phase, of, .. } in report.held {
             assert_eq!(of, None);
             match phase {
                 HeldPhase::Queued => panic!("{id} has done nothing"),

@@ -73,7 +73,8 @@ impl Work {
             // Not picked up by a spawner yet: then it need not start at all.
             self.forget(ticket);
             let how = HowEnded::Signal(number);
-            self.over(id, Input::ProcessEnded { id, how, out_of_memory: None });
+            let (out_of_memory, usage) = (None, None);
+            self.over(id, Input::ProcessEnded { id, how, out_of_memory, usage });
         } else {
             // Being started this very moment, or just ended: sent as soon as it is there.
             self.unsent.insert(ticket, signal);

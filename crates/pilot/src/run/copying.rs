@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// A process that has moved nothing for so long is killed, and its task fails. File servers that
@@ -121,14 +121,16 @@ impl<'a> Copying<'a> {
     }
 
     /// Until it is over, for its task.
-    pub(super) fn attend(mut self, after: &After, patience: Duration) -> Copied {
+    /// Something else may move for it, which `also` counts.
+    pub(super) fn attend(mut self, after: &After, patience: Duration, also: &AtomicU64) -> Copied {
         let mut watch = Watch::new(patience, Instant::now());
         let every = LOOK_EVERY.min(patience);
         let ended = loop {
             if self.has_ended_within(every) {
                 break Some(self.child.wait());
             }
-            match watch.look(self.watched.moved(), self.stop.is_wanted(), Instant::now()) {
+            let moved = self.watched.moved().wrapping_add(also.load(Ordering::Relaxed));
+            match watch.look(moved, self.stop.is_wanted(), Instant::now()) {
                 Verdict::GoOn => {}
                 Verdict::Kill => self.stop.kill(),
                 Verdict::GiveUp => break None,

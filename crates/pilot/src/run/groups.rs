@@ -12,6 +12,7 @@ use shipway_api::link::Template;
 use shipway_model::Bytes;
 use shipway_runtime::cgroup::{Delegation, Group};
 use shipway_runtime::crowd::{Caps, Slot, Slots};
+use shipway_runtime::meter::Meter;
 use shipway_runtime::plan;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -114,6 +115,11 @@ impl Groups {
                 (Vec::new(), false)
             }
         }
+    }
+
+    /// Where to look for what a task uses, if it has a group of its own.
+    pub(super) fn meter(&self, ticket: Ticket) -> Option<Meter> {
+        self.held.get(&ticket).map(|held| held.group.meter())
     }
 
     /// Who has to be ended, and why if nothing else will say it. Tasks of which the kernel has

@@ -134,6 +134,9 @@ impl Work {
             request.join(doors, &self.helper);
             self.told.expect(start.id, &mut request);
             self.shares.expect(ticket, start);
+            let share = start.template.gpu_share.map(|share| u64::from(share.0));
+            let meter = self.groups.meter(ticket);
+            self.usages.expect(ticket, start.id, (&start.devices, share), meter);
             let started = match streams {
                 None => self.pool.start(request),
                 Some(streams) => self.pool.start_with(request, streams),

@@ -150,7 +150,7 @@ impl Limits {
             if tasks.is_empty() && left.is_empty() {
                 return drop(tell.send(Seen::default()));
             }
-            let Ok(snapshot) = Snapshot::take() else { return };
+            let Ok(snapshot) = Snapshot::shared() else { return };
             let count =
                 |(person, roots): (String, Vec<i32>)| (person, snapshot.threads_below(roots));
             let hanging = left.into_iter().map(count).collect();
@@ -342,6 +342,7 @@ mod tests {
                 ended: at,
                 ran: Duration::ZERO,
                 left_behind,
+                spent: None,
             });
             assert_eq!(limits.next_look().is_some(), looks, "{how:?}, {left_behind} left");
         }

@@ -12,7 +12,7 @@ use shipway_api::link::{CONNECTION_NUMBER, FromPilot, FromServer, LogChunk, MAX_
 use shipway_api::wire::{ToServer, link_client::LinkClient, logs_client::LogsClient};
 use shipway_model::ConnectionNumber;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
@@ -52,11 +52,12 @@ pub(super) enum FromLink {
 pub(super) fn run(
     server: Server,
     token: String,
+    open: watch::Sender<Option<Channel>>,
 ) -> (mpsc::UnboundedSender<ToLink>, mpsc::Receiver<FromLink>) {
     let (to_link, orders) = mpsc::unbounded_channel();
     let (send, from_link) = mpsc::channel(INBOX);
     tokio::spawn(async move {
-        let mut link = Link { server, token, orders, send };
+        let mut link = Link { server, token, orders, send, open };
         let mut wait = FIRST_WAIT;
         let mut last = String::new();
         loop {
@@ -91,6 +92,8 @@ struct Link {
     token: String,
     orders: mpsc::UnboundedReceiver<ToLink>,
     send: mpsc::Sender<FromLink>,
+    /// For calls that others make by themselves, from the welcome on.
+    open: watch::Sender<Option<Channel>>,
 }
 
 enum Ended {
@@ -113,6 +116,7 @@ impl Link {
         }
         let connection = named.await?;
         let ended = self.talk(channel, connection).await;
+        self.open.send_replace(None);
         let parted = matches!(ended, Ok(Ended::Parted));
         if self.send.send(FromLink::Down { connection, parted }).await.is_err() {
             return Ok(Ended::Stopped);
@@ -148,7 +152,7 @@ impl Link {
         let heard = control.attach(self.request(taken_from(said), None)?);
         let mut heard = heard.await?.into_inner();
         let shown = self.request(pieces_from(shown), Some(connection))?;
-        let mut logs = LogsClient::new(channel);
+        let mut logs = LogsClient::new(channel.clone());
         let mut showing = std::pin::pin!(logs.show(shown));
         let (mut show, mut goodbye) = (Some(show), None);
         loop {
@@ -177,6 +181,9 @@ impl Link {
                 message = heard.message() => match message {
                     // What only newer servers say need not be done.
                     Ok(Some(message)) => if let Some(message) = FromServer::read(message)? {
+                        if matches!(message, FromServer::Welcome { .. }) {
+                            self.open.send_replace(Some(channel.clone()));
+                        }
                         self.send.send(FromLink::Message { connection, message }).await?;
                     },
                     Ok(None) => return Ok(Ended::Parted),

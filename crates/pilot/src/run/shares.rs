@@ -8,8 +8,8 @@ use crate::machine::{OutOfMemory, Start};
 use crate::memory::Snapshot;
 use crate::probe::Probe;
 use crate::spawn::Ticket;
-use nvml_wrapper::Nvml;
 use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::{Device, Nvml};
 use shipway_model::{Bytes, GpuShare, GpuSource};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -112,7 +112,7 @@ fn look(book: &Mutex<Book>, kill: &Kill) {
             }
             book.tasks.clone()
         };
-        let (Ok(nvml), Ok(processes)) = (&nvml, Snapshot::take()) else { continue };
+        let (Ok(nvml), Ok(processes)) = (&nvml, Snapshot::shared()) else { continue };
         let uses = uses(nvml, &tasks);
         let belongs = |pid: u32, leader: u32| processes.is_of(pid, leader);
         for (ticket, used) in over(&tasks, &uses, belongs) {
@@ -130,17 +130,23 @@ fn uses(nvml: &Nvml, tasks: &HashMap<Ticket, Watched>) -> Vec<Use> {
     let mut uses = Vec::new();
     for device in devices {
         let Ok(found) = nvml.device_by_uuid(device.as_str()) else { continue };
-        let mut processes = found.running_compute_processes().unwrap_or_default();
-        // Behind the Multi-Process Service they are in a list of their own.
-        let served = found.mps_running_compute_processes().unwrap_or_default();
-        processes.retain(|one| served.iter().all(|other| other.pid != one.pid));
-        for process in processes.into_iter().chain(served) {
-            if let UsedGpuMemory::Used(bytes) = process.used_gpu_memory {
-                uses.push(Use { device: device.clone(), pid: process.pid, bytes });
-            }
-        }
+        let used = used_by(&found).into_iter();
+        uses.extend(used.map(|(pid, bytes)| Use { device: device.clone(), pid, bytes }));
     }
     uses
+}
+
+/// The processes of a device, and what each has of its memory.
+pub(super) fn used_by(device: &Device<'_>) -> Vec<(u32, u64)> {
+    let mut processes = device.running_compute_processes().unwrap_or_default();
+    // Behind the Multi-Process Service they are in a list of their own.
+    let served = device.mps_running_compute_processes().unwrap_or_default();
+    processes.retain(|one| served.iter().all(|other| other.pid != one.pid));
+    let used = processes.into_iter().chain(served).filter_map(|process| {
+        let UsedGpuMemory::Used(bytes) = process.used_gpu_memory else { return None };
+        Some((process.pid, bytes))
+    });
+    used.collect()
 }
 
 /// Who is over its share, and by what its processes have together. Each is named once.

@@ -115,7 +115,8 @@ impl Work {
                 files.step =
                     Step::BringingIn(Box::new(Waiting { start: start.clone(), image, streams }));
                 self.staging.insert(files);
-                self.staging.order(start.id, Plan::In(plan));
+                let came_with = start.template.files.as_ref().and_then(|files| files.sandbox);
+                self.staging.order(start.id, Plan::In(plan), came_with);
             }
         }
     }
@@ -132,7 +133,7 @@ impl Work {
         let inputs = names.inputs(&named.inputs).map_err(|error| error.to_string())?;
         let outputs = start.taken.as_ref().map(|taken| &taken.outputs);
         let (mut work, own) = (None, Own::of(start));
-        if !inputs.is_empty() || outputs.is_some() {
+        if !inputs.is_empty() || outputs.is_some() || named.sandbox.is_some() {
             // Who copies for an account finds it by its path.
             let made = self.tasks.let_pass(own, &whom);
             let made = made.and_then(|()| self.tasks.private_dir(own, "work", &whom));
@@ -152,11 +153,12 @@ impl Work {
             reach: reach.clone(),
             rights: rights.clone(),
             work: work.clone(),
+            given: None,
             inputs,
             stdin: stdin.clone(),
             remember,
         };
-        let needed = !plan.inputs.is_empty() || plan.stdin.is_some();
+        let needed = !plan.inputs.is_empty() || plan.stdin.is_some() || named.sandbox.is_some();
         let files = Files {
             id: start.id,
             user: start.template.user.clone(),
@@ -166,6 +168,7 @@ impl Work {
             reach,
             step: Step::Running,
             work,
+            collects: named.sandbox.is_some(),
             stdin: stdin.map(|(_, copy)| copy),
             remembered: None,
             spools: Vec::new(),
@@ -209,6 +212,15 @@ impl Work {
             files.spools.push((log.also_to(file), path, target));
         }
         Ok(())
+    }
+
+    /// Says something to whoever follows a task that waits for its files.
+    pub(super) fn say_of_files(&mut self, id: AttemptId, line: &str) {
+        if let Some(Step::BringingIn(waiting)) = self.staging.get(id).map(|files| &mut files.step)
+            && let Some((_, errors)) = &mut waiting.streams
+        {
+            errors.append(format!("shipway: {line}\n").as_bytes());
+        }
     }
 
     /// The files of a task are there, or will not come.

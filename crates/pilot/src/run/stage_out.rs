@@ -3,10 +3,10 @@
 
 use super::Work;
 use super::stage_in::{BadFile, Names, stays_inside};
-use super::staging::{Files, Staged, Step, Stopped, Wanted};
+use super::staging::{Files, News, Staged, Step, Stopped, Wanted};
 use crate::machine::Input;
 use crate::seldom::{Seldom, in_short};
-use crate::stage::{Output, Plan, StageOut};
+use crate::stage::{Collect, Output, Plan, StageOut};
 use rustix::fs::{Gid, Uid};
 use shipway_model::{AttemptId, FileMap, Outcome, OutputFiles, Outputs, TakenOn};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,15 @@ impl Names<'_> {
     /// The folder that outputs go to.
     fn taken_to(&self, outputs: &Outputs) -> PathBuf {
         self.path(outputs.to.as_deref().unwrap_or_default())
+    }
+
+    /// Of something that travels: as it stands in the list of what does.
+    fn name_inside(&self, name: &str) -> Result<String, BadFile> {
+        let text = self.fill(name);
+        let inside: PathBuf = Path::new(&text).components().collect();
+        let good = stays_inside(&inside) && inside.file_name().is_some();
+        let plain = inside.to_str().map(|inside| inside.trim_start_matches("./").to_owned());
+        plain.filter(|_| good).ok_or(BadFile::NoOutput(text))
     }
 
     fn output(&self, file: &FileMap, to: &Path) -> Result<Output, BadFile> {
@@ -47,6 +56,15 @@ fn plan_out(files: &Files, outcome: &Outcome) -> Result<Option<StageOut>, BadFil
     let wants = |it: &&Wanted| outcome.is_success() || it.taken.outputs.on == TakenOn::Exit;
     if let Some(wanted) = files.wanted.as_ref().filter(wants) {
         let outputs = &wanted.taken.outputs;
+        if files.collects {
+            let (all_new, names) = (outputs.files == OutputFiles::New, outputs.names());
+            let fill = Names::new(task, &wanted.taken.basedir, &wanted.fields);
+            let names = names.iter().map(|file| fill.name_inside(&file.source));
+            plan.collect = Some(Collect { names: names.collect::<Result<_, _>>()?, all_new });
+            plan.work.clone_from(&files.work);
+            plan.before = files.remembered.as_deref().cloned().unwrap_or_default();
+            return Ok(Some(plan));
+        }
         let names = Names::new(task, &wanted.taken.basedir, &wanted.fields);
         let to = names.taken_to(outputs);
         plan.work.clone_from(&files.work);
@@ -89,7 +107,7 @@ impl Work {
             Err(problem) => self.taken(id, Some(problem)),
             Ok(Some(plan)) => {
                 files.step = Step::Taking;
-                self.staging.order(id, Plan::Out(plan));
+                self.staging.order(id, Plan::Out(plan), None);
             }
         }
     }
@@ -106,10 +124,14 @@ impl Work {
     /// A thread has copied something.
     pub(super) fn staged(&mut self, staged: Staged) {
         let Some(files) = self.staging.get(staged.id) else { return };
+        let result = match staged.news {
+            News::Done(result) => result,
+            News::Coming(line) => return self.say_of_files(staged.id, &line),
+        };
         match files.step {
-            Step::BringingIn(..) => self.brought_in(staged.id, staged.result),
+            Step::BringingIn(..) => self.brought_in(staged.id, result),
             Step::Taking => {
-                let problem = match staged.result {
+                let problem = match result {
                     Ok(report) => report.problem,
                     Err(problem) => Some(problem),
                 };
@@ -123,7 +145,7 @@ impl Work {
     pub(super) fn stop_copying(&mut self, id: AttemptId) {
         if self.staging.stop(id) == Stopped::Withdrawn {
             let result = Err("it was stopped before its files were copied".into());
-            self.staged(Staged { id, result });
+            self.staged(Staged { id, news: News::Done(result) });
         }
     }
 

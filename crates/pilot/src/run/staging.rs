@@ -5,16 +5,19 @@
 use super::copying::{Copied, Stop};
 use super::images::ReadyImage;
 use super::theirs::{As, Hands};
+use super::travel::{Journey, Travel};
 use crate::logs::Spool;
 use crate::machine::{Start, Taken, Weighed};
 use crate::spawn::Streams;
-use crate::stage::{Plan, Remembered, Report};
+use crate::stage::talk::Talk;
+use crate::stage::{Plan, Remembered, Report, StageOut};
 use crate::turns::{AtOnce, Workers};
-use shipway_model::AttemptId;
+use shipway_model::{AttemptId, Digest};
 use shipway_runtime::reach::Reach;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// Tasks whose files are copied at the same time. More would not make a disk faster.
 const AT_ONCE: AtOnce = AtOnce { all: 8, each: 4 };
@@ -22,7 +25,13 @@ const AT_ONCE: AtOnce = AtOnce { all: 8, each: 4 };
 /// What was copied for whom.
 pub(super) struct Staged {
     pub(super) id: AttemptId,
-    pub(super) result: Result<Report, String>,
+    pub(super) news: News,
+}
+
+pub(super) enum News {
+    /// How far it is, for whoever follows the task.
+    Coming(String),
+    Done(Result<Report, String>),
 }
 
 pub(super) type Tell = Arc<dyn Fn(Staged) + Send + Sync>;
@@ -42,6 +51,8 @@ pub(super) struct Files {
     pub(super) step: Step,
     /// Its own work directory.
     pub(super) work: Option<PathBuf>,
+    /// What it has made goes to the server.
+    pub(super) collects: bool,
     /// A copy of what it reads, where the pilot may not read it itself.
     pub(super) stdin: Option<PathBuf>,
     pub(super) remembered: Option<Weighed<Remembered>>,
@@ -92,6 +103,8 @@ pub(super) struct Staging {
 struct CopyJob {
     id: AttemptId,
     plan: Plan,
+    /// What came with the task, which is fetched first.
+    came_with: Option<Digest>,
     by: As,
     stop: Arc<Stop>,
 }
@@ -106,8 +119,9 @@ pub(super) enum Stopped {
 }
 
 impl Staging {
-    pub(super) fn new(hands: Arc<Hands>, tell: Tell) -> Self {
-        let workers = Workers::new("files", AT_ONCE, move |order| carry_out(&hands, &tell, order));
+    pub(super) fn new(hands: Arc<Hands>, travel: Travel, tell: Tell) -> Self {
+        let desk = Desk { hands, travel, tell };
+        let workers = Workers::new("files", AT_ONCE, move |order| desk.carry_out(order));
         Staging { files: HashMap::new(), workers }
     }
 
@@ -135,11 +149,11 @@ impl Staging {
     }
 
     /// Has something copied for one whose files are here; the answer comes by `tell`.
-    pub(super) fn order(&mut self, id: AttemptId, plan: Plan) {
+    pub(super) fn order(&mut self, id: AttemptId, plan: Plan, came_with: Option<Digest>) {
         let Some(files) = self.files.get_mut(&id) else { return };
         files.stop = Arc::default();
         let (by, stop) = (files.by.clone(), Arc::clone(&files.stop));
-        self.workers.add(&files.user, CopyJob { id, plan, by, stop });
+        self.workers.add(&files.user, CopyJob { id, plan, came_with, by, stop });
     }
 
     /// Whatever is copied for it now, if anything is.
@@ -153,14 +167,50 @@ impl Staging {
     }
 }
 
-/// On a thread of its owner's share, which is taken until the process is gone: what hangs in the
-/// kernel hangs at its owner's cost.
-fn carry_out(hands: &Hands, tell: &Tell, order: CopyJob) {
-    let CopyJob { id, plan, by, stop } = order;
-    let Copied { result, left } = hands.carry_out(&plan, &by, &stop);
-    tell(Staged { id, result });
-    if let Some(mut process) = left {
-        tracing::warn!(attempt = %id, pid = process.id(), "cannot be ended, and copies files");
-        let _reaped = process.wait();
+/// What the threads have.
+struct Desk {
+    hands: Arc<Hands>,
+    travel: Travel,
+    tell: Tell,
+}
+
+impl Desk {
+    /// On a thread of its owner's share, which is taken until the process is gone: what hangs in
+    /// the kernel hangs at its owner's cost.
+    fn carry_out(&self, order: CopyJob) {
+        let id = order.id;
+        let copied =
+            self.copy(order).unwrap_or_else(|problem| Copied { result: Err(problem), left: None });
+        let Copied { result, left } = copied;
+        (self.tell)(Staged { id, news: News::Done(result) });
+        if let Some(mut process) = left {
+            tracing::warn!(attempt = %id, pid = process.id(), "cannot be ended, and copies files");
+            let _reaped = process.wait();
+        }
+    }
+
+    fn copy(&self, order: CopyJob) -> Result<Copied, String> {
+        let CopyJob { id, mut plan, came_with, by, stop } = order;
+        let (moved, tell) = (AtomicU64::new(0), &self.tell);
+        let say = |line| tell(Staged { id, news: News::Coming(line) });
+        let of = Journey { attempt: id, stop: &stop, say: &say, moved: &moved };
+        match &mut plan {
+            Plan::In(into) if came_with.is_some() => {
+                let came = came_with.map(|list| self.travel.bring(&of, list)).transpose()?;
+                let Some(came) = came else { return Err("nothing came with it".into()) };
+                into.given = Some(came.manifest.clone());
+                let hand = |talk: &Talk| {
+                    // Whoever reads them says what was wrong.
+                    let _ended = Travel::hand(&came, talk);
+                    Ok(())
+                };
+                Ok(self.hands.carry_out_talking(&plan, &by, (&stop, &moved), hand))
+            }
+            Plan::Out(StageOut { collect: Some(_), .. }) => {
+                let take = |talk: &Talk| self.travel.take(&of, talk);
+                Ok(self.hands.carry_out_talking(&plan, &by, (&stop, &moved), take))
+            }
+            _ => Ok(self.hands.carry_out(&plan, &by, &stop)),
+        }
     }
 }

@@ -17,7 +17,9 @@ use crate::runtimes::{MissingRuntime, RuntimeChoice};
 use crate::usual::{DefaultImage, Usual};
 use crate::{folder, guard, helper, left_files, leftovers, people};
 use shipway_model::node::ALLOCATION_ENDS;
-use shipway_model::{GpuVendor, Millis, NodeAd, NodeName, PilotCredentials, PilotId, Timestamp};
+use shipway_model::{
+    Bytes, GpuVendor, Millis, NodeAd, NodeName, PilotCredentials, PilotId, Timestamp,
+};
 use shipway_runtime::Runtime;
 use shipway_runtime::binds::AllowList;
 use shipway_runtime::native::{Helper, Keeper};
@@ -51,6 +53,8 @@ pub struct Settings {
     pub keep_output: Option<Millis>,
     /// Which images are kept while nobody runs them.
     pub keep_images: ImageKeep,
+    /// How much of the files that came with jobs is kept for the next ones.
+    pub files_size: Option<Bytes>,
     /// Serve tasks that share an NVIDIA GPU by its Multi-Process Service.
     pub gpu_mps: bool,
     pub lent: LentSettings,

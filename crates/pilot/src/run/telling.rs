@@ -1,11 +1,13 @@
 //! What happens, told to the machine: processes that start and end, messages, time.
 
 use super::link::FromLink;
+use super::usage::News;
 use super::{Work, millis, wall_millis};
 use crate::machine::{HowEnded, Input, Now};
 use crate::seldom::{Seldom, in_short};
 use crate::spawn::{self, ProcessEvent, Ticket};
 use shipway_api::causes::causes;
+use shipway_api::link::{FromPilot, SeriesOf};
 use shipway_model::{AttemptId, Timestamp};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -69,6 +71,7 @@ impl Work {
                 let Some(id) = self.tickets.get(&ticket).copied() else { return };
                 self.limits.started(ticket, pid);
                 self.shares.started(ticket, pid);
+                self.usages.started(ticket, pid);
                 if let Some(signal) = self.unsent.remove(&ticket) {
                     self.pool.signal(ticket, signal);
                 }
@@ -87,6 +90,7 @@ impl Work {
     }
 
     pub(super) fn process_ended(&mut self, ended: spawn::Ended) {
+        let (usage, series) = self.usages.ended(&ended);
         let over_share = self.shares.ended(ended.ticket);
         let looked = self.limits.ended(&ended);
         // A group knows its own; what was seen of the node may have been anybody's.
@@ -98,7 +102,23 @@ impl Work {
             // Somebody else reaped it: it is dead, and not in a way we can call success.
             spawn::HowEnded::Unknown => HowEnded::Signal(crate::machine::SIGKILL),
         };
-        self.over(id, Input::ProcessEnded { id, how, out_of_memory });
+        // Before its end: from then on the server takes nothing of it any more.
+        if let Some(series) = series {
+            self.send(FromPilot::Series(vec![SeriesOf { id, series }]));
+        }
+        let usage = Some(Box::new(usage));
+        self.over(id, Input::ProcessEnded { id, how, out_of_memory, usage });
+    }
+
+    /// What tasks that run have used so far.
+    pub(super) fn used(&mut self, news: News) {
+        let series = news.series.into_iter().map(|(id, series)| SeriesOf { id, series });
+        let series: Vec<SeriesOf> = series.collect();
+        if !series.is_empty() && self.machine.is_welcome() {
+            self.send(FromPilot::Series(series));
+        }
+        let used = news.used.into_iter().map(|(id, usage)| (id, Box::new(usage)));
+        self.input(Input::Used { used: used.collect() });
     }
 
     /// The last that is told of an attempt, unless its files are to be taken.
@@ -114,6 +134,7 @@ impl Work {
         self.limits.forget(ticket);
         self.groups.forget(ticket);
         self.shares.ended(ticket);
+        self.usages.forget(ticket);
         if self.staging.is_empty() || self.staging.get(id).is_none() {
             self.tasks.clean(id);
         }

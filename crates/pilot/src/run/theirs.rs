@@ -6,14 +6,18 @@ use super::copying::{Copied, Copying, NOTHING_MOVED, Stop, failed};
 use crate::accounts::Whom;
 use crate::helper::of_this_program;
 use crate::leftovers::NODE_KEY_VARIABLE;
-use crate::stage::{COMMAND, Plan};
+use crate::stage::talk::{Talk, Word};
+use crate::stage::{COMMAND, Plan, Report};
 use rustix::fs::{MemfdFlags, memfd_create};
 use shipway_runtime::native::{Helper, Keeper, Start};
 use shipway_runtime::plan::{Process, User, Within};
 use shipway_runtime::runtime::{Launch, LaunchError};
 use std::fs::File;
 use std::io::{self, Seek, Write};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 /// With whose rights files are copied.
@@ -73,21 +77,25 @@ impl Hands {
 
     /// The same, patiently: what a task has made is not lost because somebody has all of what it
     /// takes to hand the plan over. Whoever copies has a thread for it.
-    fn launch_patiently(&self, plan: &Plan, by: &As, stop: &Stop) -> Result<Launch, LaunchError> {
-        while_there_is_no_room(stop, || self.launch(plan.clone(), by))
+    fn launch_patiently(
+        &self,
+        (plan, end): (&Plan, Option<&OwnedFd>),
+        by: &As,
+        stop: &Stop,
+    ) -> Result<Launch, LaunchError> {
+        while_there_is_no_room(stop, || {
+            let (plan, handed) = to_hand_over(plan.clone(), by);
+            let stdin = match end {
+                Some(end) => end.try_clone(),
+                None => written(&plan).map(OwnedFd::from),
+            };
+            self.launch(stdin.map_err(LaunchError::Letter)?, handed, by)
+        })
     }
 
     /// What to start for a plan.
-    fn launch(&self, plan: Plan, by: &As) -> Result<Launch, LaunchError> {
-        let (plan, handed) = match by {
-            As::Within(Within::Person(_)) => plan.handed(),
-            As::Pilot | As::User(_) | As::Within(Within::Keeper) => (plan, Vec::new()),
-        };
-        let start = Start {
-            argv: Vec::new(),
-            env: Vec::new(),
-            stdin: Some(written(&plan).map_err(LaunchError::Letter)?.into()),
-        };
+    fn launch(&self, stdin: OwnedFd, handed: Vec<PathBuf>, by: &As) -> Result<Launch, LaunchError> {
+        let start = Start { argv: Vec::new(), env: Vec::new(), stdin: Some(stdin) };
         let process = Process { cwd: "/".into(), ..Process::default() };
         let mut launch = match by {
             As::Pilot => self.helper.before(start, &process),
@@ -107,7 +115,7 @@ impl Hands {
     /// Has a plan carried out, and waits until it is or nothing moves any more.
     pub(super) fn carry_out(&self, plan: &Plan, by: &As, stop: &Stop) -> Copied {
         let started = self
-            .launch_patiently(plan, by, stop)
+            .launch_patiently((plan, None), by, stop)
             .map_err(|error| failed(&error))
             .and_then(|launch| {
                 let (command, after) = launch.into_command();
@@ -116,8 +124,65 @@ impl Hands {
             });
         match started {
             Err(problem) => Copied { result: Err(problem), left: None },
-            Ok((copying, after)) => copying.attend(&after, NOTHING_MOVED),
+            Ok((copying, after)) => copying.attend(&after, NOTHING_MOVED, &AtomicU64::new(0)),
         }
+    }
+
+    /// The same with somebody who speaks to the process meanwhile, on a thread of their own. What
+    /// they have to complain of comes before what the process says; while `moved` changes, it is
+    /// not taken for one that hangs.
+    pub(super) fn carry_out_talking(
+        &self,
+        plan: &Plan,
+        by: &As,
+        (stop, moved): (&Stop, &AtomicU64),
+        speak: impl FnOnce(&Talk) -> Result<(), String> + Send,
+    ) -> Copied {
+        let started = (|| {
+            let (talk, end) = Talk::pair().map_err(|error| failed(&error))?;
+            let launch = self.launch_patiently((plan, Some(&end)), by, stop);
+            let (command, after) = launch.map_err(|error| failed(&error))?.into_command();
+            let (plan, _) = to_hand_over(plan.clone(), by);
+            let text = serde_json::to_vec(&plan).expect("plain data");
+            talk.say_long(Word::Plan, &text).map_err(|error| failed(&error))?;
+            drop(end);
+            let copying = Copying::start(command, stop).map_err(|error| failed(&error))?;
+            Ok((copying, after, talk))
+        })();
+        let (copying, after, talk) = match started {
+            Ok(started) => started,
+            Err(problem) => return Copied { result: Err(problem), left: None },
+        };
+        std::thread::scope(|scope| {
+            let speaking = scope.spawn(|| {
+                let spoken = speak(&talk);
+                // Whatever was wrong: the process waits for nothing more.
+                talk.no_more();
+                spoken
+            });
+            let copied = copying.attend(&after, NOTHING_MOVED, moved);
+            // Also where it hangs and holds its end: nobody waits for it.
+            talk.close();
+            let spoken = speaking.join().unwrap_or_else(|_| Err("files did not travel".into()));
+            match (spoken, &copied.result) {
+                (Err(problem), Ok(Report { problem: None, .. }) | Err(_)) => {
+                    Copied { result: Err(problem), ..copied }
+                }
+                (Err(told), Ok(Report { problem: Some(_), .. })) if !stop.is_wanted() => {
+                    // The process was left without an answer: why is what matters.
+                    Copied { result: Err(told), ..copied }
+                }
+                _ => copied,
+            }
+        })
+    }
+}
+
+/// As it is told to whoever carries it out, and what they are handed with it.
+fn to_hand_over(plan: Plan, by: &As) -> (Plan, Vec<PathBuf>) {
+    match by {
+        As::Within(Within::Person(_)) => plan.handed(),
+        As::Pilot | As::User(_) | As::Within(Within::Keeper) => (plan, Vec::new()),
     }
 }
 

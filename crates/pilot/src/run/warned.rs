@@ -128,7 +128,7 @@ mod tests {
     fn ended(ticket: u64, how: HowEnded) -> Ended {
         let (started, ended) = (SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH);
         let (ran, ticket) = (Duration::ZERO, Ticket(ticket));
-        Ended { ticket, how, core_dumped: false, started, ended, ran, left_behind: 0 }
+        Ended { ticket, how, core_dumped: false, started, ended, ran, left_behind: 0, spent: None }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::watcher::{ABOUT_ERR, ABOUT_ORPHAN, ABOUT_OUT};
 use super::{DRAIN_LIMIT, Ended, HowEnded, ProcessEvent, StartError, graves, lock};
 use crate::below::{Do, end_below};
 use crate::hanging::{self, Whose};
+use crate::procfs;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid,
 };
@@ -34,6 +35,10 @@ impl WatchThread<'_> {
         }
         let seen = end_group(&locked.leader, &locked.pidfd);
         let is_held = matches!(seen, Seen::Held);
+        if matches!(seen, Seen::Ended(_)) {
+            // Before it is reaped: then nobody can tell any more.
+            locked.spent = procfs::spent(locked.leader.pid);
+        }
         if is_held && locked.held.get_or_insert_with(Instant::now).elapsed() < HELD_LIMIT {
             return self.look_later(slot, &mut locked);
         }
@@ -76,6 +81,7 @@ impl WatchThread<'_> {
             ended: SystemTime::now(),
             ran: locked.clock.elapsed(),
             left_behind: 0,
+            spent: locked.spent.take(),
         });
         // Until it was swept nobody finishes it.
         locked.unsettled = true;

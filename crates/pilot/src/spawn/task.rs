@@ -8,6 +8,7 @@ use super::pipes::{Mark, Pace};
 use super::whose::Claim;
 use super::{Ended, HowEnded, Ticket};
 use crate::logs::StreamWriter;
+use crate::procfs::Spent;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitIdStatus};
 use shipway_runtime::report::{Ending, NotStarted};
@@ -110,6 +111,8 @@ pub(super) struct Task {
     pub(super) clock: Instant,
     /// Since when the leader is dead while somebody else has its end.
     pub(super) held: Option<Instant>,
+    /// What the leader has used with all that it waited for, when it is dead.
+    pub(super) spent: Option<Spent>,
     /// Set when the leader is dead, and how is known or will not be.
     pub(super) ended: Option<Ended>,
     /// Why there was no task in the container.
@@ -151,6 +154,7 @@ impl Task {
             started,
             clock,
             held: None,
+            spent: None,
             ended: None,
             not_started: None,
             orphans: Vec::new(),

@@ -35,6 +35,16 @@ impl Folder {
         Ok((File::from(file), stat))
     }
 
+    /// What is there by this name, where nothing on the way to it is a link, and all of it is on
+    /// this file system.
+    pub(super) fn read_plainly(&self, name: &Path) -> Result<(File, Stat), Errno> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+        let file = when_free(|| openat2(&self.0, name, flags, Mode::empty(), resolve))?;
+        let stat = rustix::fs::fstat(&file)?;
+        Ok((File::from(file), stat))
+    }
+
     /// A new file in place of whatever has that name; folders on the way are made.
     pub(super) fn create(&self, name: &Path) -> Result<File, Errno> {
         let (folder, last) = self.parent(name)?;

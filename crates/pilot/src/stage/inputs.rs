@@ -4,8 +4,9 @@
 
 use super::folder::{Folder, kind, names};
 use super::leases::when_free;
-use super::modes;
+use super::talk::Talk;
 use super::{Input, Progress, Remembered, StageError, StageIn};
+use super::{given, made, modes};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fchmod, readlinkat, statat};
 use rustix::io::Errno;
 use shipway_runtime::reach::{self, Reach, Use};
@@ -18,9 +19,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// A work directory is gone with its task: what is put there need not be on disk.
-const NEVER: (u64, fn(&File) -> io::Result<()>) = (u64::MAX, |_| Ok(()));
+pub(super) const NEVER: (u64, fn(&File) -> io::Result<()>) = (u64::MAX, |_| Ok(()));
 
-pub(super) fn bring(plan: &StageIn, progress: &Progress) -> Result<Remembered, StageError> {
+pub(super) fn bring(
+    plan: &StageIn,
+    talk: Option<&Talk>,
+    progress: &Progress,
+) -> Result<Remembered, StageError> {
     let reach = &plan.reach;
     if let Some((from, to)) = &plan.stdin {
         progress.at(from);
@@ -32,11 +37,17 @@ pub(super) fn bring(plan: &StageIn, progress: &Progress) -> Result<Remembered, S
     }
     let Some(path) = &plan.work else { return Ok(Remembered::new()) };
     let work = open(path)?;
+    if let (Some(manifest), Some(talk)) = (&plan.given, talk) {
+        given::make(manifest, talk, &work, progress)?;
+    }
     let bringer = Bringer { reach, work: &work, progress };
     for input in &plan.inputs {
         bringer.bring(input)?;
     }
     let unreadable = |errno: Errno| StageError::Work { path: path.clone(), source: errno.into() };
+    if plan.remember && plan.given.is_some() {
+        return made::remember_all(&work);
+    }
     if plan.remember { work.remember().map_err(unreadable) } else { Ok(Remembered::new()) }
 }
 

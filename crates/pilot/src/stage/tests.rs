@@ -1,6 +1,7 @@
 //! Copying in and out, on real folders, with the links a task may plant.
 
 mod modes;
+mod travel;
 
 use super::*;
 use std::fs;
@@ -47,7 +48,7 @@ impl Folders {
             remember: true,
             ..StageIn::default()
         };
-        inputs::bring(&plan, &Progress::default()).map_err(|error| causes(&error))
+        inputs::bring(&plan, None, &Progress::default()).map_err(|error| causes(&error))
     }
 
     fn take(&self, outputs: &[(&str, &str)]) -> Option<String> {
@@ -318,7 +319,7 @@ fn nothing_is_brought_from_where_tasks_may_not_look() {
         let input = Input { source: place.at(source), contents, target: "x".into() };
         let (work, inputs) = (Some(place.at("work")), vec![input]);
         let plan = StageIn { reach: reach(&place), work, inputs, ..StageIn::default() };
-        inputs::bring(&plan, &Progress::default()).map(drop).map_err(|error| causes(&error))
+        inputs::bring(&plan, None, &Progress::default()).map(drop).map_err(|error| causes(&error))
     };
     for (source, words) in [
         ("from/kept/token", "where the server keeps its files"),
@@ -340,7 +341,8 @@ fn nothing_is_brought_from_where_tasks_may_not_look() {
     let stdin = Some((place.at("from/link"), place.at("work/stdin")));
     let plan = StageIn { reach: reach(&place), stdin, ..StageIn::default() };
     assert!(
-        inputs::bring(&plan, &Progress::default()).is_err() && place.read("work/stdin").is_none()
+        inputs::bring(&plan, None, &Progress::default()).is_err()
+            && place.read("work/stdin").is_none()
     );
 }
 

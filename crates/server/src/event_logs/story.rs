@@ -5,7 +5,7 @@ use crate::panics::{Panicked, guarded};
 use serde::{Deserialize, Serialize};
 use shipway_core::event::{AttemptEnded, CancelReason, Event, Part, Recorded, Verdict, Which};
 use shipway_core::runs::Runs;
-use shipway_dialects::event_log::{Evicted, How, Resources, What};
+use shipway_dialects::event_log::{Evicted, How, Resources, Used, What};
 use shipway_model::{
     Attempt, DeviceId, JobId, JobSpec, Outcome, PilotId, TaskId, TaskIndex, Timestamp,
 };
@@ -182,7 +182,8 @@ impl Story {
             story.waiting.set(at, at, true);
         }
         let devices = active.map(|active| active.devices).unwrap_or_default();
-        let whats = endings(ended, was_told, &resources(task.job, &devices, known));
+        let resources = Resources { used: used(ended), ..resources(task.job, &devices, known) };
+        let whats = endings(ended, was_told, &resources);
         let ends = whats.into_iter().filter_map(|what| entry(task, ended.ended, what, known));
         start.into_iter().chain(ends).collect()
     }
@@ -272,6 +273,21 @@ fn resources(job: JobId, devices: &[DeviceId], known: &dyn Known) -> Resources {
         disk: need.disk.0,
         gpus: need.gpu.as_ref().map_or(0, |gpu| u64::from(gpu.count)),
         devices: devices.iter().map(ToString::to_string).collect(),
+        used: Used::default(),
+    }
+}
+
+fn used(ended: &AttemptEnded) -> Used {
+    let Some(usage) = &ended.usage else { return Used::default() };
+    let wall = usage.wall_ms.filter(|wall| *wall > 0);
+    let cpus = usage.cpu_ms.zip(wall);
+    let gpus = usage.gpu_busy.zip(usage.gpus);
+    Used {
+        cpu_ms: usage.cpu_ms,
+        cpus_milli: cpus.map(|(cpu, wall)| cpu.saturating_mul(1_000) / wall),
+        memory: usage.memory,
+        // Of ten-thousandths.
+        gpus_milli: gpus.map(|(busy, gpus)| busy.saturating_mul(gpus) / 10),
     }
 }
 

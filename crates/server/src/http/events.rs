@@ -278,7 +278,9 @@ fn live_events(event: &Event) -> Vec<(Option<JobId>, LiveEvent)> {
             let (job, task) = (ended.task.job, ended.task.index);
             let outcome = ended.outcome.clone();
             let attempt = ended.attempt;
-            vec![(Some(job), LiveEvent::TaskEnded { job, task, attempt, outcome, state })]
+            let advice = ended.advice.clone().map(|advice| Box::new((*advice).into()));
+            let said = LiveEvent::TaskEnded { job, task, attempt, outcome, state, advice };
+            vec![(Some(job), said)]
         }
         Event::TasksCancelled { job, .. } => {
             vec![(Some(*job), LiveEvent::TasksCancelled { job: *job })]

@@ -9,7 +9,7 @@ use crate::metrics::{Connections, Metrics};
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use shipway_api::link::{CALL_WINDOW, FRAME_BYTES};
+use shipway_api::link::{CALL_WINDOW, FILE_CALLS, FRAME_BYTES};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,8 +32,9 @@ const MAX_HEADER_LIST: u32 = 16 << 10;
 /// Requests at once on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 128;
 /// What a whole HTTP/2 connection may have on its way to us, which is held where nobody reads it:
-/// the two calls of a pilot, each with its own window, and as much again for people's.
-const CONNECTION_WINDOW: u32 = 4 * CALL_WINDOW;
+/// the calls of a pilot, each with its own window (two, and those for files), and two for people's.
+const CONNECTION_WINDOW: u32 = 8 * CALL_WINDOW;
+const _: () = assert!(FILE_CALLS == 4, "each of them has its part of the window");
 /// Requests that a client takes back before they were looked at, and such that break the protocol:
 /// more than this and the connection is closed.
 const MAX_RESET_STREAMS: usize = 20;

@@ -70,7 +70,9 @@ pub(crate) fn bytes_of_job(row: &JobRow) -> usize {
 }
 
 pub(crate) fn bytes_of_attempt(row: &AttemptRow) -> usize {
-    300 + row.outcome.len() + row.node.as_ref().map_or(0, String::len)
+    let usage = row.usage.as_ref().map_or(0, |_| 700);
+    let advice = row.advice.as_ref().map_or(0, |advice| 300 + advice.len());
+    300 + row.outcome.len() + row.node.as_ref().map_or(0, String::len) + usage + advice
 }
 
 #[cfg(test)]

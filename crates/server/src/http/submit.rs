@@ -5,6 +5,7 @@ use super::asking::{Asked, Asking};
 use super::body::Body;
 use super::caller::Caller;
 use super::error::ApiError;
+use super::files::{came_with, record};
 use super::large::large_json;
 use super::pinning::pin_image;
 use crate::event_logs::EventLogs;
@@ -96,6 +97,7 @@ async fn accept(
     mut jobs: Vec<Member>,
 ) -> Result<(StatusCode, JobId), ApiError> {
     for Member { spec, .. } in &jobs {
+        came_with(site, &caller.0.user, spec).await?;
         may_have_log(site, &caller, spec)?;
         log_has_folder(spec.event_log.is_some().then(|| spec.clone())).await?;
     }
@@ -109,12 +111,18 @@ async fn accept(
     // Each is looked up while it is decided: of such jobs one of each user's at once.
     let looked_up: usize = jobs.iter().map(|job| job.spec.after.len()).sum();
     let turn = if looked_up > FEW { asking.turn().await? } else { None };
+    let with_files: Vec<_> =
+        (0_u64..).zip(&jobs).filter_map(|(at, job)| Some((at, job.spec.sandbox?))).collect();
+    let user = caller.0.user.clone();
     let wish = writer::Submission { by: caller.0, jobs, digest, key, size };
     let done = site.writer.wish(Wish::Submit(Box::new(wish))).await?;
     drop(turn);
     let Done::Submitted { first, repeated } = done else {
         return Err(ApiError::internal("a submission made no job"));
     };
+    let came = with_files.into_iter();
+    let came = came.map(|(at, files)| (JobId(first.0.saturating_add(at)), files)).collect();
+    record(site, &user, came).await;
     Ok((if repeated { StatusCode::OK } else { StatusCode::CREATED }, first))
 }
 

@@ -63,6 +63,9 @@ pub async fn list(
     };
     let attempts = attempts(&site, id, &tasks, known).await?;
     add_attempts(&mut tasks, &attempts);
+    for task in tasks.iter_mut().filter(|task| task.state == TaskState::Placed) {
+        task.fetching = site.pilots.fetching(task.id.attempt(task.attempt));
+    }
     drop(turn);
     // The last outcome of each stands there twice.
     let bytes = attempts.iter().map(|row| 2 * bytes_of_attempt(row)).sum::<usize>();
@@ -70,7 +73,7 @@ pub async fn list(
 }
 
 /// About how much of an answer a task is, beside its attempts.
-const TASK_BYTES: usize = 300;
+const TASK_BYTES: usize = 600;
 
 /// What was known of a job when its tasks were looked at.
 #[derive(Debug, Clone, Copy)]
@@ -146,9 +149,12 @@ fn view(task: TaskId, state: TaskState, now: Option<(Active, Option<Where>)>) ->
         outcome: None,
         node,
         site,
+        fetching: None,
         devices: active.iter().flat_map(|a| &a.devices).map(ToString::to_string).collect(),
-        started: active.and_then(|active| active.started),
+        started: active.as_ref().and_then(|active| active.started),
         ended: None,
+        usage: active.and_then(|active| active.usage).map(|usage| *usage),
+        advice: None,
         attempts: Vec::new(),
     }
 }
@@ -194,6 +200,7 @@ fn add_attempts(tasks: &mut [TaskView], rows: &[AttemptRow]) {
             task.outcome = Some(attempt.outcome.clone());
             task.node = NodeName::new(&attempt.node).ok();
             (task.started, task.ended) = (attempt.started, Some(attempt.ended));
+            (task.usage, task.advice) = (attempt.usage.clone(), attempt.advice.clone());
         }
         task.attempts.push(attempt);
     }

@@ -3,7 +3,7 @@
 //! Jobs that have not ended are the core's to tell; here is only what was committed.
 
 use super::{EventSeq, JournalError, Snapshot};
-use shipway_model::{JobId, UserName};
+use shipway_model::{JobId, Usage, UserName};
 use shipway_shell::History;
 
 /// Rows of one page: enough for a screen or a script's loop, small enough to answer at once, and
@@ -136,6 +136,11 @@ pub struct AttemptRow {
     pub placed_ms: Option<u64>,
     pub started_ms: Option<u64>,
     pub ended_ms: u64,
+    /// By the pilot's steady clock; unknown in homes of earlier versions.
+    pub ran_ms: Option<u64>,
+    /// A JSON object.
+    pub advice: Option<String>,
+    pub usage: Option<Box<Usage>>,
 }
 
 /// What a resuming view gets.

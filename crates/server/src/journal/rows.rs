@@ -1,8 +1,9 @@
 //! Writes the history rows of a commit. Insert-only: a row says what happened and never changes.
 //! Reading them back is `history.rs`.
 
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, params};
+use rusqlite::types::{ToSqlOutput, Value, ValueRef};
+use rusqlite::{Connection, params, params_from_iter};
+use shipway_model::Usage;
 use shipway_shell::{Commit, HistoryRow, Lines};
 
 /// Inserts the rows of a commit as written by the commit whose first event is `seq`.
@@ -56,27 +57,37 @@ fn insert_attempt(conn: &Connection, seq: u64, row: &HistoryRow) -> rusqlite::Re
         placed_ms,
         started_ms,
         ended_ms,
+        ran_ms,
+        usage,
+        advice,
     } = row
     else {
         return Ok(());
     };
-    conn.prepare_cached(
-        "INSERT INTO attempts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-    )?
-    .execute(params![
-        job.cast_signed(),
-        index.cast_signed(),
-        attempt.cast_signed(),
-        seq.cast_signed(),
-        state,
-        outcome,
-        node,
-        pilot,
-        placed_ms.map(u64::cast_signed),
-        started_ms.map(u64::cast_signed),
-        ended_ms.cast_signed()
-    ])
-    .map(drop)
+    let number = |value: Option<u64>| value.map_or(Value::Null, |it| it.cast_signed().into());
+    let text = |text: &Option<String>| text.clone().map_or(Value::Null, Value::from);
+    let mut values = vec![
+        number(Some(*job)),
+        number(Some(*index)),
+        number(Some(*attempt)),
+        number(Some(seq)),
+        state.clone().into(),
+        outcome.clone().into(),
+        text(node),
+        text(pilot),
+        number(*placed_ms),
+        number(*started_ms),
+        number(Some(*ended_ms)),
+        number(Some(*ran_ms)),
+        text(advice),
+    ];
+    // Most of it is absent for most attempts, which takes a byte each.
+    let sums = usage.as_deref().map_or_else(|| Usage::default().values(), Usage::values);
+    values.extend(sums.into_iter().map(number));
+    let places = vec!["?"; values.len()].join(", ");
+    conn.prepare_cached(&format!("INSERT INTO attempts VALUES ({places})"))?
+        .execute(params_from_iter(values))
+        .map(drop)
 }
 
 fn insert_end(conn: &Connection, seq: u64, row: &HistoryRow) -> rusqlite::Result<()> {

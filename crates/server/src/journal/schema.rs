@@ -10,7 +10,7 @@ use super::chain::Tip;
 use super::error::{JournalError, during, on_file};
 
 /// The format this binary writes. Raise it with every change of `TABLES`, and add a step.
-pub(super) const FORMAT: u32 = 4;
+pub(super) const FORMAT: u32 = 5;
 pub(super) const THIS_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A step brings a home from format `from` to `from + 1`.
@@ -21,9 +21,42 @@ struct Step {
 
 /// Every step there is, in order. Format 2 has the same tables; its snapshots are written as lines.
 /// Format 3 knows of jobs that were given to another owner. Format 4 has the same tables, with
-/// events and snapshots that earlier versions cannot read.
-const STEPS: &[Step] =
-    &[Step { from: 1, sql: "" }, Step { from: 2, sql: GIVEN }, Step { from: 3, sql: "" }];
+/// events and snapshots that earlier versions cannot read. Format 5 has what attempts have used.
+const STEPS: &[Step] = &[
+    Step { from: 1, sql: "" },
+    Step { from: 2, sql: GIVEN },
+    Step { from: 3, sql: "" },
+    Step { from: 4, sql: USED },
+];
+
+/// What attempts have used, in the order of `shipway_model::Usage`, and what was said of it: sums,
+/// so that a report over a year is one question. A row is as long as before where nothing is known.
+const USED: &str = "
+ALTER TABLE attempts ADD COLUMN ran_ms INTEGER;
+ALTER TABLE attempts ADD COLUMN advice TEXT;
+ALTER TABLE attempts ADD COLUMN wall_ms INTEGER;
+ALTER TABLE attempts ADD COLUMN looks INTEGER;
+ALTER TABLE attempts ADD COLUMN cpu_ms INTEGER;
+ALTER TABLE attempts ADD COLUMN memory INTEGER;
+ALTER TABLE attempts ADD COLUMN read INTEGER;
+ALTER TABLE attempts ADD COLUMN written INTEGER;
+ALTER TABLE attempts ADD COLUMN waited_ms INTEGER;
+ALTER TABLE attempts ADD COLUMN gpu_given_ms INTEGER;
+ALTER TABLE attempts ADD COLUMN gpus INTEGER;
+ALTER TABLE attempts ADD COLUMN gpus_idle INTEGER;
+ALTER TABLE attempts ADD COLUMN gpu_busy INTEGER;
+ALTER TABLE attempts ADD COLUMN gpu_busy_max INTEGER;
+ALTER TABLE attempts ADD COLUMN gpu_memory_busy INTEGER;
+ALTER TABLE attempts ADD COLUMN gpu_memory INTEGER;
+ALTER TABLE attempts ADD COLUMN gpu_memory_of INTEGER;
+ALTER TABLE attempts ADD COLUMN energy_mj INTEGER;
+ALTER TABLE attempts ADD COLUMN power_max_mw INTEGER;
+ALTER TABLE attempts ADD COLUMN temperature_max INTEGER;
+ALTER TABLE attempts ADD COLUMN throttled_ms INTEGER;
+ALTER TABLE attempts ADD COLUMN throttle_reasons INTEGER;
+ALTER TABLE attempts ADD COLUMN ecc_errors INTEGER;
+ALTER TABLE attempts ADD COLUMN occupancy INTEGER;
+";
 
 /// Whose a job is since it was submitted by somebody else; the row with the largest `seq` counts.
 const GIVEN: &str = "
@@ -78,7 +111,7 @@ pub(super) fn create(db: &Path) -> Result<(), JournalError> {
     let creating = || during("creating the tables");
     let conn = Connection::open(&draft).map_err(creating())?;
     conn.execute_batch(&format!(
-        "PRAGMA synchronous = FULL; BEGIN; {TABLES} {GIVEN}
+        "PRAGMA synchronous = FULL; BEGIN; {TABLES} {GIVEN} {USED}
          INSERT INTO meta VALUES ('format', {FORMAT}), ('written_by', '{THIS_VERSION}'),
              ('base_seq', 0), ('base_crc', 0), ('probe', 0);
          PRAGMA user_version = {FORMAT}; COMMIT; PRAGMA journal_mode = WAL;"
@@ -134,4 +167,21 @@ pub(super) fn base(conn: &Connection) -> Result<Tip, JournalError> {
     // A value that does not fit is damage; the first commit's checksum then says so.
     let crc = u32::try_from(number("base_crc")?).unwrap_or(u32::MAX);
     Ok(Tip { seq: number("base_seq")?, crc })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shipway_model::Usage;
+
+    /// A sum that is new in the model needs a column, and with it a format.
+    #[test]
+    fn every_sum_has_its_column() {
+        let conn = Connection::open_in_memory().expect("memory");
+        conn.execute_batch(&format!("{TABLES} {USED}")).expect("tables");
+        let query = conn.prepare("SELECT * FROM attempts").expect("attempts");
+        let columns: Vec<&str> = query.column_names().collect();
+        assert_eq!(columns[..13].last(), Some(&"advice"));
+        assert_eq!(&columns[13..], Usage::NAMES);
+    }
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params_from_iter};
 
+use shipway_model::Usage;
+
 use super::error::{JournalError, during};
 use super::history::{
     AttemptRow, EventsPage, HistoryReader, JobEnd, JobFilter, JobRow, MAX_ATTEMPTS,
@@ -253,5 +255,16 @@ fn attempt_row(row: &Row<'_>) -> rusqlite::Result<AttemptRow> {
         placed_ms: maybe_unsigned(row, 8)?,
         started_ms: maybe_unsigned(row, 9)?,
         ended_ms: unsigned(row, 10)?,
+        ran_ms: maybe_unsigned(row, 11)?,
+        advice: row.get(12)?,
+        usage: usage(row, 13)?,
     })
+}
+
+/// The sums from this column on.
+fn usage(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Box<Usage>>> {
+    let columns = first..first + Usage::NAMES.len();
+    let values: Vec<_> = columns.map(|at| maybe_unsigned(row, at)).collect::<Result<_, _>>()?;
+    let usage = Usage::of_values(values);
+    Ok((!usage.is_empty()).then(|| Box::new(usage)))
 }

@@ -3,18 +3,21 @@
 //! What a pilot says becomes commands; it is acknowledged when it is on disk. The connection's end
 //! is reported too: whether the pilot is lost is for the core to say.
 
+use super::files::Lists;
 use super::orders::Describe;
 use super::saying::{Outbound, outbound};
 use super::{Connected, End, PilotOrder, Pilots, logs, over};
 use crate::auth::{Auth, LetIn};
 use crate::clock::Clock;
+use crate::files::FileStore;
 use crate::http::Site;
 use crate::http::places::{Guest, NoPlace};
 use crate::panics::guarded_task;
 use crate::secrets;
+use crate::series::SeriesStore;
 use crate::writer::Writer;
 use shipway_api::bearer;
-use shipway_api::link::{BadMessage, FromPilot, FromServer, Hello, Report};
+use shipway_api::link::{BadMessage, FromPilot, FromServer, Hello, Report, SeriesOf};
 use shipway_api::wire;
 use shipway_api::wire::link_server::Link;
 use shipway_core::State;
@@ -32,8 +35,11 @@ pub struct PilotService {
     pub auth: Arc<Auth>,
     pub pilots: Arc<Pilots>,
     pub describe: Describe,
+    pub series: Arc<SeriesStore>,
     pub writer: Writer,
     pub clock: Clock,
+    pub files: Arc<FileStore>,
+    pub(super) lists: Arc<Lists>,
 }
 
 /// Reports that wait for the disk. A pilot makes no more than it has tasks to report of.
@@ -103,8 +109,11 @@ impl PilotService {
                 logins: Arc::clone(&site.logins),
                 auth: Arc::clone(&site.auth),
             },
+            series: Arc::clone(&site.series),
             writer: site.writer.clone(),
             clock: site.clock.clone(),
+            files: Arc::clone(&site.files),
+            lists: Arc::default(),
         }
     }
 
@@ -238,6 +247,10 @@ impl Connection {
                 tokio::time::sleep(wait).await;
                 (Command::PilotChanged { pilot, connection, ad }, None)
             }
+            FromPilot::Series(series) => {
+                self.keep(series).await;
+                return Ok(());
+            }
             FromPilot::Leaving => {
                 tracing::info!(%pilot, "a pilot takes nothing more");
                 (Command::PilotLeaving { pilot, connection }, None)
@@ -247,6 +260,19 @@ impl Connection {
         // Nobody takes it only when the writer has stopped.
         let _ = to_write.send((command, ack)).await;
         Ok(())
+    }
+
+    /// How attempts go that run here; what it says of others is not heard.
+    async fn keep(&self, mut series: Vec<SeriesOf>) {
+        let are_its = self.service.writer.look(|board| {
+            series.retain(|SeriesOf { id, .. }| {
+                let active = board.active(id.task);
+                active.is_some_and(|it| it.pilot == self.pilot && it.attempt == id.attempt)
+            });
+        });
+        if are_its.await.is_ok() {
+            self.service.series.put(self.service.clock.now(), series);
+        }
     }
 
     /// Hands what was said to the writer, in order. Acknowledgements follow the commit.

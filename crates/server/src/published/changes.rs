@@ -91,6 +91,7 @@ impl Concerned {
                     self.started(state, *task);
                 }
             }
+            Event::AttemptsUsed { tasks } => self.active.extend(tasks.iter().map(|it| it.0)),
             Event::AttemptEnded(ended) => {
                 self.node(&ended.pilot, false);
                 self.task(state, ended.task);

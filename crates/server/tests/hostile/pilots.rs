@@ -72,7 +72,34 @@ fn held(chance: &mut Chance) -> wire::Held {
         _ => None,
     };
     let of = ["", "pilot-x", "not an id"][chance.below(3)].into();
-    wire::Held { id: attempt(chance), phase, of }
+    let usage = chance.one_in(4).then(|| Box::new(usage(chance)));
+    wire::Held { id: attempt(chance), phase, of, usage }
+}
+
+/// Sums that nothing comes to.
+fn usage(chance: &mut Chance) -> wire::Usage {
+    wire::Usage {
+        wall_ms: Some(number(chance)),
+        looks: Some(number(chance)),
+        gpus: Some(number(chance)),
+        gpus_idle: Some(number(chance)),
+        gpu_busy: Some(number(chance)),
+        gpu_memory: Some(number(chance)),
+        gpu_memory_of: Some(number(chance)),
+        waited_ms: Some(number(chance)),
+        ..wire::Usage::default()
+    }
+}
+
+fn series(chance: &mut Chance) -> wire::Series {
+    wire::Series {
+        id: attempt(chance),
+        step_ms: number(chance),
+        cpu: many(7, 1, chance),
+        memory: many(7, 1, chance),
+        gpu: many(u32::MAX, 5, chance),
+        ..wire::Series::default()
+    }
 }
 
 /// Seldom as many as a message has room for, and more.
@@ -150,8 +177,13 @@ fn hello(world: &World, chance: &mut Chance) -> wire::Hello {
 }
 
 fn body(world: &World, chance: &mut Chance) -> to_server::Body {
-    match chance.below(7) {
+    match chance.below(8) {
         0 => to_server::Body::Hello(hello(world, chance)),
+        7 => {
+            let series = series(chance);
+            let series = many(series.clone(), series.encoded_len(), chance);
+            to_server::Body::Series(wire::SeriesReport { series })
+        }
         1 | 2 => {
             let held = held(chance);
             let held = many(held.clone(), held.encoded_len(), chance);

@@ -1,12 +1,18 @@
 //! The reading side, beside a writer that has the journal open.
 
-use shipway_model::JobId;
+use shipway_model::{JobId, Usage};
 use shipway_server::journal::{
     Commit, EventSeq, EventsPage, HistoryReader, HistoryRow, JobFilter, Journal as _,
 };
 use shipway_shell::History as _;
 
 use crate::support::{NOW, append, events, job, open};
+
+/// Of the first job all that can be known, each another number; of others nothing.
+fn used(job: u64) -> Option<Usage> {
+    let sums = (job + 10..).map(Some).take(Usage::NAMES.len());
+    (job == 1).then(|| Usage::of_values(sums))
+}
 
 fn attempt(job: u64, index: u64, attempt: u64) -> HistoryRow {
     HistoryRow::AttemptEnded {
@@ -20,6 +26,9 @@ fn attempt(job: u64, index: u64, attempt: u64) -> HistoryRow {
         placed_ms: Some(NOW),
         started_ms: None,
         ended_ms: NOW + 9,
+        ran_ms: 8,
+        usage: used(job).map(Box::new),
+        advice: used(job).map(|_| r#"{"kind":"gpu_errors","errors":1}"#.into()),
     }
 }
 
@@ -102,6 +111,23 @@ fn a_job_tells_its_story() {
     let first = &reader.attempts_between(1, 0, 0).unwrap()[0];
     assert_eq!((first.placed_ms, first.started_ms, first.ended_ms), (Some(NOW), None, NOW + 9));
     assert_eq!((first.node.as_deref(), first.pilot.as_deref()), (Some("n1"), None));
+    assert_eq!((first.usage.as_deref(), first.ran_ms), (used(1).as_ref(), Some(8)));
+    assert!(first.advice.as_deref().unwrap().contains("gpu_errors"));
+}
+
+/// What a report asks: one question, by the names of the sums.
+#[test]
+fn sums_can_be_added_up_where_they_are_kept() {
+    let (home, journal, _reader) = filled();
+    drop(journal);
+    let conn = rusqlite::Connection::open(home.path().join("shipway.db")).unwrap();
+    let sql = "SELECT jobs.owner, sum(attempts.cpu_ms), sum(attempts.energy_mj), count(*)
+               FROM attempts JOIN jobs USING (job) GROUP BY jobs.owner";
+    let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+    let found: (String, Option<i64>, Option<i64>, i64) = conn.query_row(sql, [], row).unwrap();
+    let one = used(1).unwrap();
+    let three = |sum: Option<u64>| sum.map(|sum| 3 * sum.cast_signed());
+    assert_eq!(found, ("ada".into(), three(one.cpu_ms), three(one.energy_mj), 3));
 }
 
 #[test]

@@ -154,7 +154,7 @@ impl World {
         let (how, out_of_memory) = (process.fate.how, process.fate.out_of_memory);
         self.truth.ended(id, Some(how));
         self.note(|| format!("{id} ends: {how:?}"));
-        self.tell_pilot(node, Input::ProcessEnded { id, how, out_of_memory });
+        self.tell_pilot(node, Input::ProcessEnded { id, how, out_of_memory, usage: None });
     }
 
     /// `kill -9`: the pilot is gone at once, its processes very soon after.

@@ -36,7 +36,7 @@ fn an_end_is_told_as_it_was() {
         let mut rig = Rig::up(None);
         rig.run(template(1), id(1, 0));
         rig.now += 500;
-        rig.input(Input::ProcessEnded { id: id(1, 0), how, out_of_memory: memory });
+        rig.input(Input::ProcessEnded { id: id(1, 0), how, out_of_memory: memory, usage: None });
         let (started, ended) = (Some(Timestamp(1_000)), Timestamp(1_500));
         let expected = Ended { outcome: expected, started, ended, ran: Millis(500) };
         assert_eq!(rig.report().ended, [(id(1, 0), expected)]);

@@ -16,7 +16,7 @@ fn after() -> After {
 fn run(script: &str, stop: &Stop, patience: Duration) -> Copied {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", script]);
-    Copying::start(command, stop).unwrap().attend(&after(), patience)
+    Copying::start(command, stop).unwrap().attend(&after(), patience, &AtomicU64::new(0))
 }
 
 /// Says where it is, as a process that copies files does.

@@ -4,7 +4,7 @@ use super::*;
 use shipway_core::event::{EVENT_VERSION, Placement, Submitted};
 use shipway_core::ordinals::Ordinals;
 use shipway_core::shape::Gang;
-use shipway_model::{JobState, Lost, Millis, NodeName, Ordinal, UserName};
+use shipway_model::{JobState, Lost, Millis, NodeName, Ordinal, Usage, UserName};
 
 const JOB: JobId = JobId(7);
 
@@ -61,8 +61,13 @@ impl Told {
     }
 
     fn end(&mut self, index: u64, outcome: Outcome, verdict: Verdict) -> Vec<String> {
+        let recorded = Told::ended(index, outcome, verdict, None);
+        self.say(recorded.event)
+    }
+
+    fn ended(index: u64, outcome: Outcome, verdict: Verdict, usage: Option<Usage>) -> Recorded {
         let started = (!matches!(outcome, Outcome::NotStarted { .. })).then_some(Timestamp(6));
-        self.say(Event::AttemptEnded(Box::new(AttemptEnded {
+        let event = Event::AttemptEnded(Box::new(AttemptEnded {
             task: JOB.task(TaskIndex(index)),
             attempt: Attempt(1),
             pilot: PilotId::new("p1").unwrap(),
@@ -73,7 +78,10 @@ impl Told {
             ended: Timestamp(7),
             ran: Millis(1),
             verdict,
-        })))
+            usage: usage.map(Box::new),
+            advice: None,
+        }));
+        Recorded { v: EVENT_VERSION, at: Timestamp(5), event }
     }
 }
 
@@ -132,4 +140,30 @@ fn jobs_without_a_log_are_no_part_of_it() {
     told.place(0, 1);
     assert!(told.start(0, 1).is_empty());
     assert!(told.end(0, Outcome::Exit { code: 0 }, Verdict::Succeeded).is_empty());
+}
+
+#[test]
+fn an_end_says_what_was_used() {
+    let (mut told, _) = Told::new(r#"{"command":["x"],"event_log":"/l"}"#);
+    told.place(0, 1);
+    let usage = Usage {
+        wall_ms: Some(10_000),
+        cpu_ms: Some(5_000),
+        memory: Some(1 << 20),
+        gpus: Some(2),
+        gpu_busy: Some(2_500),
+        ..Usage::default()
+    };
+    let recorded = Told::ended(0, Outcome::Exit { code: 0 }, Verdict::Succeeded, Some(usage));
+    let entries = told.story.hear(&recorded, &told.book).entries;
+    let Some(What::Terminated { resources, .. }) = entries.last().map(|entry| &entry.what) else {
+        panic!("{entries:?}");
+    };
+    let expected = Used {
+        cpu_ms: Some(5_000),
+        cpus_milli: Some(500),
+        memory: Some(1 << 20),
+        gpus_milli: Some(500),
+    };
+    assert_eq!(resources.used, expected);
 }
