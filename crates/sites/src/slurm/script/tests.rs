@@ -242,6 +242,7 @@ fn a_script_that_nobody_warns_warns_itself_and_leaves_nothing() {
     let mut order = place.order();
     (order.wall, order.warning) = (Millis(60_000), Millis(55_000));
     let mut child = start(&place, &warning_itself(&order).expect("good"));
+    until(|| place.report("said").contains("term"));
     let status = child.wait().expect("it ends");
     assert_eq!((status.code(), place.report("said").as_str()), (Some(7), "started\nterm\n"));
     assert!(is_empty(&place.scratch()));
