@@ -5,8 +5,9 @@ use super::shapes::{Complaint, Complaints, Number, Words, whole};
 use crate::batch::{EngineError, EngineId, EngineTrouble};
 use serde::Deserialize;
 
-/// Its word for an error that it does not know either.
-const UNSAID: &str = "Unspecified error";
+/// Its words for an error that it does not know either: v0.0.38, and later ones where the
+/// controller is away. Who may not do something is told so in other words.
+const UNSAID: [&str; 2] = ["Unspecified error", "Operation not permitted"];
 /// Its word for none.
 const NO_ERROR: &str = "No error";
 /// Of the codes of HTTP: whoever asked is not known.
@@ -101,8 +102,8 @@ pub(super) fn failed(act: &str, status: u16, complaints: &Complaints) -> EngineE
     let mut words: Vec<String> = Vec::new();
     let mut is_told = false;
     for Complaint { error, description } in &complaints.0 {
-        let error =
-            Some(error.text()).filter(|text| !matches!(text.as_str(), "" | UNSAID | NO_ERROR));
+        let says = |text: &String| !["", NO_ERROR].contains(&&**text) && !UNSAID.contains(&&**text);
+        let error = Some(error.text()).filter(says);
         is_told |= error.is_some();
         for text in error.into_iter().chain(Some(description.text())) {
             let is_new = !text.is_empty() && !words.iter().any(|known| known.contains(&text));

@@ -66,6 +66,11 @@ fn what_is_over_needs_no_cancelling() {
     let of_one = r#"{"status": [{"error": {"string": "Access/permission denied", "code": 2002}}]}"#;
     assert!(cancelled("cancel", 200, of_one.as_bytes()).is_err());
     assert!(cancelled("cancel", 500, br#"{"errors": []}"#).is_err());
+    // Of 24.11, whose controller was away.
+    let away = r#"{"errors": [{"error": "Operation not permitted", "error_number": 1,
+        "description": "Signal request failed"}]}"#;
+    let error = cancelled("cancel", 500, away.as_bytes()).expect_err("away");
+    assert_eq!(error.kind, EngineTrouble::NotReached, "{error}");
 }
 
 /// It is the site's trouble, not the submission's; and no more is said than is known.
