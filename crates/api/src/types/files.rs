@@ -81,6 +81,7 @@ pub struct TaskOutputs {
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct OutputsQuery {
     /// The first task to list.
@@ -88,6 +89,7 @@ pub struct OutputsQuery {
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct OffsetQuery {
     /// Where to begin.

@@ -102,6 +102,9 @@ async fn send_on(body: Body, send: mpsc::Sender<io::Result<Bytes>>) -> Result<()
     loop {
         let next = tokio::time::timeout(NEXT_PIECE_WITHIN, pieces.next()).await;
         let piece = match next {
+            Ok(None) if size == 0 => {
+                return Err(ApiError::bad_request("an upload has at least one content"));
+            }
             Ok(None) => return Ok(()),
             Ok(Some(Ok(piece))) => piece,
             Ok(Some(Err(_))) => {
