@@ -136,6 +136,19 @@ fn a_thread_hangs() -> bool {
     false
 }
 
+/// Well after a thread that hangs over the output of a task is noticed.
+fn is_killed_soon(pid: u32) -> bool {
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(8) {
+        let state = state_of(&pid.to_string());
+        if state.is_empty() || state.contains(") Z ") {
+            return true;
+        }
+        std::thread::yield_now();
+    }
+    false
+}
+
 #[test]
 fn a_running_task_whose_output_is_kept_busy_is_ended() {
     let world = world();
@@ -143,14 +156,13 @@ fn a_running_task_whose_output_is_kept_busy_is_ended() {
     let pid = world.started();
     let pipe = OpenOptions::new().write(true).open(format!("/proc/{pid}/fd/1")).unwrap();
     let mut holder = None;
-    // Bytes that are there, and the pipe held before anybody has read them.
-    wait_for("a thread to hang", || {
+    // Bytes that are there, and the pipe held before anybody has read them. The thread that hangs
+    // may be another test's: only what becomes of the task says that it was ours.
+    wait_for("the task to be killed", || {
         drop(holder.take());
         let holder = holder.insert(Holder::behind(b"x", pipe.try_clone().unwrap()));
-        while !holder.holds() {
-            std::thread::yield_now();
-        }
-        a_thread_hangs()
+        wait_for("the pipe to be held", || holder.holds());
+        a_thread_hangs() && is_killed_soon(pid)
     });
     let ended = world.ended();
     assert_eq!(ended.how, HowEnded::Signal(Signal::KILL.as_raw()));
