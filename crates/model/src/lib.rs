@@ -78,7 +78,9 @@ pub use relay::RelayAddress;
 pub use resources::Resources;
 pub use retry::RetryPolicy;
 pub use series::Series;
-pub use site::{BatchKind, ClassGpus, GpuOption, Reach, SiteClass, SiteLimits, SiteSpec};
+pub use site::{
+    BatchKind, ClassGpus, GpuOption, Reach, SiteClass, SiteLimits, SiteProgram, SiteSpec,
+};
 pub use spec::{After, AfterNamed, Condition, JobSpec};
 pub use states::{JobCounts, JobState, TaskState};
 pub use time_limit::TimeLimit;

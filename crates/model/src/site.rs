@@ -4,6 +4,9 @@
 
 mod check;
 mod containers;
+mod program;
+
+pub use program::SiteProgram;
 
 use crate::gpu::{GpuDevice, GpuSource, GpuVendor, Version};
 use crate::ids::{DeviceId, NodeName, SiteName, UserName};
@@ -152,7 +155,8 @@ pub struct SiteSpec {
         skip_serializing_if = "BTreeMap::is_empty"
     )]
     pub env: BTreeMap<String, String>,
-    /// The `shipway` program, by its path on the site's nodes.
+    /// The `shipway` program, by its path on the site's nodes; or `send:FOLDER`, and the server's
+    /// own is sent into that folder there and checked by its digest.
     pub program: String,
     /// The address of the server, as the site's nodes reach it.
     pub server: String,

@@ -9,6 +9,7 @@
 //! - `runner.rs` one batch system: looks, hands in, gives up; the core decides what
 //! - `starts.rs` when what waits may start, as batch systems say
 //! - `whys.rs`   why allocations wait, where each has to be asked about; pure
+//! - `program.rs` the program that pilots are started as, sent there where the site says so
 //! - `order.rs`  an allocation as it is handed in; pure
 //! - `engine.rs` which batch system, and the way to it
 #![warn(
@@ -22,6 +23,7 @@
 mod engine;
 pub(crate) mod keeper;
 mod order;
+mod program;
 mod runner;
 mod starts;
 mod whys;

@@ -5,7 +5,8 @@
 //! and runs commands through a [`Way`](crate::way::Way). Nothing here waits for anything but its
 //! own command, decides whether something is asked for, or remembers what was.
 
-use shipway_model::{AllocationId, Bytes, Cores, GpuOption, Millis, SiteName, Timestamp};
+use crate::way::Way;
+use shipway_model::{AllocationId, Bytes, Cores, Digest, GpuOption, Millis, SiteName, Timestamp};
 use std::fmt::Debug;
 
 pub use shipway_model::{AllocationEnd, EngineTrouble};
@@ -29,6 +30,11 @@ pub trait BatchSystem: Debug + Send + Sync {
 
     /// Has these end. Those that have ended already are no error.
     fn cancel(&self, which: &[EngineId]) -> Result<(), EngineError>;
+
+    /// Runs commands there as the account that hands in. `None`: nobody may, at this engine.
+    fn way(&self) -> Option<&dyn Way> {
+        None
+    }
 
     /// Why this one still waits, in one sentence that is true now. Costly at some engines: asked
     /// of one that waits long, not of all. `None`: the engine says no more than [`Seen`] does.
@@ -107,6 +113,8 @@ pub struct OrderedGpus {
 pub struct PilotStart {
     /// A path on the site.
     pub program: String,
+    /// It was sent there (`sending.rs`), and has to be this where it is started.
+    pub sha256: Option<Digest>,
     /// Options after `shipway pilot`, without the folder and the token file, which are the
     /// script's own choice.
     pub options: Vec<String>,

@@ -120,6 +120,10 @@ impl HtCondor {
 }
 
 impl BatchSystem for HtCondor {
+    fn way(&self) -> Option<&dyn Way> {
+        Some(&*self.way)
+    }
+
     fn submit(&self, order: &Order) -> Result<EngineId, EngineError> {
         const ACT: &str = "submit a job";
         let script = submit::script(order, &self.naming, &self.settings);

@@ -16,6 +16,7 @@ pub mod batch;
 mod exits;
 pub mod htcondor;
 pub mod local;
+pub mod sending;
 pub mod slurm;
 pub mod way;
 

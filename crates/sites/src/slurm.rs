@@ -140,6 +140,10 @@ impl BatchSystem for Slurm {
         id.ok_or_else(|| words::unreadable(&act, &answer))
     }
 
+    fn way(&self) -> Option<&dyn Way> {
+        Some(&*self.way)
+    }
+
     fn look(&self) -> Result<Vec<Seen>, EngineError> {
         let answer = self.run(queue::ACT, &queue::command(), &[])?;
         let mut all = queue::parse(&answer, &self.naming)?;

@@ -66,6 +66,21 @@ fn a_server_that_is_killed_while_it_asks_asks_for_nothing_twice() {
     killed::nothing_twice(&world, pool(&condor), &*condor, ("sh", 1));
 }
 
+/// A pool whose nodes have no program: it comes as a file of each job.
+#[test]
+fn the_program_is_sent_to_a_pool_that_has_none() {
+    let Some(condor) = Pool::among() else { return };
+    let world = World::new();
+    open_to_the_pool(&world);
+    world.up_with(&["--no-pilot"], |_| {});
+    let program = "send:/tmp/shipway-sent".into();
+    SiteFile { program, ..few(&condor) }.add(&world);
+    ends_well(&world, &world.submit(&["--", "true"]));
+    let sent = condor.type_in("tester", "cd /tmp/shipway-sent && echo *");
+    assert!(sent.trim().starts_with("shipway-") && sent.trim().len() == 72, "{sent}");
+    wait_until_empty(&world, "pool", &*condor);
+}
+
 /// With pilots of one kind.
 fn few(condor: &Pool) -> SiteFile {
     SiteFile { classes: vec![Class::cpu(3)], ..pool(condor) }

@@ -401,6 +401,28 @@ fn slices_come_by_slurmrestd_to_those_who_want_one() {
     world.ok(&["cancel", &none]);
 }
 
+/// A site where nobody has put the program: it is sent there, and sent again when it is gone.
+#[test]
+fn the_program_is_sent_to_a_site_that_has_none() {
+    let Some(slurm) = Slurm::among() else { return };
+    let world = without_pilot();
+    let folder = world.work().join("sent here");
+    let program = PathBuf::from(format!("send:{}", folder.display()));
+    SiteFile { program, ..few(&slurm) }.add(&world);
+    ends_well(&world, &world.submit(&["--", "true"]));
+    let sent =
+        || std::fs::read_dir(&folder).expect("it was made").next().expect("one").expect("it");
+    let ours = std::fs::read(env!("CARGO_BIN_EXE_shipway")).expect("there");
+    assert!(std::fs::read(sent().path()).expect("there") == ours, "{:?}", sent().path());
+    wait_until_empty(&world, "hpc", &*slurm);
+    std::fs::write(sent().path(), "#!/bin/sh\nexit 1\n").expect("written");
+    world.stop_server();
+    world.up_with(&["--no-pilot"], |_| {});
+    ends_well(&world, &world.submit(&["--", "true"]));
+    assert!(std::fs::read(sent().path()).expect("there") == ours);
+    wait_until_empty(&world, "hpc", &*slurm);
+}
+
 /// Nothing is shared with it but the program: a folder of sources travels there, is built, and what
 /// was made comes back.
 #[test]

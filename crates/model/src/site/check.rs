@@ -4,7 +4,7 @@
 use super::containers::check_containers;
 use super::{
     BatchKind, GpuOption, MAX_CERTIFICATE_BYTES, MAX_CLASS_GPUS, MAX_CLASS_NODES, MAX_LINE_BYTES,
-    MAX_WALL, MIN_WALL, Reach, SiteClass, SiteSpec,
+    MAX_WALL, MIN_WALL, Reach, SiteClass, SiteProgram, SiteSpec,
 };
 use crate::gpu::{SLICE_RULE, is_slice};
 use crate::limits::MIN_MEMORY;
@@ -146,7 +146,12 @@ fn check_nodes(site: &SiteSpec, check: &mut Check<'_>) {
 }
 
 fn check_pilots(site: &SiteSpec, check: &mut Check<'_>) {
-    check(is_path(&site.program), "program", needs_path(&site.program));
+    let (SiteProgram::At(path) | SiteProgram::SentTo(path)) = site.program();
+    check(is_path(path), "program", needs_path(path));
+    let is_sent = matches!(site.program(), SiteProgram::SentTo(_));
+    let has_commands = !matches!(site.reach, Reach::SlurmRestd { .. });
+    let what = "slurmrestd takes no files: give the program by its path on the nodes";
+    check(!is_sent || has_commands, "program", what.into());
     let is_address = ["http://", "https://"]
         .iter()
         .any(|scheme| site.server.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty()));

@@ -87,6 +87,7 @@ impl Keeper {
             bell: self.sites.bell(&site),
             sites: Arc::clone(&self.sites),
             whys: Mutex::default(),
+            program_seen: Mutex::default(),
         };
         tokio::spawn(runner.run(engine)).abort_handle()
     }

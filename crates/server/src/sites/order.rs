@@ -1,6 +1,7 @@
 //! An allocation as it is handed in to a batch system: from the site's file, its class and the
 //! secrets of the pilots that will be there, one on each node. Pure.
 
+use super::program::Program;
 use crate::secrets::PilotKey;
 use serde_json::json;
 use shipway_model::site::MAX_CLASS_GPUS;
@@ -23,6 +24,7 @@ pub(super) fn order(
     class: &SiteClass,
     (allocation, pilots): (&AllocationId, &[PilotId]),
     key: &PilotKey,
+    program: Program,
 ) -> Option<Order> {
     let nodes = u32::try_from(pilots.len()).ok().filter(|nodes| *nodes > 0)?;
     let credentials = |pilot: &PilotId| {
@@ -50,7 +52,8 @@ pub(super) fn order(
         warning: spec.warning,
         submit_lines: spec.submit.iter().chain(&class.submit).cloned().collect(),
         pilot: PilotStart {
-            program: spec.program.clone(),
+            program: program.path,
+            sha256: program.sha256,
             options: options(spec, class),
             scratch: spec.scratch.clone(),
             credentials,
@@ -147,7 +150,9 @@ mod tests {
         let key = PilotKey::open(&HomeFiles::of(folder.path())).expect("made");
         let allocation = AllocationId::new("a-1").expect("good");
         let pilots = ["batch-1", "batch-2"].map(|id| PilotId::new(id).expect("good"));
-        let made = |pilots| order(&site, &site.classes[0], (&allocation, pilots), &key);
+        let program = Program { path: "/opt/shipway".into(), sha256: None };
+        let made =
+            |pilots| order(&site, &site.classes[0], (&allocation, pilots), &key, program.clone());
         let two = made(&pilots).expect("an order");
         assert_eq!(two.nodes, 2, "as it was asked for, whatever the file says now");
         let own = |text: &String| serde_json::from_str::<PilotCredentials>(text).expect("read");

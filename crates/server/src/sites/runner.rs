@@ -7,6 +7,7 @@
 //! come after all, it is nobody's, and cancelled.
 
 use super::order::order;
+use super::program::Program;
 use super::starts::Starts;
 use super::whys::{Waiting, Whys};
 use super::{Bell, SeenNodes, Sites};
@@ -29,6 +30,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// How often a batch system is asked about its nodes.
 const NODES_EVERY: Duration = Duration::from_mins(2);
+/// How often a program that was sent is looked at again, while pilots are asked for.
+const PROGRAM_EVERY: Duration = Duration::from_mins(10);
 /// A command that hands in may end so long after whoever started it was killed, or gave it up: it
 /// is looked for what it brought. Longer than any may take, on a login node too.
 const AFTERMATH: Duration = Duration::from_mins(3);
@@ -44,6 +47,8 @@ pub(super) struct Runner {
     pub(super) bell: Arc<Bell>,
     pub(super) sites: Arc<Sites>,
     pub(super) whys: Mutex<Whys>,
+    /// When the program that was sent was found there.
+    pub(super) program_seen: Mutex<Option<Instant>>,
 }
 
 type Engine = Arc<dyn BatchSystem>;
@@ -198,8 +203,17 @@ impl Runner {
         if !self.bell.begins(id) {
             return true;
         }
+        let program = match self.program(engine).await {
+            Some(Ok(program)) => program,
+            Some(Err(EngineError { words, kind, .. })) => {
+                self.trouble(Some(id), words, kind).await;
+                return false;
+            }
+            None => return false,
+        };
         let class = self.spec.class(&known.class);
-        let made = class.and_then(|class| order(&self.spec, class, (id, &known.pilots), &self.key));
+        let made = class
+            .and_then(|class| order(&self.spec, class, (id, &known.pilots), &self.key, program));
         let Some(order) = made else {
             let words = format!("the site's file has no class {} any more", known.class);
             self.trouble(Some(id), words, EngineTrouble::Refused).await;
@@ -219,6 +233,20 @@ impl Runner {
             }
             None => false,
         }
+    }
+
+    /// Sent there first where the site's file says so, and looked at again now and then: somebody
+    /// may clear the folder.
+    async fn program(&self, engine: &Engine) -> Option<Result<Program, EngineError>> {
+        let seen = *self.program_seen.locked();
+        let is_known = seen.is_some_and(|at| at.elapsed() < PROGRAM_EVERY);
+        let spec = Arc::clone(&self.spec);
+        let located = move |engine: &dyn BatchSystem| Program::at_site(&spec, engine, is_known);
+        let program = on_engine(engine, located).await?;
+        if !is_known {
+            *self.program_seen.locked() = program.as_ref().ok().map(|_| Instant::now());
+        }
+        Some(program)
     }
 
     /// What it says is told with the next look.

@@ -13,7 +13,7 @@ use super::Settings;
 use super::lines::{self, requirements};
 use super::quoting::{here_document, shell_word, string, submit_string};
 use crate::batch::{Naming, Order, OrderedGpus, PilotStart};
-use crate::exits::NO_FOLDER;
+use crate::exits::{NO_FOLDER, OTHER_PROGRAM};
 use shipway_model::GpuOption;
 use std::fmt::Write as _;
 
@@ -91,6 +91,10 @@ pub(super) fn description(
     let name = submit_string(&name).ok_or("its name has control characters")?;
     let mut files = vec!["credentials.$(Process).json"];
     files.extend(order.pilot.files.iter().map(|(name, _)| name.as_str()));
+    if order.pilot.sha256.is_some() {
+        // From the machine that hands in: nodes need not see its folder.
+        files.push(listed(&order.pilot.program)?);
+    }
     let mut text = format!(
         "universe = vanilla\n\
          executable = shipway-pilot\n\
@@ -118,6 +122,13 @@ pub(super) fn description(
     let _ = writeln!(text, "requirements = {wanted}(JobStartDate =?= undefined)");
     let _ = writeln!(text, "queue {}", order.nodes);
     Ok(text)
+}
+
+/// A path as it may stand in a list of files.
+fn listed(path: &str) -> Result<&str, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    let good = path.starts_with('/') && path.chars().all(plain);
+    good.then_some(path).ok_or_else(|| format!("`{path}` cannot stand in HTCondor's list of files"))
 }
 
 fn check(order: &Order) -> Result<(), String> {
@@ -196,6 +207,10 @@ fn ending(order: &Order) -> String {
     )
 }
 
+fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
 /// What runs on the node. The files it finds beside itself are HTCondor's copies, which only the
 /// account reads; HTCondor removes them with their folder when the job is over.
 fn starter(pilot: &PilotStart) -> Result<String, String> {
@@ -204,7 +219,12 @@ fn starter(pilot: &PilotStart) -> Result<String, String> {
         Some(scratch) => word(scratch)?,
         None => "\"$here\"".into(),
     };
-    let mut command = format!("{} pilot", word(&pilot.program)?);
+    let sent = pilot.sha256.map(|sha256| (base_name(&pilot.program), sha256.hex()));
+    let program = match &sent {
+        Some(_) => "\"$dir/shipway\"".to_owned(),
+        None => word(&pilot.program)?,
+    };
+    let mut command = format!("{program} pilot");
     command += " --dir \"$dir\" --token-file \"$dir/credentials.json\"";
     for option in &pilot.options {
         let _ = write!(command, " {}", word(option)?);
@@ -221,6 +241,14 @@ fn starter(pilot: &PilotStart) -> Result<String, String> {
         let _ = writeln!(text, "mv \"$here\"/{name} \"$dir/{name}\" || exit {NO_FOLDER}");
     }
     let _ = writeln!(text, "cd \"$dir\" && chmod 600 ./* || exit {NO_FOLDER}");
+    if let Some((name, hex)) = sent {
+        let name = word(name)?;
+        let _ = writeln!(
+            text,
+            "mv \"$here\"/{name} ./shipway && chmod 700 ./shipway || exit {NO_FOLDER}\n\
+             printf '%s  %s\\n' {hex} ./shipway | sha256sum -c --status || exit {OTHER_PROGRAM}"
+        );
+    }
     match pilot.scratch {
         None => {
             let _ = writeln!(text, "exec {command}");

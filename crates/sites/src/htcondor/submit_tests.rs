@@ -17,6 +17,7 @@ fn order() -> Order {
         warning: Millis(120_000),
         submit_lines: Vec::new(),
         pilot: PilotStart {
+            sha256: None,
             program: "/opt/it's/shipway".into(),
             options: vec!["--server".into(), "https://a b".into()],
             scratch: None,
@@ -146,6 +147,24 @@ fn what_fails_half_way_is_taken_back() {
     let removed = std::fs::read_to_string(dir.path().join("removed")).expect("it was called");
     let only = "-constraint ShipwayAllocation =?= \"shipway-s1-alc-1\" && HoldReasonCode =?= 16";
     assert_eq!(removed, format!("-name a'b {only}\n"), "one of that name that runs stays");
+}
+
+#[test]
+fn a_program_that_was_sent_comes_as_a_file_of_the_job_and_is_looked_at() {
+    let mut order = order();
+    let hex = "7f".repeat(32);
+    order.pilot.sha256 = Some(format!("sha256:{hex}").parse().expect("a digest"));
+    order.pilot.program = format!("/home/ada/shipway-{hex}");
+    let text = description(&order, &naming(), &Settings::default()).expect("good");
+    assert!(text.contains(&format!(", /home/ada/shipway-{hex}\n")), "{text}");
+    let dir = tempfile::tempdir().expect("a folder");
+    let lies = dir.path().join(format!("shipway-{hex}"));
+    std::fs::write(&lies, "#!/bin/sh\ntouch ../started\n").expect("written");
+    assert_eq!(start(&order.pilot, dir.path()).status.code(), Some(66));
+    assert!(!dir.path().join("started").exists(), "it is another one");
+    order.pilot.program = "/home/a,b/shipway".into();
+    let refused = description(&order, &naming(), &Settings::default());
+    assert!(refused.expect_err("a list").contains("list of files"));
 }
 
 /// Runs what starts a pilot, beside its files, with a pilot that says what it sees.

@@ -47,6 +47,7 @@ fn condor(answers: &[(i32, &[u8], &[u8])]) -> (HtCondor, Recorded) {
 
 fn order() -> Order {
     let pilot = PilotStart {
+        sha256: None,
         program: "/p".into(),
         options: Vec::new(),
         scratch: None,

@@ -8,9 +8,9 @@
 
 use super::options::{self, BadLine};
 use crate::batch::{Naming, Order, OrderedGpus, PilotStart};
-use crate::exits::NO_FOLDER;
+use crate::exits::{NO_FOLDER, OTHER_PROGRAM};
 use crate::way::ssh::quoted;
-use shipway_model::GpuOption;
+use shipway_model::{Digest, GpuOption};
 use std::fmt;
 
 /// Slurm takes 4 MiB; credentials and a certificate are kilobytes.
@@ -253,6 +253,7 @@ fn node_script(pilot: &PilotStart, timer: &str) -> Result<String, BadOrder> {
         .collect();
     let program = quoted(path("program", &pilot.program)?);
     let options: Vec<String> = pilot.options.iter().map(|word| quoted(word)).collect();
+    let checked = pilot.sha256.map(|sha256| checked(&program, &sha256)).unwrap_or_default();
     let untimed = if timer.is_empty() { "" } else { "kill \"$timer\" 2>/dev/null\n" };
     let (files, credentials, options) = (files.concat(), credentials.concat(), options.join(" "));
     Ok(format!(
@@ -266,6 +267,7 @@ fn node_script(pilot: &PilotStart, timer: &str) -> Result<String, BadOrder> {
          {credentials}\
          *) exit 1 ;;\n\
          esac > {CREDENTIALS} || exit {NO_FOLDER}\n\
+         {checked}\
          started= stop=\n\
          trap 'stop=1; [ -z \"$started\" ] || kill -TERM \"$started\" 2>/dev/null' TERM INT HUP\n\
          {timer}\
@@ -283,6 +285,12 @@ fn node_script(pilot: &PilotStart, timer: &str) -> Result<String, BadOrder> {
          {untimed}\
          exit \"$code\"\n"
     ))
+}
+
+/// Whether a program is still what was sent there.
+fn checked(program: &str, sha256: &Digest) -> String {
+    let hex = sha256.hex();
+    format!("printf '%s  %s\\n' {hex} {program} | sha256sum -c --status || exit {OTHER_PROGRAM}\n")
 }
 
 fn file((name, content): &(String, String)) -> Result<String, BadOrder> {

@@ -59,6 +59,7 @@ fn order(name: &str) -> Order {
         warning: Millis(20_000),
         submit_lines: Vec::new(),
         pilot: PilotStart {
+            sha256: None,
             program: "/home/tester/pilot".into(),
             options: vec!["--name".into(), name.into(), "--odd".into(), "it's \"$(id)\"".into()],
             scratch: None,

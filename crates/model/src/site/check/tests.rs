@@ -35,6 +35,15 @@ fn a_site_is_taken_and_each_mistake_is_named() {
         (|it| it["name"] = "A b".into(), "`A b` is not a site name"),
         (|it| it["name"] = "-a".into(), "name: `-a` is not lower-case"),
         (|it| it["program"] = "shipway".into(), "program: `shipway` is not a path"),
+        (|it| it["program"] = "send:bin".into(), "program: `bin` is not a path"),
+        (
+            |it| {
+                it["program"] = "send:/opt".into();
+                it["reach"] =
+                    serde_json::json!({"slurmrestd": {"url": "unix:/run/s", "user": "a"}});
+            },
+            "program: slurmrestd takes no files",
+        ),
         (|it| it["server"] = "ftp://h".into(), "server: `ftp://h` is not an address"),
         (|it| it["server"] = "https://h x".into(), "server: `https://h x` is not an address"),
         (|it| it["wall"] = "10s".into(), "wall: 10s is not between 1m and 31d"),

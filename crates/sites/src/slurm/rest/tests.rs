@@ -75,6 +75,7 @@ fn order() -> Order {
         warning: Millis(0),
         submit_lines: Vec::new(),
         pilot: PilotStart {
+            sha256: None,
             program: "/opt/shipway".into(),
             options: Vec::new(),
             scratch: None,

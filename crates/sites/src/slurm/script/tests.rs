@@ -4,7 +4,7 @@
 use super::*;
 use crate::batch::OrderedGpus;
 use crate::way::{Local, Way};
-use shipway_model::{AllocationId, Bytes, Cores, GpuOption, Millis};
+use shipway_model::{AllocationId, Bytes, Cores, Digest, GpuOption, Millis};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -39,6 +39,7 @@ fn order(program: &str) -> Order {
         warning: Millis(90_000),
         submit_lines: vec!["--constraint=nvlink".into(), "-A physics".into()],
         pilot: PilotStart {
+            sha256: None,
             program: program.into(),
             options: Vec::new(),
             scratch: None,
@@ -197,6 +198,25 @@ fn texts_that_mean_harm_reach_the_pilot_as_texts() {
     assert!(!place.report("env").contains("touch"), "no text is in the environment");
     assert!(!place.report("parent").contains("touch"), "{}", place.report("parent"));
     assert!(is_empty(&place.scratch()), "the folder is gone, and nothing else was made");
+}
+
+#[test]
+fn a_program_that_was_sent_is_started_only_where_it_is_the_same() {
+    let place = Place::new();
+    let file = place.folder.path().join("script");
+    let exit_with = |sha256: Digest| {
+        let mut order = place.order();
+        order.pilot.sha256 = Some(sha256);
+        std::fs::write(&file, made(&order).script).expect("written");
+        let way = Local::new(place.vars());
+        way.run(&["sh", file.to_str().expect("text")], b"", LONG).expect("it runs").code
+    };
+    assert_eq!(exit_with(Digest([7; 32])), Some(66));
+    assert_eq!(place.report("said"), "", "it was not started");
+    let said = Local::new(Vec::new()).run(&["sha256sum"], PROGRAM.as_bytes(), LONG).expect("runs");
+    let hex = String::from_utf8(said.stdout).expect("text");
+    assert_eq!(exit_with(format!("sha256:{}", &hex[..64]).parse().expect("a digest")), Some(3));
+    assert!(is_empty(&place.scratch()));
 }
 
 fn start(place: &Place, script: &str) -> Child {

@@ -19,6 +19,7 @@ fn order() -> Order {
         warning: Millis(60_000),
         submit_lines: Vec::new(),
         pilot: PilotStart {
+            sha256: None,
             program: "/opt/shipway".into(),
             options: Vec::new(),
             scratch: None,
