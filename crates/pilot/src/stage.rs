@@ -177,6 +177,12 @@ pub(crate) enum StageError {
     OutputIsLink { name: PathBuf },
     #[error("the output {} has a name that cannot travel (UTF-8, 64 folders)", .name.display())]
     OutputName { name: PathBuf },
+    #[error(
+        "what lies in the folder {} cannot be sent back: it is closed to the task's own account, \
+         or more than 64 folders deep",
+        .name.display()
+    )]
+    OutputUnseen { name: PathBuf },
     #[error("the task has made more than {MAX_TRAVELLING} files to send back")]
     TooMany,
     #[error("cannot hand files to the pilot")]

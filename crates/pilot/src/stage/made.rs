@@ -74,16 +74,22 @@ fn list(
     walk(work, &mut |path, stat| {
         let is_file = kind(stat) == FileType::RegularFile;
         let text = path.to_str();
-        let mut wanted = false;
+        let is_new = collect.all_new && before.get(&key(path.as_os_str())) != Some(&stamp(stat));
+        let mut wanted = is_new;
         for (name, met) in collect.names.iter().zip(&mut met) {
             let is_meant = text.is_some_and(|text| is_meant(name, text));
+            wanted |= is_meant;
+            if kind(stat) == FileType::Directory {
+                continue;
+            }
             if is_meant && !is_file && text == Some(name.as_str()) {
                 return Err(no_file(path, kind(stat)));
             }
             *met |= is_meant && is_file;
-            wanted |= is_meant;
         }
-        wanted |= collect.all_new && before.get(&key(path.as_os_str())) != Some(&stamp(stat));
+        if wanted && kind(stat) == FileType::Directory {
+            return Err(StageError::OutputUnseen { name: path.to_owned() });
+        }
         if !wanted || !is_file {
             return Ok(());
         }
@@ -165,17 +171,21 @@ fn unread(path: &Path, errno: Errno) -> StageError {
 
 type Look<'a> = &'a mut dyn FnMut(&Path, &rustix::fs::Stat) -> Result<(), StageError>;
 
-/// All that is no folder, one folder after the other, each opened anew: how deep they are is the
-/// task's choice.
+/// All that is no folder, and folders that cannot be looked into; one folder after the other, each
+/// opened anew: how deep they are is the task's choice.
 fn walk(work: &Folder, look: Look<'_>) -> Result<(), StageError> {
-    let mut left = vec![PathBuf::new()];
-    while let Some(folder) = left.pop() {
+    let mut left = vec![(PathBuf::new(), None)];
+    while let Some((folder, stat)) = left.pop() {
         let top = if folder.as_os_str().is_empty() { Path::new(".") } else { &folder };
-        let opened = match work.read_plainly(top) {
-            Ok((opened, _)) => opened,
-            // Another file system has been mounted there, or it is closed to its own account.
-            Err(Errno::XDEV | Errno::ACCESS) if !folder.as_os_str().is_empty() => continue,
-            Err(errno) => return Err(unread(top, errno)),
+        let opened = match (work.read_plainly(top), &stat) {
+            (Ok((opened, _)), _) => opened,
+            // Another file system has been mounted there.
+            (Err(Errno::XDEV), Some(_)) => continue,
+            (Err(Errno::ACCESS), Some(stat)) => {
+                look(&folder, stat)?;
+                continue;
+            }
+            (Err(errno), _) => return Err(unread(top, errno)),
         };
         let opened = opened.into();
         for name in names(&opened).map_err(|errno| unread(top, errno))? {
@@ -186,10 +196,11 @@ fn walk(work: &Folder, look: Look<'_>) -> Result<(), StageError> {
                 Err(Errno::NOENT) => continue,
                 Err(errno) => return Err(unread(&path, errno)),
             };
-            if kind(&stat) != FileType::Directory {
+            let is_deep = path.components().count() > DEEPEST;
+            if kind(&stat) != FileType::Directory || is_deep {
                 look(&path, &stat)?;
-            } else if path.components().count() <= DEEPEST {
-                left.push(path);
+            } else {
+                left.push((path, Some(stat)));
             }
         }
     }

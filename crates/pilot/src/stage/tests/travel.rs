@@ -1,5 +1,6 @@
 //! Files that travel: made of what is handed over, and listed of what a task has made.
 
+use super::super::folder::Folder;
 use super::super::talk::{Talk, Word};
 use super::super::{Collect, Progress, Remembered, StageIn, StageOut, inputs, made};
 use super::causes;
@@ -8,7 +9,7 @@ use shipway_model::{Digest, Manifest, TravellingFile};
 use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn listed(path: &str, executable: bool) -> TravellingFile {
     TravellingFile { path: path.into(), size: 1, sha256: Digest([0; 32]), executable }
@@ -117,6 +118,24 @@ fn what_is_new_is_listed_and_no_link_is_followed() {
     ] {
         assert_eq!(named(&[name]).unwrap_err(), problem);
     }
+}
+
+#[test]
+fn a_folder_that_is_too_deep_is_not_left_out_in_silence() {
+    let dir = tempfile::tempdir().unwrap();
+    let deep: PathBuf = std::iter::repeat_n("d", 65).collect();
+    std::fs::create_dir_all(dir.path().join(&deep)).unwrap();
+    std::fs::write(dir.path().join("plain"), "x").unwrap();
+    let all = || Collect { all_new: true, ..Collect::default() };
+    let problem = take(dir.path(), &all(), Remembered::new()).unwrap_err();
+    assert!(problem.contains("d/d/d") && problem.contains("64 folders deep"), "{problem}");
+    // Where it lay there before, or nobody asked for it, it says nothing about the task.
+    let before = made::remember_all(&Folder::open(dir.path()).unwrap()).unwrap();
+    assert_eq!(take(dir.path(), &all(), before).unwrap(), [""; 0]);
+    let one = Collect { names: vec!["plain".into()], ..Collect::default() };
+    assert_eq!(take(dir.path(), &one, Remembered::new()).unwrap(), ["plain"]);
+    let all_of_d = Collect { names: vec!["d".into()], ..Collect::default() };
+    take(dir.path(), &all_of_d, Remembered::new()).unwrap_err();
 }
 
 fn open_null() -> File {
