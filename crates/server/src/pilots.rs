@@ -25,6 +25,7 @@ mod logs;
 mod orders;
 mod pace;
 mod saying;
+mod sending;
 mod service;
 mod specs;
 

@@ -3,20 +3,21 @@
 //! user may have. Contents go from the disk to the connection and back, a piece at a time.
 
 use super::calls::OneOfFew;
+use super::sending::Sender;
 use super::service::PilotService;
-use crate::files::{FilesError, Whose, reading};
+use crate::files::{FilesError, Whose};
 use crate::locks::Locked as _;
-use futures_util::{Stream, StreamExt as _, stream};
+use futures_util::{Stream, TryStreamExt as _};
 use shipway_api::causes::causes;
 use shipway_api::link::contents::{digest, read_digests, write_wanted};
-use shipway_api::link::{FILE_CALLS, MAX_FETCHED, MAX_FILE_PIECE};
+use shipway_api::link::{FILE_CALLS, MAX_FETCHED};
 use shipway_api::pack::Heading;
 use shipway_api::types::Fetching;
 use shipway_api::wire::contents_server::Contents;
 use shipway_api::wire::{self, FetchFiles, FilePiece, OfferFiles, Stored, WantedFiles};
 use shipway_core::State;
 use shipway_model::{AttemptId, Bytes, Digest, JobId, PilotId, UserName};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Read};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -104,16 +105,11 @@ impl Contents for PilotService {
             return Err(Status::permission_denied("the task did not come with these files"));
         }
         let far = self.pilots.fetches.of(attempt, list.bytes);
-        let fetching = Sender {
-            far,
-            files: Arc::clone(&self.files),
-            whose,
-            rest: digests.into(),
-            offset,
-            now: None,
-            _place: place,
-        };
-        Ok(Response::new(Box::pin(stream::unfold(Some(fetching), Sender::next))))
+        let sender = Sender::new(Arc::clone(&self.files), whose, digests.into(), offset, place);
+        let counted = sender.pieces().inspect_ok(move |piece| {
+            far.sent.fetch_add(piece.data.len() as u64, Ordering::Relaxed);
+        });
+        Ok(Response::new(Box::pin(counted)))
     }
 
     async fn put(
@@ -251,75 +247,6 @@ impl Lists {
     }
 }
 
-/// Contents on their way to a pilot.
-struct Sender {
-    far: Arc<Far>,
-    files: Arc<crate::files::FileStore>,
-    whose: Whose,
-    rest: VecDeque<Digest>,
-    /// Of the next one.
-    offset: u64,
-    now: Option<Sending>,
-    _place: OneOfFew<PilotId>,
-}
-
-/// One content.
-struct Sending {
-    digest: Digest,
-    size: u64,
-    at: u64,
-    pieces: Pin<Box<dyn Stream<Item = io::Result<bytes::Bytes>> + Send>>,
-}
-
-impl Sender {
-    async fn next(this: Option<Self>) -> Option<(Result<FilePiece, Status>, Option<Self>)> {
-        let mut this = this?;
-        loop {
-            if let Some(mut sending) = this.now.take() {
-                match sending.pieces.next().await {
-                    None => {}
-                    Some(Err(error)) => {
-                        return Some((Err(Status::data_loss(error.to_string())), None));
-                    }
-                    Some(Ok(data)) => {
-                        let offset = sending.at;
-                        let count = data.len() as u64;
-                        sending.at += count;
-                        this.far.sent.fetch_add(count, Ordering::Relaxed);
-                        let piece = sending.piece(offset, data.into());
-                        this.now = Some(sending);
-                        return Some((Ok(piece), Some(this)));
-                    }
-                }
-            }
-            let digest = this.rest.pop_front()?;
-            let offset = std::mem::take(&mut this.offset);
-            let (files, whose) = (Arc::clone(&this.files), this.whose.clone());
-            let opened = tokio::task::spawn_blocking(move || files.open(&whose, &digest)).await;
-            let (file, size) = match opened {
-                Ok(Ok(opened)) => opened,
-                Ok(Err(error)) => return Some((Err(refused(error)), None)),
-                Err(_) => return Some((Err(Status::internal("a file was not opened")), None)),
-            };
-            let offset = if offset <= size { offset } else { 0 };
-            let pieces = Box::pin(reading::pieces(file, (offset, size), MAX_FILE_PIECE));
-            let sending = Sending { digest, size, at: offset, pieces };
-            if offset == size {
-                // Whoever fetches it has to hear of it.
-                return Some((Ok(sending.piece(offset, Vec::new())), Some(this)));
-            }
-            this.now = Some(sending);
-        }
-    }
-}
-
-impl Sending {
-    fn piece(&self, offset: u64, data: Vec<u8>) -> FilePiece {
-        let digest = self.digest.0.to_vec();
-        FilePiece { digest, size: self.size, offset, data, attempt: None }
-    }
-}
-
 async fn next_piece(pieces: &mut Streaming<FilePiece>) -> Result<Option<FilePiece>, Status> {
     let next = tokio::time::timeout(NEXT_PIECE_WITHIN, pieces.message()).await;
     next.map_err(|_| Status::deadline_exceeded("nothing more has come"))?
@@ -363,7 +290,7 @@ impl Read for Coming {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the signature map_err asks for")]
-fn refused(error: FilesError) -> Status {
+pub(super) fn refused(error: FilesError) -> Status {
     let said = causes(&error);
     match error {
         FilesError::Quota { .. } | FilesError::Room(_) => Status::resource_exhausted(said),
