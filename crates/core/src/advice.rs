@@ -12,9 +12,11 @@ use shipway_model::{
     Advice, Bytes, Cores, GpuRequest, GpuShare, Millis, Outcome, Resources, Usage,
 };
 
-/// Shorter than this, or looked at less often, an attempt has hardly begun.
+/// Shorter than this, or looked at less often, an attempt has hardly begun. A look at an H200 takes
+/// up to 15 ms of a processor, so that a pilot that keeps its own bound takes some 24 of them in
+/// this time: asking for more would say nothing to anybody.
 pub const ENOUGH_MS: u64 = 120_000;
-pub const ENOUGH_LOOKS: u64 = 30;
+pub const ENOUGH_LOOKS: u64 = 15;
 
 /// Below this a GPU that was given whole has room for others.
 const LOW_GPU: u64 = WHOLE / 2;
