@@ -408,7 +408,8 @@ fn the_program_is_sent_to_a_site_that_has_none() {
     let world = without_pilot();
     let folder = world.work().join("sent here");
     let program = PathBuf::from(format!("send:{}", folder.display()));
-    SiteFile { program, ..few(&slurm) }.add(&world);
+    let file = SiteFile { program, ..few(&slurm) };
+    file.add(&world);
     ends_well(&world, &world.submit(&["--", "true"]));
     let sent =
         || std::fs::read_dir(&folder).expect("it was made").next().expect("one").expect("it");
@@ -418,6 +419,8 @@ fn the_program_is_sent_to_a_site_that_has_none() {
     std::fs::write(sent().path(), "#!/bin/sh\nexit 1\n").expect("written");
     world.stop_server();
     world.up_with(&["--no-pilot"], |_| {});
+    // It has another address now.
+    file.add(&world);
     ends_well(&world, &world.submit(&["--", "true"]));
     assert!(std::fs::read(sent().path()).expect("there") == ours);
     wait_until_empty(&world, "hpc", &*slurm);
