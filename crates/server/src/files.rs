@@ -66,6 +66,10 @@ impl Default for Limits {
     }
 }
 
+/// What each file counts for beside its bytes: a file system has only so many of them, and a file
+/// of one byte takes a block.
+const LEAST: u64 = 4_096;
+
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
     #[error(
@@ -277,8 +281,10 @@ impl FileStore {
         *used += more;
         drop(books);
         // They leave as much of the disk as images do: the journal beside them needs some.
-        let has_room =
-            Disk::of(&self.root).is_none_or(|disk| disk.room_for(Writer::Images) >= more);
+        let has_room = Disk::of(&self.root).is_none_or(|disk| {
+            let has_files = disk.files_for(Writer::Images).is_none_or(|files| files > 0);
+            has_files && disk.room_for(Writer::Images) >= more
+        });
         if has_room {
             return Ok(());
         }
@@ -300,7 +306,7 @@ fn bytes_below(folder: &Path) -> u64 {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             match entry.metadata() {
                 Ok(found) if found.is_dir() => left.push(entry.path()),
-                Ok(found) => bytes += found.len(),
+                Ok(found) => bytes += LEAST.saturating_add(found.len()),
                 Err(_) => {}
             }
         }

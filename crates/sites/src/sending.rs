@@ -59,14 +59,15 @@ pub fn send(
         _ => return Err(failed(folder, &looked)),
     }
     let read = program().map_err(|error| {
-        trouble(folder, format!("its own program cannot be read: {error}"), EngineTrouble::Refused)
+        let words = format!("its own program cannot be read: {error}");
+        trouble(folder, &words, EngineTrouble::Refused)
     })?;
     let sent = run(SEND, &read, SEND_LIMIT).map_err(|error| not_run(folder, &error))?;
     if sent.code == Some(0) { Ok(()) } else { Err(failed(folder, &sent)) }
 }
 
 fn not_run(folder: &str, error: &WayError) -> EngineError {
-    trouble(folder, error.to_string(), EngineTrouble::NotReached)
+    trouble(folder, &error.to_string(), EngineTrouble::NotReached)
 }
 
 fn failed(folder: &str, output: &Output) -> EngineError {
@@ -79,10 +80,10 @@ fn failed(folder: &str, output: &Output) -> EngineError {
     let said = String::from_utf8_lossy(&output.stderr);
     let said: Vec<&str> = said.split_whitespace().collect();
     let words = if said.is_empty() { why.to_owned() } else { format!("{why}: {}", said.join(" ")) };
-    trouble(folder, words, EngineTrouble::Refused)
+    trouble(folder, &words, EngineTrouble::Refused)
 }
 
-fn trouble(folder: &str, words: String, kind: EngineTrouble) -> EngineError {
+fn trouble(folder: &str, words: &str, kind: EngineTrouble) -> EngineError {
     let act = format!("send the program to {folder}");
     let words = format!("cannot {act}: {words}").chars().take(MAX_WORDS).collect();
     EngineError { act, words, kind }

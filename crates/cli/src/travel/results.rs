@@ -5,6 +5,7 @@
 use super::{TravelError, digest_of};
 use crate::commands::Context;
 use crate::failure::Failure;
+use crate::view::talk;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -44,6 +45,11 @@ pub async fn fetch(
         .collect();
     let mut written = Vec::new();
     for file in outputs.files.iter().filter(|file| wanted(&file.path)) {
+        if is_of_git(&file.path) {
+            let path = &file.path;
+            talk::say(format_args!("shipway: left out {path}: nothing is written into a .git"));
+            continue;
+        }
         // The server is not believed about where files go on this machine.
         if !is_inside(&file.path) {
             return Err(TravelError::Spoiled(file.path.clone()).into());
@@ -56,6 +62,11 @@ pub async fn fetch(
         written.push(Written { path: file.path.clone(), as_name });
     }
     Ok(written)
+}
+
+/// What lies there runs as the person at their next command (hooks), and did not travel either.
+fn is_of_git(path: &str) -> bool {
+    path.split('/').any(|name| name.eq_ignore_ascii_case(".git"))
 }
 
 /// Under which name it is written; `None`: it is there already.
@@ -190,6 +201,16 @@ mod tests {
         assert_eq!(name(&new, Some(&new.sha256)).as_deref(), beside, "changed since it travelled");
         assert_eq!(name(&file("x", "old"), None), None, "it is there");
         assert_eq!(name(&file("d/y", "y"), None).as_deref(), Some("d/y"));
+    }
+
+    #[test]
+    fn nothing_is_written_into_a_folder_of_git() {
+        for path in [".git/hooks/post-commit", "sub/.GIT/config", ".Git"] {
+            assert!(is_of_git(path), "{path}");
+        }
+        for path in [".gitignore", "a.git/x", "git", ".github/x"] {
+            assert!(!is_of_git(path), "{path}");
+        }
     }
 
     #[test]

@@ -101,6 +101,7 @@ pub(super) struct Staging {
 }
 
 struct CopyJob {
+    user: String,
     id: AttemptId,
     plan: Plan,
     /// What came with the task, which is fetched first.
@@ -153,7 +154,8 @@ impl Staging {
         let Some(files) = self.files.get_mut(&id) else { return };
         files.stop = Arc::default();
         let (by, stop) = (files.by.clone(), Arc::clone(&files.stop));
-        self.workers.add(&files.user, CopyJob { id, plan, came_with, by, stop });
+        let user = files.user.clone();
+        self.workers.add(&files.user, CopyJob { user, id, plan, came_with, by, stop });
     }
 
     /// Whatever is copied for it now, if anything is.
@@ -190,10 +192,10 @@ impl Desk {
     }
 
     fn copy(&self, order: CopyJob) -> Result<Copied, String> {
-        let CopyJob { id, mut plan, came_with, by, stop } = order;
+        let CopyJob { user, id, mut plan, came_with, by, stop } = order;
         let (moved, tell) = (AtomicU64::new(0), &self.tell);
         let say = |line| tell(Staged { id, news: News::Coming(line) });
-        let of = Journey { attempt: id, stop: &stop, say: &say, moved: &moved };
+        let of = Journey { attempt: id, person: &user, stop: &stop, say: &say, moved: &moved };
         match &mut plan {
             Plan::In(into) if came_with.is_some() => {
                 let came = came_with.map(|list| self.travel.bring(&of, list)).transpose()?;

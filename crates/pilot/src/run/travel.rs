@@ -38,6 +38,7 @@ pub(super) struct Travel {
 /// Something that travels for one attempt.
 pub(super) struct Journey<'a> {
     pub(super) attempt: AttemptId,
+    pub(super) person: &'a str,
     pub(super) stop: &'a Stop,
     /// Says a line to whoever follows the task.
     pub(super) say: &'a (dyn Fn(String) + Sync),

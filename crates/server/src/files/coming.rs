@@ -2,7 +2,7 @@
 //! given its own name when all of it is here, is what its digest says, and is on disk. One that is
 //! cut off is gone on with later.
 
-use super::{FileStore, FilesError, Whose};
+use super::{FileStore, FilesError, LEAST, Whose};
 use crate::locks::Locked;
 use sha2::{Digest as _, Sha256};
 use shipway_model::Digest;
@@ -90,24 +90,29 @@ impl FileStore {
         let part = self.part(whose, &digest);
         FileStore::make(part.parent().unwrap_or(&self.root))?;
         let failed = FilesError::io("write");
-        let mut options = OpenOptions::new();
-        options.read(true).append(true).create(true).mode(0o600);
-        let mut file = options.custom_flags(no_follow()).open(&part).map_err(&failed)?;
-        let have = file.metadata().map_err(&failed)?.len();
-        if offset == 0 && have > 0 {
-            // From the beginning: whoever sends it knows of nothing that is here.
-            file.set_len(0).map_err(&failed)?;
-            self.give_back(whose, have);
-        } else if offset != have {
+        let found = std::fs::symlink_metadata(&part).ok().map(|found| found.len());
+        let have = found.unwrap_or(0);
+        if offset > 0 && offset != have {
             return Err(FilesError::Offset { digest, have, offset });
         }
+        if offset == 0 && found.is_some() {
+            // From the beginning: whoever sends it knows of nothing that is here. It is another
+            // file: what was verified under this name may be on its way to its own.
+            std::fs::remove_file(&part).map_err(&failed)?;
+            self.give_back(whose, LEAST.saturating_add(have));
+        }
+        // Refused before anything comes; counted as it does.
+        let (rest, new) = (size.saturating_sub(offset), if offset == 0 { LEAST } else { 0 });
+        self.take(whose, rest.saturating_add(new))?;
+        self.give_back(whose, rest);
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create_new(offset == 0).mode(0o600);
+        let opened = options.custom_flags(no_follow()).open(&part).map_err(&failed);
+        let mut file = opened.inspect_err(|_| self.give_back(whose, new))?;
         let hash = match before {
             Some(Partial::Here { length, hash }) if length == offset && offset > 0 => hash,
             _ => Box::new(hash_of(&mut file, offset).map_err(&failed)?),
         };
-        // Refused before anything comes; counted as it does.
-        self.take(whose, size.saturating_sub(offset))?;
-        self.give_back(whose, size.saturating_sub(offset));
         let whose = whose.clone();
         let (at, counted, is_over) = (offset, 0, false);
         Ok(Coming { store: self, whose, digest, file, part, hash, size, at, counted, is_over })
@@ -158,7 +163,7 @@ impl Coming<'_> {
         self.is_over = true;
         if found != self.digest {
             let _gone = std::fs::remove_file(&self.part);
-            self.store.give_back(&self.whose, self.at);
+            self.store.give_back(&self.whose, self.at.saturating_add(LEAST));
             return Err(FilesError::Digest(self.digest));
         }
         let path = self.store.content(&self.whose, &self.digest);
@@ -181,6 +186,13 @@ impl Drop for Coming<'_> {
             return;
         }
         let written = self.file.metadata().map_or(0, |found| found.len());
+        if written == 0 {
+            // A name without content takes room that its user could leave behind for nothing.
+            let gone = std::fs::remove_file(&self.part).is_ok();
+            if gone && let Some(used) = books.used.get_mut(&self.whose) {
+                *used = used.saturating_sub(LEAST);
+            }
+        }
         if written == self.at && written > 0 {
             let hash = self.hash.clone();
             books.coming.insert(key, Partial::Here { length: self.at, hash });
@@ -203,16 +215,19 @@ impl FileStore {
         let failed = FilesError::io("write");
         synced.map_err(&failed)?;
         let mut folders = std::collections::BTreeSet::new();
-        for whole in all.drain(..) {
+        while let Some(whole) = all.last() {
             let folder = whole.path.parent().unwrap_or(&self.root).to_owned();
             FileStore::make(&folder)?;
-            self.books.locked().coming.remove(&(whose.clone(), whole.digest));
-            if let Ok(there) = std::fs::symlink_metadata(&whole.path) {
-                // Uploaded twice at the same time.
-                self.give_back(whose, there.len().min(whole.size));
-            }
+            let there = std::fs::symlink_metadata(&whole.path).ok();
             std::fs::rename(&whole.part, &whole.path).map_err(&failed)?;
+            if let Some(there) = there {
+                // Uploaded twice at the same time.
+                self.give_back(whose, LEAST.saturating_add(there.len()));
+            }
+            // Only now may somebody else begin it: until it had its name it was a part.
+            self.books.locked().coming.remove(&(whose.clone(), whole.digest));
             folders.insert(folder);
+            all.pop();
         }
         for folder in folders {
             File::open(folder).and_then(|folder| folder.sync_all()).map_err(&failed)?;

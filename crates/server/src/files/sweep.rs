@@ -3,7 +3,7 @@
 //! to say.
 
 use super::outputs::Kept;
-use super::{FileStore, FilesError, Whose};
+use super::{FileStore, FilesError, LEAST, Whose};
 use crate::locks::Locked;
 use shipway_model::{Digest, JobId, Millis, Timestamp};
 use std::collections::{BTreeSet, HashMap};
@@ -141,7 +141,7 @@ impl FileStore {
             return 0;
         }
         if let Some(used) = books.used.get_mut(whose) {
-            *used = used.saturating_sub(found.len());
+            *used = used.saturating_sub(LEAST.saturating_add(found.len()));
         }
         found.len()
     }

@@ -2,7 +2,7 @@
 //! is ever in memory but the piece that is on its way.
 
 use super::Site;
-use super::asking::Asked;
+use super::asking::{Asked, Asking};
 use super::body::Body as Json;
 use super::caller::{Caller, CallerWith, Digits, Path};
 use super::error::ApiError;
@@ -24,7 +24,7 @@ use shipway_api::types::{
     ContentWanted, FilesOffered, FilesTaken, FilesWanted, JobOutputs, OffsetQuery, OutputsQuery,
     TaskOutputs,
 };
-use shipway_model::{Actor, Digest, JobId, JobSpec, TaskIndex, Timestamp, UserName};
+use shipway_model::{Actor, Digest, JobId, TaskIndex, Timestamp, UserName};
 use std::collections::HashMap;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -180,12 +180,12 @@ pub async fn task_outputs(
 ) -> Result<Response, ApiError> {
     let (whose, files) = (whose_job(&site, &caller.0, job).await?, Arc::clone(&site.files));
     let task = job.task(index);
-    let found = on_disk(move || {
+    let found = asking.work(move || -> Result<_, ApiError> {
         let found = files.outputs(&whose, task)?;
         let (kept, manifest) = found.ok_or_else(|| no_outputs(job, index))?;
         Ok(TaskOutputs { task, attempt: kept.attempt, files: manifest.files })
     });
-    let found = found.await?;
+    let found = found.await??;
     let about = |file: &shipway_model::TravellingFile| 120 + file.path.len();
     asking.hold(found.files.iter().map(about).sum())?;
     large_json(&asking, found).await
@@ -199,14 +199,17 @@ pub async fn task_outputs(
 pub async fn task_output(
     CallerWith(by, query): CallerWith<OffsetQuery>,
     State(site): State<Site>,
+    Asked(asking): Asked,
     Path((Digits(job), Digits(index), Digits(digest))): Path<(
         Digits<JobId>,
         Digits<TaskIndex>,
         Digits<Digest>,
     )>,
 ) -> Result<Response, ApiError> {
+    // It may be read slowly, and has two pieces in hand meanwhile.
+    asking.reads_output()?;
     let (whose, files) = (whose_job(&site, &by, job).await?, Arc::clone(&site.files));
-    let opened = on_disk(move || {
+    let opened = asking.work(move || -> Result<_, ApiError> {
         let found = files.outputs(&whose, job.task(index))?;
         // Of all that its owner has, what this task has made.
         let is_its = |(_, manifest): &(_, shipway_model::Manifest)| {
@@ -215,7 +218,7 @@ pub async fn task_output(
         found.filter(is_its).ok_or_else(|| no_outputs(job, index))?;
         Ok(files.open(&whose, &digest)?)
     });
-    let (file, size) = opened.await?;
+    let (file, size) = opened.await??;
     let offset = query.offset.unwrap_or(0).min(size);
     let body = Body::from_stream(reading::pieces(file, (offset, size), PIECE));
     let headings = [
@@ -245,11 +248,12 @@ async fn whose_job(site: &Site, by: &Actor, job: JobId) -> Result<Whose, ApiErro
 pub(super) async fn came_with(
     site: &Site,
     user: &UserName,
-    spec: &JobSpec,
+    asking: &Arc<Asking>,
+    list: Digest,
 ) -> Result<(), ApiError> {
-    let Some(digest) = spec.sandbox else { return Ok(()) };
     let (whose, files) = (whose(site, user), Arc::clone(&site.files));
-    on_disk(move || Ok(files.check(&whose, &digest)?)).await
+    // A list of 100,000 files is fifty megabytes while it is looked at: one of each user's at once.
+    Ok(asking.work(move || files.check(&whose, &list)).await??)
 }
 
 /// When it is: its files are kept for it.

@@ -30,6 +30,7 @@ use shipway_model::expand::Placeholders;
 use shipway_model::limits::{MAX_DEPENDENCIES, MAX_SPEC_BYTES};
 use shipway_model::validate::Problem;
 use shipway_model::{After, JobId, JobSpec, Ordinal, Reason, TaskIndex};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A job as it is stored, which one commit has room for.
@@ -96,8 +97,11 @@ async fn accept(
     (digest, size, key): (u64, usize, Option<String>),
     mut jobs: Vec<Member>,
 ) -> Result<(StatusCode, JobId), ApiError> {
+    let lists: BTreeSet<_> = jobs.iter().filter_map(|member| member.spec.sandbox).collect();
+    for list in lists {
+        came_with(site, &caller.0.user, asking, list).await?;
+    }
     for Member { spec, .. } in &jobs {
-        came_with(site, &caller.0.user, spec).await?;
         may_have_log(site, &caller, spec)?;
         log_has_folder(spec.event_log.is_some().then(|| spec.clone())).await?;
     }

@@ -67,6 +67,7 @@ impl Stand {
             warning: Millis(0),
             submit_lines: Vec::new(),
             pilot: PilotStart {
+                sha256: None,
                 program: text("shipway"),
                 options: vec!["--server".into(), "https://x".into()],
                 scratch: Some(text("scratch")),

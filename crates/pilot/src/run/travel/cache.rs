@@ -25,8 +25,14 @@ use std::time::Duration;
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 /// How often whoever waits for another's fetch looks whether the task is still wanted.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// What the smallest file counts for.
+const LEAST: u64 = 4_096;
 /// For how many bytes a look at the disk is good.
 const LOOK_AT_DISK: u64 = 16 << 20;
+/// So many may come before the next look.
+const FEW_FILES: u64 = LOOK_AT_DISK / LEAST;
+/// More than is missing goes, so that it is not looked for again at once.
+const MADE_AT_ONCE: u64 = 64 << 20;
 
 #[derive(Debug)]
 pub(super) struct Cache {
@@ -156,8 +162,12 @@ impl Cache {
 
     /// Removes the longest unused, as far as nobody needs them, until there is room for so much.
     fn make_room(&self, books: &mut Books, more: u64) {
+        self.make_room_within(books, self.most.saturating_sub(more));
+    }
+
+    fn make_room_within(&self, books: &mut Books, most: u64) {
         let mut kept = Vec::new();
-        while books.bytes.saturating_add(more) > self.most {
+        while books.bytes > most {
             let Some((used, digest)) = books.by_use.pop_first() else { break };
             if books.pins.contains_key(&digest) {
                 kept.push((used, digest));
@@ -168,6 +178,31 @@ impl Cache {
             let _gone = std::fs::remove_file(self.content(&digest));
         }
         books.by_use.extend(kept);
+    }
+
+    /// What nobody needs goes where the disk is short, whatever the cache may have.
+    fn see_to_room(&self) -> Result<(), NotKept> {
+        let Some(short) = self.short_by() else { return Ok(()) };
+        let mut books = self.books();
+        let most = books.bytes.saturating_sub(short.max(MADE_AT_ONCE));
+        self.make_room_within(&mut books, most);
+        drop(books);
+        if self.short_by().is_none() {
+            return Ok(());
+        }
+        let Some(disk) = Disk::of(&self.folder) else { return Ok(()) };
+        let (free, left) = (Bytes(disk.free), Bytes(disk.left_by(Writer::Images)));
+        Err(NotKept::Room { free, left })
+    }
+
+    /// How much the disk lacks for what comes next.
+    fn short_by(&self) -> Option<u64> {
+        let disk = Disk::of(&self.folder)?;
+        let bytes = LOOK_AT_DISK.saturating_sub(disk.room_for(Writer::Images));
+        let files =
+            disk.files_for(Writer::Images).map_or(0, |files| FEW_FILES.saturating_sub(files));
+        let short = bytes.max(files.saturating_mul(LEAST));
+        (short > 0).then_some(short)
     }
 }
 
@@ -189,6 +224,8 @@ impl Books {
     }
 
     fn add(&mut self, digest: Digest, size: u64) {
+        // A small file takes a block, and one of so many files.
+        let size = size.max(LEAST);
         self.uses += 1;
         self.by_use.insert((self.uses, digest));
         self.here.insert(digest, Here { size, used: self.uses });
@@ -313,12 +350,7 @@ impl Coming {
         self.unseen += bytes.len() as u64;
         if self.unseen >= LOOK_AT_DISK {
             self.unseen = 0;
-            if let Some(disk) = Disk::of(&folder.folder)
-                && disk.room_for(Writer::Images) < LOOK_AT_DISK
-            {
-                let (free, left) = (Bytes(disk.free), Bytes(disk.left_by(Writer::Images)));
-                return Err(NotKept::Room { free, left });
-            }
+            folder.see_to_room()?;
         }
         self.file.write_all(bytes)?;
         self.hash.update(bytes);

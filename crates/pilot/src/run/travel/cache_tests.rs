@@ -29,7 +29,7 @@ fn bring(cache: &Arc<Cache>, bytes: &[u8]) -> Digest {
 #[test]
 fn one_fetches_and_the_others_wait() {
     let dir = tempfile::tempdir().unwrap();
-    let cache = cache(dir.path(), 100);
+    let cache = cache(dir.path(), 10_000);
     let digest = digest_of(b"abc");
     let mine = claim(&cache, digest);
     assert!(matches!(cache.claim(&[digest], 9), Claimed::OfOthers));
@@ -44,7 +44,7 @@ fn one_fetches_and_the_others_wait() {
     next.end(coming, 3).unwrap();
     assert!(matches!(cache.claim(&[digest], 9), Claimed::AllHere));
     // Another pilot of the folder finds it.
-    let again = self::cache(dir.path(), 100);
+    let again = self::cache(dir.path(), 10_000);
     assert!(matches!(again.claim(&[digest], 9), Claimed::AllHere));
     let mut text = String::new();
     again.pin([digest]).open(&digest).unwrap().read_to_string(&mut text).unwrap();
@@ -54,7 +54,7 @@ fn one_fetches_and_the_others_wait() {
 #[test]
 fn what_is_not_what_it_should_be_is_not_kept() {
     let dir = tempfile::tempdir().unwrap();
-    let cache = cache(dir.path(), 100);
+    let cache = cache(dir.path(), 10_000);
     let digest = digest_of(b"abc");
     for (bytes, size) in [(&b"abd"[..], 3), (b"ab", 3), (b"abc", 4)] {
         let claim = claim(&cache, digest);
@@ -68,7 +68,7 @@ fn what_is_not_what_it_should_be_is_not_kept() {
 #[test]
 fn the_longest_unused_go_first_and_nothing_that_is_needed() {
     let dir = tempfile::tempdir().unwrap();
-    let cache = cache(dir.path(), 10);
+    let cache = cache(dir.path(), 2 * LEAST);
     let [a, b, c] = [b"aaaa", b"bbbb", b"cccc"].map(|bytes| digest_of(bytes));
     bring(&cache, b"aaaa");
     bring(&cache, b"bbbb");
@@ -86,8 +86,8 @@ fn the_longest_unused_go_first_and_nothing_that_is_needed() {
 #[test]
 fn nothing_is_trusted_after_another_start_of_the_node() {
     let dir = tempfile::tempdir().unwrap();
-    let digest = bring(&cache(dir.path(), 100), b"abc");
+    let digest = bring(&cache(dir.path(), 10_000), b"abc");
     std::fs::write(dir.path().join("files/boot"), "another").unwrap();
-    let again = cache(dir.path(), 100);
+    let again = cache(dir.path(), 10_000);
     assert!(matches!(again.claim(&[digest], 9), Claimed::Mine(_)));
 }

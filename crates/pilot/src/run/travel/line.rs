@@ -5,6 +5,7 @@ use super::Journey;
 use shipway_api::bearer;
 use shipway_api::link::{FILE_CALLS, MAX_FILE_MESSAGE, MAX_WANTED_MESSAGE};
 use shipway_api::wire::contents_client::ContentsClient;
+use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
@@ -25,16 +26,44 @@ pub(in crate::run) struct Line {
     runtime: Handle,
     token: String,
     /// Calls under way: the server takes no more of one pilot.
-    calls: Arc<(Mutex<usize>, Condvar)>,
+    calls: Arc<(Mutex<Calls>, Condvar)>,
+}
+
+/// How many each person has. All but one place at most: somebody's large files keep nobody else's
+/// small ones waiting.
+#[derive(Debug, Default)]
+struct Calls(HashMap<String, usize>);
+
+impl Calls {
+    fn begin(&mut self, person: &str) -> bool {
+        let all: usize = self.0.values().sum();
+        let own = self.0.get(person).copied().unwrap_or(0);
+        let is_free = all < FILE_CALLS && own + 1 < FILE_CALLS;
+        if is_free {
+            self.0.insert(person.to_owned(), own + 1);
+        }
+        is_free
+    }
+
+    fn end(&mut self, person: &str) {
+        let left = self.0.remove(person).unwrap_or(0);
+        if left > 1 {
+            self.0.insert(person.to_owned(), left - 1);
+        }
+    }
 }
 
 /// A call, until this is dropped.
-struct Place<'a>(&'a (Mutex<usize>, Condvar));
+struct Place<'a> {
+    calls: &'a (Mutex<Calls>, Condvar),
+    person: &'a str,
+}
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        self.0.1.notify_one();
+        self.calls.0.lock().unwrap_or_else(PoisonError::into_inner).end(self.person);
+        // Not everybody may take it.
+        self.calls.1.notify_all();
     }
 }
 
@@ -90,7 +119,7 @@ impl Line {
             if since.elapsed() > BACK_WITHIN {
                 return Err(trouble);
             }
-            let Some(_place) = self.place() else {
+            let Some(_place) = self.place(of.person) else {
                 // Others' files move.
                 of.has_moved();
                 continue;
@@ -112,18 +141,16 @@ impl Line {
     }
 
     /// `None`: not within a moment.
-    fn place(&self) -> Option<Place<'_>> {
-        let (calls, freed) = &*self.calls;
-        let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
-        if *calls >= FILE_CALLS {
+    fn place<'a>(&'a self, person: &'a str) -> Option<Place<'a>> {
+        let (all, freed) = &*self.calls;
+        let mut calls = all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_begun = calls.begin(person);
+        if !is_begun {
             let waited = freed.wait_timeout(calls, LOOK_EVERY);
             calls = waited.unwrap_or_else(PoisonError::into_inner).0;
+            is_begun = calls.begin(person);
         }
-        if *calls >= FILE_CALLS {
-            return None;
-        }
-        *calls += 1;
-        Some(Place(&self.calls))
+        is_begun.then_some(Place { calls: &self.calls, person })
     }
 
     pub(super) fn request<T>(&self, message: T) -> Result<Request<T>, Broke> {
@@ -143,5 +170,26 @@ async fn unless_stopped<T>(of: &Journey<'_>, call: impl Future<Output = T>) -> O
             done = &mut call => return Some(done),
             () = tokio::time::sleep(LOOK_EVERY) => if of.is_over() { return None },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_has_all_places_and_each_is_given_back() {
+        let mut calls = Calls::default();
+        let begun = (0..2 * FILE_CALLS).filter(|_| calls.begin("eve")).count();
+        assert_eq!(begun, FILE_CALLS - 1);
+        assert!(calls.begin("bob") && !calls.begin("bob") && !calls.begin("eve"));
+        calls.end("bob");
+        assert!(!calls.begin("eve") && calls.begin("ada"));
+        calls.end("eve");
+        assert!(calls.begin("bob"));
+        for person in ["ada", "bob", "eve", "eve"] {
+            calls.end(person);
+        }
+        assert!(calls.0.is_empty());
     }
 }

@@ -61,7 +61,7 @@ mod tests {
     fn a_line_comes_now_and_then() {
         let (stop, moved) = (Stop::default(), AtomicU64::default());
         let attempt = JobId(1).task(TaskIndex(0)).attempt(Attempt::FIRST);
-        let of = Journey { attempt, stop: &stop, say: &|_| {}, moved: &moved };
+        let of = Journey { attempt, person: "ada", stop: &stop, say: &|_| {}, moved: &moved };
         let mut telling = Telling::new(&of, Some(5_000_000_000));
         let start = telling.said;
         assert_eq!(telling.line(1_000_000_000, start + SAY_EVERY / 2), None);
