@@ -185,6 +185,8 @@ pub(crate) enum StageError {
     OutputUnseen { name: PathBuf },
     #[error("the task has made more than {MAX_TRAVELLING} files to send back")]
     TooMany,
+    #[error("the task has made more folders than can be looked into for what to send back")]
+    TooManyFolders,
     #[error("cannot hand files to the pilot")]
     Handed { source: io::Error },
     #[error("cannot write {}", .target.display())]

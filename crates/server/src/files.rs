@@ -126,6 +126,8 @@ pub struct FileStore {
     root: PathBuf,
     limits: Limits,
     books: Mutex<Books>,
+    /// Held while it is written what belongs to a job.
+    recording: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -165,7 +167,7 @@ impl Drop for Upload<'_> {
 impl FileStore {
     /// Nothing is looked at yet.
     pub fn new(root: PathBuf, limits: Limits) -> Self {
-        FileStore { root, limits, books: Mutex::default() }
+        FileStore { root, limits, books: Mutex::default(), recording: Mutex::default() }
     }
 
     pub fn limits(&self) -> Limits {

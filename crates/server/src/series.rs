@@ -19,13 +19,16 @@ use shipway_api::link::SeriesOf;
 use shipway_model::{Attempt, Millis, TaskId, Timestamp};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 
 /// The file in the home.
 const FILE: &str = "series.db";
-/// Series that wait to be written: some megabytes.
+/// Messages that wait to be written, and points in them: some fifty megabytes. A message of a pilot
+/// has as many as fit into its bytes, which are few for each.
 const WAITING: usize = 4_096;
+const POINTS_WAITING: usize = 1_000_000;
 
 /// As it came for so long.
 pub const WHOLE_FOR: Millis = Millis(7 * 24 * 3_600_000);
@@ -57,6 +60,7 @@ type Told = (Timestamp, Vec<SeriesOf>);
 pub struct SeriesStore {
     /// `None`: they are not kept.
     to_write: Option<SyncSender<Told>>,
+    points_waiting: Arc<AtomicUsize>,
     reading: Mutex<Option<Connection>>,
 }
 
@@ -73,20 +77,27 @@ impl SeriesStore {
             Ok(both) => both,
             Err(error) => {
                 tracing::warn!(%error, "how tasks go over time is not kept: {}", file.display());
-                return SeriesStore { to_write: None, reading: Mutex::new(None) };
+                let (points_waiting, reading) = (Arc::default(), Mutex::new(None));
+                return SeriesStore { to_write: None, points_waiting, reading };
             }
         };
         let (to_write, told) = sync_channel(WAITING);
         let thread = std::thread::Builder::new().name("series".into());
-        let started = thread.spawn(move || write_all(&writing, &told));
+        let points_waiting = Arc::<AtomicUsize>::default();
+        let waiting = Arc::clone(&points_waiting);
+        let started = thread.spawn(move || write_all(&writing, &told, &waiting));
         let to_write = started.is_ok().then_some(to_write);
-        SeriesStore { to_write, reading: Mutex::new(Some(reading)) }
+        SeriesStore { to_write, points_waiting, reading: Mutex::new(Some(reading)) }
     }
 
     /// Takes the place of what was said of the same attempts before.
     pub fn put(&self, at: Timestamp, series: Vec<SeriesOf>) {
-        if let Some(to_write) = self.to_write.as_ref().filter(|_| !series.is_empty()) {
-            let _too_many = to_write.try_send((at, series));
+        let Some(to_write) = self.to_write.as_ref().filter(|_| !series.is_empty()) else { return };
+        let points = points_of(&series);
+        let before = self.points_waiting.fetch_add(points, Ordering::Relaxed);
+        let is_too_much = before.saturating_add(points) > POINTS_WAITING;
+        if is_too_much || to_write.try_send((at, series)).is_err() {
+            self.points_waiting.fetch_sub(points, Ordering::Relaxed);
         }
     }
 
@@ -119,11 +130,12 @@ fn open(file: &Path) -> rusqlite::Result<Connection> {
 }
 
 /// Until nobody can say anything more: what has come meanwhile is one transaction.
-fn write_all(conn: &Connection, told: &Receiver<Told>) {
+fn write_all(conn: &Connection, told: &Receiver<Told>, points_waiting: &AtomicUsize) {
     let mut written = 0;
     while let Ok(first) = told.recv() {
         let at = first.0;
         let all: Vec<Told> = std::iter::once(first).chain(told.try_iter().take(WAITING)).collect();
+        let points: usize = all.iter().map(|(_, series)| points_of(series)).sum();
         written += all.iter().map(|(_, series)| series.len() as u64).sum::<u64>();
         let done = write(conn, all).and_then(|()| {
             if written < LOOK_EVERY {
@@ -132,10 +144,16 @@ fn write_all(conn: &Connection, told: &Receiver<Told>) {
             written = 0;
             age(conn, at, MOST_KEPT)
         });
+        // Until then they were here.
+        points_waiting.fetch_sub(points, Ordering::Relaxed);
         if let Err(error) = done {
             tracing::debug!(%error, "how some tasks went over time is lost");
         }
     }
+}
+
+fn points_of(series: &[SeriesOf]) -> usize {
+    series.iter().map(|one| one.series.points.len().max(1)).sum()
 }
 
 fn write(conn: &Connection, all: Vec<Told>) -> rusqlite::Result<()> {
@@ -239,6 +257,27 @@ mod tests {
         let store = SeriesStore::open(home.path());
         store.put(Timestamp(3), vec![one(4, 1, 1)]);
         wait(&store, &one(4, 1, 1));
+    }
+
+    #[test]
+    fn what_waits_for_a_slow_disk_has_a_bound() {
+        let home = tempfile::tempdir().expect("a directory");
+        let store = SeriesStore::open(home.path());
+        let other = open(&home.path().join(FILE)).expect("a database");
+        other.execute_batch("BEGIN IMMEDIATE").expect("nobody else writes");
+        for index in 0..2_000 {
+            store.put(Timestamp(index), vec![one(index, 1, 1_000)]);
+        }
+        let waiting = store.points_waiting.load(Ordering::Relaxed);
+        assert!(waiting <= POINTS_WAITING, "{waiting}");
+        other.execute_batch("ROLLBACK").expect("over");
+        // What did not fit is lost, and what comes later is kept.
+        let clock = std::time::Instant::now();
+        while store.get(task(9_999), None).is_none() {
+            assert!(clock.elapsed().as_secs() < 60, "it is not written");
+            store.put(Timestamp(1), vec![one(9_999, 1, 1)]);
+            std::thread::yield_now();
+        }
     }
 
     #[test]

@@ -9,6 +9,8 @@ use rustix::fs::{
     symlinkat, unlinkat,
 };
 use rustix::io::Errno;
+use sha2::{Digest as _, Sha256};
+use shipway_model::Digest;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -123,9 +125,18 @@ fn clear(folder: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
     }
 }
 
+/// Longer names are remembered by their digest: how long they are is the task's choice, and the
+/// pilot keeps all of them for as long as it runs.
+const LONG_NAME: usize = 64;
+
 /// Different for different names, also for those that are no text.
 pub(super) fn key(name: &OsStr) -> String {
-    name.as_bytes().escape_ascii().to_string()
+    let name = name.as_bytes();
+    if name.len() <= LONG_NAME {
+        return name.escape_ascii().to_string();
+    }
+    // Of no short one: a name has no such sign but behind a backslash.
+    format!("\n{}", Digest(Sha256::digest(name).into()).hex())
 }
 
 pub(super) fn stamp(stat: &Stat) -> Stamp {

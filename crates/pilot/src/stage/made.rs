@@ -16,6 +16,8 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+/// Names of folders that wait to be looked into, in bytes: how many there are is the task's choice.
+const MOST_NAMES: usize = 32 << 20;
 /// Folders within folders that are looked into: what lies deeper could not be listed.
 const DEEPEST: usize = 64;
 
@@ -174,8 +176,9 @@ type Look<'a> = &'a mut dyn FnMut(&Path, &rustix::fs::Stat) -> Result<(), StageE
 /// All that is no folder, and folders that cannot be looked into; one folder after the other, each
 /// opened anew: how deep they are is the task's choice.
 fn walk(work: &Folder, look: Look<'_>) -> Result<(), StageError> {
-    let mut left = vec![(PathBuf::new(), None)];
+    let (mut left, mut names_left) = (vec![(PathBuf::new(), None)], 0_usize);
     while let Some((folder, stat)) = left.pop() {
+        names_left = names_left.saturating_sub(folder.as_os_str().len());
         let top = if folder.as_os_str().is_empty() { Path::new(".") } else { &folder };
         let opened = match (work.read_plainly(top), &stat) {
             (Ok((opened, _)), _) => opened,
@@ -200,6 +203,10 @@ fn walk(work: &Folder, look: Look<'_>) -> Result<(), StageError> {
             if kind(&stat) != FileType::Directory || is_deep {
                 look(&path, &stat)?;
             } else {
+                names_left += path.as_os_str().len();
+                if names_left > MOST_NAMES {
+                    return Err(StageError::TooManyFolders);
+                }
                 left.push((path, Some(stat)));
             }
         }

@@ -3,6 +3,7 @@
 //! or not at all.
 
 use super::{FileStore, FilesError, Whose};
+use crate::locks::Locked as _;
 use serde::{Deserialize, Serialize};
 use shipway_model::{Attempt, Digest, JobId, Manifest, TaskId, TaskIndex};
 use std::io;
@@ -29,6 +30,8 @@ impl FileStore {
         let folder = self.jobs_folder(whose);
         FileStore::make(&folder)?;
         let path = folder.join(job.to_string());
+        // Whoever submits and whoever fetches for it do so at the same time.
+        let _alone = self.recording.locked();
         if path.exists() {
             return Ok(());
         }
@@ -53,6 +56,7 @@ impl FileStore {
         FileStore::make(&folder)?;
         let kept = Kept { attempt, manifest: *manifest };
         let text = serde_json::to_vec(&kept).map_err(|_| FilesError::Unreadable(*manifest))?;
+        let _alone = self.recording.locked();
         let written = shipway_trees::write_whole(&folder.join(task.index.to_string()), &text);
         written.map_err(FilesError::io("keep"))?;
         Ok(missing)

@@ -41,8 +41,8 @@ impl FileStore {
         let mut unnamed = 0;
         while let Some(heading) = heading(from)? {
             let Heading { digest, size, offset, length } = heading;
-            if self.has(whose, &digest, size) {
-                // Somebody else of theirs was faster: it is read past.
+            if self.has(whose, &digest, size) || whole.iter().any(|it| it.digest == digest) {
+                // It has come twice, or another request of theirs was faster: it is read past.
                 io::copy(&mut from.by_ref().take(length), &mut io::sink())
                     .map_err(FilesError::Pack)?;
                 continue;

@@ -162,6 +162,31 @@ fn names_of_contents_that_never_come_take_no_room() {
 }
 
 #[test]
+fn a_content_that_comes_twice_in_a_request_is_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, ada) = (store(&dir, 1 << 20), whose("ada"));
+    let taken = put(&store, &ada, &[whole(b"abc"), whole(b"abc"), whole(b"d")].concat());
+    assert_eq!(taken.unwrap(), Taken { files: 2, bytes: 4 });
+}
+
+#[test]
+fn whoever_records_a_job_at_the_same_time_as_others_does_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, ada) = (store(&dir, 1 << 20), whose("ada"));
+    let list = listed(&store, &ada, &[b"x"]);
+    for job in 1..50 {
+        std::thread::scope(|scope| {
+            let record = || store.record(&ada, JobId(job), &list);
+            let both = [scope.spawn(record), scope.spawn(record)];
+            for one in both {
+                one.join().unwrap().expect("it is recorded");
+            }
+        });
+    }
+    assert_eq!(store.jobs().len(), 49);
+}
+
+#[test]
 fn whoever_begins_anew_does_not_change_what_was_verified() {
     let dir = tempfile::tempdir().unwrap();
     let (store, ada) = (store(&dir, 1 << 20), whose("ada"));

@@ -138,6 +138,29 @@ fn a_folder_that_is_too_deep_is_not_left_out_in_silence() {
     take(dir.path(), &all_of_d, Remembered::new()).unwrap_err();
 }
 
+#[test]
+fn what_is_remembered_of_a_name_is_short() {
+    let key = |name: &str| super::super::folder::key(std::ffi::OsStr::new(name));
+    let long = |last: &str| format!("{}{last}", "\u{e9}".repeat(2_000));
+    assert_eq!(key("plain"), "plain");
+    assert!(key(&long("a")).len() < 100);
+    assert_ne!(key(&long("a")), key(&long("b")));
+}
+
+#[test]
+fn more_folders_than_can_be_looked_into_are_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let deep: PathBuf = std::iter::repeat_n("d".repeat(200), 15).collect();
+    let deep = dir.path().join(deep);
+    std::fs::create_dir_all(&deep).unwrap();
+    for at in 0..12_000 {
+        std::fs::create_dir(deep.join(at.to_string())).unwrap();
+    }
+    let all = Collect { all_new: true, ..Collect::default() };
+    let problem = take(dir.path(), &all, Remembered::new()).unwrap_err();
+    assert!(problem.contains("more folders than"), "{problem}");
+}
+
 fn open_null() -> File {
     File::open("/dev/null").unwrap()
 }
