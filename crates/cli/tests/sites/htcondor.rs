@@ -73,11 +73,14 @@ fn the_program_is_sent_to_a_pool_that_has_none() {
     let world = World::new();
     open_to_the_pool(&world);
     world.up_with(&["--no-pilot"], |_| {});
-    let program = "send:/tmp/shipway-sent".into();
+    // Of this run alone, on the pool's side.
+    let folder = format!("/tmp/shipway-sent-{}", std::process::id());
+    let program = format!("send:{folder}").into();
     SiteFile { program, ..few(&condor) }.add(&world);
     ends_well(&world, &world.submit(&["--", "true"]));
-    let sent = condor.type_in("tester", "cd /tmp/shipway-sent && echo *");
+    let sent = condor.type_in("tester", &format!("cd {folder} && echo *"));
     assert!(sent.trim().starts_with("shipway-") && sent.trim().len() == 72, "{sent}");
+    condor.type_in("tester", &format!("rm -r {folder}"));
     wait_until_empty(&world, "pool", &*condor);
 }
 
