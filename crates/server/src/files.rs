@@ -40,7 +40,7 @@ use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, utim
 use shipway_model::limits::MAX_MANIFEST_BYTES;
 use shipway_model::manifest::BadManifest;
 use shipway_model::{Bytes, Digest, Manifest, Millis, UserName, UserNumber};
-use shipway_trees::disk::{Disk, Writer};
+use shipway_trees::disk::{BLOCK, Disk, Writer};
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _};
@@ -48,6 +48,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+pub(crate) use coming::hash_of;
 pub use pack::Taken;
 pub use sweep::Standing;
 
@@ -68,7 +69,7 @@ impl Default for Limits {
 
 /// What each file counts for beside its bytes: a file system has only so many of them, and a file
 /// of one byte takes a block.
-const LEAST: u64 = 4_096;
+const LEAST: u64 = BLOCK;
 
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {

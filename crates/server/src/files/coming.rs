@@ -123,7 +123,8 @@ fn no_follow() -> i32 {
     i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default()
 }
 
-fn hash_of(file: &mut File, length: u64) -> io::Result<Sha256> {
+/// Of so many bytes, or of all there are.
+pub(crate) fn hash_of(file: &mut File, length: u64) -> io::Result<Sha256> {
     let mut hash = Sha256::new();
     let mut from = file.take(length);
     let mut buffer = vec![0; 1 << 20];

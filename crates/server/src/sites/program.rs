@@ -1,12 +1,13 @@
 //! The program that pilots of a site are started as: the site's own, or the one that this server
 //! is, sent there.
 
-use sha2::{Digest as _, Sha256};
+use crate::files::hash_of;
+use sha2::Digest as _;
 use shipway_model::{Digest, EngineTrouble, SiteProgram, SiteSpec};
 use shipway_sites::batch::{BatchSystem, EngineError};
 use shipway_sites::sending;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::sync::OnceLock;
 
 /// The file that this process was started from, even where another lies in its place by now.
@@ -51,13 +52,6 @@ fn own_sha256() -> io::Result<Digest> {
     if let Some(known) = KNOWN.get() {
         return Ok(*known);
     }
-    let (mut file, mut hash) = (File::open(OWN)?, Sha256::new());
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => break,
-            count => hash.update(buffer.get(..count).unwrap_or_default()),
-        }
-    }
+    let hash = hash_of(&mut File::open(OWN)?, u64::MAX)?;
     Ok(*KNOWN.get_or_init(|| Digest(hash.finalize().into())))
 }

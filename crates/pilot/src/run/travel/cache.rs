@@ -13,7 +13,7 @@
 use sha2::{Digest as _, Sha256};
 use shipway_model::limits::MAX_MANIFEST_BYTES;
 use shipway_model::{Bytes, Digest, Manifest};
-use shipway_trees::disk::{Disk, Writer};
+use shipway_trees::disk::{BLOCK, Disk, Writer};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -26,7 +26,7 @@ const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 /// How often whoever waits for another's fetch looks whether the task is still wanted.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// What the smallest file counts for.
-const LEAST: u64 = 4_096;
+const LEAST: u64 = BLOCK;
 /// For how many bytes a look at the disk is good.
 const LOOK_AT_DISK: u64 = 16 << 20;
 /// So many may come before the next look.
